@@ -1,0 +1,130 @@
+/**
+ * The configuration after it was read, checked and completed: what every part of jobgate is given.
+ * The file's own shape, with its key names and defaults, is in schema.ts.
+ */
+export interface Config {
+  /** u64, stamped on webhook JobCalls. */
+  readonly serviceId: bigint;
+  readonly store: StoreConfig;
+  readonly runner: RunnerConfig;
+  readonly operator: OperatorConfig;
+  /** Absent: the gateway does not listen. */
+  readonly x402?: X402Config;
+  /** Absent: the gateway does not listen. */
+  readonly webhooks?: WebhooksConfig;
+  readonly pricingEngine?: PricingEngineConfig;
+}
+
+/** Where a listener binds. */
+export type BindAddress =
+  | { readonly kind: "tcp"; readonly host: string; readonly port: number }
+  | { readonly kind: "unix"; readonly path: string };
+
+export type TcpAddress = Extract<BindAddress, { kind: "tcp" }>;
+
+export interface StoreConfig {
+  /** `sqlite:PATH` or `postgres://…`; a relative path is relative to the working directory. */
+  readonly url: string;
+  /** JobCalls not yet finished above which new work is refused. */
+  readonly maxPending: number;
+}
+
+export interface RunnerConfig {
+  readonly bindAddress: BindAddress;
+  readonly token?: string;
+  readonly leaseMs: number;
+  readonly maxAttempts: number;
+  readonly retryBaseMs: number;
+  readonly retryMaxMs: number;
+  readonly drainMs: number;
+  /** Paths of PEM files. */
+  readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string };
+}
+
+export interface OperatorConfig {
+  readonly bindAddress: BindAddress;
+  readonly token?: string;
+}
+
+export interface X402Config {
+  readonly bindAddress: TcpAddress;
+  /** Without a trailing slash. */
+  readonly publicUrl: string;
+  /** Without a trailing slash. */
+  readonly facilitatorUrl: string;
+  readonly facilitatorTimeoutMs: number;
+  readonly quoteTtlSecs: number;
+  readonly maxBodyBytes: number;
+  readonly defaultInvocationMode: "disabled" | "public_paid";
+  readonly acceptedTokens: readonly AcceptedToken[];
+  readonly jobPolicies: readonly JobPolicy[];
+  readonly priceSource: "map" | "engine";
+  /** Prices in wei by `jobKeyText` ("service/job"), from `[job_pricing]`. */
+  readonly jobPricing: ReadonlyMap<string, bigint>;
+}
+
+export interface AcceptedToken {
+  /** CAIP-2, `eip155:N`. */
+  readonly network: `eip155:${number}`;
+  /** Checksummed address. */
+  readonly asset: `0x${string}`;
+  readonly symbol: string;
+  readonly decimals: number;
+  /** Checksummed address. */
+  readonly payTo: `0x${string}`;
+  /** Decimal string: token units for one native unit. */
+  readonly ratePerNativeUnit: string;
+  readonly markupBps: number;
+  readonly transferMethod: "eip3009" | "permit2";
+  /** EIP-712 domain of the token; required for eip3009. */
+  readonly eip3009?: { readonly name: string; readonly version: string };
+  readonly rpcUrl?: string;
+}
+
+export interface JobPolicy {
+  /** u64 */
+  readonly serviceId: bigint;
+  /** u32 */
+  readonly jobIndex: number;
+  readonly invocationMode: "disabled" | "public_paid" | "restricted_paid";
+  /** Present exactly when restricted. */
+  readonly restriction?: JobRestriction;
+}
+
+export interface JobRestriction {
+  readonly authMode: "payer_is_caller" | "delegated_caller_signature";
+  readonly chainRpcUrl: string;
+  /** Checksummed address. */
+  readonly chainContract: `0x${string}`;
+}
+
+export interface WebhooksConfig {
+  readonly bindAddress: TcpAddress;
+  readonly maxBodyBytes: number;
+  readonly endpoints: readonly WebhookEndpoint[];
+}
+
+export interface WebhookEndpoint {
+  readonly path: string;
+  /** u64 */
+  readonly jobId: bigint;
+  readonly auth: WebhookAuth;
+  readonly name?: string;
+}
+
+export type WebhookAuth =
+  | { readonly mode: "none" }
+  | { readonly mode: "bearer"; readonly secret: string }
+  | { readonly mode: "hmac-sha256"; readonly secret: string }
+  /** `header` is lower case. */
+  | { readonly mode: "api-key"; readonly secret: string; readonly header: string };
+
+export interface PricingEngineConfig {
+  readonly url: string;
+  readonly bindAddress: TcpAddress;
+}
+
+/** One job's key in maps and logs: `service/job`. */
+export function jobKeyText(serviceId: bigint, jobIndex: number): string {
+  return `${serviceId}/${jobIndex}`;
+}

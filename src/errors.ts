@@ -1,0 +1,72 @@
+/** What a refusal with one code means: the one table behind HTTP answers and docs/errors.md. */
+interface ErrorKind {
+  readonly status: number;
+  /** Whether the very same request can succeed later without anything being changed in it. */
+  readonly retryable: boolean;
+}
+
+/**
+ * Every code that jobgate answers over HTTP. docs/errors.md says what each means to the caller and what the
+ * operator does about it; a test compares the two, both ways.
+ */
+export const ERROR_KINDS = {
+  not_found: { status: 404, retryable: false },
+  method_not_allowed: { status: 405, retryable: false },
+  bad_request: { status: 400, retryable: false },
+  request_timeout: { status: 408, retryable: true },
+  body_too_large: { status: 413, retryable: false },
+  headers_too_large: { status: 431, retryable: false },
+  unauthorized: { status: 401, retryable: false },
+  call_not_found: { status: 404, retryable: false },
+  result_not_ready: { status: 404, retryable: true },
+  job_not_found: { status: 404, retryable: false },
+  x402_disabled: { status: 403, retryable: false },
+  payment_required: { status: 402, retryable: false },
+  payment_mismatch: { status: 402, retryable: false },
+  payment_invalid: { status: 402, retryable: false },
+  settlement_failed: { status: 402, retryable: false },
+  settlement_unknown: { status: 503, retryable: true },
+  invalid_payment: { status: 400, retryable: false },
+  payment_replay: { status: 409, retryable: false },
+  queue_full: { status: 503, retryable: true },
+  store_unavailable: { status: 503, retryable: true },
+  facilitator_unavailable: { status: 503, retryable: true },
+  shutting_down: { status: 503, retryable: true },
+  internal_error: { status: 500, retryable: true },
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof ERROR_KINDS;
+
+export interface GatewayErrorOptions {
+  readonly cause?: unknown;
+  /** Further fields of the JSON answer, beside `error` and `code`. */
+  readonly details?: Readonly<Record<string, unknown>>;
+  /** Further headers of the HTTP answer. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/**
+ * A refusal, thrown where the fact is known. Only the servers turn it into an answer.
+ * The message is a sentence for the caller: what was expected, and what to do. It never holds a secret.
+ */
+export class GatewayError extends Error {
+  override readonly name = "GatewayError";
+  readonly code: ErrorCode;
+  readonly details: Readonly<Record<string, unknown>>;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(code: ErrorCode, message: string, options: GatewayErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.details = options.details ?? {};
+    this.headers = options.headers ?? {};
+  }
+
+  get status(): number {
+    return ERROR_KINDS[this.code].status;
+  }
+
+  get retryable(): boolean {
+    return ERROR_KINDS[this.code].retryable;
+  }
+}

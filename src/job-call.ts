@@ -1,0 +1,34 @@
+/** The two ways in which the outside world starts a job. */
+export type JobCallOrigin = "x402" | "webhook";
+
+/** One request to run a job, before the store has given it a call id. */
+export interface JobCall {
+  readonly origin: JobCallOrigin;
+  /** u64: the webhook endpoint's `job_id`, or the job index of a paid job. */
+  readonly jobId: bigint;
+  /** u64 */
+  readonly serviceId: bigint;
+  /** The request body, byte for byte. */
+  readonly body: Uint8Array;
+  /** All metadata but {@link CALL_ID_METADATA}, which is added once the store has given the call its id. */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** Name of the metadata that repeats a JobCall's id as a decimal. */
+export const CALL_ID_METADATA = "X-CHAIN-CALL-ID";
+/** Name of the metadata that repeats a JobCall's service id as a decimal. */
+export const SERVICE_ID_METADATA = "X-CHAIN-SERVICE-ID";
+
+/**
+ * Turns a JobCall into the bytes that are stored and later streamed to the runner as they are: everything
+ * that is known before the call has an id. What is known later (id, lease, attempt) is appended at delivery.
+ */
+export type JobCallEncoder = (call: JobCall) => Uint8Array;
+
+/** Names one priced job. */
+export interface JobKey {
+  /** u64 */
+  readonly serviceId: bigint;
+  /** u32 */
+  readonly jobIndex: number;
+}

@@ -1,0 +1,76 @@
+import type { JobKey } from "./job-call.ts";
+
+/**
+ * What makes a payment unique on its chain: a token lets one payer use one nonce once.
+ * All parts are lower case, so that the same payment in another letter case is the same payment.
+ */
+export interface PaymentKey {
+  /** CAIP-2, `eip155:N`. */
+  readonly network: string;
+  /** Token address. */
+  readonly asset: string;
+  /** Address whose money moves. */
+  readonly payer: string;
+  /** EIP-3009: 32 bytes as hex with `0x`. Permit2: the decimal nonce. */
+  readonly nonce: string;
+}
+
+/** A payment that passed every check and is about to be settled. Written down before the money moves. */
+export interface PaymentIntent extends JobKey {
+  readonly key: PaymentKey;
+  /** Digest over the whole signed payment: tells this very payment from another with the same key. */
+  readonly fingerprint: string;
+  /** keccak-256 of the request body, hex without `0x`. */
+  readonly bodyHash: string;
+  /** Protocol version that the client spoke; its answers are in the same. */
+  readonly x402Version: 1 | 2;
+  /** JSON of the payment payload, as the facilitator gets it. */
+  readonly payload: string;
+  /** JSON of the payment requirements, as the facilitator gets them. */
+  readonly requirements: string;
+  readonly transferMethod: "eip3009" | "permit2";
+  readonly payTo: string;
+  /** Token units, decimal. */
+  readonly amount: string;
+  /** Token symbol, for people. */
+  readonly symbol: string;
+  /** Wei, decimal. */
+  readonly priceWei: string;
+  /** Unix seconds after which the authorization can no longer be used. */
+  readonly validBefore: number;
+  /** Quote digest, 64 hex: what the client is given to ask for its call. */
+  readonly receipt: string;
+  /** Head of the token's chain when the intent was written: where to look for the settlement from. */
+  readonly fromBlock?: string;
+  /** Nonce of a delegated caller's signature, used up with this payment. */
+  readonly callerNonce?: CallerNonce;
+}
+
+/** A delegated caller's nonce within one job. `caller` is lower case. */
+export interface CallerNonce extends JobKey {
+  readonly caller: string;
+  readonly nonce: string;
+  /** Unix seconds; once passed, the nonce may be forgotten. */
+  readonly expiresAt: number;
+}
+
+/**
+ * - `intent`: settlement was or may have been asked for; not decided yet.
+ * - `settled`: paid, and its JobCall is in the queue or further.
+ * - `failed`: it is certain that nothing was paid, and never will be.
+ * - `unresolved`: nothing more can be found out automatically; the operator decides.
+ */
+export type PaymentState = "intent" | "settled" | "failed" | "unresolved";
+
+export interface PaymentRecord extends PaymentIntent {
+  readonly state: PaymentState;
+  readonly callId: number;
+  /** JSON of the settlement response that the client is given. */
+  readonly settlement?: string;
+  /** Why it is in this state, for the operator. */
+  readonly reason?: string;
+  /** Unix milliseconds. */
+  readonly createdAt: number;
+  /** Unix milliseconds. */
+  readonly updatedAt: number;
+}

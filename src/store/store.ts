@@ -1,0 +1,210 @@
+import type { JobCall } from "../job-call.ts";
+import type { PaymentIntent, PaymentKey, PaymentRecord, PaymentState } from "../payment.ts";
+
+/**
+ * The middle of jobgate: whatever is in it survives, whatever is not has not been promised to anyone.
+ *
+ * Every method that changes something resolves only once the change is durable. When it rejects with a
+ * `GatewayError("store_unavailable")`, the change was not made.
+ * Two kinds of outcome are values, not errors: what the business expects to happen (a full queue, a payment
+ * known already) is in the returned union; only a store that does not work rejects.
+ */
+export interface Store extends Intake, PaymentJournal, WorkQueue, DeadLetterBox, CallLookup {
+  /** What the store can promise right now, from memory: no round trip. */
+  status(): StoreStatus;
+  /** Totals by state, for operators and for checking that the journal balances. */
+  totals(): Promise<StoreTotals>;
+  /** Waits for what is in flight, then closes. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+export interface StoreStatus {
+  readonly writable: boolean;
+  /** Why it is not writable, for the operator. */
+  readonly reason?: string;
+  /** No room for another JobCall: `max_pending` is reached. */
+  readonly full: boolean;
+}
+
+/** For webhooks: one write makes one JobCall. */
+export interface Intake {
+  accept(call: JobCall): Promise<{ kind: "accepted"; callId: number } | { kind: "queue_full" }>;
+}
+
+/** For paid jobs: nothing moves that is not written here first. */
+export interface PaymentJournal {
+  findPayment(key: PaymentKey): Promise<PaymentRecord | undefined>;
+
+  /**
+   * The write before settling: the intent, its JobCall (held back from runners) and the caller's nonce, all or
+   * none. Of several racing begins with one key or one nonce, exactly one gets `begun`.
+   */
+  beginPayment(intent: PaymentIntent, call: JobCall): Promise<BeginPaymentOutcome>;
+
+  /**
+   * The write after settling: the payment is settled and its JobCall is ready, in one. Idempotent: on a payment
+   * settled before it changes nothing and answers with its call id. Also takes an `unresolved` payment further.
+   * @param settlement JSON of the settlement response
+   */
+  settlePayment(key: PaymentKey, settlement: string): Promise<{ kind: "settled"; callId: number } | { kind: "not_open" }>;
+
+  /**
+   * It is certain that nothing moved: the held JobCall is dropped and the caller's nonce is free again.
+   * Only an `intent` or `unresolved` payment can fail.
+   */
+  failPayment(key: PaymentKey, settlement: string, reason: string): Promise<{ kind: "failed" } | { kind: "not_open" }>;
+
+  /** Nothing more can be found out automatically: the operator is to look. The JobCall stays held. */
+  leavePaymentUnresolved(key: PaymentKey, reason: string): Promise<void>;
+
+  /** Newest first. `before` is the `callId` to page from. */
+  listPayments(filter: { state?: PaymentState; limit: number; before?: number }): Promise<PaymentRecord[]>;
+}
+
+export type BeginPaymentOutcome =
+  | { kind: "begun"; callId: number }
+  | { kind: "payment_known"; record: PaymentRecord }
+  | { kind: "caller_nonce_used" }
+  | { kind: "queue_full" };
+
+/** For runners: at least once, by lease. */
+export interface WorkQueue {
+  /**
+   * Takes up to `limit` due JobCalls in order of their call id, each with a new lease and its attempt counted.
+   * A JobCall that has used up `maxAttempts` becomes a dead letter instead.
+   */
+  claim(request: ClaimRequest): Promise<ClaimedCall[]>;
+
+  /** Done. `result` is kept for the paying client. */
+  ack(lease: Lease, result?: JobResult): Promise<LeaseOutcome>;
+
+  /** Not done: due again after `delayMs`, or a dead letter once `maxAttempts` are used up. */
+  retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome>;
+
+  /** Not done and never will be: a dead letter. */
+  fail(lease: Lease, reason: string): Promise<LeaseOutcome>;
+
+  /** The lease now runs out `leaseMs` from now. */
+  extend(lease: Lease, leaseMs: number): Promise<{ outcome: LeaseOutcome; leaseExpiresAt: number }>;
+
+  /**
+   * Gives a JobCall back because its stream ended: due again at once.
+   * `excused` releases do not count towards `maxAttempts` (the gateway went away, not the runner), but the
+   * next delivery still has a higher attempt number.
+   */
+  release(lease: Lease, options: { excused: boolean }): Promise<LeaseOutcome>;
+
+  /**
+   * Tells of new work, as early as possible: a claim made inside the listener may share the write that accepts
+   * the work. `nextDueAt` in the result of {@link nextDue} covers work that becomes due by time alone.
+   * @returns a function that ends the subscription
+   */
+  onWork(listener: () => void): () => void;
+
+  /** When the earliest lease or retry delay runs out, Unix milliseconds; undefined when nothing is waiting. */
+  nextDue(): Promise<number | undefined>;
+}
+
+export interface ClaimRequest {
+  readonly limit: number;
+  /** Only these jobs; empty means all. */
+  readonly jobIds: readonly bigint[];
+  readonly leaseMs: number;
+  readonly maxAttempts: number;
+  /** Kept with the lease, for the operator. */
+  readonly subscriber: string;
+}
+
+export interface Lease {
+  readonly callId: number;
+  readonly leaseToken: string;
+}
+
+export interface ClaimedCall extends Lease {
+  /** The bytes that the encoder made when the JobCall was accepted. */
+  readonly encoded: Uint8Array;
+  readonly attempt: number;
+  /** Unix milliseconds. */
+  readonly enqueuedAt: number;
+  /** Unix milliseconds. */
+  readonly leaseExpiresAt: number;
+}
+
+/**
+ * - `done`: it took effect.
+ * - `lease_lost`: the JobCall is still to be finished, but this lease ran out or was released.
+ * - `not_found`: no such JobCall is to be finished.
+ */
+export type LeaseOutcome = "done" | "lease_lost" | "not_found";
+
+export interface JobResult {
+  readonly body: Uint8Array;
+  readonly contentType: string;
+}
+
+export interface RetryRequest {
+  /** Milliseconds until it is due again; undefined means the backoff. */
+  readonly delayMs?: number;
+  readonly backoff: RetryBackoff;
+  readonly maxAttempts: number;
+  readonly reason: string;
+}
+
+/** Delay of attempt n: `baseMs * 2^(n-1)`, at most `maxMs`, times a random factor in [0, 1) (full jitter). */
+export interface RetryBackoff {
+  readonly baseMs: number;
+  readonly maxMs: number;
+}
+
+export interface DeadLetterBox {
+  /** Newest first. `before` is the `callId` to page from. */
+  listDeadLetters(filter: { limit: number; before?: number }): Promise<DeadLetter[]>;
+  findDeadLetter(callId: number): Promise<(DeadLetter & { encoded: Uint8Array }) | undefined>;
+  /** Puts it back in the queue with its attempts forgiven; the attempt number goes on counting. */
+  retryDeadLetter(callId: number): Promise<boolean>;
+  /** Gives it up for good. A paid call's journal entry stays and says that it failed. */
+  dropDeadLetter(callId: number): Promise<boolean>;
+}
+
+export interface DeadLetter {
+  readonly callId: number;
+  readonly origin: JobCall["origin"];
+  readonly jobId: bigint;
+  readonly serviceId: bigint;
+  readonly attempts: number;
+  readonly reason: string;
+  /** Unix milliseconds. */
+  readonly enqueuedAt: number;
+  /** Unix milliseconds. */
+  readonly deadAt: number;
+}
+
+/** For the client who paid: how its call is doing. Only paid calls are kept after they are done. */
+export interface CallLookup {
+  findCall(callId: number): Promise<CallState | undefined>;
+  findResult(callId: number): Promise<JobResult | undefined>;
+}
+
+export interface CallState {
+  readonly callId: number;
+  /** The quote digest that proves the asker paid for it. */
+  readonly receipt: string;
+  readonly state: "held" | "queued" | "running" | "succeeded" | "failed";
+  readonly attempt: number;
+  /** Unix milliseconds. */
+  readonly enqueuedAt: number;
+  /** Unix milliseconds. */
+  readonly finishedAt?: number;
+}
+
+export interface StoreTotals {
+  /** Payments by state. */
+  readonly payments: Readonly<Record<PaymentState, number>>;
+  /** JobCalls of both gateways by state; `ready` includes those waiting for a retry. */
+  readonly calls: Readonly<Record<"held" | "ready" | "leased" | "dead", number>>;
+  /**
+   * JobCalls of settled payments only, so that settled = ready + leased + done + dead at any time.
+   * `dead` includes dead letters that the operator dropped.
+   */
+  readonly paidCalls: Readonly<Record<"ready" | "leased" | "done" | "dead", number>>;
+}
