@@ -61,6 +61,17 @@ export interface X402Config {
   readonly priceSource: "map" | "engine";
   /** Prices in wei by `jobKeyText` ("service/job"), from `[job_pricing]`. */
   readonly jobPricing: ReadonlyMap<string, bigint>;
+  readonly limits: X402Limits;
+}
+
+/** How much work one client, or all of them, can cause before anything is paid. */
+export interface X402Limits {
+  /** Requests without a settled payment that one client address may make in a second. */
+  readonly maxUnpaidPerSecondPerClient: number;
+  /** Verifications that one client address may have going at the facilitator at once. */
+  readonly maxVerifiesPerClient: number;
+  /** Verifications that all clients together may have going at the facilitator at once. */
+  readonly maxVerifies: number;
 }
 
 export interface AcceptedToken {
@@ -79,6 +90,10 @@ export interface AcceptedToken {
   /** EIP-712 domain of the token; required for eip3009. */
   readonly eip3009?: { readonly name: string; readonly version: string };
   readonly rpcUrl?: string;
+  /** Blocks that must hold the settlement, its own included, before it counts; at least 1. */
+  readonly confirmations: number;
+  /** Whether a settlement counts only once the chain shows it. Never true without `rpcUrl`. */
+  readonly requireOnchainConfirmation: boolean;
 }
 
 export interface JobPolicy {
@@ -96,6 +111,8 @@ export interface JobRestriction {
   readonly chainRpcUrl: string;
   /** Checksummed address. */
   readonly chainContract: `0x${string}`;
+  /** Seconds for which a permission that was found may be used again; 0 asks the chain every time. */
+  readonly permissionCacheSecs: number;
 }
 
 export interface WebhooksConfig {
