@@ -1,0 +1,149 @@
+import { z } from "zod";
+import {
+  address,
+  baseUrl,
+  bindAddress,
+  headerName,
+  headerSecret,
+  idKey,
+  integer,
+  label,
+  network,
+  oneOf,
+  rate,
+  rpcUrl,
+  seconds,
+  storeUrl,
+  tcpAddress,
+  text,
+  trueOrFalse,
+  u32,
+  u64,
+  webhookPath,
+  wei,
+} from "./value-types.ts";
+
+/*
+ * The one truth about the file: its keys, their types, defaults and what is expected of them. What holds
+ * between several keys is in rules/. docs/configuration.md tells of every key, which a test compares.
+ */
+
+const MAX_BODY_BYTES = integer(1, 268_435_456).default(1_048_576n);
+const MARKUP_BPS = integer(0, 65_535);
+
+const store = z.object({
+  url: storeUrl().default("sqlite:jobgate.db"),
+  max_pending: integer(1, 1_000_000_000).default(100_000n),
+});
+
+const runnerTls = z.object({
+  cert: text("the path of a PEM file"),
+  key: text("the path of a PEM file"),
+  client_ca: text("the path of a PEM file").optional(),
+});
+
+const runner = z.object({
+  bind_address: bindAddress().default("127.0.0.1:8403"),
+  token: headerSecret().optional(),
+  lease_secs: seconds(0.001).default(60),
+  max_attempts: integer(1, 1_000_000).default(10n),
+  retry_base_secs: seconds(0).default(1),
+  retry_max_secs: seconds(0).default(300),
+  drain_secs: seconds(0).default(20),
+  tls: runnerTls.optional(),
+});
+
+const operator = z.object({
+  bind_address: bindAddress().default("127.0.0.1:8405"),
+  token: headerSecret().optional(),
+});
+
+const acceptedToken = z.object({
+  network: network(),
+  asset: address(),
+  symbol: label(),
+  decimals: integer(0, 36),
+  pay_to: address(),
+  rate_per_native_unit: rate().optional(),
+  markup_bps: MARKUP_BPS.optional(),
+  transfer_method: oneOf(["eip3009", "permit2"]).default("eip3009"),
+  eip3009_name: text().optional(),
+  eip3009_version: text().optional(),
+  rpc_url: rpcUrl().optional(),
+  confirmations: integer(1, 10_000).default(1n),
+  require_onchain_confirmation: trueOrFalse().optional(),
+});
+
+const jobPolicy = z.object({
+  service_id: u64(),
+  job_index: u32(),
+  invocation_mode: oneOf(["disabled", "public_paid", "restricted_paid"]),
+  auth_mode: oneOf(["payer_is_caller", "delegated_caller_signature"]).optional(),
+  chain_rpc_url: rpcUrl().optional(),
+  chain_contract: address().optional(),
+  tangle_rpc_url: rpcUrl().optional(),
+  tangle_contract: address().optional(),
+  permission_cache_secs: integer(0, 86_400).default(0n),
+});
+
+const x402Limits = z.object({
+  max_unpaid_per_second_per_client: integer(1, 1_000_000).default(50n),
+  max_verifies_per_client: integer(1, 1_000_000).default(16n),
+  max_verifies: integer(1, 1_000_000).default(256n),
+});
+
+const x402 = z.object({
+  bind_address: tcpAddress().default("0.0.0.0:8402"),
+  public_url: baseUrl().optional(),
+  facilitator_url: baseUrl(),
+  facilitator_timeout_secs: seconds(0.001).default(30),
+  quote_ttl_secs: integer(1, 31_536_000).default(300n),
+  max_body_bytes: MAX_BODY_BYTES,
+  rate_per_native_unit: rate().optional(),
+  markup_bps: MARKUP_BPS.default(0n),
+  default_invocation_mode: oneOf(
+    ["disabled", "public_paid"],
+    "restricted_paid needs a policy for each job",
+  ).default("disabled"),
+  price_source: oneOf(["map", "engine"]).default("map"),
+  service_id: u64().optional(),
+  limits: x402Limits.default({}),
+  accepted_tokens: z.array(acceptedToken).describe("an array of tables, one for each token"),
+  job_policies: z.array(jobPolicy).describe("an array of tables, one for each job").default([]),
+});
+
+const jobPricing = z.record(idKey(64), z.record(idKey(32), wei()).describe('a table of job_index = "wei"'));
+
+const webhookEndpoint = z.object({
+  path: webhookPath(),
+  job_id: u64(),
+  auth: oneOf(["none", "bearer", "hmac-sha256", "api-key"]).default("none"),
+  secret: text("the secret, or env:NAME").optional(),
+  api_key_header: headerName().default("X-API-Key"),
+  name: label().optional(),
+});
+
+const webhooks = z.object({
+  bind_address: tcpAddress().default("0.0.0.0:9090"),
+  max_body_bytes: MAX_BODY_BYTES,
+  endpoints: z.array(webhookEndpoint).describe("an array of tables, one for each path").default([]),
+});
+
+const pricingEngine = z.object({
+  url: baseUrl(),
+  bind_address: tcpAddress().default("127.0.0.1:8404"),
+});
+
+export const configSchema = z.object({
+  service_id: u64().optional(),
+  store: store.default({}),
+  runner: runner.default({}),
+  operator: operator.default({}),
+  x402: x402.optional(),
+  job_pricing: jobPricing.default({}),
+  webhooks: webhooks.optional(),
+  pricing_engine: pricingEngine.optional(),
+});
+
+/** The file's content once every value is checked, converted and defaulted; keys as in the file. */
+export type CheckedFile = z.output<typeof configSchema>;

@@ -1,0 +1,161 @@
+import { localUrl } from "./bind-address.ts";
+import {
+  type AcceptedToken,
+  type Config,
+  type JobPolicy,
+  jobKeyText,
+  type PricingEngineConfig,
+  type RunnerConfig,
+  type WebhookAuth,
+  type WebhookEndpoint,
+  type X402Config,
+} from "./config.ts";
+import { chainOf } from "./rules/x402.ts";
+import type { CheckedFile } from "./schema.ts";
+
+type X402Table = NonNullable<CheckedFile["x402"]>;
+type TokenTable = X402Table["accepted_tokens"][number];
+type PolicyTable = X402Table["job_policies"][number];
+type WebhooksTable = NonNullable<CheckedFile["webhooks"]>;
+type EndpointTable = WebhooksTable["endpoints"][number];
+
+/**
+ * Turns a file without mistakes into what the parts of jobgate are given.
+ * @param serviceId from the command line or the environment; goes before the file's own
+ */
+export function toConfig(file: CheckedFile, serviceId: bigint | undefined): Config {
+  return {
+    serviceId: serviceId ?? file.service_id ?? file.x402?.service_id ?? 0n,
+    store: { url: file.store.url, maxPending: file.store.max_pending },
+    runner: toRunner(file.runner),
+    operator: { bindAddress: file.operator.bind_address, ...present("token", file.operator.token) },
+    ...present("x402", file.x402 && toX402(file.x402, file.job_pricing)),
+    ...present("webhooks", file.webhooks && toWebhooks(file.webhooks)),
+    ...present("pricingEngine", file.pricing_engine && toPricingEngine(file.pricing_engine)),
+  };
+}
+
+function toRunner(runner: CheckedFile["runner"]): RunnerConfig {
+  return {
+    bindAddress: runner.bind_address,
+    ...present("token", runner.token),
+    leaseMs: runner.lease_secs,
+    maxAttempts: runner.max_attempts,
+    retryBaseMs: runner.retry_base_secs,
+    retryMaxMs: runner.retry_max_secs,
+    drainMs: runner.drain_secs,
+    ...present(
+      "tls",
+      runner.tls && {
+        cert: runner.tls.cert,
+        key: runner.tls.key,
+        ...present("clientCa", runner.tls.client_ca),
+      },
+    ),
+  };
+}
+
+function toX402(x402: X402Table, pricing: CheckedFile["job_pricing"]): X402Config {
+  return {
+    bindAddress: x402.bind_address,
+    publicUrl: x402.public_url ?? localUrl(x402.bind_address),
+    facilitatorUrl: x402.facilitator_url,
+    facilitatorTimeoutMs: x402.facilitator_timeout_secs,
+    quoteTtlSecs: x402.quote_ttl_secs,
+    maxBodyBytes: x402.max_body_bytes,
+    defaultInvocationMode: x402.default_invocation_mode,
+    acceptedTokens: x402.accepted_tokens.map((token) => toToken(token, x402)),
+    jobPolicies: x402.job_policies.map(toPolicy),
+    priceSource: x402.price_source,
+    jobPricing: toPriceMap(pricing),
+    limits: {
+      maxUnpaidPerSecondPerClient: x402.limits.max_unpaid_per_second_per_client,
+      maxVerifiesPerClient: x402.limits.max_verifies_per_client,
+      maxVerifies: x402.limits.max_verifies,
+    },
+  };
+}
+
+function toToken(token: TokenTable, x402: X402Table): AcceptedToken {
+  const { eip3009_name: name, eip3009_version: version } = token;
+  return {
+    network: token.network,
+    asset: token.asset,
+    symbol: token.symbol,
+    decimals: token.decimals,
+    payTo: token.pay_to,
+    ratePerNativeUnit: required(token.rate_per_native_unit ?? x402.rate_per_native_unit),
+    markupBps: token.markup_bps ?? x402.markup_bps,
+    transferMethod: token.transfer_method,
+    ...(name === undefined || version === undefined ? {} : { eip3009: { name, version } }),
+    ...present("rpcUrl", token.rpc_url),
+    confirmations: token.confirmations,
+    requireOnchainConfirmation: token.require_onchain_confirmation ?? token.rpc_url !== undefined,
+  };
+}
+
+function toPolicy(policy: PolicyTable): JobPolicy {
+  const job = {
+    serviceId: policy.service_id,
+    jobIndex: policy.job_index,
+    invocationMode: policy.invocation_mode,
+  };
+  if (policy.invocation_mode !== "restricted_paid") return job;
+  const { rpcUrl, contract } = chainOf(policy);
+  return {
+    ...job,
+    restriction: {
+      authMode: required(policy.auth_mode),
+      chainRpcUrl: required(rpcUrl),
+      chainContract: required(contract),
+      permissionCacheSecs: policy.permission_cache_secs,
+    },
+  };
+}
+
+function toPriceMap(pricing: CheckedFile["job_pricing"]): ReadonlyMap<string, bigint> {
+  const prices = new Map<string, bigint>();
+  for (const [serviceId, jobs] of Object.entries(pricing)) {
+    for (const [jobIndex, priceWei] of Object.entries(jobs ?? {})) {
+      if (priceWei !== undefined) prices.set(jobKeyText(BigInt(serviceId), Number(jobIndex)), priceWei);
+    }
+  }
+  return prices;
+}
+
+function toWebhooks(webhooks: WebhooksTable): NonNullable<Config["webhooks"]> {
+  return {
+    bindAddress: webhooks.bind_address,
+    maxBodyBytes: webhooks.max_body_bytes,
+    endpoints: webhooks.endpoints.map(
+      (endpoint): WebhookEndpoint => ({
+        path: endpoint.path,
+        jobId: endpoint.job_id,
+        auth: toAuth(endpoint),
+        ...present("name", endpoint.name),
+      }),
+    ),
+  };
+}
+
+function toAuth(endpoint: EndpointTable): WebhookAuth {
+  const { auth: mode } = endpoint;
+  if (mode === "none") return { mode };
+  const secret = required(endpoint.secret);
+  return mode === "api-key" ? { mode, secret, header: endpoint.api_key_header } : { mode, secret };
+}
+
+function toPricingEngine(engine: NonNullable<CheckedFile["pricing_engine"]>): PricingEngineConfig {
+  return { url: engine.url, bindAddress: engine.bind_address };
+}
+
+/** An optional property has to be left out, not set to undefined. */
+function present<K extends string, V>(key: K, value: V | undefined): { readonly [Key in K]?: V } {
+  return value === undefined ? {} : ({ [key]: value } as { readonly [Key in K]?: V });
+}
+
+/** A value that a rule has made sure of. */
+function required<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("a rule of the configuration let a missing value pass");
+  return value;
+}

@@ -1,0 +1,43 @@
+/** What turns a price in wei into an amount of one token. */
+export interface TokenTerms {
+  /** Decimal string > 0, any number of digits: whole tokens for one native unit (10^18 wei). */
+  readonly ratePerNativeUnit: string;
+  /** Basis points added to the rate. */
+  readonly markupBps: number;
+  /** Decimals of the token. */
+  readonly decimals: number;
+}
+
+/** The most that fits the amount of a settlement option. */
+export const MAX_U64 = 2n ** 64n - 1n;
+
+/**
+ * The amount that a client pays for a job: floor(price_wei · rate · (10000 + markup_bps) · 10^decimals /
+ * (10000 · 10^18)), in exact integers. The result may be 0 or above {@link MAX_U64}; the configuration refuses
+ * both, since the one would give the job away and the other cannot be asked for.
+ * @returns the token's smallest units
+ */
+export function tokenAmount(priceWei: bigint, terms: TokenTerms): bigint {
+  const { numerator, denominator } = unitsPerWei(terms);
+  return (priceWei * numerator) / denominator;
+}
+
+/** The lowest price that is worth at least one of the token's smallest units. */
+export function smallestPriceWei(terms: TokenTerms): bigint {
+  const { numerator, denominator } = unitsPerWei(terms);
+  return (denominator + numerator - 1n) / numerator;
+}
+
+/** The highest price whose amount fits u64. */
+export function largestPriceWei(terms: TokenTerms): bigint {
+  const { numerator, denominator } = unitsPerWei(terms);
+  return ((MAX_U64 + 1n) * denominator - 1n) / numerator;
+}
+
+function unitsPerWei(terms: TokenTerms): { numerator: bigint; denominator: bigint } {
+  const [whole = "", fraction = ""] = terms.ratePerNativeUnit.split(".");
+  return {
+    numerator: BigInt(whole + fraction) * BigInt(10_000 + terms.markupBps) * 10n ** BigInt(terms.decimals),
+    denominator: 10_000n * 10n ** 18n * 10n ** BigInt(fraction.length),
+  };
+}
