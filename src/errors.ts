@@ -28,6 +28,7 @@ export const ERROR_KINDS = {
   settlement_unknown: { status: 503, retryable: true },
   invalid_payment: { status: 400, retryable: false },
   payment_replay: { status: 409, retryable: false },
+  signature_replay: { status: 409, retryable: false },
   queue_full: { status: 503, retryable: true },
   store_unavailable: { status: 503, retryable: true },
   facilitator_unavailable: { status: 503, retryable: true },

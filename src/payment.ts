@@ -20,7 +20,7 @@ export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
   /** Digest over the whole signed payment: tells this very payment from another with the same key. */
   readonly fingerprint: string;
-  /** keccak-256 of the request body, hex without `0x`. */
+  /** SHA-256 of the request body, hex. Binds the payment to what it pays for. */
   readonly bodyHash: string;
   /** Protocol version that the client spoke; its answers are in the same. */
   readonly x402Version: 1 | 2;

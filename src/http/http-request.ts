@@ -42,7 +42,9 @@ export function toHttpRequest(incoming: IncomingMessage, id: string): HttpReques
 function readBody(incoming: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const refuse = () =>
-      reject(new GatewayError("body_too_large", `The body is larger than the ${maxBytes} bytes allowed here.`));
+      reject(
+        new GatewayError("body_too_large", `The body is larger than the ${maxBytes} bytes allowed here.`),
+      );
     // Node has already refused a Content-Length that is not a number.
     if (Number(incoming.headers["content-length"] ?? 0) > maxBytes) return refuse();
 
@@ -59,7 +61,9 @@ function readBody(incoming: IncomingMessage, maxBytes: number): Promise<Uint8Arr
       }
     });
     incoming.on("end", () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
-    incoming.on("error", (cause) => reject(new ClientGone("The client hung up while sending its body.", { cause })));
+    incoming.on("error", (cause) =>
+      reject(new ClientGone("The client hung up while sending its body.", { cause })),
+    );
     incoming.on("close", () => reject(new ClientGone("The client hung up while sending its body.")));
   });
 }

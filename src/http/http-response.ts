@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import { stringify } from "lossless-json";
-import { GatewayError } from "../errors.ts";
+import type { GatewayError } from "../errors.ts";
 
 /** What a route answers. */
 export interface HttpResponse {
@@ -13,7 +13,11 @@ export interface HttpResponse {
  * A JSON answer that no cache may keep, unless `headers` say otherwise.
  * A bigint becomes a JSON number with all its digits: service ids are u64.
  */
-export function jsonResponse(status: number, value: unknown, headers: OutgoingHttpHeaders = {}): HttpResponse {
+export function jsonResponse(
+  status: number,
+  value: unknown,
+  headers: OutgoingHttpHeaders = {},
+): HttpResponse {
   return {
     status,
     headers: { "content-type": "application/json", "cache-control": "no-store", ...headers },
@@ -26,6 +30,6 @@ export function textResponse(status: number, body: string): HttpResponse {
 }
 
 /** `{"error": sentence, "code": snake_case, …details}`, the shape of every refusal. */
-export function errorResponse(error: GatewayError): HttpResponse {
-  return jsonResponse(error.status, { error: error.message, code: error.code, ...error.details }, error.headers);
+export function errorResponse(error: GatewayError, details = error.details): HttpResponse {
+  return jsonResponse(error.status, { error: error.message, code: error.code, ...details }, error.headers);
 }

@@ -1,15 +1,16 @@
+import { chmodSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
-import type { TcpAddress } from "../config/config.ts";
+import type { BindAddress } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import { ClientGone, toHttpRequest } from "./http-request.ts";
 import { errorResponse, type HttpResponse } from "./http-response.ts";
 import { dispatch, type RouteTable } from "./routes.ts";
 
 export interface HttpServerOptions {
-  readonly address: TcpAddress;
+  readonly address: BindAddress;
   readonly logger: Logger;
 }
 
@@ -61,11 +62,13 @@ export class HttpServer {
     await this.#close();
   }
 
-  /** `host:port` with the port that was really bound. */
+  /** `host:port` with the port that was really bound, or `unix:path`. */
   get address(): string {
+    const { address } = this.#options;
+    if (address.kind === "unix") return `unix:${address.path}`;
     const bound = this.#server?.address() as AddressInfo | null | undefined;
-    const { host, port } = this.#options.address;
-    return `${host.includes(":") ? `[${host}]` : host}:${bound?.port ?? port}`;
+    const host = address.host.includes(":") ? `[${address.host}]` : address.host;
+    return `${host}:${bound?.port ?? address.port}`;
   }
 
   #listen(): Promise<void> {
@@ -84,12 +87,16 @@ export class HttpServer {
     );
     server.on("clientError", refuseMalformed);
     this.#server = server;
-    const { host, port } = this.#options.address;
+    const { address, logger } = this.#options;
+    const target =
+      address.kind === "unix" ? { path: address.path } : { host: address.host, port: address.port };
     return new Promise((resolve, reject) => {
       server.once("error", reject);
-      server.listen(port, host, () => {
+      server.listen(target, () => {
         server.off("error", reject);
-        server.on("error", (error) => this.#options.logger.error({ err: error }, "HTTP listener failed"));
+        server.on("error", (error) => logger.error({ err: error }, "HTTP listener failed"));
+        // Whoever may connect may do what the operator may: only the user that jobgate runs as.
+        if (address.kind === "unix") chmodSync(address.path, 0o600);
         resolve();
       });
     });
@@ -112,13 +119,20 @@ export class HttpServer {
     if (this.#tables.size === 0) outgoing.setHeader("connection", "close");
     const request = toHttpRequest(incoming, `r${++this.#requestCount}`);
     try {
-      if (this.#tables.size === 0) throw new GatewayError("shutting_down", "jobgate is shutting down: try again soon.");
+      if (this.#tables.size === 0)
+        throw new GatewayError("shutting_down", "jobgate is shutting down: try again soon.");
       send(outgoing, await dispatch(this.#tables, request));
     } catch (error) {
       if (error instanceof ClientGone) return void outgoing.destroy();
       if (error instanceof GatewayError) return send(outgoing, errorResponse(error));
-      this.#options.logger.error({ err: error, request: request.id, path: request.path }, "request failed unexpectedly");
-      send(outgoing, errorResponse(new GatewayError("internal_error", "Something went wrong inside jobgate.")));
+      this.#options.logger.error(
+        { err: error, request: request.id, path: request.path },
+        "request failed unexpectedly",
+      );
+      send(
+        outgoing,
+        errorResponse(new GatewayError("internal_error", "Something went wrong inside jobgate.")),
+      );
     }
   }
 }
@@ -134,7 +148,10 @@ function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (!(socket as Socket).writable || error.code === "ECONNRESET") return void socket.destroy();
   const refusal =
     error.code === "HPE_HEADER_OVERFLOW"
-      ? new GatewayError("headers_too_large", `The request's headers are larger than ${MAX_HEADER_BYTES} bytes.`)
+      ? new GatewayError(
+          "headers_too_large",
+          `The request's headers are larger than ${MAX_HEADER_BYTES} bytes.`,
+        )
       : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
         ? new GatewayError("request_timeout", "The request took too long to arrive.")
         : new GatewayError("bad_request", "This is not a well-formed HTTP/1.1 request.");

@@ -14,7 +14,10 @@ export type MethodHandlers = Readonly<Partial<Record<"GET" | "POST", RouteHandle
 export type RouteTable = (path: string) => MethodHandlers | undefined;
 
 /** Answers a request from the first table that knows its path. */
-export function dispatch(tables: Iterable<RouteTable>, request: HttpRequest): HttpResponse | Promise<HttpResponse> {
+export function dispatch(
+  tables: Iterable<RouteTable>,
+  request: HttpRequest,
+): HttpResponse | Promise<HttpResponse> {
   for (const table of tables) {
     const methods = table(request.path);
     if (methods === undefined) continue;
@@ -29,5 +32,7 @@ export function dispatch(tables: Iterable<RouteTable>, request: HttpRequest): Ht
 
 function methodNotAllowed(allowed: string[]): GatewayError {
   const allow = allowed.join(", ");
-  return new GatewayError("method_not_allowed", `This path answers only to ${allow}.`, { headers: { allow } });
+  return new GatewayError("method_not_allowed", `This path answers only to ${allow}.`, {
+    headers: { allow },
+  });
 }

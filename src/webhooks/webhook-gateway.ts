@@ -27,7 +27,8 @@ export class WebhookGateway implements BackgroundService {
 
   constructor(options: WebhookGatewayOptions) {
     this.#options = options;
-    this.#server = options.server ?? new HttpServer({ address: options.config.bindAddress, logger: options.logger });
+    this.#server =
+      options.server ?? new HttpServer({ address: options.config.bindAddress, logger: options.logger });
     this.#endpoints = this.#routesOf(options.config);
   }
 

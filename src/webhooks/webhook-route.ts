@@ -14,7 +14,12 @@ export interface WebhookRouteOptions {
 }
 
 /** One endpoint: an authentic request becomes one durable JobCall. A refused one never reaches the store. */
-export function webhookRoute({ endpoint, maxBodyBytes, producer, intake }: WebhookRouteOptions): RouteHandler {
+export function webhookRoute({
+  endpoint,
+  maxBodyBytes,
+  producer,
+  intake,
+}: WebhookRouteOptions): RouteHandler {
   return async (request) => {
     const body = await request.readBody(maxBodyBytes);
     if (!isAuthentic(request, body, endpoint.auth)) throw new GatewayError("unauthorized", "unauthorized");

@@ -1,0 +1,102 @@
+import type { Logger } from "pino";
+import type { BackgroundService } from "./background-service.ts";
+import type { BindAddress, Config } from "./config/config.ts";
+import { RunnerServer } from "./delivery/runner-server.ts";
+import { HttpServer } from "./http/http-server.ts";
+import { openStore } from "./open-store.ts";
+import { OperatorServer } from "./operator/operator-server.ts";
+import { WebhookGateway } from "./webhooks/webhook-gateway.ts";
+import { X402Gateway } from "./x402/x402-gateway.ts";
+
+export interface GatewayOptions {
+  readonly config: Config;
+  readonly logger: Logger;
+}
+
+export interface Listener {
+  readonly name: string;
+  /** `host:port` as really bound, or `unix:path`. */
+  readonly address: string;
+}
+
+export interface Gateway {
+  readonly listeners: readonly Listener[];
+  /** Takes over prices, rates, policies and endpoints. Addresses, store and runner settings stay as they were. */
+  reload(config: Config): Promise<void>;
+  /** Drains: no new requests, those in hand answered, runners given time to finish, nothing lost. */
+  stop(): Promise<void>;
+}
+
+/** Builds every part of jobgate, in the order of a request, and starts them against it: who receives starts first. */
+export async function startGateway({ config, logger }: GatewayOptions): Promise<Gateway> {
+  const store = await openStore(config.store, logger);
+  const sharedServer = sharedServers(logger);
+  const status = () => store.status();
+
+  const x402 =
+    config.x402 &&
+    new X402Gateway({ config: config.x402, store, logger, server: sharedServer(config.x402.bindAddress) });
+  const webhooks =
+    config.webhooks &&
+    new WebhookGateway({
+      config: config.webhooks,
+      serviceId: config.serviceId,
+      intake: store,
+      logger,
+      server: sharedServer(config.webhooks.bindAddress),
+    });
+  const runner = new RunnerServer({ config: config.runner, workQueue: store, status, logger });
+  const operator = new OperatorServer({ server: sharedServer(config.operator.bindAddress), status });
+
+  const services = new Map<string, BackgroundService & { address: string }>([
+    ["runner", runner],
+    ["operator", operator],
+    ...(x402 ? [["x402", x402] as const] : []),
+    ...(webhooks ? [["webhooks", webhooks] as const] : []),
+  ]);
+
+  const stop = async () => {
+    await Promise.all([x402?.stop(), webhooks?.stop()]);
+    await runner.stop();
+    await operator.stop();
+    await store.close();
+  };
+
+  try {
+    for (const [name, service] of services) {
+      await service.start().catch((cause: unknown) => {
+        throw new Error(
+          `The ${name} listener could not start: ${cause instanceof Error ? cause.message : cause}`,
+          {
+            cause,
+          },
+        );
+      });
+    }
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  return {
+    listeners: [...services].map(([name, { address }]) => ({ name, address })),
+    async reload(next) {
+      if (next.x402) await x402?.reload(next.x402);
+      if (next.webhooks) webhooks?.reload(next.webhooks);
+    },
+    stop,
+  };
+}
+
+/** One HTTP server for each address, so that gateways configured with one address share its socket. */
+function sharedServers(logger: Logger): (address: BindAddress) => HttpServer {
+  const servers = new Map<string, HttpServer>();
+  return (address) => {
+    // Port 0 asks for any free port: each listener that asks gets one of its own.
+    if (address.kind === "tcp" && address.port === 0) return new HttpServer({ address, logger });
+    const key = JSON.stringify(address);
+    const server = servers.get(key) ?? new HttpServer({ address, logger });
+    servers.set(key, server);
+    return server;
+  };
+}

@@ -1,0 +1,23 @@
+import { jobKeyText } from "../config/config.ts";
+import type { JobKey } from "../job-call.ts";
+
+/** What one run of a job costs. */
+export interface JobPrice {
+  readonly priceWei: bigint;
+}
+
+/** Where prices come from: the operator's map, or the pricing engine. */
+export interface PriceSource {
+  /** Undefined: the job is not priced, and so cannot be bought. */
+  priceOf(job: JobKey): Promise<JobPrice | undefined>;
+}
+
+/** Prices from `[job_pricing]`, by `service/job`. */
+export function createPriceMap(jobPricing: ReadonlyMap<string, bigint>): PriceSource {
+  return {
+    async priceOf({ serviceId, jobIndex }) {
+      const priceWei = jobPricing.get(jobKeyText(serviceId, jobIndex));
+      return priceWei === undefined ? undefined : { priceWei };
+    },
+  };
+}

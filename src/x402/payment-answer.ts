@@ -1,0 +1,48 @@
+import { encodePaymentResponseHeader } from "@x402/core/http";
+import type { SettleResponse } from "@x402/core/types";
+import { GatewayError } from "../errors.ts";
+import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
+import type { JobKey } from "../job-call.ts";
+import type { PaymentOutcome } from "./settlement.ts";
+import { v1NetworkName } from "./v1-networks.ts";
+
+/**
+ * The 202 of a payment that was accepted.
+ * @throws GatewayError `settlement_failed` or `settlement_unknown` for one that was not, or not yet
+ */
+export function paymentAnswer(outcome: PaymentOutcome, job: JobKey, x402Version: 1 | 2): HttpResponse {
+  switch (outcome.kind) {
+    case "accepted":
+      return jsonResponse(
+        202,
+        {
+          status: "accepted",
+          receipt: outcome.receipt,
+          service_id: job.serviceId,
+          job_index: job.jobIndex,
+          call_id: outcome.callId,
+        },
+        settlementHeader(outcome.settlement, x402Version),
+      );
+    case "failed":
+      throw new GatewayError(
+        "settlement_failed",
+        "The payment was not settled, and nothing was charged: sign a new one.",
+        {
+          headers: settlementHeader(outcome.settlement, x402Version),
+        },
+      );
+    case "undecided":
+      throw new GatewayError(
+        "settlement_unknown",
+        "It is not known yet whether the payment was settled. Send the very same request again: if it was, the job will run once.",
+        { details: { charged: "unknown" }, headers: { "retry-after": "2" } },
+      );
+  }
+}
+
+function settlementHeader(settlement: SettleResponse, x402Version: 1 | 2): Record<string, string> {
+  if (x402Version === 2) return { "payment-response": encodePaymentResponseHeader(settlement) };
+  const network = (v1NetworkName(settlement.network) ?? settlement.network) as SettleResponse["network"];
+  return { "x-payment-response": encodePaymentResponseHeader({ ...settlement, network }) };
+}

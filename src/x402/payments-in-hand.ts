@@ -1,0 +1,46 @@
+import type { JobKey } from "../job-call.ts";
+import { type PaymentOutcome, paymentReplay } from "./settlement.ts";
+
+/** What tells whether two requests are the same purchase. */
+export interface Purchase extends JobKey {
+  readonly fingerprint: string;
+  readonly bodyHash: string;
+}
+
+interface InHand {
+  readonly purchase: Purchase;
+  readonly outcome: Promise<PaymentOutcome>;
+}
+
+/**
+ * Payments that this process is working on right now. A client that sends one payment many times at once gets the
+ * one outcome many times; over processes and restarts the store decides.
+ */
+export class PaymentsInHand {
+  readonly #byFingerprint = new Map<string, InHand>();
+
+  /**
+   * Buys, or waits for the same purchase that is in hand already.
+   * @throws GatewayError `payment_replay` when the payment in hand is for another job or body; whatever `buy` throws
+   */
+  async join<Outcome extends PaymentOutcome>(
+    purchase: Purchase,
+    buy: () => Promise<Outcome>,
+  ): Promise<{ outcome: Outcome; first: boolean }> {
+    const { fingerprint } = purchase;
+    const existing = this.#byFingerprint.get(fingerprint);
+    if (existing !== undefined) {
+      if (!isSame(existing.purchase, purchase)) throw paymentReplay();
+      return { outcome: (await existing.outcome) as Outcome, first: false };
+    }
+    const outcome = buy().finally(() => this.#byFingerprint.delete(fingerprint));
+    this.#byFingerprint.set(fingerprint, { purchase, outcome });
+    return { outcome: await outcome, first: true };
+  }
+}
+
+function isSame(left: Purchase, right: Purchase): boolean {
+  return (
+    left.serviceId === right.serviceId && left.jobIndex === right.jobIndex && left.bodyHash === right.bodyHash
+  );
+}

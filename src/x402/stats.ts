@@ -1,0 +1,53 @@
+import type { ErrorCode } from "../errors.ts";
+
+/** This process's counters since it started, by the names of `GET /x402/stats`. */
+export const COUNTER_NAMES = [
+  "accepted",
+  "policy_denied",
+  "policy_error",
+  "replay_denied",
+  "enqueue_failed",
+  "job_not_found",
+  "auth_dry_run_allowed",
+  "auth_dry_run_denied",
+  "auth_dry_run_error",
+  "payment_required",
+  "payment_invalid",
+  "payment_replayed",
+  "settlement_failed",
+  "settlement_unknown",
+] as const;
+
+export type CounterName = (typeof COUNTER_NAMES)[number];
+
+/** What each refusal of a paid request counts as; a refusal that is not here is not counted. */
+const COUNTERS_OF_REFUSAL: Partial<Record<ErrorCode, readonly CounterName[]>> = {
+  job_not_found: ["job_not_found"],
+  x402_disabled: ["policy_denied"],
+  payment_required: ["payment_required"],
+  invalid_payment: ["payment_invalid"],
+  payment_mismatch: ["payment_invalid"],
+  payment_invalid: ["payment_invalid"],
+  payment_replay: ["payment_replayed"],
+  signature_replay: ["policy_denied", "replay_denied"],
+  settlement_failed: ["settlement_failed"],
+  settlement_unknown: ["settlement_unknown"],
+  queue_full: ["enqueue_failed"],
+  store_unavailable: ["enqueue_failed"],
+};
+
+export class X402Stats {
+  readonly #counts = new Map<CounterName, number>(COUNTER_NAMES.map((name) => [name, 0]));
+
+  count(name: CounterName): void {
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
+  }
+
+  countRefusal(code: ErrorCode): void {
+    for (const name of COUNTERS_OF_REFUSAL[code] ?? []) this.count(name);
+  }
+
+  counters(): Record<CounterName, number> {
+    return Object.fromEntries(this.#counts) as Record<CounterName, number>;
+  }
+}

@@ -1,0 +1,123 @@
+import type { Logger } from "pino";
+import type { BackgroundService } from "../background-service.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import type { X402Config } from "../config/config.ts";
+import { jsonResponse, textResponse } from "../http/http-response.ts";
+import { HttpServer } from "../http/http-server.ts";
+import type { MethodHandlers, RouteTable } from "../http/routes.ts";
+import type { JobKey } from "../job-call.ts";
+import { createPriceMap } from "../pricing/price-map.ts";
+import type { Store } from "../store/store.ts";
+import { createCallRoute } from "./call-route.ts";
+import { createFacilitator } from "./facilitator.ts";
+import { createJobCatalog, offerTerms } from "./job-catalog.ts";
+import { parseCallPath, parseJobPath } from "./job-path.ts";
+import { createJobRoute } from "./job-route.ts";
+import { OfferBook } from "./offer-book.ts";
+import { createOfferTime } from "./offer-time.ts";
+import { PaymentsInHand } from "./payments-in-hand.ts";
+import { createPriceRoute } from "./price-route.ts";
+import { Settlement } from "./settlement.ts";
+import { X402Stats } from "./stats.ts";
+import { X402Producer } from "./x402-producer.ts";
+
+export interface X402GatewayOptions {
+  readonly config: X402Config;
+  /** Where payments are journalled and paid JobCalls go. */
+  readonly store: Store;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  /** Shares this server's socket; without it the gateway opens one of its own at `config.bindAddress`. */
+  readonly server?: HttpServer;
+}
+
+/** HTTP endpoints at which jobs are bought over x402. */
+export class X402Gateway implements BackgroundService {
+  readonly #options: X402GatewayOptions;
+  readonly #server: HttpServer;
+  readonly #clock: Clock;
+  readonly #offers: OfferBook;
+  readonly #settlement: Settlement;
+  readonly #stats = new X402Stats();
+  readonly #inHand = new PaymentsInHand();
+  readonly #facilitator: ReturnType<typeof createFacilitator>;
+  #routes: RouteTable = () => undefined;
+
+  constructor(options: X402GatewayOptions) {
+    const { config, store, logger } = options;
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger });
+    this.#offers = new OfferBook({ ledger: store, clock: this.#clock, logger });
+    this.#facilitator = createFacilitator({
+      url: config.facilitatorUrl,
+      timeoutMs: config.facilitatorTimeoutMs,
+    });
+    this.#settlement = new Settlement({ journal: store, facilitator: this.#facilitator, logger });
+  }
+
+  /** `host:port`, once started. */
+  get address(): string {
+    return this.#server.address;
+  }
+
+  async start(): Promise<void> {
+    await this.#offers.load();
+    await this.reload(this.#options.config);
+    await this.#server.mount(this.#find);
+  }
+
+  /** Takes no new requests; resolves once those in hand are answered, settlements included. */
+  stop(): Promise<void> {
+    return this.#server.unmount(this.#find);
+  }
+
+  /**
+   * Takes over new prices, tokens and policies; offers made before stay payable for their time.
+   * Addresses and the facilitator stay as they were.
+   */
+  async reload(config: X402Config): Promise<void> {
+    await this.#offers.publish(offerTerms(config));
+    this.#routes = this.#routesOf(config);
+  }
+
+  readonly #find: RouteTable = (path) => this.#routes(path);
+
+  #routesOf(config: X402Config): RouteTable {
+    const { store, logger } = this.#options;
+    const catalog = createJobCatalog(config, createPriceMap(config.jobPricing));
+    const offers = this.#offers;
+    const resourceOf = ({ serviceId, jobIndex }: JobKey) =>
+      `${config.publicUrl}/x402/jobs/${serviceId}/${jobIndex}`;
+    const runJob = createJobRoute({
+      catalog,
+      offers,
+      store,
+      facilitator: this.#facilitator,
+      settlement: this.#settlement,
+      inHand: this.#inHand,
+      producer: new X402Producer(),
+      offerTime: createOfferTime(this.#clock),
+      stats: this.#stats,
+      clock: this.#clock,
+      logger,
+      maxBodyBytes: config.maxBodyBytes,
+      resourceOf,
+    });
+    const showPrice = createPriceRoute({ catalog, offers, resourceOf });
+    const showCall = createCallRoute(store);
+    const fixed = new Map<string, MethodHandlers>([
+      ["/x402/health", { GET: () => textResponse(200, "ok") }],
+      ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: this.#stats.counters() }) }],
+    ]);
+
+    return (path) => {
+      const job = parseJobPath(path);
+      if (job?.tail === "") return { POST: (request) => runJob(request, job) };
+      if (job?.tail === "/price") return { GET: () => showPrice(job) };
+      const call = parseCallPath(path);
+      if (call !== undefined) return { GET: (request) => showCall(request, call.callId, call.wantsResult) };
+      return fixed.get(path);
+    };
+  }
+}
