@@ -1,7 +1,7 @@
 import { checkShape } from "./check-shape.ts";
 import type { Config } from "./config.ts";
 import { readConfigFiles, UNREADABLE } from "./config-files.ts";
-import type { Mistake } from "./mistake.ts";
+import type { KeyPath, Mistake } from "./mistake.ts";
 import { type MistakeList, makeMistakeList } from "./mistake-list.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
@@ -26,6 +26,8 @@ export type LoadConfigResult =
       readonly config: Config;
       /** What will run, but perhaps not as meant. */
       readonly warnings: readonly Mistake[];
+      /** For what only turns out in use: a mistake with the file and line of a key. */
+      readonly mistakeAt: (path: KeyPath, message: string) => Mistake;
     }
   /** Every mistake there is, in the order of the files and lines. */
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
@@ -47,7 +49,7 @@ export async function loadConfig(options: LoadConfigOptions): Promise<LoadConfig
   const found = mistakes.mistakes();
   if (found.length > 0 || raw === UNREADABLE) return { ok: false, mistakes: found };
   const config = toConfig(configSchema.parse(raw), options.serviceId);
-  return { ok: true, config, warnings: mistakes.warnings() };
+  return { ok: true, config, warnings: mistakes.warnings(), mistakeAt: mistakes.at };
 }
 
 function warnOfMissingServiceId(

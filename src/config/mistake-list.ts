@@ -23,6 +23,8 @@ export interface MistakeList {
   add(mistake: Mistake): void;
   /** The file that a value stands in, or would stand in, for the paths it will be given later. */
   readonly sources: SourceFile[];
+  /** A mistake with the file and line of a path, without collecting it. */
+  at(path: KeyPath, message: string): Mistake;
   mistakes(): Mistake[];
   warnings(): Mistake[];
 }
@@ -79,6 +81,7 @@ export function makeMistakeList(): MistakeList {
       if (!isReported(path)) entries.push({ path, message });
     },
     warn: (path, message) => void warnings.push({ path, message }),
+    at: (path, message) => place({ path, message }),
     add: (mistake) => void placed.push(mistake),
     mistakes: () => inOrder([...placed, ...entries.map(place)]),
     warnings: () => inOrder(warnings.map(place)),

@@ -1,0 +1,34 @@
+import { InvalidArgumentError, Option } from "commander";
+import { LOG_LEVELS } from "./log.ts";
+
+/** `-c`: the same for every command that reads the configuration. */
+export const configOption = () =>
+  new Option("-c, --config <file>", "configuration file").default("jobgate.toml").env("JOBGATE_CONFIG");
+
+export const serviceIdOption = () =>
+  new Option("--service-id <N>", "service id of webhook JobCalls, before that of the file")
+    .env("JOBGATE_SERVICE_ID")
+    .argParser(parseServiceId);
+
+export const logLevelOption = () =>
+  new Option("--log-level <level>", "how much to log to stderr, as JSON lines")
+    .choices(LOG_LEVELS)
+    .default("info")
+    .env("JOBGATE_LOG_LEVEL");
+
+/**
+ * Whether a flag's environment twin asks for it. commander would take any value, `0` and `false` included, for yes.
+ */
+export function isFlagSet(name: string): boolean {
+  const value = process.env[name] ?? "";
+  if (["", "0", "false"].includes(value)) return false;
+  if (["1", "true"].includes(value)) return true;
+  throw new InvalidArgumentError(`${name}: expected 1, true, 0 or false.`);
+}
+
+function parseServiceId(value: string): bigint {
+  if (!/^(0|[1-9][0-9]{0,19})$/.test(value) || BigInt(value) >= 2n ** 64n) {
+    throw new InvalidArgumentError("Expected an integer from 0 to 2^64 - 1.");
+  }
+  return BigInt(value);
+}

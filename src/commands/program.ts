@@ -1,0 +1,45 @@
+import { createRequire } from "node:module";
+import { Command, CommanderError, InvalidArgumentError } from "commander";
+import { addCheckCommand } from "./check.ts";
+import { Refusal } from "./refusal.ts";
+import { addServeCommand } from "./serve.ts";
+import { addSignWebhookCommand } from "./sign-webhook.ts";
+
+/** Exit codes of every command. */
+const FINE = 0;
+const REFUSED = 1;
+const BAD_USAGE = 2;
+
+/**
+ * Runs the command that the arguments name.
+ * @param args without the names of the interpreter and the script
+ * @returns the exit code: 0 fine, 1 refused (a bad configuration, an unreachable peer), 2 bad usage
+ */
+export async function runProgram(args: readonly string[]): Promise<number> {
+  try {
+    await makeProgram().parseAsync(args, { from: "user" });
+    return FINE;
+  } catch (error) {
+    if (error instanceof Refusal) {
+      for (const line of error.lines) console.error(line);
+      return REFUSED;
+    }
+    if (error instanceof InvalidArgumentError) console.error(`error: ${error.message}`);
+    if (error instanceof CommanderError) return error.exitCode === 0 ? FINE : BAD_USAGE;
+    throw error;
+  }
+}
+
+function makeProgram(): Command {
+  const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };
+  const program = new Command("jobgate")
+    .description("Turns x402 payments and webhooks into jobs for a runner in any language.")
+    .version(version)
+    .addHelpText("after", "\nExample:\n  $ jobgate check && jobgate serve")
+    .showHelpAfterError("(add --help for all options)")
+    .exitOverride();
+  addServeCommand(program);
+  addCheckCommand(program);
+  addSignWebhookCommand(program);
+  return program;
+}

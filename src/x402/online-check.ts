@@ -1,0 +1,116 @@
+import { BaseError, createPublicClient, erc20Abi, http, type PublicClient } from "viem";
+import { z } from "zod";
+import type { AcceptedToken, JobPolicy, X402Config } from "../config/config.ts";
+
+/** What is wrong with a peer, at the key path that names it. */
+interface PeerProblem {
+  readonly path: readonly (string | number)[];
+  /** Never holds the URL, which may hold a key. */
+  readonly message: string;
+}
+
+/** Longest that one question may take. */
+const MAX_TIMEOUT_MS = 10_000;
+
+/** Asks the facilitator and every chain that the configuration names whether they are what it says. */
+export async function findX402Problems(config: X402Config): Promise<PeerProblem[]> {
+  const found = await Promise.all([
+    facilitatorProblems(config),
+    ...config.acceptedTokens.map((token, i) => tokenProblems(token, ["x402", "accepted_tokens", i])),
+    ...config.jobPolicies.map((policy, i) => policyProblems(policy, ["x402", "job_policies", i])),
+  ]);
+  return found.flat();
+}
+
+const supportedAnswer = z.object({
+  kinds: z.array(z.object({ x402Version: z.number(), scheme: z.string(), network: z.string() })),
+});
+
+async function facilitatorProblems(config: X402Config): Promise<PeerProblem[]> {
+  const path = ["x402", "facilitator_url"];
+  let body: unknown;
+  try {
+    const response = await fetch(`${config.facilitatorUrl}/supported`, {
+      redirect: "error",
+      signal: AbortSignal.timeout(Math.min(config.facilitatorTimeoutMs, MAX_TIMEOUT_MS)),
+    });
+    if (!response.ok) {
+      await response.body?.cancel();
+      return [{ path, message: `answers /supported with status ${response.status}; expected 200` }];
+    }
+    body = await response.json();
+  } catch (error) {
+    const why =
+      error instanceof SyntaxError ? "answers /supported with something else than JSON" : "does not answer";
+    return [{ path, message: `${why}; expected an x402 facilitator` }];
+  }
+  const answer = supportedAnswer.safeParse(body);
+  if (!answer.success) {
+    return [{ path, message: "answers /supported with no list of kinds; expected an x402 facilitator" }];
+  }
+  const networks = answer.data.kinds
+    .filter(({ x402Version, scheme }) => x402Version === 2 && scheme === "exact")
+    .map(({ network }) => network);
+  // A facilitator may stand for all EVM chains with one pattern.
+  const isSupported = (network: string) => networks.includes(network) || networks.includes("eip155:*");
+  return config.acceptedTokens.flatMap(({ network }, i) =>
+    isSupported(network)
+      ? []
+      : [
+          {
+            path: ["x402", "accepted_tokens", i, "network"],
+            message: `the facilitator does not settle "exact" payments on ${network} in x402 version 2; expected one of ${networks.join(", ") || "none"}`,
+          },
+        ],
+  );
+}
+
+async function tokenProblems(token: AcceptedToken, path: PeerProblem["path"]): Promise<PeerProblem[]> {
+  if (token.rpcUrl === undefined) return [];
+  const client = rpcClient(token.rpcUrl);
+  try {
+    const chainId = await client.getChainId();
+    if (`eip155:${chainId}` !== token.network) {
+      return [{ path: [...path, "rpc_url"], message: `is of eip155:${chainId}; expected ${token.network}` }];
+    }
+    if ((await client.getCode({ address: token.asset })) === undefined) {
+      return [{ path: [...path, "asset"], message: `has no contract on ${token.network}; expected a token` }];
+    }
+  } catch (error) {
+    return [{ path: [...path, "rpc_url"], message: unanswered(error) }];
+  }
+  // Wrong decimals would charge a power of ten too much or too little. A token need not tell its own.
+  const decimals = await client
+    .readContract({ address: token.asset, abi: erc20Abi, functionName: "decimals" })
+    .catch(() => token.decimals);
+  if (decimals === token.decimals) return [];
+  return [
+    { path: [...path, "decimals"], message: `is ${token.decimals}; expected ${decimals}, as the token says` },
+  ];
+}
+
+async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["path"]): Promise<PeerProblem[]> {
+  if (restriction === undefined) return [];
+  try {
+    const code = await rpcClient(restriction.chainRpcUrl).getCode({ address: restriction.chainContract });
+    if (code !== undefined) return [];
+    return [
+      {
+        path: [...path, "chain_contract"],
+        message: "has no contract on this chain; expected the one to ask",
+      },
+    ];
+  } catch (error) {
+    return [{ path: [...path, "chain_rpc_url"], message: unanswered(error) }];
+  }
+}
+
+function rpcClient(url: string): PublicClient {
+  return createPublicClient({ transport: http(url, { timeout: MAX_TIMEOUT_MS, retryCount: 0 }) });
+}
+
+function unanswered(error: unknown): string {
+  // The short message, since the long one quotes the URL.
+  const reason = error instanceof BaseError ? ` (${error.shortMessage})` : "";
+  return `does not answer as a chain's RPC${reason}; expected an Ethereum JSON-RPC endpoint`;
+}
