@@ -9,7 +9,7 @@ import type { PaymentIntent, PaymentKey, PaymentRecord, PaymentState } from "../
  * Two kinds of outcome are values, not errors: what the business expects to happen (a full queue, a payment
  * known already) is in the returned union; only a store that does not work rejects.
  */
-export interface Store extends Intake, PaymentJournal, WorkQueue, DeadLetterBox, CallLookup {
+export interface Store extends Intake, PaymentJournal, WorkQueue, DeadLetterBox, CallLookup, OfferLedger {
   /** What the store can promise right now, from memory: no round trip. */
   status(): StoreStatus;
   /** Totals by state, for operators and for checking that the journal balances. */
@@ -34,6 +34,8 @@ export interface Intake {
 /** For paid jobs: nothing moves that is not written here first. */
 export interface PaymentJournal {
   findPayment(key: PaymentKey): Promise<PaymentRecord | undefined>;
+  /** Finds this very payment, whatever its unsigned parts say now. `fingerprint` is unique. */
+  findPaymentByFingerprint(fingerprint: string): Promise<PaymentRecord | undefined>;
 
   /**
    * The write before settling: the intent, its JobCall (held back from runners) and the caller's nonce, all or
@@ -195,6 +197,21 @@ export interface CallState {
   readonly enqueuedAt: number;
   /** Unix milliseconds. */
   readonly finishedAt?: number;
+}
+
+/** The prices that were offered, so that they stay payable after a restart. */
+export interface OfferLedger {
+  /** Replaces everything that was saved before. */
+  saveOffers(offers: readonly SavedOffer[]): Promise<void>;
+  loadOffers(): Promise<SavedOffer[]>;
+}
+
+export interface SavedOffer {
+  readonly id: string;
+  /** JSON */
+  readonly offer: string;
+  /** Unix milliseconds; null while the offer is still being made. */
+  readonly validUntil: number | null;
 }
 
 export interface StoreTotals {
