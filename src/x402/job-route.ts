@@ -8,6 +8,7 @@ import type { JobKey } from "../job-call.ts";
 import type { PaymentIntent } from "../payment.ts";
 import { quoteDigest } from "../pricing/quote-digest.ts";
 import type { Store } from "../store/store.ts";
+import type { ChainEvidence } from "./chain-evidence.ts";
 import type { Facilitator } from "./facilitator.ts";
 import type { JobCatalog, PurchasableJob } from "./job-catalog.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "./offer.ts";
@@ -16,9 +17,10 @@ import type { OfferTime } from "./offer-time.ts";
 import { paymentAnswer } from "./payment-answer.ts";
 import { matchOffer } from "./payment-check.ts";
 import { readPayment, type SignedPayment } from "./payment-header.ts";
+import { outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
 import { paymentRequiredResponse } from "./payment-required.ts";
 import type { PaymentsInHand } from "./payments-in-hand.ts";
-import { outcomeOfKnown, type PaymentOutcome, queueFull, type Settlement } from "./settlement.ts";
+import type { Settlement } from "./settlement.ts";
 import type { X402Stats } from "./stats.ts";
 import type { X402Producer } from "./x402-producer.ts";
 
@@ -27,6 +29,7 @@ export interface JobRouteOptions {
   readonly offers: OfferBook;
   readonly store: Store;
   readonly facilitator: Facilitator;
+  readonly evidence: ChainEvidence;
   readonly settlement: Settlement;
   readonly inHand: PaymentsInHand;
   readonly producer: X402Producer;
@@ -50,7 +53,8 @@ interface PaidRequest {
 }
 
 export function createJobRoute(options: JobRouteOptions): JobRoute {
-  const { catalog, offers, store, facilitator, settlement, inHand, producer, stats, clock } = options;
+  const { catalog, offers, store, facilitator, evidence, settlement, inHand, producer, stats, clock } =
+    options;
 
   /** Every check that can refuse the request, in order, and only then the money. */
   async function runJob(request: HttpRequest, key: JobKey): Promise<HttpResponse> {
@@ -65,14 +69,16 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
       payment,
       bodyHash: createHash("sha256").update(body).digest("hex"),
     };
-    const { outcome, first } = await inHand.join({ ...key, ...payment, bodyHash: paid.bodyHash }, () =>
-      buy(paid),
+    const outcome = await inHand.join(
+      { ...key, fingerprint: payment.fingerprint, bodyHash: paid.bodyHash },
+      () => buy(paid),
     );
-    stats.count(first && outcome.kind === "accepted" && !outcome.replayed ? "accepted" : "payment_replayed");
+    if (outcome.replayed) stats.count("payment_replayed");
+    else if (outcome.kind === "accepted") stats.count("accepted");
     return paymentAnswer(outcome, key, payment.x402Version);
   }
 
-  async function buy(paid: PaidRequest): Promise<PaymentOutcome & { replayed?: boolean }> {
+  async function buy(paid: PaidRequest): Promise<PaymentOutcome> {
     const { job, payment, bodyHash, body } = paid;
     const known = await store.findPaymentByFingerprint(payment.fingerprint);
     if (known !== undefined) {
@@ -84,9 +90,12 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
     const offer = await matchOffer(payment, offers.payable(job), clock());
     checkRoom();
     const requirements = requirementsFor(payment, offer);
-    await verify(payment, requirements);
+    const [fromBlock] = await Promise.all([startBlock(offer), verify(payment, requirements)]);
     const receipt = quoteDigest(job, offer.priceWei, options.offerTime());
-    const intent = toIntent(paid, offer, receipt, JSON.stringify(requirements));
+    const intent = {
+      ...toIntent(paid, offer, receipt, JSON.stringify(requirements)),
+      ...(fromBlock === undefined ? {} : { fromBlock: fromBlock.toString() }),
+    };
     return settlement.settle(intent, producer.jobCall({ offer, body, receipt }));
   }
 
@@ -117,6 +126,21 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
     }
     if (verification.payer !== undefined && verification.payer.toLowerCase() !== payment.from) {
       throw new GatewayError("payment_invalid", "The facilitator names another payer than the payment does.");
+    }
+  }
+
+  /** Where on the chain to look for the settlement. A chain that has to confirm it must be there to do so. */
+  async function startBlock({ token }: Offer): Promise<bigint | undefined> {
+    if (!evidence.covers(token)) return undefined;
+    try {
+      return await evidence.startBlock(token);
+    } catch (cause) {
+      if (!evidence.isRequired(token)) return undefined;
+      throw new GatewayError(
+        "facilitator_unavailable",
+        "The payment's chain cannot be asked now, so a settlement could not be confirmed. Nothing was charged: try again.",
+        { cause, headers: { "retry-after": "2" } },
+      );
     }
   }
 

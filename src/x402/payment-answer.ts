@@ -3,7 +3,7 @@ import type { SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../errors.ts";
 import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
 import type { JobKey } from "../job-call.ts";
-import type { PaymentOutcome } from "./settlement.ts";
+import type { PaymentOutcome } from "./payment-outcome.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
 /**

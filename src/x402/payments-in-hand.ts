@@ -1,5 +1,5 @@
 import type { JobKey } from "../job-call.ts";
-import { type PaymentOutcome, paymentReplay } from "./settlement.ts";
+import { type PaymentOutcome, paymentReplay } from "./payment-outcome.ts";
 
 /** What tells whether two requests are the same purchase. */
 export interface Purchase extends JobKey {
@@ -19,23 +19,24 @@ interface InHand {
 export class PaymentsInHand {
   readonly #byFingerprint = new Map<string, InHand>();
 
+  has(fingerprint: string): boolean {
+    return this.#byFingerprint.has(fingerprint);
+  }
+
   /**
    * Buys, or waits for the same purchase that is in hand already.
    * @throws GatewayError `payment_replay` when the payment in hand is for another job or body; whatever `buy` throws
    */
-  async join<Outcome extends PaymentOutcome>(
-    purchase: Purchase,
-    buy: () => Promise<Outcome>,
-  ): Promise<{ outcome: Outcome; first: boolean }> {
+  async join(purchase: Purchase, buy: () => Promise<PaymentOutcome>): Promise<PaymentOutcome> {
     const { fingerprint } = purchase;
     const existing = this.#byFingerprint.get(fingerprint);
     if (existing !== undefined) {
       if (!isSame(existing.purchase, purchase)) throw paymentReplay();
-      return { outcome: (await existing.outcome) as Outcome, first: false };
+      return { ...(await existing.outcome), replayed: true };
     }
     const outcome = buy().finally(() => this.#byFingerprint.delete(fingerprint));
     this.#byFingerprint.set(fingerprint, { purchase, outcome });
-    return { outcome: await outcome, first: true };
+    return outcome;
   }
 }
 

@@ -1,32 +1,37 @@
 import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements, SettleResponse } from "@x402/core/types";
 import type { Logger } from "pino";
+import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { JobCall } from "../job-call.ts";
 import type { PaymentIntent, PaymentRecord } from "../payment.ts";
 import type { PaymentJournal } from "../store/store.ts";
+import type { ChainEvidence, Evidence } from "./chain-evidence.ts";
 import type { Facilitator, SettlementAnswer } from "./facilitator.ts";
+import { outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
 export interface SettlementOptions {
   readonly journal: PaymentJournal;
   readonly facilitator: Facilitator;
+  readonly evidence: ChainEvidence;
+  /** How long a request waits for the chain to show what the facilitator says that it settled. */
+  readonly confirmationTimeoutMs: number;
+  readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** What became of a payment, as far as it is known. */
-export type PaymentOutcome =
-  | {
-      readonly kind: "accepted";
-      readonly callId: number;
-      readonly receipt: string;
-      readonly settlement: SettleResponse;
-    }
-  | { readonly kind: "failed"; readonly settlement: SettleResponse }
-  | { readonly kind: "undecided" };
+const CONFIRMATION_POLL_MS = 200;
 
-/** Moves the money: the only place that asks a facilitator to settle. */
+/**
+ * Moves the money: the only place that asks a facilitator to settle, and that decides what came of it.
+ *
+ * A facilitator's yes counts only as far as the chain bears it out, where the chain can be asked; its no never
+ * counts as proof that nothing moved.
+ */
 export class Settlement {
   readonly #options: SettlementOptions;
+  /** Payments that are known to be paid, but could not be written down yet, by fingerprint. */
+  readonly #unrecorded = new Map<string, SettleResponse>();
 
   constructor(options: SettlementOptions) {
     this.#options = options;
@@ -35,14 +40,14 @@ export class Settlement {
   /**
    * Journals the intent, settles, and makes the outcome durable; in this order, so that a crash anywhere leaves a
    * record of what may have moved. Goes on when the client hangs up.
-   * @throws GatewayError `payment_replay`, `queue_full`, `store_unavailable`: then nothing was charged
+   * @throws GatewayError `payment_replay`, `signature_replay`, `queue_full`, `store_unavailable`: nothing was charged
    */
   async settle(intent: PaymentIntent, call: JobCall): Promise<PaymentOutcome> {
     const { journal, facilitator } = this.#options;
     const begun = await journal.beginPayment(intent, call);
     switch (begun.kind) {
       case "payment_known":
-        return outcomeOfKnown(begun.record, intent);
+        return { ...outcomeOfKnown(begun.record, intent), replayed: true };
       case "queue_full":
         throw queueFull();
       case "caller_nonce_used":
@@ -55,49 +60,97 @@ export class Settlement {
     }
   }
 
-  async #conclude(intent: PaymentIntent, answer: SettlementAnswer): Promise<PaymentOutcome> {
-    const { journal, logger } = this.#options;
-    const trusted = believableSuccess(intent, answer);
-    if (trusted === undefined) {
-      logger.warn({ payment: intent.key, answer }, "settlement undecided");
-      return { kind: "undecided" };
+  /**
+   * Looks again at a payment that is undecided: at its chain, or, where that cannot be asked, by asking the
+   * facilitator to settle until the authorization has run out. A second settlement cannot move money twice: the
+   * token lets a nonce be used once.
+   */
+  async recheck(record: PaymentRecord): Promise<PaymentOutcome> {
+    const { evidence, facilitator, journal, clock, logger } = this.#options;
+    const paid = this.#unrecorded.get(record.fingerprint);
+    if (paid !== undefined) return this.#accept(record, paid);
+    if (evidence.covers(record.key)) return this.#decide(record, await evidence.look(record));
+    if (clock() < record.validBefore * 1000) {
+      return this.#conclude(record, await facilitator.settle(facilitatorRequest(record)));
     }
-    const settled = await journal.settlePayment(intent.key, JSON.stringify(trusted));
-    return settled.kind === "settled"
-      ? { kind: "accepted", callId: settled.callId, receipt: intent.receipt, settlement: trusted }
-      : { kind: "undecided" };
+    const reason = "the authorization has run out, and no chain could be asked whether it was used";
+    await journal.leavePaymentUnresolved(record.key, reason);
+    logger.error({ payment: record.key, callId: record.callId }, `payment unresolved: ${reason}`);
+    return { kind: "undecided" };
   }
-}
 
-/** What a payment that is in the journal already led to. @throws GatewayError `payment_replay` if it bought something else */
-export function outcomeOfKnown(
-  record: PaymentRecord,
-  asked: Pick<PaymentIntent, "fingerprint" | "serviceId" | "jobIndex" | "bodyHash">,
-): PaymentOutcome {
-  const same =
-    record.fingerprint === asked.fingerprint &&
-    record.serviceId === asked.serviceId &&
-    record.jobIndex === asked.jobIndex &&
-    record.bodyHash === asked.bodyHash;
-  if (!same) throw paymentReplay();
-  if (record.state === "settled" && record.settlement !== undefined) {
-    const { callId, receipt, settlement } = record;
-    return { kind: "accepted", callId, receipt, settlement: JSON.parse(settlement) };
+  async #conclude(intent: PaymentIntent, answer: SettlementAnswer): Promise<PaymentOutcome> {
+    const { evidence, logger } = this.#options;
+    const success = believableSuccess(intent, answer);
+    if (success !== undefined && !evidence.isRequired(intent.key)) return this.#accept(intent, success);
+
+    logger.debug({ payment: intent.key, answer }, "the chain decides");
+    if (!evidence.covers(intent.key)) return this.#undecided(intent, answer.kind);
+    return this.#decide(
+      intent,
+      success === undefined
+        ? await evidence.look(intent)
+        : await this.#awaitConfirmation(intent, success.transaction),
+    );
   }
-  if (record.state === "failed" && record.settlement !== undefined) {
-    return { kind: "failed", settlement: JSON.parse(record.settlement) };
+
+  /** The facilitator answers when the transaction is mined; the RPC that is asked here may see it a little later. */
+  async #awaitConfirmation(intent: PaymentIntent, transaction: string): Promise<Evidence> {
+    const { evidence, clock, confirmationTimeoutMs } = this.#options;
+    const deadline = clock() + confirmationTimeoutMs;
+    for (;;) {
+      const found = await evidence.look(intent, transaction);
+      if (found.kind !== "open" || clock() >= deadline) return found;
+      await new Promise((resolve) => setTimeout(resolve, CONFIRMATION_POLL_MS));
+    }
   }
-  return { kind: "undecided" };
-}
 
-export function paymentReplay(): GatewayError {
-  return new GatewayError("payment_replay", "This payment was used for another job or body: sign a new one.");
-}
+  async #decide(intent: PaymentIntent, evidence: Evidence): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#options;
+    switch (evidence.kind) {
+      case "paid":
+        return this.#accept(intent, successResponse(intent, evidence.transaction));
+      case "not_paid": {
+        const settlement = failureResponse(intent, evidence.reason);
+        await journal.failPayment(intent.key, JSON.stringify(settlement), evidence.reason);
+        logger.info({ payment: intent.key }, `payment failed: ${evidence.reason}`);
+        return { kind: "failed", settlement };
+      }
+      case "unknown":
+        await journal.leavePaymentUnresolved(intent.key, evidence.reason);
+        logger.error({ payment: intent.key }, `payment unresolved: ${evidence.reason}`);
+        return { kind: "undecided" };
+      case "open":
+        return this.#undecided(intent, evidence.reason);
+    }
+  }
 
-export function queueFull(): GatewayError {
-  return new GatewayError("queue_full", "The queue is full. Nothing was charged: try again later.", {
-    headers: { "retry-after": "5" },
-  });
+  async #accept(intent: PaymentIntent, settlement: SettleResponse): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#options;
+    this.#unrecorded.set(intent.fingerprint, settlement);
+    try {
+      const settled = await journal.settlePayment(intent.key, JSON.stringify(settlement));
+      this.#unrecorded.delete(intent.fingerprint);
+      if (settled.kind === "settled") {
+        return { kind: "accepted", callId: settled.callId, receipt: intent.receipt, settlement };
+      }
+      logger.error(
+        { payment: intent.key, settlement },
+        "a payment that was closed as failed turned out to be paid",
+      );
+    } catch (error) {
+      logger.error(
+        { err: error, payment: intent.key, settlement },
+        "paid, but not written down yet: will be tried again",
+      );
+    }
+    return { kind: "undecided" };
+  }
+
+  #undecided(intent: PaymentIntent, reason: string): PaymentOutcome {
+    this.#options.logger.warn({ payment: intent.key, reason }, "payment undecided");
+    return { kind: "undecided" };
+  }
 }
 
 function facilitatorRequest({ payload, requirements }: PaymentIntent) {
@@ -108,18 +161,29 @@ function facilitatorRequest({ payload, requirements }: PaymentIntent) {
 }
 
 /**
- * The settlement as the client gets it, if the facilitator's success can be this payment's: a transaction hash, on
- * the payment's network, from its payer. The payer and network are the intent's own, whatever the answer says.
+ * The settlement, if the facilitator's success can be this payment's: a transaction hash, on the payment's network,
+ * from its payer.
  */
-function believableSuccess({ key }: PaymentIntent, answer: SettlementAnswer): SettleResponse | undefined {
+function believableSuccess(intent: PaymentIntent, answer: SettlementAnswer): SettleResponse | undefined {
   if (answer.kind !== "success") return undefined;
-  const onNetwork = answer.network === key.network || answer.network === v1NetworkName(key.network);
-  const fromPayer = answer.payer === undefined || answer.payer.toLowerCase() === key.payer;
+  const { network, payer } = intent.key;
+  const onNetwork = answer.network === network || answer.network === v1NetworkName(network);
+  const fromPayer = answer.payer === undefined || answer.payer.toLowerCase() === payer;
   if (!onNetwork || !fromPayer || !/^0x[0-9a-fA-F]{64}$/.test(answer.transaction)) return undefined;
+  return successResponse(intent, answer.transaction);
+}
+
+function successResponse({ key }: PaymentIntent, transaction: string): SettleResponse {
+  return { success: true, payer: key.payer, transaction, network: key.network as SettleResponse["network"] };
+}
+
+function failureResponse({ key }: PaymentIntent, errorMessage: string): SettleResponse {
   return {
-    success: true,
+    success: false,
+    errorReason: "settlement_failed",
+    errorMessage,
     payer: key.payer,
-    transaction: answer.transaction,
+    transaction: "",
     network: key.network as SettleResponse["network"],
   };
 }

@@ -9,6 +9,7 @@ import type { JobKey } from "../job-call.ts";
 import { createPriceMap } from "../pricing/price-map.ts";
 import type { Store } from "../store/store.ts";
 import { createCallRoute } from "./call-route.ts";
+import { type ChainEvidence, createChainEvidence } from "./chain-evidence.ts";
 import { createFacilitator } from "./facilitator.ts";
 import { createJobCatalog, offerTerms } from "./job-catalog.ts";
 import { parseCallPath, parseJobPath } from "./job-path.ts";
@@ -17,6 +18,7 @@ import { OfferBook } from "./offer-book.ts";
 import { createOfferTime } from "./offer-time.ts";
 import { PaymentsInHand } from "./payments-in-hand.ts";
 import { createPriceRoute } from "./price-route.ts";
+import { Reconciler } from "./reconciler.ts";
 import { Settlement } from "./settlement.ts";
 import { X402Stats } from "./stats.ts";
 import { X402Producer } from "./x402-producer.ts";
@@ -31,13 +33,17 @@ export interface X402GatewayOptions {
   readonly server?: HttpServer;
 }
 
+const RPC_TIMEOUT_MS = 5_000;
+
 /** HTTP endpoints at which jobs are bought over x402. */
 export class X402Gateway implements BackgroundService {
   readonly #options: X402GatewayOptions;
   readonly #server: HttpServer;
   readonly #clock: Clock;
   readonly #offers: OfferBook;
+  readonly #evidence: ChainEvidence;
   readonly #settlement: Settlement;
+  readonly #reconciler: Reconciler;
   readonly #stats = new X402Stats();
   readonly #inHand = new PaymentsInHand();
   readonly #facilitator: ReturnType<typeof createFacilitator>;
@@ -53,7 +59,22 @@ export class X402Gateway implements BackgroundService {
       url: config.facilitatorUrl,
       timeoutMs: config.facilitatorTimeoutMs,
     });
-    this.#settlement = new Settlement({ journal: store, facilitator: this.#facilitator, logger });
+    this.#evidence = createChainEvidence({ tokens: config.acceptedTokens, rpcTimeoutMs: RPC_TIMEOUT_MS });
+    this.#settlement = new Settlement({
+      journal: store,
+      facilitator: this.#facilitator,
+      evidence: this.#evidence,
+      confirmationTimeoutMs: config.facilitatorTimeoutMs,
+      clock: this.#clock,
+      logger,
+    });
+    this.#reconciler = new Reconciler({
+      journal: store,
+      settlement: this.#settlement,
+      inHand: this.#inHand,
+      clock: this.#clock,
+      logger,
+    });
   }
 
   /** `host:port`, once started. */
@@ -64,12 +85,14 @@ export class X402Gateway implements BackgroundService {
   async start(): Promise<void> {
     await this.#offers.load();
     await this.reload(this.#options.config);
+    await this.#reconciler.start();
     await this.#server.mount(this.#find);
   }
 
   /** Takes no new requests; resolves once those in hand are answered, settlements included. */
-  stop(): Promise<void> {
-    return this.#server.unmount(this.#find);
+  async stop(): Promise<void> {
+    await this.#server.unmount(this.#find);
+    await this.#reconciler.stop();
   }
 
   /**
@@ -94,6 +117,7 @@ export class X402Gateway implements BackgroundService {
       offers,
       store,
       facilitator: this.#facilitator,
+      evidence: this.#evidence,
       settlement: this.#settlement,
       inHand: this.#inHand,
       producer: new X402Producer(),

@@ -1,0 +1,242 @@
+import { eip3009ABI } from "@x402/evm";
+import { type Log, type PublicClient, parseEventLogs } from "viem";
+import type { AcceptedToken } from "../config/config.ts";
+import type { PaymentIntent } from "../payment.ts";
+import { type ChainClient, chainIdOf, createChainClient } from "./chain-client.ts";
+import { NONCE_EVENTS, TOKEN_EVENTS } from "./token-events.ts";
+import { matchTransfer } from "./transfer-match.ts";
+
+/** What the token's chain shows of a payment. */
+export type Evidence =
+  /** The authorization was used, and the matching transfer with it, in a confirmed block. */
+  | { readonly kind: "paid"; readonly transaction: string }
+  /** It was used for something else, cancelled, or ran out unused, in a confirmed block: it can never pay. */
+  | { readonly kind: "not_paid"; readonly reason: string }
+  /** Not decided yet: unused but still valid, or not confirmed. */
+  | { readonly kind: "open"; readonly reason: string }
+  /** The chain cannot tell, now or by itself. */
+  | { readonly kind: "unknown"; readonly reason: string };
+
+export interface ChainEvidence {
+  /** Whether what becomes of a payment in this token can be seen on its chain. */
+  covers(token: TokenOnChain): boolean;
+  /** Whether only the chain's word counts for this token. */
+  isRequired(token: TokenOnChain): boolean;
+  /**
+   * A block before which the payment cannot have been settled: where to look from, later.
+   * @throws Error when the chain cannot be asked and never could be
+   */
+  startBlock(token: TokenOnChain): Promise<bigint>;
+  /**
+   * Looks for the settlement of a payment. Never throws.
+   * @param transaction where the facilitator says that it is
+   */
+  look(intent: PaymentIntent, transaction?: string): Promise<Evidence>;
+}
+
+/** Names a token. `asset` in any letter case. */
+export interface TokenOnChain {
+  /** CAIP-2 */
+  readonly network: string;
+  readonly asset: string;
+}
+
+export interface ChainEvidenceOptions {
+  readonly tokens: readonly AcceptedToken[];
+  /** For one RPC call. */
+  readonly rpcTimeoutMs: number;
+}
+
+/** RPC providers refuse log queries over long ranges. */
+const MAX_LOG_RANGE = 2_000n;
+/** Bounds one look: an authorization that lives longer is looked at in further looks. */
+const MAX_LOG_QUERIES = 50;
+/** Chains can shrink by a reorganisation between the start block and the settlement. */
+const START_MARGIN_BLOCKS = 16n;
+
+interface WatchedToken {
+  readonly client: ChainClient;
+  readonly confirmations: bigint;
+  readonly required: boolean;
+  lastHead?: bigint;
+}
+
+export function createChainEvidence({ tokens, rpcTimeoutMs }: ChainEvidenceOptions): ChainEvidence {
+  const watched = new Map<string, WatchedToken>();
+  for (const {
+    network,
+    asset,
+    rpcUrl,
+    confirmations,
+    requireOnchainConfirmation,
+    transferMethod,
+  } of tokens) {
+    if (rpcUrl === undefined || transferMethod !== "eip3009") continue;
+    watched.set(tokenKey({ network, asset }), {
+      client: createChainClient({ rpcUrl, chainId: chainIdOf(network), timeoutMs: rpcTimeoutMs }),
+      confirmations: BigInt(confirmations),
+      required: requireOnchainConfirmation,
+    });
+  }
+
+  async function lookOnChain(
+    intent: PaymentIntent,
+    token: WatchedToken,
+    transaction?: string,
+  ): Promise<Evidence> {
+    const client = await token.client.connect();
+    const head = await client.getBlockNumber({ cacheTime: 0 });
+    const confirmed = head - (token.confirmations - 1n);
+
+    const named = transaction === undefined ? undefined : await settlementLogs(client, transaction);
+    let use = named && findUse(named, intent);
+    if (use === undefined) {
+      if (!(await isNonceUsed(client, intent, head))) return unusedEvidence(client, intent, confirmed);
+      use = await searchUse(client, intent, head);
+    }
+    if (use === undefined) return { kind: "unknown", reason: "its nonce is used, but no event says by what" };
+    if (use.blockNumber > confirmed) return { kind: "open", reason: "its block is not confirmed yet" };
+    if (use.eventName === "AuthorizationCanceled")
+      return { kind: "not_paid", reason: "the payer cancelled it" };
+
+    const logs = use.logs ?? (await settlementLogs(client, use.transactionHash)) ?? [];
+    const match = matchTransfer(logs, intent);
+    switch (match) {
+      case "matched":
+        return { kind: "paid", transaction: use.transactionHash };
+      case "none":
+        return { kind: "not_paid", reason: "its nonce was used without the transfer that was offered" };
+      case "ambiguous":
+        return {
+          kind: "unknown",
+          reason: "one transaction used several authorizations, and its transfers do not tell which is which",
+        };
+    }
+  }
+
+  return {
+    covers: (token) => watched.has(tokenKey(token)),
+    isRequired: (token) => watched.get(tokenKey(token))?.required ?? false,
+
+    async startBlock(token) {
+      const known = watched.get(tokenKey(token));
+      if (known === undefined) throw new Error("this token has no rpc_url");
+      try {
+        const client = await known.client.connect();
+        known.lastHead = await client.getBlockNumber();
+      } catch (error) {
+        // An older head is as good a lower bound.
+        if (known.lastHead === undefined) throw error;
+      }
+      return known.lastHead > START_MARGIN_BLOCKS ? known.lastHead - START_MARGIN_BLOCKS : 0n;
+    },
+
+    async look(intent, transaction) {
+      const token = watched.get(tokenKey(intent.key));
+      if (token === undefined) return { kind: "unknown", reason: "the token has no rpc_url" };
+      try {
+        return await lookOnChain(intent, token, transaction);
+      } catch (error) {
+        return { kind: "open", reason: `the chain could not be asked: ${firstLine(error)}` };
+      }
+    },
+  };
+}
+
+interface Use {
+  readonly eventName: "AuthorizationUsed" | "AuthorizationCanceled";
+  readonly blockNumber: bigint;
+  readonly transactionHash: `0x${string}`;
+  /** All logs of the transaction, when they are known already. */
+  readonly logs?: readonly Log[];
+}
+
+/** The logs of a successful transaction; undefined when there is none yet, or it was reverted. */
+async function settlementLogs(client: PublicClient, transaction: string): Promise<Log[] | undefined> {
+  try {
+    const receipt = await client.getTransactionReceipt({ hash: transaction as `0x${string}` });
+    return receipt.status === "success" ? receipt.logs : undefined;
+  } catch (error) {
+    if (error instanceof Error && error.name === "TransactionReceiptNotFoundError") return undefined;
+    throw error;
+  }
+}
+
+/** Finds the event that used up the payment's nonce among logs. */
+function findUse(logs: readonly Log[], { key }: PaymentIntent): Use | undefined {
+  const own = logs.filter((log) => log.address.toLowerCase() === key.asset);
+  const events = parseEventLogs({
+    abi: TOKEN_EVENTS,
+    logs: own,
+    eventName: ["AuthorizationUsed", "AuthorizationCanceled"],
+  });
+  for (const event of events) {
+    const { authorizer, nonce } = event.args;
+    if (authorizer.toLowerCase() !== key.payer || nonce.toLowerCase() !== key.nonce) continue;
+    if (event.blockNumber === null || event.transactionHash === null) continue;
+    const { eventName, blockNumber, transactionHash } = event;
+    return { eventName, blockNumber, transactionHash, logs };
+  }
+  return undefined;
+}
+
+async function searchUse(
+  client: PublicClient,
+  intent: PaymentIntent,
+  head: bigint,
+): Promise<Use | undefined> {
+  let from = BigInt(intent.fromBlock ?? 0);
+  for (let query = 0; query < MAX_LOG_QUERIES && from <= head; query++) {
+    const to = from + MAX_LOG_RANGE - 1n < head ? from + MAX_LOG_RANGE - 1n : head;
+    const found = await Promise.all(
+      NONCE_EVENTS.map((event) =>
+        client.getLogs({
+          address: intent.key.asset as `0x${string}`,
+          event,
+          args: { authorizer: intent.key.payer as `0x${string}`, nonce: intent.key.nonce as `0x${string}` },
+          fromBlock: from,
+          toBlock: to,
+        }),
+      ),
+    );
+    const logs: Log[] = found.flat();
+    const use = findUse(logs, intent);
+    if (use !== undefined) {
+      const { logs: _partial, ...rest } = use;
+      return rest;
+    }
+    from = to + 1n;
+  }
+  return undefined;
+}
+
+/** `authorizationState` is also true after a cancellation, or when the nonce was spent on something else. */
+function isNonceUsed(client: PublicClient, { key }: PaymentIntent, blockNumber: bigint): Promise<boolean> {
+  return client.readContract({
+    address: key.asset as `0x${string}`,
+    abi: eip3009ABI,
+    functionName: "authorizationState",
+    args: [key.payer as `0x${string}`, key.nonce as `0x${string}`],
+    blockNumber,
+  });
+}
+
+/** The nonce is unused: it may still be used until a confirmed block, unused as well, is past its time. */
+async function unusedEvidence(
+  client: PublicClient,
+  intent: PaymentIntent,
+  confirmed: bigint,
+): Promise<Evidence> {
+  if (confirmed < 0n) return { kind: "open", reason: "no block is confirmed yet" };
+  const { timestamp } = await client.getBlock({ blockNumber: confirmed });
+  if (timestamp < BigInt(intent.validBefore)) return { kind: "open", reason: "unused, and still valid" };
+  return { kind: "not_paid", reason: "it ran out unused" };
+}
+
+function tokenKey({ network, asset }: TokenOnChain): string {
+  return `${network}/${asset.toLowerCase()}`;
+}
+
+function firstLine(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).split("\n", 1)[0] ?? "";
+}
