@@ -1,0 +1,209 @@
+import type { Logger } from "pino";
+import type { Clock } from "../clock.ts";
+import type { ClaimedCall, JobResult, Lease, LeaseOutcome, RetryRequest, WorkQueue } from "../store/store.ts";
+import { type Claimer, createClaimer } from "./claimer.ts";
+import { createDueWatcher } from "./due-watcher.ts";
+import { createLeaseTable, type OutLease } from "./lease-table.ts";
+import { createSubscription, type Subscription, type SubscriptionOptions } from "./subscription.ts";
+
+export interface DispatcherOptions {
+  readonly workQueue: WorkQueue;
+  readonly leaseMs: number;
+  readonly maxAttempts: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** A subscription as its stream sees it. */
+export interface StreamHandle {
+  /** The stream can be written to again. */
+  drained(): void;
+  /** The stream is over: what is still out on it goes to the next subscriber. Safe to call twice. */
+  ended(): void;
+}
+
+/**
+ * Carries JobCalls from the store to streams, and what runners say about them back.
+ *
+ * The outcomes are the store's; here they also free the slot that the JobCall took up on its stream.
+ * All reject with `GatewayError("store_unavailable")` when the store does: then nothing has changed.
+ */
+export interface Dispatcher {
+  /** @returns undefined when streams are being ended */
+  subscribe(options: SubscriptionOptions): StreamHandle | undefined;
+  ack(lease: Lease, result?: JobResult): Promise<LeaseOutcome>;
+  retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome>;
+  fail(lease: Lease, reason: string): Promise<LeaseOutcome>;
+  extend(lease: Lease, leaseMs: number): Promise<LeaseOutcome>;
+  /** Ends every stream and claims no more. Leases stay out: they can still be finished. Safe to call twice. */
+  endStreams(): void;
+  /** After {@link endStreams}: waits up to `drainMs` for the leases, gives back the rest, and lets go of the store. */
+  drain(drainMs: number): Promise<void>;
+}
+
+/** Only the store knows the delay that it drew for a retry: it is asked this soon. */
+const BACKOFF_LOOK_MS = 10;
+
+export function createDispatcher(options: DispatcherOptions): Dispatcher {
+  const { workQueue, leaseMs, maxAttempts, clock, logger } = options;
+  const leases = createLeaseTable({ clock });
+  const claimers = new Map<string, Claimer>();
+  const streams = new Map<Subscription, StreamHandle>();
+  /** Releases, and claims of filters that nobody has any more: to be waited for before the store may close. */
+  const background = new Set<Promise<void>>();
+  let ending = false;
+
+  const wakeAll = () => {
+    for (const claimer of claimers.values()) claimer.wake();
+  };
+  const stopListening = workQueue.onWork(wakeAll);
+  const dueWatcher = createDueWatcher({ nextDue: () => workQueue.nextDue(), onDue: wakeAll, clock, logger });
+
+  function claimerFor(filter: readonly bigint[]): { key: string; claimer: Claimer } {
+    const jobIds = [...new Set(filter)].sort((left, right) => (left < right ? -1 : 1));
+    const key = jobIds.join();
+    const claimer =
+      claimers.get(key) ??
+      createClaimer({ workQueue, jobIds, leaseMs, maxAttempts, logger, deliver, giveBack });
+    claimers.set(key, claimer);
+    return { key, claimer };
+  }
+
+  function deliver(call: ClaimedCall, subscription: Subscription): void {
+    // By this clock, not the store's: they may be two machines. It errs on the side of keeping the slot.
+    const expiresAt = clock() + leaseMs;
+    const { callId, leaseToken } = call;
+    const lease: OutLease = { callId, leaseToken, expiresAt, requestsInHand: 0, holder: subscription };
+    leases.add(lease);
+    dueWatcher.expect(expiresAt);
+    subscription.deliver(call, lease);
+  }
+
+  /** JobCalls that no runner has seen. */
+  function giveBack(calls: readonly Lease[]): void {
+    for (const call of calls) release(call, { excused: true });
+  }
+
+  function release(lease: Lease, { excused }: { excused: boolean }): void {
+    const { callId, leaseToken } = lease;
+    const released = workQueue
+      .release({ callId, leaseToken }, { excused })
+      .then(wakeAll, (error: unknown) => {
+        logger.warn(
+          { err: error, callId },
+          "Could not release a lease: its JobCall waits until the lease runs out",
+        );
+      });
+    waitFor(released);
+  }
+
+  function waitFor(work: Promise<void>): void {
+    const done = work.finally(() => background.delete(done));
+    background.add(done);
+  }
+
+  function letGo(lease: OutLease, options: { excused: boolean }): void {
+    leases.remove(lease);
+    release(lease, options);
+  }
+
+  /** Keeps the lease from being expired or released while the store decides about it. */
+  async function whileInHand<T>(lease: Lease, ask: (out: OutLease | undefined) => Promise<T>): Promise<T> {
+    const out = leases.find(lease);
+    if (out === undefined) return ask(undefined);
+    out.requestsInHand++;
+    try {
+      return await ask(out);
+    } finally {
+      out.requestsInHand--;
+      const streamEnded = out.holder === undefined && !ending;
+      if (streamEnded && out.requestsInHand === 0 && leases.find(out)) letGo(out, { excused: false });
+    }
+  }
+
+  function finish(lease: Lease, ask: () => Promise<LeaseOutcome>): Promise<LeaseOutcome> {
+    return whileInHand(lease, async (out) => {
+      const outcome = await ask();
+      if (out !== undefined) leases.remove(out);
+      return outcome;
+    });
+  }
+
+  function ackSent(lease: OutLease): void {
+    finish(lease, () => workQueue.ack(lease)).catch((error: unknown) => {
+      logger.warn(
+        { err: error, callId: lease.callId },
+        "Could not mark a sent JobCall as done: it will be sent again",
+      );
+    });
+  }
+
+  return {
+    subscribe(request) {
+      if (ending) return undefined;
+      const { key, claimer } = claimerFor(request.jobIds);
+      const subscription = createSubscription({
+        ...request,
+        onRoom: () => claimer.roomFreed(),
+        onSent: ackSent,
+      });
+      const handle: StreamHandle = {
+        drained: () => subscription.drained(),
+        ended() {
+          if (!streams.delete(subscription)) return;
+          claimer.remove(subscription);
+          if (claimer.isEmpty()) {
+            claimer.stop();
+            claimers.delete(key);
+            waitFor(claimer.idle());
+          }
+          const { written, unwritten } = subscription.close();
+          for (const lease of unwritten) letGo(lease, { excused: true });
+          for (const lease of written) if (lease.requestsInHand === 0) letGo(lease, { excused: false });
+        },
+      };
+      streams.set(subscription, handle);
+      claimer.add(subscription);
+      return handle;
+    },
+
+    ack: (lease, result) => finish(lease, () => workQueue.ack(lease, result)),
+    fail: (lease, reason) => finish(lease, () => workQueue.fail(lease, reason)),
+    async retry(lease, retry) {
+      const outcome = await finish(lease, () => workQueue.retry(lease, retry));
+      if (retry.delayMs === 0) wakeAll();
+      else dueWatcher.expect(clock() + (retry.delayMs ?? BACKOFF_LOOK_MS));
+      return outcome;
+    },
+    extend: (lease, extendMs) =>
+      whileInHand(lease, async (out) => {
+        const { outcome } = await workQueue.extend(lease, extendMs);
+        if (out !== undefined && outcome === "done") leases.renew(out, clock() + extendMs);
+        else if (out !== undefined) leases.remove(out);
+        dueWatcher.expect(clock() + extendMs);
+        return outcome;
+      }),
+
+    endStreams() {
+      if (ending) return;
+      ending = true;
+      stopListening();
+      dueWatcher.stop();
+      for (const claimer of claimers.values()) claimer.stop();
+      for (const subscription of streams.keys()) {
+        for (const lease of subscription.close().unwritten) letGo(lease, { excused: true });
+        subscription.endForShutdown();
+      }
+      streams.clear();
+    },
+
+    async drain(drainMs) {
+      for (const claimer of claimers.values()) waitFor(claimer.idle());
+      await leases.whenEmpty(drainMs);
+      for (const lease of leases.all()) letGo(lease, { excused: true });
+      // What a claim still in flight brings is released too, and so adds to the set.
+      while (background.size > 0) await Promise.all(background);
+      leases.stop();
+    },
+  };
+}

@@ -1,0 +1,65 @@
+import type { Logger } from "pino";
+import type { Clock } from "../clock.ts";
+
+export interface DueWatcherOptions {
+  /** When the earliest lease or retry delay runs out, Unix milliseconds. */
+  readonly nextDue: () => Promise<number | undefined>;
+  readonly onDue: () => void;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Notices work that becomes due by time alone: leases that ran out, retries whose delay is over. */
+export interface DueWatcher {
+  /** Something becomes due then, Unix milliseconds. */
+  expect(dueAt: number): void;
+  stop(): void;
+}
+
+/** Also the longest that work given out or given back by another replica goes unnoticed. */
+const MAX_WAIT_MS = 1_000;
+const MIN_WAIT_MS = 10;
+
+export function createDueWatcher({ nextDue, onDue, clock, logger }: DueWatcherOptions): DueWatcher {
+  let timer: NodeJS.Timeout | undefined;
+  let lookAt = Number.POSITIVE_INFINITY;
+  let stopped = false;
+  /** Grows while what is due is not taken by anybody, so that it is not asked for without end. */
+  let unclaimedWaitMs = MIN_WAIT_MS;
+
+  function lookBy(at: number): void {
+    if (stopped || at >= lookAt) return;
+    clearTimeout(timer);
+    lookAt = at;
+    timer = setTimeout(() => void look(), Math.max(1, at - clock())).unref();
+  }
+
+  async function look(): Promise<void> {
+    lookAt = Number.POSITIVE_INFINITY;
+    let waitMs = MAX_WAIT_MS;
+    try {
+      const dueAt = await nextDue();
+      if (stopped) return;
+      if (dueAt !== undefined && dueAt <= clock()) {
+        onDue();
+        waitMs = unclaimedWaitMs;
+        unclaimedWaitMs = Math.min(MAX_WAIT_MS, unclaimedWaitMs * 2);
+      } else {
+        unclaimedWaitMs = MIN_WAIT_MS;
+        if (dueAt !== undefined) waitMs = Math.min(MAX_WAIT_MS, dueAt - clock());
+      }
+    } catch (error) {
+      logger.warn({ err: error }, "Could not ask the store when work becomes due");
+    }
+    lookBy(clock() + waitMs);
+  }
+
+  lookBy(clock() + MAX_WAIT_MS);
+  return {
+    expect: lookBy,
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,124 @@
+import type { Duration } from "@bufbuild/protobuf/wkt";
+import { durationMs } from "@bufbuild/protobuf/wkt";
+import {
+  AckMode,
+  type AckRequest_Ack,
+  type ExtendRequest,
+  type JobResult as JobResultMessage,
+  type NackRequest_Nack,
+  type SubscribeRequest,
+} from "../gen/jobgate/v1/runner_pb.ts";
+import type { JobResult, Lease } from "../store/store.ts";
+
+/** What a runner may ask for; docs/writing-a-runner.md repeats this table. */
+export const RUNNER_LIMITS = {
+  defaultMaxInFlight: 64,
+  /** A larger `max_in_flight` counts as this. */
+  maxInFlight: 10_000,
+  subscriberLength: 128,
+  jobIdsPerStream: 1_000,
+  leasesPerRequest: 10_000,
+  resultBytes: 1024 * 1024,
+  contentTypeLength: 255,
+  /** A longer reason is cut. */
+  reasonLength: 4_096,
+  retryDelayMs: 24 * 60 * 60 * 1000,
+  extendMs: 24 * 60 * 60 * 1000,
+  /** Of one request: fifteen results of full size fit. */
+  requestBytes: 16 * 1024 * 1024,
+} as const;
+
+/** The request as a whole cannot be served. The message is a sentence for the runner's author. */
+export class InvalidRequestError extends Error {
+  override readonly name = "InvalidRequestError";
+}
+
+export interface SubscribeSettings {
+  readonly subscriber: string;
+  readonly maxInFlight: number;
+  readonly jobIds: readonly bigint[];
+  readonly ackOnSend: boolean;
+}
+
+/** @param peer stands in for a runner that does not say its name */
+export function readSubscribe(request: SubscribeRequest, peer: string): SubscribeSettings {
+  const { subscriber, maxInFlight, jobIds, ackMode } = request;
+  atMost(subscriber.length, RUNNER_LIMITS.subscriberLength, "characters in subscriber");
+  atMost(jobIds.length, RUNNER_LIMITS.jobIdsPerStream, "job_ids");
+  if (!Object.values<number>(AckMode).includes(ackMode)) {
+    throw new InvalidRequestError(
+      `ack_mode ${ackMode} is not known: use ACK_MODE_EXPLICIT or ACK_MODE_ON_SEND.`,
+    );
+  }
+  return {
+    subscriber: subscriber === "" ? peer : subscriber,
+    maxInFlight: Math.min(maxInFlight || RUNNER_LIMITS.defaultMaxInFlight, RUNNER_LIMITS.maxInFlight),
+    jobIds,
+    ackOnSend: ackMode === AckMode.ON_SEND,
+  };
+}
+
+/** @returns the leases of one request, or undefined in place of one that no JobCall can have */
+export function readLeases(leases: readonly { callId: bigint; leaseToken: string }[]): (Lease | undefined)[] {
+  atMost(leases.length, RUNNER_LIMITS.leasesPerRequest, "leases in one request");
+  return leases.map(({ callId, leaseToken }) =>
+    callId > 0n && callId <= BigInt(Number.MAX_SAFE_INTEGER)
+      ? { callId: Number(callId), leaseToken }
+      : undefined,
+  );
+}
+
+export function readResult({ result }: AckRequest_Ack): JobResult | undefined {
+  return result && { body: resultBody(result), contentType: contentType(result) };
+}
+
+/** What is to become of a JobCall that was not done. */
+export type NackOutcome =
+  | { readonly kind: "retry"; readonly delayMs: number | undefined; readonly reason: string }
+  | { readonly kind: "fail"; readonly reason: string };
+
+export function readNackOutcome({ outcome }: NackRequest_Nack): NackOutcome {
+  if (outcome.case === "fail")
+    return { kind: "fail", reason: cut(outcome.value.reason) || "Failed by the runner" };
+  const { delay, reason = "" } = outcome.value ?? {};
+  const delayMs = delay && milliseconds(delay, "retry.delay", { min: 0, max: RUNNER_LIMITS.retryDelayMs });
+  return { kind: "retry", delayMs, reason: cut(reason) || "Retry asked for by the runner" };
+}
+
+export function readExtendMs({ lease }: ExtendRequest, defaultLeaseMs: number): number {
+  return lease ? milliseconds(lease, "lease", { min: 1, max: RUNNER_LIMITS.extendMs }) : defaultLeaseMs;
+}
+
+function resultBody({ body }: JobResultMessage): Uint8Array {
+  atMost(body.length, RUNNER_LIMITS.resultBytes, "bytes in a result");
+  return body;
+}
+
+/** It becomes a response header for the paying client. */
+const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:;[\x20-\x7e]*)?$/;
+
+function contentType({ contentType: type }: JobResultMessage): string {
+  if (type === "") return "application/octet-stream";
+  atMost(type.length, RUNNER_LIMITS.contentTypeLength, "characters in content_type");
+  if (!MEDIA_TYPE.test(type)) {
+    throw new InvalidRequestError('content_type is not a media type such as "application/json".');
+  }
+  return type;
+}
+
+function milliseconds(duration: Duration, name: string, { min, max }: { min: number; max: number }): number {
+  const ms = durationMs(duration);
+  if (!(ms >= min && ms <= max)) {
+    throw new InvalidRequestError(`${name} must be from ${min / 1000} s to ${max / 1000} s.`);
+  }
+  return Math.round(ms);
+}
+
+function cut(reason: string): string {
+  return reason.slice(0, RUNNER_LIMITS.reasonLength);
+}
+
+function atMost(actual: number, limit: number, what: string): void {
+  if (actual > limit)
+    throw new InvalidRequestError(`There are ${actual} ${what}: at most ${limit} are taken.`);
+}

@@ -1,0 +1,65 @@
+import { chmod, lstat, mkdtemp, rename, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+
+const PROBE_TIMEOUT_MS = 1_000;
+
+/** A socket file that nobody but its owner can open, at any time. */
+export interface UnixSocketFile {
+  /** Removes the file, unless another process has put its own there. */
+  remove(): Promise<void>;
+}
+
+/**
+ * Binds a Unix socket with mode 0600. It is bound in a private folder and then moved into place, so there is
+ * no moment at which others could connect, and the file of a process that died is replaced in one step.
+ * @param bind listens on the path that it is given
+ * @throws when another process listens on the path, or when the path holds something else than a socket
+ */
+export async function bindUnixSocket(
+  path: string,
+  bind: (path: string) => Promise<void>,
+): Promise<UnixSocketFile> {
+  await assertFree(path);
+  const folder = await mkdtemp(`${path}.`);
+  try {
+    const privatePath = join(folder, "s");
+    await bind(privatePath);
+    await chmod(privatePath, 0o600);
+    const { ino } = await lstat(privatePath);
+    await rename(privatePath, path);
+    return {
+      async remove() {
+        const current = await lstat(path).catch(() => undefined);
+        if (current?.ino === ino) await rm(path, { force: true });
+      },
+    };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function assertFree(path: string): Promise<void> {
+  const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
+  if (found === undefined) return;
+  if (!found.isSocket()) throw new Error(`${path} exists and is not a socket`);
+  if (await isListening(path)) throw new Error(`Another process listens on ${path}`);
+}
+
+function isListening(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.setTimeout(PROBE_TIMEOUT_MS, () => decide(true));
+    socket.once("connect", () => decide(true));
+    socket.once("error", (error: NodeJS.ErrnoException) =>
+      decide(error.code !== "ECONNREFUSED" && error.code !== "ENOENT"),
+    );
+    function decide(listening: boolean): void {
+      socket.destroy();
+      resolve(listening);
+    }
+  });
+}
