@@ -1,0 +1,118 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { json } from "node:stream/consumers";
+import { x402Facilitator } from "@x402/core/facilitator";
+import type { Network, PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import { toFacilitatorEvmSigner } from "@x402/evm";
+import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
+import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
+import { EVM_NETWORK_CHAIN_ID_MAP } from "@x402/evm/v1";
+import { createNonceManager, createWalletClient, http, publicActions } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
+import { jsonRpc } from "viem/nonce";
+import { accounts } from "./accounts.ts";
+import type { Anvil } from "./anvil.ts";
+import { listenHttp } from "./http-listener.ts";
+
+/** One request that the facilitator got, and how it answered. */
+export interface FacilitatorCall {
+  readonly route: "verify" | "settle" | "supported";
+  readonly x402Version?: number;
+  readonly paymentPayload?: PaymentPayload;
+  readonly paymentRequirements?: PaymentRequirements;
+  status: number;
+  answer: unknown;
+}
+
+/** A facilitator of the official SDK behind HTTP, which sends real transactions. */
+export interface Facilitator {
+  readonly url: string;
+  readonly port: number;
+  /** Requests received, by route; counted before they are answered. */
+  readonly counts: { verify: number; settle: number; supported: number };
+  /** All requests in the order in which they arrived. */
+  readonly calls: readonly FacilitatorCall[];
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a facilitator for version 2 of the exact scheme, and for version 1 where the chain has a name there.
+ * It forgets what it knew when stopped, as one that restarts does.
+ */
+export async function startFacilitator(options: {
+  readonly anvil: Anvil;
+  /** Default: the chain's own RPC; a fault proxy's URL makes the facilitator see a faulty chain. */
+  readonly rpcUrl?: string;
+  /** Default 0: a free port. The port of a stopped one makes this its restart. */
+  readonly port?: number;
+  /** How long it waits for a settlement to be mined before it answers `settlement_pending`. Default 10 s. */
+  readonly confirmationTimeoutMs?: number;
+}): Promise<Facilitator> {
+  const { anvil, rpcUrl = anvil.rpcUrl, port = 0, confirmationTimeoutMs = 10_000 } = options;
+  const facilitator = officialFacilitator(anvil, rpcUrl, confirmationTimeoutMs);
+  const counts = { verify: 0, settle: 0, supported: 0 };
+  const calls: FacilitatorCall[] = [];
+
+  const answer = async (request: IncomingMessage): Promise<readonly [status: number, body: unknown]> => {
+    const route = `${request.method} ${request.url}`;
+    if (route === "GET /supported") {
+      counts.supported++;
+      const body = facilitator.getSupported();
+      calls.push({ route: "supported", status: 200, answer: body });
+      return [200, body];
+    }
+    if (route !== "POST /verify" && route !== "POST /settle") return [404, { error: "Not found" }];
+    const operation = route === "POST /verify" ? "verify" : "settle";
+    counts[operation]++;
+    const body = (await json(request)) as Omit<FacilitatorCall, "route" | "status" | "answer">;
+    const call: FacilitatorCall = { ...body, route: operation, status: 0, answer: undefined };
+    calls.push(call);
+    const { paymentPayload, paymentRequirements } = body;
+    if (paymentPayload === undefined || paymentRequirements === undefined) {
+      call.status = 400;
+      call.answer = { error: "Missing paymentPayload or paymentRequirements" };
+    } else {
+      try {
+        call.answer = await facilitator[operation](paymentPayload, paymentRequirements);
+        call.status = 200;
+      } catch (error) {
+        call.status = 500;
+        call.answer = { error: error instanceof Error ? error.message : "Unknown error" };
+      }
+    }
+    return [call.status, call.answer];
+  };
+
+  const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const [status, body] = await answer(request).catch(() => [400, { error: "Invalid JSON" }] as const);
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  };
+  const listener = await listenHttp({
+    handler: (request, response) => void respond(request, response),
+    port,
+  });
+  return { url: listener.url, port: listener.port, counts, calls, stop: listener.stop };
+}
+
+function officialFacilitator(anvil: Anvil, rpcUrl: string, confirmationTimeoutMs: number): x402Facilitator {
+  // A nonce manager of its own: a shared one would remember the nonces of a chain that is gone.
+  const nonceManager = createNonceManager({ source: jsonRpc() });
+  const account = privateKeyToAccount(accounts.facilitator.privateKey, { nonceManager });
+  const wallet = createWalletClient({
+    account,
+    chain: anvil.chain,
+    transport: http(rpcUrl, { retryCount: 0, timeout: 10_000 }),
+    pollingInterval: 10,
+    cacheTime: 0,
+  }).extend(publicActions);
+  const signer = toFacilitatorEvmSigner(
+    { ...wallet, address: account.address } as unknown as Parameters<typeof toFacilitatorEvmSigner>[0],
+    { confirmationTimeoutMs },
+  );
+  const facilitator = new x402Facilitator().register(
+    `eip155:${anvil.chainId}` as Network,
+    new ExactEvmScheme(signer),
+  );
+  const nameInV1 = Object.entries(EVM_NETWORK_CHAIN_ID_MAP).find(([, id]) => id === anvil.chainId)?.[0];
+  if (nameInV1 !== undefined) facilitator.registerV1(nameInV1 as Network, new ExactEvmSchemeV1(signer));
+  return facilitator;
+}
