@@ -29,6 +29,7 @@ export const ERROR_KINDS = {
   invalid_payment: { status: 400, retryable: false },
   payment_replay: { status: 409, retryable: false },
   signature_replay: { status: 409, retryable: false },
+  rate_limited: { status: 429, retryable: true },
   queue_full: { status: 503, retryable: true },
   store_unavailable: { status: 503, retryable: true },
   facilitator_unavailable: { status: 503, retryable: true },

@@ -87,9 +87,9 @@ const jobPolicy = z.object({
 });
 
 const x402Limits = z.object({
-  max_unpaid_per_second_per_client: integer(1, 1_000_000).default(50n),
-  max_verifies_per_client: integer(1, 1_000_000).default(16n),
-  max_verifies: integer(1, 1_000_000).default(256n),
+  max_unpaid_per_second_per_client: integer(1, 1_000_000).default(1000n),
+  max_verifies_per_client: integer(1, 1_000_000).default(128n),
+  max_verifies: integer(1, 1_000_000).default(512n),
 });
 
 const x402 = z.object({

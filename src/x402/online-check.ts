@@ -1,6 +1,7 @@
 import { BaseError, createPublicClient, erc20Abi, http, type PublicClient } from "viem";
 import { z } from "zod";
 import type { AcceptedToken, JobPolicy, X402Config } from "../config/config.ts";
+import { splitCredentials } from "./basic-auth.ts";
 
 /** What is wrong with a peer, at the key path that names it. */
 interface PeerProblem {
@@ -30,7 +31,9 @@ async function facilitatorProblems(config: X402Config): Promise<PeerProblem[]> {
   const path = ["x402", "facilitator_url"];
   let body: unknown;
   try {
-    const response = await fetch(`${config.facilitatorUrl}/supported`, {
+    const { url, headers } = splitCredentials(config.facilitatorUrl);
+    const response = await fetch(`${url}/supported`, {
+      headers,
       redirect: "error",
       signal: AbortSignal.timeout(Math.min(config.facilitatorTimeoutMs, MAX_TIMEOUT_MS)),
     });

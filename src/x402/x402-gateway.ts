@@ -10,14 +10,16 @@ import { createPriceMap } from "../pricing/price-map.ts";
 import type { Store } from "../store/store.ts";
 import { createCallRoute } from "./call-route.ts";
 import { type ChainEvidence, createChainEvidence } from "./chain-evidence.ts";
+import { createClientLimits } from "./client-limits.ts";
 import { createFacilitator } from "./facilitator.ts";
 import { createJobCatalog, offerTerms } from "./job-catalog.ts";
 import { parseCallPath, parseJobPath } from "./job-path.ts";
 import { createJobRoute } from "./job-route.ts";
 import { OfferBook } from "./offer-book.ts";
-import { createOfferTime } from "./offer-time.ts";
+import { createOfferTime, type OfferTime } from "./offer-time.ts";
 import { PaymentsInHand } from "./payments-in-hand.ts";
 import { createPriceRoute } from "./price-route.ts";
+import { createPurchasing } from "./purchase.ts";
 import { Reconciler } from "./reconciler.ts";
 import { Settlement } from "./settlement.ts";
 import { X402Stats } from "./stats.ts";
@@ -46,6 +48,7 @@ export class X402Gateway implements BackgroundService {
   readonly #reconciler: Reconciler;
   readonly #stats = new X402Stats();
   readonly #inHand = new PaymentsInHand();
+  readonly #offerTime: OfferTime;
   readonly #facilitator: ReturnType<typeof createFacilitator>;
   #routes: RouteTable = () => undefined;
 
@@ -54,6 +57,7 @@ export class X402Gateway implements BackgroundService {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger });
+    this.#offerTime = createOfferTime(this.#clock);
     this.#offers = new OfferBook({ ledger: store, clock: this.#clock, logger });
     this.#facilitator = createFacilitator({
       url: config.facilitatorUrl,
@@ -107,24 +111,31 @@ export class X402Gateway implements BackgroundService {
   readonly #find: RouteTable = (path) => this.#routes(path);
 
   #routesOf(config: X402Config): RouteTable {
-    const { store, logger } = this.#options;
+    const { store } = this.#options;
     const catalog = createJobCatalog(config, createPriceMap(config.jobPricing));
     const offers = this.#offers;
     const resourceOf = ({ serviceId, jobIndex }: JobKey) =>
       `${config.publicUrl}/x402/jobs/${serviceId}/${jobIndex}`;
-    const runJob = createJobRoute({
-      catalog,
+    const limits = createClientLimits(config.limits);
+    const purchasing = createPurchasing({
       offers,
       store,
       facilitator: this.#facilitator,
       evidence: this.#evidence,
       settlement: this.#settlement,
-      inHand: this.#inHand,
       producer: new X402Producer(),
-      offerTime: createOfferTime(this.#clock),
-      stats: this.#stats,
+      limits,
+      offerTime: this.#offerTime,
       clock: this.#clock,
-      logger,
+      resourceOf,
+    });
+    const runJob = createJobRoute({
+      catalog,
+      offers,
+      inHand: this.#inHand,
+      purchasing,
+      limits,
+      stats: this.#stats,
       maxBodyBytes: config.maxBodyBytes,
       resourceOf,
     });

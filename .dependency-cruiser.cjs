@@ -1,0 +1,81 @@
+/**
+ * The layers of docs/architecture.md, checked. Dependencies point down:
+ * main, commands, gateway, config, http, x402, webhooks, pricing, delivery, operator, store, the centre.
+ * src/config/config.ts is the vocabulary of the configuration, types only, and belongs to the centre.
+ */
+const CENTRE = "^src/(job-call|payment|errors|background-service|clock|constant-time|config/config)\\.ts$";
+
+/** @type {import("dependency-cruiser").IConfiguration} */
+module.exports = {
+  forbidden: [
+    { name: "no-circular", severity: "error", from: {}, to: { circular: true } },
+    {
+      name: "no-orphans",
+      severity: "error",
+      from: { orphan: true, path: "^src/", pathNot: [CENTRE, "^src/gen/", "-worker\\.ts$"] },
+      to: {},
+    },
+    {
+      name: "the-centre-imports-nothing-outward",
+      severity: "error",
+      from: { path: CENTRE },
+      to: { path: "^src/", pathNot: CENTRE },
+    },
+    {
+      name: "ingress-and-delivery-meet-only-in-the-store",
+      comment: "x402, webhooks and delivery never import each other",
+      severity: "error",
+      from: { path: "^src/(x402|webhooks|delivery)/" },
+      to: { path: "^src/(x402|webhooks|delivery)/", pathNot: "^src/$1/" },
+    },
+    {
+      name: "nothing-below-imports-the-top",
+      severity: "error",
+      from: { path: "^src/(config|http|x402|webhooks|pricing|delivery|operator|store)/" },
+      to: { path: "^src/(main|gateway|open-store)\\.ts$|^src/commands/" },
+    },
+    {
+      name: "only-commands-read-configuration-files",
+      comment: "parts are given a Config; how it was read is not their business",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/(commands|config)/|^src/main\\.ts$" },
+      to: { path: "^src/config/", pathNot: CENTRE },
+    },
+    {
+      name: "only-open-store-names-a-store",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/open-store\\.ts$|^src/store/" },
+      to: { path: "^src/store/", pathNot: "^src/store/store\\.ts$" },
+    },
+    {
+      name: "the-store-knows-no-gateway",
+      severity: "error",
+      from: { path: "^src/store/" },
+      to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing)/" },
+    },
+    {
+      name: "grpc-stays-in-delivery-operator-and-pricing",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/(delivery|operator|pricing|gen)/" },
+      to: { path: "node_modules/(@grpc|@connectrpc|@bufbuild|grpc-health-check)/|^src/gen/" },
+    },
+    {
+      name: "chain-stays-in-x402-and-pricing",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/(x402|pricing)/" },
+      to: { path: "node_modules/(viem|@x402)/" },
+    },
+    {
+      name: "toml-stays-in-config",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/config/" },
+      to: { path: "node_modules/(smol-toml|toml-eslint-parser)/" },
+    },
+  ],
+  options: {
+    doNotFollow: { path: "node_modules" },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: "tsconfig.json" },
+    enhancedResolveOptions: { exportsFields: ["exports"], conditionNames: ["import", "types", "node"] },
+  },
+};

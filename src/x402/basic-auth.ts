@@ -1,0 +1,16 @@
+/** A URL as `fetch` takes it, and the headers that say what its credentials said. */
+export interface RequestTarget {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Turns `https://user:password@host` into a URL without credentials and the header for them: fetch refuses such URLs. */
+export function splitCredentials(urlWithCredentials: string): RequestTarget {
+  const url = new URL(urlWithCredentials);
+  if (url.username === "" && url.password === "") return { url: urlWithCredentials, headers: {} };
+  const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  url.username = "";
+  url.password = "";
+  const authorization = `Basic ${Buffer.from(credentials, "utf8").toString("base64")}`;
+  return { url: url.href.replace(/\/+$/, ""), headers: { authorization } };
+}
