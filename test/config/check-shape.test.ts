@@ -1,0 +1,66 @@
+import { TOKEN } from "./config-folder.ts";
+import { testMistakes, x402 } from "./mistake-cases.ts";
+
+testMistakes([
+  {
+    promise: "An unknown key is a mistake",
+    toml: "sevice_id = 1 #!",
+    keyPath: "sevice_id",
+    message: /not a known key; did you mean service_id\?/,
+    suggestion: "service_id",
+  },
+  {
+    promise: "An unknown key deep down is a mistake",
+    ...x402("facilitator_timeout_sec", "3"),
+    message: /did you mean facilitator_timeout_secs/,
+    suggestion: "facilitator_timeout_secs",
+  },
+  {
+    promise: "An unknown key like no other lists the known ones",
+    toml: "[operator]\nzzzzzzzzzzzz = 1 #!",
+    keyPath: "operator.zzzzzzzzzzzz",
+    message: /expected one of bind_address, token/,
+  },
+  {
+    promise: "A wrong type says what is expected",
+    toml: '[store]\nmax_pending = "many" #!',
+    keyPath: "store.max_pending",
+    message: /another string; expected an integer from 1 to/,
+  },
+  {
+    promise: "A number out of range says the range",
+    toml: "[store]\nmax_pending = 0 #!",
+    keyPath: "store.max_pending",
+    message: /is 0; expected an integer from 1 to/,
+  },
+  {
+    promise: "A table that is not one is a mistake",
+    toml: "runner = 3 #!",
+    keyPath: "runner",
+    message: /an integer; expected a table/,
+  },
+  {
+    promise: "A missing required key names its table's line",
+    toml: `[x402] #!\n${TOKEN}`,
+    keyPath: "x402.facilitator_url",
+    message: /is missing; expected an absolute/,
+  },
+  {
+    promise: "A service id above u64 is a mistake",
+    toml: 'service_id = "18446744073709551616" #!',
+    keyPath: "service_id",
+    message: /2\^64 - 1/,
+  },
+  {
+    promise: "A negative service id is a mistake",
+    toml: "service_id = -1 #!",
+    keyPath: "service_id",
+    message: /is -1; expected an integer from 0/,
+  },
+  {
+    promise: "A fractional lease that is negative is a mistake",
+    toml: "[runner]\nlease_secs = -0.5 #!",
+    keyPath: "runner.lease_secs",
+    message: /number of seconds/,
+  },
+]);

@@ -1,0 +1,55 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type LoadConfigResult, loadConfig } from "../../src/config/load-config.ts";
+
+/** Facilitator and tokens of a gateway that loads without mistakes. */
+export const TOKEN = `[[x402.accepted_tokens]]
+network = "eip155:84532"
+asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+symbol = "USDC"
+decimals = 6
+pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+rate_per_native_unit = "3200.00"
+eip3009_name = "USDC"
+eip3009_version = "2"
+`;
+export const X402 = `[x402]
+facilitator_url = "https://facilitator.example.com"
+public_url = "https://operator.example.com"
+`;
+
+/** Loads a configuration from real files in a folder of its own, which is gone afterwards. */
+export async function loadFiles(
+  files: string | Record<string, string>,
+  options: { env?: NodeJS.ProcessEnv; serviceId?: bigint } = {},
+): Promise<LoadConfigResult> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-config-"));
+  try {
+    const byName = typeof files === "string" ? { "jobgate.toml": files } : files;
+    for (const [name, toml] of Object.entries(byName))
+      await writeFile(join(folder, name), toml.replaceAll("$DIR", folder));
+    const result = await loadConfig({ path: join(folder, "jobgate.toml"), env: {}, ...options });
+    if (result.ok) return result;
+    return {
+      ok: false,
+      mistakes: result.mistakes.map((m) => ({ ...m, file: m.file.replace(`${folder}/`, "") })),
+    };
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** The mistakes of files as `file:line key.path`, with what each says. */
+export async function mistakesOf(
+  files: string | Record<string, string>,
+  options: { env?: NodeJS.ProcessEnv } = {},
+): Promise<{ place: string; message: string; suggestion?: string }[]> {
+  const result = await loadFiles(files, options);
+  if (result.ok) return [];
+  return result.mistakes.map(({ file, line, keyPath, message, suggestion }) => ({
+    place: `${file}${line === undefined ? "" : `:${line}`} ${keyPath}`,
+    message,
+    ...(suggestion === undefined ? {} : { suggestion }),
+  }));
+}

@@ -1,0 +1,146 @@
+import { expect, test } from "vitest";
+import type { Config } from "../../src/config/config.ts";
+import { loadFiles, TOKEN, X402 } from "./config-folder.ts";
+
+async function configOf(toml: string, options?: { serviceId?: bigint }): Promise<Config> {
+  const result = await loadFiles(toml, options);
+  if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
+  return result.config;
+}
+
+test("An empty file gives the defaults and no gateway", async () => {
+  expect(await configOf("")).toEqual({
+    serviceId: 0n,
+    store: { url: "sqlite:jobgate.db", maxPending: 100_000 },
+    runner: {
+      bindAddress: { kind: "tcp", host: "127.0.0.1", port: 8403 },
+      leaseMs: 60_000,
+      maxAttempts: 10,
+      retryBaseMs: 1000,
+      retryMaxMs: 300_000,
+      drainMs: 20_000,
+    },
+    operator: { bindAddress: { kind: "tcp", host: "127.0.0.1", port: 8405 } },
+  });
+});
+
+test("A gateway with only what is required gets the defaults of the contract", async () => {
+  const { x402 } = await configOf(X402 + TOKEN);
+  expect(x402).toEqual({
+    bindAddress: { kind: "tcp", host: "0.0.0.0", port: 8402 },
+    publicUrl: "https://operator.example.com",
+    facilitatorUrl: "https://facilitator.example.com",
+    facilitatorTimeoutMs: 30_000,
+    quoteTtlSecs: 300,
+    maxBodyBytes: 1_048_576,
+    defaultInvocationMode: "disabled",
+    acceptedTokens: [
+      {
+        network: "eip155:84532",
+        asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+        symbol: "USDC",
+        decimals: 6,
+        payTo: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+        ratePerNativeUnit: "3200.00",
+        markupBps: 0,
+        transferMethod: "eip3009",
+        eip3009: { name: "USDC", version: "2" },
+        confirmations: 1,
+        requireOnchainConfirmation: false,
+      },
+    ],
+    jobPolicies: [],
+    priceSource: "map",
+    jobPricing: new Map(),
+    limits: { maxUnpaidPerSecondPerClient: 1000, maxVerifiesPerClient: 128, maxVerifies: 512 },
+  });
+});
+
+test("A token takes rate and markup of the table where it has none, and confirms on chain where it can", async () => {
+  const own = TOKEN.replace('rate_per_native_unit = "3200.00"', 'rpc_url = "http://127.0.0.1:8545"');
+  const { x402 } = await configOf(`${X402}rate_per_native_unit = "1.5"\nmarkup_bps = 65535\n${own}`);
+  expect(x402?.acceptedTokens[0]).toMatchObject({
+    ratePerNativeUnit: "1.5",
+    markupBps: 65535,
+    requireOnchainConfirmation: true,
+  });
+});
+
+test("Permit2 needs no EIP-3009 domain", async () => {
+  const permit2 = TOKEN.replace(/eip3009_.*\n/g, "").concat('transfer_method = "permit2"\n');
+  const { x402 } = await configOf(X402 + permit2);
+  expect(x402?.acceptedTokens[0]?.transferMethod).toBe("permit2");
+  expect(x402?.acceptedTokens[0]?.eip3009).toBeUndefined();
+});
+
+test("The service id of the command line goes before the file's, and the file's before that of x402", async () => {
+  expect((await configOf("service_id = 5", { serviceId: 9n })).serviceId).toBe(9n);
+  expect((await configOf(`service_id = 5\n${X402}service_id = 6\n${TOKEN}`)).serviceId).toBe(5n);
+  expect((await configOf(`${X402}service_id = 6\n${TOKEN}`)).serviceId).toBe(6n);
+});
+
+test("Ids keep every digit over the whole of u64", async () => {
+  const config = await configOf(`service_id = "18446744073709551615"
+[[webhooks.endpoints]]
+path = "/a"
+job_id = 9007199254740993
+[job_pricing.18446744073709551615]
+4294967295 = "1"
+`);
+  expect(config.serviceId).toBe(18446744073709551615n);
+  expect(config.webhooks?.endpoints[0]?.jobId).toBe(9007199254740993n);
+});
+
+test("A price map keeps ids and wei exactly", async () => {
+  const wei = (2n ** 256n - 1n).toString();
+  const { x402 } = await configOf(
+    `${X402}${TOKEN}[job_pricing.18446744073709551615]\n4294967295 = "${wei}"\n`,
+  );
+  expect(x402?.jobPricing).toEqual(new Map([["18446744073709551615/4294967295", 2n ** 256n - 1n]]));
+});
+
+test("Addresses come out with their checksum, whatever single case they were written in", async () => {
+  const upper = TOKEN.replace(
+    "036CbD53842c5426634e7929541eC2318f3dCF7e",
+    "036CBD53842C5426634E7929541EC2318F3DCF7E",
+  );
+  const lower = TOKEN.replace(
+    "036CbD53842c5426634e7929541eC2318f3dCF7e",
+    "036cbd53842c5426634e7929541ec2318f3dcf7e",
+  );
+  for (const token of [upper, lower]) {
+    const { x402 } = await configOf(X402 + token);
+    expect(x402?.acceptedTokens[0]?.asset).toBe("0x036CbD53842c5426634e7929541eC2318f3dCF7e");
+  }
+});
+
+test("Spans may have fractions of a second", async () => {
+  expect((await configOf("[runner]\nlease_secs = 0.25")).runner.leaseMs).toBe(250);
+});
+
+test("An API key is expected in X-API-Key unless another header is named", async () => {
+  const endpoint = '[[webhooks.endpoints]]\npath = "/a"\njob_id = 1\nauth = "api-key"\nsecret = "k"\n';
+  const auth = async (toml: string) => (await configOf(toml)).webhooks?.endpoints[0]?.auth;
+  expect(await auth(endpoint)).toEqual({ mode: "api-key", secret: "k", header: "x-api-key" });
+  expect(await auth(`${endpoint}api_key_header = "X-Mine"\n`)).toEqual({
+    mode: "api-key",
+    secret: "k",
+    header: "x-mine",
+  });
+});
+
+test("What may not be meant is a warning, not a mistake", async () => {
+  const result = await loadFiles(`${X402.replace(/public_url.*\n/, "")}${TOKEN}[webhooks]\n`);
+  expect(result.ok && result.warnings.map(({ keyPath }) => keyPath).sort()).toEqual([
+    "service_id",
+    "x402.public_url",
+  ]);
+  expect(result.ok && result.config.x402?.publicUrl).toBe("http://127.0.0.1:8402");
+});
+
+test("Credentials in a URL are fine where nobody can read them", async () => {
+  const toml = X402.replace("https://facilitator", "https://user:pass@facilitator");
+  expect((await configOf(toml + TOKEN)).x402?.facilitatorUrl).toBe(
+    "https://user:pass@facilitator.example.com",
+  );
+});

@@ -1,0 +1,10 @@
+import { testMistakes } from "./mistake-cases.ts";
+
+testMistakes([
+  {
+    promise: "A store of another kind is a mistake",
+    toml: '[store]\nurl = "redis://x" #!',
+    keyPath: "store.url",
+    message: /"sqlite:PATH" or "postgres/,
+  },
+]);
