@@ -126,7 +126,7 @@ export function eip3009Token(options: {
       const { r, s, yParity } = parseSignature(signature);
       const args = [payer.address, nonce, 27 + yParity, r, s] as const;
       const data = encodeFunctionData({ abi, functionName: "cancelAuthorization", args });
-      return await send(accounts.stranger, data);
+      return send(accounts.stranger, data);
     },
     transferWithAuthorization({ authorization, signature }, sender = accounts.stranger) {
       const { from, to, value, validAfter, validBefore, nonce } = authorization;

@@ -1,0 +1,113 @@
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** A request as the proxy got it. */
+export interface ProxiedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+  /** Methods of a JSON-RPC request, or of each in a batch; else none. */
+  readonly rpcMethods: readonly string[];
+}
+
+/** An answer of the upstream, or in its place. */
+export interface ProxiedAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** What goes wrong. */
+export type Fault =
+  | { readonly kind: "pass" }
+  /** The upstream gets the request late. */
+  | { readonly kind: "delay-request"; readonly ms: number }
+  /** The upstream does its work at once, and the answer comes late. */
+  | { readonly kind: "delay-answer"; readonly ms: number }
+  /** The connection is reset, and the upstream never hears of the request. */
+  | { readonly kind: "cut" }
+  /** The upstream does its work, and the connection is reset instead of an answer. */
+  | { readonly kind: "lose-answer" }
+  /** The upstream never hears of the request; this is the answer. */
+  | {
+      readonly kind: "answer";
+      readonly status: number;
+      readonly headers?: Readonly<Record<string, string>>;
+      /** Anything but text is sent as JSON. */
+      readonly body: unknown;
+    }
+  /** The upstream does its work, and its answer is changed. */
+  | {
+      readonly kind: "change";
+      readonly change: (answer: ProxiedAnswer, request: ProxiedRequest) => ProxiedAnswer;
+    }
+  /** The answer's body comes one byte every so often. */
+  | { readonly kind: "slow-body"; readonly everyMs: number }
+  /** The connection is reset after so many bytes of the answer's body. */
+  | { readonly kind: "truncate"; readonly bytes: number };
+
+/** Answers a request with a fault. `upstream` forwards it and gives the true answer. */
+export async function strike(
+  fault: Fault,
+  received: ProxiedRequest,
+  response: ServerResponse,
+  upstream: () => Promise<ProxiedAnswer>,
+): Promise<void> {
+  switch (fault.kind) {
+    case "pass":
+      return respond(response, await upstream());
+    case "delay-request":
+      await sleep(fault.ms, undefined, { ref: false });
+      return respond(response, await upstream());
+    case "delay-answer": {
+      const answer = await upstream();
+      await sleep(fault.ms, undefined, { ref: false });
+      return respond(response, answer);
+    }
+    case "cut":
+      response.socket?.resetAndDestroy();
+      return;
+    case "lose-answer":
+      await upstream();
+      response.socket?.resetAndDestroy();
+      return;
+    case "answer": {
+      const { status, headers = {}, body } = fault;
+      const isText = typeof body === "string";
+      const type = { "content-type": isText ? "text/plain" : "application/json" };
+      const bytes = Buffer.from(isText ? body : JSON.stringify(body));
+      return respond(response, { status, headers: { ...type, ...headers }, body: bytes });
+    }
+    case "change":
+      return respond(response, fault.change(await upstream(), received));
+    case "slow-body": {
+      const answer = await upstream();
+      writeHead(response, answer);
+      for (const byte of answer.body) {
+        if (response.destroyed) return;
+        response.write(Uint8Array.of(byte));
+        await sleep(fault.everyMs, undefined, { ref: false });
+      }
+      response.end();
+      return;
+    }
+    case "truncate": {
+      const answer = await upstream();
+      writeHead(response, answer);
+      // Destroyed only once written: a reset may overtake what is still in the buffer.
+      response.write(answer.body.subarray(0, fault.bytes), () => response.socket?.destroy());
+      return;
+    }
+  }
+}
+
+function respond(response: ServerResponse, answer: ProxiedAnswer): void {
+  writeHead(response, answer);
+  response.end(answer.body);
+}
+
+function writeHead(response: ServerResponse, { status, headers, body }: ProxiedAnswer): void {
+  const { "transfer-encoding": _framing, connection: _connection, ...rest } = headers;
+  response.writeHead(status, { ...rest, "content-length": body.length });
+}

@@ -1,0 +1,135 @@
+import { type IncomingMessage, request, type ServerResponse } from "node:http";
+import { buffer } from "node:stream/consumers";
+import { type Fault, type ProxiedAnswer, type ProxiedRequest, strike } from "./fault.ts";
+import { listenHttp } from "./http-listener.ts";
+
+/** When a fault strikes. All that is given must hold; nothing given: always. */
+export interface FaultRule {
+  readonly method?: string;
+  readonly path?: string;
+  readonly rpcMethod?: string;
+  readonly when?: (request: ProxiedRequest) => boolean;
+  /** How many requests it strikes; then the next rule that fits, or none. Default: all. */
+  readonly times?: number;
+  readonly fault: Fault;
+}
+
+/** Stands between a client and an HTTP server and does to real traffic what networks and servers do. */
+export interface FaultProxy {
+  readonly url: string;
+  /** All requests received, in order. */
+  readonly requests: readonly ProxiedRequest[];
+  /** How many were received for a path (`/settle`) or a JSON-RPC method (`eth_call`). */
+  count(pathOrRpcMethod: string): number;
+  /** Adds a rule; the first one that fits strikes. */
+  add(rule: FaultRule): void;
+  /** Removes all rules. */
+  clear(): void;
+  /** Resets every open connection. */
+  resetConnections(): void;
+  /** Refuses new connections, as a server that is down, and resets the open ones. */
+  goDown(): Promise<void>;
+  /** Accepts connections again, on the same port. */
+  comeBack(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Starts a proxy on 127.0.0.1 for `target`, an `http://host:port` without a path. It passes all until told otherwise. */
+export async function startFaultProxy(options: {
+  readonly target: string;
+  readonly rules?: readonly FaultRule[];
+}): Promise<FaultProxy> {
+  const requests: ProxiedRequest[] = [];
+  let rules: { rule: FaultRule; left: number }[] = [];
+  const add = (rule: FaultRule): void => {
+    rules.push({ rule, left: rule.times ?? Number.POSITIVE_INFINITY });
+  };
+  for (const rule of options.rules ?? []) add(rule);
+
+  const faultFor = (received: ProxiedRequest): Fault => {
+    const found = rules.find(({ rule, left }) => left > 0 && fits(rule, received));
+    if (found === undefined) return { kind: "pass" };
+    found.left--;
+    return found.rule.fault;
+  };
+  const handle = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const received = await readRequest(incoming);
+    requests.push(received);
+    await strike(faultFor(received), received, response, () => forward(options.target, received));
+  };
+  const handler = (incoming: IncomingMessage, response: ServerResponse): void => {
+    // The upstream is down, or the client has gone: either way nobody gets an answer.
+    handle(incoming, response).catch(() => response.socket?.resetAndDestroy());
+  };
+
+  let listener = await listenHttp({ handler });
+  const { url, port } = listener;
+  const resetConnections = (): void => {
+    for (const socket of listener.sockets) socket.resetAndDestroy();
+  };
+  return {
+    url,
+    requests,
+    count: (name) =>
+      requests.filter(({ path, rpcMethods }) => path === name || rpcMethods.includes(name)).length,
+    add,
+    clear() {
+      rules = [];
+    },
+    resetConnections,
+    async goDown() {
+      resetConnections();
+      await listener.stop();
+    },
+    async comeBack() {
+      listener = await listenHttp({ handler, port });
+    },
+    stop: () => listener.stop(),
+  };
+}
+
+function fits(rule: FaultRule, received: ProxiedRequest): boolean {
+  return (
+    (rule.method === undefined || rule.method === received.method) &&
+    (rule.path === undefined || rule.path === received.path) &&
+    (rule.rpcMethod === undefined || received.rpcMethods.includes(rule.rpcMethod)) &&
+    (rule.when === undefined || rule.when(received))
+  );
+}
+
+async function readRequest(incoming: IncomingMessage): Promise<ProxiedRequest> {
+  const { method = "GET", url: path = "/", headers } = incoming;
+  const body = await buffer(incoming);
+  return { method, path, headers, body, rpcMethods: rpcMethodsOf(body) };
+}
+
+function rpcMethodsOf(body: Buffer): string[] {
+  try {
+    const parsed: unknown = JSON.parse(body.toString());
+    return [parsed].flat().flatMap((call) => {
+      const method = (call as { method?: unknown } | null)?.method;
+      return typeof method === "string" ? [method] : [];
+    });
+  } catch {
+    return [];
+  }
+}
+
+function forward(target: string, { method, path, headers, body }: ProxiedRequest): Promise<ProxiedAnswer> {
+  // Uncompressed, so that a fault can change the text of an answer.
+  const { "accept-encoding": _encoding, ...kept } = headers;
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      new URL(path, target),
+      { method, headers: { ...kept, host: new URL(target).host, connection: "close" }, agent: false },
+      (answer) => {
+        buffer(answer).then(
+          (bytes) => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: bytes }),
+          reject,
+        );
+      },
+    );
+    outgoing.once("error", reject);
+    outgoing.end(body);
+  });
+}

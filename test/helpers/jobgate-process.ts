@@ -1,0 +1,146 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { spawnTethered } from "./tethered-process.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const BUILT = join(ROOT, "dist/main.js");
+const START_TIMEOUT_MS = 20_000;
+
+/** How a process ended. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A running `jobgate serve`. */
+export interface JobgateProcess {
+  readonly pid: number;
+  /** Addresses by listener name as printed: `host:port`, or `unix:path`. */
+  readonly listeners: ReadonlyMap<string, string>;
+  /** The listener's URL, or throws if it does not listen. */
+  readonly x402Url: string;
+  readonly webhooksUrl: string;
+  readonly operatorUrl: string;
+  readonly runnerAddress: string;
+  /** Working directory, where a relative store path ends up. */
+  readonly folder: string;
+  readonly configPath: string;
+  /** All lines printed so far, on both streams. */
+  readonly logs: readonly string[];
+  /** Replaces the configuration file and asks for a reload. */
+  reload(config: string): Promise<void>;
+  /** Sends a signal; does not wait. */
+  kill(signal?: NodeJS.Signals): void;
+  /** Settles when the process has ended. */
+  readonly exited: Promise<Exit>;
+  /** Kills the process if need be, and removes its folder unless it was given. Gives how the process ended. */
+  stop(): Promise<Exit>;
+}
+
+/**
+ * Starts `jobgate serve` as a process of its own and waits for its listeners. It ends with this process.
+ * Runs the build if there is one, else the sources. Throws, with what it printed, if it ends or takes over 20 s.
+ */
+export async function startJobgate(options: {
+  /** TOML. Ports 0 are free ones. */
+  readonly config: string;
+  /** Added to this process's environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Further arguments of `serve`. */
+  readonly args?: readonly string[];
+  /** Default: a new one, removed on `stop`. Give a stopped one's folder to restart it on the same store. */
+  readonly folder?: string;
+  /** Default: the build, if it is there. */
+  readonly from?: "build" | "sources";
+}): Promise<JobgateProcess> {
+  const { config, env = {}, args = [], from = existsSync(BUILT) ? "build" : "sources" } = options;
+  const folder = options.folder ?? (await mkdtemp(join(tmpdir(), "jobgate-")));
+  const configPath = join(folder, "jobgate.toml");
+  await writeFile(configPath, config);
+  const program =
+    from === "build" ? [BUILT] : ["--import", import.meta.resolve("tsx"), join(ROOT, "src/main.ts")];
+  const child = spawnTethered({
+    command: process.execPath,
+    args: [...program, "serve", "-c", configPath, ...args],
+    env: { ...process.env, ...env },
+    cwd: folder,
+  });
+
+  const logs: string[] = [];
+  const listeners = new Map<string, string>();
+  const expected = expectedListeners(config);
+  const exited = new Promise<Exit>((resolve) => {
+    child.once("exit", (code, signal) => resolve({ code, signal }));
+  });
+  const stop = async (): Promise<Exit> => {
+    child.kill("SIGKILL");
+    const exit = await exited;
+    if (options.folder === undefined) await rm(folder, { recursive: true, force: true });
+    return exit;
+  };
+  createInterface({ input: child.stderr }).on("line", (line) => logs.push(line));
+  const ready = new Promise<void>((resolve, reject) => {
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      logs.push(line);
+      const [, name, address] = /^(\S+) listening on (\S+)$/.exec(line) ?? [];
+      if (name === undefined || address === undefined) return;
+      listeners.set(name, address);
+      if (expected.every((listener) => listeners.has(listener))) resolve();
+    });
+    const fail = (what: string): void => reject(new Error(`jobgate ${what}:\n${logs.slice(-50).join("\n")}`));
+    setTimeout(() => fail(`did not start within ${START_TIMEOUT_MS} ms`), START_TIMEOUT_MS).unref();
+    child.once("close", (code, signal) => fail(`ended with ${signal ?? `code ${code}`}`));
+  });
+  try {
+    await ready;
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  const addressOf = (name: string): string => {
+    const address = listeners.get(name);
+    if (address === undefined) throw new Error(`jobgate does not listen for ${name}`);
+    return address;
+  };
+  return {
+    pid: child.pid as number,
+    listeners,
+    get x402Url() {
+      return `http://${addressOf("x402")}`;
+    },
+    get webhooksUrl() {
+      return `http://${addressOf("webhooks")}`;
+    },
+    get operatorUrl() {
+      return `http://${addressOf("operator")}`;
+    },
+    get runnerAddress() {
+      return addressOf("runner");
+    },
+    folder,
+    configPath,
+    logs,
+    async reload(config) {
+      await writeFile(configPath, config);
+      child.kill("SIGHUP");
+    },
+    kill: (signal = "SIGTERM") => void child.kill(signal),
+    exited,
+    stop,
+  };
+}
+
+/** Names of the listeners that a configuration asks for. */
+function expectedListeners(config: string): string[] {
+  const has = (table: string): boolean => new RegExp(`^(\\[${table}\\]|${table} *=)`, "m").test(config);
+  return [
+    ...["runner", "operator"],
+    ...["x402", "webhooks"].filter(has),
+    ...(has("pricing_engine") ? ["pricing"] : []),
+  ];
+}

@@ -1,0 +1,160 @@
+import { once } from "node:events";
+import { create } from "@bufbuild/protobuf";
+import { Metadata, type ServiceError } from "@grpc/grpc-js";
+import {
+  AckMode,
+  type AckRequest,
+  AckRequestSchema,
+  type AckResponse,
+  type ExtendRequest,
+  type ExtendResponse,
+  type JobCall,
+  LeaseStatus,
+  type NackRequest,
+  NackRequestSchema,
+  type NackResponse,
+  SubscribeRequestSchema,
+} from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { makeRunnerClient, type UnaryMethod } from "./runner-client.ts";
+
+const CALL_TIMEOUT_MS = 10_000;
+
+/** A job's outcome: a result to be acked, or nothing for an empty ack. Throwing nacks the call for a retry. */
+export type JobHandler = (call: JobCall) => Promise<JobOutcome> | JobOutcome;
+export type JobOutcome = { readonly body: Uint8Array; readonly contentType?: string } | undefined;
+
+/** A runner on a real connection. */
+export interface Runner {
+  /** JobCalls received, in order, repeated deliveries included. */
+  readonly calls: readonly JobCall[];
+  /** Call ids whose ack was answered "done", in order. */
+  readonly done: readonly number[];
+  /** Settles with the stream's end: undefined when closed by either side in order. */
+  readonly ended: Promise<ServiceError | undefined>;
+  /** Resolves with the calls once there are `count` of them. Throws if there are fewer after `timeoutMs`. */
+  waitFor(count: number, timeoutMs?: number): Promise<readonly JobCall[]>;
+  /** Stops and restarts reading from the stream. */
+  pause(): void;
+  resume(): void;
+  ack(request: AckRequest): Promise<AckResponse>;
+  nack(request: NackRequest): Promise<NackResponse>;
+  extend(request: ExtendRequest): Promise<ExtendResponse>;
+  /** Waits for acks under way, then ends the stream. */
+  stop(): Promise<void>;
+  /** Breaks off at once: what is out is not acked. */
+  kill(): void;
+}
+
+/** Subscribes, and resolves once jobgate has confirmed it. */
+export async function startRunner(options: {
+  /** `host:port`, or `unix:path`. */
+  readonly address: string;
+  readonly token?: string;
+  readonly subscriber?: string;
+  readonly maxInFlight?: number;
+  readonly jobIds?: readonly bigint[];
+  /** Default: acks each call at once. "leave" does nothing with calls. */
+  readonly handle?: JobHandler | "leave";
+  readonly ackMode?: AckMode;
+}): Promise<Runner> {
+  const { address, token, handle = () => undefined, ackMode = AckMode.EXPLICIT } = options;
+  const client = makeRunnerClient(address);
+  const metadata = new Metadata();
+  if (token !== undefined) metadata.set("authorization", `Bearer ${token}`);
+  const unary = <Request, Response>(method: UnaryMethod<Request, Response>, request: Request) =>
+    new Promise<Response>((resolve, reject) => {
+      const deadline = Date.now() + CALL_TIMEOUT_MS;
+      method.call(client, request, metadata, { deadline }, (error, response) =>
+        error ? reject(error) : resolve(response as Response),
+      );
+    });
+
+  const calls: JobCall[] = [];
+  const done: number[] = [];
+  const underWay = new Set<Promise<void>>();
+  const leave = ackMode === AckMode.ON_SEND || handle === "leave";
+  const work = async (call: JobCall): Promise<void> => {
+    const { callId, leaseToken } = call;
+    try {
+      const result = await (handle as JobHandler)(call);
+      const ack = { callId, leaseToken, ...(result === undefined ? {} : { result }) };
+      const { statuses } = await unary(client.ack, create(AckRequestSchema, { acks: [ack] }));
+      if (statuses[0] === LeaseStatus.DONE) done.push(Number(callId));
+    } catch (error) {
+      const outcome = { case: "retry", value: { reason: String(error) } } as const;
+      await unary(client.nack, create(NackRequestSchema, { nacks: [{ callId, leaseToken, outcome }] }));
+    }
+  };
+
+  const request = create(SubscribeRequestSchema, {
+    subscriber: options.subscriber ?? "test-runner",
+    maxInFlight: options.maxInFlight ?? 0,
+    jobIds: [...(options.jobIds ?? [])],
+    ackMode,
+  });
+  const stream = client.subscribe(request, metadata);
+  const waiters = new Set<() => void>();
+  stream.on("data", (call: JobCall) => {
+    calls.push(call);
+    for (const wake of waiters) wake();
+    if (leave) return;
+    // A call that can be neither acked nor nacked comes again once its lease has run out.
+    const working = work(call).catch(() => undefined);
+    underWay.add(working);
+    void working.finally(() => underWay.delete(working));
+  });
+  const ended = new Promise<ServiceError | undefined>((resolve) => {
+    stream.once("error", (error: ServiceError) => resolve(error));
+    stream.once("end", () => resolve(undefined));
+  });
+  const kill = (): void => {
+    stream.cancel();
+    client.close();
+  };
+  const refused = ended.then((error) => {
+    throw error ?? new Error("the stream ended before it began");
+  });
+  await Promise.race([
+    once(stream, "metadata", { signal: AbortSignal.timeout(CALL_TIMEOUT_MS) }),
+    refused,
+  ]).catch((error: unknown) => {
+    kill();
+    throw error;
+  });
+
+  return {
+    calls,
+    done,
+    ended,
+    async waitFor(count, timeoutMs = 10_000) {
+      await new Promise<void>((resolve, reject) => {
+        const settle = (finish: () => void): void => {
+          clearTimeout(timer);
+          waiters.delete(look);
+          finish();
+        };
+        const look = (): void => {
+          if (calls.length >= count) settle(resolve);
+        };
+        const timer = setTimeout(() => {
+          const message = `${calls.length} of ${count} JobCalls arrived within ${timeoutMs} ms`;
+          settle(() => reject(new Error(message)));
+        }, timeoutMs);
+        waiters.add(look);
+        look();
+      });
+      return calls;
+    },
+    pause: () => void stream.pause(),
+    resume: () => void stream.resume(),
+    ack: (message) => unary(client.ack, message),
+    nack: (message) => unary(client.nack, message),
+    extend: (message) => unary(client.extend, message),
+    async stop() {
+      await Promise.all(underWay);
+      kill();
+      await ended;
+    },
+    kill,
+  };
+}
