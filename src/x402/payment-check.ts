@@ -109,7 +109,7 @@ async function recoverSigner(payment: SignedPayment, { token }: Offer): Promise<
       types: authorizationTypes,
       primaryType: "TransferWithAuthorization",
       message: {
-        from: payment.from as `0x${string}`,
+        from: payment.from,
         to: payment.to as `0x${string}`,
         value: payment.value,
         validAfter: payment.validAfter,

@@ -17,7 +17,7 @@ export interface SignedPayment {
   readonly accepted?: PaymentRequirements;
   readonly transferMethod: "eip3009" | "permit2";
   /** Lower case, as are the other addresses. */
-  readonly from: string;
+  readonly from: `0x${string}`;
   readonly to: string;
   /** Token units. */
   readonly value: bigint;
@@ -139,7 +139,7 @@ function readEip3009({ payload }: PaymentPayload | PaymentPayloadV1, name: strin
   const { authorization, signature } = parsed.data;
   const fields = {
     transferMethod: "eip3009" as const,
-    from: authorization.from.toLowerCase(),
+    from: authorization.from.toLowerCase() as `0x${string}`,
     to: authorization.to.toLowerCase(),
     value: authorization.value,
     validAfter: authorization.validAfter,
@@ -156,7 +156,7 @@ function readPermit2({ payload }: PaymentPayload | PaymentPayloadV1, name: strin
   const { permit2Authorization: permit, signature } = parsed.data;
   const fields = {
     transferMethod: "permit2" as const,
-    from: permit.from.toLowerCase(),
+    from: permit.from.toLowerCase() as `0x${string}`,
     to: permit.witness.to.toLowerCase(),
     value: permit.permitted.amount,
     validAfter: permit.witness.validAfter,

@@ -1,9 +1,11 @@
 import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
-import type { PaymentIntent } from "../payment.ts";
+import type { JobKey } from "../job-call.ts";
+import type { CallerNonce, PaymentIntent } from "../payment.ts";
 import { quoteDigest } from "../pricing/quote-digest.ts";
 import type { Store } from "../store/store.ts";
+import type { CallerAuth } from "./caller-auth.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { Facilitator, FacilitatorRequest } from "./facilitator.ts";
@@ -23,12 +25,13 @@ export interface PurchasingOptions {
   readonly facilitator: Facilitator;
   readonly evidence: ChainEvidence;
   readonly settlement: Settlement;
+  readonly callerAuth: CallerAuth;
   readonly producer: X402Producer;
   readonly limits: ClientLimits;
   readonly offerTime: OfferTime;
   readonly clock: Clock;
   /** Absolute URL of a job, as clients are told. */
-  readonly resourceOf: (job: PurchasableJob) => string;
+  readonly resourceOf: (job: JobKey) => string;
 }
 
 /** A request that carries a payment. */
@@ -47,10 +50,23 @@ export interface Purchasing {
    * @throws GatewayError for every refusal; nothing was charged then
    */
   buy(paid: PaidRequest): Promise<PaymentOutcome>;
+  /**
+   * Whether a payment would be good for a job: it answers an offer, and the facilitator verifies it. Moves nothing.
+   * @returns the offer that it answers, and what the facilitator is asked
+   * @throws GatewayError for every refusal
+   */
+  verify(job: JobKey, payment: SignedPayment, request: HttpRequest): Promise<VerifiedPayment>;
+}
+
+export interface VerifiedPayment {
+  readonly offer: Offer;
+  readonly requirements: FacilitatorRequest["requirements"];
+  readonly fromBlock: bigint | undefined;
 }
 
 export function createPurchasing(options: PurchasingOptions): Purchasing {
-  const { offers, store, facilitator, evidence, settlement, producer, limits, offerTime, clock } = options;
+  const { offers, store, facilitator, evidence, settlement, callerAuth, producer, limits, offerTime, clock } =
+    options;
 
   function checkRoom(): void {
     const status = store.status();
@@ -66,12 +82,12 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
     if (status.full) throw queueFull();
   }
 
-  function requirementsFor({ job, payment }: PaidRequest, offer: Offer): FacilitatorRequest["requirements"] {
-    const v1 = payment.x402Version === 1 ? toRequirementsV1(offer, options.resourceOf(job)) : undefined;
+  function requirementsFor(payment: SignedPayment, offer: Offer): FacilitatorRequest["requirements"] {
+    const v1 = payment.x402Version === 1 ? toRequirementsV1(offer, options.resourceOf(offer.job)) : undefined;
     return v1 ?? toRequirements(offer);
   }
 
-  async function verify({ from }: SignedPayment, request: FacilitatorRequest): Promise<void> {
+  async function askFacilitator({ from }: SignedPayment, request: FacilitatorRequest): Promise<void> {
     const verification = await facilitator.verify(request);
     if (verification.kind === "invalid") {
       throw new GatewayError(
@@ -99,7 +115,23 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
     }
   }
 
+  async function verify(
+    payment: SignedPayment,
+    offer: Offer,
+    request: HttpRequest,
+  ): Promise<VerifiedPayment> {
+    const requirements = requirementsFor(payment, offer);
+    const [fromBlock] = await limits.whileVerifying(request.remoteAddress, () =>
+      Promise.all([startBlock(offer), askFacilitator(payment, { payload: payment.payload, requirements })]),
+    );
+    return { offer, requirements, fromBlock };
+  }
+
   return {
+    async verify(job, payment, request) {
+      return verify(payment, await matchOffer(payment, offers.payable(job), clock()), request);
+    },
+
     async buy(paid) {
       const { job, body, bodyHash, payment, request } = paid;
       const { fingerprint } = payment;
@@ -108,26 +140,32 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
         return { ...outcomeOfKnown(known, { ...job, bodyHash, fingerprint }), replayed: true };
 
       const offer = await matchOffer(payment, offers.payable(job), clock());
+      const { restriction } = job.policy;
+      const authorized =
+        restriction && (await callerAuth.authorize(job, restriction, { request, body, payer: payment.from }));
       checkRoom();
-      const requirements = requirementsFor(paid, offer);
-      const [fromBlock] = await limits.whileVerifying(request.remoteAddress, () =>
-        Promise.all([startBlock(offer), verify(payment, { payload: payment.payload, requirements })]),
-      );
+      const verified = await verify(payment, offer, request);
 
       const receipt = quoteDigest(job, offer.priceWei, offerTime());
-      const intent = toIntent(paid, offer, requirements, receipt, fromBlock);
-      return settlement.settle(intent, producer.jobCall({ offer, body, receipt }));
+      const intent = toIntent(paid, verified, receipt, authorized?.nonce);
+      const call = producer.jobCall({
+        offer,
+        body,
+        receipt,
+        ...(authorized === undefined ? {} : { caller: authorized.caller }),
+      });
+      return settlement.settle(intent, call);
     },
   };
 }
 
 function toIntent(
   { job, payment, bodyHash }: PaidRequest,
-  { token, amount, priceWei }: Offer,
-  requirements: FacilitatorRequest["requirements"],
+  { offer, requirements, fromBlock }: VerifiedPayment,
   receipt: string,
-  fromBlock: bigint | undefined,
+  callerNonce: CallerNonce | undefined,
 ): PaymentIntent {
+  const { token, amount, priceWei } = offer;
   return {
     key: {
       network: token.network,
@@ -150,5 +188,6 @@ function toIntent(
     validBefore: Number(payment.validBefore),
     receipt,
     ...(fromBlock === undefined ? {} : { fromBlock: fromBlock.toString() }),
+    ...(callerNonce === undefined ? {} : { callerNonce }),
   };
 }

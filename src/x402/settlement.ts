@@ -2,6 +2,7 @@ import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements, SettleRespo
 import type { Logger } from "pino";
 import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
+import { faultPoint } from "../fault-points.ts";
 import type { JobCall } from "../job-call.ts";
 import type { PaymentIntent, PaymentRecord } from "../payment.ts";
 import type { PaymentJournal } from "../store/store.ts";
@@ -44,6 +45,7 @@ export class Settlement {
    */
   async settle(intent: PaymentIntent, call: JobCall): Promise<PaymentOutcome> {
     const { journal, facilitator } = this.#options;
+    faultPoint("before-journal");
     const begun = await journal.beginPayment(intent, call);
     switch (begun.kind) {
       case "payment_known":
@@ -55,8 +57,12 @@ export class Settlement {
           "signature_replay",
           "This caller's nonce was used before: sign with a new one.",
         );
-      case "begun":
-        return this.#conclude(intent, await facilitator.settle(facilitatorRequest(intent)));
+      case "begun": {
+        faultPoint("after-journal");
+        const answer = await facilitator.settle(facilitatorRequest(intent));
+        faultPoint("after-settle");
+        return this.#conclude(intent, answer);
+      }
     }
   }
 
@@ -131,6 +137,7 @@ export class Settlement {
     try {
       const settled = await journal.settlePayment(intent.key, JSON.stringify(settlement));
       this.#unrecorded.delete(intent.fingerprint);
+      faultPoint("after-commit");
       if (settled.kind === "settled") {
         return { kind: "accepted", callId: settled.callId, receipt: intent.receipt, settlement };
       }

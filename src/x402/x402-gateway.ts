@@ -9,8 +9,11 @@ import type { JobKey } from "../job-call.ts";
 import { createPriceMap } from "../pricing/price-map.ts";
 import type { Store } from "../store/store.ts";
 import { createCallRoute } from "./call-route.ts";
+import { type CallerAuth, createCallerAuth } from "./caller-auth.ts";
+import { createCallerChain } from "./caller-chain.ts";
 import { type ChainEvidence, createChainEvidence } from "./chain-evidence.ts";
 import { createClientLimits } from "./client-limits.ts";
+import { createDryRunRoute } from "./dry-run-route.ts";
 import { createFacilitator } from "./facilitator.ts";
 import { createJobCatalog, offerTerms } from "./job-catalog.ts";
 import { parseCallPath, parseJobPath } from "./job-path.ts";
@@ -44,6 +47,7 @@ export class X402Gateway implements BackgroundService {
   readonly #clock: Clock;
   readonly #offers: OfferBook;
   readonly #evidence: ChainEvidence;
+  readonly #callerAuth: CallerAuth;
   readonly #settlement: Settlement;
   readonly #reconciler: Reconciler;
   readonly #stats = new X402Stats();
@@ -64,6 +68,11 @@ export class X402Gateway implements BackgroundService {
       timeoutMs: config.facilitatorTimeoutMs,
     });
     this.#evidence = createChainEvidence({ tokens: config.acceptedTokens, rpcTimeoutMs: RPC_TIMEOUT_MS });
+    this.#callerAuth = createCallerAuth({
+      chain: createCallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock: this.#clock }),
+      journal: store,
+      clock: this.#clock,
+    });
     this.#settlement = new Settlement({
       journal: store,
       facilitator: this.#facilitator,
@@ -123,6 +132,7 @@ export class X402Gateway implements BackgroundService {
       facilitator: this.#facilitator,
       evidence: this.#evidence,
       settlement: this.#settlement,
+      callerAuth: this.#callerAuth,
       producer: new X402Producer(),
       limits,
       offerTime: this.#offerTime,
@@ -139,6 +149,14 @@ export class X402Gateway implements BackgroundService {
       maxBodyBytes: config.maxBodyBytes,
       resourceOf,
     });
+    const dryRun = createDryRunRoute({
+      catalog,
+      callerAuth: this.#callerAuth,
+      purchasing,
+      limits,
+      stats: this.#stats,
+      maxBodyBytes: config.maxBodyBytes,
+    });
     const showPrice = createPriceRoute({ catalog, offers, resourceOf });
     const showCall = createCallRoute(store);
     const fixed = new Map<string, MethodHandlers>([
@@ -149,6 +167,7 @@ export class X402Gateway implements BackgroundService {
     return (path) => {
       const job = parseJobPath(path);
       if (job?.tail === "") return { POST: (request) => runJob(request, job) };
+      if (job?.tail === "/auth-dry-run") return { POST: (request) => dryRun(request, job) };
       if (job?.tail === "/price") return { GET: () => showPrice(job) };
       const call = parseCallPath(path);
       if (call !== undefined) return { GET: (request) => showCall(request, call.callId, call.wantsResult) };

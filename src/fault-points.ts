@@ -1,0 +1,24 @@
+/**
+ * Moments at which a crash would matter most. Crash tests start jobgate with `JOBGATE_CRASH_AT=<name>`, and the
+ * process kills itself with SIGKILL the first time it gets there. Read once, at start; never set it in production.
+ */
+const FAULT_POINTS = [
+  "before-journal",
+  "after-journal",
+  "after-settle",
+  "after-commit",
+  "before-delivery",
+  "before-ack",
+] as const;
+
+export type FaultPoint = (typeof FAULT_POINTS)[number];
+
+const crashAt = process.env.JOBGATE_CRASH_AT;
+if (crashAt !== undefined && !FAULT_POINTS.includes(crashAt as FaultPoint)) {
+  throw new Error(`JOBGATE_CRASH_AT is ${crashAt}: expected one of ${FAULT_POINTS.join(", ")}, or unset`);
+}
+
+/** Kills the process here if it was started to crash here. */
+export function faultPoint(name: FaultPoint): void {
+  if (crashAt === name) process.kill(process.pid, "SIGKILL");
+}

@@ -1,0 +1,82 @@
+import type { JobRestriction } from "../config/config.ts";
+import { GatewayError } from "../errors.ts";
+import type { HttpRequest } from "../http/http-request.ts";
+import { errorResponse, type HttpResponse, jsonResponse } from "../http/http-response.ts";
+import type { JobKey } from "../job-call.ts";
+import { type CallerAuth, readCaller } from "./caller-auth.ts";
+import type { ClientLimits } from "./client-limits.ts";
+import type { JobCatalog } from "./job-catalog.ts";
+import { readPayment } from "./payment-header.ts";
+import type { Purchasing } from "./purchase.ts";
+import type { X402Stats } from "./stats.ts";
+
+export interface DryRunRouteOptions {
+  readonly catalog: JobCatalog;
+  readonly callerAuth: CallerAuth;
+  readonly purchasing: Purchasing;
+  readonly limits: ClientLimits;
+  readonly stats: X402Stats;
+  readonly maxBodyBytes: number;
+}
+
+/** Where the caller that was checked comes from. */
+type CallerSource = "payment" | "header" | "signature";
+
+/**
+ * `POST /x402/jobs/{service}/{job}/auth-dry-run`: whether the caller could run the job, without any side effect:
+ * nothing is settled or enqueued, and no nonce is used up.
+ */
+export function createDryRunRoute(options: DryRunRouteOptions) {
+  const { catalog, callerAuth, purchasing, limits, stats, maxBodyBytes } = options;
+
+  async function dryRun(request: HttpRequest, key: JobKey): Promise<HttpResponse> {
+    await limits.countUnpaid(request.remoteAddress);
+    const job = await catalog.find(key);
+    const { restriction, invocationMode } = job.policy;
+    const answer = { service_id: job.serviceId, job_index: job.jobIndex };
+    if (restriction === undefined)
+      return jsonResponse(200, { allowed: true, mode: invocationMode, ...answer });
+
+    const body = await request.readBody(maxBodyBytes);
+    const { payer, source } = await findPayer(request, key, restriction);
+    const { caller } = await callerAuth.authorize(job, restriction, { request, body, payer });
+    return jsonResponse(200, {
+      allowed: true,
+      mode: restriction.authMode,
+      caller,
+      caller_source: source,
+      ...answer,
+    });
+  }
+
+  /** Of a `payer_is_caller` job: the payer of the payment that is sent along, else whoever the caller says it is. */
+  async function findPayer(
+    request: HttpRequest,
+    key: JobKey,
+    { authMode }: JobRestriction,
+  ): Promise<{ payer: `0x${string}`; source: CallerSource }> {
+    if (authMode === "delegated_caller_signature") return { payer: "0x", source: "signature" };
+    const payment = readPayment(request);
+    if (payment === undefined) return { payer: readCaller(request), source: "header" };
+    await purchasing.verify(key, payment, request);
+    return { payer: payment.from, source: "payment" };
+  }
+
+  return async (request: HttpRequest, job: JobKey): Promise<HttpResponse> => {
+    try {
+      const response = await dryRun(request, job);
+      stats.count("auth_dry_run_allowed");
+      return response;
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      stats.count(error.status >= 500 ? "auth_dry_run_error" : "auth_dry_run_denied");
+      const { serviceId, jobIndex } = job;
+      return errorResponse(error, {
+        allowed: false,
+        service_id: serviceId,
+        job_index: jobIndex,
+        ...error.details,
+      });
+    }
+  };
+}
