@@ -1,0 +1,152 @@
+import type { PaymentIntent, PaymentRecord, PaymentState } from "../payment.ts";
+
+/** A row of `payments`, by column. */
+export interface PaymentRow {
+  network: string;
+  asset: string;
+  payer: string;
+  nonce: string;
+  state: PaymentState;
+  call_id: number;
+  service_id: string;
+  job_index: number;
+  fingerprint: string;
+  body_hash: string;
+  x402_version: 1 | 2;
+  payload: string;
+  requirements: string;
+  transfer_method: "eip3009" | "permit2";
+  pay_to: string;
+  amount: string;
+  symbol: string;
+  price_wei: string;
+  valid_before_secs: number;
+  receipt: string;
+  from_block: string | null;
+  caller: string | null;
+  caller_service_id: string | null;
+  caller_job_index: number | null;
+  caller_nonce: string | null;
+  caller_expires_at_secs: number | null;
+  settlement: string | null;
+  reason: string | null;
+  created_at: number;
+  updated_at: number;
+}
+
+/** In the order in which a row is inserted. */
+export const PAYMENT_COLUMNS = [
+  "network",
+  "asset",
+  "payer",
+  "nonce",
+  "state",
+  "call_id",
+  "service_id",
+  "job_index",
+  "fingerprint",
+  "body_hash",
+  "x402_version",
+  "payload",
+  "requirements",
+  "transfer_method",
+  "pay_to",
+  "amount",
+  "symbol",
+  "price_wei",
+  "valid_before_secs",
+  "receipt",
+  "from_block",
+  "caller",
+  "caller_service_id",
+  "caller_job_index",
+  "caller_nonce",
+  "caller_expires_at_secs",
+  "settlement",
+  "reason",
+  "created_at",
+  "updated_at",
+] as const satisfies readonly (keyof PaymentRow)[];
+
+/** The row of an intent that is written down now. */
+export function toPaymentRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
+  return {
+    ...intent.key,
+    state: "intent",
+    call_id: callId,
+    service_id: String(intent.serviceId),
+    job_index: intent.jobIndex,
+    fingerprint: intent.fingerprint,
+    body_hash: intent.bodyHash,
+    x402_version: intent.x402Version,
+    payload: intent.payload,
+    requirements: intent.requirements,
+    transfer_method: intent.transferMethod,
+    pay_to: intent.payTo,
+    amount: intent.amount,
+    symbol: intent.symbol,
+    price_wei: intent.priceWei,
+    valid_before_secs: intent.validBefore,
+    receipt: intent.receipt,
+    from_block: intent.fromBlock ?? null,
+    caller: intent.callerNonce?.caller ?? null,
+    caller_service_id: intent.callerNonce === undefined ? null : String(intent.callerNonce.serviceId),
+    caller_job_index: intent.callerNonce?.jobIndex ?? null,
+    caller_nonce: intent.callerNonce?.nonce ?? null,
+    caller_expires_at_secs: intent.callerNonce?.expiresAt ?? null,
+    settlement: null,
+    reason: null,
+    created_at: now,
+    updated_at: now,
+  };
+}
+
+export function toPaymentRecord(row: PaymentRow): PaymentRecord {
+  return {
+    key: { network: row.network, asset: row.asset, payer: row.payer, nonce: row.nonce },
+    state: row.state,
+    callId: row.call_id,
+    serviceId: BigInt(row.service_id),
+    jobIndex: row.job_index,
+    fingerprint: row.fingerprint,
+    bodyHash: row.body_hash,
+    x402Version: row.x402_version,
+    payload: row.payload,
+    requirements: row.requirements,
+    transferMethod: row.transfer_method,
+    payTo: row.pay_to,
+    amount: row.amount,
+    symbol: row.symbol,
+    priceWei: row.price_wei,
+    validBefore: row.valid_before_secs,
+    receipt: row.receipt,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    ...(row.from_block === null ? {} : { fromBlock: row.from_block }),
+    ...(row.settlement === null ? {} : { settlement: row.settlement }),
+    ...(row.reason === null ? {} : { reason: row.reason }),
+    ...callerNonceOf(row),
+  };
+}
+
+function callerNonceOf(row: PaymentRow): Pick<PaymentRecord, "callerNonce"> {
+  const { caller, caller_service_id, caller_job_index, caller_nonce, caller_expires_at_secs } = row;
+  if (
+    caller === null ||
+    caller_service_id === null ||
+    caller_job_index === null ||
+    caller_nonce === null ||
+    caller_expires_at_secs === null
+  ) {
+    return {};
+  }
+  return {
+    callerNonce: {
+      caller,
+      serviceId: BigInt(caller_service_id),
+      jobIndex: caller_job_index,
+      nonce: caller_nonce,
+      expiresAt: caller_expires_at_secs,
+    },
+  };
+}

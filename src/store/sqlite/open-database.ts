@@ -1,0 +1,55 @@
+import { type Database, openDriver } from "./driver.ts";
+import { SCHEMA, SCHEMA_VERSION } from "./schema.ts";
+
+/** Pages (of 4 KiB) of the write-ahead log at which a commit itself checkpoints: 32 MiB. */
+const AUTOCHECKPOINT_PAGES = 8192;
+
+/** Each is set at every open and read back, since drivers and builds differ in what they start with. */
+const PRAGMAS = [
+  { name: "busy_timeout", value: 5000 },
+  { name: "journal_mode", value: "wal" },
+  // 2 is FULL: each commit is on the disk before it is reported.
+  { name: "synchronous", value: 2 },
+  { name: "wal_autocheckpoint", value: AUTOCHECKPOINT_PAGES },
+  // The log file is cut back to this once it was fully checkpointed.
+  { name: "journal_size_limit", value: 64 * 1024 * 1024 },
+  { name: "cache_size", value: -64 * 1024 },
+] as const;
+
+/**
+ * Opens the database for durable writes, making or checking its tables.
+ * @throws Error when the file cannot be opened, is from a newer jobgate, or does not take a setting
+ */
+export function openDatabase(path: string): Database {
+  const database = openDriver(path);
+  try {
+    for (const { name, value } of PRAGMAS) setPragma(database, name, value);
+    migrate(database, path);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+function setPragma(database: Database, name: string, value: string | number): void {
+  database.prepare(`PRAGMA ${name} = ${value}`).all([]);
+  const actual = readPragma(database, name);
+  if (actual !== value) throw new Error(`SQLite keeps ${name} at ${String(actual)}; ${value} is needed`);
+}
+
+function readPragma(database: Database, name: string): unknown {
+  const row = database.prepare<Record<string, unknown>>(`PRAGMA ${name}`).get([]);
+  // The column is called like the pragma, except for busy_timeout.
+  return row === undefined ? undefined : Object.values(row)[0];
+}
+
+function migrate(database: Database, path: string): void {
+  database.exec("BEGIN IMMEDIATE");
+  const version = readPragma(database, "user_version");
+  if (version === 0) database.exec(`${SCHEMA}; PRAGMA user_version = ${SCHEMA_VERSION}`);
+  database.exec("COMMIT");
+  if (version !== 0 && version !== SCHEMA_VERSION) {
+    throw new Error(`${path} has schema version ${String(version)}; this jobgate knows ${SCHEMA_VERSION}`);
+  }
+}

@@ -1,0 +1,145 @@
+import type { JobCallOrigin } from "../../../job-call.ts";
+import type { CallerNonce, PaymentKey, PaymentRecord, PaymentState } from "../../../payment.ts";
+import { type PaymentRow, toPaymentRecord } from "../../payment-row.ts";
+import type { CallState as CallStateAnswer, DeadLetter, JobResult, SavedOffer } from "../../store.ts";
+import type { CallState } from "../call-row.ts";
+import type { Database } from "../driver.ts";
+import { prepareCallerNonces } from "./caller-nonces.ts";
+import { prepareFindPayment, prepareFindPaymentByFingerprint } from "./payments.ts";
+
+const MAX_CALL_ID = Number.MAX_SAFE_INTEGER;
+
+interface DeadLetterRow {
+  call_id: number;
+  origin: JobCallOrigin;
+  job_id: string;
+  service_id: string;
+  attempts: number;
+  dead_reason: string;
+  enqueued_at: number;
+  dead_at: number;
+}
+
+interface PaidCallRow {
+  receipt: string;
+  state: CallState | "succeeded" | "failed";
+  visible_at: number | null;
+  attempt: number;
+  enqueued_at: number;
+  finished_at: number | null;
+}
+
+/** What only reads: for a connection of its own, so that no lookup holds up a write. */
+export function lookupOperations(database: Database) {
+  const findPayment = prepareFindPayment(database);
+  const findPaymentByFingerprint = prepareFindPaymentByFingerprint(database);
+  const callerNonces = prepareCallerNonces(database);
+  const selectPayments = database.prepare<PaymentRow>(
+    "SELECT * FROM payments WHERE call_id < ? ORDER BY call_id DESC LIMIT ?",
+  );
+  const selectPaymentsInState = database.prepare<PaymentRow>(
+    "SELECT * FROM payments WHERE state = ? AND call_id < ? ORDER BY call_id DESC LIMIT ?",
+  );
+  const deadLetterColumns =
+    "call_id, origin, job_id, service_id, attempts, dead_reason, enqueued_at, dead_at";
+  const selectDeadLetters = database.prepare<DeadLetterRow>(
+    `SELECT ${deadLetterColumns} FROM job_calls INDEXED BY job_calls_dead
+      WHERE state = 'dead' AND call_id < ? ORDER BY call_id DESC LIMIT ?`,
+  );
+  const selectDeadLetter = database.prepare<DeadLetterRow & { encoded: Uint8Array }>(
+    `SELECT ${deadLetterColumns}, encoded FROM job_calls JOIN job_bodies USING (call_id)
+      WHERE call_id = ? AND state = 'dead'`,
+  );
+  const selectPaidCall = database.prepare<PaidCallRow>(
+    `SELECT receipt, job_calls.state, visible_at, attempts AS attempt, enqueued_at, dead_at AS finished_at
+       FROM payments JOIN job_calls USING (call_id) WHERE call_id = ?1
+     UNION ALL
+     SELECT receipt, results.state, NULL, attempt, enqueued_at, finished_at
+       FROM payments JOIN results USING (call_id) WHERE call_id = ?1`,
+  );
+  const selectResult = database.prepare<{ body: Uint8Array; content_type: string }>(
+    "SELECT body, content_type FROM results WHERE call_id = ? AND body IS NOT NULL",
+  );
+  const selectOffers = database.prepare<{ id: string; offer: string; valid_until: number | null }>(
+    "SELECT id, offer, valid_until FROM offers ORDER BY id",
+  );
+
+  return {
+    findPayment: (input: { key: PaymentKey }): PaymentRecord | undefined => findPayment(input.key),
+
+    findPaymentByFingerprint: (input: { fingerprint: string }): PaymentRecord | undefined =>
+      findPaymentByFingerprint(input.fingerprint),
+
+    isCallerNonceUsed: (input: { nonce: CallerNonce }, now: number): boolean =>
+      callerNonces.isUsed(input.nonce, now),
+
+    listPayments(input: { state?: PaymentState; limit: number; before?: number }): PaymentRecord[] {
+      const { state, limit, before = MAX_CALL_ID } = input;
+      const rows =
+        state === undefined
+          ? selectPayments.all([before, limit])
+          : selectPaymentsInState.all([state, before, limit]);
+      return rows.map(toPaymentRecord);
+    },
+
+    listDeadLetters(input: { limit: number; before?: number }): DeadLetter[] {
+      return selectDeadLetters.all([input.before ?? MAX_CALL_ID, input.limit]).map(toDeadLetter);
+    },
+
+    findDeadLetter(input: { callId: number }): (DeadLetter & { encoded: Uint8Array }) | undefined {
+      const row = selectDeadLetter.get([input.callId]);
+      return row === undefined ? undefined : { ...toDeadLetter(row), encoded: row.encoded };
+    },
+
+    findCall(input: { callId: number }, now: number): CallStateAnswer | undefined {
+      const row = selectPaidCall.get([input.callId]);
+      if (row === undefined) return undefined;
+      return {
+        callId: input.callId,
+        receipt: row.receipt,
+        state: stateForClient(row, now),
+        attempt: row.attempt,
+        enqueuedAt: row.enqueued_at,
+        ...(row.finished_at === null ? {} : { finishedAt: row.finished_at }),
+      };
+    },
+
+    findResult(input: { callId: number }): JobResult | undefined {
+      const row = selectResult.get([input.callId]);
+      return row === undefined ? undefined : { body: row.body, contentType: row.content_type };
+    },
+
+    loadOffers: (): SavedOffer[] =>
+      selectOffers.all([]).map(({ id, offer, valid_until }) => ({ id, offer, validUntil: valid_until })),
+  };
+}
+
+function toDeadLetter(row: DeadLetterRow): DeadLetter {
+  return {
+    callId: row.call_id,
+    origin: row.origin,
+    jobId: BigInt(row.job_id),
+    serviceId: BigInt(row.service_id),
+    attempts: row.attempts,
+    reason: row.dead_reason,
+    enqueuedAt: row.enqueued_at,
+    deadAt: row.dead_at,
+  };
+}
+
+function stateForClient({ state, visible_at }: PaidCallRow, now: number): CallStateAnswer["state"] {
+  switch (state) {
+    case "ready":
+    case "delayed":
+      return "queued";
+    case "leased":
+      // Once its lease has run out nobody works on it, though the row is only changed by the next claim.
+      return visible_at !== null && visible_at > now ? "running" : "queued";
+    case "dead":
+      return "failed";
+    case "held":
+    case "succeeded":
+    case "failed":
+      return state;
+  }
+}

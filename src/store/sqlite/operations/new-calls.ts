@@ -1,0 +1,40 @@
+import type { JobCallOrigin } from "../../../job-call.ts";
+import type { Capacity } from "../capacity.ts";
+import type { Database } from "../driver.ts";
+
+/** A JobCall as it is written: the ids as text, the rest inside the encoded bytes. */
+export interface NewCall {
+  readonly origin: JobCallOrigin;
+  readonly jobId: string;
+  readonly serviceId: string;
+  readonly encoded: Uint8Array;
+}
+
+/** Writes a JobCall and gives its new call id. */
+export type InsertCall = (call: NewCall, state: "held" | "ready", now: number) => number;
+
+export function prepareInsertCall(database: Database, capacity: Capacity): InsertCall {
+  const insertCall = database.prepare(
+    "INSERT INTO job_calls (origin, job_id, service_id, state, enqueued_at) VALUES (?, ?, ?, ?, ?)",
+  );
+  const insertBody = database.prepare("INSERT INTO job_bodies (call_id, encoded) VALUES (?, ?)");
+  return (call, state, now) => {
+    const row = insertCall.run([call.origin, call.jobId, call.serviceId, state, now]);
+    const callId = Number(row.lastInsertRowid);
+    insertBody.run([callId, call.encoded]);
+    capacity.adjust(1);
+    return callId;
+  };
+}
+
+type AcceptOutcome = { kind: "accepted"; callId: number } | { kind: "queue_full" };
+
+/** The {@link Intake} operations. */
+export function intakeOperations(capacity: Capacity, insertCall: InsertCall) {
+  return {
+    accept(input: { call: NewCall }, now: number): AcceptOutcome {
+      if (!capacity.hasRoom()) return { kind: "queue_full" };
+      return { kind: "accepted", callId: insertCall(input.call, "ready", now) };
+    },
+  };
+}

@@ -1,0 +1,115 @@
+import type { Logger } from "pino";
+import { type Clock, systemClock } from "../../clock.ts";
+import type { JobCall, JobCallEncoder } from "../../job-call.ts";
+import type { Store } from "../store.ts";
+import { createWorkListeners } from "../work-listeners.ts";
+import { openDatabaseChannel } from "./database-channel.ts";
+import type { ReadOperations, WriteOperations } from "./operations/index.ts";
+import type { NewCall } from "./operations/new-calls.ts";
+import { createWriteHealth } from "./write-health.ts";
+
+export interface SqliteStoreOptions {
+  /** The database file; made if it is missing. Its folder must exist. `-wal` and `-shm` files lie beside it. */
+  readonly path: string;
+  /** JobCalls not yet finished above which new work is refused. */
+  readonly maxPending: number;
+  readonly encodeJobCall: JobCallEncoder;
+  readonly clock?: Clock;
+  readonly logger?: Logger;
+}
+
+/**
+ * The embedded store: one SQLite file, for one gateway process. One worker thread writes, so that a commit
+ * never blocks the event loop; another looks things up.
+ * @throws Error when the file cannot be opened for durable writes
+ */
+export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
+  const { path, maxPending, encodeJobCall, clock = systemClock, logger } = options;
+  const health = createWriteHealth({ probe: () => writer.call("probe", undefined), logger });
+  const writer = await openDatabaseChannel<WriteOperations>({
+    role: { role: "writer", path, maxPending },
+    clock,
+    onFailure: (reason) => health.failed(reason),
+    onDeath: (reason) => health.died(reason),
+  });
+  const logLookupFailure = (reason: string) => logger?.error({ reason }, "the store cannot look things up");
+  const reader = await openDatabaseChannel<ReadOperations>({
+    role: { role: "reader", path },
+    clock,
+    onFailure: logLookupFailure,
+    onDeath: logLookupFailure,
+  }).catch(async (error: unknown) => {
+    await writer.close();
+    throw error;
+  });
+
+  const work = createWorkListeners();
+  const newCall = (call: JobCall): NewCall => ({
+    origin: call.origin,
+    jobId: String(call.jobId),
+    serviceId: String(call.serviceId),
+    encoded: encodeJobCall(call),
+  });
+  /** Tells of the work that `pushed` makes, while it still waits to be committed. */
+  function withNewWork<T>(pushed: Promise<T>): Promise<T> {
+    work.notify();
+    return pushed;
+  }
+
+  async function closeAll(): Promise<void> {
+    await Promise.all([writer.close(), reader.close()]);
+    health.stop();
+  }
+  let closed: Promise<void> | undefined;
+
+  return {
+    status: () => ({
+      writable: health.reason === undefined,
+      full: writer.pending >= maxPending,
+      ...(health.reason === undefined ? {} : { reason: health.reason }),
+    }),
+    totals: () => reader.call("totals", undefined),
+    close: () => {
+      closed ??= closeAll();
+      return closed;
+    },
+
+    accept: (call) => withNewWork(writer.call("accept", { call: newCall(call) })),
+
+    findPayment: (key) => reader.call("findPayment", { key }),
+    findPaymentByFingerprint: (fingerprint) => reader.call("findPaymentByFingerprint", { fingerprint }),
+    isCallerNonceUsed: (nonce) => reader.call("isCallerNonceUsed", { nonce }),
+    beginPayment: (intent, call) => writer.call("beginPayment", { intent, call: newCall(call) }),
+    settlePayment: (key, settlement) => withNewWork(writer.call("settlePayment", { key, settlement })),
+    failPayment: (key, settlement, reason) => writer.call("failPayment", { key, settlement, reason }),
+    leavePaymentUnresolved: async (key, reason) => {
+      await writer.call("leavePaymentUnresolved", { key, reason });
+    },
+    listPayments: (filter) => reader.call("listPayments", filter),
+
+    claim: (request) => writer.call("claim", request),
+    ack: (lease, result) => writer.call("ack", { lease, result }),
+    retry: (lease, retry) => {
+      const pushed = writer.call("retry", { lease, retry });
+      return retry.delayMs === 0 ? withNewWork(pushed) : pushed;
+    },
+    fail: (lease, reason) => writer.call("fail", { lease, reason }),
+    extend: (lease, leaseMs) => writer.call("extend", { lease, leaseMs }),
+    release: (lease, { excused }) => withNewWork(writer.call("release", { lease, excused })),
+    onWork: (listener) => work.add(listener),
+    nextDue: () => writer.call("nextDue", undefined),
+
+    listDeadLetters: (filter) => reader.call("listDeadLetters", filter),
+    findDeadLetter: (callId) => reader.call("findDeadLetter", { callId }),
+    retryDeadLetter: (callId) => withNewWork(writer.call("retryDeadLetter", { callId })),
+    dropDeadLetter: (callId) => writer.call("dropDeadLetter", { callId }),
+
+    findCall: (callId) => reader.call("findCall", { callId }),
+    findResult: (callId) => reader.call("findResult", { callId }),
+
+    saveOffers: async (offers) => {
+      await writer.call("saveOffers", { offers });
+    },
+    loadOffers: () => reader.call("loadOffers", undefined),
+  };
+}
