@@ -1,8 +1,10 @@
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    // What needs more than Node, or minutes, is in the full tests.
+    exclude: [...configDefaults.exclude, "**/*.full.test.ts"],
     pool: "forks",
     // Worker threads started by the code under test inherit this, and so can be TypeScript files too.
     execArgv: ["--import", "tsx"],
