@@ -1,15 +1,27 @@
-import { Client, credentials } from "@grpc/grpc-js";
+import { Client, connectivityState, credentials } from "@grpc/grpc-js";
 
-/** Whether a gRPC server answers at an `http://` or `https://` URL within a time. */
-export function isEngineReachable(url: string, timeoutMs: number): Promise<boolean> {
+/** Whether a gRPC server answers at an `http://` or `https://` URL: at the first try, within a time. */
+export async function isEngineReachable(url: string, timeoutMs: number): Promise<boolean> {
   const { protocol, hostname, port } = new URL(url);
   const secure = protocol === "https:";
   const target = `${hostname}:${port === "" ? (secure ? 443 : 80) : port}`;
   const client = new Client(target, secure ? credentials.createSsl() : credentials.createInsecure());
-  return new Promise((resolve) => {
-    client.waitForReady(Date.now() + timeoutMs, (error) => {
-      client.close();
-      resolve(error === undefined || error === null);
+  try {
+    return await connects(client.getChannel(), Date.now() + timeoutMs);
+  } finally {
+    client.close();
+  }
+}
+
+/** Not `waitForReady`, which tries again and again until its deadline, even when a connection is refused. */
+async function connects(channel: ReturnType<Client["getChannel"]>, deadline: number): Promise<boolean> {
+  for (;;) {
+    const state = channel.getConnectivityState(true);
+    if (state === connectivityState.READY) return true;
+    if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return false;
+    const changed = await new Promise<boolean>((resolve) => {
+      channel.watchConnectivityState(state, deadline, (error) => resolve(error === undefined));
     });
-  });
+    if (!changed) return false;
+  }
 }

@@ -1,0 +1,75 @@
+import { describe, expect, test } from "vitest";
+import { runJobgate } from "./run-jobgate.ts";
+
+const GOOD = 'service_id = 1\n[operator]\ntoken = "env:TOKEN"\n[webhooks]\n';
+
+describe.concurrent("jobgate check", () => {
+  test("Every mistake is a line with file, line and key path, and the exit code is 1", async () => {
+    const files = {
+      "jobgate.toml": 'webhooks = "hooks.toml"\n[operator]\ntoken = "env:TOKEN"\nport = 3\n',
+      "hooks.toml": '\n[[endpoints]]\npath = "hooks"\njob_id = 1\n',
+    };
+    const { code, stdout } = await runJobgate(["check"], { files });
+    expect(code).toBe(1);
+    expect(stdout.split("\n").map((line) => line.split(": ").slice(0, 2))).toEqual([
+      ["jobgate.toml:3", "operator.token"],
+      ["jobgate.toml:4", "operator.port"],
+      ["hooks.toml:3", "webhooks.endpoints[0].path"],
+      [""],
+    ]);
+  });
+
+  test("Without mistakes it says so in one line; an option goes before its twin", async () => {
+    const { code, stdout, stderr } = await runJobgate(["check", "-c", "good.toml"], {
+      files: { "good.toml": GOOD },
+      env: { TOKEN: "hunter2", JOBGATE_CONFIG: "bad.toml" },
+    });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toBe("good.toml: ok (priced jobs: 0, tokens: 0, webhook endpoints: 0)\n");
+  });
+
+  test("Environment twins stand in for options", async () => {
+    const files = { "bad.toml": "x = 1\n" };
+    const { stdout } = await runJobgate(["check"], { files, env: { JOBGATE_CONFIG: "bad.toml" } });
+    expect(stdout).toMatch(/^bad\.toml:1: x: /);
+  });
+
+  test("A file that is not there is told, not thrown", async () => {
+    const { code, stdout, stderr } = await runJobgate(["check"]);
+    expect({ code, stdout, stderr }).toEqual({
+      code: 1,
+      stdout: "jobgate.toml: cannot be read: no such file; expected a TOML file\n",
+      stderr: "",
+    });
+  });
+
+  test("--online finds a facilitator, a pricing engine and a store that are not there, at their lines", async () => {
+    const toml = `[store]
+url = "sqlite:/nonexistent/folder/jobgate.db"
+[x402]
+bind_address = "127.0.0.1:8402"
+facilitator_url = "http://user:hunter2@127.0.0.1:1"
+[[x402.accepted_tokens]]
+network = "eip155:84532"
+asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+symbol = "USDC"
+decimals = 6
+pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+rate_per_native_unit = "3200.00"
+eip3009_name = "USDC"
+eip3009_version = "2"
+rpc_url = "http://127.0.0.1:1/hunter2"
+[pricing_engine]
+url = "http://127.0.0.1:1"
+`;
+    const { code, stdout } = await runJobgate(["check", "--online"], { files: { "jobgate.toml": toml } });
+    expect(code).toBe(1);
+    expect(stdout).toContain("jobgate.toml:5: x402.facilitator_url: does not answer");
+    expect(stdout).toContain(
+      "jobgate.toml:15: x402.accepted_tokens[0].rpc_url: does not answer as a chain's RPC",
+    );
+    expect(stdout).toContain("jobgate.toml:17: pricing_engine.url: does not answer");
+    expect(stdout).toContain("jobgate.toml:2: store.url: cannot be opened");
+    expect(stdout).not.toContain("hunter2");
+  });
+});

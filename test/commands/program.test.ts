@@ -1,0 +1,70 @@
+import { readFile } from "node:fs/promises";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { runProgram } from "../../src/commands/program.ts";
+import { runJobgate } from "./run-jobgate.ts";
+
+let printed: { stdout: string; stderr: string };
+
+beforeEach(() => {
+  printed = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const) {
+    vi.spyOn(process[name], "write").mockImplementation((chunk) => {
+      printed[name] += String(chunk);
+      return true;
+    });
+  }
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
+
+test.each([
+  ["an unknown option", ["check", "--bogus"]],
+  ["an unknown command", ["dance"]],
+  ["no command", []],
+  ["a required option left out", ["sign-webhook", "--endpoint", "/a"]],
+  ["a service id that is none", ["check", "--service-id", "01"]],
+  ["a service id above u64", ["check", "--service-id", "18446744073709551616"]],
+  ["a log level that is none", ["serve", "--log-level", "loud"]],
+])("Bad usage ends with 2: %s", async (_, args) => {
+  expect(await runProgram(args)).toBe(2);
+  expect(printed.stdout).toBe("");
+  expect(printed.stderr).not.toBe("");
+});
+
+test.each(["JOBGATE_SERVICE_ID", "JOBGATE_ONLINE"])(
+  "A value of %s that is none is bad usage",
+  async (twin) => {
+    vi.stubEnv(twin, "maybe");
+    expect(await runProgram(["check"])).toBe(2);
+  },
+);
+
+test("The process ends with the code of its command", async () => {
+  const { code, stderr } = await runJobgate(["dance"]);
+  expect(code).toBe(2);
+  expect(stderr).toContain("unknown command 'dance'");
+});
+
+test("--version prints the package's version", async () => {
+  const { version } = JSON.parse(await readFile(new URL("../../package.json", import.meta.url), "utf8"));
+  expect(await runProgram(["--version"])).toBe(0);
+  expect(printed.stdout).toBe(`${version}\n`);
+});
+
+test("--help of each command shows one example and the environment twins, which the docs list", async () => {
+  const docs = await readFile(new URL("../../docs/configuration.md", import.meta.url), "utf8");
+  await runProgram(["--help"]);
+  const commands = [...printed.stdout.matchAll(/^ {2}([a-z-]+) \[options\]/gm)].map(([, name = ""]) => name);
+  expect(commands).toEqual(expect.arrayContaining(["serve", "check", "sign-webhook"]));
+  for (const name of commands) {
+    printed.stdout = "";
+    expect(await runProgram([name, "--help"])).toBe(0);
+    expect(printed.stdout.match(/\$ jobgate /g)).toHaveLength(1);
+    expect(printed.stdout).toContain(`$ jobgate ${name}`);
+    const twins = printed.stdout.match(/JOBGATE_[A-Z_]+/g) ?? [];
+    expect(twins).not.toEqual([]);
+    for (const twin of twins) expect(docs).toContain(`\`${twin}\``);
+  }
+});

@@ -1,0 +1,45 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { spawnTethered } from "../helpers/tethered-process.ts";
+
+const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/**
+ * Runs a command to its end, as a process of its own, in a folder that holds the given files and is gone
+ * afterwards. The environment holds nothing but what is given.
+ */
+export async function runJobgate(
+  args: readonly string[],
+  options: {
+    readonly files?: Record<string, string | Uint8Array>;
+    readonly env?: Record<string, string>;
+  } = {},
+): Promise<Ended> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-cli-"));
+  try {
+    for (const [name, content] of Object.entries(options.files ?? {}))
+      await writeFile(join(folder, name), content);
+    const child = spawnTethered({
+      command: process.execPath,
+      args: ["--import", import.meta.resolve("tsx"), MAIN, ...args],
+      env: { PATH: process.env.PATH, ...options.env },
+      cwd: folder,
+    });
+    const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
+    const timer = setTimeout(() => child.kill("SIGKILL"), 20_000);
+    const [code, stdout, stderr] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
+    clearTimeout(timer);
+    return { code, stdout, stderr };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,80 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { runJobgate } from "./run-jobgate.ts";
+
+const config = (path: string) => `service_id = 1
+[runner]
+bind_address = "127.0.0.1:0"
+drain_secs = 0
+[operator]
+bind_address = "127.0.0.1:0"
+token = "env:TOKEN"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "${path}"
+job_id = 3
+`;
+
+describe("jobgate serve", () => {
+  let jobgate: JobgateProcess;
+
+  beforeEach(async () => {
+    jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "hunter2" }, from: "sources" });
+  });
+  afterEach(async () => {
+    await jobgate?.stop();
+  });
+
+  const post = async (path: string) =>
+    (await fetch(jobgate.webhooksUrl + path, { method: "POST", body: "x" })).status;
+  const logged = (text: string) =>
+    vi.waitFor(() => expect(jobgate.logs.some((line) => line.includes(text))).toBe(true), { timeout: 5_000 });
+
+  test("It prints each listener with the address that it got, and SIGTERM ends it with 0", async () => {
+    expect([...jobgate.listeners.keys()].sort()).toEqual(["operator", "runner", "webhooks"]);
+    expect([...jobgate.listeners.values()].every((address) => /^127\.0\.0\.1:[1-9]\d*$/.test(address))).toBe(
+      true,
+    );
+    expect(await post("/hooks/a")).toBe(202);
+    jobgate.kill("SIGTERM");
+    expect(await jobgate.exited).toEqual({ code: 0, signal: null });
+    expect(jobgate.logs.join("\n")).not.toContain("hunter2");
+  });
+
+  test("SIGHUP takes over new endpoints; a file with a mistake is refused whole and changes nothing", async () => {
+    await jobgate.reload(config("/hooks/b"));
+    await logged("configuration reloaded");
+    expect([await post("/hooks/a"), await post("/hooks/b")]).toEqual([404, 202]);
+
+    await jobgate.reload(`${config("/hooks/c")}jobid = 3\n`);
+    await logged("reload refused");
+    expect(jobgate.logs.join("\n")).toContain("webhooks.endpoints[0].jobid");
+    expect([await post("/hooks/b"), await post("/hooks/c")]).toEqual([202, 404]);
+
+    await jobgate.reload(config("/hooks/b").replace("drain_secs = 0", "drain_secs = 1"));
+    await logged('"needRestart":["runner"]');
+    jobgate.kill("SIGINT");
+    expect(await jobgate.exited).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe.concurrent("jobgate serve that cannot", () => {
+  test("A configuration with mistakes is told on stderr and ends with 1, before anything listens", async () => {
+    const { code, stdout, stderr } = await runJobgate(["serve"], {
+      files: { "jobgate.toml": "a = 1\nb = 2\n" },
+    });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toMatch(/^jobgate\.toml:1: a: .*\njobgate\.toml:2: b: .*\n$/);
+  });
+
+  test("A store that cannot be opened ends it with 1, and with the reason as the last line", async () => {
+    const toml =
+      '[store]\nurl = "sqlite:/nonexistent/folder/jobgate.db"\n[runner]\nbind_address = "127.0.0.1:0"\n';
+    const { code, stdout, stderr } = await runJobgate(["serve"], { files: { "jobgate.toml": toml } });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    const lines = stderr.trimEnd().split("\n");
+    expect(lines.filter((line) => line.startsWith("    at "))).toEqual([]);
+    expect(lines.at(-1)).toMatch(/^[^{]/);
+  });
+});
