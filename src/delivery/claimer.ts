@@ -49,19 +49,20 @@ export function createClaimer(options: ClaimerOptions): Claimer {
 
   function pump(): void {
     if (stopped || inFlight !== undefined || backoffTimer !== undefined || !mayHaveWork) return;
+    const takers = new Set(ring.filter((subscription) => subscription.room() > 0));
     let room = 0;
-    for (const subscription of ring) room += subscription.room();
-    if (room > 0) inFlight = claim(Math.min(room, MAX_CLAIM)).finally(claimEnded);
+    for (const taker of takers) room += taker.room();
+    if (room > 0) inFlight = claim(Math.min(room, MAX_CLAIM), takers).finally(claimEnded);
   }
 
-  async function claim(limit: number): Promise<void> {
+  async function claim(limit: number, takers: ReadonlySet<Subscription>): Promise<void> {
     // Work that is announced from here on may be too late for this claim: `wake` sets it again.
     mayHaveWork = false;
     try {
       const calls = await workQueue.claim({ limit, jobIds, leaseMs, maxAttempts, subscriber });
       backoffMs = 0;
       if (calls.length === limit) mayHaveWork = true;
-      deal(calls);
+      deal(calls, takers);
     } catch (error) {
       mayHaveWork = true;
       backoffMs = Math.min(MAX_BACKOFF_MS, Math.max(MIN_BACKOFF_MS, backoffMs * 2));
@@ -80,9 +81,9 @@ export function createClaimer(options: ClaimerOptions): Claimer {
     pump();
   }
 
-  function deal(calls: readonly ClaimedCall[]): void {
+  function deal(calls: readonly ClaimedCall[], takers: ReadonlySet<Subscription>): void {
     for (const [index, call] of calls.entries()) {
-      const subscription = stopped ? undefined : nextWithSlot();
+      const subscription = stopped ? undefined : nextTaker(takers);
       if (subscription === undefined) {
         giveBack(calls.slice(index));
         return;
@@ -91,11 +92,19 @@ export function createClaimer(options: ClaimerOptions): Claimer {
     }
   }
 
-  function nextWithSlot(): Subscription | undefined {
+  /** Who can write at once comes first, then who could when the claim was made; a reader that stopped collects nothing. */
+  function nextTaker(takers: ReadonlySet<Subscription>): Subscription | undefined {
+    return (
+      nextInTurn((candidate) => candidate.room() > 0) ??
+      nextInTurn((candidate) => takers.has(candidate) && candidate.hasSlot())
+    );
+  }
+
+  function nextInTurn(canTake: (candidate: Subscription) => boolean): Subscription | undefined {
     for (let step = 0; step < ring.length; step++) {
       const candidate = ring[next % ring.length];
       next = (next + 1) % ring.length;
-      if (candidate?.hasSlot()) return candidate;
+      if (candidate !== undefined && canTake(candidate)) return candidate;
     }
     return undefined;
   }

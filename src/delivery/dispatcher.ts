@@ -129,12 +129,10 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     });
   }
 
-  function ackSent(lease: OutLease): void {
+  function ackSent({ callId, leaseToken }: OutLease): void {
+    const lease = { callId, leaseToken };
     finish(lease, () => workQueue.ack(lease)).catch((error: unknown) => {
-      logger.warn(
-        { err: error, callId: lease.callId },
-        "Could not mark a sent JobCall as done: it will be sent again",
-      );
+      logger.warn({ err: error, callId }, "Could not mark a sent JobCall as done: it will be sent again");
     });
   }
 

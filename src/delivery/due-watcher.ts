@@ -4,6 +4,7 @@ import type { Clock } from "../clock.ts";
 export interface DueWatcherOptions {
   /** When the earliest lease or retry delay runs out, Unix milliseconds. */
   readonly nextDue: () => Promise<number | undefined>;
+  /** Called when something may have become due, and at least every second. */
   readonly onDue: () => void;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -24,8 +25,8 @@ export function createDueWatcher({ nextDue, onDue, clock, logger }: DueWatcherOp
   let timer: NodeJS.Timeout | undefined;
   let lookAt = Number.POSITIVE_INFINITY;
   let stopped = false;
-  /** Grows while what is due is not taken by anybody, so that it is not asked for without end. */
-  let unclaimedWaitMs = MIN_WAIT_MS;
+  /** Grows while nobody takes what is due, so that it is not looked at without end. */
+  let overdueWaitMs = MIN_WAIT_MS;
 
   function lookBy(at: number): void {
     if (stopped || at >= lookAt) return;
@@ -36,18 +37,15 @@ export function createDueWatcher({ nextDue, onDue, clock, logger }: DueWatcherOp
 
   async function look(): Promise<void> {
     lookAt = Number.POSITIVE_INFINITY;
+    // Whatever the store says is due next: a claim for some jobs may have made others ready that nobody heard of.
+    onDue();
     let waitMs = MAX_WAIT_MS;
     try {
       const dueAt = await nextDue();
-      if (stopped) return;
-      if (dueAt !== undefined && dueAt <= clock()) {
-        onDue();
-        waitMs = unclaimedWaitMs;
-        unclaimedWaitMs = Math.min(MAX_WAIT_MS, unclaimedWaitMs * 2);
-      } else {
-        unclaimedWaitMs = MIN_WAIT_MS;
-        if (dueAt !== undefined) waitMs = Math.min(MAX_WAIT_MS, dueAt - clock());
-      }
+      const overdue = dueAt !== undefined && dueAt <= clock();
+      if (overdue) waitMs = overdueWaitMs;
+      else if (dueAt !== undefined) waitMs = Math.min(MAX_WAIT_MS, dueAt - clock());
+      overdueWaitMs = overdue ? Math.min(MAX_WAIT_MS, overdueWaitMs * 2) : MIN_WAIT_MS;
     } catch (error) {
       logger.warn({ err: error }, "Could not ask the store when work becomes due");
     }

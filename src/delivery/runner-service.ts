@@ -63,10 +63,10 @@ export function createRunnerService(options: RunnerServiceOptions): UntypedServi
         write: (encoded: Buffer, onWritten: () => void) => call.write(encoded, () => onWritten()),
         endForShutdown: () => void call.emit("error", grpcStatus(shuttingDown(), logger)),
       };
-      // Before the first JobCall, so that an idle runner knows that it is connected.
-      call.sendMetadata(new Metadata());
       const stream = dispatcher.subscribe({ ...settings, sink });
       if (stream === undefined) throw shuttingDown();
+      // At once, not with the first JobCall, so that an idle runner knows that it is connected.
+      call.sendMetadata(new Metadata());
       log.info(
         { maxInFlight: settings.maxInFlight, jobIds: settings.jobIds.map(String) },
         "Runner subscribed",

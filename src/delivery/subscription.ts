@@ -28,7 +28,7 @@ export interface Subscription extends LeaseHolder {
   readonly subscriber: string;
   /** How many JobCalls to claim for it now. */
   room(): number;
-  /** Whether it may be given one more JobCall. */
+  /** Whether it may be given one more JobCall, even if it has to wait here until the stream has drained. */
   hasSlot(): boolean;
   /** Puts a JobCall out on the stream, now or once it has drained. */
   deliver(call: ClaimedCall, lease: OutLease): void;
@@ -42,8 +42,8 @@ export interface Subscription extends LeaseHolder {
 }
 
 /**
- * The most JobCalls that are claimed for one stream at a time. A reader that stops costs this many, and the
- * 16 that grpc-js takes before its `write` says stop, however large its `max_in_flight`.
+ * The most JobCalls that are claimed for one stream at a time, and that wait for it to drain. A reader that stops
+ * costs this many, and the 16 that grpc-js takes before its `write` says stop, however large its `max_in_flight`.
  */
 const MAX_CLAIMED_AHEAD = 64;
 
@@ -66,7 +66,7 @@ export function createSubscription(
   return {
     subscriber: options.subscriber,
     room: () => (closed || blocked ? 0 : Math.min(maxInFlight - out.size, MAX_CLAIMED_AHEAD)),
-    hasSlot: () => !closed && out.size < maxInFlight,
+    hasSlot: () => !closed && out.size < maxInFlight && waiting.size < MAX_CLAIMED_AHEAD,
     deliver(call, lease) {
       out.add(lease);
       if (blocked) waiting.set(lease, call);

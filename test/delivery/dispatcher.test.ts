@@ -1,0 +1,244 @@
+import { expect, test } from "vitest";
+import { GatewayError } from "../../src/errors.ts";
+import { AckMode } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import type { ClaimedCall, ClaimRequest, Store } from "../../src/store/store.ts";
+import { openTestStore, type Runner, type RunnerStream, sleep, startDelivery, until } from "./harness.ts";
+
+/** The same store, its claims seen or refused on their way. */
+function withClaims(store: Store, claim: (request: ClaimRequest) => Promise<ClaimedCall[]>): Store {
+  return new Proxy(store, {
+    get: (target, name) => (name === "claim" ? claim : Reflect.get(target, name).bind(target)),
+  });
+}
+
+/** Acks whatever comes, for as long as the stream lives. */
+function ackEverything(runner: Runner, stream: RunnerStream): void {
+  stream.raw.on("data", (call) => void runner.ack(call));
+}
+
+test("Several subscribers share the work in turn", async () => {
+  const { accept, connect } = await startDelivery();
+  const streams = [await connect().subscribe(), await connect().subscribe(), await connect().subscribe()];
+  for (let index = 0; index < 30; index++) await accept();
+  await until(() => streams.every((stream) => stream.calls.length === 10));
+  const ids = streams.flatMap((stream) => stream.calls.map((call) => call.callId));
+  expect(new Set(ids).size).toBe(30);
+});
+
+test("Work that a subscriber has no room for goes to one that has", async () => {
+  const { accept, connect } = await startDelivery();
+  const small = await connect().subscribe({ maxInFlight: 1 });
+  const large = await connect().subscribe({ maxInFlight: 100 });
+  for (let index = 0; index < 20; index++) await accept();
+  await until(() => small.calls.length + large.calls.length === 20);
+  expect(small.calls).toHaveLength(1);
+});
+
+test("A stream that ends gives its work to the next subscriber, as the next attempt", async () => {
+  const { accept, connect } = await startDelivery();
+  const leaving = await connect().subscribe();
+  await accept();
+  const first = await leaving.next();
+  const staying = await connect().subscribe();
+  leaving.cancel();
+  expect(await staying.next()).toMatchObject({ callId: first.callId, attempt: 2 });
+});
+
+test("What was acked before the stream ended stays done", async () => {
+  const { store, accept, connect } = await startDelivery();
+  const runner = connect();
+  const leaving = await runner.subscribe();
+  const staying = await connect().subscribe({ jobIds: [7n] });
+  for (let index = 0; index < 10; index++) await accept();
+  await until(() => leaving.calls.length + staying.calls.length === 10);
+  const acked = Promise.all(leaving.calls.map((call) => runner.ack(call)));
+  leaving.cancel();
+  const done = (await acked).flat().filter((outcome) => outcome === 1).length;
+  const { ready, leased, dead } = (await store.totals()).calls;
+  expect(ready + leased + dead).toBe(10 - done);
+});
+
+test("A lease that ran out goes to the next subscriber, and its slot is free again", async () => {
+  const { accept, connect } = await startDelivery({ leaseMs: 200 });
+  const silent = await connect().subscribe({ maxInFlight: 1 });
+  const first = await accept();
+  await silent.next();
+  const runner = connect();
+  const working = await runner.subscribe({ maxInFlight: 1 });
+  ackEverything(runner, working);
+  // The silent one may be dealt it once more, for it has room again.
+  const again = await working.next();
+  expect(again.callId).toBe(BigInt(first));
+  expect(again.attempt).toBeGreaterThan(1);
+  working.cancel();
+  const later = BigInt(await accept());
+  await until(() => silent.calls.some((call) => call.callId === later));
+});
+
+test("A poison job becomes a dead letter after max_attempts", async () => {
+  const { store, accept, connect } = await startDelivery({ maxAttempts: 3 });
+  const poison = await accept();
+  for (const attempt of [1, 2, 3]) {
+    const crashing = connect();
+    const stream = await crashing.subscribe();
+    expect(await stream.next()).toMatchObject({ attempt });
+    stream.cancel();
+  }
+  await connect().subscribe();
+  await until(async () => (await store.totals()).calls.dead === 1);
+  expect(await store.findDeadLetter(poison)).toMatchObject({ callId: poison, attempts: 3 });
+});
+
+test("A reader that stopped has few JobCalls out, however many it asked for, and others get the rest", async () => {
+  const { store, accept, connect } = await startDelivery();
+  const stopped = await connect().subscribe({ maxInFlight: 10_000 });
+  stopped.raw.pause();
+  const body = Buffer.alloc(16 * 1024);
+  for (let batch = 0; batch < 12; batch++)
+    await Promise.all(Array.from({ length: 50 }, () => accept({ body })));
+  await sleep(200);
+  const { leased } = (await store.totals()).calls;
+  // 64 claimed ahead, 16 in grpc-js, and what fits into the sockets' windows and the client's own buffer.
+  expect(leased).toBeLessThan(250);
+  expect(leased).toBeGreaterThan(0);
+
+  const runner = connect();
+  const reading = await runner.subscribe();
+  ackEverything(runner, reading);
+  await until(async () => {
+    const { ready, leased } = (await store.totals()).calls;
+    return ready === 0 && leased === 600 - reading.calls.length;
+  });
+  expect(600 - reading.calls.length).toBeLessThan(250);
+  stopped.cancel();
+  await until(async () => (await store.totals()).calls.leased + (await store.totals()).calls.ready === 0);
+});
+
+test("JobCalls that a stopped reader was never sent do not count as attempts", async () => {
+  const { store, accept, connect } = await startDelivery({ maxAttempts: 1 });
+  const body = Buffer.alloc(64 * 1024);
+  await Promise.all(Array.from({ length: 200 }, () => accept({ body })));
+  const stopped = await connect().subscribe({ maxInFlight: 10_000 });
+  stopped.raw.pause();
+  await until(async () => (await store.totals()).calls.leased >= 64);
+  await sleep(100);
+  const { leased } = (await store.totals()).calls;
+  stopped.cancel();
+  await until(async () => (await store.totals()).calls.leased === 0);
+  const runner = connect();
+  ackEverything(runner, await runner.subscribe());
+  await until(async () => (await store.totals()).calls.ready + (await store.totals()).calls.leased === 0);
+  const { dead } = (await store.totals()).calls;
+  expect(dead).toBeGreaterThan(0);
+  expect(dead).toBeLessThan(leased - 20);
+});
+
+test("A reader that resumes gets everything, in order", async () => {
+  const { accept, connect } = await startDelivery();
+  const runner = connect();
+  const stream = await runner.subscribe({ maxInFlight: 500 });
+  stream.raw.pause();
+  const body = Buffer.alloc(16 * 1024);
+  await Promise.all(Array.from({ length: 300 }, () => accept({ body })));
+  await sleep(100);
+  stream.raw.resume();
+  await until(() => stream.calls.length === 300);
+  const ids = stream.calls.map((call) => call.callId);
+  expect(ids).toEqual([...ids].sort((left, right) => Number(left - right)));
+});
+
+test("200 subscribers that all reconnect at once get all the work done", async () => {
+  const { store, accept, connect } = await startDelivery();
+  const storm = async () => {
+    const runners = Array.from({ length: 10 }, () => connect());
+    const streams = await Promise.all(
+      runners.flatMap((runner) => Array.from({ length: 20 }, () => runner.subscribe({ maxInFlight: 4 }))),
+    );
+    return { runners, streams };
+  };
+  const first = await storm();
+  await Promise.all(Array.from({ length: 400 }, () => accept()));
+  await until(() => first.streams.reduce((sum, stream) => sum + stream.calls.length, 0) === 400);
+  for (const stream of first.streams) stream.cancel();
+  const second = await storm();
+  const done = new Set<bigint>();
+  for (const [index, stream] of second.streams.entries()) {
+    const runner = second.runners[Math.floor(index / 20)];
+    const finish = (call: (typeof stream.calls)[number]) => {
+      void runner?.ack(call).then(() => done.add(call.callId));
+    };
+    for (const call of stream.calls) finish(call);
+    stream.raw.on("data", finish);
+  }
+  await until(() => done.size === 400);
+  expect((await store.totals()).calls).toMatchObject({ ready: 0, leased: 0, dead: 0 });
+});
+
+test("A store that fails for a while is asked again, not too often, until it works", async () => {
+  const store = await openTestStore();
+  let refusals = 0;
+  const failing = withClaims(store, async (request) => {
+    if (refusals >= 2) return store.claim(request);
+    refusals++;
+    throw new GatewayError("store_unavailable", "The disk is full.");
+  });
+  const { accept, connect } = await startDelivery({ store: failing });
+  const stream = await connect().subscribe();
+  const startedAt = performance.now();
+  await accept();
+  await stream.next();
+  expect(refusals).toBe(2);
+  expect(performance.now() - startedAt).toBeGreaterThan(150);
+});
+
+test("A claim that found too little is not repeated until there is a reason", async () => {
+  const store = await openTestStore();
+  const limits: number[] = [];
+  const counting = withClaims(store, (request) => {
+    limits.push(request.limit);
+    return store.claim(request);
+  });
+  const { accept, connect } = await startDelivery({ store: counting });
+  const stream = await connect().subscribe({ maxInFlight: 5 });
+  await accept();
+  await stream.next();
+  await sleep(300);
+  expect(limits.length).toBeLessThanOrEqual(4);
+  expect(limits[0]).toBe(5);
+});
+
+test("The claim is made in the very moment in which work is announced, so that they share one write", async () => {
+  const store = await openTestStore();
+  let accepting = false;
+  let claimedWhileAccepting = 0;
+  const watching = withClaims(store, (request) => {
+    if (accepting) claimedWhileAccepting++;
+    return store.claim(request);
+  });
+  const { connect } = await startDelivery({ store: watching });
+  const stream = await connect().subscribe();
+  await sleep(50);
+  accepting = true;
+  const accepted = store.accept({
+    origin: "webhook",
+    jobId: 1n,
+    serviceId: 1n,
+    body: Buffer.alloc(1),
+    metadata: {},
+  });
+  await accepted;
+  accepting = false;
+  await stream.next();
+  expect(claimedWhileAccepting).toBe(1);
+});
+
+test("With ACK_MODE_ON_SEND too, a stopped reader is not given more than it can take", async () => {
+  const { store, accept, connect } = await startDelivery();
+  const body = Buffer.alloc(16 * 1024);
+  await Promise.all(Array.from({ length: 300 }, () => accept({ body })));
+  const stopped = await connect().subscribe({ ackMode: AckMode.ON_SEND, maxInFlight: 10_000 });
+  stopped.raw.pause();
+  await sleep(300);
+  expect((await store.totals()).calls.ready).toBeGreaterThan(50);
+  stopped.cancel();
+});

@@ -1,0 +1,248 @@
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  type ChannelCredentials,
+  type ClientReadableStream,
+  credentials as grpcCredentials,
+  Metadata,
+  makeClientConstructor,
+  type ServiceError,
+} from "@grpc/grpc-js";
+import pino from "pino";
+import { afterAll, onTestFinished } from "vitest";
+import type { RunnerConfig } from "../../src/config/config.ts";
+import { grpcServiceDefinition } from "../../src/delivery/grpc-service.ts";
+import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
+import { RunnerServer, type RunnerServerOptions } from "../../src/delivery/runner-server.ts";
+import {
+  AckRequestSchema,
+  type AckResponse,
+  ExtendRequestSchema,
+  type ExtendResponse,
+  type JobCall,
+  type JobResultSchema,
+  type NackRequest_NackSchema,
+  NackRequestSchema,
+  type NackResponse,
+  RunnerService,
+  SubscribeRequestSchema,
+} from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+
+/** Bounds every wait: longer than anything here takes, shorter than a test's own time-out. */
+const WAIT_MS = 10_000;
+
+let fileStore: { store: Store; folder: string } | undefined;
+
+/** The embedded store in a folder of its own: one for all tests of a file, empty at the start of each. */
+export async function openTestStore(): Promise<Store> {
+  fileStore ??= await createStore();
+  const { store } = fileStore;
+  onTestFinished(() => emptyStore(store));
+  return store;
+}
+
+afterAll(async () => {
+  if (fileStore === undefined) return;
+  await fileStore.store.close();
+  await rm(fileStore.folder, { recursive: true, force: true });
+});
+
+async function createStore() {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-delivery-"));
+  const path = join(folder, "jobgate.db");
+  const logger = pino({ level: "silent" });
+  return { folder, store: await openSqliteStore({ path, maxPending: 100_000, encodeJobCall, logger }) };
+}
+
+async function emptyStore(store: Store): Promise<void> {
+  const everything = { limit: 1_000, jobIds: [], leaseMs: 60_000, maxAttempts: 1_000, subscriber: "cleaner" };
+  for (let calls = await store.claim(everything); calls.length > 0; calls = await store.claim(everything)) {
+    await Promise.all(calls.map(({ callId, leaseToken }) => store.ack({ callId, leaseToken })));
+  }
+  const dead = await store.listDeadLetters({ limit: 1_000 });
+  await Promise.all(dead.map(({ callId }) => store.dropDeadLetter(callId)));
+  const { ready, leased } = (await store.totals()).calls;
+  if (ready + leased > 0) throw new Error(`A test left ${ready} ready and ${leased} leased JobCalls behind`);
+}
+
+export interface Delivery {
+  readonly store: Store;
+  readonly server: RunnerServer;
+  readonly address: string;
+  /** Accepts one webhook JobCall. @returns its call id */
+  accept(options?: { body?: Uint8Array; jobId?: bigint }): Promise<number>;
+  /** Opens a channel of its own. */
+  connect(options?: { token?: string; credentials?: ChannelCredentials }): Runner;
+}
+
+type DeliveryOptions = Partial<RunnerConfig> & {
+  readonly store?: Store;
+  readonly status?: RunnerServerOptions["status"];
+  readonly keepalive?: NonNullable<RunnerServerOptions["keepalive"]>;
+};
+
+/** Starts a runner server on a real store, for one test. */
+export async function startDelivery({
+  store: given,
+  status,
+  keepalive,
+  ...config
+}: DeliveryOptions = {}): Promise<Delivery> {
+  const store = given ?? (await openTestStore());
+  const server = new RunnerServer({
+    config: {
+      bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
+      leaseMs: 60_000,
+      maxAttempts: 10,
+      retryBaseMs: 20,
+      retryMaxMs: 200,
+      drainMs: 0,
+      ...config,
+    },
+    workQueue: store,
+    status: status ?? (() => store.status()),
+    logger: pino({ level: "silent" }),
+    ...(keepalive && { keepalive }),
+  });
+  await server.start();
+  onTestFinished(() => server.stop());
+  return {
+    store,
+    server,
+    address: server.address,
+    async accept({ body = Buffer.from("hello"), jobId = 7n } = {}) {
+      const metadata = { "X-WEBHOOK-ORIGIN": "webhook", "X-WEBHOOK-PATH": "/hooks/test" };
+      const accepted = await store.accept({ origin: "webhook", jobId, serviceId: 1n, body, metadata });
+      if (accepted.kind !== "accepted") throw new Error(accepted.kind);
+      return accepted.callId;
+    },
+    connect: (options) => connectRunner(server.address, options),
+  };
+}
+
+export type OpenStream = ClientReadableStream<JobCall>;
+
+/** A runner as an author would write it with grpc-js, for one test. */
+export interface Runner {
+  /** Resolves once the response headers are there. */
+  subscribe(request?: MessageInitShape<typeof SubscribeRequestSchema>): Promise<RunnerStream>;
+  ack(...acks: (LeaseLike & { result?: ResultInit })[]): Promise<AckResponse["statuses"]>;
+  nack(...nacks: (LeaseLike & { outcome?: OutcomeInit })[]): Promise<NackResponse["statuses"]>;
+  extend(leases: LeaseLike[], lease?: { seconds: bigint }): Promise<ExtendResponse["statuses"]>;
+  /** Cuts the connection. */
+  close(): void;
+}
+
+/** Names a delivery: a JobCall does. */
+interface LeaseLike {
+  readonly callId: bigint;
+  readonly leaseToken: string;
+}
+type ResultInit = MessageInitShape<typeof JobResultSchema>;
+type OutcomeInit = NonNullable<MessageInitShape<typeof NackRequest_NackSchema>["outcome"]>;
+
+/** One Subscribe stream. */
+export interface RunnerStream {
+  readonly raw: OpenStream;
+  /** Every JobCall that came so far. */
+  readonly calls: JobCall[];
+  /** The next JobCall that was not asked for before. Rejects with the stream's error, or after a while. */
+  next(): Promise<JobCall>;
+  /** Resolves with the error that ended the stream. */
+  readonly ended: Promise<ServiceError>;
+  cancel(): void;
+}
+
+const RunnerClient = makeClientConstructor(grpcServiceDefinition(RunnerService), RunnerService.typeName);
+
+export function connectRunner(
+  address: string,
+  options: { token?: string; credentials?: ChannelCredentials; channel?: object } = {},
+): Runner {
+  const { token, credentials = grpcCredentials.createInsecure(), channel = {} } = options;
+  // A pool of its own: two runners of one test are two connections.
+  const client = new RunnerClient(address, credentials, { "grpc.use_local_subchannel_pool": 1, ...channel });
+  onTestFinished(() => client.close());
+  const metadata = new Metadata();
+  if (token !== undefined) metadata.set("authorization", `Bearer ${token}`);
+
+  function call<Response>(method: string, request: unknown): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      const deadline = Date.now() + WAIT_MS;
+      client[method]?.(request, metadata, { deadline }, (error: ServiceError | null, response: Response) =>
+        error ? reject(error) : resolve(response),
+      );
+    });
+  }
+
+  return {
+    async subscribe(request = {}) {
+      const raw = client.subscribe?.(create(SubscribeRequestSchema, request), metadata) as OpenStream;
+      const stream = runnerStream(raw);
+      const failed = stream.ended.then((error) => Promise.reject(error));
+      await Promise.race([once(raw, "metadata"), failed]);
+      return stream;
+    },
+    async ack(...acks) {
+      const init = acks.map(({ result, ...lease }) => ({ ...named(lease), ...(result && { result }) }));
+      return (await call<AckResponse>("ack", create(AckRequestSchema, { acks: init }))).statuses;
+    },
+    async nack(...nacks) {
+      const init = nacks.map(({ outcome, ...lease }) => ({ ...named(lease), ...(outcome && { outcome }) }));
+      return (await call<NackResponse>("nack", create(NackRequestSchema, { nacks: init }))).statuses;
+    },
+    async extend(leases, lease) {
+      const init = { leases: leases.map(named), ...(lease && { lease }) };
+      return (await call<ExtendResponse>("extend", create(ExtendRequestSchema, init))).statuses;
+    },
+    close: () => client.close(),
+  };
+}
+
+function named({ callId, leaseToken }: LeaseLike): LeaseLike {
+  return { callId, leaseToken };
+}
+
+function runnerStream(raw: OpenStream): RunnerStream {
+  const calls: JobCall[] = [];
+  let taken = 0;
+  const ended = new Promise<ServiceError>((resolve) => raw.on("error", resolve));
+  raw.on("data", (call: JobCall) => calls.push(call));
+  return {
+    raw,
+    calls,
+    ended,
+    async next() {
+      let over = false;
+      const onEnd = () => {
+        over = true;
+      };
+      void ended.then(onEnd);
+      await until(() => calls.length > taken || over);
+      const call = calls[taken];
+      if (call === undefined)
+        throw new Error("The stream ended before the next JobCall", { cause: await ended });
+      taken++;
+      return call;
+    },
+    cancel: () => raw.cancel(),
+  };
+}
+
+/** Waits until it holds; rejects when it takes too long. */
+export async function until(holds: () => boolean | Promise<boolean>, waitMs = WAIT_MS): Promise<void> {
+  const deadline = performance.now() + waitMs;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error(`Not so after ${waitMs} ms: ${holds}`);
+    await sleep(3);
+  }
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

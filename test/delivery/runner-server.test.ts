@@ -1,0 +1,254 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { chmod, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { create } from "@bufbuild/protobuf";
+import { credentials, makeClientConstructor, type ServiceError, status } from "@grpc/grpc-js";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { grpcServiceDefinition } from "../../src/delivery/grpc-service.ts";
+import {
+  Health,
+  HealthCheckRequestSchema,
+  type HealthCheckResponse,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from "../../src/gen/grpc/health/v1/health_pb.ts";
+import { LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { connectRunner, openTestStore, sleep, startDelivery, until } from "./harness.ts";
+
+const run = promisify(execFile);
+
+/** A client that learns the services from the server: it has no .proto of ours. */
+async function bufCurl(address: string, ...args: string[]): Promise<string> {
+  const curl = ["curl", "--protocol", "grpc", "--http2-prior-knowledge"];
+  const { stdout } = await run(
+    "node_modules/.bin/buf",
+    [...curl, ...args.map((arg) => arg.replace("ADDRESS", address))],
+    {
+      timeout: 10_000,
+    },
+  );
+  return stdout;
+}
+
+const HealthClient = makeClientConstructor(grpcServiceDefinition(Health), Health.typeName);
+
+/** @returns what Check says, as the name of the status, or the name of the gRPC error */
+function checkHealth(address: string, service = ""): Promise<string> {
+  const client = new HealthClient(address, credentials.createInsecure());
+  return new Promise((resolve) => {
+    const deadline = Date.now() + 5_000;
+    client.check?.(
+      create(HealthCheckRequestSchema, { service }),
+      { deadline },
+      (error: ServiceError | null, response: HealthCheckResponse) => {
+        client.close();
+        const names: Record<number, string> = Object.fromEntries(
+          Object.entries(ServingStatus).map(([name, number]) => [number, name]),
+        );
+        resolve(error ? (status[error.code] ?? "") : (names[response.status] ?? ""));
+      },
+    );
+  });
+}
+
+describe("Token", () => {
+  test.each([undefined, "wrong", "secre", "secret2", ""])(
+    "Without the right token (%j) every call is UNAUTHENTICATED",
+    async (token) => {
+      const { connect } = await startDelivery({ token: "secret" });
+      const runner = connect(token === undefined ? {} : { token });
+      const refused = { code: status.UNAUTHENTICATED };
+      await expect(runner.subscribe()).rejects.toMatchObject(refused);
+      await expect(runner.ack()).rejects.toMatchObject(refused);
+      await expect(runner.nack()).rejects.toMatchObject(refused);
+      await expect(runner.extend([])).rejects.toMatchObject(refused);
+    },
+  );
+
+  test("With it, all is served", async () => {
+    const { accept, connect } = await startDelivery({ token: "secret" });
+    const runner = connect({ token: "secret" });
+    const stream = await runner.subscribe();
+    await accept();
+    expect(await runner.ack(await stream.next())).toEqual([LeaseStatus.DONE]);
+  });
+
+  test("Reflection needs it, health does not", async () => {
+    const { address } = await startDelivery({ token: "secret" });
+    const list = ["--list-services", "http://ADDRESS"];
+    await expect(bufCurl(address, ...list)).rejects.toThrow(/unauthenticated|token/i);
+    expect(await bufCurl(address, "--reflect-header", "authorization: Bearer secret", ...list)).toContain(
+      "jobgate.v1.RunnerService",
+    );
+    expect(await checkHealth(address)).toBe("SERVING");
+  });
+});
+
+describe("Reflection", () => {
+  test("A client that knows nothing finds the services and can call them, by v1 and by v1alpha", async () => {
+    const { address } = await startDelivery();
+    for (const protocol of ["grpc-v1", "grpc-v1alpha"]) {
+      const reflect = ["--reflect-protocol", protocol];
+      expect(
+        (await bufCurl(address, ...reflect, "--list-methods", "http://ADDRESS")).trim().split("\n"),
+      ).toEqual([
+        "grpc.health.v1.Health/Check",
+        "grpc.health.v1.Health/List",
+        "grpc.health.v1.Health/Watch",
+        "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        "jobgate.v1.RunnerService/Ack",
+        "jobgate.v1.RunnerService/Extend",
+        "jobgate.v1.RunnerService/Nack",
+        "jobgate.v1.RunnerService/Subscribe",
+      ]);
+      const data = '{"acks":[{"callId":"99","leaseToken":"x"}]}';
+      const answer = await bufCurl(
+        address,
+        ...reflect,
+        "-d",
+        data,
+        "http://ADDRESS/jobgate.v1.RunnerService/Ack",
+      );
+      expect(JSON.parse(answer)).toEqual({ statuses: ["LEASE_STATUS_NOT_FOUND"] });
+    }
+  });
+});
+
+describe("Health", () => {
+  test("It is SERVING while the store is writable, for the server and for the service", async () => {
+    let writable = true;
+    const { address } = await startDelivery({ status: () => ({ writable, full: false }) });
+    expect(await checkHealth(address)).toBe("SERVING");
+    expect(await checkHealth(address, "jobgate.v1.RunnerService")).toBe("SERVING");
+    expect(await checkHealth(address, "no.such.Service")).toBe("NOT_FOUND");
+    writable = false;
+    await until(async () => (await checkHealth(address)) === "NOT_SERVING");
+    expect(await checkHealth(address, "jobgate.v1.RunnerService")).toBe("NOT_SERVING");
+    writable = true;
+    await until(async () => (await checkHealth(address)) === "SERVING");
+  });
+});
+
+describe("Unix socket", () => {
+  async function socketPath(): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), "jobgate-socket-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    await chmod(folder, 0o755);
+    return join(folder, "runner.sock");
+  }
+
+  test("It is its owner's alone (mode 0600), serves runners, and is gone after the stop", async () => {
+    const path = await socketPath();
+    const { server, address, accept, connect } = await startDelivery({ bindAddress: { kind: "unix", path } });
+    expect(address).toBe(`unix:${path}`);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    const stream = await connect().subscribe();
+    await accept();
+    await stream.next();
+    await server.stop();
+    await expect(stat(path)).rejects.toMatchObject({ code: "ENOENT" });
+  });
+
+  test("The socket file that a dead process left behind is replaced", async () => {
+    const path = await socketPath();
+    await run(process.execPath, [
+      "-e",
+      `require("net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`,
+    ]).catch(() => undefined);
+    expect((await stat(path)).isSocket()).toBe(true);
+    const { connect } = await startDelivery({ bindAddress: { kind: "unix", path } });
+    await connect().subscribe();
+  });
+
+  test("The socket of a living process is left alone, and the start fails", async () => {
+    const path = await socketPath();
+    const { connect } = await startDelivery({ bindAddress: { kind: "unix", path } });
+    await expect(startDelivery({ bindAddress: { kind: "unix", path } })).rejects.toThrow(
+      /Another process listens/,
+    );
+    await connect().subscribe();
+  });
+
+  test("A file that is not a socket is left alone, and the start fails", async () => {
+    const path = await socketPath();
+    await writeFile(path, "precious");
+    await expect(startDelivery({ bindAddress: { kind: "unix", path } })).rejects.toThrow(/not a socket/);
+    expect((await stat(path)).size).toBe(8);
+  });
+});
+
+test("A port that is taken makes the start fail, and nothing is left running", async () => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  onTestFinished(() => void taken.close());
+  await once(taken, "listening");
+  const { port } = taken.address() as { port: number };
+  const bindAddress = { kind: "tcp" as const, host: "127.0.0.1", port };
+  await expect(startDelivery({ bindAddress })).rejects.toThrow(/EADDRINUSE|No address added/);
+});
+
+describe("Shutdown", () => {
+  test("Streams end with UNAVAILABLE, Ack, Nack and Extend are still answered, and then it closes", async () => {
+    const { store, server, address, accept, connect } = await startDelivery({ drainMs: 10_000 });
+    const runner = connect();
+    const stream = await runner.subscribe();
+    for (let index = 0; index < 3; index++) await accept();
+    const [first, second, third] = [await stream.next(), await stream.next(), await stream.next()];
+    const stopped = server.stop();
+    expect(await stream.ended).toMatchObject({ code: status.UNAVAILABLE });
+    await expect(connect().subscribe()).rejects.toMatchObject({ code: status.UNAVAILABLE });
+    expect(await checkHealth(address)).toBe("NOT_SERVING");
+    const undelivered = await accept();
+    await sleep(100);
+    expect((await store.totals()).calls).toMatchObject({ ready: 1, leased: 3 });
+    expect(await runner.extend([first])).toEqual([LeaseStatus.DONE]);
+    expect(await runner.ack(first)).toEqual([LeaseStatus.DONE]);
+    expect(await runner.nack({ ...second, outcome: { case: "fail", value: {} } })).toEqual([
+      LeaseStatus.DONE,
+    ]);
+    const result = { body: Buffer.from("late"), contentType: "text/plain" };
+    expect(await runner.ack({ ...third, result })).toEqual([LeaseStatus.DONE]);
+    const emptyAt = performance.now();
+    await stopped;
+    expect(performance.now() - emptyAt).toBeLessThan(3_000);
+    await expect(runner.ack()).rejects.toMatchObject({ code: status.UNAVAILABLE });
+    expect(undelivered).toBeGreaterThan(0);
+  });
+
+  test("What is not finished in time is delivered after the restart as a further attempt, and nothing is dead", async () => {
+    const store = await openTestStore();
+    const before = await startDelivery({ store, drainMs: 100, maxAttempts: 1 });
+    const callId = BigInt(await before.accept());
+    const held = await before.connect().subscribe();
+    const first = await held.next();
+    await before.server.stop();
+    expect((await store.totals()).calls).toMatchObject({ ready: 1, leased: 0, dead: 0 });
+
+    const after = await startDelivery({ store, maxAttempts: 1 });
+    const runner = after.connect();
+    const stream = await runner.subscribe();
+    expect(await stream.next()).toMatchObject({ callId, attempt: 2 });
+    expect(await runner.ack(first)).toEqual([LeaseStatus.LEASE_LOST]);
+  });
+
+  test("A runner that hangs up while it drains keeps its lease until the drain time is over", async () => {
+    const { store, server, accept, connect } = await startDelivery({ drainMs: 400 });
+    await accept();
+    const runner = connect();
+    await (await runner.subscribe()).next();
+    const stopped = server.stop();
+    runner.close();
+    await sleep(100);
+    expect((await store.totals()).calls.leased).toBe(1);
+    await stopped;
+    expect((await store.totals()).calls).toMatchObject({ ready: 1, leased: 0, dead: 0 });
+  });
+
+  test("Stopping twice, and stopping what never started, is fine", async () => {
+    const { server, address } = await startDelivery();
+    await Promise.all([server.stop(), server.stop()]);
+    await expect(connectRunner(address).subscribe()).rejects.toMatchObject({ code: status.UNAVAILABLE });
+  });
+});

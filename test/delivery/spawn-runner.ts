@@ -1,0 +1,30 @@
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import { processEnded, spawnTethered } from "../helpers/tethered-process.ts";
+import { until } from "./harness.ts";
+
+export interface RunnerProcess {
+  /** The JobCalls that it holds: it never finishes any. */
+  readonly callIds: string[];
+  signal(name: NodeJS.Signals): void;
+}
+
+/** Starts a runner in a process of its own, for one test. Resolves once it is subscribed. */
+export async function spawnRunner(address: string): Promise<RunnerProcess> {
+  const script = fileURLToPath(new URL("./runner-process.ts", import.meta.url));
+  const child = spawnTethered({ command: process.execPath, args: ["--import", "tsx", script, address] });
+  onTestFinished(async () => {
+    child.kill("SIGKILL");
+    await processEnded(child);
+  });
+  const lines: string[] = [];
+  createInterface({ input: child.stdout }).on("line", (line) => lines.push(line));
+  await until(() => lines.includes("ready"));
+  return {
+    get callIds() {
+      return lines.filter((line) => /^\d+$/.test(line));
+    },
+    signal: (name) => void child.kill(name),
+  };
+}
