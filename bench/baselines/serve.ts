@@ -1,0 +1,26 @@
+import { pino } from "pino";
+import { jsonResponse } from "../../src/http/http-response.ts";
+import { HttpServer } from "../../src/http/http-server.ts";
+import type { RouteTable } from "../../src/http/routes.ts";
+
+/**
+ * jobgate's own HTTP server with one route that reads the body, hands it to `accept` and answers 202: what is left of
+ * a webhook when the store and the runner are taken away. Prints its URL.
+ */
+export async function serveBaseline(accept: (body: Uint8Array) => number): Promise<void> {
+  const server = new HttpServer({
+    address: { kind: "tcp", host: "127.0.0.1", port: 0 },
+    logger: pino({ level: "silent" }),
+  });
+  const routes: RouteTable = (path) =>
+    path === "/hooks/bench"
+      ? {
+          POST: async (request) => {
+            const body = await request.readBody(1_048_576);
+            return jsonResponse(202, { status: "accepted", job_id: 1n, call_id: accept(body) });
+          },
+        }
+      : undefined;
+  await server.mount(routes);
+  console.log(`http://${server.address}`);
+}

@@ -1,0 +1,14 @@
+import { benchPaid } from "./paid.ts";
+import { benchAccepts, benchDelivery } from "./webhook.ts";
+
+/** Each prints a table with ratios against a baseline measured in the same run; absolute figures depend on the machine. */
+const BENCHMARKS: Readonly<Record<string, () => Promise<void>>> = {
+  accepts: benchAccepts,
+  delivery: benchDelivery,
+  paid: benchPaid,
+};
+
+const wanted = process.argv.slice(2);
+for (const [name, run] of Object.entries(BENCHMARKS)) {
+  if (wanted.length === 0 || wanted.includes(name)) await run();
+}

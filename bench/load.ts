@@ -1,0 +1,55 @@
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import autocannon from "autocannon";
+import { processEnded, spawnTethered } from "../test/helpers/tethered-process.ts";
+
+const SECONDS = 5;
+const WARM_UP_SECONDS = 1;
+
+export interface LoadResult {
+  readonly perSecond: number;
+  /** Milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+}
+
+/** POSTs `body` from `connections` connections, each waiting for its answer, and throws if any is not a 202. */
+export async function load(url: string, body: Buffer, connections: number): Promise<LoadResult> {
+  await autocannon({ url, method: "POST", body, connections, duration: WARM_UP_SECONDS });
+  const result = await autocannon({ url, method: "POST", body, connections, duration: SECONDS });
+  if (result.non2xx > 0 || result.errors > 0) {
+    throw new Error(`${result.non2xx} answers were not 2xx and ${result.errors} requests failed at ${url}`);
+  }
+  return { perSecond: result.requests.average, p50: result.latency.p50, p99: result.latency.p99 };
+}
+
+/** Runs one of bench/baselines as a process of its own while `use` is given its URL. */
+export async function withBaseline<Result>(
+  name: string,
+  use: (url: string) => Promise<Result>,
+): Promise<Result> {
+  const child = spawnTethered({
+    command: process.execPath,
+    args: [
+      "--import",
+      import.meta.resolve("tsx"),
+      fileURLToPath(new URL(`baselines/${name}.ts`, import.meta.url)),
+    ],
+    env: process.env,
+    cwd: process.cwd(),
+  });
+  try {
+    const [url] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
+    return await use(url);
+  } finally {
+    child.kill("SIGKILL");
+    await processEnded(child);
+  }
+}
+
+/** The value below which `share` of the values are; the values need not be sorted. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((left, right) => left - right);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
