@@ -21,9 +21,11 @@ export function payingFetch(options: {
   /** CAIP-2. */
   readonly network: Network;
   readonly spendControls?: SpendControls | false;
-}): typeof fetch {
+  /** Makes each single request, the one without and the one with the payment. Default: the global one. */
+  readonly fetch?: typeof globalThis.fetch;
+}): typeof globalThis.fetch {
   const { account, network, spendControls } = options;
-  return wrapFetchWithPaymentFromConfig(fetch, {
+  return wrapFetchWithPaymentFromConfig(options.fetch ?? globalThis.fetch, {
     schemes: [{ network, client: new ExactEvmScheme(account) }],
     ...(spendControls === undefined ? {} : { spendControls }),
   });

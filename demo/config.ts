@@ -1,0 +1,63 @@
+/** What the demo's own parts were given, to be written into the configuration. */
+export interface DemoConfigOptions {
+  readonly facilitatorUrl: string;
+  readonly rpcUrl: string;
+  readonly usdcAddress: string;
+  readonly payToAddress: string;
+}
+
+/** Service and job that a paid request names in its path. */
+export const PAID_JOB = { serviceId: 1, jobIndex: 0 } as const;
+/** Job that the webhook starts. */
+export const WEBHOOK = { path: "/hooks/alerts", jobId: 30 } as const;
+
+/**
+ * The configuration that the demo runs with. One job costs 0.0001 ether; at 3200 USDC for an ether, and 2 % on
+ * top, that is 0.3264 USDC.
+ */
+export function demoConfig(options: DemoConfigOptions): string {
+  const { facilitatorUrl, rpcUrl, usdcAddress, payToAddress } = options;
+  return `\
+service_id = ${PAID_JOB.serviceId}
+
+[store]
+url = "sqlite:jobgate.db"
+
+[runner]
+bind_address = "127.0.0.1:0"
+
+[operator]
+bind_address = "127.0.0.1:0"
+
+[x402]
+bind_address = "127.0.0.1:0"
+public_url = "https://operator.example.com"
+facilitator_url = "${facilitatorUrl}"
+default_invocation_mode = "public_paid"
+
+[[x402.accepted_tokens]]
+network = "eip155:84532"
+asset = "${usdcAddress}"
+symbol = "USDC"
+decimals = 6
+pay_to = "${payToAddress}"
+rate_per_native_unit = "3200.00"
+markup_bps = 200
+eip3009_name = "USDC"
+eip3009_version = "2"
+rpc_url = "${rpcUrl}"
+
+[job_pricing.${PAID_JOB.serviceId}]
+${PAID_JOB.jobIndex} = "100000000000000"
+
+[webhooks]
+bind_address = "127.0.0.1:0"
+
+[[webhooks.endpoints]]
+path = "${WEBHOOK.path}"
+job_id = ${WEBHOOK.jobId}
+auth = "hmac-sha256"
+secret = "env:ALERTS_SECRET"
+name = "Alerts"
+`;
+}

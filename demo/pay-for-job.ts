@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
+import { formatUnits } from "viem";
+import { accounts } from "../test/helpers/accounts.ts";
+import { payingFetch } from "../test/helpers/clients.ts";
+import type { Runner } from "../test/helpers/runner.ts";
+import type { Token } from "../test/helpers/usdc.ts";
+import { tellJobCall } from "./job-call.ts";
+import type { Narrator } from "./narrator.ts";
+
+const BODY = "an order from a paying client";
+
+/** What a 202 of the paid route holds. */
+interface Accepted {
+  readonly receipt: string;
+  readonly call_id: number;
+}
+
+/** A client pays for one job, the runner gets it, the money is counted, and the client fetches the result. */
+export async function payForJob(options: {
+  readonly narrator: Narrator;
+  /** Of the job. */
+  readonly url: string;
+  readonly usdc: Token;
+  readonly runner: Runner;
+}): Promise<void> {
+  const { narrator, url, usdc, runner } = options;
+  const before = await balances(usdc);
+
+  narrator.step("A client pays for one job, with the official @x402/fetch");
+  const offeredAmounts: bigint[] = [];
+  const pay = payingFetch({
+    account: accounts.payer,
+    network: "eip155:84532",
+    fetch: async (input, init) => {
+      const request = new Request(input, init);
+      const paid = request.headers.has("payment-signature");
+      narrator.say(`POST ${new URL(request.url).pathname}  ${paid ? "with" : "without"} PAYMENT-SIGNATURE`);
+      const response = await fetch(request);
+      const offer = response.headers.get("payment-required");
+      if (offer !== null) offeredAmounts.push(tellOffer(narrator, offer));
+      return response;
+    },
+  });
+  const response = await pay(url, { method: "POST", body: BODY });
+  const text = await response.text();
+  assert.equal(response.status, 202, `the payment was refused: ${text}`);
+  const accepted = JSON.parse(text) as Accepted;
+  const settlement = response.headers.get("payment-response");
+  assert.ok(settlement, "the 202 has no PAYMENT-RESPONSE");
+  narrator.say("is answered 202, accepted and paid:");
+  narrator.table({
+    ...texts(accepted),
+    "PAYMENT-RESPONSE": JSON.stringify(decodePaymentResponseHeader(settlement)),
+  });
+
+  narrator.step("The runner got the job");
+  const call = (await runner.waitFor(1)).find(({ callId }) => Number(callId) === accepted.call_id);
+  assert.ok(call, `the runner did not get call ${accepted.call_id}`);
+  tellJobCall(narrator, call);
+  assert.equal(Buffer.from(call.body).toString(), BODY);
+  narrator.check("one JobCall, with the request's body and the call id that the client was told");
+
+  narrator.step("The money moved");
+  const after = await balances(usdc);
+  narrator.table({
+    payer: movement(before.payer, after.payer),
+    payee: movement(before.payee, after.payee),
+  });
+  assert.equal(offeredAmounts.length, 1, "expected one offer");
+  assert.equal(after.payee - before.payee, offeredAmounts[0], "the payee did not get what was offered");
+  assert.equal(before.payer - after.payer, offeredAmounts[0], "the payer did not pay what was offered");
+  narrator.check(`the payee has exactly the offered ${offeredAmounts[0]} units more`);
+
+  narrator.step("The client fetches the result, with its receipt");
+  const result = await fetchResult(new URL(`/x402/calls/${accepted.call_id}/result`, url), accepted.receipt);
+  narrator.say(`GET /x402/calls/${accepted.call_id}/result  is answered: ${result}`);
+  assert.equal(result, BODY.toUpperCase());
+  narrator.check("it is what the runner gave back");
+}
+
+/** Gives the offered amount in token units. */
+function tellOffer(narrator: Narrator, header: string): bigint {
+  const option = decodePaymentRequiredHeader(header).accepts[0];
+  assert.ok(option, "the 402 offers nothing");
+  narrator.say("is answered 402, with an offer:");
+  narrator.table(texts(option));
+  return BigInt(option.amount);
+}
+
+function texts(object: object): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(object).map(([name, value]) => [
+      name,
+      typeof value === "string" ? value : JSON.stringify(value),
+    ]),
+  );
+}
+
+async function balances(usdc: Token): Promise<{ payer: bigint; payee: bigint }> {
+  return {
+    payer: await usdc.balanceOf(accounts.payer.address),
+    payee: await usdc.balanceOf(accounts.payTo.address),
+  };
+}
+
+function movement(before: bigint, after: bigint): string {
+  const difference = after - before;
+  const sign = difference < 0n ? "" : "+";
+  const usdc = (units: bigint): string => formatUnits(units, 6);
+  return `${usdc(before)} → ${usdc(after)} USDC  (${sign}${usdc(difference)} USDC, ${sign}${difference} units)`;
+}
+
+/** The result is there once the runner's Ack is; that is a moment after the job arrived. */
+async function fetchResult(url: URL, receipt: string): Promise<string> {
+  const deadline = Date.now() + 5000;
+  for (;;) {
+    const response = await fetch(url, { headers: { authorization: `Bearer ${receipt}` } });
+    const text = await response.text();
+    if (response.ok) return text;
+    assert.ok(Date.now() < deadline, `no result: ${response.status} ${text}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
