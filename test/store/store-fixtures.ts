@@ -1,0 +1,88 @@
+import type { JobCall } from "../../src/job-call.ts";
+import type { CallerNonce, PaymentIntent } from "../../src/payment.ts";
+import type { ClaimedCall, ClaimRequest, Store } from "../../src/store/store.ts";
+
+/** Unix milliseconds at which the tests' moved clock starts. */
+export const START_MS = 1_800_000_000_000;
+
+export function webhookCall(overrides: Partial<JobCall> = {}): JobCall {
+  return {
+    origin: "webhook",
+    jobId: 30n,
+    serviceId: 1n,
+    body: Buffer.from("body"),
+    metadata: { "X-WEBHOOK-ORIGIN": "webhook" },
+    ...overrides,
+  };
+}
+
+export function paidCall(overrides: Partial<JobCall> = {}): JobCall {
+  return webhookCall({ origin: "x402", jobId: 7n, metadata: { "X-X402-ORIGIN": "x402" }, ...overrides });
+}
+
+/** An intent that differs from those of other numbers in its key, fingerprint and receipt. */
+export function paymentIntent(number: number, overrides: Partial<PaymentIntent> = {}): PaymentIntent {
+  const hex = number.toString(16).padStart(64, "0");
+  return {
+    key: {
+      network: "eip155:84532",
+      asset: "0x036cbd53842c5426634e7929541ec2318f3dcf7e",
+      payer: "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
+      nonce: `0x${hex}`,
+    },
+    serviceId: 2n ** 64n - 1n,
+    jobIndex: 7,
+    fingerprint: `fingerprint-${number}`,
+    bodyHash: "1c8aff950685c2ed4bc3174f3472287b56d9517b9c948127319a09a7a36deac8",
+    x402Version: 2,
+    payload: '{"payload":{}}',
+    requirements: '{"scheme":"exact"}',
+    transferMethod: "eip3009",
+    payTo: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+    amount: "3264000",
+    symbol: "USDC",
+    priceWei: "1000000000000000",
+    validBefore: START_MS / 1000 + 300,
+    receipt: hex,
+    fromBlock: "12345678901234567890",
+    ...overrides,
+  };
+}
+
+export function callerNonce(nonce: string, overrides: Partial<CallerNonce> = {}): CallerNonce {
+  return {
+    caller: "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266",
+    serviceId: 1n,
+    jobIndex: 7,
+    nonce,
+    expiresAt: START_MS / 1000 + 60,
+    ...overrides,
+  };
+}
+
+export const LEASE_MS = 60_000;
+
+export function claimRequest(overrides: Partial<ClaimRequest> = {}): ClaimRequest {
+  return { limit: 10, jobIds: [], leaseMs: LEASE_MS, maxAttempts: 3, subscriber: "test", ...overrides };
+}
+
+export async function acceptId(store: Store, overrides: Partial<JobCall> = {}): Promise<number> {
+  const outcome = await store.accept(webhookCall(overrides));
+  if (outcome.kind !== "accepted") throw new Error(`expected accepted, got ${outcome.kind}`);
+  return outcome.callId;
+}
+
+/** Begins and settles payment `number`: its call id, now ready. */
+export async function paidId(store: Store, number: number): Promise<number> {
+  const begun = await store.beginPayment(paymentIntent(number), paidCall());
+  if (begun.kind !== "begun") throw new Error(`expected begun, got ${begun.kind}`);
+  await store.settlePayment(paymentIntent(number).key, "{}");
+  return begun.callId;
+}
+
+/** The one call that is due. */
+export async function claimOne(store: Store, overrides: Partial<ClaimRequest> = {}): Promise<ClaimedCall> {
+  const [claimed, ...others] = await store.claim(claimRequest(overrides));
+  if (claimed === undefined || others.length > 0) throw new Error("expected exactly one due call");
+  return claimed;
+}
