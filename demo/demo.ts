@@ -2,6 +2,9 @@
 // and a runner. Checks what it shows: ends with 0 if all of it was so, else with 1. Leaves nothing behind.
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { accounts } from "../test/helpers/accounts.ts";
 import { startAnvil } from "../test/helpers/anvil.ts";
@@ -14,13 +17,19 @@ import { makeNarrator } from "./narrator.ts";
 import { payForJob } from "./pay-for-job.ts";
 import { sendWebhook } from "./send-webhook.ts";
 
+const BUILT = new URL("../dist/main.js", import.meta.url);
 const TIMEOUT_MS = 60_000;
 const ALERTS_SECRET = "a secret that the sender and jobgate share";
+
+/** Where jobgate keeps its store. Removed however the demo ends, also while jobgate is still starting. */
+const folder = mkdtempSync(join(tmpdir(), "jobgate-demo-"));
+process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
 
 /** What to stop, newest last. */
 const running: { stop(): Promise<unknown> }[] = [];
 
 async function demo(): Promise<void> {
+  assert.ok(existsSync(BUILT), "there is no build: run it with npm run demo, or npm run build before it");
   const narrator = makeNarrator();
   const started = <Part extends { stop(): Promise<unknown> }>(part: Part): Part => {
     running.push(part);
@@ -45,7 +54,7 @@ async function demo(): Promise<void> {
     usdcAddress: usdc.address,
     payToAddress: accounts.payTo.address,
   });
-  const jobgate = started(await startJobgate({ config, env: { ALERTS_SECRET }, from: "build" }));
+  const jobgate = started(await startJobgate({ config, env: { ALERTS_SECRET }, folder, from: "build" }));
   narrator.table(Object.fromEntries(jobgate.listeners));
 
   narrator.step("A runner subscribes and waits for work");

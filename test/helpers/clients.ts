@@ -178,6 +178,6 @@ async function signAuthorization(
 }
 
 /** 32 random bytes, as EIP-3009 nonces are. */
-export function randomNonce(): Hex {
+function randomNonce(): Hex {
   return toHex(crypto.getRandomValues(new Uint8Array(32)));
 }

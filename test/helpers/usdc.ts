@@ -8,7 +8,7 @@ const BASE_SEPOLIA_USDC: Address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const MAX_UINT256 = 2n ** 256n - 1n;
 
 /** The parts of an EIP-3009 token that payments use. */
-export const eip3009TokenAbi = parseAbi([
+const eip3009TokenAbi = parseAbi([
   "function mint(address to, uint256 amount) returns (bool)",
   "function balanceOf(address account) view returns (uint256)",
   "function authorizationState(address authorizer, bytes32 nonce) view returns (bool)",
