@@ -76,6 +76,14 @@ describe("the chain, the token and the facilitator that the tests run against", 
     expect(await ask<VerifyResponse>("verify", payload)).toMatchObject({ isValid: false });
   });
 
+  it("A payer without money is refused for that reason, which the facilitator finds out through Multicall3", async () => {
+    const { payload } = await signV2Payment({ offer, account: accounts.otherPayer });
+    expect(await ask<VerifyResponse>("verify", payload)).toMatchObject({
+      isValid: false,
+      invalidReason: "invalid_exact_evm_insufficient_balance",
+    });
+  });
+
   it("A payment that its payer cancelled, or that someone else carried out, cannot be settled", async () => {
     const cancelled = await signV2Payment({ offer, account: accounts.payer });
     await usdc.cancelAuthorization(accounts.payer, cancelled.signed.authorization.nonce);
