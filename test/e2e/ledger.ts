@@ -1,0 +1,72 @@
+import { expect } from "vitest";
+import type { PaymentState } from "../../src/payment.ts";
+import { accounts } from "../helpers/accounts.ts";
+import type { Token } from "../helpers/usdc.ts";
+import type { PaidGateway } from "./paid-gateway.ts";
+import type { PaidParts } from "./paid-parts.ts";
+
+/** What one test made happen. */
+export interface Changes {
+  /** Requests that jobgate made of its facilitator. */
+  readonly verifyCalls: number;
+  readonly settleCalls: number;
+  /** Token units that the recipient got. */
+  readonly received: bigint;
+  /** JobCalls that the runner got. */
+  readonly jobs: number;
+  /** Payments in the journal, by what became of them. */
+  readonly payments: Readonly<Partial<Record<PaymentState, number>>>;
+}
+
+interface Ledger extends Required<Changes> {
+  readonly payments: Readonly<Record<PaymentState, number>>;
+}
+
+const NOTHING: Changes = { verifyCalls: 0, settleCalls: 0, received: 0n, jobs: 0, payments: {} };
+
+/**
+ * Begins to watch the books. What it gives asserts that since then exactly this changed, and that the journal balances.
+ */
+export async function watchLedger(
+  parts: PaidParts,
+  gateway: PaidGateway,
+  token: Token = parts.usdc,
+): Promise<(expected: Partial<Changes>) => Promise<void>> {
+  const before = await readLedger(parts, gateway, token);
+  return async (expected) => {
+    const after = await readLedger(parts, gateway, token);
+    const payments = Object.fromEntries(
+      Object.entries(after.payments)
+        .map(([state, count]) => [state, count - before.payments[state as PaymentState]] as const)
+        .filter(([, count]) => count !== 0),
+    );
+    expect({
+      verifyCalls: after.verifyCalls - before.verifyCalls,
+      settleCalls: after.settleCalls - before.settleCalls,
+      received: after.received - before.received,
+      jobs: after.jobs - before.jobs,
+      payments,
+    }).toEqual({ ...NOTHING, ...expected });
+    expectBalance(gateway);
+  };
+}
+
+/** Every settled payment is a JobCall that waits, runs, ran or failed; every undecided one holds its JobCall back. */
+export function expectBalance({ journal }: Pick<PaidGateway, "journal">): void {
+  const { payments, paidCalls, calls } = journal.totals();
+  const { ready, leased, done, dead } = paidCalls;
+  expect({ settled: ready + leased + done + dead, held: calls.held }).toEqual({
+    settled: payments.settled,
+    held: payments.intent + payments.unresolved,
+  });
+}
+
+async function readLedger(parts: PaidParts, gateway: PaidGateway, token: Token): Promise<Ledger> {
+  return {
+    verifyCalls: parts.facilitatorProxy.count("/verify"),
+    settleCalls: parts.facilitatorProxy.count("/settle"),
+    received: await token.balanceOf(accounts.payTo.address),
+    jobs: gateway.delivered.length,
+    payments: gateway.journal.totals().payments,
+  };
+}

@@ -1,0 +1,148 @@
+import { connect } from "node:net";
+import { text } from "node:stream/consumers";
+import type { PaymentPayload } from "@x402/core/types";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { base64Json, requestOffer, signPermit2Payment, signV1Payment } from "../helpers/clients.ts";
+import { watchLedger } from "./ledger.ts";
+import { type Answer, type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+let parts: PaidParts;
+let gateway: PaidGateway;
+
+beforeAll(async () => {
+  parts = await startPaidParts();
+  gateway = await startPaidGateway({ parts, setUp: "rpc_url" });
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await parts?.stop();
+});
+
+/** The facilitator never hears of it, nothing is written down, and nobody works. */
+async function expectRefused(answer: () => Promise<Answer>, expected: Partial<Answer>): Promise<void> {
+  const expectChanges = await watchLedger(parts, gateway);
+  expect(await answer()).toEqual({ charged: false, retryable: false, ...expected });
+  await expectChanges({});
+}
+
+const mismatch = { status: 402, code: "payment_mismatch" };
+const nowSecs = () => Math.floor(Date.now() / 1000);
+
+describe("Mismatch: what was signed is not what was offered", () => {
+  const signed = {
+    "a unit short": { value: String(AMOUNT - 1n) },
+    "a unit over": { value: String(AMOUNT + 1n) },
+    "another payTo": { to: accounts.stranger.address },
+    "an authorization that has expired": { validBefore: String(nowSecs() - 1) },
+    "an authorization that is not valid yet": { validAfter: String(nowSecs() + 1000) },
+    "an authorization with under 6 s left": { validBefore: String(nowSecs() + 5) },
+  };
+  it.each(Object.entries(signed))("%s is refused before verify", async (_what, authorization) => {
+    const payment = await gateway.sign({ authorization });
+    await expectRefused(() => gateway.send(payment), mismatch);
+  });
+});
+
+describe("Mismatch: the payment names another offer than was made", () => {
+  const edits: Record<string, Partial<PaymentPayload["accepted"]>> = {
+    "another chain": { network: "eip155:8453" },
+    "another asset": { asset: accounts.stranger.address },
+    "an edited accepted.amount": { amount: "1" },
+    "an edited accepted.payTo": { payTo: accounts.stranger.address },
+    "an edited extra": { extra: { name: "USDC", version: "1" } },
+    "an added extra": { extra: { name: "USDC", version: "2", assetTransferMethod: "permit2" } },
+    "another scheme": { scheme: "upto" },
+  };
+  it.each(Object.entries(edits))("%s is refused before verify", async (_what, accepted) => {
+    const payment = await gateway.sign({
+      edit: (payload) => ({ ...payload, accepted: { ...payload.accepted, ...accepted } }),
+    });
+    await expectRefused(() => gateway.send(payment), mismatch);
+  });
+
+  it("A payment that is truly signed for a cheaper, edited offer is refused before verify", async () => {
+    const payment = await gateway.sign({
+      authorization: { value: "1" },
+      edit: (payload) => ({ ...payload, accepted: { ...payload.accepted, amount: "1" } }),
+    });
+    await expectRefused(() => gateway.send(payment), mismatch);
+  });
+
+  it("A Permit2 payload against an EIP-3009 offer is refused before verify", async () => {
+    const { v2 } = await requestOffer(gateway.urlOf());
+    const payment = await signPermit2Payment({ offer: v2, account: accounts.payer });
+    await expectRefused(() => gateway.send(payment), mismatch);
+  });
+});
+
+describe("Mismatch: headers", () => {
+  const invalid = { status: 400, code: "invalid_payment" };
+
+  it("v1 and v2 headers that disagree are refused before verify", async () => {
+    const v2 = await gateway.sign();
+    const { v1: offer } = await requestOffer(gateway.urlOf());
+    const v1 = await signV1Payment({ offer, account: accounts.payer });
+    await expectRefused(() => gateway.send({ headers: { ...v1.headers, ...v2.headers } }), invalid);
+  });
+
+  it("v1 and v2 headers that hold one payment buy one job", async () => {
+    const payment = await gateway.sign();
+    const v1 = { x402Version: 1, scheme: "exact", network: "base-sepolia", payload: payment.payload.payload };
+    const expectChanges = await watchLedger(parts, gateway);
+    const headers = { ...payment.headers, "x-payment": base64Json(v1) };
+    expect(await gateway.send({ headers }, { body: "both" })).toMatchObject({ status: 202 });
+    await gateway.waitForJobs("both");
+    await expectChanges({
+      verifyCalls: 1,
+      settleCalls: 1,
+      received: AMOUNT,
+      jobs: 1,
+      payments: { settled: 1 },
+    });
+  });
+
+  it("A payment header that comes twice is refused before verify", async () => {
+    const payment = await gateway.sign();
+    const value = payment.headers["payment-signature"] as string;
+    const { hostname, port, pathname } = new URL(gateway.urlOf());
+    const raw = `POST ${pathname} HTTP/1.1\r\nHost: ${hostname}\r\nConnection: close\r\nContent-Length: 0\r\n${`PAYMENT-SIGNATURE: ${value}\r\n`.repeat(2)}\r\n`;
+    const expectChanges = await watchLedger(parts, gateway);
+    const answer = await rawExchange(Number(port), raw);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(answer).toContain('"code":"invalid_payment"');
+    expect(answer).toContain('"charged":false');
+    await expectChanges({});
+  });
+
+  it("A settlement that a client claims in X-PAYMENT-RESPONSE or PAYMENT-RESPONSE is ignored", async () => {
+    const claim = base64Json({ success: true, transaction: `0x${"ab".repeat(32)}`, network: "eip155:84532" });
+    const headers = { "x-payment-response": claim, "payment-response": claim };
+    await expectRefused(() => gateway.send({ headers }), { status: 402, code: "payment_required" });
+    const payment = await gateway.sign();
+    const answer = await gateway.send(payment, { headers, body: "forged claim" });
+    expect(answer.settlement?.transaction).not.toBe(`0x${"ab".repeat(32)}`);
+    expect(answer.status).toBe(202);
+    await gateway.waitForJobs("forged claim");
+  });
+});
+
+it("A refused payment comes with a fresh offer that can be paid", async () => {
+  const payment = await gateway.sign({ authorization: { value: "1" } });
+  const response = await fetch(gateway.urlOf(), { method: "POST", headers: payment.headers });
+  expect(response.status).toBe(402);
+  expect(response.headers.get("payment-required")).toEqual(expect.any(String));
+  expect(await response.json()).toMatchObject({
+    code: "payment_mismatch",
+    x402Version: 1,
+    accepts: [{ maxAmountRequired: String(AMOUNT) }],
+  });
+});
+
+/** What fetch cannot send: two headers of one name. */
+async function rawExchange(port: number, request: string): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  socket.write(request);
+  return text(socket);
+}

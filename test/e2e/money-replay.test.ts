@@ -1,0 +1,181 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { v2PaymentHeaders } from "../helpers/clients.ts";
+import { watchLedger } from "./ledger.ts";
+import { type PaidGateway, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+let parts: PaidParts;
+
+beforeAll(async () => {
+  parts = await startPaidParts();
+});
+afterAll(() => parts?.stop());
+
+/** Resolves once jobgate has asked to settle; the facilitator hears of it so much later. */
+function nextSettleIsHeldFor(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    parts.facilitatorProxy.add({
+      path: "/settle",
+      times: 1,
+      when: () => {
+        resolve();
+        return true;
+      },
+      fault: { kind: "delay-request", ms },
+    });
+  });
+}
+
+describe.each(SET_UPS)("Replays, with %s", (setUp) => {
+  let gateway: PaidGateway;
+
+  beforeAll(async () => {
+    gateway = await startPaidGateway({ parts, setUp });
+  });
+  afterAll(() => gateway?.stop());
+
+  it("One payment 50 times at once is one settle call, one job and 50 equal answers, also after a restart", async () => {
+    const payment = await gateway.sign();
+    const expectChanges = await watchLedger(parts, gateway);
+    const body = `fifty times ${setUp}`;
+
+    const answers = await Promise.all(Array.from({ length: 50 }, () => gateway.send(payment, { body })));
+    const first = answers[0];
+    expect(first).toEqual({
+      status: 202,
+      call_id: expect.any(Number),
+      receipt: expect.stringMatching(/^[0-9a-f]{64}$/),
+      settlement: {
+        success: true,
+        payer: accounts.payer.address.toLowerCase(),
+        transaction: expect.stringMatching(/^0x[0-9a-f]{64}$/),
+        network: "eip155:84532",
+      },
+    });
+    expect(answers).toEqual(Array.from({ length: 50 }, () => first));
+    await gateway.waitForJobs(body);
+
+    await gateway.restart({ signal: "SIGKILL" });
+    expect(await gateway.send(payment, { body })).toEqual(first);
+    await sleep(100);
+    await expectChanges({
+      verifyCalls: 1,
+      settleCalls: 1,
+      received: AMOUNT,
+      jobs: 1,
+      payments: { settled: 1 },
+    });
+    const hash = first?.settlement?.transaction as `0x${string}`;
+    expect(await parts.anvil.client.getTransactionReceipt({ hash })).toMatchObject({ status: "success" });
+  });
+
+  it("A payment sent again with another body, or for another job at the same price, is refused with 409", async () => {
+    const payment = await gateway.sign();
+    const expectChanges = await watchLedger(parts, gateway);
+    const body = `bound ${setUp}`;
+    const settling = nextSettleIsHeldFor(200);
+    const answer = gateway.send(payment, { body });
+    await settling;
+    const others = await Promise.all([
+      gateway.send(payment, { body: "another body" }),
+      gateway.send(payment, { body, job: 1 }),
+    ]);
+    const first = await answer;
+    expect(first).toMatchObject({ status: 202 });
+    const refused = { status: 409, code: "payment_replay", charged: false, retryable: false };
+    expect(others).toEqual([refused, refused]);
+
+    await gateway.restart();
+    expect(await gateway.send(payment, { body: "another body" })).toEqual(refused);
+    expect(await gateway.send(payment, { body, job: 1 })).toEqual(refused);
+    expect(await gateway.send(payment, { body })).toEqual(first);
+    await gateway.waitForJobs(body);
+    await expectChanges({
+      verifyCalls: 1,
+      settleCalls: 1,
+      received: AMOUNT,
+      jobs: 1,
+      payments: { settled: 1 },
+    });
+  });
+
+  it("A payment is the same payment when what is not signed changes: letter case, resource, extensions, version", async () => {
+    const payment = await gateway.sign();
+    const body = `unsigned parts ${setUp}`;
+    const expectChanges = await watchLedger(parts, gateway);
+    const first = await gateway.send(payment, { body });
+    const { signature, authorization } = payment.signed;
+    const inner = {
+      signature: `0x${signature.slice(2).toUpperCase()}`,
+      authorization: {
+        ...authorization,
+        from: authorization.from.toLowerCase(),
+        to: authorization.to.toLowerCase(),
+        nonce: `0x${authorization.nonce.slice(2).toUpperCase()}`,
+      },
+    };
+    const edited = {
+      ...payment.payload,
+      payload: inner,
+      resource: { url: "http://elsewhere.example/" },
+      extensions: { any: { info: {}, schema: {} } },
+    };
+    expect(await gateway.send({ headers: v2PaymentHeaders(edited) }, { body })).toEqual(first);
+    const v1 = { x402Version: 1, scheme: "exact", network: "base-sepolia", payload: payment.payload.payload };
+    const inV1 = await gateway.send(
+      { headers: { "x-payment": Buffer.from(JSON.stringify(v1)).toString("base64") } },
+      { body },
+    );
+    expect(inV1).toMatchObject({ status: 202, call_id: first.call_id, receipt: first.receipt });
+    await gateway.waitForJobs(body);
+    await expectChanges({
+      verifyCalls: 1,
+      settleCalls: 1,
+      received: AMOUNT,
+      jobs: 1,
+      payments: { settled: 1 },
+    });
+  });
+
+  it("Two payments signed with one nonce are one payment: exactly one of them buys a job", async () => {
+    const payment = await gateway.sign();
+    const { nonce, validBefore } = payment.signed.authorization;
+    const other = await gateway.sign({
+      authorization: { nonce, validBefore: String(Number(validBefore) - 1) },
+    });
+    const body = `one nonce ${setUp}`;
+    const expectChanges = await watchLedger(parts, gateway);
+    const answers = await Promise.all([gateway.send(payment, { body }), gateway.send(other, { body })]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 409]);
+    expect(answers.find(({ status }) => status === 409)).toMatchObject({
+      code: "payment_replay",
+      charged: false,
+    });
+    await gateway.waitForJobs(body);
+    await expectChanges({
+      verifyCalls: 2,
+      settleCalls: 1,
+      received: AMOUNT,
+      jobs: 1,
+      payments: { settled: 1 },
+    });
+  });
+
+  it("The same authorization with another signature buys no second job", async () => {
+    const payment = await gateway.sign();
+    const body = `resigned ${setUp}`;
+    await gateway.send(payment, { body });
+    await gateway.waitForJobs(body);
+    const expectChanges = await watchLedger(parts, gateway);
+    // v as 0 or 1 is the same signature to some tokens.
+    const v = Number.parseInt(payment.signed.signature.slice(-2), 16) - 27;
+    const signature = `${payment.signed.signature.slice(0, -2)}0${v}`;
+    const resigned = { ...payment.payload, payload: { ...payment.payload.payload, signature } };
+    const answer = await gateway.send({ headers: v2PaymentHeaders(resigned) }, { body });
+    expect(answer).toMatchObject({ charged: false });
+    expect([402, 409]).toContain(answer.status);
+    await expectChanges({ verifyCalls: 1 });
+  });
+});

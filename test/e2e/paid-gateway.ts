@@ -1,0 +1,244 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { decodePaymentResponseHeader } from "@x402/core/http";
+import type { PaymentPayload, PaymentRequired, SettleResponse } from "@x402/core/types";
+import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { accounts, type TestAccount } from "../helpers/accounts.ts";
+import { requestOffer, type SignedPayment, signV2Payment } from "../helpers/clients.ts";
+import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts";
+import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
+import { type Journal, openJournal } from "./journal.ts";
+import type { PaidParts } from "./paid-parts.ts";
+
+/** Whether jobgate can see the token's chain, or has only the facilitator's word. */
+export type SetUp = "rpc_url" | "no rpc_url";
+export const SET_UPS: readonly SetUp[] = ["rpc_url", "no rpc_url"];
+
+/** What a paid request was answered. */
+export interface Answer {
+  readonly status: number;
+  readonly code?: string;
+  readonly charged?: boolean | "unknown";
+  readonly retryable?: boolean;
+  readonly call_id?: number;
+  readonly receipt?: string;
+  readonly retryAfter?: string;
+  /** From PAYMENT-RESPONSE. */
+  readonly settlement?: SettleResponse;
+}
+
+export type Payment = SignedPayment<PaymentPayload>;
+
+export interface SendOptions {
+  readonly body?: string;
+  /** Default 0. Jobs 0 and 1 of service 1 cost the same. */
+  readonly job?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** jobgate as a process that sells jobs 0 and 1 of service 1, with a runner at work. */
+export interface PaidGateway {
+  readonly jobgate: JobgateProcess;
+  /** Reads the store's file beside jobgate. */
+  readonly journal: Journal;
+  /** JobCalls received, repeated deliveries included, over all restarts. */
+  readonly delivered: readonly JobCall[];
+  urlOf(job?: number): string;
+  /** Signs a payment for a fresh offer, valid for 300 s by the chain's time. */
+  sign(options?: {
+    readonly account?: TestAccount;
+    readonly job?: number;
+    readonly option?: number;
+    readonly authorization?: Partial<SignedAuthorization["authorization"]>;
+    readonly edit?: (payload: PaymentPayload) => PaymentPayload;
+  }): Promise<Payment>;
+  send(
+    payment: { readonly headers: Readonly<Record<string, string>> },
+    options?: SendOptions,
+  ): Promise<Answer>;
+  /** Sends again until the payment is decided. Throws with the last answer after `timeoutMs`. */
+  sendUntilDecided(payment: Payment, options?: SendOptions & { timeoutMs?: number }): Promise<Answer>;
+  /** Resolves once `count` JobCalls with this body have arrived; gives all of them. */
+  waitForJobs(body: string, count?: number): Promise<readonly JobCall[]>;
+  jobsWith(body: string): readonly JobCall[];
+  /** Ends the process, as told, and starts it again on the same store; the runner subscribes again. */
+  restart(options?: { signal?: NodeJS.Signals; env?: Readonly<Record<string, string>> }): Promise<void>;
+  /** Starts it again after it has ended by itself. */
+  startAgain(env?: Readonly<Record<string, string>>): Promise<void>;
+  /** Breaks the runner's stream off, and subscribes anew. */
+  replaceRunner(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface PaidGatewayOptions {
+  readonly parts: PaidParts;
+  readonly setUp: SetUp;
+  /** Default: USDC. */
+  readonly tokens?: readonly Token[];
+  /** Default 1.5 s: also how long a request waits for the chain. */
+  readonly facilitatorTimeoutSecs?: number;
+  readonly confirmations?: number;
+  readonly maxPending?: number;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Default: acks each JobCall. */
+  readonly handle?: JobHandler;
+}
+
+export async function startPaidGateway(options: PaidGatewayOptions): Promise<PaidGateway> {
+  const { parts } = options;
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-money-"));
+  const config = configOf(options);
+  const delivered: JobCall[] = [];
+  let jobgate: JobgateProcess;
+  let runner: Runner | undefined;
+
+  async function subscribe(): Promise<void> {
+    runner = await startRunner({
+      address: jobgate.runnerAddress,
+      handle(call) {
+        delivered.push(call);
+        return options.handle?.(call);
+      },
+    });
+  }
+  async function start(env: Readonly<Record<string, string>> = {}): Promise<void> {
+    jobgate = await startJobgate({ config, folder, env });
+    await subscribe();
+  }
+  await start(options.env);
+  const journal = openJournal(join(folder, "jobgate.db"));
+
+  const urlOf = (job = 0) => `${jobgate.x402Url}/x402/jobs/1/${job}`;
+  const jobsWith = (body: string) => delivered.filter((call) => Buffer.from(call.body).toString() === body);
+
+  async function send(payment: { headers: Readonly<Record<string, string>> }, sending: SendOptions = {}) {
+    const response = await fetch(urlOf(sending.job), {
+      method: "POST",
+      headers: { ...payment.headers, ...sending.headers },
+      body: sending.body ?? "work",
+      signal: sending.signal ?? AbortSignal.timeout(20_000),
+    });
+    return toAnswer(response);
+  }
+
+  return {
+    get jobgate() {
+      return jobgate;
+    },
+    journal,
+    delivered,
+    urlOf,
+    jobsWith,
+    async sign({ account = accounts.payer, job = 0, option, authorization, edit } = {}) {
+      const [{ v2 }, chainTime] = await Promise.all([requestOffer(urlOf(job)), parts.chainTimeSecs()]);
+      const validBefore = Math.max(chainTime, Math.floor(Date.now() / 1000)) + 300;
+      return signV2Payment({
+        offer: v2 as PaymentRequired,
+        account,
+        authorization: { validBefore: String(validBefore), ...authorization },
+        ...(option === undefined ? {} : { option }),
+        ...(edit === undefined ? {} : { edit }),
+      });
+    },
+    send,
+    async sendUntilDecided(payment, { timeoutMs = 15_000, ...sending } = {}) {
+      const deadline = Date.now() + timeoutMs;
+      for (;;) {
+        const answer = await send(payment, sending);
+        if (answer.status !== 503) return answer;
+        if (Date.now() > deadline) throw new Error(`still undecided: ${JSON.stringify(answer)}`);
+        await sleep(100);
+      }
+    },
+    async waitForJobs(body, count = 1) {
+      const deadline = Date.now() + 10_000;
+      while (jobsWith(body).length < count) {
+        if (Date.now() > deadline)
+          throw new Error(`${jobsWith(body).length} of ${count} JobCalls ${body} came`);
+        await sleep(10);
+      }
+      return jobsWith(body);
+    },
+    async restart({ signal = "SIGTERM", env } = {}) {
+      jobgate.kill(signal);
+      await jobgate.exited;
+      runner?.kill();
+      await start(env);
+    },
+    async startAgain(env) {
+      await jobgate.exited;
+      runner?.kill();
+      await start(env);
+    },
+    async replaceRunner() {
+      runner?.kill();
+      await subscribe();
+    },
+    async stop() {
+      runner?.kill();
+      journal.close();
+      await jobgate.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function toAnswer(response: Response): Promise<Answer> {
+  const { code, charged, retryable, call_id, receipt } = (await response.json()) as Answer;
+  const retryAfter = response.headers.get("retry-after");
+  const settlement = response.headers.get("payment-response");
+  const answer: Record<string, unknown> = {
+    status: response.status,
+    code,
+    charged,
+    retryable,
+    call_id,
+    receipt,
+  };
+  if (retryAfter !== null) answer.retryAfter = retryAfter;
+  if (settlement !== null) answer.settlement = decodePaymentResponseHeader(settlement);
+  return answer as unknown as Answer;
+}
+
+function configOf(options: PaidGatewayOptions): string {
+  const { parts, setUp, confirmations = 1, facilitatorTimeoutSecs = 1.5, maxPending = 10_000 } = options;
+  const tokens = (options.tokens ?? [parts.usdc]).map(
+    ({ address, name, version, decimals }) => `
+[[x402.accepted_tokens]]
+network = "eip155:${parts.anvil.chainId}"
+asset = "${address}"
+symbol = "USDC"
+decimals = ${decimals}
+pay_to = "${accounts.payTo.address}"
+rate_per_native_unit = "3200.00"
+markup_bps = 200
+eip3009_name = "${name}"
+eip3009_version = "${version}"
+${setUp === "rpc_url" ? `rpc_url = "${parts.rpcProxy.url}"\nconfirmations = ${confirmations}` : ""}`,
+  );
+  return `
+service_id = 1
+[store]
+url = "sqlite:jobgate.db"
+max_pending = ${maxPending}
+[runner]
+bind_address = "127.0.0.1:0"
+retry_base_secs = 0.05
+[operator]
+bind_address = "127.0.0.1:0"
+[x402]
+bind_address = "127.0.0.1:0"
+public_url = "http://127.0.0.1:8402"
+facilitator_url = "${parts.facilitatorProxy.url}"
+facilitator_timeout_secs = ${facilitatorTimeoutSecs}
+default_invocation_mode = "public_paid"
+${tokens.join("\n")}
+[job_pricing.1]
+0 = "1000000000000000"
+1 = "1000000000000000"
+`;
+}
