@@ -49,7 +49,7 @@ export interface ChainEvidenceOptions {
 
 /** RPC providers refuse log queries over long ranges. */
 const MAX_LOG_RANGE = 2_000n;
-/** Bounds one look: an authorization that lives longer is looked at in further looks. */
+/** Bounds one look: an authorization is used within its lifetime, so soon after its start block if ever. */
 const MAX_LOG_QUERIES = 50;
 /** Chains can shrink by a reorganisation between the start block and the settlement. */
 const START_MARGIN_BLOCKS = 16n;
@@ -94,12 +94,14 @@ export function createChainEvidence({ tokens, rpcTimeoutMs }: ChainEvidenceOptio
       if (!(await isNonceUsed(client, intent, head))) return unusedEvidence(client, intent, confirmed);
       use = await searchUse(client, intent, head);
     }
-    if (use === undefined) return { kind: "unknown", reason: "its nonce is used, but no event says by what" };
+    if (use === undefined) return unexplainedEvidence(client, intent, confirmed);
     if (use.blockNumber > confirmed) return { kind: "open", reason: "its block is not confirmed yet" };
     if (use.eventName === "AuthorizationCanceled")
       return { kind: "not_paid", reason: "the payer cancelled it" };
 
-    const logs = use.logs ?? (await settlementLogs(client, use.transactionHash)) ?? [];
+    const logs = use.logs ?? (await settlementLogs(client, use.transactionHash));
+    // Not "no transfer": the transaction was reorganised away meanwhile, or the node asked now lags behind.
+    if (logs === undefined) return { kind: "open", reason: "the transaction that used its nonce has gone" };
     const match = matchTransfer(logs, intent);
     switch (match) {
       case "matched":
@@ -185,7 +187,7 @@ async function searchUse(
   intent: PaymentIntent,
   head: bigint,
 ): Promise<Use | undefined> {
-  let from = BigInt(intent.fromBlock ?? 0);
+  let from = intent.fromBlock === undefined ? latestRange(head) : BigInt(intent.fromBlock);
   for (let query = 0; query < MAX_LOG_QUERIES && from <= head; query++) {
     const to = from + MAX_LOG_RANGE - 1n < head ? from + MAX_LOG_RANGE - 1n : head;
     const found = await Promise.all(
@@ -210,6 +212,12 @@ async function searchUse(
   return undefined;
 }
 
+/** As far back as one look can reach. */
+function latestRange(head: bigint): bigint {
+  const reach = MAX_LOG_RANGE * BigInt(MAX_LOG_QUERIES);
+  return head >= reach ? head - reach + 1n : 0n;
+}
+
 /** `authorizationState` is also true after a cancellation, or when the nonce was spent on something else. */
 function isNonceUsed(client: PublicClient, { key }: PaymentIntent, blockNumber: bigint): Promise<boolean> {
   return client.readContract({
@@ -227,10 +235,30 @@ async function unusedEvidence(
   intent: PaymentIntent,
   confirmed: bigint,
 ): Promise<Evidence> {
-  if (confirmed < 0n) return { kind: "open", reason: "no block is confirmed yet" };
-  const { timestamp } = await client.getBlock({ blockNumber: confirmed });
-  if (timestamp < BigInt(intent.validBefore)) return { kind: "open", reason: "unused, and still valid" };
+  if (!(await hasRunOut(client, intent, confirmed))) {
+    return { kind: "open", reason: "unused, and still valid" };
+  }
   return { kind: "not_paid", reason: "it ran out unused" };
+}
+
+/** The nonce is used, but no event says by what: a node's logs may lag behind its state, though not for long. */
+async function unexplainedEvidence(
+  client: PublicClient,
+  intent: PaymentIntent,
+  confirmed: bigint,
+): Promise<Evidence> {
+  const reason = "its nonce is used, but no event says by what";
+  return { kind: (await hasRunOut(client, intent, confirmed)) ? "unknown" : "open", reason };
+}
+
+async function hasRunOut(
+  client: PublicClient,
+  { validBefore }: PaymentIntent,
+  confirmed: bigint,
+): Promise<boolean> {
+  if (confirmed < 0n) return false;
+  const { timestamp } = await client.getBlock({ blockNumber: confirmed });
+  return timestamp >= BigInt(validBefore);
 }
 
 function tokenKey({ network, asset }: TokenOnChain): string {

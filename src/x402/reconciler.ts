@@ -16,6 +16,8 @@ export interface ReconcilerOptions {
 }
 
 const ROUND_EVERY_MS = 1_000;
+/** What the operator is to look at can still decide itself: a chain's node catches up, an RPC is configured. */
+const UNRESOLVED_EVERY_MS = 60_000;
 const PAGE = 200;
 /** Most payments looked at in one round, and at once. */
 const MAX_PER_ROUND = 2_000;
@@ -31,6 +33,7 @@ export class Reconciler implements BackgroundService {
   readonly #options: ReconcilerOptions;
   /** When to look next at each undecided payment, by fingerprint. */
   readonly #backoff = new Map<string, { nextAt: number; delayMs: number }>();
+  #lookAtUnresolvedAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> = Promise.resolve();
   #stopped = false;
@@ -40,8 +43,7 @@ export class Reconciler implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    // An operator who gives a token an rpc_url and restarts gets to know what became of the unresolved ones.
-    this.#run(["unresolved", "intent"]);
+    this.#run();
   }
 
   async stop(): Promise<void> {
@@ -50,18 +52,22 @@ export class Reconciler implements BackgroundService {
     await this.#round;
   }
 
-  #run(states: readonly PaymentRecord["state"][]): void {
-    this.#round = this.#reconcile(states)
+  #run(): void {
+    this.#round = this.#reconcile()
       .catch((error: unknown) =>
         this.#options.logger.error({ err: error }, "reconciling failed: will be tried again"),
       )
       .finally(() => {
-        if (!this.#stopped) this.#timer = setTimeout(() => this.#run(["intent"]), ROUND_EVERY_MS);
+        if (!this.#stopped) this.#timer = setTimeout(() => this.#run(), ROUND_EVERY_MS);
       });
   }
 
-  async #reconcile(states: readonly PaymentRecord["state"][]): Promise<void> {
-    const undecided = (await Promise.all(states.map((state) => this.#list(state)))).flat();
+  async #reconcile(): Promise<void> {
+    const undecided = await this.#list("intent");
+    if (this.#options.clock() >= this.#lookAtUnresolvedAt) {
+      undecided.push(...(await this.#list("unresolved")));
+      this.#lookAtUnresolvedAt = this.#options.clock() + UNRESOLVED_EVERY_MS;
+    }
     const known = new Set(undecided.map(({ fingerprint }) => fingerprint));
     for (const fingerprint of this.#backoff.keys())
       if (!known.has(fingerprint)) this.#backoff.delete(fingerprint);
@@ -95,10 +101,13 @@ export class Reconciler implements BackgroundService {
   }
 
   async #recheck(record: PaymentRecord): Promise<void> {
-    const { settlement, clock, logger } = this.#options;
+    const { journal, settlement, clock, logger } = this.#options;
     const { fingerprint, key, callId } = record;
     try {
-      const { kind } = await settlement.recheck(record);
+      // Requests may have decided it since it was listed; only what the journal says now is to be acted on.
+      const current = this.#isDue(record) ? await journal.findPayment(key) : undefined;
+      if (current?.state !== "intent" && current?.state !== "unresolved") return;
+      const { kind } = await settlement.recheck(current);
       if (kind !== "undecided") logger.info({ payment: key, callId }, `undecided payment ${kind}`);
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not look at an undecided payment");

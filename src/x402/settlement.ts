@@ -72,17 +72,17 @@ export class Settlement {
    * token lets a nonce be used once.
    */
   async recheck(record: PaymentRecord): Promise<PaymentOutcome> {
-    const { evidence, facilitator, journal, clock, logger } = this.#options;
+    const { evidence, facilitator, clock } = this.#options;
     const paid = this.#unrecorded.get(record.fingerprint);
     if (paid !== undefined) return this.#accept(record, paid);
     if (evidence.covers(record.key)) return this.#decide(record, await evidence.look(record));
     if (clock() < record.validBefore * 1000) {
       return this.#conclude(record, await facilitator.settle(facilitatorRequest(record)));
     }
-    const reason = "the authorization has run out, and no chain could be asked whether it was used";
-    await journal.leavePaymentUnresolved(record.key, reason);
-    logger.error({ payment: record.key, callId: record.callId }, `payment unresolved: ${reason}`);
-    return { kind: "undecided" };
+    return this.#leaveUnresolved(
+      record,
+      "the authorization has run out, and no chain could be asked whether it was used",
+    );
   }
 
   async #conclude(intent: PaymentIntent, answer: SettlementAnswer): Promise<PaymentOutcome> {
@@ -112,20 +112,13 @@ export class Settlement {
   }
 
   async #decide(intent: PaymentIntent, evidence: Evidence): Promise<PaymentOutcome> {
-    const { journal, logger } = this.#options;
     switch (evidence.kind) {
       case "paid":
         return this.#accept(intent, successResponse(intent, evidence.transaction));
-      case "not_paid": {
-        const settlement = failureResponse(intent, evidence.reason);
-        await journal.failPayment(intent.key, JSON.stringify(settlement), evidence.reason);
-        logger.info({ payment: intent.key }, `payment failed: ${evidence.reason}`);
-        return { kind: "failed", settlement };
-      }
+      case "not_paid":
+        return this.#fail(intent, evidence.reason);
       case "unknown":
-        await journal.leavePaymentUnresolved(intent.key, evidence.reason);
-        logger.error({ payment: intent.key }, `payment unresolved: ${evidence.reason}`);
-        return { kind: "undecided" };
+        return this.#leaveUnresolved(intent, evidence.reason);
       case "open":
         return this.#undecided(intent, evidence.reason);
     }
@@ -151,6 +144,41 @@ export class Settlement {
         "paid, but not written down yet: will be tried again",
       );
     }
+    return { kind: "undecided" };
+  }
+
+  async #fail(intent: PaymentIntent, reason: string): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#options;
+    const settlement = failureResponse(intent, reason);
+    try {
+      const { kind } = await journal.failPayment(intent.key, JSON.stringify(settlement), reason);
+      // Someone else decided it meanwhile: the journal's word counts.
+      if (kind === "not_open") return { kind: "undecided" };
+    } catch (error) {
+      return this.#notWrittenDown(intent, error);
+    }
+    logger.info({ payment: intent.key }, `payment failed: ${reason}`);
+    return { kind: "failed", settlement };
+  }
+
+  async #leaveUnresolved(intent: PaymentIntent | PaymentRecord, reason: string): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#options;
+    if ("state" in intent && intent.state === "unresolved") return { kind: "undecided" };
+    try {
+      await journal.leavePaymentUnresolved(intent.key, reason);
+    } catch (error) {
+      return this.#notWrittenDown(intent, error);
+    }
+    logger.error({ payment: intent.key }, `payment unresolved: ${reason}`);
+    return { kind: "undecided" };
+  }
+
+  /** Money may have moved by now: whatever the store says, the client must not be told that it was not charged. */
+  #notWrittenDown(intent: PaymentIntent, error: unknown): PaymentOutcome {
+    this.#options.logger.error(
+      { err: error, payment: intent.key },
+      "what became of a payment could not be written down: will be tried again",
+    );
     return { kind: "undecided" };
   }
 
