@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { Worker, type WorkerOptions } from "node:worker_threads";
 
 /**
@@ -7,8 +8,7 @@ import { Worker, type WorkerOptions } from "node:worker_threads";
  */
 export function startWorkerThread(name: string, callerUrl: string, options: WorkerOptions): Worker {
   if (!callerUrl.endsWith(".ts")) return new Worker(new URL(`./${name}.js`, callerUrl), options);
-  const loader = JSON.stringify(import.meta.resolve("tsx/esm/api"));
-  const module = JSON.stringify(new URL(`./${name}.ts`, callerUrl).href);
-  const script = `import(${loader}).then(({ register }) => { register(); return import(${module}); })`;
-  return new Worker(script, { ...options, eval: true });
+  const loader = JSON.stringify(fileURLToPath(import.meta.resolve("tsx/cjs/api")));
+  const module = JSON.stringify(fileURLToPath(new URL(`./${name}.ts`, callerUrl)));
+  return new Worker(`require(${loader}).register(); require(${module});`, { ...options, eval: true });
 }

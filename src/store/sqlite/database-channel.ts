@@ -19,6 +19,8 @@ export interface DatabaseChannel<Operations extends OperationTable> {
 
 export interface DatabaseChannelOptions {
   readonly role: WorkerRole;
+  /** The database is opened once this is fulfilled, and not at all when it rejects. */
+  readonly after?: Promise<unknown>;
   readonly clock: Clock;
   /** A batch could not be committed. */
   readonly onFailure: (reason: string) => void;
@@ -31,8 +33,15 @@ export async function openDatabaseChannel<Operations extends OperationTable>(
   options: DatabaseChannelOptions,
 ): Promise<DatabaseChannel<Operations>> {
   const { role, clock, onFailure, onDeath } = options;
-  const worker = await startWorker(role, onDeath);
-  let pending = worker.initialPending;
+  const worker = startWorker(onDeath);
+  let pending: number;
+  try {
+    await options.after;
+    pending = await worker.open(role);
+  } catch (error) {
+    await worker.close();
+    throw error;
+  }
 
   async function commit(batch: readonly AnyOperation[]): Promise<readonly OperationOutcome[]> {
     try {

@@ -26,20 +26,23 @@ export interface SqliteStoreOptions {
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const { path, maxPending, encodeJobCall, clock = systemClock, logger } = options;
   const health = createWriteHealth({ probe: () => writer.call("probe", undefined), logger });
-  const writer = await openDatabaseChannel<WriteOperations>({
+  const openingWriter = openDatabaseChannel<WriteOperations>({
     role: { role: "writer", path, maxPending },
     clock,
-    onFailure: (reason) => health.failed(reason),
-    onDeath: (reason) => health.died(reason),
+    onFailure: health.failed,
+    onDeath: health.died,
   });
   const logLookupFailure = (reason: string) => logger?.error({ reason }, "the store cannot look things up");
-  const reader = await openDatabaseChannel<ReadOperations>({
+  const openingReader = openDatabaseChannel<ReadOperations>({
     role: { role: "reader", path },
+    // The writer makes the tables.
+    after: openingWriter,
     clock,
     onFailure: logLookupFailure,
     onDeath: logLookupFailure,
-  }).catch(async (error: unknown) => {
-    await writer.close();
+  });
+  const [writer, reader] = await Promise.all([openingWriter, openingReader]).catch(async (error: unknown) => {
+    await Promise.allSettled([openingReader, openingWriter.then((opened) => opened.close())]);
     throw error;
   });
 

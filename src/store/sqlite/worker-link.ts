@@ -9,23 +9,27 @@ export interface Committed {
   readonly pending: number;
 }
 
-/** The main thread's end of a database worker. */
+/** The main thread's end of a database worker. One request at a time. */
 export interface WorkerLink {
-  /** JobCalls not finished when the database was opened. */
-  readonly initialPending: number;
-  /** Why the worker is gone, if it is. */
-  readonly diedOf: string | undefined;
-  /** Runs one batch; only one at a time. Rejects when nothing of it was committed, or when the worker is gone. */
+  /**
+   * Opens the database, which must come first.
+   * @returns JobCalls not finished
+   * @throws Error when it cannot be opened
+   */
+  open(role: WorkerRole): Promise<number>;
+  /** Runs one batch. Rejects when nothing of it was committed, or when the worker is gone. */
   run(operations: readonly unknown[], transfer: readonly TransferListItem[]): Promise<Committed>;
   close(): Promise<void>;
 }
 
-/**
- * Starts a worker on the database.
- * @throws Error when it cannot open the database
- */
-export async function startWorker(role: WorkerRole, onDeath: (reason: string) => void): Promise<WorkerLink> {
-  const worker = startWorkerThread("worker", import.meta.url, { workerData: role });
+interface Waiting {
+  readonly resolve: (answer: WorkerAnswer) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** @param onDeath called once if the worker ends without being told to */
+export function startWorker(onDeath: (reason: string) => void): WorkerLink {
+  const worker = startWorkerThread("worker", import.meta.url, {});
   const exited = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
   let diedOf: string | undefined;
   let closing = false;
@@ -45,33 +49,27 @@ export async function startWorker(role: WorkerRole, onDeath: (reason: string) =>
     onDeath(reason);
   }
 
-  function nextAnswer(): Promise<WorkerAnswer> {
-    return new Promise((resolve, reject) => {
-      waiting = { resolve, reject };
-    });
-  }
-
   worker.on("message", answered);
   worker.on("error", (error) => died(`the database worker failed: ${String(error)}`));
   worker.on("exit", (code) => died(`the database worker ended with code ${code}`));
 
-  const ready = await nextAnswer().catch((error: unknown) => {
-    closing = true;
-    throw error;
-  });
+  async function request<Kind extends WorkerAnswer["kind"]>(
+    message: WorkerRequest,
+    expected: Kind,
+    transfer: readonly TransferListItem[] = [],
+  ): Promise<Extract<WorkerAnswer, { kind: Kind }>> {
+    if (diedOf !== undefined) throw new Error(diedOf);
+    const answer = await new Promise<WorkerAnswer>((resolve, reject) => {
+      waiting = { resolve, reject };
+      worker.postMessage(message, [...transfer]);
+    });
+    if (answer.kind !== expected) throw new Error(`the database worker answered ${answer.kind}`);
+    return answer as Extract<WorkerAnswer, { kind: Kind }>;
+  }
+
   return {
-    initialPending: ready.kind === "ready" ? ready.pending : 0,
-    get diedOf() {
-      return diedOf;
-    },
-    async run(operations, transfer) {
-      if (diedOf !== undefined) throw new Error(diedOf);
-      const answer = nextAnswer();
-      worker.postMessage({ kind: "batch", operations } satisfies WorkerRequest, [...transfer]);
-      const committed = await answer;
-      if (committed.kind !== "committed") throw new Error(`unexpected answer: ${committed.kind}`);
-      return committed;
-    },
+    open: async (role) => (await request({ kind: "open", role }, "opened")).pending,
+    run: (operations, transfer) => request({ kind: "batch", operations }, "committed", transfer),
     async close() {
       if (diedOf !== undefined) return;
       closing = true;
@@ -79,9 +77,4 @@ export async function startWorker(role: WorkerRole, onDeath: (reason: string) =>
       await exited;
     },
   };
-}
-
-interface Waiting {
-  readonly resolve: (answer: WorkerAnswer) => void;
-  readonly reject: (error: Error) => void;
 }

@@ -1,4 +1,4 @@
-import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import { type MessagePort, parentPort } from "node:worker_threads";
 import type { OperationOutcome } from "../group-commit.ts";
 import { createCapacity } from "./capacity.ts";
 import { startCheckpoints } from "./checkpoints.ts";
@@ -76,19 +76,24 @@ function asOperations<Operations extends OperationTable>(
   return batch as readonly OperationOf<Operations>[];
 }
 
-function serve(port: MessagePort, connection: Connection): void {
+function serve(port: MessagePort): void {
+  let connection: Connection | undefined;
   port.on("message", (request: WorkerRequest) => {
     if (request.kind === "close") {
-      connection.close();
+      connection?.close();
       port.close();
-      return;
+    } else {
+      answer(port, () => {
+        if (request.kind === "open") {
+          connection = connect(request.role);
+          return { kind: "opened", pending: connection.pending };
+        }
+        if (connection === undefined) throw new Error("the database is not open");
+        const outcomes = connection.run(request.operations);
+        return { kind: "committed", outcomes, pending: connection.pending };
+      });
     }
-    answer(port, () => {
-      const outcomes = connection.run(request.operations);
-      return { kind: "committed", outcomes, pending: connection.pending };
-    });
   });
-  answer(port, () => ({ kind: "ready", pending: connection.pending }));
 }
 
 function answer(port: MessagePort, make: () => WorkerAnswer): void {
@@ -120,12 +125,4 @@ function hasEncoded(value: unknown): value is { encoded: Uint8Array } {
   return typeof value === "object" && value !== null && "encoded" in value;
 }
 
-if (parentPort !== null) {
-  const port = parentPort;
-  try {
-    serve(port, connect(workerData as WorkerRole));
-  } catch (error) {
-    answer(port, () => ({ kind: "failed", reason: String(error) }));
-    port.close();
-  }
-}
+if (parentPort !== null) serve(parentPort);
