@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { Clock } from "../clock.ts";
+import { faultPoint } from "../fault-points.ts";
 import type { ClaimedCall, JobResult, Lease, LeaseOutcome, RetryRequest, WorkQueue } from "../store/store.ts";
 import { type Claimer, createClaimer } from "./claimer.ts";
 import { createDueWatcher } from "./due-watcher.ts";
@@ -73,6 +74,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     // By this clock, not the store's: they may be two machines. It errs on the side of keeping the slot.
     const expiresAt = clock() + leaseMs;
     const { callId, leaseToken } = call;
+    faultPoint("before-delivery");
     const lease: OutLease = { callId, leaseToken, expiresAt, requestsInHand: 0, holder: subscription };
     leases.add(lease);
     dueWatcher.expect(expiresAt);
@@ -165,7 +167,10 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       return handle;
     },
 
-    ack: (lease, result) => finish(lease, () => workQueue.ack(lease, result)),
+    ack(lease, result) {
+      faultPoint("before-ack");
+      return finish(lease, () => workQueue.ack(lease, result));
+    },
     fail: (lease, reason) => finish(lease, () => workQueue.fail(lease, reason)),
     async retry(lease, retry) {
       const outcome = await finish(lease, () => workQueue.retry(lease, retry));
