@@ -1,0 +1,55 @@
+import { copyFile, mkdtemp, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { systemClock } from "../../../src/clock.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { acceptId } from "../store-fixtures.ts";
+import { runCrashRounds } from "./crash-rounds.ts";
+import { openInTempFolder } from "./open-in-temp-folder.ts";
+
+test("After kill -9 everything acknowledged is there, and nothing is leased that was not claimed", async () => {
+  await runCrashRounds(2);
+});
+
+describe("A write torn by a crash", () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "jobgate-torn-"));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  /** What a crash leaves when the log ends after `bytes`: the database as it was, and the log up to there. */
+  async function readyAfterTear(database: string, log: Buffer, bytes: number): Promise<number> {
+    const path = join(folder, `torn-${bytes}.db`);
+    await copyFile(database, path);
+    await writeFile(`${path}-wal`, log);
+    await truncate(`${path}-wal`, bytes);
+    const store = await openSqliteStore({ path, maxPending: 1000, encodeJobCall: ({ body }) => body });
+    const { calls } = await store.totals();
+    await store.close();
+    return calls.ready;
+  }
+
+  test("Wherever the last batch is torn it is gone as a whole, and all before it is there", async () => {
+    const { store, path, dispose } = await openInTempFolder({ maxPending: 1000, clock: systemClock });
+    try {
+      for (let i = 0; i < 5; i += 1) await acceptId(store);
+      const database = join(folder, "before.db");
+      await copyFile(path, database);
+      const { size } = await stat(`${path}-wal`);
+      await Promise.all(Array.from({ length: 20 }, () => acceptId(store)));
+      const log = await readFile(`${path}-wal`);
+
+      expect(log.byteLength).toBeGreaterThan(size);
+      for (const torn of [size, size + 1, Math.floor((size + log.byteLength) / 2), log.byteLength - 1]) {
+        expect(await readyAfterTear(database, log, torn)).toBe(5);
+      }
+      expect(await readyAfterTear(database, log, log.byteLength)).toBe(25);
+      const garbage = Buffer.concat([log, log.subarray(40, 4000), Buffer.alloc(5000, 0xa5)]);
+      expect(await readyAfterTear(database, garbage, garbage.byteLength)).toBe(25);
+    } finally {
+      await dispose();
+    }
+  });
+});

@@ -1,0 +1,67 @@
+import { execFileSync } from "node:child_process";
+import { statSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { systemClock } from "../../../src/clock.ts";
+import type { Store } from "../../../src/store/store.ts";
+import type { StoreUnderTest } from "../store-contract.ts";
+import { acceptId, claimRequest, webhookCall } from "../store-fixtures.ts";
+import { openInTempFolder } from "./open-in-temp-folder.ts";
+
+let underTest: StoreUnderTest & { readonly path: string };
+beforeEach(async () => {
+  underTest = await openInTempFolder({ maxPending: 1_000_000, clock: systemClock });
+});
+afterEach(async () => {
+  limitFileSize("unlimited");
+  await underTest.dispose();
+});
+
+/** The most that this process can write to one file, as when a disk is full: writes above it fail. */
+function limitFileSize(bytes: number | "unlimited"): void {
+  execFileSync("prlimit", ["--pid", String(process.pid), `--fsize=${bytes}:unlimited`]);
+}
+
+/** Accepts until the store refuses. */
+async function acceptUntilRefused(store: Store): Promise<number[]> {
+  const ids: number[] = [];
+  const body = Buffer.alloc(10_000, "x");
+  for (let i = 0; i < 1000; i += 1) {
+    try {
+      ids.push(await acceptId(store, { body }));
+    } catch (error) {
+      expect(error).toMatchObject({ code: "store_unavailable" });
+      return ids;
+    }
+  }
+  throw new Error("the store never refused");
+}
+
+async function writableAgain(store: Store): Promise<void> {
+  for (let waitedMs = 0; waitedMs < 10_000; waitedMs += 50) {
+    if (store.status().writable) return;
+    await sleep(50);
+  }
+  throw new Error("the store did not recover");
+}
+
+test("A store that cannot write refuses and says why, recovers by itself, and has lost nothing acknowledged", async () => {
+  let { store } = underTest;
+  const before = [await acceptId(store), await acceptId(store)];
+  limitFileSize(statSync(`${underTest.path}-wal`).size + 1_000_000);
+  const during = await acceptUntilRefused(store);
+  expect(during.length).toBeGreaterThan(0);
+  expect(store.status()).toMatchObject({ writable: false, reason: expect.stringMatching(/\S/) });
+  // Nothing but room is missing: what needs none still works.
+  expect((await store.totals()).calls.ready).toBe(before.length + during.length);
+
+  limitFileSize("unlimited");
+  await writableAgain(store);
+  expect(store.status()).toEqual({ writable: true, full: false });
+  const after = await acceptId(store);
+
+  store = await underTest.reopen();
+  const claimed = await store.claim(claimRequest({ limit: 10_000 }));
+  expect(claimed.map(({ callId }) => callId)).toEqual([...before, ...during, after]);
+  expect((await store.accept(webhookCall())).kind).toBe("accepted");
+});
