@@ -5,6 +5,7 @@ import type { RetryBackoff } from "./store.ts";
  * @param random in [0, 1)
  */
 export function retryDelayMs(backoff: RetryBackoff, attempt: number, random: number): number {
-  const uncapped = backoff.baseMs * 2 ** (attempt - 1);
+  // Beyond 52 doublings nothing changes but the risk of infinity.
+  const uncapped = backoff.baseMs * 2 ** Math.min(attempt - 1, 52);
   return Math.floor(Math.min(uncapped, backoff.maxMs) * random);
 }

@@ -1,0 +1,72 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Worker } from "node:worker_threads";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { JobCall } from "../../../src/job-call.ts";
+import { openDriver } from "../../../src/store/sqlite/driver.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { acceptId, claimRequest, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "jobgate-failures-"));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const open = (path: string) =>
+  openSqliteStore({ path, maxPending: 1000, encodeJobCall: ({ body }: JobCall) => body });
+
+test("A folder that does not exist, a file that is no database, and a newer jobgate's file are refused", async () => {
+  await expect(open(join(folder, "missing", "jobgate.db"))).rejects.toThrow(/open/);
+
+  const noDatabase = join(folder, "text.db");
+  await writeFile(noDatabase, "this is a text of more than a hundred bytes ".repeat(10));
+  await expect(open(noDatabase)).rejects.toThrow(/not a database/);
+
+  const newer = join(folder, "newer.db");
+  const database = openDriver(newer);
+  database.exec("PRAGMA user_version = 99");
+  database.close();
+  await expect(open(newer)).rejects.toThrow(/schema version 99/);
+});
+
+test("An operation that the database cannot take is refused alone, not with those that share its batch", async () => {
+  const store = await open(join(folder, "jobgate.db"));
+  try {
+    const bad = paymentIntent(1, { amount: null as unknown as string });
+    const [before, refused, after] = await Promise.allSettled([
+      store.accept(webhookCall()),
+      store.beginPayment(bad, paidCall()),
+      store.accept(webhookCall()),
+    ]);
+    expect([before, after]).toMatchObject([{ value: { kind: "accepted" } }, { value: { kind: "accepted" } }]);
+    expect(refused).toMatchObject({ reason: { code: "store_unavailable" } });
+    expect(store.status().writable).toBe(true);
+    expect((await store.totals()).calls).toEqual({ held: 0, ready: 2, leased: 0, dead: 0 });
+  } finally {
+    await store.close();
+  }
+});
+
+test("When the worker that writes dies, everything waiting and later is refused, and the status says so", async () => {
+  const workers: Worker[] = [];
+  const onWorker = (worker: Worker) => void workers.push(worker);
+  process.on("worker", onWorker);
+  const path = join(folder, "jobgate.db");
+  const store = await open(path);
+  process.off("worker", onWorker);
+  const callId = await acceptId(store);
+
+  const waiting = expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+  await workers[0]?.terminate();
+  await waiting;
+  await expect(store.claim(claimRequest())).rejects.toMatchObject({ code: "store_unavailable" });
+  expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("worker ended") });
+  expect((await store.totals()).calls.ready).toBeGreaterThanOrEqual(1);
+  await store.close();
+
+  const again = await open(path);
+  expect((await again.claim(claimRequest()))[0]?.callId).toBe(callId);
+  await again.close();
+});
