@@ -2,8 +2,10 @@ import type { Logger } from "pino";
 import type { BackgroundService } from "./background-service.ts";
 import type { BindAddress, Config } from "./config/config.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
+import { createEventHub } from "./events.ts";
 import { HttpServer } from "./http/http-server.ts";
 import { openStore } from "./open-store.ts";
+import { observeStore } from "./operator/observed-store.ts";
 import { OperatorServer } from "./operator/operator-server.ts";
 import { WebhookGateway } from "./webhooks/webhook-gateway.ts";
 import { X402Gateway } from "./x402/x402-gateway.ts";
@@ -29,7 +31,8 @@ export interface Gateway {
 
 /** Builds every part of jobgate, in the order of a request, and starts them against it: who receives starts first. */
 export async function startGateway({ config, logger }: GatewayOptions): Promise<Gateway> {
-  const store = await openStore(config.store, logger);
+  const events = createEventHub();
+  const store = observeStore(await openStore(config.store, logger), events);
   const sharedServer = sharedServers(logger);
   const status = () => store.status();
 
@@ -46,7 +49,14 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
       server: sharedServer(config.webhooks.bindAddress),
     });
   const runner = new RunnerServer({ config: config.runner, workQueue: store, status, logger });
-  const operator = new OperatorServer({ server: sharedServer(config.operator.bindAddress), status });
+  const operator: OperatorServer = new OperatorServer({
+    server: sharedServer(config.operator.bindAddress),
+    token: config.operator.token,
+    store,
+    events,
+    listeners: () => listeners(),
+    logger,
+  });
 
   const services = new Map<string, BackgroundService & { address: string }>([
     ["runner", runner],
@@ -55,7 +65,11 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
     ...(webhooks ? [["webhooks", webhooks] as const] : []),
   ]);
 
+  const listeners = (): Listener[] => [...services].map(([name, { address }]) => ({ name, address }));
+
   const stop = async () => {
+    // A socket is free of requests only once its streams have ended, and gateways may share the operator's.
+    operator.endStreams();
     await Promise.all([x402?.stop(), webhooks?.stop()]);
     await runner.stop();
     await operator.stop();
@@ -79,7 +93,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
   }
 
   return {
-    listeners: [...services].map(([name, { address }]) => ({ name, address })),
+    listeners: listeners(),
     async reload(next) {
       if (next.x402) await x402?.reload(next.x402);
       if (next.webhooks) webhooks?.reload(next.webhooks);

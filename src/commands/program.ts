@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import { Command, CommanderError, InvalidArgumentError } from "commander";
+import { version } from "../version.ts";
 import { addCheckCommand } from "./check.ts";
 import { Refusal } from "./refusal.ts";
 import { addServeCommand } from "./serve.ts";
@@ -31,7 +31,6 @@ export async function runProgram(args: readonly string[]): Promise<number> {
 }
 
 function makeProgram(): Command {
-  const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };
   const program = new Command("jobgate")
     .description("Turns x402 payments and webhooks into jobs for a runner in any language.")
     .version(version)

@@ -1,22 +1,39 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { Logger } from "pino";
 import type { BackgroundService } from "../background-service.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import type { EventHub } from "../events.ts";
 import type { HttpServer } from "../http/http-server.ts";
 import type { RouteTable } from "../http/routes.ts";
-import type { StoreStatus } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
+import { apiRoutes } from "./api-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
+import { createOperatorService, type OperatorServiceOptions } from "./operator-service.ts";
 
 export interface OperatorServerOptions {
   readonly server: HttpServer;
-  readonly status: () => StoreStatus;
+  /** Bearer token of the API; undefined: none is asked for. Health stays open. */
+  readonly token: string | undefined;
+  readonly store: Store;
+  readonly events: EventHub;
+  readonly listeners: OperatorServiceOptions["listeners"];
+  readonly logger: Logger;
+  readonly clock?: Clock;
 }
 
 /** What the operator, and whatever watches jobgate, asks. */
 export class OperatorServer implements BackgroundService {
   readonly #server: HttpServer;
-  readonly #health: RouteTable;
+  readonly #routes: RouteTable;
+  readonly #stopping = new AbortController();
 
   constructor(options: OperatorServerOptions) {
-    this.#server = options.server;
-    this.#health = healthRoutes(options.status);
+    const { server, token, store, events, listeners, logger, clock = systemClock } = options;
+    const service = createOperatorService({ store, events, listeners, clock });
+    const health = healthRoutes(() => store.status());
+    const api = apiRoutes({ service, token, stopping: this.#stopping.signal, logger });
+    this.#server = server;
+    this.#routes = (path) => health(path) ?? api(path);
   }
 
   /** `host:port` or `unix:path`, once started. */
@@ -25,10 +42,16 @@ export class OperatorServer implements BackgroundService {
   }
 
   start(): Promise<void> {
-    return this.#server.mount(this.#health);
+    return this.#server.mount(this.#routes);
+  }
+
+  /** The first part of {@link stop}: ends every stream with UNAVAILABLE. Everything else is still answered. */
+  endStreams(): void {
+    this.#stopping.abort(new ConnectError("jobgate is stopping.", Code.Unavailable));
   }
 
   stop(): Promise<void> {
-    return this.#server.unmount(this.#health);
+    this.endStreams();
+    return this.#server.unmount(this.#routes);
   }
 }

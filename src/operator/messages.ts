@@ -1,0 +1,122 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { GatewayEvent, WhatHappened } from "../events.ts";
+import {
+  type DeadLetter as DeadLetterMessage,
+  DeadLetterSchema,
+  type Event,
+  Event_AcceptedSchema,
+  Event_AckedSchema,
+  Event_DeadLetteredSchema,
+  Event_DeliveredSchema,
+  Event_DroppedSchema,
+  Event_PaymentDecidedSchema,
+  Event_RetriedSchema,
+  EventSchema,
+  type GetTotalsResponse,
+  GetTotalsResponseSchema,
+  type Payment,
+  PaymentSchema,
+  PaymentState as PaymentStateMessage,
+} from "../gen/jobgate/v1/operator_pb.ts";
+import type { PaymentRecord, PaymentState } from "../payment.ts";
+import type { DeadLetter, StoreTotals } from "../store/store.ts";
+
+const STATE_MESSAGES = {
+  intent: PaymentStateMessage.INTENT,
+  settled: PaymentStateMessage.SETTLED,
+  failed: PaymentStateMessage.FAILED,
+  unresolved: PaymentStateMessage.UNRESOLVED,
+} as const satisfies Record<PaymentState, PaymentStateMessage>;
+
+/** Undefined for a state that this version does not know, and for the unspecified one. */
+export function fromPaymentState(message: PaymentStateMessage): PaymentState | undefined {
+  return (Object.keys(STATE_MESSAGES) as PaymentState[]).find((state) => STATE_MESSAGES[state] === message);
+}
+
+export function toTotals({ payments, calls, paidCalls }: StoreTotals): GetTotalsResponse {
+  const { ready, leased, done, dead } = paidCalls;
+  return create(GetTotalsResponseSchema, {
+    payments: bigints(payments),
+    calls: bigints(calls),
+    paidCalls: bigints(paidCalls),
+    balanced: payments.settled === ready + leased + done + dead,
+  });
+}
+
+function bigints<Name extends string>(counts: Readonly<Record<Name, number>>): Record<Name, bigint> {
+  const entries = Object.entries<number>(counts).map(([name, count]) => [name, BigInt(count)]);
+  return Object.fromEntries(entries) as Record<Name, bigint>;
+}
+
+export function toPayment(record: PaymentRecord): Payment {
+  return create(PaymentSchema, {
+    callId: BigInt(record.callId),
+    state: STATE_MESSAGES[record.state],
+    reason: record.reason ?? "",
+    serviceId: record.serviceId,
+    jobIndex: record.jobIndex,
+    ...record.key,
+    symbol: record.symbol,
+    amount: record.amount,
+    payTo: record.payTo,
+    validBefore: timestampFromMs(record.validBefore * 1_000),
+    transaction: transactionOf(record.settlement),
+    createdAt: timestampFromMs(record.createdAt),
+    updatedAt: timestampFromMs(record.updatedAt),
+  });
+}
+
+function transactionOf(settlement: string | undefined): string {
+  if (settlement === undefined) return "";
+  const { transaction } = JSON.parse(settlement) as { transaction?: unknown };
+  return typeof transaction === "string" ? transaction : "";
+}
+
+export function toDeadLetter(letter: DeadLetter): DeadLetterMessage {
+  const { origin, jobId, serviceId, attempts, reason } = letter;
+  return create(DeadLetterSchema, {
+    callId: BigInt(letter.callId),
+    origin,
+    jobId,
+    serviceId,
+    attempts,
+    reason,
+    enqueuedAt: timestampFromMs(letter.enqueuedAt),
+    deadAt: timestampFromMs(letter.deadAt),
+  });
+}
+
+export function toEvent({ at, callId, what }: GatewayEvent): Event {
+  return create(EventSchema, {
+    at: timestampFromMs(at),
+    callId: BigInt(callId),
+    what: toWhat(what),
+  });
+}
+
+function toWhat(what: WhatHappened): Event["what"] {
+  switch (what.kind) {
+    case "accepted":
+      return { case: what.kind, value: create(Event_AcceptedSchema, what) };
+    case "delivered": {
+      const leaseExpiresAt = timestampFromMs(what.leaseExpiresAt);
+      return { case: what.kind, value: create(Event_DeliveredSchema, { ...what, leaseExpiresAt }) };
+    }
+    case "acked":
+      return {
+        case: what.kind,
+        value: create(Event_AckedSchema, { resultBytes: BigInt(what.resultBytes) }),
+      };
+    case "retried":
+      return { case: what.kind, value: create(Event_RetriedSchema, what) };
+    case "deadLettered":
+      return { case: what.kind, value: create(Event_DeadLetteredSchema, what) };
+    case "dropped":
+      return { case: what.kind, value: create(Event_DroppedSchema) };
+    case "paymentDecided": {
+      const state = STATE_MESSAGES[what.state];
+      return { case: what.kind, value: create(Event_PaymentDecidedSchema, { ...what, state }) };
+    }
+  }
+}

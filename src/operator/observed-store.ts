@@ -1,0 +1,168 @@
+import { type Clock, systemClock } from "../clock.ts";
+import { decodeJobCall } from "../delivery/job-call-codec.ts";
+import type { EventHub, WhatHappened } from "../events.ts";
+import type { PaymentKey, PaymentRecord } from "../payment.ts";
+import type { ClaimedCall, LeaseOutcome, Store } from "../store/store.ts";
+import { createBurialWatch } from "./burial-watch.ts";
+
+/** Of a reason: runners write them. */
+const MAX_REASON_LENGTH = 500;
+
+/**
+ * The same store, that tells of what becomes durable in it. What is done and how long it takes stays the same:
+ * events are made beside the answer, and only while someone watches.
+ */
+export function observeStore(store: Store, events: EventHub, clock: Clock = systemClock): Store {
+  const burials = createBurialWatch({ store, clock, onBurial: deadLettered });
+
+  function tell(callId: number, what: WhatHappened, at = clock()): void {
+    events.emit({ at, callId, what });
+  }
+
+  function deadLettered(callId: number, reason: string, at: number): void {
+    tell(callId, { kind: "deadLettered", reason: short(reason) }, at);
+  }
+
+  /** Gives what the store gives; `look` sees it first. A store that fails is the caller's business alone. */
+  function watched<T>(result: Promise<T>, look: (value: T) => void): Promise<T> {
+    if (events.watched) result.then(look, () => undefined);
+    return result;
+  }
+
+  /** The same for what happens to a payment, which is looked up at the same time, as it was. */
+  function watchedPayment<T>(
+    decide: () => Promise<T>,
+    key: PaymentKey,
+    look: (record: PaymentRecord, value: T) => void,
+  ): Promise<T> {
+    const before = events.watched ? store.findPayment(key) : undefined;
+    const decided = decide();
+    if (before !== undefined) {
+      Promise.all([before, decided]).then(
+        ([record, value]) => record && look(record, value),
+        () => undefined,
+      );
+    }
+    return decided;
+  }
+
+  function tellDecided(
+    { callId, key, symbol, amount }: PaymentRecord,
+    state: "settled" | "failed" | "unresolved",
+    reason: string,
+  ): void {
+    const { network, payer } = key;
+    tell(callId, { kind: "paymentDecided", state, network, symbol, amount, payer, reason: short(reason) });
+  }
+
+  function tellDelivered(call: ClaimedCall, subscriber: string): void {
+    const { callId, attempt, leaseExpiresAt, encoded } = call;
+    const { jobId } = decodeJobCall(encoded);
+    tell(callId, { kind: "delivered", jobId, attempt, leaseExpiresAt, subscriber });
+  }
+
+  return {
+    status: () => store.status(),
+    totals: () => store.totals(),
+    close: () => store.close(),
+
+    accept: (call) =>
+      watched(store.accept(call), (outcome) => {
+        const { origin, jobId, serviceId } = call;
+        if (outcome.kind === "accepted") tell(outcome.callId, { kind: "accepted", origin, jobId, serviceId });
+      }),
+
+    findPayment: (key) => store.findPayment(key),
+    findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
+    isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
+    beginPayment: (intent, call) => store.beginPayment(intent, call),
+    settlePayment: (key, settlement) =>
+      watchedPayment(
+        () => store.settlePayment(key, settlement),
+        key,
+        (record, outcome) => {
+          // Settling is idempotent: the second time, nothing happened.
+          if (outcome.kind !== "settled" || record.state === "settled") return;
+          const { callId, serviceId, jobIndex } = record;
+          tellDecided(record, "settled", "");
+          tell(callId, { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId });
+        },
+      ),
+    failPayment: (key, settlement, reason) =>
+      watchedPayment(
+        () => store.failPayment(key, settlement, reason),
+        key,
+        (record, outcome) => {
+          if (outcome.kind === "failed") tellDecided(record, "failed", reason);
+        },
+      ),
+    leavePaymentUnresolved: (key, reason) =>
+      watchedPayment(
+        () => store.leavePaymentUnresolved(key, reason),
+        key,
+        (record) => {
+          if (record.state === "intent") tellDecided(record, "unresolved", reason);
+        },
+      ),
+    listPayments: (filter) => store.listPayments(filter),
+
+    claim: (request) =>
+      watched(store.claim(request), (calls) => {
+        for (const call of calls) tellDelivered(call, request.subscriber);
+        burials.claimed(calls, request.maxAttempts);
+      }),
+    ack: (lease, result) =>
+      watched(store.ack(lease, result), (outcome) => {
+        if (outcome !== "done") return;
+        burials.finished(lease.callId);
+        tell(lease.callId, { kind: "acked", resultBytes: result?.body.byteLength ?? 0 });
+      }),
+    retry: (lease, retry) =>
+      watched(store.retry(lease, retry), (outcome) => {
+        if (outcome === "done") burials.returned(lease.callId, () => tellRetried(lease.callId, retry.reason));
+      }),
+    fail: (lease, reason) =>
+      watched(store.fail(lease, reason), (outcome) => {
+        if (outcome !== "done") return;
+        burials.finished(lease.callId);
+        deadLettered(lease.callId, reason, clock());
+      }),
+    extend: (lease, leaseMs) =>
+      watched(store.extend(lease, leaseMs), ({ outcome, leaseExpiresAt }) => {
+        if (outcome === "done") burials.extended(lease.callId, leaseExpiresAt);
+      }),
+    release: (lease, options) =>
+      watched(store.release(lease, options), (outcome: LeaseOutcome) => {
+        if (outcome !== "done") return;
+        burials.extended(lease.callId, 0);
+        tellRetried(lease.callId, "stream ended");
+      }),
+    onWork: (listener) => store.onWork(listener),
+    nextDue: () => store.nextDue(),
+
+    listDeadLetters: (filter) => store.listDeadLetters(filter),
+    findDeadLetter: (callId) => store.findDeadLetter(callId),
+    retryDeadLetter: (callId) =>
+      watched(store.retryDeadLetter(callId), (took) => {
+        if (took) tellRetried(callId, "operator");
+      }),
+    dropDeadLetter: (callId) =>
+      watched(store.dropDeadLetter(callId), (took) => {
+        if (took) tell(callId, { kind: "dropped" });
+      }),
+
+    findCall: (callId) => store.findCall(callId),
+    findResult: (callId) => store.findResult(callId),
+
+    saveOffers: (offers) => store.saveOffers(offers),
+    loadOffers: () => store.loadOffers(),
+  };
+
+  function tellRetried(callId: number, reason: string): void {
+    tell(callId, { kind: "retried", reason: short(reason) });
+  }
+}
+
+function short(reason: string): string {
+  return reason.slice(0, MAX_REASON_LENGTH);
+}
