@@ -66,13 +66,6 @@ test("A token takes rate and markup of the table where it has none, and confirms
   });
 });
 
-test("Permit2 needs no EIP-3009 domain", async () => {
-  const permit2 = TOKEN.replace(/eip3009_.*\n/g, "").concat('transfer_method = "permit2"\n');
-  const { x402 } = await configOf(X402 + permit2);
-  expect(x402?.acceptedTokens[0]?.transferMethod).toBe("permit2");
-  expect(x402?.acceptedTokens[0]?.eip3009).toBeUndefined();
-});
-
 test("The service id of the command line goes before the file's, and the file's before that of x402", async () => {
   expect((await configOf("service_id = 5", { serviceId: 9n })).serviceId).toBe(9n);
   expect((await configOf(`service_id = 5\n${X402}service_id = 6\n${TOKEN}`)).serviceId).toBe(5n);

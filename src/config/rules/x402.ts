@@ -73,6 +73,13 @@ function checkToken(token: TokenTable, x402: X402Table, path: KeyPath, mistakes:
       "is missing; expected a rate here or as x402.rate_per_native_unit",
     );
   }
+  if (token.transfer_method === "permit2") {
+    // A settlement that cannot be confirmed to be this payment must not buy a job: Permit2 emits no event for it.
+    mistakes.report(
+      [...path, "transfer_method"],
+      'is "permit2", which this version cannot settle safely; expected "eip3009", and a token that has it',
+    );
+  }
   if (token.transfer_method === "eip3009") {
     for (const key of ["eip3009_name", "eip3009_version"] as const) {
       if (token[key] !== undefined) continue;

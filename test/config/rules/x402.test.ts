@@ -66,6 +66,12 @@ testMistakes([
     message: /zero address/,
   },
   {
+    promise: "Permit2 is refused, since its settlements cannot be told apart on chain",
+    toml: `${X402}${TOKEN}transfer_method = "permit2" #!\n`,
+    keyPath: "x402.accepted_tokens[0].transfer_method",
+    message: /expected "eip3009"/,
+  },
+  {
     promise: "Decimals above 36 are a mistake",
     ...token("decimals", "37"),
     message: /is 37; expected an integer from 0 to 36/,
