@@ -26,9 +26,16 @@ export function isFlagSet(name: string): boolean {
   throw new InvalidArgumentError(`${name}: expected 1, true, 0 or false.`);
 }
 
-function parseServiceId(value: string): bigint {
+export function parseServiceId(value: string): bigint {
   if (!/^(0|[1-9][0-9]{0,19})$/.test(value) || BigInt(value) >= 2n ** 64n) {
     throw new InvalidArgumentError("Expected an integer from 0 to 2^64 - 1.");
   }
   return BigInt(value);
+}
+
+export function parseJobIndex(value: string): number {
+  if (!/^(0|[1-9][0-9]{0,9})$/.test(value) || Number(value) >= 2 ** 32) {
+    throw new InvalidArgumentError("Expected an integer from 0 to 2^32 - 1.");
+  }
+  return Number(value);
 }

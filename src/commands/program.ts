@@ -1,9 +1,13 @@
 import { Command, CommanderError, InvalidArgumentError } from "commander";
 import { version } from "../version.ts";
 import { addCheckCommand } from "./check.ts";
+import { addDeadLettersCommand } from "./dead-letters.ts";
+import { addPaymentsCommand } from "./payments.ts";
 import { Refusal } from "./refusal.ts";
 import { addServeCommand } from "./serve.ts";
+import { addSignCallerCommand } from "./sign-caller.ts";
 import { addSignWebhookCommand } from "./sign-webhook.ts";
+import { addTailCommand } from "./tail.ts";
 
 /** Exit codes of every command. */
 const FINE = 0;
@@ -39,6 +43,10 @@ function makeProgram(): Command {
     .exitOverride();
   addServeCommand(program);
   addCheckCommand(program);
+  addSignCallerCommand(program);
   addSignWebhookCommand(program);
+  addPaymentsCommand(program);
+  addDeadLettersCommand(program);
+  addTailCommand(program);
   return program;
 }

@@ -8,9 +8,18 @@ export interface RequestTarget {
 export function splitCredentials(urlWithCredentials: string): RequestTarget {
   const url = new URL(urlWithCredentials);
   if (url.username === "" && url.password === "") return { url: urlWithCredentials, headers: {} };
-  const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  const credentials = `${decode(url.username)}:${decode(url.password)}`;
   url.username = "";
   url.password = "";
   const authorization = `Basic ${Buffer.from(credentials, "utf8").toString("base64")}`;
   return { url: url.href.replace(/\/+$/, ""), headers: { authorization } };
+}
+
+/** A URL may hold a `%` that encodes nothing; it stands for itself then. */
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

@@ -1,16 +1,17 @@
 import type { Clock } from "../clock.ts";
 import type { JobRestriction } from "../config/config.ts";
-import { type ErrorCode, GatewayError } from "../errors.ts";
+import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
+import type { JobKey } from "../job-call.ts";
 import type { CallerNonce } from "../payment.ts";
 import type { PaymentJournal } from "../store/store.ts";
 import type { CallerChain } from "./caller-chain.ts";
-import { callerClaimHash, isAccountSignature, parseSignatureHex, recoverSigner } from "./caller-signature.ts";
-import type { PurchasableJob } from "./job-catalog.ts";
+import { readCaller, readCallerExpiry, readCallerNonce, readCallerSignature } from "./caller-headers.ts";
+import { callerClaimHash, isAccountSignature, recoverSigner } from "./caller-signature.ts";
 
 export interface CallerAuthOptions {
   readonly chain: CallerChain;
-  readonly journal: PaymentJournal;
+  readonly journal: Pick<PaymentJournal, "isCallerNonceUsed">;
   readonly clock: Clock;
 }
 
@@ -25,23 +26,17 @@ export interface AuthorizedCaller {
 export interface CallerAuth {
   /**
    * Checks a restricted job's caller, without using up anything.
-   * @param payer lower case; the caller of a `payer_is_caller` job
-   * @throws GatewayError for each refusal
+   * @throws GatewayError for each refusal, in the order of the contract
    */
-  authorize(
-    job: PurchasableJob,
-    restriction: JobRestriction,
-    request: CallerRequest,
-  ): Promise<AuthorizedCaller>;
+  authorize(job: JobKey, restriction: JobRestriction, request: CallerRequest): Promise<AuthorizedCaller>;
 }
 
 export interface CallerRequest {
   readonly request: HttpRequest;
   readonly body: Uint8Array;
+  /** Lower case; the caller of a `payer_is_caller` job. */
   readonly payer: `0x${string}`;
 }
-
-const MAX_EXPIRY_AHEAD_SECS = 24 * 60 * 60;
 
 export function createCallerAuth({ chain, journal, clock }: CallerAuthOptions): CallerAuth {
   return {
@@ -54,7 +49,6 @@ export function createCallerAuth({ chain, journal, clock }: CallerAuthOptions): 
         throw new GatewayError(
           "caller_not_permitted",
           `${authorized.caller} may not run this job: its service's owner has to permit it first.`,
-          { details: { service_id: job.serviceId, job_index: job.jobIndex } },
         );
       }
       return authorized;
@@ -62,133 +56,72 @@ export function createCallerAuth({ chain, journal, clock }: CallerAuthOptions): 
   };
 
   async function readDelegatedCaller(
-    job: PurchasableJob,
+    { serviceId, jobIndex }: JobKey,
     restriction: JobRestriction,
     request: HttpRequest,
     body: Uint8Array,
   ): Promise<AuthorizedCaller> {
     const caller = readCaller(request);
-    const signature = await readSignature(request, restriction, caller);
-    const nonce = readNonce(request);
-    const expiry = readExpiry(request);
+    const signature = readCallerSignature(request);
+    if (!isAccountSignature(signature))
+      await requireContract(signature, () => chain.isContract(restriction, caller));
+    const nonce = readCallerNonce(request);
+    const expiry = readCallerExpiry(request, clock());
 
-    const { serviceId, jobIndex } = job;
-    const hash = callerClaimHash({ serviceId, jobIndex, body, nonce, expiry });
-    if (
-      (await recoverSigner(hash, signature)) !== caller &&
-      !(await approvedByContract(restriction, caller, hash, signature))
-    ) {
-      throw refusal(
-        "signature_mismatch",
-        "X-CHAIN-CALLER-SIG is not the caller's signature over this service, job, body, nonce and expiry.",
-      );
+    const hash = await callerClaimHash({ serviceId, jobIndex, body, nonce, expiry });
+    if ((await recoverSigner(hash, signature)) !== caller)
+      await requireContract(signature, () => chain.approvesSignature(restriction, caller, hash, signature));
+
+    const expiresAt = Number(expiry);
+    if (clock() >= expiresAt * 1000) {
+      throw new GatewayError("signature_expired", "X-CHAIN-CALLER-EXPIRY has passed: sign with a later one.");
     }
-
-    const expiresAt = checkExpiry(expiry);
     const claimed: CallerNonce = { caller, serviceId, jobIndex, nonce, expiresAt };
     if (await journal.isCallerNonceUsed(claimed)) {
-      throw refusal(
+      throw new GatewayError(
         "signature_replay",
         "This caller has used this nonce for this job before: sign with a new one.",
       );
     }
     return { caller, nonce: claimed };
   }
-
-  /** A signature that no plain account can have made is malformed, unless the caller is a contract (ERC-1271). */
-  async function readSignature(
-    request: HttpRequest,
-    restriction: JobRestriction,
-    caller: `0x${string}`,
-  ): Promise<`0x${string}`> {
-    const text = readHeader(request, "x-chain-caller-sig", "missing_signature", "invalid_signature");
-    const signature = parseSignatureHex(text);
-    if (
-      signature === undefined ||
-      !(isAccountSignature(signature) || (await chain.isContract(restriction, caller)))
-    ) {
-      throw refusal(
-        "invalid_signature",
-        "X-CHAIN-CALLER-SIG must be 65 bytes in hex, with v 27, 28, 0 or 1 and a low s.",
-      );
-    }
-    return signature;
-  }
-
-  async function approvedByContract(
-    restriction: JobRestriction,
-    caller: `0x${string}`,
-    hash: `0x${string}`,
-    signature: `0x${string}`,
-  ): Promise<boolean> {
-    if (!(await chain.isContract(restriction, caller))) return false;
-    return chain.approvesSignature(restriction, caller, hash, signature);
-  }
-
-  function checkExpiry(expiry: string): number {
-    const expiresAt = Number(expiry);
-    const nowSecs = Math.floor(clock() / 1000);
-    if (expiresAt <= nowSecs) {
-      throw refusal("signature_expired", "X-CHAIN-CALLER-EXPIRY has passed: sign with a later one.");
-    }
-    if (expiresAt > nowSecs + MAX_EXPIRY_AHEAD_SECS) {
-      throw refusal(
-        "invalid_signature_expiry",
-        "X-CHAIN-CALLER-EXPIRY is more than 24 hours ahead: sign with an earlier one.",
-      );
-    }
-    return expiresAt;
-  }
 }
 
-/** The `X-CHAIN-CALLER` header. @throws GatewayError `missing_caller`, `invalid_caller` */
-export function readCaller(request: HttpRequest): `0x${string}` {
-  const caller = readHeader(request, "x-chain-caller", "missing_caller", "invalid_caller");
-  if (!/^0x[0-9a-fA-F]{40}$/.test(caller)) {
-    throw refusal("invalid_caller", "X-CHAIN-CALLER must be an address: 0x and 40 hex digits.");
-  }
-  return caller.toLowerCase() as `0x${string}`;
-}
-
-function readNonce(request: HttpRequest): string {
-  const nonce = readHeader(
-    request,
-    "x-chain-caller-nonce",
-    "missing_signature_nonce",
-    "invalid_signature_nonce",
-  );
-  if (!/^[\x21-\x7e]{1,128}$/.test(nonce)) {
-    throw refusal(
-      "invalid_signature_nonce",
-      "X-CHAIN-CALLER-NONCE must be 1 to 128 visible ASCII characters.",
+/**
+ * What is not the caller's own signature can still be one that the caller's contract approves of (ERC-1271).
+ * A chain that cannot be asked turns no signature into a good one; only the refusal is not final then.
+ */
+async function requireContract(signature: `0x${string}`, ask: () => Promise<boolean>): Promise<void> {
+  let approved: boolean;
+  try {
+    approved = await ask();
+  } catch (cause) {
+    throw signatureRefusal(
+      signature,
+      " Whether the caller is a contract that approves of it is not known now.",
+      {
+        cause,
+        details: { retryable: true },
+      },
     );
   }
-  return nonce;
+  if (!approved) throw signatureRefusal(signature, "");
 }
 
-function readExpiry(request: HttpRequest): string {
-  const expiry = readHeader(
-    request,
-    "x-chain-caller-expiry",
-    "missing_signature_expiry",
-    "invalid_signature_expiry",
-  );
-  if (!/^(0|[1-9][0-9]{0,14})$/.test(expiry)) {
-    throw refusal("invalid_signature_expiry", "X-CHAIN-CALLER-EXPIRY must be Unix seconds as a decimal.");
-  }
-  return expiry;
-}
-
-function readHeader(request: HttpRequest, name: string, missing: ErrorCode, invalid: ErrorCode): string {
-  const values = request.headerValues(name);
-  const value = values[0];
-  if (value === undefined || value === "")
-    throw refusal(missing, `This job needs the header ${name.toUpperCase()}.`);
-  if (values.length > 1)
-    throw refusal(invalid, `${name.toUpperCase()} was sent ${values.length} times: send it once.`);
-  return value;
-}
-
-function refusal(code: ErrorCode, message: string): GatewayError {
-  return new GatewayError(code, message);
+function signatureRefusal(
+  signature: `0x${string}`,
+  doubt: string,
+  options: ConstructorParameters<typeof GatewayError>[2] = {},
+): GatewayError {
+  return isAccountSignature(signature)
+    ? new GatewayError(
+        "signature_mismatch",
+        `X-CHAIN-CALLER-SIG is not the caller's signature over this service, job, body, nonce and expiry.${doubt}`,
+        options,
+      )
+    : new GatewayError(
+        "invalid_signature",
+        `X-CHAIN-CALLER-SIG must be 65 bytes in hex, with v 27, 28, 0 or 1 and a low s.${doubt}`,
+        options,
+      );
 }

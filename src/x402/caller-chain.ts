@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import pLimit from "p-limit";
-import { encodeFunctionData, type PublicClient, parseAbi } from "viem";
+import { BaseError, ExecutionRevertedError, encodeFunctionData, type PublicClient, parseAbi } from "viem";
 import type { Clock } from "../clock.ts";
 import type { JobRestriction } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
@@ -44,19 +44,24 @@ const FALSE = `0x${"0".repeat(64)}`;
 const MAX_CALLS_PER_RPC = 32;
 /** Calls that may wait for one RPC; above it the check fails at once. */
 const MAX_WAITING_PER_RPC = 1_000;
-const MAX_CACHED_ANSWERS = 10_000;
+const MAX_CACHED_PERMISSIONS = 10_000;
 
 export function createCallerChain({ timeoutMs, clock }: CallerChainOptions): CallerChain {
   const rpcs = new Map<string, ReturnType<typeof openRpc>>();
-  const cache = new LRUCache<string, { permitted: boolean; until: number }>({ max: MAX_CACHED_ANSWERS });
+  /** Until when a permission may be used again, Unix milliseconds. A denial is asked for again: it may end any time. */
+  const permittedUntil = new LRUCache<string, number>({ max: MAX_CACHED_PERMISSIONS });
 
   function openRpc(rpcUrl: string) {
     const client = createChainClient({ rpcUrl, timeoutMs });
     const limit = pLimit(MAX_CALLS_PER_RPC);
     return async <Answer>(what: string, ask: (client: PublicClient) => Promise<Answer>): Promise<Answer> => {
       if (limit.pendingCount >= MAX_WAITING_PER_RPC) throw checkFailed(what, "too many checks are waiting");
+      const lastStart = clock() + timeoutMs;
       try {
-        return await limit(async () => ask(await client.connect()));
+        return await limit(async () => {
+          if (clock() > lastStart) throw new Error("it waited too long for its turn");
+          return ask(await client.connect());
+        });
       } catch (cause) {
         throw checkFailed(what, cause instanceof Error ? (cause.message.split("\n", 1)[0] ?? "") : "", cause);
       }
@@ -79,8 +84,7 @@ export function createCallerChain({ timeoutMs, clock }: CallerChainOptions): Cal
     async isPermitted(restriction, serviceId, caller) {
       const { chainRpcUrl, chainContract, permissionCacheSecs } = restriction;
       const key = JSON.stringify([chainRpcUrl, chainContract, serviceId.toString(), caller]);
-      const cached = permissionCacheSecs > 0 ? cache.get(key) : undefined;
-      if (cached !== undefined && cached.until > clock()) return cached.permitted;
+      if (permissionCacheSecs > 0 && (permittedUntil.get(key) ?? 0) > clock()) return true;
 
       const data = encodeFunctionData({ abi: PERMISSION_ABI, args: [serviceId, caller] });
       const answer = await rpcOf(restriction)("isPermittedCaller", (client) =>
@@ -90,7 +94,7 @@ export function createCallerChain({ timeoutMs, clock }: CallerChainOptions): Cal
       if (answer !== TRUE && answer !== FALSE)
         throw checkFailed("isPermittedCaller", "the contract gave no boolean");
       const permitted = answer === TRUE;
-      if (permissionCacheSecs > 0) cache.set(key, { permitted, until: clock() + permissionCacheSecs * 1000 });
+      if (permitted && permissionCacheSecs > 0) permittedUntil.set(key, clock() + permissionCacheSecs * 1000);
       return permitted;
     },
 
@@ -108,12 +112,18 @@ export function createCallerChain({ timeoutMs, clock }: CallerChainOptions): Cal
           return (await call(client, caller, data)) === ERC1271_MAGIC;
         } catch (error) {
           // Contracts revert on signatures that they refuse.
-          if (error instanceof Error && /revert/i.test(error.message)) return false;
+          if (isRevert(error)) return false;
           throw error;
         }
       });
     },
   };
+}
+
+function isRevert(error: unknown): boolean {
+  return (
+    error instanceof BaseError && error.walk((cause) => cause instanceof ExecutionRevertedError) !== null
+  );
 }
 
 function checkFailed(what: string, detail: string, cause?: unknown): GatewayError {

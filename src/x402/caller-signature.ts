@@ -1,4 +1,5 @@
-import { hashMessage, keccak256, recoverAddress } from "viem";
+import { keccak } from "hash-wasm";
+import { hashMessage, recoverAddress } from "viem";
 import type { JobKey } from "../job-call.ts";
 
 /** Half of the secp256k1 group order: of the two signatures that say the same, only the one with s up to here is taken. */
@@ -7,22 +8,25 @@ const MAX_LOW_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b
 /** What a delegated caller signs. */
 export interface CallerClaim extends JobKey {
   readonly body: Uint8Array;
+  /** 1 to 128 visible ASCII characters. */
   readonly nonce: string;
   /** Unix seconds, as the decimal that was sent. */
   readonly expiry: string;
 }
 
 /**
- * The EIP-191 hash of `x402-authorize:{service_id}:{job_index}:{body_hash}:{nonce}:{expiry_unix_secs}`, with the
- * keccak-256 of the body in hex without `0x`.
+ * The text that a caller's wallet signs: `x402-authorize:{service_id}:{job_index}:{body_hash}:{nonce}:{expiry_unix_secs}`,
+ * with the keccak-256 of the body in hex without `0x`.
  */
-export function callerClaimHash(claim: CallerClaim): `0x${string}` {
-  return hashMessage(callerClaimText(claim));
+export async function callerClaimText(claim: CallerClaim): Promise<string> {
+  const { serviceId, jobIndex, body, nonce, expiry } = claim;
+  // In WebAssembly: viem's takes 75 ms for a body of 1 MiB, and everyone else would wait.
+  return `x402-authorize:${serviceId}:${jobIndex}:${await keccak(body, 256)}:${nonce}:${expiry}`;
 }
 
-/** The text that a caller's wallet signs. */
-export function callerClaimText({ serviceId, jobIndex, body, nonce, expiry }: CallerClaim): string {
-  return `x402-authorize:${serviceId}:${jobIndex}:${keccak256(body).slice(2)}:${nonce}:${expiry}`;
+/** The EIP-191 hash of {@link callerClaimText}: what the signature is over. */
+export async function callerClaimHash(claim: CallerClaim): Promise<`0x${string}`> {
+  return hashMessage(await callerClaimText(claim));
 }
 
 /** Reads hex with or without `0x`; undefined when it is not hex of whole bytes, or far too long. */

@@ -3,7 +3,8 @@ import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 import { errorResponse, type HttpResponse, jsonResponse } from "../http/http-response.ts";
 import type { JobKey } from "../job-call.ts";
-import { type CallerAuth, readCaller } from "./caller-auth.ts";
+import type { CallerAuth } from "./caller-auth.ts";
+import { readCaller } from "./caller-headers.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { JobCatalog } from "./job-catalog.ts";
 import { readPayment } from "./payment-header.ts";
@@ -33,19 +34,18 @@ export function createDryRunRoute(options: DryRunRouteOptions) {
     await limits.countUnpaid(request.remoteAddress);
     const job = await catalog.find(key);
     const { restriction, invocationMode } = job.policy;
-    const answer = { service_id: job.serviceId, job_index: job.jobIndex };
-    if (restriction === undefined)
-      return jsonResponse(200, { allowed: true, mode: invocationMode, ...answer });
+    const ids = { service_id: job.serviceId, job_index: job.jobIndex };
+    if (restriction === undefined) return jsonResponse(200, { allowed: true, mode: invocationMode, ...ids });
 
     const body = await request.readBody(maxBodyBytes);
     const { payer, source } = await findPayer(request, key, restriction);
     const { caller } = await callerAuth.authorize(job, restriction, { request, body, payer });
     return jsonResponse(200, {
       allowed: true,
-      mode: restriction.authMode,
+      mode: invocationMode,
       caller,
       caller_source: source,
-      ...answer,
+      ...ids,
     });
   }
 
@@ -70,6 +70,7 @@ export function createDryRunRoute(options: DryRunRouteOptions) {
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
       stats.count(error.status >= 500 ? "auth_dry_run_error" : "auth_dry_run_denied");
+      if (error.code === "job_not_found") stats.count("job_not_found");
       const { serviceId, jobIndex } = job;
       return errorResponse(error, {
         allowed: false,

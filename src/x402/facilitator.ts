@@ -6,9 +6,10 @@ import type {
 } from "@x402/core/types";
 import { z } from "zod";
 import { GatewayError } from "../errors.ts";
+import { splitCredentials } from "./basic-auth.ts";
 
 export interface FacilitatorOptions {
-  /** Without a trailing slash. */
+  /** Without a trailing slash. May hold credentials. */
   readonly url: string;
   /** For one whole call, its body included. */
   readonly timeoutMs: number;
@@ -48,15 +49,19 @@ export interface Facilitator {
 /** An answer larger than this is not a facilitator's. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
+/** Its reasons go to the client inside a header, and clients refuse long ones. */
+const MAX_REASON_LENGTH = 200;
+
 const optionalText = z
   .string()
   .nullish()
   .transform((text) => text ?? undefined);
+const optionalReason = optionalText.transform((text) => text?.slice(0, MAX_REASON_LENGTH));
 /** The SDK's wire format; it does not export its schemas, and `success: "true"` must not count as success. */
-const verifyAnswer = z.object({ isValid: z.boolean(), invalidReason: optionalText, payer: optionalText });
+const verifyAnswer = z.object({ isValid: z.boolean(), invalidReason: optionalReason, payer: optionalText });
 const settleAnswer = z.object({
   success: z.boolean(),
-  errorReason: optionalText,
+  errorReason: optionalReason,
   payer: optionalText,
   transaction: optionalText,
   network: optionalText,
@@ -69,13 +74,15 @@ const settleAnswer = z.object({
  * host an answer names, reads answers of any size, and does not tell a request that was never sent from a lost answer.
  */
 export function createFacilitator({ url, timeoutMs }: FacilitatorOptions): Facilitator {
+  const target = splitCredentials(url);
+
   async function post(
     path: "/verify" | "/settle",
     { payload, requirements }: FacilitatorRequest,
   ): Promise<Answer> {
-    const response = await fetch(`${url}${path}`, {
+    const response = await fetch(`${target.url}${path}`, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { ...target.headers, "content-type": "application/json" },
       redirect: "manual",
       body: JSON.stringify({
         x402Version: payload.x402Version,

@@ -1,7 +1,8 @@
-import { BaseError, createPublicClient, erc20Abi, http, type PublicClient } from "viem";
+import { BaseError, erc20Abi } from "viem";
 import { z } from "zod";
 import type { AcceptedToken, JobPolicy, X402Config } from "../config/config.ts";
 import { splitCredentials } from "./basic-auth.ts";
+import { createRpcClient } from "./chain-client.ts";
 
 /** What is wrong with a peer, at the key path that names it. */
 interface PeerProblem {
@@ -70,7 +71,7 @@ async function facilitatorProblems(config: X402Config): Promise<PeerProblem[]> {
 
 async function tokenProblems(token: AcceptedToken, path: PeerProblem["path"]): Promise<PeerProblem[]> {
   if (token.rpcUrl === undefined) return [];
-  const client = rpcClient(token.rpcUrl);
+  const client = createRpcClient({ rpcUrl: token.rpcUrl, timeoutMs: MAX_TIMEOUT_MS });
   try {
     const chainId = await client.getChainId();
     if (`eip155:${chainId}` !== token.network) {
@@ -95,7 +96,8 @@ async function tokenProblems(token: AcceptedToken, path: PeerProblem["path"]): P
 async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["path"]): Promise<PeerProblem[]> {
   if (restriction === undefined) return [];
   try {
-    const code = await rpcClient(restriction.chainRpcUrl).getCode({ address: restriction.chainContract });
+    const client = createRpcClient({ rpcUrl: restriction.chainRpcUrl, timeoutMs: MAX_TIMEOUT_MS });
+    const code = await client.getCode({ address: restriction.chainContract });
     if (code !== undefined) return [];
     return [
       {
@@ -106,10 +108,6 @@ async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["pat
   } catch (error) {
     return [{ path: [...path, "chain_rpc_url"], message: unanswered(error) }];
   }
-}
-
-function rpcClient(url: string): PublicClient {
-  return createPublicClient({ transport: http(url, { timeout: MAX_TIMEOUT_MS, retryCount: 0 }) });
 }
 
 function unanswered(error: unknown): string {
