@@ -6,6 +6,7 @@ import type { RunnerConfig } from "../config/config.ts";
 import { Health as HealthService } from "../gen/grpc/health/v1/health_pb.ts";
 import { RunnerService } from "../gen/jobgate/v1/runner_pb.ts";
 import type { StoreStatus, WorkQueue } from "../store/store.ts";
+import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
 import { createAuthentication } from "./authentication.ts";
 import { createDispatcher, type Dispatcher } from "./dispatcher.ts";
 import { grpcServiceDefinition } from "./grpc-service.ts";
@@ -14,7 +15,6 @@ import { addReflection } from "./reflection.ts";
 import { RUNNER_LIMITS } from "./runner-requests.ts";
 import { createRunnerService } from "./runner-service.ts";
 import { readServerCredentials } from "./server-credentials.ts";
-import { bindUnixSocket, type UnixSocketFile } from "./unix-socket.ts";
 
 export interface RunnerServerOptions {
   readonly config: RunnerConfig;

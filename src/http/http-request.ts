@@ -45,6 +45,8 @@ function readBody(incoming: IncomingMessage, maxBytes: number): Promise<Uint8Arr
       reject(
         new GatewayError("body_too_large", `The body is larger than the ${maxBytes} bytes allowed here.`),
       );
+    // A client that hung up before anyone read has already caused its last event.
+    if (incoming.destroyed) return reject(new ClientGone("The client hung up while sending its body."));
     // Node has already refused a Content-Length that is not a number.
     if (Number(incoming.headers["content-length"] ?? 0) > maxBytes) return refuse();
 

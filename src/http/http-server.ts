@@ -1,27 +1,46 @@
-import { chmodSync } from "node:fs";
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
 import type { BindAddress } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
-import { ClientGone, toHttpRequest } from "./http-request.ts";
+import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
+import { refuseBrokenRequest } from "./broken-request.ts";
+import { ClientGone, type HttpRequest, toHttpRequest } from "./http-request.ts";
 import { errorResponse, type HttpResponse } from "./http-response.ts";
-import { dispatch, type RouteTable } from "./routes.ts";
+import { handlerOf, type MethodHandlers, type RouteTable } from "./routes.ts";
 
 export interface HttpServerOptions {
   readonly address: BindAddress;
   readonly logger: Logger;
+  /** Default: {@link HTTP_TIMEOUTS}. */
+  readonly timeouts?: Partial<HttpTimeouts>;
 }
+
+export interface HttpTimeouts {
+  /** A client has this long to send its headers. */
+  readonly headersMs: number;
+  /** A client has this long to send its whole request. */
+  readonly requestMs: number;
+  /** How long a connection may be idle between two requests. */
+  readonly keepAliveMs: number;
+  /** How long after `unmount` a client may still take to finish sending a request. */
+  readonly stopUploadMs: number;
+  /** How long requests in hand may take after `unmount`, settlements included, before their sockets are cut. */
+  readonly stopMs: number;
+}
+
+export const HTTP_TIMEOUTS: HttpTimeouts = {
+  headersMs: 10_000,
+  requestMs: 30_000,
+  keepAliveMs: 65_000,
+  stopUploadMs: 5_000,
+  stopMs: 90_000,
+};
 
 /** Most bytes of request line and headers together; a payment header is 1 to 4 KiB. */
 const MAX_HEADER_BYTES = 32 * 1024;
-/** A client has this long to send its headers, and this long for the whole request. */
-const HEADERS_TIMEOUT_MS = 10_000;
-const REQUEST_TIMEOUT_MS = 30_000;
-const KEEP_ALIVE_TIMEOUT_MS = 65_000;
-/** How long requests in hand may take when stopping, settlements included, before their sockets are cut. */
-const STOP_TIMEOUT_MS = 90_000;
 
 /**
  * One socket that serves the routes mounted on it. Gateways configured with one address share one server:
@@ -29,14 +48,19 @@ const STOP_TIMEOUT_MS = 90_000;
  */
 export class HttpServer {
   readonly #options: HttpServerOptions;
+  readonly #timeouts: HttpTimeouts;
   readonly #tables = new Set<RouteTable>();
-  readonly #requestsInHand = new Set<Promise<void>>();
+  /** Tables whose gateway is stopping: their paths are known, but take no requests. */
+  readonly #leaving = new Set<RouteTable>();
+  readonly #inHand = new Map<IncomingMessage, Promise<void>>();
   #server: Server | undefined;
+  #socketFile: UnixSocketFile | undefined;
   #listening: Promise<void> | undefined;
   #requestCount = 0;
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
+    this.#timeouts = { ...HTTP_TIMEOUTS, ...options.timeouts };
   }
 
   /** Adds routes, and starts to listen if these are the first. Rejects when the address cannot be bound. */
@@ -55,11 +79,10 @@ export class HttpServer {
   /** Takes the routes away; with the last ones, stops listening. Resolves once the requests in hand are answered. */
   async unmount(routes: RouteTable): Promise<void> {
     if (!this.#tables.delete(routes)) return;
-    if (this.#tables.size > 0) {
-      await Promise.allSettled([...this.#requestsInHand]);
-      return;
-    }
-    await this.#close();
+    this.#leaving.add(routes);
+    if (this.#tables.size > 0) await Promise.allSettled([...this.#inHand.values()]);
+    else await this.#close();
+    this.#leaving.delete(routes);
   }
 
   /** `host:port` with the port that was really bound, or `unix:path`. */
@@ -71,69 +94,121 @@ export class HttpServer {
     return `${host}:${bound?.port ?? address.port}`;
   }
 
-  #listen(): Promise<void> {
+  async #listen(): Promise<void> {
+    const { address, logger } = this.#options;
+    const server = this.#createServer();
+    this.#server = server;
+    const bind = async (target: { path: string } | { host: string; port: number }): Promise<void> => {
+      server.listen(target);
+      await once(server, "listening");
+    };
+    // Whoever may connect may do what the operator may: only the user that jobgate runs as.
+    if (address.kind === "unix")
+      this.#socketFile = await bindUnixSocket(address.path, (path) => bind({ path }));
+    else await bind({ host: address.host, port: address.port });
+    server.on("error", (error) => logger.error({ err: error }, "HTTP listener failed"));
+  }
+
+  #createServer(): Server {
+    const { headersMs, requestMs, keepAliveMs } = this.#timeouts;
     const server = createServer(
       {
         maxHeaderSize: MAX_HEADER_BYTES,
-        headersTimeout: HEADERS_TIMEOUT_MS,
-        requestTimeout: REQUEST_TIMEOUT_MS,
-        keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-        connectionsCheckingInterval: 1_000,
+        headersTimeout: headersMs,
+        requestTimeout: requestMs,
+        keepAliveTimeout: keepAliveMs,
+        connectionsCheckingInterval: Math.min(1_000, headersMs),
+        // Checked where the answer is made, so that the refusal has the shape of every other one.
+        requireHostHeader: false,
       },
       (incoming, outgoing) => {
-        const done = this.#answer(incoming, outgoing).finally(() => this.#requestsInHand.delete(done));
-        this.#requestsInHand.add(done);
+        const answered = this.#answer(incoming, outgoing)
+          .catch((error: unknown) => {
+            this.#options.logger.error({ err: error }, "an answer could not be sent");
+            outgoing.destroy();
+          })
+          .finally(() => this.#inHand.delete(incoming));
+        this.#inHand.set(incoming, answered);
       },
     );
-    server.on("clientError", refuseMalformed);
-    this.#server = server;
-    const { address, logger } = this.#options;
-    const target =
-      address.kind === "unix" ? { path: address.path } : { host: address.host, port: address.port };
-    return new Promise((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(target, () => {
-        server.off("error", reject);
-        server.on("error", (error) => logger.error({ err: error }, "HTTP listener failed"));
-        // Whoever may connect may do what the operator may: only the user that jobgate runs as.
-        if (address.kind === "unix") chmodSync(address.path, 0o600);
-        resolve();
-      });
+    server.on("clientError", (error, socket) => {
+      // The refusal would pass for the answer to a request before it that is still being worked on.
+      if (this.#isAwaitedOn(socket)) socket.destroy();
+      else refuseBrokenRequest(error, socket);
     });
+    return server;
+  }
+
+  /** Whether a request that arrived whole on this connection has no answer yet. */
+  #isAwaitedOn(socket: Duplex): boolean {
+    for (const incoming of this.#inHand.keys())
+      if (incoming.socket === socket && incoming.complete) return true;
+    return false;
   }
 
   async #close(): Promise<void> {
     const server = this.#server;
     if (server === undefined) return;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    const cut = setTimeout(() => server.closeAllConnections(), STOP_TIMEOUT_MS);
-    await Promise.allSettled([...this.#requestsInHand]);
-    server.closeIdleConnections();
+    const { stopUploadMs, stopMs } = this.#timeouts;
+    const cuts = [
+      // Node no longer checks time-outs once a server closes.
+      setTimeout(() => this.#cutUploads(), stopUploadMs),
+      setTimeout(() => server.closeAllConnections(), stopMs),
+    ];
+    while (this.#inHand.size > 0) await Promise.allSettled([...this.#inHand.values()]);
+    // What is left has not sent a request: it would never close by itself.
+    server.closeAllConnections();
     await closed;
-    clearTimeout(cut);
+    for (const cut of cuts) clearTimeout(cut);
+    await this.#socketFile?.remove();
     this.#listening = undefined;
   }
 
+  #cutUploads(): void {
+    for (const incoming of this.#inHand.keys()) if (!incoming.complete) incoming.socket.destroy();
+  }
+
+  /** Resolves once the answer is on its way, or its client has gone. */
   async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const sent = new Promise<void>((resolve) => outgoing.once("close", resolve));
     // Once nothing is mounted the server is stopping: clients on a kept-alive connection are to go elsewhere.
     if (this.#tables.size === 0) outgoing.setHeader("connection", "close");
     const request = toHttpRequest(incoming, `r${++this.#requestCount}`);
     try {
-      if (this.#tables.size === 0)
-        throw new GatewayError("shutting_down", "jobgate is shutting down: try again soon.");
-      send(outgoing, await dispatch(this.#tables, request));
+      if (incoming.httpVersion === "1.1" && incoming.headers.host === undefined)
+        throw new GatewayError("bad_request", "An HTTP/1.1 request needs a Host header.");
+      const answer = await handlerOf(this.#routeOf(request), request)(request);
+      if (typeof answer === "function") answer(incoming, outgoing);
+      else send(outgoing, answer);
     } catch (error) {
-      if (error instanceof ClientGone) return void outgoing.destroy();
-      if (error instanceof GatewayError) return send(outgoing, errorResponse(error));
-      this.#options.logger.error(
-        { err: error, request: request.id, path: request.path },
-        "request failed unexpectedly",
-      );
-      send(
-        outgoing,
-        errorResponse(new GatewayError("internal_error", "Something went wrong inside jobgate.")),
-      );
+      if (error instanceof ClientGone) outgoing.destroy();
+      else send(outgoing, errorResponse(this.#refusalOf(error, request)));
     }
+    await sent;
+  }
+
+  #routeOf({ path }: HttpRequest): MethodHandlers {
+    for (const table of this.#tables) {
+      const handlers = table(path);
+      if (handlers !== undefined) return handlers;
+    }
+    for (const table of this.#leaving) {
+      const handlers = table(path);
+      if (handlers === undefined) continue;
+      throw new GatewayError("shutting_down", "jobgate is shutting down: try again soon.", {
+        details: handlers.refusalDetails?.("shutting_down") ?? {},
+        headers: { "retry-after": "5" },
+      });
+    }
+    throw new GatewayError("not_found", "There is nothing at this path. Paths are compared byte for byte.");
+  }
+
+  #refusalOf(error: unknown, { id, path }: HttpRequest): GatewayError {
+    if (error instanceof GatewayError && error.code !== "internal_error") return error;
+    this.#options.logger.error({ err: error, request: id, path }, "request failed unexpectedly");
+    if (error instanceof GatewayError) return error;
+    return new GatewayError("internal_error", "Something went wrong inside jobgate.");
   }
 }
 
@@ -141,23 +216,4 @@ function send(outgoing: ServerResponse, response: HttpResponse): void {
   const body = typeof response.body === "string" ? Buffer.from(response.body) : response.body;
   outgoing.writeHead(response.status, { ...response.headers, "content-length": body.byteLength });
   outgoing.end(body);
-}
-
-/** Answers what the HTTP parser refused, in the shape of every other refusal, and hangs up. */
-function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (!(socket as Socket).writable || error.code === "ECONNRESET") return void socket.destroy();
-  const refusal =
-    error.code === "HPE_HEADER_OVERFLOW"
-      ? new GatewayError(
-          "headers_too_large",
-          `The request's headers are larger than ${MAX_HEADER_BYTES} bytes.`,
-        )
-      : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
-        ? new GatewayError("request_timeout", "The request took too long to arrive.")
-        : new GatewayError("bad_request", "This is not a well-formed HTTP/1.1 request.");
-  const body = errorResponse(refusal).body;
-  socket.end(
-    `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\ncontent-type: application/json\r\n` +
-      `cache-control: no-store\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-  );
 }

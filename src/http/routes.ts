@@ -1,11 +1,23 @@
-import { GatewayError } from "../errors.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type ErrorCode, GatewayError } from "../errors.ts";
 import type { HttpRequest } from "./http-request.ts";
 import type { HttpResponse } from "./http-response.ts";
 
-export type RouteHandler = (request: HttpRequest) => HttpResponse | Promise<HttpResponse>;
+/** Answers on Node's own objects, for what is more than one response: a stream, a protocol of its own. */
+export type TakeOver = (incoming: IncomingMessage, outgoing: ServerResponse) => void;
+
+/** What a route gives: the response, or a function that takes the request over. */
+export type RouteAnswer = HttpResponse | TakeOver;
+
+export type RouteHandler = (request: HttpRequest) => RouteAnswer | Promise<RouteAnswer>;
+
+const METHODS = ["GET", "POST"] as const;
 
 /** The methods that one path answers to. */
-export type MethodHandlers = Readonly<Partial<Record<"GET" | "POST", RouteHandler>>>;
+export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)[number], RouteHandler>>> {
+  /** Further fields of the answer to a request that reaches no handler: another method, or a gateway that stops. */
+  readonly refusalDetails?: (code: ErrorCode) => Readonly<Record<string, unknown>>;
+}
 
 /**
  * Finds what a raw path leads to; undefined when it is none of this table's paths.
@@ -13,26 +25,14 @@ export type MethodHandlers = Readonly<Partial<Record<"GET" | "POST", RouteHandle
  */
 export type RouteTable = (path: string) => MethodHandlers | undefined;
 
-/** Answers a request from the first table that knows its path. */
-export function dispatch(
-  tables: Iterable<RouteTable>,
-  request: HttpRequest,
-): HttpResponse | Promise<HttpResponse> {
-  for (const table of tables) {
-    const methods = table(request.path);
-    if (methods === undefined) continue;
-    const handler = Object.hasOwn(methods, request.method)
-      ? methods[request.method as keyof MethodHandlers]
-      : undefined;
-    if (handler === undefined) throw methodNotAllowed(Object.keys(methods));
-    return handler(request);
-  }
-  throw new GatewayError("not_found", "There is nothing at this path. Paths are compared byte for byte.");
-}
-
-function methodNotAllowed(allowed: string[]): GatewayError {
-  const allow = allowed.join(", ");
-  return new GatewayError("method_not_allowed", `This path answers only to ${allow}.`, {
+/** Finds the handler of a request. @throws GatewayError `method_not_allowed` with the methods that are */
+export function handlerOf(handlers: MethodHandlers, { method }: HttpRequest): RouteHandler {
+  const known = METHODS.find((name) => name === method);
+  const handler = known && handlers[known];
+  if (handler !== undefined) return handler;
+  const allow = METHODS.filter((name) => handlers[name] !== undefined).join(", ");
+  throw new GatewayError("method_not_allowed", `This path answers only to ${allow}.`, {
+    details: handlers.refusalDetails?.("method_not_allowed") ?? {},
     headers: { allow },
   });
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { GatewayError } from "../errors.ts";
-import type { HttpRequest } from "../http/http-request.ts";
+import { ERROR_KINDS, type ErrorCode, GatewayError } from "../errors.ts";
+import { ClientGone, type HttpRequest } from "../http/http-request.ts";
 import { errorResponse, type HttpResponse } from "../http/http-response.ts";
 import type { JobKey } from "../job-call.ts";
 import type { ClientLimits } from "./client-limits.ts";
@@ -55,7 +55,12 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
 
   function refuse(refusal: GatewayError, job: JobKey): HttpResponse {
     stats.countRefusal(refusal.code);
-    const details = { charged: false, retryable: refusal.retryable, ...refusal.details };
+    const { serviceId, jobIndex } = job;
+    const details = {
+      ...chargedNothing(refusal.code),
+      ...(refusal.status === 403 ? { service_id: serviceId, job_index: jobIndex } : {}),
+      ...refusal.details,
+    };
     if (refusal.status !== 402) return errorResponse(refusal, details);
     const { headers } = refusal;
     return paymentRequiredResponse({
@@ -72,7 +77,16 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
       return await runJob(request, job);
     } catch (error) {
       if (error instanceof GatewayError) return refuse(error, job);
-      throw error;
+      if (error instanceof ClientGone) throw error;
+      throw new GatewayError("internal_error", "Something went wrong inside jobgate.", {
+        cause: error,
+        details: { ...chargedNothing("internal_error"), charged: "unknown" },
+      });
     }
   };
+}
+
+/** What every refusal of a paid request says besides its code, unless money may have moved. */
+export function chargedNothing(code: ErrorCode): { charged: false; retryable: boolean } {
+  return { charged: false, retryable: ERROR_KINDS[code].retryable };
 }

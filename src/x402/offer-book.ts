@@ -54,16 +54,15 @@ export class OfferBook {
     for (const offer of [...this.#current.values()].flat()) {
       if (!freshIds.has(offerId(offer))) this.#remember(offer, this.#endOf(offer));
     }
-    for (const [id, { offer, validUntil }] of this.#latestPast()) {
-      if (!freshIds.has(id)) saved.push({ id, offer: formatOffer(offer), validUntil });
-    }
+    const honoured = [...this.#latestPast()].filter(([id]) => !freshIds.has(id));
+    for (const [id, { offer, validUntil }] of honoured)
+      saved.push({ id, offer: formatOffer(offer), validUntil });
     await this.#options.ledger.saveOffers(saved);
+    this.#past.clear();
+    for (const [, { offer, validUntil }] of honoured) this.#remember(offer, validUntil);
     this.#current.clear();
     for (const [key, offers] of fresh) this.#current.set(key, offers);
-    this.#options.logger.info(
-      { offers: freshIds.size, honoured: saved.length - freshIds.size },
-      "offers published",
-    );
+    this.#options.logger.info({ offers: freshIds.size, honoured: honoured.length }, "offers published");
   }
 
   /** What a client is offered now. */

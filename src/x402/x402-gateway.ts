@@ -17,7 +17,7 @@ import { createDryRunRoute } from "./dry-run-route.ts";
 import { createFacilitator } from "./facilitator.ts";
 import { createJobCatalog, offerTerms } from "./job-catalog.ts";
 import { parseCallPath, parseJobPath } from "./job-path.ts";
-import { createJobRoute } from "./job-route.ts";
+import { chargedNothing, createJobRoute } from "./job-route.ts";
 import { OfferBook } from "./offer-book.ts";
 import { createOfferTime, type OfferTime } from "./offer-time.ts";
 import { PaymentsInHand } from "./payments-in-hand.ts";
@@ -99,7 +99,10 @@ export class X402Gateway implements BackgroundService {
     await this.#offers.load();
     await this.reload(this.#options.config);
     await this.#reconciler.start();
-    await this.#server.mount(this.#find);
+    await this.#server.mount(this.#find).catch(async (error: unknown) => {
+      await this.#reconciler.stop();
+      throw error;
+    });
   }
 
   /** Takes no new requests; resolves once those in hand are answered, settlements included. */
@@ -166,7 +169,8 @@ export class X402Gateway implements BackgroundService {
 
     return (path) => {
       const job = parseJobPath(path);
-      if (job?.tail === "") return { POST: (request) => runJob(request, job) };
+      if (job?.tail === "")
+        return { POST: (request) => runJob(request, job), refusalDetails: chargedNothing };
       if (job?.tail === "/auth-dry-run") return { POST: (request) => dryRun(request, job) };
       if (job?.tail === "/price") return { GET: () => showPrice(job) };
       const call = parseCallPath(path);

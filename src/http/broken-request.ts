@@ -1,0 +1,35 @@
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { GatewayError } from "../errors.ts";
+import { errorResponse } from "./http-response.ts";
+
+/** How long a refused client gets to read its answer: cutting it off at once would often lose the answer too. */
+const LINGER_MS = 2_000;
+
+/** Connections that were answered already: what still comes in on them is dropped. */
+const refused = new WeakSet<Duplex>();
+
+/** Answers what the HTTP parser refused, in the shape of every other refusal, and hangs up. */
+export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (refused.has(socket)) return;
+  if (!(socket as Socket).writable || error.code === "ECONNRESET") return void socket.destroy();
+  refused.add(socket);
+
+  const refusal = refusalOf(error);
+  const { body } = errorResponse(refusal);
+  socket.end(
+    `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\ncontent-type: application/json\r\n` +
+      `cache-control: no-store\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  );
+  // A client that never closes its side would hold the connection for ever.
+  const cut = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once("close", () => clearTimeout(cut));
+}
+
+function refusalOf({ code }: NodeJS.ErrnoException): GatewayError {
+  if (code === "HPE_HEADER_OVERFLOW")
+    return new GatewayError("headers_too_large", "The request's headers are larger than is allowed here.");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
+    return new GatewayError("request_timeout", "The request took too long to arrive.");
+  return new GatewayError("bad_request", "This is not a well-formed HTTP/1.1 request.");
+}
