@@ -8,6 +8,7 @@ import type { HttpRequest } from "../http/http-request.ts";
 import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
 import type { RouteHandler, RouteTable } from "../http/routes.ts";
 import { checkAccess } from "./access.ts";
+import { JSON_OPTIONS } from "./presentation.ts";
 
 export interface ApiRoutesOptions {
   readonly service: ServiceImpl<typeof OperatorService>;
@@ -31,8 +32,7 @@ export function apiRoutes({ service, token, stopping, logger }: ApiRoutesOptions
     grpc: false,
     acceptCompression: [],
     readMaxBytes: MAX_REQUEST_BYTES,
-    // As everywhere in jobgate: snake_case, and zeros are shown.
-    jsonOptions: { useProtoFieldName: true, alwaysEmitImplicit: true },
+    jsonOptions: JSON_OPTIONS,
     interceptors: [errorsForCallers(logger)],
     shutdownSignal: stopping,
   });

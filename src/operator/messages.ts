@@ -17,21 +17,15 @@ import {
   GetTotalsResponseSchema,
   type Payment,
   PaymentSchema,
-  PaymentState as PaymentStateMessage,
+  type PaymentState as PaymentStateMessage,
 } from "../gen/jobgate/v1/operator_pb.ts";
 import type { PaymentRecord, PaymentState } from "../payment.ts";
 import type { DeadLetter, StoreTotals } from "../store/store.ts";
-
-const STATE_MESSAGES = {
-  intent: PaymentStateMessage.INTENT,
-  settled: PaymentStateMessage.SETTLED,
-  failed: PaymentStateMessage.FAILED,
-  unresolved: PaymentStateMessage.UNRESOLVED,
-} as const satisfies Record<PaymentState, PaymentStateMessage>;
+import { PAYMENT_STATES } from "./presentation.ts";
 
 /** Undefined for a state that this version does not know, and for the unspecified one. */
 export function fromPaymentState(message: PaymentStateMessage): PaymentState | undefined {
-  return (Object.keys(STATE_MESSAGES) as PaymentState[]).find((state) => STATE_MESSAGES[state] === message);
+  return (Object.keys(PAYMENT_STATES) as PaymentState[]).find((state) => PAYMENT_STATES[state] === message);
 }
 
 export function toTotals({ payments, calls, paidCalls }: StoreTotals): GetTotalsResponse {
@@ -52,7 +46,7 @@ function bigints<Name extends string>(counts: Readonly<Record<Name, number>>): R
 export function toPayment(record: PaymentRecord): Payment {
   return create(PaymentSchema, {
     callId: BigInt(record.callId),
-    state: STATE_MESSAGES[record.state],
+    state: PAYMENT_STATES[record.state],
     reason: record.reason ?? "",
     serviceId: record.serviceId,
     jobIndex: record.jobIndex,
@@ -115,7 +109,7 @@ function toWhat(what: WhatHappened): Event["what"] {
     case "dropped":
       return { case: what.kind, value: create(Event_DroppedSchema) };
     case "paymentDecided": {
-      const state = STATE_MESSAGES[what.state];
+      const state = PAYMENT_STATES[what.state];
       return { case: what.kind, value: create(Event_PaymentDecidedSchema, { ...what, state }) };
     }
   }

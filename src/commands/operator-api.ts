@@ -1,0 +1,108 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { localUrl, parseBindAddress } from "../config/bind-address.ts";
+import type { BindAddress } from "../config/config.ts";
+import {
+  createOperatorClient,
+  type OperatorAddress,
+  type OperatorClient,
+  operatorFailure,
+} from "../operator/operator-client.ts";
+import { configOption, isFlagSet } from "./options.ts";
+import { readConfig } from "./read-config.ts";
+import { Refusal } from "./refusal.ts";
+
+export interface OperatorOptions {
+  readonly config: string;
+  readonly target?: OperatorAddress;
+}
+
+/** The options of every command that asks a running jobgate. */
+export function addOperatorOptions(command: Command): Command {
+  return command
+    .addOption(configOption())
+    .addOption(
+      new Option(
+        "--target <address>",
+        "host:port, unix:PATH or URL of the operator listener, instead of the configuration file's",
+      )
+        .env("JOBGATE_TARGET")
+        .argParser(parseTarget),
+    )
+    .addHelpText(
+      "after",
+      "\nThe token is operator.token of the configuration file, or JOBGATE_OPERATOR_TOKEN if that is set.",
+    );
+}
+
+/** `--json`, on or off; its environment twin is read by {@link wantsJson}. */
+export const jsonOption = () =>
+  new Option("--json", "one line of JSON for each, as over HTTP (env: JOBGATE_JSON)");
+
+export function wantsJson({ json }: { readonly json?: boolean }): boolean {
+  return json ?? isFlagSet("JOBGATE_JSON");
+}
+
+/** A call id as an argument. */
+export function parseCallId(value: string): bigint {
+  if (!/^[1-9][0-9]{0,15}$/.test(value)) throw new InvalidArgumentError("Expected a call id.");
+  return BigInt(value);
+}
+
+/**
+ * Asks a running jobgate.
+ * @throws Refusal when it cannot be reached, or refuses
+ */
+export async function askOperator<T>(
+  options: OperatorOptions,
+  ask: (client: OperatorClient) => Promise<T>,
+): Promise<T> {
+  const { address, token } = await findOperator(options);
+  try {
+    return await ask(createOperatorClient({ address, ...(token === undefined ? {} : { token }) }));
+  } catch (error) {
+    const failure = operatorFailure(error);
+    if (failure === undefined) throw error;
+    const where = "url" in address ? address.url : `unix:${address.socketPath}`;
+    switch (failure.kind) {
+      case "unreachable":
+        throw new Refusal([
+          `No jobgate answers at ${where}: ${failure.message}`,
+          "Is `jobgate serve` running, and is this the address that it printed for operator?",
+        ]);
+      case "unauthenticated":
+        throw new Refusal([
+          `${where} refuses the token: ${failure.message}`,
+          "Set JOBGATE_OPERATOR_TOKEN, or point -c at the configuration that jobgate was started with.",
+        ]);
+      case "not_found":
+        throw new Refusal([failure.message]);
+      case "refused":
+        throw new Refusal([`${where}: ${failure.message}`]);
+    }
+  }
+}
+
+async function findOperator(
+  options: OperatorOptions,
+): Promise<{ address: OperatorAddress; token: string | undefined }> {
+  const token = process.env.JOBGATE_OPERATOR_TOKEN || undefined;
+  if (options.target !== undefined) return { address: options.target, token };
+  const { operator } = (await readConfig(options)).config;
+  if (operator.bindAddress.kind === "tcp" && operator.bindAddress.port === 0) {
+    throw new Refusal([
+      `${options.config}: operator.bind_address has port 0; say which port it got with --target`,
+    ]);
+  }
+  return { address: toAddress(operator.bindAddress), token: token ?? operator.token };
+}
+
+function parseTarget(value: string): OperatorAddress {
+  if (/^https?:\/\//.test(value) && URL.canParse(value)) return { url: value.replace(/\/+$/, "") };
+  const address = parseBindAddress(value);
+  if (address === undefined) throw new InvalidArgumentError("Expected host:port, unix:PATH or a URL.");
+  return toAddress(address);
+}
+
+function toAddress(address: BindAddress): OperatorAddress {
+  return address.kind === "unix" ? { socketPath: address.path } : { url: localUrl(address) };
+}

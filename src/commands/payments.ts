@@ -1,0 +1,142 @@
+import { Argument, type Command, Option } from "commander";
+import {
+  type GetPaymentResponse,
+  type GetTotalsResponse,
+  jsonLine,
+  PAYMENT_STATES,
+  type Payment,
+  type PaymentStateName,
+  paymentStateText,
+  timeText,
+} from "../operator/presentation.ts";
+import {
+  addOperatorOptions,
+  askOperator,
+  jsonOption,
+  type OperatorOptions,
+  parseCallId,
+  wantsJson,
+} from "./operator-api.ts";
+import { firstOf, limitOption } from "./paged-list.ts";
+import { fields, table } from "./table.ts";
+
+interface PaymentsOptions extends OperatorOptions {
+  readonly json?: boolean;
+}
+
+interface ListOptions extends PaymentsOptions {
+  readonly state?: PaymentStateName;
+  readonly limit: number;
+}
+
+export function addPaymentsCommand(program: Command): void {
+  const payments = program
+    .command("payments")
+    .description("Look into the payment journal of a running jobgate.")
+    .addHelpText("after", "\nExample:\n  $ jobgate payments list --state unresolved");
+
+  addOperatorOptions(payments.command("list"))
+    .description("List payments, newest first.")
+    .addOption(
+      new Option("--state <state>", "only payments in this state")
+        .choices(Object.keys(PAYMENT_STATES))
+        .env("JOBGATE_STATE"),
+    )
+    .addOption(limitOption())
+    .addOption(jsonOption())
+    .addHelpText("after", "\nExample:\n  $ jobgate payments list --state unresolved --limit 10")
+    .action(list);
+
+  addOperatorOptions(payments.command("show"))
+    .description("Show one payment.")
+    .addArgument(new Argument("<id>", "call id").argParser(parseCallId))
+    .addOption(jsonOption())
+    .addHelpText("after", "\nExample:\n  $ jobgate payments show 12")
+    .action(show);
+
+  addOperatorOptions(payments.command("totals"))
+    .description("Count payments and JobCalls by state; the settled ones must balance.")
+    .addOption(jsonOption())
+    .addHelpText("after", "\nExample:\n  $ jobgate payments totals")
+    .action(totals);
+}
+
+async function list(options: ListOptions): Promise<void> {
+  const { limit } = options;
+  const state = options.state === undefined ? {} : { state: PAYMENT_STATES[options.state] };
+  const found = await askOperator(options, (client) =>
+    firstOf(limit, async (page) => {
+      const { payments, nextPageToken } = await client.listPayments({ ...page, ...state });
+      return { items: payments, nextPageToken };
+    }),
+  );
+  if (wantsJson(options)) for (const payment of found) console.log(jsonLine(payment));
+  else console.log(table(["ID", "STATE", "JOB", "AMOUNT", "NETWORK", "PAYER", "CREATED"], found.map(row)));
+}
+
+function row(payment: Payment): string[] {
+  const { callId, state, serviceId, jobIndex, amount, symbol, network, payer, createdAt } = payment;
+  return [
+    String(callId),
+    paymentStateText(state),
+    `${serviceId}/${jobIndex}`,
+    `${amount} ${symbol}`,
+    network,
+    payer,
+    timeText(createdAt),
+  ];
+}
+
+async function show(callId: bigint, options: PaymentsOptions): Promise<void> {
+  const found = await askOperator(options, (client) => client.getPayment({ callId }));
+  console.log(wantsJson(options) ? jsonLine(found) : details(found));
+}
+
+function details({ payment, ...more }: GetPaymentResponse): string {
+  if (payment === undefined) throw new Error("The answer holds no payment");
+  return fields([
+    ["call id", String(payment.callId)],
+    ["state", paymentStateText(payment.state)],
+    ["reason", payment.reason],
+    ["job", `${payment.serviceId}/${payment.jobIndex}`],
+    ["amount", `${payment.amount} ${payment.symbol} (token units)`],
+    ["price", `${more.priceWei} wei`],
+    ["network", payment.network],
+    ["asset", payment.asset],
+    ["payer", payment.payer],
+    ["pay to", payment.payTo],
+    ["nonce", payment.nonce],
+    ["method", more.transferMethod],
+    ["valid before", timeText(payment.validBefore)],
+    ["transaction", payment.transaction],
+    ["body sha-256", more.bodyHash],
+    ["receipt", more.receipt],
+    ["x402 version", String(more.x402Version)],
+    ["created", timeText(payment.createdAt)],
+    ["updated", timeText(payment.updatedAt)],
+    ["settlement", more.settlement],
+  ]);
+}
+
+async function totals(options: PaymentsOptions): Promise<void> {
+  const found = await askOperator(options, (client) => client.getTotals({}));
+  console.log(wantsJson(options) ? jsonLine(found) : totalsText(found));
+}
+
+function totalsText({ payments, calls, paidCalls, balanced }: GetTotalsResponse): string {
+  const sum = counts(paidCalls, ["ready", "leased", "done", "dead"], " + ");
+  return fields([
+    ["payments", counts(payments, ["intent", "settled", "failed", "unresolved"], ", ")],
+    ["unfinished JobCalls", counts(calls, ["held", "ready", "leased", "dead"], ", ")],
+    ["journal", `settled ${payments?.settled ?? 0n} ${balanced ? "=" : "≠"} ${sum}`],
+    ["balanced", balanced ? "yes" : "NO: please report this"],
+  ]);
+}
+
+function counts<Name extends string>(
+  of: Readonly<Record<Name, bigint>> | undefined,
+  names: readonly Name[],
+  separator: string,
+): string {
+  return names.map((name) => `${name} ${of?.[name] ?? 0n}`).join(separator);
+}
