@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import type { JobCallOrigin } from "../../../job-call.ts";
 import { retryDelayMs } from "../../retry-delay.ts";
 import type { ClaimedCall, ClaimRequest, JobResult, Lease, LeaseOutcome, RetryRequest } from "../../store.ts";
@@ -6,10 +5,9 @@ import type { CallState } from "../call-row.ts";
 import type { Capacity } from "../capacity.ts";
 import type { Database } from "../driver.ts";
 import type { BuryCall } from "./dead-letters.ts";
+import { createLeaseTokens } from "./lease-tokens.ts";
 import { prepareNextReady } from "./next-ready.ts";
 import type { FinishPaidCall } from "./results.ts";
-
-const LEASE_TOKEN_BYTES = 16;
 
 interface LeasedRow {
   origin: JobCallOrigin;
@@ -41,9 +39,6 @@ export function workQueueOperations(
     `UPDATE job_calls SET state = 'leased', attempts = ?, visible_at = ?, lease_token = ?, subscriber = ?
       WHERE call_id = ?`,
   );
-  const selectBody = database.prepare<{ encoded: Uint8Array }>(
-    "SELECT encoded FROM job_bodies WHERE call_id = ?",
-  );
   const selectLeased = database.prepare<LeasedRow>(
     `SELECT origin, state, visible_at, lease_token, attempts, forgiven, enqueued_at
        FROM job_calls WHERE call_id = ?`,
@@ -60,6 +55,7 @@ export function workQueueOperations(
       WHERE state IN ('leased', 'delayed')`,
   );
   const nextReady = prepareNextReady(database);
+  const createLeaseToken = createLeaseTokens();
 
   /** Runs `finish` on the leased row if the lease still holds. */
   function withLease(held: Lease, now: number, finish: (row: LeasedRow) => void): LeaseOutcome {
@@ -87,16 +83,14 @@ export function workQueueOperations(
             buryCall(row.call_id, "max_attempts", now);
             continue;
           }
-          const body = selectBody.get([row.call_id]);
-          if (body === undefined) throw new Error(`JobCall ${row.call_id} has no body`);
-          const leaseToken = randomBytes(LEASE_TOKEN_BYTES).toString("base64url");
+          const leaseToken = createLeaseToken();
           const attempt = row.attempts + 1;
           const leaseExpiresAt = now + request.leaseMs;
           lease.run([attempt, leaseExpiresAt, leaseToken, request.subscriber, row.call_id]);
           claimed.push({
             callId: row.call_id,
             leaseToken,
-            encoded: body.encoded,
+            encoded: row.encoded,
             attempt,
             enqueuedAt: row.enqueued_at,
             leaseExpiresAt,
