@@ -38,6 +38,9 @@ export interface SignedPayment {
 const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
 
+/** A payment needs 4. What is nested thousands deep can be parsed, but not written as JSON again. */
+const MAX_NESTING = 32;
+
 const address = z.string().regex(/^0x[0-9a-fA-F]{40}$/, "expected an address: 0x and 40 hex digits");
 const uint = z
   .string()
@@ -107,6 +110,8 @@ function readHeader(request: HttpRequest, header: string, version: 1 | 2): Signe
   } catch (cause) {
     throw invalid(`${name} is not JSON in base64.`, cause);
   }
+  if (isNestedDeeper(decoded, MAX_NESTING))
+    throw invalid(`${name} is nested more than ${MAX_NESTING} levels deep.`);
   const parsed = parsePaymentPayload(decoded);
   if (!parsed.success) throw invalid(`${name} is not an x402 payment payload. ${firstIssue(parsed.error)}`);
   const payload = parsed.data as PaymentPayload | PaymentPayloadV1;
@@ -114,6 +119,11 @@ function readHeader(request: HttpRequest, header: string, version: 1 | 2): Signe
     throw invalid(`${name} carries x402 version ${version}, but its payload says ${payload.x402Version}.`);
   }
   return normalise(payload, name);
+}
+
+function isNestedDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isNestedDeeper(inner, levels - 1));
 }
 
 function normalise(payload: PaymentPayload | PaymentPayloadV1, name: string): SignedPayment {
