@@ -5,6 +5,7 @@ export type SqlValue = string | number | null | Uint8Array;
 export interface Statement<T> {
   run(parameters: readonly SqlValue[]): { changes: number; lastInsertRowid: number };
   get(parameters: readonly SqlValue[]): T | undefined;
+  /** Not for BLOB columns: here libsql 0.5.29 gives a bare ArrayBuffer, other than from `get`. */
   all(parameters: readonly SqlValue[]): T[];
 }
 

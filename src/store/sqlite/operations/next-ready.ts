@@ -5,7 +5,6 @@ export interface ReadyRow {
   attempts: number;
   forgiven: number;
   enqueued_at: number;
-  encoded: Uint8Array;
 }
 
 /** Gives up to `limit` ready JobCalls in order of their call id. No job ids: of all jobs. */
@@ -13,13 +12,13 @@ export type NextReady = (jobIds: readonly bigint[], limit: number) => ReadyRow[]
 
 /** Reads no other rows, however long the queue and however many others are leased or delayed. */
 export function prepareNextReady(database: Database): NextReady {
-  const columns = "call_id, attempts, forgiven, enqueued_at, encoded";
+  const columns = "call_id, attempts, forgiven, enqueued_at";
   const selectAny = database.prepare<ReadyRow>(
-    `SELECT ${columns} FROM job_calls INDEXED BY job_calls_ready JOIN job_bodies USING (call_id)
+    `SELECT ${columns} FROM job_calls INDEXED BY job_calls_ready
       WHERE state = 'ready' ORDER BY call_id LIMIT ?`,
   );
   const selectOfJob = database.prepare<ReadyRow>(
-    `SELECT ${columns} FROM job_calls INDEXED BY job_calls_ready_by_job JOIN job_bodies USING (call_id)
+    `SELECT ${columns} FROM job_calls INDEXED BY job_calls_ready_by_job
       WHERE state = 'ready' AND job_id = ? ORDER BY call_id LIMIT ?`,
   );
   return (jobIds, limit) => {

@@ -39,6 +39,9 @@ export function workQueueOperations(
     `UPDATE job_calls SET state = 'leased', attempts = ?, visible_at = ?, lease_token = ?, subscriber = ?
       WHERE call_id = ?`,
   );
+  const selectBody = database.prepare<{ encoded: Uint8Array }>(
+    "SELECT encoded FROM job_bodies WHERE call_id = ?",
+  );
   const selectLeased = database.prepare<LeasedRow>(
     `SELECT origin, state, visible_at, lease_token, attempts, forgiven, enqueued_at
        FROM job_calls WHERE call_id = ?`,
@@ -83,6 +86,8 @@ export function workQueueOperations(
             buryCall(row.call_id, "max_attempts", now);
             continue;
           }
+          const body = selectBody.get([row.call_id]);
+          if (body === undefined) throw new Error(`JobCall ${row.call_id} has no body`);
           const leaseToken = createLeaseToken();
           const attempt = row.attempts + 1;
           const leaseExpiresAt = now + request.leaseMs;
@@ -90,7 +95,7 @@ export function workQueueOperations(
           claimed.push({
             callId: row.call_id,
             leaseToken,
-            encoded: row.encoded,
+            encoded: body.encoded,
             attempt,
             enqueuedAt: row.enqueued_at,
             leaseExpiresAt,
