@@ -2,13 +2,14 @@ import type { PaymentRecord } from "../../src/payment.ts";
 import { openDriver } from "../../src/store/sqlite/driver.ts";
 import { lookupOperations } from "../../src/store/sqlite/operations/lookups.ts";
 import { totalsOperations } from "../../src/store/sqlite/operations/totals.ts";
-import type { StoreTotals } from "../../src/store/store.ts";
+import type { CallState, StoreTotals } from "../../src/store/store.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";
 
 /** The payment journal, read from the store's file by a connection of its own. */
 export interface Journal {
   totals(): StoreTotals;
   payments(): PaymentRecord[];
+  callState(callId: number): CallState["state"] | undefined;
   paymentOf(signed: SignedAuthorization): PaymentRecord | undefined;
   close(): void;
 }
@@ -22,6 +23,7 @@ export function openJournal(path: string): Journal {
   return {
     totals: () => totals.totals(undefined, Date.now()),
     payments,
+    callState: (callId) => lookups.findCall({ callId }, Date.now())?.state,
     paymentOf: ({ authorization }) =>
       payments().find(({ key }) => key.nonce === authorization.nonce.toLowerCase()),
     close: () => database.close(),

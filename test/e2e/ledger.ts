@@ -32,9 +32,9 @@ export async function watchLedger(
   gateway: PaidGateway,
   token: Token = parts.usdc,
 ): Promise<(expected: Partial<Changes>) => Promise<void>> {
-  const before = await readLedger(parts, gateway, token);
+  const before = await readLedger(gateway, token);
   return async (expected) => {
-    const after = await readLedger(parts, gateway, token);
+    const after = await readLedger(gateway, token);
     const payments = Object.fromEntries(
       Object.entries(after.payments)
         .map(([state, count]) => [state, count - before.payments[state as PaymentState]] as const)
@@ -61,10 +61,10 @@ export function expectBalance({ journal }: Pick<PaidGateway, "journal">): void {
   });
 }
 
-async function readLedger(parts: PaidParts, gateway: PaidGateway, token: Token): Promise<Ledger> {
+async function readLedger(gateway: PaidGateway, token: Token): Promise<Ledger> {
   return {
-    verifyCalls: parts.facilitatorProxy.count("/verify"),
-    settleCalls: parts.facilitatorProxy.count("/settle"),
+    verifyCalls: gateway.facilitatorProxy.count("/verify"),
+    settleCalls: gateway.facilitatorProxy.count("/settle"),
     received: await token.balanceOf(accounts.payTo.address),
     jobs: gateway.delivered.length,
     payments: gateway.journal.totals().payments,

@@ -13,21 +13,6 @@ beforeAll(async () => {
 });
 afterAll(() => parts?.stop());
 
-/** Resolves once jobgate has asked to settle; the facilitator hears of it so much later. */
-function nextSettleIsHeldFor(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    parts.facilitatorProxy.add({
-      path: "/settle",
-      times: 1,
-      when: () => {
-        resolve();
-        return true;
-      },
-      fault: { kind: "delay-request", ms },
-    });
-  });
-}
-
 describe.each(SET_UPS)("Replays, with %s", (setUp) => {
   let gateway: PaidGateway;
 
@@ -75,7 +60,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     const payment = await gateway.sign();
     const expectChanges = await watchLedger(parts, gateway);
     const body = `bound ${setUp}`;
-    const settling = nextSettleIsHeldFor(200);
+    const settling = gateway.holdNextSettle(200);
     const answer = gateway.send(payment, { body });
     await settling;
     const others = await Promise.all([

@@ -7,6 +7,7 @@ import type { PaymentPayload, PaymentRequired, SettleResponse } from "@x402/core
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { requestOffer, type SignedPayment, signV2Payment } from "../helpers/clients.ts";
+import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
 import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
 import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts";
 import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
@@ -43,6 +44,10 @@ export interface SendOptions {
 /** jobgate as a process that sells jobs 0 and 1 of service 1, with a runner at work. */
 export interface PaidGateway {
   readonly jobgate: JobgateProcess;
+  /** What jobgate knows as its facilitator. */
+  readonly facilitatorProxy: FaultProxy;
+  /** What jobgate knows as the token's RPC. */
+  readonly rpcProxy: FaultProxy;
   /** Reads the store's file beside jobgate. */
   readonly journal: Journal;
   /** JobCalls received, repeated deliveries included, over all restarts. */
@@ -62,6 +67,8 @@ export interface PaidGateway {
   ): Promise<Answer>;
   /** Sends again until the payment is decided. Throws with the last answer after `timeoutMs`. */
   sendUntilDecided(payment: Payment, options?: SendOptions & { timeoutMs?: number }): Promise<Answer>;
+  /** Resolves once jobgate has asked to settle; the facilitator hears of it so much later. */
+  holdNextSettle(ms: number): Promise<void>;
   /** Resolves once `count` JobCalls with this body have arrived; gives all of them. */
   waitForJobs(body: string, count?: number): Promise<readonly JobCall[]>;
   jobsWith(body: string): readonly JobCall[];
@@ -83,6 +90,8 @@ export interface PaidGatewayOptions {
   readonly facilitatorTimeoutSecs?: number;
   readonly confirmations?: number;
   readonly maxPending?: number;
+  /** Default 60 s. */
+  readonly leaseSecs?: number;
   readonly env?: Readonly<Record<string, string>>;
   /** Default: acks each JobCall. */
   readonly handle?: JobHandler;
@@ -91,7 +100,9 @@ export interface PaidGatewayOptions {
 export async function startPaidGateway(options: PaidGatewayOptions): Promise<PaidGateway> {
   const { parts } = options;
   const folder = await mkdtemp(join(tmpdir(), "jobgate-money-"));
-  const config = configOf(options);
+  const facilitatorProxy = await startFaultProxy({ target: parts.facilitator.url });
+  const rpcProxy = await startFaultProxy({ target: parts.anvil.rpcUrl });
+  const config = configOf(options, facilitatorProxy.url, rpcProxy.url);
   const delivered: JobCall[] = [];
   let jobgate: JobgateProcess;
   let runner: Runner | undefined;
@@ -129,6 +140,8 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
     get jobgate() {
       return jobgate;
     },
+    facilitatorProxy,
+    rpcProxy,
     journal,
     delivered,
     urlOf,
@@ -154,11 +167,21 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
         await sleep(100);
       }
     },
+    holdNextSettle: (ms) =>
+      new Promise((resolve) => {
+        const when = (): boolean => {
+          resolve();
+          return true;
+        };
+        facilitatorProxy.add({ path: "/settle", times: 1, when, fault: { kind: "delay-request", ms } });
+      }),
     async waitForJobs(body, count = 1) {
       const deadline = Date.now() + 10_000;
       while (jobsWith(body).length < count) {
-        if (Date.now() > deadline)
-          throw new Error(`${jobsWith(body).length} of ${count} JobCalls ${body} came`);
+        if (Date.now() > deadline) {
+          const logs = jobgate.logs.slice(-20).join("\n");
+          throw new Error(`${jobsWith(body).length} of ${count} JobCalls ${body} came:\n${logs}`);
+        }
         await sleep(10);
       }
       return jobsWith(body);
@@ -182,6 +205,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       runner?.kill();
       journal.close();
       await jobgate.stop();
+      await Promise.all([facilitatorProxy.stop(), rpcProxy.stop()]);
       await rm(folder, { recursive: true, force: true });
     },
   };
@@ -204,8 +228,9 @@ async function toAnswer(response: Response): Promise<Answer> {
   return answer as unknown as Answer;
 }
 
-function configOf(options: PaidGatewayOptions): string {
-  const { parts, setUp, confirmations = 1, facilitatorTimeoutSecs = 1.5, maxPending = 10_000 } = options;
+function configOf(options: PaidGatewayOptions, facilitatorUrl: string, rpcUrl: string): string {
+  const { parts, setUp, confirmations = 1, facilitatorTimeoutSecs = 1.5 } = options;
+  const { maxPending = 10_000, leaseSecs = 60 } = options;
   const tokens = (options.tokens ?? [parts.usdc]).map(
     ({ address, name, version, decimals }) => `
 [[x402.accepted_tokens]]
@@ -218,7 +243,7 @@ rate_per_native_unit = "3200.00"
 markup_bps = 200
 eip3009_name = "${name}"
 eip3009_version = "${version}"
-${setUp === "rpc_url" ? `rpc_url = "${parts.rpcProxy.url}"\nconfirmations = ${confirmations}` : ""}`,
+${setUp === "rpc_url" ? `rpc_url = "${rpcUrl}"\nconfirmations = ${confirmations}` : ""}`,
   );
   return `
 service_id = 1
@@ -228,12 +253,13 @@ max_pending = ${maxPending}
 [runner]
 bind_address = "127.0.0.1:0"
 retry_base_secs = 0.05
+lease_secs = ${leaseSecs}
 [operator]
 bind_address = "127.0.0.1:0"
 [x402]
 bind_address = "127.0.0.1:0"
 public_url = "http://127.0.0.1:8402"
-facilitator_url = "${parts.facilitatorProxy.url}"
+facilitator_url = "${facilitatorUrl}"
 facilitator_timeout_secs = ${facilitatorTimeoutSecs}
 default_invocation_mode = "public_paid"
 ${tokens.join("\n")}

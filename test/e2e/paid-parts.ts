@@ -1,21 +1,16 @@
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { type Anvil, startAnvil } from "../helpers/anvil.ts";
 import { type Facilitator, startFacilitator } from "../helpers/facilitator.ts";
-import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
 import { deployUsdc, type Token } from "../helpers/usdc.ts";
 
 /** What one run of a priced job costs in USDC's units. */
 export const AMOUNT = 3_264_000n;
 
-/** Everything that a payment needs outside of jobgate, with faults in between: one chain for several jobgates. */
+/** Everything that a payment needs outside of jobgate: one chain and one facilitator for several jobgates. */
 export interface PaidParts {
   readonly anvil: Anvil;
   readonly usdc: Token;
   readonly facilitator: Facilitator;
-  /** What jobgate knows as its facilitator. */
-  readonly facilitatorProxy: FaultProxy;
-  /** What jobgate knows as the token's RPC. */
-  readonly rpcProxy: FaultProxy;
   /** Unix seconds of the chain's latest block: ahead of the clock once a test has moved it. */
   chainTimeSecs(): Promise<number>;
   /** Lets so much time pass on the chain, and mines a block at the end of it. */
@@ -40,21 +35,17 @@ export async function startPaidParts(
       ? {}
       : { confirmationTimeoutMs: options.confirmationTimeoutMs }),
   });
-  const facilitatorProxy = await startFaultProxy({ target: facilitator.url });
-  const rpcProxy = await startFaultProxy({ target: anvil.rpcUrl });
   return {
     anvil,
     usdc,
     facilitator,
-    facilitatorProxy,
-    rpcProxy,
     chainTimeSecs: async () => Number((await anvil.client.getBlock()).timestamp),
     async passTime(seconds) {
       await anvil.client.increaseTime({ seconds });
       await anvil.client.mine({ blocks: 1 });
     },
     async stop() {
-      await Promise.all([facilitatorProxy.stop(), rpcProxy.stop(), facilitator.stop()]);
+      await facilitator.stop();
       await anvil.stop();
     },
   };

@@ -9,6 +9,7 @@ import {
   defineChain,
   type Hex,
   http,
+  parseGwei,
   publicActions,
   type TransactionReceipt,
   walletActions,
@@ -16,7 +17,8 @@ import {
 import { processEnded, spawnTethered, type TetheredProcess } from "./tethered-process.ts";
 
 const START_TIMEOUT_MS = 20_000;
-const MULTICALL3 = "0xcA11bde05977b3631167028862bE2a173976CA11";
+/** Where Multicall3 is on every chain. */
+export const MULTICALL3 = "0xcA11bde05977b3631167028862bE2a173976CA11";
 
 /** A running chain of its own, mining a block for each transaction at once unless told otherwise. */
 export interface Anvil {
@@ -99,9 +101,15 @@ export async function sendTransaction(options: {
   /** Absent: `data` creates a contract. */
   readonly to?: Address;
   readonly data: Hex;
+  /** Outbids all transactions that wait, and mines a block with them and it: for a chain that does not mine by itself. */
+  readonly beforePending?: boolean;
 }): Promise<TransactionReceipt> {
-  const { anvil, from, to, data } = options;
-  const hash = await anvil.client.sendTransaction({ account: from.address, to: to ?? null, data });
+  const { anvil, from, to, data, beforePending = false } = options;
+  const fees = beforePending
+    ? { maxPriorityFeePerGas: parseGwei("100"), maxFeePerGas: parseGwei("200"), gas: 1_000_000n }
+    : {};
+  const hash = await anvil.client.sendTransaction({ account: from.address, to: to ?? null, data, ...fees });
+  if (beforePending) await anvil.client.mine({ blocks: 1 });
   const receipt = await anvil.client.waitForTransactionReceipt({ hash, timeout: 20_000 });
   if (receipt.status !== "success") throw new Error(`transaction ${hash} reverted`);
   return receipt;

@@ -50,9 +50,18 @@ export interface Token {
   /** Whether the nonce was used, by a transfer or by a cancellation. */
   authorizationState(authorizer: Address, nonce: Hex): Promise<boolean>;
   /** The payer takes an authorization back; anyone's transaction after it reverts. Gives the transaction's hash. */
-  cancelAuthorization(payer: TestAccount, nonce: Hex): Promise<Hex>;
+  cancelAuthorization(payer: TestAccount, nonce: Hex, order?: TransactionOrder): Promise<Hex>;
   /** Anyone may carry out a signed transfer, also before the facilitator does. Gives the transaction's hash. */
-  transferWithAuthorization(signed: SignedAuthorization, sender?: TestAccount): Promise<Hex>;
+  transferWithAuthorization(
+    signed: SignedAuthorization,
+    sender?: TestAccount,
+    order?: TransactionOrder,
+  ): Promise<Hex>;
+}
+
+/** `beforePending`: outbids what waits to be mined, and mines it. */
+export interface TransactionOrder {
+  readonly beforePending?: boolean;
 }
 
 /**
@@ -92,8 +101,8 @@ export function eip3009Token(options: {
 }): Token {
   const { anvil, address, name, version, decimals } = options;
   const abi = eip3009TokenAbi;
-  const send = async (from: TestAccount, data: Hex): Promise<Hex> =>
-    (await sendTransaction({ anvil, from, to: address, data })).transactionHash;
+  const send = async (from: TestAccount, data: Hex, order: TransactionOrder = {}): Promise<Hex> =>
+    (await sendTransaction({ anvil, from, to: address, data, ...order })).transactionHash;
   return {
     address,
     name,
@@ -111,7 +120,7 @@ export function eip3009Token(options: {
         functionName: "authorizationState",
         args: [authorizer, nonce],
       }),
-    async cancelAuthorization(payer, nonce) {
+    async cancelAuthorization(payer, nonce, order) {
       const signature = await payer.signTypedData({
         domain: { name, version, chainId: anvil.chainId, verifyingContract: address },
         types: {
@@ -126,15 +135,22 @@ export function eip3009Token(options: {
       const { r, s, yParity } = parseSignature(signature);
       const args = [payer.address, nonce, 27 + yParity, r, s] as const;
       const data = encodeFunctionData({ abi, functionName: "cancelAuthorization", args });
-      return send(accounts.stranger, data);
+      return send(accounts.stranger, data, order);
     },
-    transferWithAuthorization({ authorization, signature }, sender = accounts.stranger) {
-      const { from, to, value, validAfter, validBefore, nonce } = authorization;
-      const numbers = [BigInt(value), BigInt(validAfter), BigInt(validBefore)] as const;
-      const args = [from, to, ...numbers, nonce, signature] as const;
-      return send(sender, encodeFunctionData({ abi, functionName: "transferWithAuthorization", args }));
-    },
+    transferWithAuthorization: (signed, sender = accounts.stranger, order) =>
+      send(sender, transferCalldata(signed), order),
   };
+}
+
+/** The call that carries out a signed transfer. */
+export function transferCalldata({ authorization, signature }: SignedAuthorization): Hex {
+  const { from, to, value, validAfter, validBefore, nonce } = authorization;
+  const numbers = [BigInt(value), BigInt(validAfter), BigInt(validBefore)] as const;
+  return encodeFunctionData({
+    abi: eip3009TokenAbi,
+    functionName: "transferWithAuthorization",
+    args: [from, to, ...numbers, nonce, signature],
+  });
 }
 
 /** The runtime code, with the address of its signature library filled in. */

@@ -1,0 +1,192 @@
+import type { PaymentPayload } from "@x402/core/types";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { base64Json, requestOffer, signV1Payment } from "../helpers/clients.ts";
+import { rawRequest } from "../helpers/raw-request.ts";
+import { watchLedger } from "./ledger.ts";
+import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+let parts: PaidParts;
+let gateway: PaidGateway;
+let payment: Payment;
+
+beforeAll(async () => {
+  parts = await startPaidParts();
+  gateway = await startPaidGateway({ parts, setUp: "no rpc_url" });
+  payment = await gateway.sign();
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await parts?.stop();
+});
+
+const HEADERS = ["PAYMENT-SIGNATURE", "X-PAYMENT"] as const;
+const base64 = (text: string) => Buffer.from(text).toString("base64");
+const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
+
+/** The good payment as JSON text, with one part of its text replaced. */
+function edited(from: string, to: string): string {
+  const json = JSON.stringify(payment.payload);
+  if (!json.includes(from)) throw new Error(`the payment holds no ${from}`);
+  return base64(json.replace(from, to));
+}
+
+const GARBAGE: [string, () => string][] = [
+  ["10,000-deep JSON", () => base64(nested(10_000))],
+  [
+    "10,000-deep JSON in a field that nobody reads",
+    () => edited('{"x402', `{"extensions":{"a":${nested(10_000)}},"x402`),
+  ],
+  ["10,000-deep JSON in the offer's extra", () => edited('"extra":{', `"extra":{"a":${nested(9_000)},`)],
+  ["not base64", () => "%%% this is not base64 %%%"],
+  ["base64 of the wrong alphabet", () => "_-_-_-"],
+  ["empty", () => ""],
+  ["not JSON", () => base64("not json")],
+  ["truncated JSON", () => base64(JSON.stringify(payment.payload).slice(0, -10))],
+  ["not UTF-8", () => Buffer.from([0x7b, 0xff, 0xfe, 0x7d]).toString("base64")],
+  ["null", () => base64("null")],
+  ["a number", () => base64("2")],
+  ["a string", () => base64('"payment"')],
+  ["an array", () => base64("[]")],
+  ["an empty object", () => base64("{}")],
+  ["another version", () => edited('"x402Version":2', '"x402Version":3')],
+  ["a version as text", () => edited('"x402Version":2', '"x402Version":"2"')],
+  [
+    "wrong types: a number for the amount that was signed",
+    () => edited(`"value":"${AMOUNT}"`, `"value":${AMOUNT}`),
+  ],
+  ["wrong types: a number that no double holds", () => edited(`"value":"${AMOUNT}"`, '"value":1e400')],
+  ["wrong types: an object for the nonce", () => edited('"nonce":"', '"nonce":{},"x":"')],
+  ["wrong types: an array for the payer", () => edited('"from":"', '"from":[],"x":"')],
+  ["wrong types: a list for the offer", () => edited('"accepted":{', '"accepted":[],"x":{')],
+  ["wrong types: null for the payload", () => edited('"payload":{', '"payload":null,"x":{')],
+  ["an amount in hexadecimal", () => edited(`"value":"${AMOUNT}"`, `"value":"0x${AMOUNT.toString(16)}"`)],
+  ["an amount with a leading zero", () => edited(`"value":"${AMOUNT}"`, `"value":"0${AMOUNT}"`)],
+  ["a negative amount", () => edited(`"value":"${AMOUNT}"`, `"value":"-${AMOUNT}"`)],
+  ["an amount of 5,000 digits", () => edited(`"value":"${AMOUNT}"`, `"value":"${"9".repeat(5_000)}"`)],
+  ["a nonce too short", () => edited('"nonce":"0x', '"nonce":"0x00","x":"0x')],
+  ["prototype keys in place of the payload", () => edited('"payload":{', '"__proto__":{')],
+  [
+    "prototype keys inside the authorization",
+    () => edited('"authorization":{', '"authorization":{"__proto__":{"to":"0x"},"x":1,'),
+  ],
+  [
+    "constructor keys inside the payload",
+    () => edited('"payload":{', '"payload":{"constructor":{"prototype":{"polluted":1}},'),
+  ],
+  ["both kinds of payload at once", () => edited('"payload":{', '"payload":{"permit2Authorization":{},')],
+];
+
+describe("Garbage", () => {
+  it.each(GARBAGE)("%s → 400, and the process is unharmed", async (_name, make) => {
+    const expectChanges = await watchLedger(parts, gateway);
+    for (const header of HEADERS) {
+      const answer = await rawRequest(
+        gateway.jobgate.x402Url,
+        "POST /x402/jobs/1/0",
+        { [header]: make() },
+        "work",
+      );
+      expect([header, answer.status]).toEqual([header, 400]);
+      expect(JSON.parse(answer.body)).toEqual({
+        error: expect.any(String),
+        code: "invalid_payment",
+        charged: false,
+        retryable: false,
+      });
+      expect(answer.headers["cache-control"]).toBe("no-store");
+    }
+    await expectChanges({});
+  });
+
+  it("1 MB header → 431, and the process is unharmed", async () => {
+    const expectChanges = await watchLedger(parts, gateway);
+    for (const header of HEADERS) {
+      const value = base64(JSON.stringify({ ...payment.payload, x: "x".repeat(750_000) }));
+      const answer = await rawRequest(
+        gateway.jobgate.x402Url,
+        "POST /x402/jobs/1/0",
+        { [header]: value },
+        "work",
+      );
+      expect([answer.status, JSON.parse(answer.body).code]).toEqual([431, "headers_too_large"]);
+    }
+    await expectChanges({});
+  });
+
+  it("A header twice, or two headers that disagree → 400, though each alone is good", async () => {
+    const url = gateway.jobgate.x402Url;
+    const { v1 } = await requestOffer(gateway.urlOf());
+    const other = await signV1Payment({ offer: v1, account: accounts.payer });
+    const expectChanges = await watchLedger(parts, gateway);
+    const v2 = payment.headers["payment-signature"] ?? "";
+    for (const headers of [
+      { "PAYMENT-SIGNATURE": v2, "payment-signature": v2 },
+      { "PAYMENT-SIGNATURE": v2, "X-PAYMENT": other.headers["x-payment"] ?? "" },
+      { "PAYMENT-SIGNATURE": v2, "X-PAYMENT": v2 },
+      { "X-PAYMENT": v2 },
+      { "PAYMENT-SIGNATURE": other.headers["x-payment"] ?? "" },
+    ]) {
+      const answer = await rawRequest(url, "POST /x402/jobs/1/0", headers, "work");
+      expect([answer.status, JSON.parse(answer.body).code]).toEqual([400, "invalid_payment"]);
+    }
+    await expectChanges({});
+  });
+
+  it("Prototype keys and keys that nobody knows beside a good payment change nothing about it", async () => {
+    const polluted = await gateway.sign();
+    const json = JSON.stringify(polluted.payload).replace(
+      '{"x402Version"',
+      '{"__proto__":{"x402Version":1,"isAdmin":true},"constructor":{"prototype":{"a":1}},"x402Version"',
+    );
+    const expectChanges = await watchLedger(parts, gateway);
+    const answer = await gateway.send(
+      { headers: { "payment-signature": base64(json) } },
+      { body: "polluted" },
+    );
+    expect(answer.status).toBe(202);
+    await gateway.waitForJobs("polluted");
+    await expectChanges({
+      verifyCalls: 1,
+      settleCalls: 1,
+      received: AMOUNT,
+      jobs: 1,
+      payments: { settled: 1 },
+    });
+  });
+
+  it("An authorization that never ends is paid like any other", async () => {
+    const forever = await gateway.sign({
+      authorization: { validAfter: "0", validBefore: String(2n ** 256n - 1n) },
+    });
+    const expectChanges = await watchLedger(parts, gateway);
+    expect((await gateway.send(forever, { body: "for ever" })).status).toBe(202);
+    expect((await gateway.send(forever, { body: "for ever" })).status).toBe(202);
+    await gateway.waitForJobs("for ever");
+    await expectChanges({
+      verifyCalls: 1,
+      settleCalls: 1,
+      received: AMOUNT,
+      jobs: 1,
+      payments: { settled: 1 },
+    });
+  });
+
+  it("The payment that all garbage was made of is still good, sent in both versions that agree", async () => {
+    const { x402Version: _, accepted: __, ...v2 } = payment.payload as PaymentPayload;
+    const v1 = { x402Version: 1, scheme: "exact", network: "base-sepolia", payload: v2.payload };
+    const expectChanges = await watchLedger(parts, gateway);
+    const headers = { ...payment.headers, "x-payment": base64Json(v1) };
+    expect(await gateway.send({ headers }, { body: "after all" })).toMatchObject({ status: 202 });
+    await gateway.waitForJobs("after all");
+    await expectChanges({
+      verifyCalls: 1,
+      settleCalls: 1,
+      received: AMOUNT,
+      jobs: 1,
+      payments: { settled: 1 },
+    });
+    expect(gateway.jobgate.logs.filter((line) => line.includes("failed unexpectedly"))).toEqual([]);
+  });
+});

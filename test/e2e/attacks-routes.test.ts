@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { rawRequest } from "../helpers/raw-request.ts";
+import { watchLedger } from "./ledger.ts";
+import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+let parts: PaidParts;
+let gateway: PaidGateway;
+/** Good, and good all the time: none of these requests may use it. */
+let payment: Payment;
+
+beforeAll(async () => {
+  parts = await startPaidParts();
+  gateway = await startPaidGateway({ parts, setUp: "no rpc_url" });
+  payment = await gateway.sign();
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await parts?.stop();
+});
+
+/** Sends the good payment with a request line as it is. */
+const send = (requestLine: string) =>
+  rawRequest(gateway.jobgate.x402Url, requestLine, { ...payment.headers }, "work");
+
+describe("Routes", () => {
+  it.each([
+    ["%31 for 1 as the service", "/x402/jobs/%31/0"],
+    ["%30 for 0 as the job", "/x402/jobs/1/%30"],
+    ["// at the start", "//x402/jobs/1/0"],
+    ["// in the middle", "/x402//jobs/1/0"],
+    ["// before the job", "/x402/jobs/1//0"],
+    ["a backslash", "/x402/jobs/1\\0"],
+    ["a backslash in place of slashes", "/x402\\jobs\\1\\0"],
+    ["%2F for a slash", "/x402/jobs/1%2F0"],
+    ["%2f for a slash", "/x402%2fjobs/1/0"],
+    ["a bad %", "/x402/jobs/1/0%"],
+    ["a bad %zz", "/x402/jobs/1/%zz"],
+    ["+1 as the service", "/x402/jobs/+1/0"],
+    ["+0 as the job", "/x402/jobs/1/+0"],
+    ["-0 as the job", "/x402/jobs/1/-0"],
+    ["01 as the service", "/x402/jobs/01/0"],
+    ["00 as the job", "/x402/jobs/1/00"],
+    ["2^64 as the service", "/x402/jobs/18446744073709551616/0"],
+    ["2^64 + 1 as the service, which is 1 in 64 bits", "/x402/jobs/18446744073709551617/0"],
+    ["2^32 as the job, which is 0 in 32 bits", "/x402/jobs/1/4294967296"],
+    ["10^30 as the job", "/x402/jobs/1/1000000000000000000000000000000"],
+    ["a trailing slash", "/x402/jobs/1/0/"],
+    ["a trailing slash after a tail", "/x402/jobs/1/0/price/"],
+    ["a dot segment", "/x402/jobs/./1/0"],
+    ["a dot dot segment", "/x402/jobs/2/../1/0"],
+    ["a dot dot segment in percent-encoding", "/x402/jobs/2/%2e%2e/1/0"],
+    ["a decimal point", "/x402/jobs/1.0/0"],
+    ["an exponent", "/x402/jobs/1e0/0"],
+    ["hexadecimal", "/x402/jobs/0x1/0"],
+    ["another letter case", "/X402/jobs/1/0"],
+    ["a matrix parameter", "/x402/jobs/1/0;x=1"],
+    ["a full-width digit", "/x402/jobs/%EF%BC%91/0"],
+    ["no job", "/x402/jobs/1"],
+    ["no service", "/x402/jobs//0"],
+    ["an absolute URL", "http://127.0.0.1/x402/jobs/1/0"],
+    ["call id 0", "/x402/calls/0"],
+    ["a call id above 2^53", "/x402/calls/9007199254740993"],
+  ])("%s → 404, and nothing is paid", async (_name, path) => {
+    const expectChanges = await watchLedger(parts, gateway);
+    const answer = await send(`POST ${path}`);
+    expect(answer.status).toBe(404);
+    expect(JSON.parse(answer.body)).toEqual({ error: expect.any(String), code: "not_found" });
+    expect(answer.headers["cache-control"]).toBe("no-store");
+    await expectChanges({});
+  });
+
+  it.each(["HEAD", "OPTIONS", "GET", "PUT", "PATCH", "DELETE"])(
+    "%s on the paid path → 405, no settlement",
+    async (method) => {
+      const expectChanges = await watchLedger(parts, gateway);
+      const answer = await send(`${method} /x402/jobs/1/0`);
+      expect([answer.status, answer.headers.allow]).toEqual([405, "POST"]);
+      expect(answer.headers["cache-control"]).toBe("no-store");
+      if (method !== "HEAD") {
+        expect(JSON.parse(answer.body)).toEqual({
+          error: expect.any(String),
+          code: "method_not_allowed",
+          charged: false,
+          retryable: false,
+        });
+      }
+      await expectChanges({});
+    },
+  );
+
+  it("POST on a price, a call or health → 405, no settlement", async () => {
+    const expectChanges = await watchLedger(parts, gateway);
+    for (const path of ["/x402/jobs/1/0/price", "/x402/calls/1", "/x402/health", "/x402/stats"])
+      expect([path, (await send(`POST ${path}`)).headers.allow]).toEqual([path, "GET"]);
+    await expectChanges({});
+  });
+
+  it("A job without a price → 404 with its ids as numbers, with all their digits", async () => {
+    const expectChanges = await watchLedger(parts, gateway);
+    const { status, body } = await send("POST /x402/jobs/18446744073709551615/4294967295");
+    expect(status).toBe(404);
+    expect(body).toContain('"service_id":18446744073709551615,"job_index":4294967295');
+    expect(JSON.parse(body)).toMatchObject({ code: "job_not_found", charged: false, retryable: false });
+    await expectChanges({});
+  });
+
+  it("The same payment on the right path buys one job: it was good all along", async () => {
+    const expectChanges = await watchLedger(parts, gateway);
+    const answer = await send("POST /x402/jobs/1/0?utm=x");
+    expect(answer.status).toBe(202);
+    await gateway.waitForJobs("work");
+    await expectChanges({
+      verifyCalls: 1,
+      settleCalls: 1,
+      received: AMOUNT,
+      jobs: 1,
+      payments: { settled: 1 },
+    });
+  });
+});

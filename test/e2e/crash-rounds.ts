@@ -1,0 +1,158 @@
+import { expect } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { ACCEPTED, FAILED, UNDECIDED } from "./expected-answers.ts";
+import { expectBalance } from "./ledger.ts";
+import { type PaidGateway, type Payment, type SetUp, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+/** Where jobgate is killed with SIGKILL. */
+export const CRASHES = [
+  "before-journal",
+  "after-journal",
+  "during settle",
+  "after-settle",
+  "after-commit",
+  "before-delivery",
+  "before-ack",
+] as const;
+export type Crash = (typeof CRASHES)[number];
+
+/** What a payment must have come to, once jobgate is up again and has decided. */
+type End = "job" | "not paid" | "undecided";
+
+/**
+ * With `rpc_url`, what the chain shows decides. Without it the facilitator is asked again, and once the nonce is
+ * used its no proves nothing: such a payment is for the operator to decide, and nobody works for it.
+ */
+const ENDS: Readonly<Record<Crash, Readonly<Record<SetUp, End>>>> = {
+  "before-journal": { rpc_url: "job", "no rpc_url": "job" },
+  "after-journal": { rpc_url: "not paid", "no rpc_url": "job" },
+  "during settle": { rpc_url: "job", "no rpc_url": "undecided" },
+  "after-settle": { rpc_url: "job", "no rpc_url": "undecided" },
+  "after-commit": { rpc_url: "job", "no rpc_url": "job" },
+  "before-delivery": { rpc_url: "job", "no rpc_url": "job" },
+  "before-ack": { rpc_url: "job", "no rpc_url": "job" },
+};
+
+/** Whether a payment comes to the same with and without `rpc_url`. */
+export function endsAlike(crash: Crash): boolean {
+  const ends = ENDS[crash];
+  return ends.rpc_url === ends["no rpc_url"];
+}
+
+/** One jobgate that is crashed again and again on one store. */
+export interface CrashSite {
+  /** Crashes once while a payment is on its way, starts again, resends, and checks what became of it. */
+  round(crash: Crash): Promise<void>;
+  /** Checks chain, journal and what the runner got against each other, over all rounds. */
+  expectAllAccounted(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startCrashSite(setUp: SetUp): Promise<CrashSite> {
+  const parts = await startPaidParts();
+  const gateway = await startPaidGateway({ parts, setUp, facilitatorTimeoutSecs: 1, leaseSecs: 1 });
+  const sold: { payment: Payment; body: string; end: End }[] = [];
+
+  return {
+    async round(crash) {
+      const end = ENDS[crash][setUp];
+      const body = `${crash} ${sold.length}`;
+      const payment = await crashOnce(gateway, crash, body);
+      sold.push({ payment, body, end });
+      if (end === "not paid") await parts.passTime(301);
+      await expectEnd(gateway, { payment, body, end });
+    },
+    async expectAllAccounted() {
+      for (const { payment, body, end } of sold)
+        await expectAccounted({ parts, gateway, payment, body, end });
+      const moved = sold.filter(({ end }) => end !== "not paid").length;
+      expect(await parts.usdc.balanceOf(accounts.payTo.address)).toBe(BigInt(moved) * AMOUNT);
+      expect(gateway.journal.totals()).toMatchObject({
+        payments: {
+          settled: sold.filter(({ end }) => end === "job").length,
+          failed: sold.filter(({ end }) => end === "not paid").length,
+          intent: sold.filter(({ end }) => end === "undecided").length,
+          unresolved: 0,
+        },
+        paidCalls: { ready: 0, leased: 0, dead: 0 },
+      });
+      expectBalance(gateway);
+    },
+    async stop() {
+      await gateway.stop();
+      await parts.stop();
+    },
+  };
+}
+
+/** @returns the payment that was on its way when jobgate was killed; jobgate is up again */
+async function crashOnce(gateway: PaidGateway, crash: Crash, body: string): Promise<Payment> {
+  if (crash === "during settle") {
+    const payment = await gateway.sign();
+    const held = gateway.holdNextSettle(100);
+    const lost = gateway.send(payment, { body });
+    await held;
+    gateway.jobgate.kill("SIGKILL");
+    await expect(lost).rejects.toThrow();
+    await gateway.startAgain();
+    return payment;
+  }
+  await gateway.restart({ signal: "SIGKILL", env: { JOBGATE_CRASH_AT: crash } });
+  const payment = await gateway.sign();
+  const answer = gateway.send(payment, { body });
+  // From the delivery on, the answer and the crash race.
+  if (crash === "before-delivery" || crash === "before-ack") await answer.catch(() => undefined);
+  else await expect(answer).rejects.toThrow();
+  expect(await gateway.jobgate.exited).toEqual({ code: null, signal: "SIGKILL" });
+  await gateway.startAgain();
+  return payment;
+}
+
+interface Sold {
+  readonly payment: Payment;
+  readonly body: string;
+  readonly end: End;
+}
+
+async function expectEnd(gateway: PaidGateway, { payment, body, end }: Sold): Promise<void> {
+  if (end === "undecided") {
+    await expect.poll(() => settlesOf(gateway, payment), { timeout: 5_000 }).toBeGreaterThanOrEqual(2);
+    expect(await gateway.send(payment, { body })).toEqual(UNDECIDED);
+    return;
+  }
+  const answer = await gateway.sendUntilDecided(payment, { body });
+  if (end === "not paid") {
+    expect(answer).toMatchObject(FAILED);
+    return;
+  }
+  expect(answer).toMatchObject(ACCEPTED);
+  expect(await gateway.send(payment, { body })).toEqual(answer);
+  const callId = answer.call_id as number;
+  await gateway.waitForJobs(body);
+  await expect.poll(() => gateway.journal.callState(callId), { timeout: 10_000 }).toBe("succeeded");
+}
+
+async function expectAccounted(options: Sold & { parts: PaidParts; gateway: PaidGateway }): Promise<void> {
+  const { parts, gateway, payment, body, end } = options;
+  const record = gateway.journal.paymentOf(payment.signed);
+  const deliveries = gateway.jobsWith(body);
+  const { from, nonce } = payment.signed.authorization;
+  const states = { job: "settled", "not paid": "failed", undecided: "intent" } as const;
+  expect(record?.state).toBe(states[end]);
+  expect(await parts.usdc.authorizationState(from, nonce)).toBe(end !== "not paid");
+  if (end !== "job") {
+    expect(deliveries).toEqual([]);
+    return;
+  }
+  // One JobCall; a repeated delivery says so by its attempt.
+  expect(new Set(deliveries.map(({ callId }) => Number(callId)))).toEqual(new Set([record?.callId]));
+  const attempts = deliveries.map(({ attempt }) => attempt);
+  expect(attempts).toEqual([...new Set(attempts)].sort((left, right) => left - right));
+}
+
+function settlesOf({ facilitatorProxy }: PaidGateway, { signed }: Payment): number {
+  return facilitatorProxy.requests.filter(
+    ({ path, body }) => path === "/settle" && body.includes(signed.authorization.nonce),
+  ).length;
+}

@@ -1,0 +1,319 @@
+import { encodeFunctionData, type Hex, multicall3Abi } from "viem";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { MULTICALL3, sendTransaction } from "../helpers/anvil.ts";
+import type { Fault } from "../helpers/fault.ts";
+import { deployFaultyToken } from "../helpers/faulty-token.ts";
+import { type Token, transferCalldata } from "../helpers/usdc.ts";
+import { ACCEPTED, FAILED, UNAVAILABLE, UNDECIDED } from "./expected-answers.ts";
+import { watchLedger } from "./ledger.ts";
+import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+let parts: PaidParts;
+let silent: Token;
+let movesNothing: Token;
+let takesFee: Token;
+let withRpc: PaidGateway;
+let withoutRpc: PaidGateway;
+
+beforeAll(async () => {
+  parts = await startPaidParts();
+  const { anvil } = parts;
+  silent = await deployFaultyToken({ anvil, fault: "SilentOnUsedNonce" });
+  movesNothing = await deployFaultyToken({ anvil, fault: "MovesNothing" });
+  takesFee = await deployFaultyToken({ anvil, fault: "TakesFee" });
+  const tokens = [parts.usdc, silent, movesNothing, takesFee];
+  for (const token of tokens.slice(1)) await token.mint(accounts.payer.address, 1_000_000_000n);
+  [withRpc, withoutRpc] = await Promise.all([
+    startPaidGateway({ parts, setUp: "rpc_url", tokens, facilitatorTimeoutSecs: 1 }),
+    startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 1 }),
+  ]);
+});
+afterEach(() => {
+  withRpc.facilitatorProxy.clear();
+  withRpc.rpcProxy.clear();
+});
+afterAll(async () => {
+  await Promise.all([withRpc?.stop(), withoutRpc?.stop()]);
+  await parts?.stop();
+});
+
+const oneJob = { verifyCalls: 1, settleCalls: 1, received: AMOUNT, jobs: 1, payments: { settled: 1 } };
+
+describe("Chain: somebody else is faster than the facilitator", () => {
+  it("Authorization front-run by someone else → it did pay: 202 and one job", async () => {
+    const body = "front-run";
+    const payment = await withRpc.sign();
+    const expectChanges = await watchLedger(parts, withRpc);
+    const held = withRpc.holdNextSettle(300);
+    const answer = withRpc.send(payment, { body });
+    await held;
+    const transaction = await parts.usdc.transferWithAuthorization(payment.signed);
+    expect(await answer).toMatchObject({ status: 202, settlement: { success: true, transaction } });
+    expect(await withRpc.send(payment, { body })).toEqual(await answer);
+    await withRpc.waitForJobs(body);
+    await expectChanges(oneJob);
+  });
+
+  it("Authorization front-run by someone else, without rpc_url → nobody can tell: 503, no job", async () => {
+    const payment = await withoutRpc.sign();
+    const held = withoutRpc.holdNextSettle(300);
+    const answer = withoutRpc.send(payment);
+    await held;
+    await parts.usdc.transferWithAuthorization(payment.signed);
+    expect(await answer).toEqual(UNDECIDED);
+    expect(withoutRpc.journal.totals()).toMatchObject({ payments: { intent: 1 }, calls: { held: 1 } });
+    expect(withoutRpc.delivered).toEqual([]);
+  });
+
+  it("Authorization cancelled by the payer → it did not pay: 402 settlement_failed, no job", async () => {
+    const payment = await withRpc.sign();
+    const expectChanges = await watchLedger(parts, withRpc);
+    const held = withRpc.holdNextSettle(300);
+    const answer = withRpc.send(payment);
+    await held;
+    await parts.usdc.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce);
+    expect(await answer).toMatchObject(FAILED);
+    expect(await withRpc.send(payment)).toEqual(await answer);
+    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
+  });
+
+  it("The nonce spent on a transfer to someone else → it did not pay: 402 settlement_failed, no job", async () => {
+    const payment = await withRpc.sign();
+    const elsewhere = await withRpc.sign({
+      authorization: { nonce: payment.signed.authorization.nonce, to: accounts.stranger.address },
+    });
+    const expectChanges = await watchLedger(parts, withRpc);
+    const held = withRpc.holdNextSettle(300);
+    const answer = withRpc.send(payment);
+    await held;
+    await parts.usdc.transferWithAuthorization(elsewhere.signed);
+    expect(await answer).toMatchObject(FAILED);
+    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
+  });
+
+  it("One transaction that uses two authorizations and pays once → one job, not two", async () => {
+    const body = "two in one";
+    const paid = await withRpc.sign();
+    const unpaid = await withRpc.sign();
+    const diverted = await withRpc.sign({
+      authorization: { nonce: unpaid.signed.authorization.nonce, to: accounts.stranger.address },
+    });
+    const expectChanges = await watchLedger(parts, withRpc);
+    withRpc.facilitatorProxy.add({ path: "/settle", fault: { kind: "cut" } });
+    for (const payment of [paid, unpaid]) expect(await withRpc.send(payment, { body })).toEqual(UNDECIDED);
+
+    await inOneTransaction([transferCalldata(paid.signed), transferCalldata(diverted.signed)]);
+    expect(await withRpc.sendUntilDecided(paid, { body })).toMatchObject(ACCEPTED);
+    expect(await withRpc.sendUntilDecided(unpaid, { body })).toMatchObject(FAILED);
+    await withRpc.waitForJobs(body);
+    await expectChanges({ ...oneJob, verifyCalls: 2, settleCalls: 2, payments: { settled: 1, failed: 1 } });
+  });
+
+  it("One transaction that uses two authorizations and pays twice → two jobs", async () => {
+    const body = "two and two";
+    const payments = [await withRpc.sign(), await withRpc.sign()];
+    withRpc.facilitatorProxy.add({ path: "/settle", fault: { kind: "cut" } });
+    for (const payment of payments) expect(await withRpc.send(payment, { body })).toEqual(UNDECIDED);
+    await inOneTransaction(payments.map(({ signed }) => transferCalldata(signed)));
+    const answers = await Promise.all(payments.map((payment) => withRpc.sendUntilDecided(payment, { body })));
+    expect(answers).toEqual([expect.objectContaining(ACCEPTED), expect.objectContaining(ACCEPTED)]);
+    expect(answers[0]?.call_id).not.toBe(answers[1]?.call_id);
+    expect(await withRpc.waitForJobs(body, 2)).toHaveLength(2);
+  });
+});
+
+describe("Chain: a token that breaks its standard", () => {
+  const silentOption = 1;
+  /** Takes every transaction that is mined for a settlement, as simple facilitators do. */
+  const credulous: Fault = {
+    kind: "change",
+    change: (answer) => {
+      const body = JSON.parse(answer.body.toString()) as { transaction: string };
+      expect(body.transaction).toMatch(/^0x[0-9a-f]{64}$/);
+      return { ...answer, body: Buffer.from(JSON.stringify({ ...body, success: true })) };
+    },
+  };
+
+  it("Token that does not revert on a used nonce → paid by the front-run: one job", async () => {
+    const body = "silent, front-run";
+    const payment = await withRpc.sign({ option: silentOption });
+    const expectChanges = await watchLedger(parts, withRpc, silent);
+    const held = withRpc.holdNextSettle(300);
+    const answer = withRpc.send(payment, { body });
+    await held;
+    const transaction = await silent.transferWithAuthorization(payment.signed);
+    expect(await answer).toMatchObject({ status: 202, settlement: { success: true, transaction } });
+    await withRpc.waitForJobs(body);
+    await expectChanges(oneJob);
+  });
+
+  it("Token that does not revert on a used nonce → a cancelled authorization that 'settles' buys nothing", async () => {
+    const payment = await withRpc.sign({ option: silentOption });
+    const expectChanges = await watchLedger(parts, withRpc, silent);
+    // Between verify and settle.
+    withRpc.facilitatorProxy.add({ path: "/verify", fault: { kind: "delay-answer", ms: 300 } });
+    withRpc.facilitatorProxy.add({ path: "/settle", fault: credulous });
+    const answer = withRpc.send(payment);
+    const verdictOf = ({ signed }: Payment): unknown =>
+      parts.facilitator.calls.find(({ route, paymentPayload }) => {
+        const inner = paymentPayload?.payload as Payment["signed"] | undefined;
+        return route === "verify" && inner?.authorization.nonce === signed.authorization.nonce;
+      })?.answer;
+    await expect.poll(() => verdictOf(payment), { interval: 5 }).toMatchObject({ isValid: true });
+    await silent.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce);
+    expect(await answer).toMatchObject(FAILED);
+    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
+  });
+
+  it("Token that says AuthorizationUsed and moves nothing → 402 settlement_failed, no job", async () => {
+    const payment = await withRpc.sign({ option: 2 });
+    const expectChanges = await watchLedger(parts, withRpc, movesNothing);
+    withRpc.facilitatorProxy.add({ path: "/settle", fault: credulous });
+    expect(await withRpc.send(payment)).toMatchObject(FAILED);
+    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
+  });
+
+  it("Token that keeps a part of what it moves → the price was not paid: no job", async () => {
+    const payment = await withRpc.sign({ option: 3 });
+    const expectChanges = await watchLedger(parts, withRpc, takesFee);
+    expect(await withRpc.send(payment)).toMatchObject(FAILED);
+    await expectChanges({
+      verifyCalls: 1,
+      settleCalls: 1,
+      received: AMOUNT - AMOUNT / 10n,
+      payments: { failed: 1 },
+    });
+  });
+});
+
+describe("Chain: its RPC", () => {
+  const rpcResult = (result: unknown): Fault => ({
+    kind: "change",
+    change: (answer, { body }) => {
+      const { id } = JSON.parse(body.toString()) as { id: number };
+      return { ...answer, body: Buffer.from(JSON.stringify({ jsonrpc: "2.0", id, result })) };
+    },
+  });
+  const faults: Record<string, [rpcMethod: string | undefined, fault: Fault]> = {
+    "RPC down": [undefined, { kind: "cut" }],
+    "status 500": [undefined, { kind: "answer", status: 500, body: "" }],
+    "wrong-length answer": ["eth_call", rpcResult("0x01")],
+    "empty answer": ["eth_call", rpcResult("0x")],
+    "time-out": ["eth_call", { kind: "delay-answer", ms: 6_000 }],
+    "logs that lag behind": ["eth_getLogs", rpcResult([])],
+    "a receipt that is not there yet": ["eth_getTransactionReceipt", rpcResult(null)],
+  };
+  it.each(Object.entries(faults))(
+    "%s → 503 while it lasts, nothing is decided; then 202 with the same call_id",
+    async (what, [rpcMethod, fault]) => {
+      const payment = await withRpc.sign();
+      const expectChanges = await watchLedger(parts, withRpc);
+      withRpc.facilitatorProxy.add({ path: "/settle", fault: { kind: "lose-answer" } });
+      withRpc.rpcProxy.add({ ...(rpcMethod === undefined ? {} : { rpcMethod }), fault });
+      expect(await withRpc.send(payment, { body: what })).toEqual(UNDECIDED);
+      const record = withRpc.journal.paymentOf(payment.signed);
+      expect(record?.state).toBe("intent");
+      withRpc.rpcProxy.clear();
+      expect(await withRpc.sendUntilDecided(payment, { body: what })).toMatchObject({
+        ...ACCEPTED,
+        call_id: record?.callId,
+      });
+      await withRpc.waitForJobs(what);
+      await expectChanges(oneJob);
+    },
+  );
+
+  it.each([
+    ["RPC down", undefined, { kind: "cut" }],
+    ["wrong chain id", "eth_chainId", rpcResult("0x1")],
+  ] as const)(
+    "%s at start → nothing can be confirmed, so nothing is charged: 503, no settle",
+    async (what, rpcMethod, fault) => {
+      withRpc.rpcProxy.add({ ...(rpcMethod === undefined ? {} : { rpcMethod }), fault });
+      await withRpc.restart();
+      const payment = await withRpc.sign();
+      const expectChanges = await watchLedger(parts, withRpc);
+      expect(await withRpc.send(payment, { body: what })).toEqual(UNAVAILABLE);
+      await expectChanges({ verifyCalls: 1 });
+      withRpc.rpcProxy.clear();
+      expect(await withRpc.send(payment, { body: what })).toMatchObject(ACCEPTED);
+      await withRpc.waitForJobs(what);
+      await expectChanges({ ...oneJob, verifyCalls: 2 });
+    },
+  );
+});
+
+// Last: a facilitator whose chain went back counts its transactions wrongly from then on.
+describe("Chain: three confirmations", () => {
+  let careful: PaidGateway;
+  const mine = (blocks: number) => parts.anvil.client.mine({ blocks });
+
+  beforeAll(async () => {
+    careful = await startPaidGateway({
+      parts,
+      setUp: "rpc_url",
+      confirmations: 3,
+      facilitatorTimeoutSecs: 1,
+    });
+  });
+  afterAll(() => careful?.stop());
+
+  async function settledInLastBlock(payment: Payment, body: string): Promise<void> {
+    expect(await careful.send(payment, { body })).toEqual(UNDECIDED);
+    expect(careful.jobsWith(body)).toEqual([]);
+  }
+
+  it("A settlement counts once three blocks hold it, and not before", async () => {
+    const body = "confirmed";
+    const payment = await careful.sign();
+    const expectChanges = await watchLedger(parts, careful);
+    await settledInLastBlock(payment, body);
+    await mine(1);
+    expect(await careful.send(payment, { body })).toEqual(UNDECIDED);
+    await mine(1);
+    expect(await careful.sendUntilDecided(payment, { body })).toMatchObject(ACCEPTED);
+    await careful.waitForJobs(body);
+    await expectChanges(oneJob);
+  });
+
+  it("A settlement that a reorganisation takes away is no settlement: no job, and settlement_failed in the end", async () => {
+    const payment = await careful.sign();
+    const expectChanges = await watchLedger(parts, careful);
+    const snapshot = await parts.anvil.client.snapshot();
+    await settledInLastBlock(payment, "reorganised");
+    await parts.anvil.client.revert({ id: snapshot });
+    await mine(5);
+    expect(await careful.send(payment, { body: "reorganised" })).toEqual(UNDECIDED);
+    await parts.passTime(301);
+    await mine(3);
+    expect(await careful.sendUntilDecided(payment, { body: "reorganised" })).toMatchObject(FAILED);
+    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
+  });
+
+  it("A settlement that comes back in another block after a reorganisation is one job", async () => {
+    const body = "came back";
+    const payment = await careful.sign();
+    const snapshot = await parts.anvil.client.snapshot();
+    careful.facilitatorProxy.add({ path: "/settle", fault: { kind: "cut" } });
+    expect(await careful.send(payment, { body })).toEqual(UNDECIDED);
+    await parts.usdc.transferWithAuthorization(payment.signed);
+    await parts.anvil.client.revert({ id: snapshot });
+    await mine(2);
+    await parts.usdc.transferWithAuthorization(payment.signed);
+    await mine(2);
+    expect(await careful.sendUntilDecided(payment, { body })).toMatchObject(ACCEPTED);
+    expect(await careful.waitForJobs(body)).toHaveLength(1);
+  });
+});
+
+/** Everyone may carry out authorizations, several in one go. */
+async function inOneTransaction(calls: readonly Hex[]): Promise<void> {
+  const data = encodeFunctionData({
+    abi: multicall3Abi,
+    functionName: "aggregate3",
+    args: [calls.map((callData) => ({ target: parts.usdc.address, allowFailure: false, callData }))],
+  });
+  await sendTransaction({ anvil: parts.anvil, from: accounts.stranger, to: MULTICALL3, data });
+}

@@ -1,0 +1,291 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { ACCEPTED, FAILED, UNAVAILABLE, UNDECIDED } from "./expected-answers.ts";
+import { LOST_SETTLE_ANSWERS, NO_VERDICTS, UNHEARD_SETTLE_REQUESTS } from "./facilitator-faults.ts";
+import { watchLedger } from "./ledger.ts";
+import { type PaidGateway, type Payment, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+let parts: PaidParts;
+let withRpc: PaidGateway;
+let withoutRpc: PaidGateway;
+
+beforeAll(async () => {
+  parts = await startPaidParts({ confirmationTimeoutMs: 500 });
+  [withRpc, withoutRpc] = await Promise.all([
+    startPaidGateway({ parts, setUp: "rpc_url", facilitatorTimeoutSecs: 1 }),
+    startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 1 }),
+  ]);
+});
+afterEach(async () => {
+  withRpc.facilitatorProxy.clear();
+  withoutRpc.facilitatorProxy.clear();
+  await parts.anvil.client.setAutomine(true);
+});
+afterAll(async () => {
+  await Promise.all([withRpc?.stop(), withoutRpc?.stop()]);
+  await parts?.stop();
+});
+
+describe("Facilitator: it settled, but its answer does not say so", () => {
+  it.each(Object.entries(LOST_SETTLE_ANSWERS))(
+    "%s → with rpc_url the chain shows the payment: 202, one settle call, one job",
+    async (what, fault) => {
+      const payment = await withRpc.sign();
+      const expectChanges = await watchLedger(parts, withRpc);
+      withRpc.facilitatorProxy.add({ path: "/settle", fault });
+      const first = await withRpc.send(payment, { body: what });
+      expect(first).toMatchObject(ACCEPTED);
+      expect(await withRpc.send(payment, { body: what })).toEqual(first);
+      await withRpc.waitForJobs(what);
+      await expectChanges({
+        verifyCalls: 1,
+        settleCalls: 1,
+        received: AMOUNT,
+        jobs: 1,
+        payments: { settled: 1 },
+      });
+    },
+  );
+});
+
+describe("Facilitator: it never heard of the settlement", () => {
+  it.each(Object.entries(UNHEARD_SETTLE_REQUESTS))(
+    "%s → without rpc_url: 503, then it is asked again, and the resend gets 202 with one job",
+    async (what, fault) => {
+      const payment = await withoutRpc.sign();
+      const expectChanges = await watchLedger(parts, withoutRpc);
+      withoutRpc.facilitatorProxy.add({ path: "/settle", times: 1, when: carries(payment), fault });
+      const callId = await expectUndecided(withoutRpc, payment, what);
+      expect(await withoutRpc.sendUntilDecided(payment, { body: what })).toMatchObject({
+        ...ACCEPTED,
+        call_id: callId,
+      });
+      await withoutRpc.waitForJobs(what);
+      await expectChanges({
+        verifyCalls: 1,
+        settleCalls: 2,
+        received: AMOUNT,
+        jobs: 1,
+        payments: { settled: 1 },
+      });
+    },
+  );
+
+  it("With rpc_url the chain shows nothing: 503, no job; unused past validBefore → settlement_failed, and never settled later", async () => {
+    const faults = Object.entries(UNHEARD_SETTLE_REQUESTS);
+    const payments = await Promise.all(faults.map(() => withRpc.sign()));
+    const expectChanges = await watchLedger(parts, withRpc);
+    for (const [index, [, fault]] of faults.entries()) {
+      const payment = payments[index] as Payment;
+      withRpc.facilitatorProxy.add({ path: "/settle", when: carries(payment), times: 1, fault });
+    }
+    const answers = await Promise.all(payments.map((payment) => withRpc.send(payment)));
+    expect(answers).toEqual(faults.map(() => UNDECIDED));
+    await parts.passTime(301);
+    for (const payment of payments) {
+      expect(await withRpc.sendUntilDecided(payment)).toMatchObject(FAILED);
+      expect(await withRpc.send(payment)).toMatchObject(FAILED);
+    }
+    const count = payments.length;
+    await expectChanges({ verifyCalls: count, settleCalls: count, payments: { failed: count } });
+  });
+});
+
+describe("Facilitator: it lies", () => {
+  const lies = {
+    "a transaction that does not exist": async () => `0x${"11".repeat(32)}`,
+    "the transaction of another payment": async () => {
+      const other = await withRpc.send(await withRpc.sign(), { body: "the other payment" });
+      await withRpc.waitForJobs("the other payment");
+      return other.settlement?.transaction;
+    },
+  };
+  it.each(Object.entries(lies))(
+    "Says settled but moved nothing, naming %s → no job with rpc_url",
+    async (_what, name) => {
+      const transaction = await name();
+      const payment = await withRpc.sign();
+      const { from: payer } = payment.signed.authorization;
+      const expectChanges = await watchLedger(parts, withRpc);
+      const body = { success: true, transaction, payer, network: "eip155:84532" };
+      withRpc.facilitatorProxy.add({
+        path: "/settle",
+        times: 1,
+        fault: { kind: "answer", status: 200, body },
+      });
+      expect(await withRpc.send(payment)).toEqual(UNDECIDED);
+      expect(withRpc.journal.paymentOf(payment.signed)?.state).toBe("intent");
+      await parts.passTime(301);
+      expect(await withRpc.sendUntilDecided(payment)).toMatchObject(FAILED);
+      await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
+      expect(await parts.usdc.authorizationState(payer, payment.signed.authorization.nonce)).toBe(false);
+    },
+  );
+
+  it("Verify says yes, settle says no → 503 while it is undecided; with rpc_url 402 settlement_failed once it has run out", async () => {
+    const payment = await withRpc.sign();
+    const expectChanges = await watchLedger(parts, withRpc);
+    const body = {
+      success: false,
+      errorReason: "insufficient_funds",
+      transaction: "",
+      network: "eip155:84532",
+    };
+    withRpc.facilitatorProxy.add({ path: "/settle", fault: { kind: "answer", status: 200, body } });
+    expect(await withRpc.send(payment)).toEqual(UNDECIDED);
+    expect(await withRpc.send(payment)).toEqual(UNDECIDED);
+    await parts.passTime(301);
+    expect(await withRpc.sendUntilDecided(payment)).toMatchObject(FAILED);
+    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
+  });
+});
+
+describe("Facilitator: the transaction is not mined yet", () => {
+  it.each(["settlement_pending", "a time-out after broadcasting"])(
+    "%s → 503, then 202 on the resend with the same call_id once the chain shows it",
+    async (what) => {
+      const payment = await withRpc.sign();
+      const expectChanges = await watchLedger(parts, withRpc);
+      await parts.anvil.client.setAutomine(false);
+      if (what !== "settlement_pending")
+        withRpc.facilitatorProxy.add({ path: "/settle", fault: { kind: "delay-answer", ms: 5_000 } });
+      const callId = await expectUndecided(withRpc, payment, what);
+      expect(await withRpc.send(payment, { body: what })).toEqual(UNDECIDED);
+      expect(withRpc.jobsWith(what)).toEqual([]);
+      await parts.anvil.client.mine({ blocks: 1 });
+      expect(await withRpc.sendUntilDecided(payment, { body: what })).toMatchObject({
+        ...ACCEPTED,
+        call_id: callId,
+      });
+      await withRpc.waitForJobs(what);
+      await expectChanges({
+        verifyCalls: 1,
+        settleCalls: 1,
+        received: AMOUNT,
+        jobs: 1,
+        payments: { settled: 1 },
+      });
+    },
+  );
+
+  it("settlement_pending, then success → without rpc_url it is asked again: 202 with one job", async () => {
+    const body = "pending, then success";
+    const payment = await withoutRpc.sign();
+    await parts.anvil.client.setAutomine(false);
+    const callId = await expectUndecided(withoutRpc, payment, body);
+    await parts.anvil.client.mine({ blocks: 1 });
+    await parts.anvil.client.setAutomine(true);
+    expect(await withoutRpc.sendUntilDecided(payment, { body })).toMatchObject({
+      ...ACCEPTED,
+      call_id: callId,
+    });
+    expect(await withoutRpc.waitForJobs(body)).toHaveLength(1);
+  });
+
+  it("settlement_pending, then revert, because the payer's cancellation was mined first → 402 settlement_failed", async () => {
+    const payment = await withRpc.sign();
+    const expectChanges = await watchLedger(parts, withRpc);
+    await parts.anvil.client.setAutomine(false);
+    await expectUndecided(withRpc, payment, "cancelled while pending");
+    await parts.usdc.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce, {
+      beforePending: true,
+    });
+    expect(await withRpc.sendUntilDecided(payment, { body: "cancelled while pending" })).toMatchObject(
+      FAILED,
+    );
+    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
+  });
+});
+
+describe.each(SET_UPS)("Facilitator: no verdict, with %s", (setUp) => {
+  const gateway = () => (setUp === "rpc_url" ? withRpc : withoutRpc);
+
+  it.each(Object.entries(NO_VERDICTS))(
+    "%s → 503 facilitator_unavailable, nothing written, no settle",
+    async (_what, fault) => {
+      const payment = await gateway().sign();
+      const expectChanges = await watchLedger(parts, gateway());
+      const verifies = gateway().facilitatorProxy.count("/verify");
+      gateway().facilitatorProxy.add({ path: "/verify", fault });
+      expect(await gateway().send(payment)).toEqual(UNAVAILABLE);
+      await expectChanges({ verifyCalls: gateway().facilitatorProxy.count("/verify") - verifies });
+    },
+  );
+
+  it.each([
+    ["isValid false", { isValid: false, invalidReason: "invalid_exact_evm_signature" }],
+    ["another payer than the payload's", { isValid: true, payer: accounts.stranger.address }],
+  ])("%s → 402 payment_invalid, nothing written, no settle", async (_what, body) => {
+    const payment = await gateway().sign();
+    const expectChanges = await watchLedger(parts, gateway());
+    gateway().facilitatorProxy.add({ path: "/verify", fault: { kind: "answer", status: 200, body } });
+    expect(await gateway().send(payment)).toEqual({
+      status: 402,
+      code: "payment_invalid",
+      charged: false,
+      retryable: false,
+    });
+    await expectChanges({ verifyCalls: 1 });
+  });
+});
+
+it("Facilitator down at start → serve starts, payments get 503, and the same payment buys once it is up", async () => {
+  await withRpc.facilitatorProxy.goDown();
+  await withRpc.restart();
+  const payment = await withRpc.sign();
+  const expectChanges = await watchLedger(parts, withRpc);
+  expect(await withRpc.send(payment, { body: "down" })).toEqual(UNAVAILABLE);
+  await withRpc.facilitatorProxy.comeBack();
+  expect(await withRpc.send(payment, { body: "down" })).toMatchObject(ACCEPTED);
+  await withRpc.waitForJobs("down");
+  await expectChanges({
+    verifyCalls: 1,
+    settleCalls: 1,
+    received: AMOUNT,
+    jobs: 1,
+    payments: { settled: 1 },
+  });
+});
+
+// Last, since it leaves payments behind that jobgate goes on asking for.
+it("Facilitator: it settled, but its answer does not say so → without rpc_url nobody can tell: 503 settlement_unknown, no job, and the facilitator's later no proves nothing", async () => {
+  const payments = await Promise.all(Object.keys(LOST_SETTLE_ANSWERS).map(() => withoutRpc.sign()));
+  const expectChanges = await watchLedger(parts, withoutRpc);
+  for (const [index, fault] of Object.values(LOST_SETTLE_ANSWERS).entries()) {
+    const nonce = payments[index]?.signed.authorization.nonce as string;
+    const when = ({ body }: { body: Buffer }) => body.includes(nonce);
+    withoutRpc.facilitatorProxy.add({ path: "/settle", when, times: 1, fault });
+  }
+  const before = withoutRpc.facilitatorProxy.count("/settle");
+  const answers = await Promise.all(payments.map((payment) => withoutRpc.send(payment)));
+  expect(answers).toEqual(payments.map(() => UNDECIDED));
+
+  // Each is asked for again, and the facilitator says no, because the nonce is used.
+  await expect
+    .poll(() => withoutRpc.facilitatorProxy.count("/settle"), { timeout: 10_000 })
+    .toBeGreaterThanOrEqual(before + 2 * payments.length);
+  const settles = withoutRpc.facilitatorProxy.count("/settle") - before;
+  expect(await withoutRpc.send(payments[0] as Payment)).toEqual(UNDECIDED);
+  const count = payments.length;
+  expect(withoutRpc.journal.totals().payments.intent).toBe(count);
+  expect(settles).toBeGreaterThanOrEqual(2 * count);
+  await expectChanges({
+    verifyCalls: count,
+    settleCalls: withoutRpc.facilitatorProxy.count("/settle") - before,
+    received: AMOUNT * BigInt(count),
+    payments: { intent: count },
+  });
+});
+
+function carries({ signed }: Payment): (request: { body: Buffer }) => boolean {
+  return ({ body }) => body.includes(signed.authorization.nonce);
+}
+
+/** @returns the call id that waits for the payment */
+async function expectUndecided(gateway: PaidGateway, payment: Payment, body: string): Promise<number> {
+  expect(await gateway.send(payment, { body })).toEqual(UNDECIDED);
+  const record = gateway.journal.paymentOf(payment.signed);
+  expect(record?.state).toBe("intent");
+  return record?.callId as number;
+}
