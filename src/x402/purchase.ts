@@ -185,7 +185,8 @@ function toIntent(
     amount,
     symbol: token.symbol,
     priceWei: priceWei.toString(),
-    validBefore: Number(payment.validBefore),
+    // As signed it may be up to 2^256 - 1, at which the store's write would fail: this is 285 million years.
+    validBefore: Math.min(Number(payment.validBefore), Number.MAX_SAFE_INTEGER),
     receipt,
     ...(fromBlock === undefined ? {} : { fromBlock: fromBlock.toString() }),
     ...(callerNonce === undefined ? {} : { callerNonce }),
