@@ -23,8 +23,8 @@ async function tail(options: OperatorOptions): Promise<void> {
       try {
         for await (const { event, missed } of client.tail({}, { signal: stopping.signal })) {
           if (missed > 0n) await print(`{"missed":"${missed}"}`);
-          if (event === undefined) console.error("watching; end with Ctrl-C");
-          else await print(jsonLine(event));
+          if (event !== undefined) await print(jsonLine(event));
+          else if (missed === 0n) console.error("watching; end with Ctrl-C");
         }
       } catch (error) {
         if (!stopping.signal.aborted) throw error;

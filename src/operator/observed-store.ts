@@ -23,9 +23,9 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     tell(callId, { kind: "deadLettered", reason: short(reason) }, at);
   }
 
-  /** Gives what the store gives; `look` sees it first. A store that fails is the caller's business alone. */
+  /** Gives what the store gives; `look` sees it too. Whatever fails in looking is no business of the caller. */
   function watched<T>(result: Promise<T>, look: (value: T) => void): Promise<T> {
-    if (events.watched) result.then(look, () => undefined);
+    if (events.watched) result.then(look).catch(() => undefined);
     return result;
   }
 
@@ -38,10 +38,9 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     const before = events.watched ? store.findPayment(key) : undefined;
     const decided = decide();
     if (before !== undefined) {
-      Promise.all([before, decided]).then(
-        ([record, value]) => record && look(record, value),
-        () => undefined,
-      );
+      Promise.all([before, decided])
+        .then(([record, value]) => record && look(record, value))
+        .catch(() => undefined);
     }
     return decided;
   }

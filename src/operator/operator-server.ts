@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Logger } from "pino";
 import type { BackgroundService } from "../background-service.ts";
@@ -29,6 +30,8 @@ export class OperatorServer implements BackgroundService {
 
   constructor(options: OperatorServerOptions) {
     const { server, token, store, events, listeners, logger, clock = systemClock } = options;
+    // Every call in hand listens for it.
+    setMaxListeners(0, this.#stopping.signal);
     const service = createOperatorService({ store, events, listeners, clock });
     const health = healthRoutes(() => store.status());
     const api = apiRoutes({ service, token, stopping: this.#stopping.signal, logger });

@@ -69,6 +69,12 @@ function createReader() {
       const taken = waiting;
       waiting = [];
       for (const { event, missed } of taken) yield { event: toEvent(event), missed: BigInt(missed) };
+      // The reader has caught up: it is told now, not only with the next event.
+      if (waiting.length === 0 && missed > 0) {
+        const last = missed;
+        missed = 0;
+        yield { missed: BigInt(last) };
+      }
     },
     /** Resolves when there is something to take, or when woken. */
     filled(): Promise<void> {

@@ -885,14 +885,14 @@ export const TailRequestSchema: GenMessage<TailRequest> = /*@__PURE__*/
  */
 export type TailResponse = Message<"jobgate.v1.TailResponse"> & {
   /**
-   * What happened. Unset in the first message.
+   * What happened. Unset in the first message, and in one that only tells of lost events.
    *
    * @generated from field: jobgate.v1.Event event = 1;
    */
   event?: Event | undefined;
 
   /**
-   * How many events were lost just before this one, because the reader was too slow.
+   * How many events were lost just before this message, because the reader was too slow.
    *
    * @generated from field: uint64 missed = 2;
    */

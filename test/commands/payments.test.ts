@@ -1,0 +1,155 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { type OperatorUnderTest, startOperator, TOKEN } from "../operator/operator-harness.ts";
+import { paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
+import { runHere } from "./operator-commands.ts";
+import { runJobgate } from "./run-jobgate.ts";
+
+let jobgate: OperatorUnderTest;
+let target: string;
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "jobgate-payments-"));
+  jobgate = await startOperator({ token: TOKEN });
+  target = jobgate.operator.address;
+  for (let number = 1; number <= 3; number++) await paidId(jobgate.store, number);
+  await jobgate.store.beginPayment(paymentIntent(4), paidCall());
+  await jobgate.store.leavePaymentUnresolved(paymentIntent(4).key, "rpc \u001b[2J gone");
+});
+afterAll(async () => {
+  await jobgate?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+afterEach(() => vi.unstubAllEnvs());
+
+/** With the token, and an address in place of the configuration file's. */
+const run = (...args: string[]) => {
+  vi.stubEnv("JOBGATE_OPERATOR_TOKEN", TOKEN);
+  return runHere(...args, "--target", target);
+};
+
+describe("jobgate payments", () => {
+  test("list prints a table, newest first, as many as asked for", async () => {
+    const { code, stdout } = await run("payments", "list", "--limit", "2");
+    const [headings, ...rows] = stdout.trimEnd().split("\n");
+    expect(code).toBe(0);
+    expect(headings).toMatch(/^ID +STATE +JOB +AMOUNT +NETWORK +PAYER +CREATED$/);
+    expect(rows.map((row) => row.split(/ +/).slice(0, 2))).toEqual([
+      ["4", "unresolved"],
+      ["3", "settled"],
+    ]);
+  });
+
+  test("list --json prints one line of JSON for each, of the state that was asked for", async () => {
+    const { stdout } = await run("payments", "list", "--json", "--state", "settled");
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject(
+      ["3", "2", "1"].map((call_id) => ({ call_id, state: "PAYMENT_STATE_SETTLED" })),
+    );
+  });
+
+  test("show prints one in full, and nothing that a terminal would act on", async () => {
+    const { code, stdout } = await run("payments", "show", "4");
+    expect(code).toBe(0);
+    expect(stdout).toContain(paymentIntent(4).receipt);
+    expect(stdout).toContain("rpc \\u{1b}[2J gone");
+    expect(stdout).not.toContain("\u001b");
+  });
+
+  test("totals shows that the journal balances", async () => {
+    const { stdout } = await run("payments", "totals");
+    expect(stdout).toMatch(/^journal +settled 3 = ready 3 \+ leased 0 \+ done 0 \+ dead 0$/m);
+    expect(stdout).toMatch(/^balanced +yes$/m);
+    const json = JSON.parse((await run("payments", "totals", "--json")).stdout);
+    expect(json).toMatchObject({ payments: { settled: "3", unresolved: "1" }, balanced: true });
+  });
+
+  test("A payment that there is not ends with 1, bad usage with 2", async () => {
+    expect(await run("payments", "show", "99")).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "There is no payment with call id 99.\n",
+    });
+    for (const args of [
+      ["payments"],
+      ["payments", "show"],
+      ["payments", "show", "01"],
+      ["payments", "list", "--state", "lost"],
+      ["payments", "list", "--limit", "0"],
+      ["payments", "list", "--target", "nowhere"],
+    ]) {
+      const { code, stdout } = await runHere(...args);
+      expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });
+    }
+  });
+
+  test("Environment twins stand in for options", async () => {
+    vi.stubEnv("JOBGATE_STATE", "unresolved");
+    vi.stubEnv("JOBGATE_JSON", "1");
+    const { stdout } = await run("payments", "list");
+    expect(JSON.parse(stdout)).toMatchObject({ call_id: "4" });
+  });
+});
+
+describe("finding the running jobgate", () => {
+  test("The configuration file tells the address and the token, as a process of its own sees it", async () => {
+    const files = {
+      "jobgate.toml": `[operator]\nbind_address = "${target}"\ntoken = "env:SECRET"\n`,
+    };
+    const env = { SECRET: TOKEN };
+    const { code, stdout } = await runJobgate(["payments", "totals"], { files, env });
+    expect(code).toBe(0);
+    expect(stdout).toContain("settled 3 =");
+  });
+
+  test("A unix socket is as good as a port", async () => {
+    const socketPath = join(folder, "operator.sock");
+    const other = await startOperator({ socketPath });
+    try {
+      const { code, stdout } = await runHere("payments", "totals", "--target", `unix:${socketPath}`);
+      expect(code).toBe(0);
+      expect(stdout).toContain("settled 0 =");
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test("Nobody there, or somebody else, ends with 1 and tells what to check", async () => {
+    for (const nobody of ["127.0.0.1:1", `unix:${join(folder, "none.sock")}`, `http://${target}/elsewhere`]) {
+      const { code, stderr } = await runHere("payments", "list", "--target", nobody);
+      expect({ nobody, code }).toEqual({ nobody, code: 1 });
+      expect(stderr).toMatch(/^No jobgate answers at .*\nIs `jobgate serve` running/);
+    }
+  });
+
+  test("A wrong token ends with 1, tells what to check, and is not printed", async () => {
+    vi.stubEnv("JOBGATE_OPERATOR_TOKEN", "hunter2");
+    const { code, stderr } = await runHere("payments", "list", "--target", target);
+    expect(code).toBe(1);
+    expect(stderr).toContain("Set JOBGATE_OPERATOR_TOKEN");
+    expect(stderr).not.toContain("hunter2");
+  });
+
+  test("A port that only the running process knows has to be told", async () => {
+    const config = join(folder, "jobgate.toml");
+    await writeFile(config, '[operator]\nbind_address = "127.0.0.1:0"\n');
+    const { code, stderr } = await runHere("payments", "list", "-c", config);
+    expect(code).toBe(1);
+    expect(stderr).toContain("--target");
+  });
+});
+
+test("--help of each command of the operator's API shows one example", async () => {
+  for (const command of [
+    ...["list", "show", "totals"].map((name) => ["payments", name]),
+    ...["list", "show", "retry", "drop"].map((name) => ["dead-letters", name]),
+  ]) {
+    const { code, stdout } = await runHere(...command, "--help");
+    expect(code).toBe(0);
+    expect(stdout.match(/\$ jobgate /g)).toHaveLength(1);
+    expect(stdout).toContain(`$ jobgate ${command.join(" ")}`);
+  }
+});

@@ -1,0 +1,75 @@
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
+import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { startRunner } from "../helpers/runner.ts";
+import { spawnTethered } from "../helpers/tethered-process.ts";
+
+const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+const CONFIG = `service_id = 1
+[runner]
+bind_address = "127.0.0.1:0"
+drain_secs = 0
+[operator]
+bind_address = "127.0.0.1:0"
+token = "hunter2"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/a"
+job_id = 3
+`;
+
+let jobgate: JobgateProcess;
+beforeAll(async () => {
+  jobgate = await startJobgate({ config: CONFIG });
+});
+afterAll(() => jobgate?.stop());
+
+/** Starts `jobgate tail` as a process of its own; resolves once it watches. */
+async function startTail() {
+  const target = jobgate.operatorUrl.slice("http://".length);
+  const child = spawnTethered({
+    command: process.execPath,
+    args: ["--import", import.meta.resolve("tsx"), MAIN, "tail", "--target", target],
+    env: { PATH: process.env.PATH, JOBGATE_OPERATOR_TOKEN: "hunter2" },
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const lines: Record<string, unknown>[] = [];
+  const complaints: string[] = [];
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  createInterface({ input: child.stdout }).on("line", (line) => lines.push(JSON.parse(line)));
+  createInterface({ input: child.stderr }).on("line", (line) => complaints.push(line));
+  await vi.waitFor(() => expect(complaints).toContain("watching; end with Ctrl-C"), { timeout: 10_000 });
+  return { child, lines, complaints, exited };
+}
+const accept = () => fetch(`${jobgate.webhooksUrl}/hooks/a`, { method: "POST", body: "x" });
+
+test("jobgate tail prints each event as a line of JSON, and SIGINT ends it with 0", async () => {
+  const { child, lines, exited } = await startTail();
+  await accept();
+  const runner = await startRunner({ address: jobgate.runnerAddress });
+  await vi.waitFor(() => expect(lines.some((line) => "acked" in line)).toBe(true), { timeout: 5_000 });
+  expect(lines).toMatchObject([
+    { call_id: "1", accepted: { origin: "webhook", job_id: "3", service_id: "1" } },
+    { call_id: "1", delivered: { attempt: 1 } },
+    { call_id: "1", acked: {} },
+  ]);
+  await runner.stop();
+  child.kill("SIGINT");
+  expect(await exited).toBe(0);
+});
+
+test("jobgate tail ends with 0 when nobody reads its lines any more, and with 1 when jobgate stops", async () => {
+  const [unread, watching] = await Promise.all([startTail(), startTail()]);
+  unread.child.stdout.destroy();
+  // A broken pipe shows with the second write at the latest.
+  await accept();
+  await accept();
+  expect(await unread.exited).toBe(0);
+
+  jobgate.kill("SIGTERM");
+  expect(await watching.exited).toBe(1);
+  expect(watching.complaints.at(-1)).toContain("jobgate is stopping");
+  expect(await jobgate.exited).toEqual({ code: 0, signal: null });
+});

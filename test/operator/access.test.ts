@@ -1,0 +1,150 @@
+import { request } from "node:http";
+import { connect } from "node:net";
+import { text } from "node:stream/consumers";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { OperatorService } from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { callJson, type OperatorUnderTest, startOperator, TOKEN } from "./operator-harness.ts";
+
+let guarded: OperatorUnderTest;
+let open: OperatorUnderTest;
+
+beforeAll(async () => {
+  [guarded, open] = await Promise.all([startOperator({ token: TOKEN }), startOperator()]);
+});
+afterAll(() => Promise.all([guarded?.stop(), open?.stop()]));
+
+const bearer = { authorization: `Bearer ${TOKEN}` };
+
+describe("the operator's token", () => {
+  test("With the token the API answers, whatever the letter case of the scheme", async () => {
+    for (const authorization of [`Bearer ${TOKEN}`, `bearer ${TOKEN}`]) {
+      expect((await callJson(guarded.url, "GetTotals", {}, { authorization })).status).toBe(200);
+    }
+  });
+
+  test.each([
+    ["no token", {}],
+    ["an empty token", { authorization: "Bearer " }],
+    ["a wrong token", { authorization: "Bearer nonsense" }],
+    ["the token and more", { authorization: `Bearer ${TOKEN}x` }],
+    ["the token as a password", { authorization: `Basic ${btoa(`operator:${TOKEN}`)}` }],
+  ])("With %s every method is 401 and UNAUTHENTICATED", async (_, headers: Record<string, string>) => {
+    for (const { name } of OperatorService.methods) {
+      expect(await callJson(guarded.url, name, {}, headers)).toMatchObject({
+        status: 401,
+        answer: { code: "unauthenticated" },
+      });
+    }
+  });
+
+  test.each([
+    ["Connect", createConnectTransport],
+    ["gRPC-Web", createGrpcWebTransport],
+  ])("%s clients without the token see UNAUTHENTICATED, streams included", async (_, transport) => {
+    const client = createClient(OperatorService, transport({ httpVersion: "1.1", baseUrl: guarded.url }));
+    const unary = await client.getTotals({}).catch((error: unknown) => error);
+    expect(ConnectError.from(unary).code).toBe(Code.Unauthenticated);
+    const stream = await client
+      .tail({})
+      [Symbol.asyncIterator]()
+      .next()
+      .catch((error: unknown) => error);
+    expect(ConnectError.from(stream).code).toBe(Code.Unauthenticated);
+  });
+
+  test("Health needs no token", async () => {
+    for (const path of ["/healthz", "/readyz"]) {
+      expect((await fetch(guarded.url + path)).status).toBe(200);
+    }
+  });
+});
+
+describe("browsers", () => {
+  /** Sends what `fetch` would not let a page choose. */
+  async function post(headers: Record<string, string>): Promise<{ status: number; body: string }> {
+    return new Promise((resolve, reject) => {
+      const outgoing = request(
+        `${open.url}/jobgate.v1.OperatorService/GetTotals`,
+        { method: "POST", headers: { "content-type": "application/json", ...headers } },
+        (incoming) => {
+          text(incoming).then((body) => resolve({ status: incoming.statusCode ?? 0, body }), reject);
+        },
+      );
+      outgoing.on("error", reject).end("{}");
+    });
+  }
+  const port = () => new URL(open.url).port;
+
+  test("A page that the listener itself could have served may call", async () => {
+    expect((await post({ origin: open.url, "sec-fetch-site": "same-origin" })).status).toBe(200);
+    const local = `localhost:${port()}`;
+    expect((await post({ origin: `http://${local}`, host: local })).status).toBe(200);
+  });
+
+  test("A page of another site is refused, even if its name was pointed here", async () => {
+    const rebound = `evil.example:${port()}`;
+    for (const headers of [
+      { origin: "http://evil.example" },
+      { origin: "null" },
+      { origin: `http://127.0.0.1:${Number(port()) + 1}` },
+      { origin: open.url.replace("http:", "https:") },
+      { origin: `http://${rebound}`, host: rebound },
+      { "sec-fetch-site": "cross-site" },
+      { "sec-fetch-site": "same-site" },
+    ]) {
+      const { status, body } = await post(headers);
+      expect({ headers, status }).toEqual({ headers, status: 403 });
+      expect(JSON.parse(body)).toMatchObject({ code: "permission_denied" });
+    }
+  });
+
+  test("What a form can send without asking first is no request", async () => {
+    for (const type of [
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "multipart/form-data; boundary=x",
+      "text/plain; application/json",
+    ]) {
+      const { status, body } = await post({ "content-type": type });
+      expect({ type, status }).toEqual({ type, status: 400 });
+      expect(body).toContain("content-type: application/json");
+    }
+  });
+
+  test("No answer gives another site leave, and only POST is answered", async () => {
+    const preflight = await fetch(`${open.url}/jobgate.v1.OperatorService/GetTotals`, {
+      method: "OPTIONS",
+      headers: { "access-control-request-method": "POST" },
+    });
+    expect(preflight.status).toBe(405);
+    expect([...preflight.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+    expect((await fetch(`${open.url}/jobgate.v1.OperatorService/GetTotals`)).status).toBe(405);
+  });
+
+  test("A Host header that is none is refused as a bad request", async () => {
+    const { hostname, port } = new URL(open.url);
+    for (const [version, host] of [
+      ["1.0", ""],
+      ["1.1", "Host: [\r\n"],
+    ]) {
+      const socket = connect(Number(port), hostname);
+      socket.end(
+        `POST /jobgate.v1.OperatorService/GetTotals HTTP/${version}\r\n${host}content-type: application/json\r\n` +
+          "content-length: 2\r\nconnection: close\r\n\r\n{}",
+      );
+      expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 /);
+    }
+  });
+});
+
+test("A request larger than 64 KiB is refused", async () => {
+  const { status, answer } = await callJson(
+    open.url,
+    "DropDeadLetters",
+    { padding: "x".repeat(70_000) },
+    bearer,
+  );
+  expect({ status, code: answer.code }).toEqual({ status: 429, code: "resource_exhausted" });
+});

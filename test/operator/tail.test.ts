@@ -1,0 +1,180 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
+import { type Event, OperatorService, PaymentState } from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { startRunner } from "../helpers/runner.ts";
+import { acceptId, paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
+import { type OperatorUnderTest, startOperator } from "./operator-harness.ts";
+
+let jobgate: OperatorUnderTest | undefined;
+afterEach(async () => {
+  await jobgate?.stop();
+  jobgate = undefined;
+});
+
+const start = async (options?: Parameters<typeof startOperator>[0]) => {
+  jobgate = await startOperator(options);
+  return jobgate;
+};
+
+/** A reader that is already watching. `read` gives the next message. */
+async function openTail({ url }: OperatorUnderTest) {
+  const client = createClient(OperatorService, createConnectTransport({ httpVersion: "1.1", baseUrl: url }));
+  const leaving = new AbortController();
+  onTestFinished(() => leaving.abort());
+  const messages = client.tail({}, { signal: leaving.signal })[Symbol.asyncIterator]();
+  const read = async () => {
+    const { value, done } = await messages.next();
+    if (done === true) throw new Error("The tail has ended");
+    return value;
+  };
+  const first = await read();
+  if (first.event !== undefined) throw new Error("The first message has an event");
+  return { read, leave: () => leaving.abort() };
+}
+
+/** Reads until an event of this kind, and gives the kinds of all that were read. */
+async function readUntil(tail: Awaited<ReturnType<typeof openTail>>, kind: Event["what"]["case"]) {
+  const events: Event[] = [];
+  for (let count = 0; count < 100; count++) {
+    const { event } = await tail.read();
+    if (event !== undefined) events.push(event);
+    if (event?.what.case === kind) return events;
+  }
+  throw new Error(`no ${kind} among 100 events`);
+}
+const kinds = (events: readonly Event[]) => events.map(({ what }) => what.case);
+
+test("A tail sees a JobCall accepted, delivered and acked, and takes it away from no runner", async () => {
+  const { store, runnerAddress } = await start();
+  const tail = await openTail(jobgate as OperatorUnderTest);
+  const runner = await startRunner({
+    address: runnerAddress,
+    subscriber: "worker-1",
+    handle: () => ({ body: Buffer.from("result") }),
+  });
+  const callId = BigInt(await acceptId(store, { jobId: 30n, body: Buffer.from("x") }));
+  const events = await readUntil(tail, "acked");
+  expect(kinds(events)).toEqual(["accepted", "delivered", "acked"]);
+  expect(events).toMatchObject([
+    { callId, what: { value: { origin: "webhook", jobId: 30n, serviceId: 1n } } },
+    { callId, what: { value: { attempt: 1, subscriber: "worker-1" } } },
+    { callId, what: { value: { resultBytes: 6n } } },
+  ]);
+  await runner.stop();
+  expect(runner.done).toEqual([Number(callId)]);
+});
+
+test("A tail sees what is decided about payments, once, and then the paid JobCall", async () => {
+  const { store } = await start();
+  const tail = await openTail(jobgate as OperatorUnderTest);
+  const callId = BigInt(await paidId(store, 1));
+  await store.settlePayment(paymentIntent(1).key, "{}");
+  const failed = paymentIntent(2);
+  await store.beginPayment(failed, paidCall());
+  await store.leavePaymentUnresolved(failed.key, "no rpc_url");
+  await store.failPayment(failed.key, "{}", "expired");
+  const seen = [];
+  for (let count = 0; count < 4; count++) seen.push((await tail.read()).event);
+  expect(seen).toMatchObject([
+    { callId, what: { case: "paymentDecided", value: { state: PaymentState.SETTLED } } },
+    { callId, what: { case: "accepted", value: { origin: "x402" } } },
+    { what: { value: { state: PaymentState.UNRESOLVED, reason: "no rpc_url" } } },
+    { what: { value: { state: PaymentState.FAILED, reason: "expired", payer: failed.key.payer } } },
+  ]);
+});
+
+test("A tail sees retries, and the dead letter that they end in", async () => {
+  const { store, runnerAddress } = await start({ maxAttempts: 2 });
+  const tail = await openTail(jobgate as OperatorUnderTest);
+  const runner = await startRunner({
+    address: runnerAddress,
+    handle: () => {
+      throw new Error("poison");
+    },
+  });
+  const callId = await acceptId(store);
+  const events = await readUntil(tail, "deadLettered");
+  expect(kinds(events)).toEqual(["accepted", "delivered", "retried", "delivered", "deadLettered"]);
+  await store.retryDeadLetter(callId);
+  expect((await tail.read()).event?.what).toMatchObject({ case: "retried", value: { reason: "operator" } });
+  await runner.stop();
+});
+
+test("A tail sees a dead letter whose last lease ran out, and one that is dropped", async () => {
+  const { store, runnerAddress } = await start({ maxAttempts: 1, leaseMs: 100 });
+  const tail = await openTail(jobgate as OperatorUnderTest);
+  const runner = await startRunner({ address: runnerAddress, handle: "leave" });
+  const callId = await acceptId(store);
+  const events = await readUntil(tail, "deadLettered");
+  expect(kinds(events)).toEqual(["accepted", "delivered", "deadLettered"]);
+  expect(events.at(-1)?.what.value).toMatchObject({ reason: "max_attempts" });
+  await store.dropDeadLetter(callId);
+  expect((await tail.read()).event?.what.case).toBe("dropped");
+  await runner.stop();
+});
+
+test("A reader that stops reading costs no memory, and is told exactly how many events it missed", async () => {
+  const { events } = await start();
+  const tail = await openTail(jobgate as OperatorUnderTest);
+  const emitted = 200_000;
+  const before = usedBytes();
+  for (let callId = 1; callId <= emitted; callId++) {
+    events.emit({ at: 0, callId, what: { kind: "retried", reason: String(callId).padEnd(500, ".") } });
+    // As in real life, the socket gets its turns.
+    if (callId % 500 === 0) await turn();
+  }
+  // What was emitted is over 100 MB.
+  expect(usedBytes() - before).toBeLessThan(20_000_000);
+
+  let received = 0;
+  let missed = 0n;
+  let last = 0n;
+  while (BigInt(received) + missed < emitted) {
+    const message = await tail.read();
+    missed += message.missed;
+    if (message.event === undefined) continue;
+    received++;
+    expect(message.event.callId).toBe(last + message.missed + 1n);
+    last = message.event.callId;
+  }
+  expect(BigInt(received) + missed).toBe(BigInt(emitted));
+  expect(missed).toBeGreaterThan(emitted / 2);
+  events.emit({ at: 0, callId: 7, what: { kind: "dropped" } });
+  expect(await tail.read()).toMatchObject({ missed: 0n, event: { callId: 7n } });
+});
+
+test("Beyond 32 readers at once there is no room, until one of them goes", async () => {
+  const { events } = await start();
+  const gateway = jobgate as OperatorUnderTest;
+  const tails = await Promise.all(Array.from({ length: 32 }, () => openTail(gateway)));
+  const refused = await openTail(gateway).catch((error: unknown) => error);
+  expect(ConnectError.from(refused).code).toBe(Code.ResourceExhausted);
+  tails[0]?.leave();
+  await vi.waitFor(async () => (await openTail(gateway)).leave(), { timeout: 5_000 });
+  for (const { leave } of tails) leave();
+  await vi.waitFor(() => expect(events.watched).toBe(false), { timeout: 5_000 });
+});
+
+test("Stopping ends open tails with UNAVAILABLE, at once", async () => {
+  await start();
+  const tail = await openTail(jobgate as OperatorUnderTest);
+  const ended = tail.read().catch((error: unknown) => error);
+  const stopping = jobgate?.stop();
+  jobgate = undefined;
+  expect(ConnectError.from(await ended).code).toBe(Code.Unavailable);
+  const startedAt = performance.now();
+  await stopping;
+  expect(performance.now() - startedAt).toBeLessThan(2_000);
+});
+
+/** After a full garbage collection. */
+function usedBytes(): number {
+  setFlagsFromString("--expose-gc");
+  (runInNewContext("gc") as () => void)();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
