@@ -111,7 +111,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
         await acceptId(store);
       });
 
-      test("Held, leased and delayed calls count towards max_pending, dead letters do not; also after a restart", async () => {
+      test("Held, leased and delayed calls count towards max_pending, dead letters and failed payments do not; also after a restart", async () => {
         await store.beginPayment(paymentIntent(1), paidCall());
         for (let i = 1; i < MAX_PENDING; i += 1) await acceptId(store);
         const [dead, delayed] = (await store.claim(claimRequest({ limit: 3 }))) as [ClaimedCall, ClaimedCall];
@@ -120,6 +120,11 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
         store = await underTest.reopen();
         expect(store.status().full).toBe(true);
         await store.fail(dead, "no good");
+        expect(store.status().full).toBe(false);
+        await store.retryDeadLetter(dead.callId);
+        expect(store.status().full).toBe(true);
+        expect(await store.retryDeadLetter(dead.callId)).toBe(false);
+        await store.failPayment(paymentIntent(1).key, "{}", "why");
         expect(store.status().full).toBe(false);
         store = await underTest.reopen();
         await acceptId(store);
