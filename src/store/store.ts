@@ -1,5 +1,5 @@
 import type { JobCall } from "../job-call.ts";
-import type { PaymentIntent, PaymentKey, PaymentRecord, PaymentState } from "../payment.ts";
+import type { CallerNonce, PaymentIntent, PaymentKey, PaymentRecord, PaymentState } from "../payment.ts";
 
 /**
  * The middle of jobgate: whatever is in it survives, whatever is not has not been promised to anyone.
@@ -37,6 +37,9 @@ export interface PaymentJournal {
   /** Finds this very payment, whatever its unsigned parts say now. `fingerprint` is unique. */
   findPaymentByFingerprint(fingerprint: string): Promise<PaymentRecord | undefined>;
 
+  /** Whether the nonce was used up before, by a payment that was or may have been made, and has not expired since. */
+  isCallerNonceUsed(nonce: CallerNonce): Promise<boolean>;
+
   /**
    * The write before settling: the intent, its JobCall (held back from runners) and the caller's nonce, all or
    * none. Of several racing begins with one key or one nonce, exactly one gets `begun`.
@@ -48,13 +51,20 @@ export interface PaymentJournal {
    * settled before it changes nothing and answers with its call id. Also takes an `unresolved` payment further.
    * @param settlement JSON of the settlement response
    */
-  settlePayment(key: PaymentKey, settlement: string): Promise<{ kind: "settled"; callId: number } | { kind: "not_open" }>;
+  settlePayment(
+    key: PaymentKey,
+    settlement: string,
+  ): Promise<{ kind: "settled"; callId: number } | { kind: "not_open" }>;
 
   /**
    * It is certain that nothing moved: the held JobCall is dropped and the caller's nonce is free again.
    * Only an `intent` or `unresolved` payment can fail.
    */
-  failPayment(key: PaymentKey, settlement: string, reason: string): Promise<{ kind: "failed" } | { kind: "not_open" }>;
+  failPayment(
+    key: PaymentKey,
+    settlement: string,
+    reason: string,
+  ): Promise<{ kind: "failed" } | { kind: "not_open" }>;
 
   /** Nothing more can be found out automatically: the operator is to look. The JobCall stays held. */
   leavePaymentUnresolved(key: PaymentKey, reason: string): Promise<void>;
