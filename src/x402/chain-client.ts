@@ -67,9 +67,11 @@ export function createRpcClient({
 }: RpcClientOptions & { readonly onNoAnswer?: () => void }): PublicClient {
   const { url, headers } = splitCredentials(rpcUrl);
   const transport = http(url, {
-    timeout: timeoutMs,
     retryCount: 0,
     fetchOptions: { headers, redirect: "error" },
+    // viem's own time-out ends with the headers of the answer; this one covers its body.
+    timeout: 0,
+    fetchFn: (input, init) => fetch(input, { ...init, signal: AbortSignal.timeout(timeoutMs) }),
   });
   return createPublicClient({
     transport: reportingNoAnswer(transport, onNoAnswer),
