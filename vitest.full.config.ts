@@ -1,6 +1,14 @@
-import { configDefaults, mergeConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 import base from "./vitest.config.ts";
 
-export default mergeConfig(base, {
-  test: { exclude: configDefaults.exclude, testTimeout: 600_000, hookTimeout: 300_000, fileParallelism: false },
+/** The slow tests: crash rounds, other clients and languages. One file at a time, since each starts many processes. */
+export default defineConfig({
+  test: {
+    ...base.test,
+    include: ["test/**/*.full.test.ts"],
+    exclude: configDefaults.exclude,
+    testTimeout: 600_000,
+    hookTimeout: 300_000,
+    fileParallelism: false,
+  },
 });
