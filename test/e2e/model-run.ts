@@ -1,0 +1,190 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import type { Fault } from "../helpers/fault.ts";
+import { expectBalance } from "./ledger.ts";
+import { type Command, FACILITATOR_FAULTS } from "./model-commands.ts";
+import type { Answer, PaidGateway, Payment, SetUp } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts } from "./paid-parts.ts";
+
+/** What one payment was used for, and how it was answered. */
+interface Bought {
+  readonly payment: Payment;
+  readonly body: string;
+  /** Answers to the very same request; undefined for one that was lost. */
+  readonly answers: (Answer | undefined)[];
+  cancelled: boolean;
+}
+
+const RPC_FAULTS: Readonly<Record<"cut" | "delay" | "500", Fault>> = {
+  cut: { kind: "cut" },
+  delay: { kind: "delay-answer", ms: 300 },
+  "500": { kind: "answer", status: 500, body: "" },
+};
+
+/** Lets everything in `commands` happen, makes all parts healthy again, and checks what is promised about money. */
+export async function runCommands(options: {
+  readonly parts: PaidParts;
+  readonly gateway: PaidGateway;
+  readonly setUp: SetUp;
+  readonly commands: readonly Command[];
+  /** Unique to this run. */
+  readonly name: string;
+}): Promise<void> {
+  const { parts, gateway, commands, setUp, name } = options;
+  const bought: Bought[] = [];
+  const inHand = new Set<Promise<void>>();
+  const receivedBefore = await parts.usdc.balanceOf(accounts.payTo.address);
+
+  function send(purchase: Bought): Promise<void> {
+    const { payment, body, answers } = purchase;
+    const sent = gateway.send(payment, { body }).then(
+      (answer) => void answers.push(answer),
+      () => void answers.push(undefined),
+    );
+    const done = sent.finally(() => inHand.delete(done));
+    inHand.add(done);
+    return done;
+  }
+
+  async function pay({ times, wait }: Extract<Command, { kind: "pay" }>): Promise<void> {
+    const body = `${name} payment ${bought.length}`;
+    const purchase: Bought = { payment: await gateway.sign(), body, answers: [], cancelled: false };
+    bought.push(purchase);
+    const sends = Array.from({ length: times }, () => send(purchase));
+    if (wait) await Promise.all(sends);
+  }
+
+  async function resend(purchase: Bought, as: "same" | "other body" | "other job"): Promise<void> {
+    if (as === "same") return send(purchase);
+    // Only a payment that is known binds to what it was first sent for.
+    if (gateway.journal.paymentOf(purchase.payment.signed) === undefined) return;
+    const other = as === "other body" ? { body: "other" } : { body: purchase.body, job: 1 };
+    expect(await gateway.send(purchase.payment, other)).toMatchObject({ status: 409, charged: false });
+  }
+
+  /** Someone else uses the nonce, if it is still unused: of a payment that jobgate has journalled. */
+  async function interfere(purchase: Bought, kind: "front-run" | "cancel"): Promise<void> {
+    const { signed } = purchase.payment;
+    if (gateway.journal.paymentOf(signed) === undefined) return;
+    const order = { beforePending: true };
+    const cancelling = kind === "cancel";
+    try {
+      if (cancelling) {
+        await parts.usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce, order);
+        purchase.cancelled = true;
+      } else await parts.usdc.transferWithAuthorization(signed, accounts.stranger, order);
+    } catch (error) {
+      // Used, cancelled or expired already.
+      if (!String(error).includes("revert")) throw error;
+    }
+  }
+
+  async function perform(command: Command): Promise<void> {
+    const named = "payment" in command ? bought[command.payment % Math.max(1, bought.length)] : undefined;
+    switch (command.kind) {
+      case "pay":
+        return pay(command);
+      case "resend":
+        return named && resend(named, command.as);
+      case "front-run":
+      case "cancel":
+        return named && interfere(named, command.kind);
+      case "facilitator": {
+        const { path, fault } = command;
+        return gateway.facilitatorProxy.add({ path, times: 1, fault: FACILITATOR_FAULTS[fault] });
+      }
+      case "rpc":
+        return gateway.rpcProxy.add({ times: command.times, fault: RPC_FAULTS[command.fault] });
+      case "jobgate":
+        return gateway.restart({ signal: command.signal });
+      case "runner":
+        return gateway.replaceRunner();
+      case "mining":
+        await parts.anvil.client.setAutomine(command.on);
+        if (command.on) await parts.anvil.client.mine({ blocks: 1 });
+        return;
+      case "time":
+        return parts.passTime(command.seconds);
+      case "pause":
+        return void (await sleep(command.ms));
+    }
+  }
+
+  async function heal(): Promise<void> {
+    gateway.facilitatorProxy.clear();
+    gateway.rpcProxy.clear();
+    await parts.anvil.client.setAutomine(true);
+    await parts.anvil.client.mine({ blocks: 1 });
+    await Promise.all(inHand);
+    // What is still unused now can be used no more.
+    await parts.passTime(301);
+  }
+
+  for (const command of commands) await perform(command);
+  await heal();
+  await expect
+    .poll(
+      () => {
+        const { payments, paidCalls } = gateway.journal.totals();
+        return {
+          undecided: setUp === "rpc_url" ? payments.intent : 0,
+          open: paidCalls.ready + paidCalls.leased,
+        };
+      },
+      { timeout: 40_000, interval: 50 },
+    )
+    .toEqual({ undecided: 0, open: 0 });
+
+  let paid = 0;
+  for (const purchase of bought) if (await expectPromisesKept(options, purchase)) paid++;
+  expect(await parts.usdc.balanceOf(accounts.payTo.address)).toBe(receivedBefore + BigInt(paid) * AMOUNT);
+  expectBalance(gateway);
+  if (setUp === "rpc_url") expect(gateway.journal.totals().payments.unresolved).toBe(0);
+}
+
+/** @returns whether the payment paid, by the chain */
+async function expectPromisesKept(
+  { parts, gateway, setUp }: { parts: PaidParts; gateway: PaidGateway; setUp: SetUp },
+  { payment, body, answers, cancelled }: Bought,
+): Promise<boolean> {
+  const { from, nonce } = payment.signed.authorization;
+  const paid = !cancelled && (await parts.usdc.authorizationState(from, nonce));
+  const record = gateway.journal.paymentOf(payment.signed);
+  const deliveries = gateway.jobsWith(body);
+  const callIds = new Set(deliveries.map(({ callId }) => Number(callId)));
+  const attempts = deliveries.map(({ attempt }) => attempt);
+  const facts = {
+    body,
+    paid,
+    state: record?.state,
+    answers: answers.map((answer) => answer?.code ?? answer?.status),
+  };
+
+  // Never a settled payment without its job, never a job without its payment.
+  const decided = setUp === "rpc_url" || record?.state === "settled";
+  if (decided)
+    expect({ ...facts, settled: record?.state === "settled" }).toEqual({ ...facts, settled: paid });
+  expect({ ...facts, jobs: [...callIds] }).toEqual({
+    ...facts,
+    jobs: record?.state === "settled" ? [record.callId] : [],
+  });
+  // Never two jobs for one payment: what is delivered again says so.
+  expect({ ...facts, attempts }).toEqual({
+    ...facts,
+    attempts: [...new Set(attempts)].sort((left, right) => left - right),
+  });
+  // Never a charge for a refused request.
+  const refusedEachTime = answers.every((answer) => answer?.charged === false);
+  expect({ ...facts, chargedThoughRefused: refusedEachTime && paid }).toEqual({
+    ...facts,
+    chargedThoughRefused: false,
+  });
+  // One outcome, told alike each time.
+  for (const answer of answers) {
+    if (answer?.status === 202)
+      expect({ ...facts, callId: answer.call_id }).toEqual({ ...facts, callId: record?.callId });
+    if (answer?.code === "settlement_failed") expect({ ...facts }).toEqual({ ...facts, paid: false });
+  }
+  return paid;
+}

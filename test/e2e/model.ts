@@ -1,0 +1,34 @@
+import fc from "fast-check";
+import { commands } from "./model-commands.ts";
+import { runCommands } from "./model-run.ts";
+import { type SetUp, startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
+
+/**
+ * Lets random things happen to one jobgate, again and again for `durationMs`, and checks the promises about money
+ * after each time. `JOBGATE_MODEL_SEED` repeats what was seen.
+ * @returns how many times
+ */
+export async function runModel(options: { setUp: SetUp; durationMs: number }): Promise<number> {
+  const { setUp, durationMs } = options;
+  const firstSeed = Number(process.env.JOBGATE_MODEL_SEED ?? Date.now() % 1_000_000_000);
+  console.log(`model with ${setUp}: JOBGATE_MODEL_SEED=${firstSeed}`);
+  const parts = await startPaidParts();
+  const gateway = await startPaidGateway({ parts, setUp, facilitatorTimeoutSecs: 1, leaseSecs: 1 });
+  const deadline = Date.now() + durationMs;
+  let runs = 0;
+  try {
+    // A jobgate lives through all runs, so a run is not repeated in a smaller shape: its own shape is reported.
+    do {
+      const seed = firstSeed + runs++;
+      const property = fc.asyncProperty(commands({ lies: setUp === "rpc_url" }), (sequence) =>
+        runCommands({ parts, gateway, setUp, commands: sequence, name: `run ${seed}` }),
+      );
+      await fc.assert(property, { seed, numRuns: 1, endOnFailure: true });
+    } while (Date.now() < deadline);
+  } finally {
+    await gateway.stop();
+    await parts.stop();
+  }
+  return runs;
+}
