@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type ChainEvidence, createChainEvidence } from "../../src/x402/chain-evidence.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { type Anvil, startAnvil } from "../helpers/anvil.ts";
+import type { Fault } from "../helpers/fault.ts";
+import { deployFaultyToken } from "../helpers/faulty-token.ts";
+import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
+import { deployUsdc, type Token } from "../helpers/usdc.ts";
+import { acceptedToken, paymentToSettle } from "./payment-fixtures.ts";
+
+let anvil: Anvil;
+let usdc: Token;
+let movesNothing: Token;
+let rpc: FaultProxy;
+let evidence: ChainEvidence;
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  usdc = await deployUsdc({ anvil });
+  movesNothing = await deployFaultyToken({ anvil, fault: "MovesNothing" });
+  for (const token of [usdc, movesNothing]) await token.mint(accounts.payer.address, 1_000_000_000n);
+  rpc = await startFaultProxy({ target: anvil.rpcUrl });
+  evidence = evidenceFor(1);
+});
+afterAll(async () => {
+  await rpc?.stop();
+  await anvil?.stop();
+});
+
+function evidenceFor(confirmations: number): ChainEvidence {
+  const tokens = [usdc, movesNothing].map((token) => ({
+    ...acceptedToken(anvil, token, rpc.url),
+    confirmations,
+  }));
+  return createChainEvidence({ tokens, rpcTimeoutMs: 500 });
+}
+
+const noLogs: Fault = {
+  kind: "change",
+  change: (answer, { body }) => {
+    const { id } = JSON.parse(body.toString()) as { id: number };
+    return { ...answer, body: Buffer.from(JSON.stringify({ jsonrpc: "2.0", id, result: [] })) };
+  },
+};
+
+describe("What a chain shows of a payment", () => {
+  it("Paid, with the transaction that paid, whoever sent it", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    const transaction = await usdc.transferWithAuthorization(signed);
+    expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
+    expect(await evidence.look(intent, transaction)).toEqual({ kind: "paid", transaction });
+  });
+
+  it("Paid, also where it is not known from which block to look, or the facilitator names a wrong transaction", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    const other = await paymentToSettle({ anvil, token: usdc });
+    const transaction = await usdc.transferWithAuthorization(signed);
+    const wrong = await usdc.transferWithAuthorization(other.signed);
+    const { fromBlock: _unknown, ...rest } = intent;
+    expect(await evidence.look(rest, wrong)).toEqual({ kind: "paid", transaction });
+  });
+
+  it("Not paid once the payer cancelled it", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    await usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
+    expect(await evidence.look(intent)).toEqual({ kind: "not_paid", reason: "the payer cancelled it" });
+  });
+
+  it("Not paid when its nonce was used and nothing moved, even if the facilitator names that very transaction", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: movesNothing });
+    const transaction = await movesNothing.transferWithAuthorization(signed);
+    expect(await evidence.look(intent, transaction)).toMatchObject({ kind: "not_paid" });
+  });
+
+  it("Open while it is unused and still valid; not paid once a block is past its time, to the second", async () => {
+    const { intent } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
+    await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore - 1) });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await evidence.look(intent)).toEqual({ kind: "open", reason: "unused, and still valid" });
+    await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore) });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await evidence.look(intent)).toEqual({ kind: "not_paid", reason: "it ran out unused" });
+  });
+
+  it("Neither paid nor run out before enough blocks confirm it", async () => {
+    const careful = evidenceFor(3);
+    const paid = await paymentToSettle({ anvil, token: usdc });
+    const unused = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
+    await usdc.transferWithAuthorization(paid.signed);
+    await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(unused.intent.validBefore) });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await careful.look(paid.intent)).toMatchObject({ kind: "open" });
+    expect(await careful.look(unused.intent)).toMatchObject({ kind: "open" });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await careful.look(paid.intent)).toMatchObject({ kind: "paid" });
+    expect(await careful.look(unused.intent)).toMatchObject({ kind: "open" });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await careful.look(unused.intent)).toMatchObject({ kind: "not_paid" });
+  });
+
+  it("A used nonce without its event is open while logs may lag, and unknown once the payment has run out", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
+    await usdc.transferWithAuthorization(signed);
+    rpc.add({ rpcMethod: "eth_getLogs", fault: noLogs });
+    expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
+    await anvil.client.increaseTime({ seconds: 101 });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await evidence.look(intent)).toMatchObject({ kind: "unknown" });
+    rpc.clear();
+    expect(await evidence.look(intent)).toMatchObject({ kind: "paid" });
+  });
+
+  it("Open while the chain cannot be asked, or its answers make no sense", async () => {
+    const { intent } = await paymentToSettle({ anvil, token: usdc });
+    const faults: Fault[] = [
+      { kind: "cut" },
+      { kind: "delay-answer", ms: 1_000 },
+      { kind: "answer", status: 200, body: { jsonrpc: "2.0", id: 1, result: "0x01" } },
+      { kind: "answer", status: 200, body: "<html>" },
+    ];
+    for (const fault of faults) {
+      rpc.add({ rpcMethod: "eth_call", fault });
+      expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
+      rpc.clear();
+    }
+  });
+});
+
+describe("Which tokens a chain speaks for", () => {
+  it("Those with an rpc_url and EIP-3009, in any letter case", () => {
+    const { network } = acceptedToken(anvil, usdc);
+    const key = { network, asset: usdc.address };
+    expect(evidence.covers({ network, asset: usdc.address.toLowerCase() })).toBe(true);
+    expect(evidence.isRequired(key)).toBe(true);
+    expect(evidence.covers({ network: "eip155:1", asset: usdc.address })).toBe(false);
+    const without = createChainEvidence({ tokens: [acceptedToken(anvil, usdc)], rpcTimeoutMs: 500 });
+    expect([without.covers(key), without.isRequired(key)]).toEqual([false, false]);
+    const permit2 = { ...acceptedToken(anvil, usdc, rpc.url), transferMethod: "permit2" as const };
+    expect(createChainEvidence({ tokens: [permit2], rpcTimeoutMs: 500 }).covers(key)).toBe(false);
+  });
+
+  it("A start block can be told from memory while the RPC is down, but not if it was never up", async () => {
+    const { network } = acceptedToken(anvil, usdc);
+    const token = { network, asset: usdc.address };
+    const fresh = evidenceFor(1);
+    rpc.add({ fault: { kind: "cut" } });
+    await expect(fresh.startBlock(token)).rejects.toThrow();
+    rpc.clear();
+    const block = await fresh.startBlock(token);
+    expect(block).toBeLessThanOrEqual(await anvil.client.getBlockNumber());
+    rpc.add({ fault: { kind: "cut" } });
+    expect(await fresh.startBlock(token)).toBe(block);
+    rpc.clear();
+  });
+});

@@ -1,0 +1,91 @@
+import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import type { AcceptedToken } from "../../src/config/config.ts";
+import type { JobCall } from "../../src/job-call.ts";
+import type { PaymentIntent } from "../../src/payment.ts";
+import { accounts } from "../helpers/accounts.ts";
+import type { Anvil } from "../helpers/anvil.ts";
+import { type SignedPayment, signV2Payment } from "../helpers/clients.ts";
+import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
+
+export const AMOUNT = 3_264_000n;
+
+export function acceptedToken(anvil: Anvil, token: Token, rpcUrl?: string): AcceptedToken {
+  return {
+    network: `eip155:${anvil.chainId}`,
+    asset: token.address,
+    symbol: "USDC",
+    decimals: token.decimals,
+    payTo: accounts.payTo.address,
+    ratePerNativeUnit: "3200.00",
+    markupBps: 200,
+    transferMethod: "eip3009",
+    eip3009: { name: token.name, version: token.version },
+    ...(rpcUrl === undefined ? {} : { rpcUrl }),
+    confirmations: 1,
+    requireOnchainConfirmation: rpcUrl !== undefined,
+  };
+}
+
+export interface PaymentToSettle {
+  readonly payment: SignedPayment<PaymentPayload>;
+  readonly signed: SignedAuthorization;
+  readonly intent: PaymentIntent;
+}
+
+/** A truly signed payment of {@link AMOUNT}, valid for `validSecs` by the chain's time, as jobgate writes it down. */
+export async function paymentToSettle(options: {
+  readonly anvil: Anvil;
+  readonly token: Token;
+  readonly validSecs?: number;
+  readonly authorization?: Partial<SignedAuthorization["authorization"]>;
+}): Promise<PaymentToSettle> {
+  const { anvil, token, validSecs = 300 } = options;
+  const requirements: PaymentRequirements = {
+    scheme: "exact",
+    network: `eip155:${anvil.chainId}`,
+    amount: String(AMOUNT),
+    asset: token.address,
+    payTo: accounts.payTo.address,
+    maxTimeoutSeconds: 300,
+    extra: { name: token.name, version: token.version },
+  };
+  const { timestamp, number } = await anvil.client.getBlock();
+  const payment = await signV2Payment({
+    offer: { x402Version: 2, resource: { url: "http://127.0.0.1/" }, accepts: [requirements] },
+    account: accounts.payer,
+    authorization: { validBefore: String(Number(timestamp) + validSecs), ...options.authorization },
+  });
+  const { authorization } = payment.signed;
+  const intent: PaymentIntent = {
+    key: {
+      network: requirements.network,
+      asset: token.address.toLowerCase(),
+      payer: authorization.from.toLowerCase(),
+      nonce: authorization.nonce.toLowerCase(),
+    },
+    serviceId: 1n,
+    jobIndex: 0,
+    fingerprint: authorization.nonce.slice(2),
+    bodyHash: "00".repeat(32),
+    x402Version: 2,
+    payload: JSON.stringify(payment.payload),
+    requirements: JSON.stringify(requirements),
+    transferMethod: "eip3009",
+    payTo: accounts.payTo.address.toLowerCase(),
+    amount: String(AMOUNT),
+    symbol: "USDC",
+    priceWei: "1000000000000000",
+    validBefore: Number(authorization.validBefore),
+    receipt: "ab".repeat(32),
+    fromBlock: String(number),
+  };
+  return { payment, signed: payment.signed, intent };
+}
+
+export const jobCall: JobCall = {
+  origin: "x402",
+  jobId: 0n,
+  serviceId: 1n,
+  body: Buffer.from("work"),
+  metadata: {},
+};
