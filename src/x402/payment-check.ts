@@ -8,7 +8,7 @@ import type { SignedPayment } from "./payment-header.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
 /** A payment must live at least this long, so that it can be verified, settled and mined. */
-const MIN_SECONDS_LEFT = 6n;
+const MIN_SECONDS_LEFT = 6;
 
 /**
  * Finds the offer that a payment answers, before any facilitator sees it: facilitators route on the payload's
@@ -75,11 +75,11 @@ function paysOffer(payment: SignedPayment, offer: Offer): boolean {
 }
 
 function checkTimeWindow({ validAfter, validBefore }: SignedPayment, nowMs: number): void {
-  const nowSecs = BigInt(Math.floor(nowMs / 1000));
-  if (validAfter > nowSecs)
+  const now = BigInt(nowMs);
+  if (validAfter * 1000n > now)
     throw mismatch("The authorization is not valid yet: sign one with an earlier validAfter.");
-  if (validBefore <= nowSecs) throw mismatch("The authorization has expired: sign a new one.");
-  if (validBefore - nowSecs < MIN_SECONDS_LEFT) {
+  if (validBefore * 1000n <= now) throw mismatch("The authorization has expired: sign a new one.");
+  if (validBefore * 1000n - now < BigInt(MIN_SECONDS_LEFT * 1000)) {
     throw mismatch(`The authorization expires in under ${MIN_SECONDS_LEFT} seconds: sign a new one.`);
   }
 }

@@ -1,0 +1,78 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { PaymentPayload } from "@x402/core/types";
+import type { AcceptedToken } from "../../src/config/config.ts";
+import type { HttpRequest } from "../../src/http/http-request.ts";
+import { makeOffers, type Offer, type OfferTerms, toRequirements } from "../../src/x402/offer.ts";
+import { readPayment, type SignedPayment } from "../../src/x402/payment-header.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { base64Json, signV2Payment } from "../helpers/clients.ts";
+import type { SignedAuthorization } from "../helpers/usdc.ts";
+
+/** 3.264 USDC at the rate below. */
+export const PRICE_WEI = 1_000_000_000_000_000n;
+export const AMOUNT = "3264000";
+export const JOB = { serviceId: 1n, jobIndex: 0 };
+
+export const USDC: AcceptedToken = {
+  network: "eip155:84532",
+  asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+  symbol: "USDC",
+  decimals: 6,
+  payTo: accounts.payTo.address,
+  ratePerNativeUnit: "3200.00",
+  markupBps: 200,
+  transferMethod: "eip3009",
+  eip3009: { name: "USDC", version: "2" },
+  confirmations: 1,
+  requireOnchainConfirmation: false,
+};
+
+/** Another token of the same network at the same amount. */
+export const EURC: AcceptedToken = {
+  ...USDC,
+  asset: "0x808456652fdb597867f38412077A9182bf77359F",
+  symbol: "EURC",
+  eip3009: { name: "EURC", version: "2" },
+};
+
+export function offersOf(terms: Partial<OfferTerms> = {}): Offer[] {
+  return makeOffers({ job: JOB, priceWei: PRICE_WEI, tokens: [USDC], ttlSecs: 300, ...terms });
+}
+
+/** A request with nothing but these header lines, each `[name in lower case, value]`. */
+export function requestWith(lines: readonly (readonly [string, string])[]): HttpRequest {
+  return {
+    id: "r1",
+    method: "POST",
+    path: "/x402/jobs/1/0",
+    headers: Object.fromEntries(lines) as IncomingHttpHeaders,
+    remoteAddress: "127.0.0.1",
+    headerValues: (name) => lines.filter(([key]) => key === name).map(([, value]) => value),
+    readBody: () => Promise.resolve(new Uint8Array()),
+  };
+}
+
+interface SignOptions {
+  readonly offer?: Offer;
+  readonly authorization?: Partial<SignedAuthorization["authorization"]>;
+  readonly edit?: (payload: PaymentPayload) => PaymentPayload;
+}
+
+/** A version 2 payment that answers an offer, truly signed. */
+export async function signedPayload(options: SignOptions = {}): Promise<PaymentPayload> {
+  const { offer = offersOf()[0] as Offer, ...rest } = options;
+  const required = { x402Version: 2, resource: { url: "http://a" }, accepts: [toRequirements(offer)] };
+  return (await signV2Payment({ offer: required, account: accounts.payer, ...rest })).payload;
+}
+
+/** The same payment as a version 1 client sends it. */
+export function asV1({ payload }: PaymentPayload) {
+  return { x402Version: 1, scheme: "exact", network: "base-sepolia", payload };
+}
+
+/** Reads a payload as a request would carry it. */
+export function read(payload: unknown, header = "payment-signature"): SignedPayment {
+  const payment = readPayment(requestWith([[header, base64Json(payload)]]));
+  if (payment === undefined) throw new Error("the request carries no payment");
+  return payment;
+}
