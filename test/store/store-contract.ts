@@ -320,6 +320,14 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
         expect(await store.isCallerNonceUsed(callerNonce("n"))).toBe(true);
       });
 
+      test("A nonce that has expired is not used up any more: it may have been used before", async () => {
+        await begin(1, callerNonce("n"));
+        now = START_MS + 60_000;
+        expect((await begin(2, callerNonce("n"))).kind).toBe("caller_nonce_used");
+        expect((await begin(3, callerNonce("never used"))).kind).toBe("caller_nonce_used");
+        expect((await store.totals()).payments.intent).toBe(1);
+      });
+
       test("A failed payment frees its nonce, but not that of the payment which took it over", async () => {
         await begin(1, callerNonce("n"));
         await store.failPayment(paymentIntent(1).key, "{}", "why");

@@ -40,14 +40,17 @@ export function paymentOperations(database: Database, capacity: Capacity, insert
       const { intent, call } = input;
       const record = findPayment(intent.key) ?? findByFingerprint(intent.fingerprint);
       if (record !== undefined) return { kind: "payment_known", record };
-      if (intent.callerNonce !== undefined && nonces.isUsed(intent.callerNonce, now)) {
-        return { kind: "caller_nonce_used" };
+      const { callerNonce } = intent;
+      if (callerNonce !== undefined) {
+        // One that expired on the way here may have been used, and forgotten since.
+        const mayBeForgotten = callerNonce.expiresAt * 1000 <= now;
+        if (mayBeForgotten || nonces.isUsed(callerNonce, now)) return { kind: "caller_nonce_used" };
       }
       if (!capacity.hasRoom()) return { kind: "queue_full" };
       const callId = insertCall(call, "held", now);
       const row = toPaymentRow(intent, callId, now);
       insertPayment.run(PAYMENT_COLUMNS.map((column) => row[column]));
-      if (intent.callerNonce !== undefined) nonces.use(intent.callerNonce, callId, now);
+      if (callerNonce !== undefined) nonces.use(callerNonce, callId, now);
       return { kind: "begun", callId };
     },
 
