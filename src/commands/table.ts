@@ -1,7 +1,7 @@
 /**
  * Text from outside for a terminal: what could move its cursor, hide or reorder text is shown as an escape.
  */
-export function printable(text: string): string {
+function printable(text: string): string {
   return text.replace(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
     (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
