@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   type Account,
   type Address,
@@ -9,9 +10,12 @@ import {
   defineChain,
   type Hex,
   http,
+  type PublicClient,
   parseGwei,
   publicActions,
   type TransactionReceipt,
+  TransactionReceiptNotFoundError,
+  WaitForTransactionReceiptTimeoutError,
   walletActions,
 } from "viem";
 import { processEnded, spawnTethered, type TetheredProcess } from "./tethered-process.ts";
@@ -110,9 +114,29 @@ export async function sendTransaction(options: {
     : {};
   const hash = await anvil.client.sendTransaction({ account: from.address, to: to ?? null, data, ...fees });
   if (beforePending) await anvil.client.mine({ blocks: 1 });
-  const receipt = await anvil.client.waitForTransactionReceipt({ hash, timeout: 20_000 });
+  const receipt = await minedReceipt(anvil.client, { hash, timeout: 20_000 });
   if (receipt.status !== "success") throw new Error(`transaction ${hash} reverted`);
   return receipt;
+}
+
+/**
+ * Waits for a transaction's receipt. viem's own way waits for one more block when the transaction is mined while it
+ * looks, and a chain that mines on demand has none. Throws viem's error for a time-out.
+ */
+export async function minedReceipt(
+  client: Pick<PublicClient, "getTransactionReceipt">,
+  { hash, timeout = 20_000 }: { readonly hash: Hex; readonly timeout?: number },
+): Promise<TransactionReceipt> {
+  const deadline = Date.now() + timeout;
+  for (;;) {
+    try {
+      return await client.getTransactionReceipt({ hash });
+    } catch (error) {
+      if (!(error instanceof TransactionReceiptNotFoundError)) throw error;
+      if (Date.now() >= deadline) throw new WaitForTransactionReceiptTimeoutError({ hash });
+    }
+    await sleep(10);
+  }
 }
 
 /**

@@ -6,11 +6,11 @@ import { toFacilitatorEvmSigner } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
 import { EVM_NETWORK_CHAIN_ID_MAP } from "@x402/evm/v1";
-import { createNonceManager, createWalletClient, http, publicActions } from "viem";
+import { createNonceManager, createWalletClient, type Hex, http, publicActions } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { jsonRpc } from "viem/nonce";
 import { accounts } from "./accounts.ts";
-import type { Anvil } from "./anvil.ts";
+import { type Anvil, minedReceipt } from "./anvil.ts";
 import { listenHttp } from "./http-listener.ts";
 
 /** One request that the facilitator got, and how it answered. */
@@ -105,7 +105,11 @@ function officialFacilitator(anvil: Anvil, rpcUrl: string, confirmationTimeoutMs
     cacheTime: 0,
   }).extend(publicActions);
   const signer = toFacilitatorEvmSigner(
-    { ...wallet, address: account.address } as unknown as Parameters<typeof toFacilitatorEvmSigner>[0],
+    {
+      ...wallet,
+      address: account.address,
+      waitForTransactionReceipt: (wanted: { hash: Hex; timeout?: number }) => minedReceipt(wallet, wanted),
+    } as unknown as Parameters<typeof toFacilitatorEvmSigner>[0],
     { confirmationTimeoutMs },
   );
   const facilitator = new x402Facilitator().register(

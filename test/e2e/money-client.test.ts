@@ -1,0 +1,112 @@
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { ACCEPTED, UNAVAILABLE } from "./expected-answers.ts";
+import { expectBalance, watchLedger } from "./ledger.ts";
+import { type PaidGateway, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+let parts: PaidParts;
+
+beforeAll(async () => {
+  parts = await startPaidParts();
+});
+afterAll(() => parts?.stop());
+
+const oneJob = { verifyCalls: 1, settleCalls: 1, received: AMOUNT, jobs: 1, payments: { settled: 1 } };
+
+describe.each(SET_UPS)("Client, with %s", (setUp) => {
+  let gateway: PaidGateway;
+
+  beforeAll(async () => {
+    gateway = await startPaidGateway({ parts, setUp, maxPending: 3, facilitatorTimeoutSecs: 5 });
+  });
+  afterAll(() => gateway?.stop());
+
+  it("Hangs up mid-settle → paid, one job, and the resend gets its answer", async () => {
+    const body = `hangs up ${setUp}`;
+    const payment = await gateway.sign();
+    const expectChanges = await watchLedger(parts, gateway);
+    const held = gateway.holdNextSettle(200);
+    const hangUp = new AbortController();
+    const lost = gateway.send(payment, { body, signal: hangUp.signal });
+    await held;
+    hangUp.abort();
+    await expect(lost).rejects.toThrow();
+    expect(await gateway.send(payment, { body })).toMatchObject(ACCEPTED);
+    await gateway.waitForJobs(body);
+    await expectChanges(oneJob);
+  });
+
+  it("Hangs up mid-body → nothing is verified, written down or charged, and the same payment still buys", async () => {
+    const body = `mid-body ${setUp}`;
+    const payment = await gateway.sign();
+    const expectChanges = await watchLedger(parts, gateway);
+    const { hostname, port, pathname } = new URL(gateway.urlOf());
+    const socket = connect(Number(port), hostname);
+    const header = payment.headers["payment-signature"] as string;
+    const head = `POST ${pathname} HTTP/1.1\r\nHost: jobs\r\nContent-Length: 100\r\nPAYMENT-SIGNATURE: ${header}\r\n\r\n`;
+    await new Promise<void>((resolve) => socket.write(`${head}half of it`, () => resolve()));
+    socket.destroy();
+    expect(await gateway.send(payment, { body })).toMatchObject(ACCEPTED);
+    await gateway.waitForJobs(body);
+    await expectChanges(oneJob);
+  });
+
+  it("Sends a body one byte over the limit → 413, no charge", async () => {
+    const payment = await gateway.sign();
+    const expectChanges = await watchLedger(parts, gateway);
+    const answer = await gateway.send(payment, { body: "x".repeat(1_048_577) });
+    expect(answer).toMatchObject({ status: 413, code: "body_too_large", charged: false, retryable: false });
+    await expectChanges({});
+  });
+
+  it("Pays while jobgate is told to stop → the settlement is waited for, answered, and its job runs after the restart", async () => {
+    const body = `stopping ${setUp}`;
+    const payment = await gateway.sign();
+    const expectChanges = await watchLedger(parts, gateway);
+    const held = gateway.holdNextSettle(300);
+    const answer = gateway.send(payment, { body });
+    await held;
+    const { exited } = gateway.jobgate;
+    gateway.jobgate.kill("SIGTERM");
+    expect(await answer).toMatchObject(ACCEPTED);
+    expect(await exited).toEqual({ code: 0, signal: null });
+    expectBalance(gateway);
+    await gateway.startAgain();
+    expect(await gateway.send(payment, { body })).toEqual(await answer);
+    const [job] = await gateway.waitForJobs(body);
+    expect(Number(job?.callId)).toBe((await answer).call_id);
+    await expectChanges(oneJob);
+  });
+
+  it("Has too little of the token → 402 payment_invalid, nothing written", async () => {
+    const payment = await gateway.sign({ account: accounts.stranger });
+    const expectChanges = await watchLedger(parts, gateway);
+    expect(await gateway.send(payment)).toMatchObject({
+      status: 402,
+      code: "payment_invalid",
+      charged: false,
+    });
+    await expectChanges({ verifyCalls: 1 });
+  });
+
+  // Last: what is undecided holds its place in the queue.
+  it("Pays while the queue is full → 503 queue_full before anything is verified or charged", async () => {
+    const undecided = await Promise.all([1, 2, 3].map(() => gateway.sign()));
+    gateway.facilitatorProxy.add({ path: "/settle", fault: { kind: "cut" } });
+    for (const payment of undecided) expect((await gateway.send(payment)).code).toBe("settlement_unknown");
+    gateway.facilitatorProxy.clear();
+    gateway.facilitatorProxy.add({ path: "/settle", fault: { kind: "delay-request", ms: 3_000 } });
+    const payment = await gateway.sign();
+    const verifies = gateway.facilitatorProxy.count("/verify");
+    expect(await gateway.send(payment)).toEqual({
+      ...UNAVAILABLE,
+      code: "queue_full",
+      retryAfter: "5",
+    });
+    expect(gateway.facilitatorProxy.count("/verify")).toBe(verifies);
+    expect(gateway.journal.paymentOf(payment.signed)).toBeUndefined();
+    expectBalance(gateway);
+  });
+});
