@@ -18,6 +18,8 @@ export type Evidence =
   | { readonly kind: "unknown"; readonly reason: string };
 
 export interface ChainEvidence {
+  /** Takes over a reloaded configuration's tokens. Those that are gone stay watched: payments in them may be undecided. */
+  watch(tokens: readonly AcceptedToken[]): void;
   /** Whether what becomes of a payment in this token can be seen on its chain. */
   covers(token: TokenOnChain): boolean;
   /** Whether only the chain's word counts for this token. */
@@ -63,21 +65,19 @@ interface WatchedToken {
 
 export function createChainEvidence({ tokens, rpcTimeoutMs }: ChainEvidenceOptions): ChainEvidence {
   const watched = new Map<string, WatchedToken>();
-  for (const {
-    network,
-    asset,
-    rpcUrl,
-    confirmations,
-    requireOnchainConfirmation,
-    transferMethod,
-  } of tokens) {
-    if (rpcUrl === undefined || transferMethod !== "eip3009") continue;
-    watched.set(tokenKey({ network, asset }), {
-      client: createChainClient({ rpcUrl, chainId: chainIdOf(network), timeoutMs: rpcTimeoutMs }),
-      confirmations: BigInt(confirmations),
-      required: requireOnchainConfirmation,
-    });
+
+  function watch(tokens: readonly AcceptedToken[]): void {
+    for (const token of tokens) {
+      const { network, asset, rpcUrl, confirmations, requireOnchainConfirmation, transferMethod } = token;
+      if (rpcUrl === undefined || transferMethod !== "eip3009") continue;
+      watched.set(tokenKey({ network, asset }), {
+        client: createChainClient({ rpcUrl, chainId: chainIdOf(network), timeoutMs: rpcTimeoutMs }),
+        confirmations: BigInt(confirmations),
+        required: requireOnchainConfirmation,
+      });
+    }
   }
+  watch(tokens);
 
   async function lookOnChain(
     intent: PaymentIntent,
@@ -117,6 +117,7 @@ export function createChainEvidence({ tokens, rpcTimeoutMs }: ChainEvidenceOptio
   }
 
   return {
+    watch,
     covers: (token) => watched.has(tokenKey(token)),
     isRequired: (token) => watched.get(tokenKey(token))?.required ?? false,
 

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { BackgroundService } from "../background-service.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { X402Config } from "../config/config.ts";
+import type { EventHub } from "../events.ts";
 import { jsonResponse, textResponse } from "../http/http-response.ts";
 import { HttpServer } from "../http/http-server.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
@@ -9,6 +10,7 @@ import type { JobKey } from "../job-call.ts";
 import { createPriceMap } from "../pricing/price-map.ts";
 import type { Store } from "../store/store.ts";
 import { createCallRoute } from "./call-route.ts";
+import { type CallWatch, createCallWatch } from "./call-watch.ts";
 import { type CallerAuth, createCallerAuth } from "./caller-auth.ts";
 import { createCallerChain } from "./caller-chain.ts";
 import { type ChainEvidence, createChainEvidence } from "./chain-evidence.ts";
@@ -26,6 +28,7 @@ import { createPurchasing } from "./purchase.ts";
 import { Reconciler } from "./reconciler.ts";
 import { Settlement } from "./settlement.ts";
 import { X402Stats } from "./stats.ts";
+import { createWaitForResult, type WaitForResult } from "./wait-for-result.ts";
 import { X402Producer } from "./x402-producer.ts";
 
 export interface X402GatewayOptions {
@@ -36,6 +39,8 @@ export interface X402GatewayOptions {
   readonly clock?: Clock;
   /** Shares this server's socket; without it the gateway opens one of its own at `config.bindAddress`. */
   readonly server?: HttpServer;
+  /** What happens in the store; without it, clients who wait for a result get it up to a second later. */
+  readonly events?: EventHub;
 }
 
 const RPC_TIMEOUT_MS = 5_000;
@@ -53,16 +58,20 @@ export class X402Gateway implements BackgroundService {
   readonly #stats = new X402Stats();
   readonly #inHand = new PaymentsInHand();
   readonly #offerTime: OfferTime;
+  readonly #callWatch: CallWatch;
+  readonly #waitForResult: WaitForResult;
   readonly #facilitator: ReturnType<typeof createFacilitator>;
   #routes: RouteTable = () => undefined;
 
   constructor(options: X402GatewayOptions) {
-    const { config, store, logger } = options;
+    const { config, store, logger, events } = options;
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger });
     this.#offerTime = createOfferTime(this.#clock);
     this.#offers = new OfferBook({ ledger: store, clock: this.#clock, logger });
+    this.#callWatch = createCallWatch({ calls: store, ...(events === undefined ? {} : { events }) });
+    this.#waitForResult = createWaitForResult({ calls: store, watch: this.#callWatch });
     this.#facilitator = createFacilitator({
       url: config.facilitatorUrl,
       timeoutMs: config.facilitatorTimeoutMs,
@@ -107,6 +116,8 @@ export class X402Gateway implements BackgroundService {
 
   /** Takes no new requests; resolves once those in hand are answered, settlements included. */
   async stop(): Promise<void> {
+    // The jobs that clients wait for go on; the clients are told so now.
+    this.#callWatch.stop();
     await this.#server.unmount(this.#find);
     await this.#reconciler.stop();
   }
@@ -116,6 +127,7 @@ export class X402Gateway implements BackgroundService {
    * Addresses and the facilitator stay as they were.
    */
   async reload(config: X402Config): Promise<void> {
+    this.#evidence.watch(config.acceptedTokens);
     await this.#offers.publish(offerTerms(config));
     this.#routes = this.#routesOf(config);
   }
@@ -147,6 +159,7 @@ export class X402Gateway implements BackgroundService {
       offers,
       inHand: this.#inHand,
       purchasing,
+      waitForResult: this.#waitForResult,
       limits,
       stats: this.#stats,
       maxBodyBytes: config.maxBodyBytes,
