@@ -47,6 +47,7 @@ export function requestWith(lines: readonly (readonly [string, string])[]): Http
     path: "/x402/jobs/1/0",
     headers: Object.fromEntries(lines) as IncomingHttpHeaders,
     remoteAddress: "127.0.0.1",
+    closed: new AbortController().signal,
     headerValues: (name) => lines.filter(([key]) => key === name).map(([, value]) => value),
     readBody: () => Promise.resolve(new Uint8Array()),
   };
