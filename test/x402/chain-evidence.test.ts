@@ -60,6 +60,21 @@ describe("What a chain shows of a payment", () => {
     expect(await evidence.look(rest, wrong)).toEqual({ kind: "paid", transaction });
   });
 
+  it("A token of a reloaded configuration is looked at too, and one that is gone from it still is", async () => {
+    const reloaded = createChainEvidence({
+      tokens: [acceptedToken(anvil, usdc, rpc.url)],
+      rpcTimeoutMs: 500,
+    });
+    const [old, added] = [usdc, movesNothing].map((token) => ({
+      network: `eip155:${anvil.chainId}`,
+      asset: token.address,
+    }));
+    if (old === undefined || added === undefined) throw new Error("two tokens were expected");
+    expect([reloaded.covers(old), reloaded.covers(added)]).toEqual([true, false]);
+    reloaded.watch([acceptedToken(anvil, movesNothing, rpc.url)]);
+    expect([reloaded.covers(old), reloaded.covers(added)]).toEqual([true, true]);
+  });
+
   it("Not paid once the payer cancelled it", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     await usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
