@@ -41,7 +41,7 @@ export function isLoopbackHost(host: string): boolean {
 }
 
 /** Whether a listener takes connections from every interface. */
-export function isWildcardHost(host: string): boolean {
+function isWildcardHost(host: string): boolean {
   return host === "0.0.0.0" || (isIP(host) === 6 && /^[0:]+$/.test(host));
 }
 

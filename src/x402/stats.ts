@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../errors.ts";
 
 /** This process's counters since it started, by the names of `GET /x402/stats`. */
-export const COUNTER_NAMES = [
+const COUNTER_NAMES = [
   "accepted",
   "policy_denied",
   "policy_error",

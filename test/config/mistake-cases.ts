@@ -23,7 +23,7 @@ path = "/hooks/a"
 job_id = 1
 `;
 export const without = (toml: string, key: string) => toml.replace(new RegExp(`^${key} = .*\n`, "m"), "");
-export const swap = (toml: string, key: string, value: string) =>
+const swap = (toml: string, key: string, value: string) =>
   toml.replace(new RegExp(`^${key} = .*$`, "m"), `${key} = ${value} #!`);
 export const header = (toml: string, name: string) => toml.replace(name, `${name} #!`);
 export const x402 = (key: string, value: string) => ({

@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import type { HttpRequest } from "../../http/http-request.ts";
 
 /** Where senders put their signature; each of these that is present must verify. */
-export const SIGNATURE_HEADERS = ["x-signature-256", "x-hub-signature-256", "x-webhook-signature"] as const;
+const SIGNATURE_HEADERS = ["x-signature-256", "x-hub-signature-256", "x-webhook-signature"] as const;
 
 /** 32 bytes as hex in either case, with or without `sha256=`. */
 const SIGNATURE = /^(?:sha256=)?([0-9a-f]{64})$/i;
