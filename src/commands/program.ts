@@ -4,6 +4,7 @@ import { addCheckCommand } from "./check.ts";
 import { addDeadLettersCommand } from "./dead-letters.ts";
 import { addPaymentsCommand } from "./payments.ts";
 import { Refusal } from "./refusal.ts";
+import { addRunEachCommand } from "./run-each.ts";
 import { addServeCommand } from "./serve.ts";
 import { addSignCallerCommand } from "./sign-caller.ts";
 import { addSignWebhookCommand } from "./sign-webhook.ts";
@@ -42,6 +43,7 @@ function makeProgram(): Command {
     .showHelpAfterError("(add --help for all options)")
     .exitOverride();
   addServeCommand(program);
+  addRunEachCommand(program);
   addCheckCommand(program);
   addSignCallerCommand(program);
   addSignWebhookCommand(program);

@@ -97,6 +97,11 @@ function resultBody({ body }: JobResultMessage): Uint8Array {
 /** It becomes a response header for the paying client. */
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:;[\x20-\x7e]*)?$/;
 
+/** Whether a result may have this content type. */
+export function isMediaType(type: string): boolean {
+  return type.length <= RUNNER_LIMITS.contentTypeLength && MEDIA_TYPE.test(type);
+}
+
 function contentType({ contentType: type }: JobResultMessage): string {
   if (type === "") return "application/octet-stream";
   atMost(type.length, RUNNER_LIMITS.contentTypeLength, "characters in content_type");
