@@ -38,7 +38,13 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
 
   const x402 =
     config.x402 &&
-    new X402Gateway({ config: config.x402, store, logger, server: sharedServer(config.x402.bindAddress) });
+    new X402Gateway({
+      config: config.x402,
+      store,
+      events,
+      logger,
+      server: sharedServer(config.x402.bindAddress),
+    });
   const webhooks =
     config.webhooks &&
     new WebhookGateway({

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError } from "../errors.ts";
 
 /** One HTTP request as the routes see it. Nothing in it has been decoded or normalised. */
@@ -11,6 +11,8 @@ export interface HttpRequest {
   /** Names in lower case; Node's joining rules for repeated ones. */
   readonly headers: IncomingHttpHeaders;
   readonly remoteAddress: string;
+  /** Aborts when the exchange is over: the answer has been sent, or the client has hung up. */
+  readonly closed: AbortSignal;
   /** Every value of a header, one for each time it was sent. `name` is lower case. */
   headerValues(name: string): readonly string[];
   /**
@@ -25,18 +27,30 @@ export class ClientGone extends Error {
   override readonly name = "ClientGone";
 }
 
-export function toHttpRequest(incoming: IncomingMessage, id: string): HttpRequest {
+export function toHttpRequest(incoming: IncomingMessage, outgoing: ServerResponse, id: string): HttpRequest {
   const target = incoming.url ?? "";
   const queryStart = target.indexOf("?");
+  let closed: AbortSignal | undefined;
   return {
     id,
     method: incoming.method ?? "",
     path: queryStart < 0 ? target : target.slice(0, queryStart),
     headers: incoming.headers,
     remoteAddress: incoming.socket.remoteAddress ?? "",
+    get closed() {
+      closed ??= closedSignal(outgoing);
+      return closed;
+    },
     headerValues: (name) => incoming.headersDistinct[name] ?? [],
     readBody: (maxBytes) => readBody(incoming, maxBytes),
   };
+}
+
+function closedSignal(outgoing: ServerResponse): AbortSignal {
+  if (outgoing.closed) return AbortSignal.abort();
+  const controller = new AbortController();
+  outgoing.once("close", () => controller.abort());
+  return controller.signal;
 }
 
 function readBody(incoming: IncomingMessage, maxBytes: number): Promise<Uint8Array> {

@@ -9,6 +9,14 @@ export interface HttpResponse {
   readonly body: string | Uint8Array;
 }
 
+/** An answer that goes on for as long as its body does; each piece is sent at once. */
+export interface StreamingResponse {
+  readonly status: number;
+  readonly headers?: OutgoingHttpHeaders;
+  /** Asked for the next piece once the client has taken the last. Has to end when {@link HttpRequest.closed} aborts. */
+  readonly stream: AsyncIterable<string>;
+}
+
 /**
  * A JSON answer that no cache may keep, unless `headers` say otherwise.
  * A bigint becomes a JSON number with all its digits: service ids are u64.

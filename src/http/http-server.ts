@@ -1,14 +1,15 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Duplex } from "node:stream";
+import { type Duplex, Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import type { Logger } from "pino";
 import type { BindAddress } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
 import { refuseBrokenRequest } from "./broken-request.ts";
 import { ClientGone, type HttpRequest, toHttpRequest } from "./http-request.ts";
-import { errorResponse, type HttpResponse } from "./http-response.ts";
+import { errorResponse, type HttpResponse, type StreamingResponse } from "./http-response.ts";
 import { handlerOf, type MethodHandlers, type RouteTable } from "./routes.ts";
 
 export interface HttpServerOptions {
@@ -174,15 +175,17 @@ export class HttpServer {
     const sent = new Promise<void>((resolve) => outgoing.once("close", resolve));
     // Once nothing is mounted the server is stopping: clients on a kept-alive connection are to go elsewhere.
     if (this.#tables.size === 0) outgoing.setHeader("connection", "close");
-    const request = toHttpRequest(incoming, `r${++this.#requestCount}`);
+    const request = toHttpRequest(incoming, outgoing, `r${++this.#requestCount}`);
     try {
       if (incoming.httpVersion === "1.1" && incoming.headers.host === undefined)
         throw new GatewayError("bad_request", "An HTTP/1.1 request needs a Host header.");
       const answer = await handlerOf(this.#routeOf(request), request)(request);
       if (typeof answer === "function") answer(incoming, outgoing);
+      else if ("stream" in answer) await sendStream(outgoing, answer);
       else send(outgoing, answer);
     } catch (error) {
       if (error instanceof ClientGone) outgoing.destroy();
+      else if (outgoing.headersSent) throw error;
       else send(outgoing, errorResponse(this.#refusalOf(error, request)));
     }
     await sent;
@@ -214,6 +217,24 @@ export class HttpServer {
 
 function send(outgoing: ServerResponse, response: HttpResponse): void {
   const body = typeof response.body === "string" ? Buffer.from(response.body) : response.body;
-  outgoing.writeHead(response.status, { ...response.headers, "content-length": body.byteLength });
+  // RFC 9110 §8.6: a 204 has no Content-Length.
+  const length = response.status === 204 ? {} : { "content-length": body.byteLength };
+  outgoing.writeHead(response.status, { ...response.headers, ...length });
   outgoing.end(body);
+}
+
+/** Rejects when the stream fails: then the connection is cut, so that the answer does not pass for whole. */
+async function sendStream(
+  outgoing: ServerResponse,
+  { status, headers, stream }: StreamingResponse,
+): Promise<void> {
+  outgoing.writeHead(status, headers);
+  // The client is to know that it is connected before there is anything to say.
+  outgoing.flushHeaders();
+  try {
+    // One piece ahead at most: what a slow client gets is to be as new as can be.
+    await pipeline(Readable.from(stream, { highWaterMark: 1 }), outgoing);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
+  }
 }

@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ErrorCode, GatewayError } from "../errors.ts";
 import type { HttpRequest } from "./http-request.ts";
-import type { HttpResponse } from "./http-response.ts";
+import type { HttpResponse, StreamingResponse } from "./http-response.ts";
 
-/** Answers on Node's own objects, for what is more than one response: a stream, a protocol of its own. */
+/** Answers on Node's own objects, for what is a protocol of its own. */
 export type TakeOver = (incoming: IncomingMessage, outgoing: ServerResponse) => void;
 
-/** What a route gives: the response, or a function that takes the request over. */
-export type RouteAnswer = HttpResponse | TakeOver;
+/** What a route gives: the response, whole or in pieces, or a function that takes the request over. */
+export type RouteAnswer = HttpResponse | StreamingResponse | TakeOver;
 
 export type RouteHandler = (request: HttpRequest) => RouteAnswer | Promise<RouteAnswer>;
 

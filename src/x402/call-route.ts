@@ -4,12 +4,13 @@ import { bearerToken } from "../http/bearer-token.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
 import type { CallLookup, CallState } from "../store/store.ts";
+import { resultResponse } from "./call-result.ts";
 
 /** `GET /x402/calls/{call_id}` and `…/result`: how a paid call is doing, for whoever holds its receipt. */
 export function createCallRoute(calls: CallLookup) {
   return async (request: HttpRequest, callId: number, wantsResult: boolean): Promise<HttpResponse> => {
     const call = await findPaidCall(request, calls, callId);
-    return wantsResult ? resultResponse(calls, call) : jsonResponse(200, describe(call));
+    return wantsResult ? showResult(calls, call) : jsonResponse(200, describe(call));
   };
 }
 
@@ -42,22 +43,12 @@ function describe({ callId, state, attempt, enqueuedAt, finishedAt }: CallState)
   };
 }
 
-async function resultResponse(calls: CallLookup, { callId, state }: CallState): Promise<HttpResponse> {
+async function showResult(calls: CallLookup, { callId, state }: CallState): Promise<HttpResponse> {
   const result = state === "succeeded" ? await calls.findResult(callId) : undefined;
   if (result === undefined) {
     throw new GatewayError("result_not_ready", `There is no result: the call is ${state}.`, {
       details: { state },
     });
   }
-  return {
-    status: 200,
-    headers: {
-      "content-type": result.contentType,
-      "cache-control": "no-store",
-      // The runner's output is not the operator's page: a browser must neither guess its type nor run it.
-      "x-content-type-options": "nosniff",
-      "content-security-policy": "sandbox",
-    },
-    body: result.body,
-  };
+  return resultResponse(result);
 }

@@ -6,18 +6,22 @@ import type { JobKey } from "../job-call.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { JobCatalog } from "./job-catalog.ts";
 import type { OfferBook } from "./offer-book.ts";
-import { paymentAnswer } from "./payment-answer.ts";
+import { paymentAnswer, waitedAnswer } from "./payment-answer.ts";
 import { readPayment } from "./payment-header.ts";
+import type { PaymentOutcome } from "./payment-outcome.ts";
 import { paymentRequiredResponse } from "./payment-required.ts";
 import type { PaymentsInHand } from "./payments-in-hand.ts";
 import type { Purchasing } from "./purchase.ts";
 import type { X402Stats } from "./stats.ts";
+import type { WaitForResult } from "./wait-for-result.ts";
+import { waitSecs } from "./wait-preference.ts";
 
 export interface JobRouteOptions {
   readonly catalog: JobCatalog;
   readonly offers: OfferBook;
   readonly inHand: PaymentsInHand;
   readonly purchasing: Purchasing;
+  readonly waitForResult: WaitForResult;
   readonly limits: ClientLimits;
   readonly stats: X402Stats;
   readonly maxBodyBytes: number;
@@ -29,7 +33,8 @@ export interface JobRouteOptions {
 export type JobRoute = (request: HttpRequest, job: JobKey) => Promise<HttpResponse>;
 
 export function createJobRoute(options: JobRouteOptions): JobRoute {
-  const { catalog, offers, inHand, purchasing, limits, stats, maxBodyBytes, resourceOf } = options;
+  const { catalog, offers, inHand, purchasing, waitForResult } = options;
+  const { limits, stats, maxBodyBytes, resourceOf } = options;
 
   /** In the order of the refusals; {@link Purchasing} goes on from the payment to the money. */
   async function runJob(request: HttpRequest, key: JobKey): Promise<HttpResponse> {
@@ -50,7 +55,26 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
     );
     if (outcome.replayed) stats.count("payment_replayed");
     else if (outcome.kind === "accepted") stats.count("accepted");
-    return paymentAnswer(outcome, key, payment.x402Version);
+    return answer(outcome, key, payment.x402Version, request);
+  }
+
+  /** The money has moved, or has not: from here on nothing but the request waits for the job. */
+  async function answer(
+    outcome: PaymentOutcome,
+    job: JobKey,
+    x402Version: 1 | 2,
+    request: HttpRequest,
+  ): Promise<HttpResponse> {
+    const seconds = waitSecs(request);
+    if (outcome.kind !== "accepted" || seconds === undefined) {
+      return paymentAnswer(outcome, { job, x402Version });
+    }
+    const waited = await waitForResult(outcome.callId, seconds, request.closed);
+    if (waited.kind === "not_waited") return paymentAnswer(outcome, { job, x402Version });
+    const options = { job, x402Version, waitedSecs: seconds };
+    return waited.kind === "succeeded"
+      ? waitedAnswer(outcome, options, waited.result)
+      : paymentAnswer(outcome, options);
   }
 
   function refuse(refusal: GatewayError, job: JobKey): HttpResponse {

@@ -3,14 +3,26 @@ import type { SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../errors.ts";
 import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
 import type { JobKey } from "../job-call.ts";
+import type { JobResult } from "../store/store.ts";
+import { resultResponse } from "./call-result.ts";
 import type { PaymentOutcome } from "./payment-outcome.ts";
 import { v1NetworkName } from "./v1-networks.ts";
+
+export interface PaymentAnswerOptions {
+  readonly job: JobKey;
+  readonly x402Version: 1 | 2;
+  /** The wait that the client preferred and was given; undefined when there was none. */
+  readonly waitedSecs?: number | undefined;
+}
 
 /**
  * The 202 of a payment that was accepted.
  * @throws GatewayError `settlement_failed` or `settlement_unknown` for one that was not, or not yet
  */
-export function paymentAnswer(outcome: PaymentOutcome, job: JobKey, x402Version: 1 | 2): HttpResponse {
+export function paymentAnswer(
+  outcome: PaymentOutcome,
+  { job, x402Version, waitedSecs }: PaymentAnswerOptions,
+): HttpResponse {
   switch (outcome.kind) {
     case "accepted":
       return jsonResponse(
@@ -22,7 +34,7 @@ export function paymentAnswer(outcome: PaymentOutcome, job: JobKey, x402Version:
           job_index: job.jobIndex,
           call_id: outcome.callId,
         },
-        settlementHeader(outcome.settlement, x402Version),
+        { ...settlementHeader(outcome.settlement, x402Version), ...preferenceApplied(waitedSecs) },
       );
     case "failed":
       throw new GatewayError(
@@ -39,6 +51,27 @@ export function paymentAnswer(outcome: PaymentOutcome, job: JobKey, x402Version:
         { details: { charged: "unknown" }, headers: { "retry-after": "2" } },
       );
   }
+}
+
+/**
+ * The 200 of a payment whose job was done while the client waited: the result itself. What the 202 says in its body
+ * is in headers here. A runner may finish without a result: then the body is empty.
+ */
+export function waitedAnswer(
+  { callId, receipt, settlement }: Extract<PaymentOutcome, { kind: "accepted" }>,
+  { x402Version, waitedSecs }: PaymentAnswerOptions,
+  result: JobResult = { body: new Uint8Array(), contentType: "application/octet-stream" },
+): HttpResponse {
+  return resultResponse(result, {
+    ...settlementHeader(settlement, x402Version),
+    ...preferenceApplied(waitedSecs),
+    "x-call-id": String(callId),
+    "x-receipt": receipt,
+  });
+}
+
+function preferenceApplied(waitedSecs: number | undefined): Record<string, string> {
+  return waitedSecs === undefined ? {} : { "preference-applied": `wait=${waitedSecs}` };
 }
 
 function settlementHeader(settlement: SettleResponse, x402Version: 1 | 2): Record<string, string> {

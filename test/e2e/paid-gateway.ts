@@ -52,6 +52,8 @@ export interface PaidGateway {
   readonly journal: Journal;
   /** JobCalls received, repeated deliveries included, over all restarts. */
   readonly delivered: readonly JobCall[];
+  /** The runner that is subscribed now. */
+  readonly runner: Runner;
   urlOf(job?: number): string;
   /** Signs a payment for a fresh offer, valid for 300 s by the chain's time. */
   sign(options?: {
@@ -105,7 +107,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
   const config = configOf(options, facilitatorProxy.url, rpcProxy.url);
   const delivered: JobCall[] = [];
   let jobgate: JobgateProcess;
-  let runner: Runner | undefined;
+  let runner: Runner;
 
   async function subscribe(): Promise<void> {
     runner = await startRunner({
@@ -144,6 +146,9 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
     rpcProxy,
     journal,
     delivered,
+    get runner() {
+      return runner;
+    },
     urlOf,
     jobsWith,
     async sign({ account = accounts.payer, job = 0, option, authorization, edit } = {}) {
@@ -189,20 +194,20 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
     async restart({ signal = "SIGTERM", env } = {}) {
       jobgate.kill(signal);
       await jobgate.exited;
-      runner?.kill();
+      runner.kill();
       await start(env);
     },
     async startAgain(env) {
       await jobgate.exited;
-      runner?.kill();
+      runner.kill();
       await start(env);
     },
     async replaceRunner() {
-      runner?.kill();
+      runner.kill();
       await subscribe();
     },
     async stop() {
-      runner?.kill();
+      runner.kill();
       journal.close();
       await jobgate.stop();
       await Promise.all([facilitatorProxy.stop(), rpcProxy.stop()]);

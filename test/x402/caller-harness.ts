@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { request as sendRequest } from "node:http";
+import { type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
@@ -44,8 +44,8 @@ export async function openCallerDesk(options: {
   const chain = createCallerChain({ timeoutMs: 2_000, clock });
   const auth = createCallerAuth({ chain, journal: store, clock });
 
-  const judge = async (incoming: Parameters<typeof toHttpRequest>[0]): Promise<Verdict> => {
-    const request = toHttpRequest(incoming, "1");
+  const judge = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<Verdict> => {
+    const request = toHttpRequest(incoming, outgoing, "1");
     try {
       const body = await request.readBody(4_000_000);
       const { caller } = await auth.authorize(job, restriction, { request, body, payer: "0x" });
@@ -57,7 +57,7 @@ export async function openCallerDesk(options: {
   };
   const listener = await listenHttp({
     handler: (incoming, outgoing) =>
-      void judge(incoming).then((verdict) => outgoing.end(JSON.stringify(verdict))),
+      void judge(incoming, outgoing).then((verdict) => outgoing.end(JSON.stringify(verdict))),
   });
 
   return {

@@ -1,0 +1,199 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
+import { decodePaymentResponseHeader } from "@x402/core/http";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { AckRequestSchema, type JobCall, NackRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { requestOffer, signV1Payment } from "../helpers/clients.ts";
+import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+let parts: PaidParts;
+let gateway: PaidGateway;
+
+beforeAll(async () => {
+  parts = await startPaidParts();
+  // Each JobCall is left to the test.
+  gateway = await startPaidGateway({ parts, setUp: "rpc_url", handle: () => new Promise(() => {}) });
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await parts?.stop();
+});
+
+const PREFER_10: Record<string, string> = { prefer: "wait=10" };
+
+function post(
+  payment: Pick<Payment, "headers">,
+  body: string,
+  headers: Record<string, string> = PREFER_10,
+  signal = AbortSignal.timeout(20_000),
+): Promise<Response> {
+  return fetch(gateway.urlOf(), {
+    method: "POST",
+    headers: { ...payment.headers, ...headers },
+    body,
+    signal,
+  });
+}
+
+async function delivery(body: string): Promise<JobCall> {
+  const [call] = await gateway.waitForJobs(body);
+  return call as JobCall;
+}
+
+async function ack({ callId, leaseToken }: JobCall, result?: { body: Uint8Array; contentType?: string }) {
+  const acked = { callId, leaseToken, ...(result && { result }) };
+  await gateway.runner.ack(create(AckRequestSchema, { acks: [acked] }));
+}
+
+async function fail({ callId, leaseToken }: JobCall) {
+  const outcome = { case: "fail", value: { reason: "no good" } } as const;
+  await gateway.runner.nack(create(NackRequestSchema, { nacks: [{ callId, leaseToken, outcome }] }));
+}
+
+/** The headers that tell a waiting client about its purchase and its wait. */
+function told(response: Response) {
+  const { headers } = response;
+  const settlement = headers.get("payment-response");
+  return {
+    status: response.status,
+    applied: headers.get("preference-applied"),
+    callId: headers.get("x-call-id"),
+    receipt: headers.get("x-receipt"),
+    transaction: settlement && decodePaymentResponseHeader(settlement).transaction,
+  };
+}
+
+describe("A client that prefers to wait", () => {
+  it("Gets the result itself once the runner is done, with what the 202 would have said in headers; a resend gets it too", async () => {
+    const payment = await gateway.sign();
+    const answer = post(payment, "in time");
+    const call = await delivery("in time");
+    const result = Buffer.from([0, 255, 60, 98, 62]);
+    await ack(call, { body: result, contentType: "image/x-own; a=b" });
+
+    const response = await answer;
+    expect(told(response)).toEqual({
+      status: 200,
+      applied: "wait=10",
+      callId: String(call.callId),
+      receipt: call.metadata["X-X402-QUOTE-DIGEST"],
+      transaction: expect.stringMatching(/^0x[0-9a-f]{64}$/),
+    });
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "content-type": "image/x-own; a=b",
+      "content-length": "5",
+      "cache-control": "no-store",
+      "x-content-type-options": "nosniff",
+      "content-security-policy": "sandbox",
+    });
+    expect(Buffer.from(await response.arrayBuffer())).toEqual(result);
+
+    const again = await post(payment, "in time", { prefer: "wait=3" });
+    expect(told(again)).toEqual({ ...told(response), applied: "wait=3" });
+    expect(Buffer.from(await again.arrayBuffer())).toEqual(result);
+    const withoutPrefer = await post(payment, "in time", {});
+    expect(told(withoutPrefer)).toMatchObject({ status: 202, applied: null, callId: null });
+    expect(await withoutPrefer.json()).toMatchObject({ call_id: Number(call.callId) });
+    expect(gateway.jobsWith("in time")).toHaveLength(1);
+  });
+
+  it("Is answered when the runner is done, not at the next look", async () => {
+    const payment = await gateway.sign();
+    const answer = post(payment, "prompt");
+    const call = await delivery("prompt");
+    await sleep(30);
+    await ack(call, { body: Buffer.from("done") });
+    const ackedAt = performance.now();
+    const response = await answer;
+    expect(performance.now() - ackedAt).toBeLessThan(400);
+    expect(response.status).toBe(200);
+  });
+
+  it("Gets an empty 200 when the runner gives no result", async () => {
+    const payment = await gateway.sign();
+    const answer = post(payment, "no result");
+    await ack(await delivery("no result"));
+    const response = await answer;
+    expect(told(response)).toMatchObject({ status: 200, callId: expect.stringMatching(/^\d+$/) });
+    expect((await response.arrayBuffer()).byteLength).toBe(0);
+  });
+
+  it("Gets the 202 as always when its time is over, and the result by waiting again", async () => {
+    const payment = await gateway.sign();
+    const startedAt = performance.now();
+    const response = await post(payment, "too slow", { prefer: "respond-async, wait=1" });
+    const tookMs = performance.now() - startedAt;
+    const body = await response.json();
+    expect(told(response)).toMatchObject({ status: 202, applied: "wait=1", callId: null, receipt: null });
+    expect(body).toEqual({
+      status: "accepted",
+      receipt: expect.stringMatching(/^[0-9a-f]{64}$/),
+      service_id: 1,
+      job_index: 0,
+      call_id: expect.any(Number),
+    });
+    expect(tookMs).toBeGreaterThan(990);
+    expect(tookMs).toBeLessThan(5_000);
+
+    const again = post(payment, "too slow");
+    await sleep(50);
+    await ack(await delivery("too slow"), { body: Buffer.from("late") });
+    expect(await (await again).text()).toBe("late");
+  });
+
+  it("Gets the 202 at once when the job fails", async () => {
+    const payment = await gateway.sign();
+    const startedAt = performance.now();
+    const answer = post(payment, "fails");
+    await fail(await delivery("fails"));
+    expect(told(await answer)).toMatchObject({ status: 202, applied: "wait=10" });
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+  });
+
+  it("Is refused like any other: without a payment there is nothing to wait for", async () => {
+    const response = await post({ headers: {} }, "unpaid");
+    expect(told(response)).toMatchObject({ status: 402, applied: null });
+  });
+
+  it("Gets the version 1 header for a version 1 payment", async () => {
+    const { v1 } = await requestOffer(gateway.urlOf());
+    const validBefore = String(Math.max(await parts.chainTimeSecs(), Math.floor(Date.now() / 1000)) + 300);
+    const payment = await signV1Payment({
+      offer: v1,
+      account: accounts.payer,
+      authorization: { validBefore },
+    });
+    const answer = post(payment, "version 1");
+    await ack(await delivery("version 1"), { body: Buffer.from("one") });
+    const response = await answer;
+    expect(told(response)).toMatchObject({ status: 200, applied: "wait=10", transaction: null });
+    const settlement = decodePaymentResponseHeader(response.headers.get("x-payment-response") ?? "");
+    expect(settlement).toMatchObject({ success: true, network: "base-sepolia" });
+  });
+
+  it("Hangs up without any harm: the job runs, and others who wait for it get its result", async () => {
+    const payment = await gateway.sign();
+    const leaving = new AbortController();
+    const first = post(payment, "hang up", PREFER_10, leaving.signal);
+    const call = await delivery("hang up");
+    const others = Array.from({ length: 20 }, () => post(payment, "hang up"));
+    await sleep(50);
+    leaving.abort();
+    await expect(first).rejects.toThrow();
+    await ack(call, { body: Buffer.from("still here") });
+    for (const other of await Promise.all(others)) expect(await other.text()).toBe("still here");
+  });
+
+  it("Gets the 202 at once when jobgate stops", async () => {
+    const payment = await gateway.sign();
+    const answer = post(payment, "stopping", { prefer: "wait=60" });
+    await delivery("stopping");
+    await sleep(50);
+    const stoppedAt = performance.now();
+    gateway.jobgate.kill("SIGTERM");
+    expect(told(await answer)).toMatchObject({ status: 202, applied: "wait=60" });
+    expect(performance.now() - stoppedAt).toBeLessThan(3_000);
+  });
+});

@@ -1,0 +1,141 @@
+import { once } from "node:events";
+import { type ClientRequest, type IncomingMessage, request } from "node:http";
+import { text } from "node:stream/consumers";
+import pino from "pino";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { HttpRequest } from "../../src/http/http-request.ts";
+import { textResponse } from "../../src/http/http-response.ts";
+import { HttpServer } from "../../src/http/http-server.ts";
+import type { RouteHandler } from "../../src/http/routes.ts";
+
+async function serve(handler: RouteHandler) {
+  const address = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
+  const server = new HttpServer({ address, logger: pino({ level: "silent" }) });
+  const table = () => ({ GET: handler });
+  await server.mount(table);
+  const stop = () => server.unmount(table);
+  onTestFinished(stop);
+  return { url: `http://${server.address}/`, stop };
+}
+
+async function get(url: string): Promise<{ sent: ClientRequest; response: IncomingMessage }> {
+  const sent = request(url, { agent: false });
+  sent.on("error", () => {});
+  sent.end();
+  const [response] = (await once(sent, "response")) as [IncomingMessage];
+  return { sent, response };
+}
+
+function streamOf(stream: AsyncIterable<string>, headers = {}) {
+  return { status: 200, headers: { "content-type": "text/plain", ...headers }, stream };
+}
+const aborted = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve());
+  });
+
+test("The headers are sent before the first piece, each piece at once, and the end ends the answer", async () => {
+  let next = (_piece: string | undefined): void => {};
+  async function* pieces() {
+    for (;;) {
+      const piece = await new Promise<string | undefined>((resolve) => {
+        next = resolve;
+      });
+      if (piece === undefined) return;
+      yield piece;
+    }
+  }
+  const { url } = await serve(() => streamOf(pieces(), { "x-own": "1" }));
+  const { response } = await get(url);
+  expect(response.headers).toMatchObject({ "x-own": "1", "transfer-encoding": "chunked" });
+  for (const piece of ["one", "two"]) {
+    next(piece);
+    expect(String((await once(response, "data"))[0])).toBe(piece);
+  }
+  const rest = text(response);
+  next(undefined);
+  expect(await rest).toBe("");
+});
+
+test("A client that hangs up is known to whoever makes the stream, and does not hold up a stop", async () => {
+  let request: HttpRequest | undefined;
+  let finished = false;
+  const { url, stop } = await serve((incoming) => {
+    request = incoming;
+    return streamOf(
+      (async function* () {
+        try {
+          yield "hello";
+          await aborted(incoming.closed);
+        } finally {
+          finished = true;
+        }
+      })(),
+    );
+  });
+  const { sent } = await get(url);
+  expect(request?.closed.aborted).toBe(false);
+  sent.destroy();
+  await vi.waitFor(() => expect([request?.closed.aborted, finished]).toEqual([true, true]));
+  await stop();
+});
+
+test("An exchange is closed once its answer was sent", async () => {
+  let closed: AbortSignal | undefined;
+  const { url } = await serve((incoming) => {
+    closed = incoming.closed;
+    return textResponse(200, "done");
+  });
+  const { response } = await get(url);
+  await text(response);
+  await vi.waitFor(() => expect(closed?.aborted).toBe(true));
+});
+
+test("A stream that fails breaks its connection off: it does not pass for whole", async () => {
+  const { url } = await serve(() =>
+    streamOf(
+      (async function* () {
+        yield "half";
+        throw new Error("the other half is missing");
+      })(),
+    ),
+  );
+  const { response } = await get(url);
+  await expect(text(response)).rejects.toThrow("aborted");
+});
+
+test("What a client does not read is not made", async () => {
+  let made = 0;
+  const piece = "x".repeat(64 * 1024);
+  const { url } = await serve(() =>
+    streamOf(
+      (async function* () {
+        for (; made < 10_000; made++) {
+          yield piece;
+          await new Promise(setImmediate);
+        }
+      })(),
+    ),
+  );
+  const { sent, response } = await get(url);
+  response.pause();
+  let before = -1;
+  await vi.waitFor(
+    () => {
+      const before_ = before;
+      before = made;
+      expect(made).toBe(before_);
+    },
+    { interval: 100, timeout: 5_000 },
+  );
+  expect(made).toBeLessThan(500);
+  sent.destroy();
+});
+
+test("A 204 has no body and no Content-Length", async () => {
+  const { url } = await serve(() => ({ status: 204, body: "" }));
+  const { response } = await get(url);
+  expect(response.headers["content-length"]).toBeUndefined();
+  expect(await text(response)).toBe("");
+});
