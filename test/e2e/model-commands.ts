@@ -3,7 +3,14 @@ import type { Fault } from "../helpers/fault.ts";
 
 /** One thing that happens. Indices name a payment of the run, counted from its first, wrapping around. */
 export type Command =
-  | { readonly kind: "pay"; readonly times: number; readonly wait: boolean }
+  | {
+      readonly kind: "pay";
+      /** How often the same request is sent at once. */
+      readonly times: number;
+      readonly wait: boolean;
+      /** What happens to this payment's settlement. */
+      readonly settling: "pass" | FaultName | Meanwhile;
+    }
   | { readonly kind: "resend"; readonly payment: number; readonly as: "same" | "other body" | "other job" }
   | { readonly kind: "front-run" | "cancel"; readonly payment: number }
   | { readonly kind: "facilitator"; readonly path: "/verify" | "/settle"; readonly fault: FaultName }
@@ -13,6 +20,10 @@ export type Command =
   | { readonly kind: "mining"; readonly on: boolean }
   | { readonly kind: "time"; readonly seconds: number }
   | { readonly kind: "pause"; readonly ms: number };
+
+/** What somebody does after jobgate has asked to settle, and before the facilitator hears of it. */
+export type Meanwhile = (typeof MEANWHILE)[number];
+export const MEANWHILE = ["front-run", "cancel", "kill"] as const;
 
 export type FaultName = keyof typeof FACILITATOR_FAULTS;
 
@@ -40,11 +51,12 @@ export function commands(options: { lies: boolean }): fc.Arbitrary<Command[]> {
   );
   const command = fc.oneof(
     {
-      weight: 8,
+      weight: 12,
       arbitrary: fc.record({
         kind: fc.constant("pay" as const),
         times: fc.integer({ min: 1, max: 3 }),
         wait: fc.boolean(),
+        settling: fc.constantFrom("pass" as const, "pass" as const, "pass" as const, ...names, ...MEANWHILE),
       }),
     },
     {
@@ -60,7 +72,7 @@ export function commands(options: { lies: boolean }): fc.Arbitrary<Command[]> {
       arbitrary: fc.record({ kind: fc.constantFrom("front-run" as const, "cancel" as const), payment }),
     },
     {
-      weight: 6,
+      weight: 3,
       arbitrary: fc.record({
         kind: fc.constant("facilitator" as const),
         path: fc.constantFrom("/settle" as const, "/settle" as const, "/settle" as const, "/verify" as const),
@@ -68,7 +80,7 @@ export function commands(options: { lies: boolean }): fc.Arbitrary<Command[]> {
       }),
     },
     {
-      weight: 2,
+      weight: 1,
       arbitrary: fc.record({
         kind: fc.constant("rpc" as const),
         fault: fc.constantFrom("cut" as const, "delay" as const, "500" as const),
@@ -76,7 +88,7 @@ export function commands(options: { lies: boolean }): fc.Arbitrary<Command[]> {
       }),
     },
     {
-      weight: 2,
+      weight: 1,
       arbitrary: fc.record({
         kind: fc.constant("jobgate" as const),
         signal: fc.constantFrom("SIGKILL" as const, "SIGKILL" as const, "SIGTERM" as const),
@@ -96,5 +108,5 @@ export function commands(options: { lies: boolean }): fc.Arbitrary<Command[]> {
       arbitrary: fc.record({ kind: fc.constant("pause" as const), ms: fc.integer({ min: 1, max: 300 }) }),
     },
   );
-  return fc.array(command, { minLength: 10, maxLength: 30 });
+  return fc.array(command, { minLength: 20, maxLength: 35, size: "max" });
 }

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import type { Fault } from "../helpers/fault.ts";
 import { expectBalance } from "./ledger.ts";
-import { type Command, FACILITATOR_FAULTS } from "./model-commands.ts";
+import { type Command, FACILITATOR_FAULTS, MEANWHILE, type Meanwhile } from "./model-commands.ts";
 import type { Answer, PaidGateway, Payment, SetUp } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
 
@@ -21,6 +21,13 @@ const RPC_FAULTS: Readonly<Record<"cut" | "delay" | "500", Fault>> = {
   delay: { kind: "delay-answer", ms: 300 },
   "500": { kind: "answer", status: 500, body: "" },
 };
+
+const PASS: Fault = { kind: "pass" };
+const HOLD: Fault = { kind: "delay-request", ms: 200 };
+
+function isMeanwhile(settling: string): settling is Meanwhile {
+  return (MEANWHILE as readonly string[]).includes(settling);
+}
 
 /** Lets everything in `commands` happen, makes all parts healthy again, and checks what is promised about money. */
 export async function runCommands(options: {
@@ -47,12 +54,26 @@ export async function runCommands(options: {
     return done;
   }
 
-  async function pay({ times, wait }: Extract<Command, { kind: "pay" }>): Promise<void> {
+  async function pay({ times, wait, settling }: Extract<Command, { kind: "pay" }>): Promise<void> {
     const body = `${name} payment ${bought.length}`;
     const purchase: Bought = { payment: await gateway.sign(), body, answers: [], cancelled: false };
     bought.push(purchase);
-    const sends = Array.from({ length: times }, () => send(purchase));
-    if (wait) await Promise.all(sends);
+    const { nonce } = purchase.payment.signed.authorization;
+    const asksToSettle = new Promise<void>((resolve) => {
+      const when = (request: { body: Buffer }): boolean => {
+        if (!request.body.includes(nonce)) return false;
+        resolve();
+        return true;
+      };
+      const fault = isMeanwhile(settling) ? HOLD : settling === "pass" ? PASS : FACILITATOR_FAULTS[settling];
+      gateway.facilitatorProxy.add({ path: "/settle", times: 1, when, fault });
+    });
+    const sends = Promise.all(Array.from({ length: times }, () => send(purchase)));
+    // A payment that is refused before is never settled.
+    if (isMeanwhile(settling)) await Promise.race([asksToSettle, sends]);
+    if (settling === "kill") await gateway.restart({ signal: "SIGKILL" });
+    else if (isMeanwhile(settling)) await interfere(purchase, settling);
+    if (wait) await sends;
   }
 
   async function resend(purchase: Bought, as: "same" | "other body" | "other job"): Promise<void> {
