@@ -51,7 +51,7 @@ export interface CrashSite {
 
 export async function startCrashSite(setUp: SetUp): Promise<CrashSite> {
   const parts = await startPaidParts();
-  const gateway = await startPaidGateway({ parts, setUp, facilitatorTimeoutSecs: 1, leaseSecs: 1 });
+  const gateway = await startPaidGateway({ parts, setUp, facilitatorTimeoutSecs: 5, leaseSecs: 1 });
   const sold: { payment: Payment; body: string; end: End }[] = [];
 
   return {
