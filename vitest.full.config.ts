@@ -10,5 +10,6 @@ export default defineConfig({
     testTimeout: 600_000,
     hookTimeout: 300_000,
     fileParallelism: false,
+    globalSetup: "test/full-setup.ts",
   },
 });
