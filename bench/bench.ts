@@ -1,10 +1,12 @@
+import { benchJobs } from "./jobs.ts";
 import { benchPaid } from "./paid.ts";
-import { benchAccepts, benchDelivery } from "./webhook.ts";
+import { benchAccepts, benchDelivery, CONFIG } from "./webhook.ts";
 
 /** Each prints a table with ratios against a baseline measured in the same run; absolute figures depend on the machine. */
 const BENCHMARKS: Readonly<Record<string, () => Promise<void>>> = {
   accepts: benchAccepts,
   delivery: benchDelivery,
+  jobs: () => benchJobs(CONFIG),
   paid: benchPaid,
 };
 

@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import autocannon from "autocannon";
@@ -24,24 +23,25 @@ export async function load(url: string, body: Buffer, connections: number): Prom
   return { perSecond: result.requests.average, p50: result.latency.p50, p99: result.latency.p99 };
 }
 
-/** Runs one of bench/baselines as a process of its own while `use` is given its URL. */
+/** Runs one of bench/baselines as a process of its own while `use` is given the addresses that it printed, and its pid. */
 export async function withBaseline<Result>(
-  name: string,
-  use: (url: string) => Promise<Result>,
+  name: "no-store" | "one-commit-a-request" | "stream-without-store",
+  use: (addresses: readonly string[], pid: number) => Promise<Result>,
 ): Promise<Result> {
+  const program = fileURLToPath(new URL(`baselines/${name}.ts`, import.meta.url));
   const child = spawnTethered({
     command: process.execPath,
-    args: [
-      "--import",
-      import.meta.resolve("tsx"),
-      fileURLToPath(new URL(`baselines/${name}.ts`, import.meta.url)),
-    ],
+    args: ["--import", import.meta.resolve("tsx"), program],
     env: process.env,
     cwd: process.cwd(),
   });
   try {
-    const [url] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
-    return await use(url);
+    const addresses: string[] = [];
+    const expected = name === "stream-without-store" ? 2 : 1;
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (addresses.push(line) === expected) break;
+    }
+    return await use(addresses, child.pid ?? 0);
   } finally {
     child.kill("SIGKILL");
     await processEnded(child);

@@ -3,7 +3,7 @@ import { startRunner } from "../test/helpers/runner.ts";
 import { type LoadResult, load, percentile, withBaseline } from "./load.ts";
 import { post } from "./post.ts";
 
-const CONFIG = `
+export const CONFIG = `
 service_id = 1
 [store]
 url = "sqlite:bench.db"
@@ -23,8 +23,8 @@ const BODY = Buffer.alloc(256, "x");
 
 /** How many webhooks a second are accepted, every 202 of jobgate's being durable. */
 export async function benchAccepts(): Promise<void> {
-  const noStore = await withBaseline("no-store", (url) => load(`${url}/hooks/bench`, BODY, CONNECTIONS));
-  const oneCommit = await withBaseline("one-commit-a-request", (url) =>
+  const noStore = await withBaseline("no-store", ([url]) => load(`${url}/hooks/bench`, BODY, CONNECTIONS));
+  const oneCommit = await withBaseline("one-commit-a-request", ([url]) =>
     load(`${url}/hooks/bench`, BODY, CONNECTIONS),
   );
   const jobgate = await startJobgate({ config: CONFIG, from: "build" });
