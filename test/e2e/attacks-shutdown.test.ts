@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { type Runner, startRunner } from "../helpers/runner.ts";
+
+const REQUESTS_IN_HAND = 100;
+const LEASES_OUT = 100;
+const CONFIG = `
+service_id = 1
+[store]
+url = "sqlite:jobs.db"
+[runner]
+bind_address = "127.0.0.1:0"
+lease_secs = 60
+drain_secs = 2
+[operator]
+bind_address = "127.0.0.1:0"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/load"
+job_id = 1
+`;
+
+/** Sends one webhook; its call id if it was accepted. */
+async function send(jobgate: JobgateProcess, body: string): Promise<number | undefined> {
+  try {
+    const response = await fetch(`${jobgate.webhooksUrl}/hooks/load`, { method: "POST", body });
+    const answer = (await response.json()) as { call_id?: number };
+    return response.status === 202 ? answer.call_id : undefined;
+  } catch {
+    // Refused while it stops: then nothing was promised.
+    return undefined;
+  }
+}
+
+function attemptsOf(runners: readonly Runner[]): Map<number, number[]> {
+  const attempts = new Map<number, number[]>();
+  for (const { callId, attempt } of runners.flatMap((runner) => runner.calls)) {
+    attempts.set(Number(callId), [...(attempts.get(Number(callId)) ?? []), attempt]);
+  }
+  return attempts;
+}
+
+describe("Shutdown under load", () => {
+  it("SIGTERM with 100 requests in hand and 100 leases out: every 202 is delivered, now or after the restart", async () => {
+    const first = await startJobgate({ config: CONFIG });
+    const accepted = new Set<number>();
+    const note = (callId: number | undefined) => void (callId !== undefined && accepted.add(callId));
+
+    const busy = await startRunner({
+      address: first.runnerAddress,
+      maxInFlight: LEASES_OUT,
+      handle: "leave",
+    });
+    for (const sent of Array.from({ length: LEASES_OUT }, (_, i) => send(first, `lease ${i}`)))
+      note(await sent);
+    await busy.waitFor(LEASES_OUT);
+
+    const inHand = Array.from({ length: REQUESTS_IN_HAND }, (_, i) => send(first, `in hand ${i}`));
+    first.kill("SIGTERM");
+    for (const sent of inHand) note(await sent);
+    expect(await first.exited).toEqual({ code: 0, signal: null });
+    expect(accepted.size).toBeGreaterThanOrEqual(LEASES_OUT);
+
+    const second = await startJobgate({ config: CONFIG, folder: first.folder });
+    const runner = await startRunner({ address: second.runnerAddress });
+    try {
+      await runner.waitFor(accepted.size, 10_000);
+      const attempts = attemptsOf([busy, runner]);
+      expect([...attempts.keys()].sort((a, b) => a - b)).toEqual([...accepted].sort((a, b) => a - b));
+      for (const deliveries of attempts.values()) {
+        // Delivered again only as a redelivery, and each of them finished now.
+        expect(deliveries).toEqual(deliveries.map((_, index) => index + 1));
+      }
+      const totals = await fetch(`${second.operatorUrl}/jobgate.v1.OperatorService/GetTotals`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: "{}",
+      });
+      expect(await totals.json()).toMatchObject({ calls: { dead: "0" } });
+    } finally {
+      await runner.stop();
+      await second.stop();
+      await first.stop();
+    }
+  });
+});
