@@ -69,8 +69,8 @@ export interface PaidGateway {
   ): Promise<Answer>;
   /** Sends again until the payment is decided. Throws with the last answer after `timeoutMs`. */
   sendUntilDecided(payment: Payment, options?: SendOptions & { timeoutMs?: number }): Promise<Answer>;
-  /** Resolves once jobgate has asked to settle; the facilitator hears of it so much later. */
-  holdNextSettle(ms: number): Promise<void>;
+  /** Resolves once jobgate has asked to settle, this payment if given; the facilitator hears of it so much later. */
+  holdNextSettle(ms: number, payment?: Payment): Promise<void>;
   /** Resolves once `count` JobCalls with this body have arrived; gives all of them. */
   waitForJobs(body: string, count?: number): Promise<readonly JobCall[]>;
   jobsWith(body: string): readonly JobCall[];
@@ -172,9 +172,10 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
         await sleep(100);
       }
     },
-    holdNextSettle: (ms) =>
+    holdNextSettle: (ms, payment) =>
       new Promise((resolve) => {
-        const when = (): boolean => {
+        const when = (request: { body: Buffer }): boolean => {
+          if (payment && !request.body.includes(payment.signed.authorization.nonce)) return false;
           resolve();
           return true;
         };
