@@ -44,6 +44,7 @@ export const ERROR_KINDS = {
   rate_limited: { status: 429, retryable: true },
   queue_full: { status: 503, retryable: true },
   store_unavailable: { status: 503, retryable: true },
+  too_many_streams: { status: 503, retryable: true },
   facilitator_unavailable: { status: 503, retryable: true },
   shutting_down: { status: 503, retryable: true },
   internal_error: { status: 500, retryable: true },

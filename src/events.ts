@@ -24,6 +24,12 @@ export type WhatHappened =
       readonly leaseExpiresAt: number;
       readonly subscriber: string;
     }
+  | {
+      readonly kind: "progressed";
+      /** 0 to 100. */
+      readonly percent: number;
+      readonly text: string;
+    }
   | { readonly kind: "acked"; readonly resultBytes: number }
   | { readonly kind: "retried"; readonly reason: string }
   | { readonly kind: "deadLettered"; readonly reason: string }

@@ -1,7 +1,15 @@
 import type { Logger } from "pino";
 import type { Clock } from "../clock.ts";
 import { faultPoint } from "../fault-points.ts";
-import type { ClaimedCall, JobResult, Lease, LeaseOutcome, RetryRequest, WorkQueue } from "../store/store.ts";
+import type {
+  ClaimedCall,
+  JobResult,
+  Lease,
+  LeaseOutcome,
+  Progress,
+  RetryRequest,
+  WorkQueue,
+} from "../store/store.ts";
 import { type Claimer, createClaimer } from "./claimer.ts";
 import { createDueWatcher } from "./due-watcher.ts";
 import { createLeaseTable, type OutLease } from "./lease-table.ts";
@@ -35,7 +43,7 @@ export interface Dispatcher {
   ack(lease: Lease, result?: JobResult): Promise<LeaseOutcome>;
   retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome>;
   fail(lease: Lease, reason: string): Promise<LeaseOutcome>;
-  extend(lease: Lease, leaseMs: number): Promise<LeaseOutcome>;
+  extend(lease: Lease, leaseMs: number, progress?: Progress): Promise<LeaseOutcome>;
   /** Ends every stream and claims no more. Leases stay out: they can still be finished. Safe to call twice. */
   endStreams(): void;
   /** After {@link endStreams}: waits up to `drainMs` for the leases, gives back the rest, and lets go of the store. */
@@ -178,9 +186,9 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       else dueWatcher.expect(clock() + (retry.delayMs ?? BACKOFF_LOOK_MS));
       return outcome;
     },
-    extend: (lease, extendMs) =>
+    extend: (lease, extendMs, progress) =>
       whileInHand(lease, async (out) => {
-        const { outcome } = await workQueue.extend(lease, extendMs);
+        const { outcome } = await workQueue.extend(lease, extendMs, progress);
         if (out !== undefined && outcome === "done") leases.renew(out, clock() + extendMs);
         else if (out !== undefined) leases.remove(out);
         dueWatcher.expect(clock() + extendMs);

@@ -4,11 +4,12 @@ import {
   AckMode,
   type AckRequest_Ack,
   type ExtendRequest,
+  type ExtendRequest_Lease,
   type JobResult as JobResultMessage,
   type NackRequest_Nack,
   type SubscribeRequest,
 } from "../gen/jobgate/v1/runner_pb.ts";
-import type { JobResult, Lease } from "../store/store.ts";
+import type { JobResult, Lease, Progress } from "../store/store.ts";
 
 /** What a runner may ask for; docs/writing-a-runner.md repeats this table. */
 export const RUNNER_LIMITS = {
@@ -22,6 +23,9 @@ export const RUNNER_LIMITS = {
   contentTypeLength: 255,
   /** A longer reason is cut. */
   reasonLength: 4_096,
+  progressPercent: 100,
+  /** Characters; a longer text is cut. */
+  progressTextLength: 200,
   retryDelayMs: 24 * 60 * 60 * 1000,
   extendMs: 24 * 60 * 60 * 1000,
   /** Of one request: fifteen results of full size fit. */
@@ -89,6 +93,15 @@ export function readExtendMs({ lease }: ExtendRequest, defaultLeaseMs: number): 
   return lease ? milliseconds(lease, "lease", { min: 1, max: RUNNER_LIMITS.extendMs }) : defaultLeaseMs;
 }
 
+export function readProgress({ progress }: ExtendRequest_Lease): Progress | undefined {
+  if (progress === undefined) return undefined;
+  const { percent, text } = progress;
+  if (percent > RUNNER_LIMITS.progressPercent) {
+    throw new InvalidRequestError(`progress.percent is ${percent}: it must be from 0 to 100.`);
+  }
+  return { percent, text: firstCharacters(text, RUNNER_LIMITS.progressTextLength) };
+}
+
 function resultBody({ body }: JobResultMessage): Uint8Array {
   atMost(body.length, RUNNER_LIMITS.resultBytes, "bytes in a result");
   return body;
@@ -121,6 +134,12 @@ function milliseconds(duration: Duration, name: string, { min, max }: { min: num
 
 function cut(reason: string): string {
   return reason.slice(0, RUNNER_LIMITS.reasonLength);
+}
+
+/** Counted as people do, so that none is cut in two. */
+function firstCharacters(text: string, count: number): string {
+  // No character has more than two units.
+  return [...text.slice(0, 2 * count)].slice(0, count).join("");
 }
 
 function atMost(actual: number, limit: number, what: string): void {

@@ -29,6 +29,7 @@ import {
   readExtendMs,
   readLeases,
   readNackOutcome,
+  readProgress,
   readResult,
   readSubscribe,
 } from "./runner-requests.ts";
@@ -123,8 +124,11 @@ export function createRunnerService(options: RunnerServiceOptions): UntypedServi
 
   async function extend(request: ExtendRequest): Promise<ExtendResponse> {
     const extendMs = readExtendMs(request, leaseMs);
+    const progress = request.leases.map(readProgress);
     return create(ExtendResponseSchema, {
-      statuses: await statuses(request.leases, (lease) => dispatcher.extend(lease, extendMs)),
+      statuses: await statuses(request.leases, (lease, index) =>
+        dispatcher.extend(lease, extendMs, progress[index]),
+      ),
     });
   }
 

@@ -11,6 +11,7 @@ import {
   Event_DeliveredSchema,
   Event_DroppedSchema,
   Event_PaymentDecidedSchema,
+  Event_ProgressedSchema,
   Event_RetriedSchema,
   EventSchema,
   type GetTotalsResponse,
@@ -97,6 +98,8 @@ function toWhat(what: WhatHappened): Event["what"] {
       const leaseExpiresAt = timestampFromMs(what.leaseExpiresAt);
       return { case: what.kind, value: create(Event_DeliveredSchema, { ...what, leaseExpiresAt }) };
     }
+    case "progressed":
+      return { case: what.kind, value: create(Event_ProgressedSchema, what) };
     case "acked":
       return {
         case: what.kind,

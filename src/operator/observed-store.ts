@@ -126,9 +126,11 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
         burials.finished(lease.callId);
         deadLettered(lease.callId, reason, clock());
       }),
-    extend: (lease, leaseMs) =>
-      watched(store.extend(lease, leaseMs), ({ outcome, leaseExpiresAt }) => {
-        if (outcome === "done") burials.extended(lease.callId, leaseExpiresAt);
+    extend: (lease, leaseMs, progress) =>
+      watched(store.extend(lease, leaseMs, progress), ({ outcome, leaseExpiresAt }) => {
+        if (outcome !== "done") return;
+        burials.extended(lease.callId, leaseExpiresAt);
+        if (progress !== undefined) tell(lease.callId, { kind: "progressed", ...progress });
       }),
     release: (lease, options) =>
       watched(store.release(lease, options), (outcome: LeaseOutcome) => {

@@ -96,8 +96,15 @@ export interface WorkQueue {
   /** Not done and never will be: a dead letter. */
   fail(lease: Lease, reason: string): Promise<LeaseOutcome>;
 
-  /** The lease now runs out `leaseMs` from now. */
-  extend(lease: Lease, leaseMs: number): Promise<{ outcome: LeaseOutcome; leaseExpiresAt: number }>;
+  /**
+   * The lease now runs out `leaseMs` from now. `progress` is kept with it until the lease is over; without one, what
+   * was told before stays.
+   */
+  extend(
+    lease: Lease,
+    leaseMs: number,
+    progress?: Progress,
+  ): Promise<{ outcome: LeaseOutcome; leaseExpiresAt: number }>;
 
   /**
    * Gives a JobCall back because its stream ended: due again at once.
@@ -148,6 +155,13 @@ export interface ClaimedCall extends Lease {
  * - `not_found`: no such JobCall is to be finished.
  */
 export type LeaseOutcome = "done" | "lease_lost" | "not_found";
+
+/** How far a runner has come with a JobCall, in its own words. */
+export interface Progress {
+  /** 0 to 100. */
+  readonly percent: number;
+  readonly text: string;
+}
 
 export interface JobResult {
   readonly body: Uint8Array;
@@ -203,6 +217,8 @@ export interface CallState {
   readonly receipt: string;
   readonly state: "held" | "queued" | "running" | "succeeded" | "failed";
   readonly attempt: number;
+  /** Only while `running`, and only once the runner has told of it. */
+  readonly progress?: Progress;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;
   /** Unix milliseconds. */

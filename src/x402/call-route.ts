@@ -1,45 +1,33 @@
-import { equalInConstantTime } from "../constant-time.ts";
 import { GatewayError } from "../errors.ts";
-import { bearerToken } from "../http/bearer-token.ts";
 import type { HttpRequest } from "../http/http-request.ts";
-import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
+import { type HttpResponse, jsonResponse, type StreamingResponse } from "../http/http-response.ts";
 import type { CallLookup, CallState } from "../store/store.ts";
+import { findPaidCall } from "./call-access.ts";
+import { describeCall } from "./call-description.ts";
+import type { StreamCallEvents } from "./call-events.ts";
 import { resultResponse } from "./call-result.ts";
+import type { CallPath } from "./job-path.ts";
 
-/** `GET /x402/calls/{call_id}` and `…/result`: how a paid call is doing, for whoever holds its receipt. */
-export function createCallRoute(calls: CallLookup) {
-  return async (request: HttpRequest, callId: number, wantsResult: boolean): Promise<HttpResponse> => {
+export interface CallRouteOptions {
+  readonly calls: CallLookup;
+  readonly streamEvents: StreamCallEvents;
+}
+
+/** `GET /x402/calls/{call_id}`, `…/result` and `…/events`: how a paid call is doing, for whoever holds its receipt. */
+export function createCallRoute({ calls, streamEvents }: CallRouteOptions) {
+  return async (
+    request: HttpRequest,
+    { callId, tail }: CallPath,
+  ): Promise<HttpResponse | StreamingResponse> => {
     const call = await findPaidCall(request, calls, callId);
-    return wantsResult ? showResult(calls, call) : jsonResponse(200, describe(call));
-  };
-}
-
-async function findPaidCall(request: HttpRequest, calls: CallLookup, callId: number): Promise<CallState> {
-  const receipt = bearerToken(request);
-  if (receipt === undefined) {
-    throw new GatewayError(
-      "unauthorized",
-      "Send the receipt of the 202 answer as Authorization: Bearer <receipt>.",
-      {
-        headers: { "www-authenticate": "Bearer" },
-      },
-    );
-  }
-  const call = await calls.findCall(callId);
-  // A held call is not paid for yet, and so is nobody's.
-  if (call === undefined || call.state === "held" || !equalInConstantTime(receipt, call.receipt)) {
-    throw new GatewayError("call_not_found", "No call with this id was paid for with this receipt.");
-  }
-  return call;
-}
-
-function describe({ callId, state, attempt, enqueuedAt, finishedAt }: CallState) {
-  return {
-    call_id: callId,
-    state,
-    attempt,
-    enqueued_at: new Date(enqueuedAt).toISOString(),
-    ...(finishedAt === undefined ? {} : { finished_at: new Date(finishedAt).toISOString() }),
+    switch (tail) {
+      case "":
+        return jsonResponse(200, describeCall(call));
+      case "/result":
+        return showResult(calls, call);
+      case "/events":
+        return streamEvents(request, call);
+    }
   };
 }
 

@@ -1,7 +1,7 @@
 import type { JobKey } from "../job-call.ts";
 
 const JOB_PATH = /^\/x402\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
-const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result)?$/;
+const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result|\/events)?$/;
 const MAX_U64 = 2n ** 64n - 1n;
 const MAX_U32 = 2 ** 32 - 1;
 
@@ -22,10 +22,15 @@ export function parseJobPath(path: string): JobPath | undefined {
   return { serviceId, jobIndex, tail: (match[3] ?? "") as JobPath["tail"] };
 }
 
-/** Reads a raw path as a paid call's state or result. */
-export function parseCallPath(path: string): { callId: number; wantsResult: boolean } | undefined {
+export interface CallPath {
+  readonly callId: number;
+  readonly tail: "" | "/result" | "/events";
+}
+
+/** Reads a raw path as one of a paid call's routes. */
+export function parseCallPath(path: string): CallPath | undefined {
   const match = CALL_PATH.exec(path);
   if (match === null) return undefined;
   const callId = Number(match[1]);
-  return Number.isSafeInteger(callId) ? { callId, wantsResult: match[2] !== undefined } : undefined;
+  return Number.isSafeInteger(callId) ? { callId, tail: (match[2] ?? "") as CallPath["tail"] } : undefined;
 }

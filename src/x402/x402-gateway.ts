@@ -9,6 +9,7 @@ import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 import type { JobKey } from "../job-call.ts";
 import { createPriceMap } from "../pricing/price-map.ts";
 import type { Store } from "../store/store.ts";
+import { createCallEvents, type StreamCallEvents } from "./call-events.ts";
 import { createCallRoute } from "./call-route.ts";
 import { type CallWatch, createCallWatch } from "./call-watch.ts";
 import { type CallerAuth, createCallerAuth } from "./caller-auth.ts";
@@ -60,6 +61,7 @@ export class X402Gateway implements BackgroundService {
   readonly #offerTime: OfferTime;
   readonly #callWatch: CallWatch;
   readonly #waitForResult: WaitForResult;
+  readonly #streamEvents: StreamCallEvents;
   readonly #facilitator: ReturnType<typeof createFacilitator>;
   #routes: RouteTable = () => undefined;
 
@@ -72,6 +74,7 @@ export class X402Gateway implements BackgroundService {
     this.#offers = new OfferBook({ ledger: store, clock: this.#clock, logger });
     this.#callWatch = createCallWatch({ calls: store, ...(events === undefined ? {} : { events }) });
     this.#waitForResult = createWaitForResult({ calls: store, watch: this.#callWatch });
+    this.#streamEvents = createCallEvents({ watch: this.#callWatch, clock: this.#clock });
     this.#facilitator = createFacilitator({
       url: config.facilitatorUrl,
       timeoutMs: config.facilitatorTimeoutMs,
@@ -174,7 +177,7 @@ export class X402Gateway implements BackgroundService {
       maxBodyBytes: config.maxBodyBytes,
     });
     const showPrice = createPriceRoute({ catalog, offers, resourceOf });
-    const showCall = createCallRoute(store);
+    const showCall = createCallRoute({ calls: store, streamEvents: this.#streamEvents });
     const fixed = new Map<string, MethodHandlers>([
       ["/x402/health", { GET: () => textResponse(200, "ok") }],
       ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: this.#stats.counters() }) }],
@@ -187,7 +190,7 @@ export class X402Gateway implements BackgroundService {
       if (job?.tail === "/auth-dry-run") return { POST: (request) => dryRun(request, job) };
       if (job?.tail === "/price") return { GET: () => showPrice(job) };
       const call = parseCallPath(path);
-      if (call !== undefined) return { GET: (request) => showCall(request, call.callId, call.wantsResult) };
+      if (call !== undefined) return { GET: (request) => showCall(request, call) };
       return fixed.get(path);
     };
   }

@@ -20,6 +20,7 @@ import { RunnerServer, type RunnerServerOptions } from "../../src/delivery/runne
 import {
   AckRequestSchema,
   type AckResponse,
+  type ExtendRequest_ProgressSchema,
   ExtendRequestSchema,
   type ExtendResponse,
   type JobCall,
@@ -133,7 +134,10 @@ export interface Runner {
   subscribe(request?: MessageInitShape<typeof SubscribeRequestSchema>): Promise<RunnerStream>;
   ack(...acks: (LeaseLike & { result?: ResultInit })[]): Promise<AckResponse["statuses"]>;
   nack(...nacks: (LeaseLike & { outcome?: OutcomeInit })[]): Promise<NackResponse["statuses"]>;
-  extend(leases: LeaseLike[], lease?: { seconds: bigint }): Promise<ExtendResponse["statuses"]>;
+  extend(
+    leases: (LeaseLike & { progress?: ProgressInit })[],
+    lease?: { seconds: bigint },
+  ): Promise<ExtendResponse["statuses"]>;
   /** Cuts the connection. */
   close(): void;
 }
@@ -143,6 +147,7 @@ interface LeaseLike {
   readonly callId: bigint;
   readonly leaseToken: string;
 }
+type ProgressInit = MessageInitShape<typeof ExtendRequest_ProgressSchema>;
 type ResultInit = MessageInitShape<typeof JobResultSchema>;
 type OutcomeInit = NonNullable<MessageInitShape<typeof NackRequest_NackSchema>["outcome"]>;
 
@@ -197,7 +202,11 @@ export function connectRunner(
       return (await call<NackResponse>("nack", create(NackRequestSchema, { nacks: init }))).statuses;
     },
     async extend(leases, lease) {
-      const init = { leases: leases.map(named), ...(lease && { lease }) };
+      const requested = leases.map(({ progress, ...held }) => ({
+        ...named(held),
+        ...(progress && { progress }),
+      }));
+      const init = { leases: requested, ...(lease && { lease }) };
       return (await call<ExtendResponse>("extend", create(ExtendRequestSchema, init))).statuses;
     },
     close: () => client.close(),

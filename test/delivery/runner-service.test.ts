@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { status } from "@grpc/grpc-js";
 import { describe, expect, test } from "vitest";
 import { AckMode, LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { paidId } from "../store/store-fixtures.ts";
 import { sleep, startDelivery, until } from "./harness.ts";
 
 const { DONE, LEASE_LOST, NOT_FOUND } = LeaseStatus;
@@ -304,6 +305,31 @@ describe("Extend", () => {
     const first = await stream.next();
     await stream.next();
     expect(await runner.extend([first, { callId: 0n, leaseToken: "" }])).toEqual([LEASE_LOST, NOT_FOUND]);
+  });
+
+  test("Each lease of an Extend carries its own progress, cut to 200 characters, to the paying client", async () => {
+    const { store, connect } = await startDelivery();
+    const [plain, told] = [await paidId(store, 101), await paidId(store, 102)];
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const [first, second] = [await stream.next(), await stream.next()];
+    const progress = { percent: 55, text: "😀".repeat(201) };
+    expect(await runner.extend([first, { ...second, progress }])).toEqual([DONE, DONE]);
+    expect((await store.findCall(plain))?.progress).toBeUndefined();
+    expect((await store.findCall(told))?.progress).toEqual({ percent: 55, text: "😀".repeat(200) });
+  });
+
+  test("Progress above 100 % refuses the request, and every lease in it stays as it was", async () => {
+    const { store, connect } = await startDelivery({ leaseMs: 60_000 });
+    const callId = await paidId(store, 103);
+    const runner = connect();
+    const call = await (await runner.subscribe()).next();
+    const extend = runner.extend([call, { ...call, progress: { percent: 101, text: "more" } }], {
+      seconds: 1n,
+    });
+    await expect(extend).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+    expect(await store.findCall(callId)).toMatchObject({ state: "running" });
+    expect(await store.nextDue()).toBeGreaterThan(Date.now() + 30_000);
   });
 
   test.each([0, -5, 86_401])("Extend by %d s is refused", async (seconds) => {

@@ -645,6 +645,48 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
         expect((await store.totals()).paidCalls).toEqual({ ready: 1, leased: 0, done: 0, dead: 0 });
       });
 
+      test("Progress told with a lease is shown while the call runs, until it is told anew; also after a restart", async () => {
+        const callId = await paidId(store, 1);
+        const lease = await claimOne(store);
+        const progressNow = async () => (await store.findCall(callId))?.progress;
+        expect(await progressNow()).toBeUndefined();
+        const first = { percent: 0, text: "" };
+        expect(await store.extend(lease, 5000, first)).toEqual({
+          outcome: "done",
+          leaseExpiresAt: now + 5000,
+        });
+        expect(await progressNow()).toEqual(first);
+        const second = { percent: 100, text: "Größe 😀" };
+        await store.extend(lease, 5000, second);
+        store = await underTest.reopen();
+        expect(await progressNow()).toEqual(second);
+        await store.extend(lease, LEASE_MS);
+        expect(await progressNow()).toEqual(second);
+        await store.ack(lease);
+        expect(await progressNow()).toBeUndefined();
+      });
+
+      test("Progress is over with its lease: neither the queue nor the next attempt shows it, and a lost lease tells none", async () => {
+        const callId = await paidId(store, 1);
+        const lost = await claimOne(store);
+        await store.extend(lost, LEASE_MS, { percent: 40, text: "forty" });
+        now += LEASE_MS;
+        const late = { percent: 50, text: "late" };
+        expect((await store.extend(lost, LEASE_MS, late)).outcome).toBe("lease_lost");
+        const shown = async () => {
+          const call = await store.findCall(callId);
+          return [call?.state, call?.progress];
+        };
+        expect(await shown()).toEqual(["queued", undefined]);
+        const next = await claimOne(store);
+        expect(await shown()).toEqual(["running", undefined]);
+        await store.extend(next, LEASE_MS, { percent: 10, text: "ten" });
+        await store.release(next, { excused: false });
+        expect(await shown()).toEqual(["queued", undefined]);
+        await store.fail(await claimOne(store), "no good");
+        expect(await shown()).toEqual(["failed", undefined]);
+      });
+
       test("A call acknowledged without a result has succeeded and has none", async () => {
         const callId = await paidId(store, 1);
         await store.ack(await claimOne(store));

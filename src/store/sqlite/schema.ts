@@ -21,6 +21,9 @@ CREATE TABLE job_calls (
   forgiven    INTEGER NOT NULL DEFAULT 0,
   lease_token TEXT,
   subscriber  TEXT,
+  -- What the runner told of, with its lease.
+  progress_percent INTEGER,
+  progress_text    TEXT,
   enqueued_at INTEGER NOT NULL,
   dead_at     INTEGER,
   dead_reason TEXT

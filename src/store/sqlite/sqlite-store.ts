@@ -97,7 +97,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return retry.delayMs === 0 ? withNewWork(pushed) : pushed;
     },
     fail: (lease, reason) => writer.call("fail", { lease, reason }),
-    extend: (lease, leaseMs) => writer.call("extend", { lease, leaseMs }),
+    extend: (lease, leaseMs, progress) => writer.call("extend", { lease, leaseMs, progress }),
     release: (lease, { excused }) => withNewWork(writer.call("release", { lease, excused })),
     onWork: (listener) => work.add(listener),
     nextDue: () => writer.call("nextDue", undefined),

@@ -25,6 +25,8 @@ interface PaidCallRow {
   state: CallState | "succeeded" | "failed";
   visible_at: number | null;
   attempt: number;
+  progress_percent: number | null;
+  progress_text: string | null;
   enqueued_at: number;
   finished_at: number | null;
 }
@@ -51,10 +53,11 @@ export function lookupOperations(database: Database) {
       WHERE call_id = ? AND state = 'dead'`,
   );
   const selectPaidCall = database.prepare<PaidCallRow>(
-    `SELECT receipt, job_calls.state, visible_at, attempts AS attempt, enqueued_at, dead_at AS finished_at
+    `SELECT receipt, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
+            enqueued_at, dead_at AS finished_at
        FROM payments JOIN job_calls USING (call_id) WHERE call_id = ?1
      UNION ALL
-     SELECT receipt, results.state, NULL, attempt, enqueued_at, finished_at
+     SELECT receipt, results.state, NULL, attempt, NULL, NULL, enqueued_at, finished_at
        FROM payments JOIN results USING (call_id) WHERE call_id = ?1`,
   );
   const selectResult = database.prepare<{ body: Uint8Array; content_type: string }>(
@@ -94,11 +97,14 @@ export function lookupOperations(database: Database) {
     findCall(input: { callId: number }, now: number): CallStateAnswer | undefined {
       const row = selectPaidCall.get([input.callId]);
       if (row === undefined) return undefined;
+      const state = stateForClient(row, now);
+      const { progress_percent: percent, progress_text: text } = row;
       return {
         callId: input.callId,
         receipt: row.receipt,
-        state: stateForClient(row, now),
+        state,
         attempt: row.attempt,
+        ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),
         enqueuedAt: row.enqueued_at,
         ...(row.finished_at === null ? {} : { finishedAt: row.finished_at }),
       };

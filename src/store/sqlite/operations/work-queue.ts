@@ -1,6 +1,14 @@
 import type { JobCallOrigin } from "../../../job-call.ts";
 import { retryDelayMs } from "../../retry-delay.ts";
-import type { ClaimedCall, ClaimRequest, JobResult, Lease, LeaseOutcome, RetryRequest } from "../../store.ts";
+import type {
+  ClaimedCall,
+  ClaimRequest,
+  JobResult,
+  Lease,
+  LeaseOutcome,
+  Progress,
+  RetryRequest,
+} from "../../store.ts";
 import type { CallState } from "../call-row.ts";
 import type { Capacity } from "../capacity.ts";
 import type { Database } from "../driver.ts";
@@ -36,7 +44,9 @@ export function workQueueOperations(
       WHERE state IN ('leased', 'delayed') AND visible_at <= ?`,
   );
   const lease = database.prepare(
-    `UPDATE job_calls SET state = 'leased', attempts = ?, visible_at = ?, lease_token = ?, subscriber = ?
+    `UPDATE job_calls
+        SET state = 'leased', attempts = ?, visible_at = ?, lease_token = ?, subscriber = ?,
+            progress_percent = NULL, progress_text = NULL
       WHERE call_id = ?`,
   );
   const selectBody = database.prepare<{ encoded: Uint8Array }>(
@@ -53,6 +63,9 @@ export function workQueueOperations(
       WHERE call_id = ?`,
   );
   const extendLease = database.prepare("UPDATE job_calls SET visible_at = ? WHERE call_id = ?");
+  const extendLeaseWithProgress = database.prepare(
+    "UPDATE job_calls SET visible_at = ?, progress_percent = ?, progress_text = ? WHERE call_id = ?",
+  );
   const selectNextDue = database.prepare<{ due: number | null }>(
     `SELECT min(visible_at) AS due FROM job_calls INDEXED BY job_calls_waiting
       WHERE state IN ('leased', 'delayed')`,
@@ -136,12 +149,15 @@ export function workQueueOperations(
     },
 
     extend(
-      input: { lease: Lease; leaseMs: number },
+      input: { lease: Lease; leaseMs: number; progress?: Progress | undefined },
       now: number,
     ): { outcome: LeaseOutcome; leaseExpiresAt: number } {
+      const { progress } = input;
+      const { callId } = input.lease;
       const leaseExpiresAt = now + input.leaseMs;
       const outcome = withLease(input.lease, now, () => {
-        extendLease.run([leaseExpiresAt, input.lease.callId]);
+        if (progress === undefined) extendLease.run([leaseExpiresAt, callId]);
+        else extendLeaseWithProgress.run([leaseExpiresAt, progress.percent, progress.text, callId]);
       });
       return { outcome, leaseExpiresAt: outcome === "done" ? leaseExpiresAt : 0 };
     },
