@@ -31,7 +31,7 @@ export async function openEvents(
   const waiting: ServerSentEvent[] = [];
   let comments = 0;
   let wake = (): void => {};
-  let end: { error?: unknown } | undefined;
+  let end: { error?: Error } | undefined;
 
   function take(block: string): void {
     const lines = block.split("\n");
@@ -67,7 +67,7 @@ export async function openEvents(
       end = {};
       wake();
     },
-    (error: unknown) => {
+    (error: Error) => {
       end = { error };
       wake();
     },
