@@ -222,9 +222,11 @@ test("run-each subscribes again after jobgate was away, over a unix socket as we
   const bindAddress = { kind: "unix", path } as const;
   const first = await startWatched({ bindAddress });
   const { subscribed } = await startRunEach(`unix:${path}`, ["--job-ids", "7,8", ...SCRIPTS]);
-  const stubborn = `trap '' TERM; touch ${folder}/begun; mkdir ${folder}/lock || touch ${folder}/overlap; sleep 0.8; rmdir ${folder}/lock`;
-  const stubbornId = await first.script(stubborn);
-  await until(() => existsSync(join(folder, "begun")));
+  // The first attempt goes on until SIGKILL, a while after its lease was lost; the second one looks for it.
+  const stubborn = `trap '' TERM
+    if [ -e first ]; then kill -0 $(cat first) && touch overlap; true; else echo $$ >first; sleep 10; fi`;
+  const stubbornId = await first.script(`cd ${folder}\n${stubborn}`);
+  await until(() => existsSync(join(folder, "first")));
   await first.server.stop();
   const { accept, acks } = await startWatched({ bindAddress, store: first.store });
   await until(() => subscribed() === 2);
