@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** Outside of the sources: what is installed, generated and built stays for the next run. */
 const WORKSHOP = join(ROOT, "node_modules/.cache/jobgate-examples");
-const BUILD_TIMEOUT_MS = 900_000;
+const BUILD_TIMEOUT_MS = 480_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 /** How to start a runner that is ready to run. */
