@@ -38,7 +38,7 @@ export function toHttpRequest(incoming: IncomingMessage, outgoing: ServerRespons
     headers: incoming.headers,
     remoteAddress: incoming.socket.remoteAddress ?? "",
     get closed() {
-      closed ??= closedSignal(outgoing);
+      closed ??= closedSignal(incoming, outgoing);
       return closed;
     },
     headerValues: (name) => incoming.headersDistinct[name] ?? [],
@@ -46,8 +46,8 @@ export function toHttpRequest(incoming: IncomingMessage, outgoing: ServerRespons
   };
 }
 
-function closedSignal(outgoing: ServerResponse): AbortSignal {
-  if (outgoing.closed) return AbortSignal.abort();
+function closedSignal(incoming: IncomingMessage, outgoing: ServerResponse): AbortSignal {
+  if (outgoing.closed || incoming.socket.destroyed) return AbortSignal.abort();
   const controller = new AbortController();
   outgoing.once("close", () => controller.abort());
   return controller.signal;

@@ -10,6 +10,7 @@ import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
 import { refuseBrokenRequest } from "./broken-request.ts";
 import { ClientGone, type HttpRequest, toHttpRequest } from "./http-request.ts";
 import { errorResponse, type HttpResponse, type StreamingResponse } from "./http-response.ts";
+import { closeWithConnection } from "./pipelined-answers.ts";
 import { handlerOf, type MethodHandlers, type RouteTable } from "./routes.ts";
 
 export interface HttpServerOptions {
@@ -173,6 +174,7 @@ export class HttpServer {
   /** Resolves once the answer is on its way, or its client has gone. */
   async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const sent = new Promise<void>((resolve) => outgoing.once("close", resolve));
+    closeWithConnection(incoming, outgoing);
     // Once nothing is mounted the server is stopping: clients on a kept-alive connection are to go elsewhere.
     if (this.#tables.size === 0) outgoing.setHeader("connection", "close");
     const request = toHttpRequest(incoming, outgoing, `r${++this.#requestCount}`);

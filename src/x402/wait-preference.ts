@@ -1,7 +1,7 @@
 import type { HttpRequest } from "../http/http-request.ts";
 
 /** The longest that a request is held; whoever asks for more waits this long. */
-export const MAX_WAIT_SECS = 60;
+const MAX_WAIT_SECS = 60;
 
 // The grammar of RFC 7240 §2, on the words of RFC 9110 §5.6.
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
@@ -16,7 +16,7 @@ const BETWEEN = /(?:[ \t]*,)*[ \t]*/y;
 
 /**
  * How long the client would wait for its job's result: `Prefer: wait=N` of RFC 7240 §4.3, N in seconds.
- * @returns 1 to {@link MAX_WAIT_SECS}; undefined when there is no such preference, it makes no sense, or the header
+ * @returns 1 to 60; undefined when there is no such preference, it makes no sense, or the header
  *   does not follow the grammar: a preference never makes a request fail
  */
 export function waitSecs(request: HttpRequest): number | undefined {

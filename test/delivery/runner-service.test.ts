@@ -313,10 +313,10 @@ describe("Extend", () => {
     const runner = connect();
     const stream = await runner.subscribe();
     const [first, second] = [await stream.next(), await stream.next()];
-    const progress = { percent: 55, text: "😀".repeat(201) };
+    const progress = { percent: 55, text: `x${"😀".repeat(250)}` };
     expect(await runner.extend([first, { ...second, progress }])).toEqual([DONE, DONE]);
     expect((await store.findCall(plain))?.progress).toBeUndefined();
-    expect((await store.findCall(told))?.progress).toEqual({ percent: 55, text: "😀".repeat(200) });
+    expect((await store.findCall(told))?.progress).toEqual({ percent: 55, text: `x${"😀".repeat(199)}` });
   });
 
   test("Progress above 100 % refuses the request, and every lease in it stays as it was", async () => {

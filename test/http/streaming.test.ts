@@ -7,6 +7,7 @@ import type { HttpRequest } from "../../src/http/http-request.ts";
 import { textResponse } from "../../src/http/http-response.ts";
 import { HttpServer } from "../../src/http/http-server.ts";
 import type { RouteHandler } from "../../src/http/routes.ts";
+import { openSocket } from "../helpers/raw-request.ts";
 
 async function serve(handler: RouteHandler) {
   const address = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
@@ -78,6 +79,21 @@ test("A client that hangs up is known to whoever makes the stream, and does not 
   expect(request?.closed.aborted).toBe(false);
   sent.destroy();
   await vi.waitFor(() => expect([request?.closed.aborted, finished]).toEqual([true, true]));
+  await stop();
+});
+
+test("A request behind another on one connection is closed, too, when its client hangs up, and holds up no stop", async () => {
+  const requests: HttpRequest[] = [];
+  const { url, stop } = await serve(async (incoming) => {
+    requests.push(incoming);
+    await aborted(incoming.closed);
+    return textResponse(200, "late");
+  });
+  const socket = await openSocket(url);
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3));
+  await vi.waitFor(() => expect(requests).toHaveLength(3));
+  socket.destroy();
+  await vi.waitFor(() => expect(requests.map(({ closed }) => closed.aborted)).toEqual([true, true, true]));
   await stop();
 });
 
