@@ -3,7 +3,8 @@
  * main, commands, gateway, config, http, x402, webhooks, pricing, delivery, operator, store, the centre.
  * src/config/config.ts is the vocabulary of the configuration, types only, and belongs to the centre.
  */
-const CENTRE = "^src/(job-call|payment|errors|background-service|clock|constant-time|fault-points|events|version|config/config)\\.ts$";
+const CENTRE =
+  "^src/(job-call|payment|errors|background-service|clock|constant-time|fault-points|events|version|config/config)\\.ts$";
 
 /** @type {import("dependency-cruiser").IConfiguration} */
 module.exports = {

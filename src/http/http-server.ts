@@ -33,7 +33,7 @@ export interface HttpTimeouts {
   readonly stopMs: number;
 }
 
-export const HTTP_TIMEOUTS: HttpTimeouts = {
+const HTTP_TIMEOUTS: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
   keepAliveMs: 65_000,

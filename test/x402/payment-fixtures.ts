@@ -7,7 +7,7 @@ import type { Anvil } from "../helpers/anvil.ts";
 import { type SignedPayment, signV2Payment } from "../helpers/clients.ts";
 import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
 
-export const AMOUNT = 3_264_000n;
+const AMOUNT = 3_264_000n;
 
 export function acceptedToken(anvil: Anvil, token: Token, rpcUrl?: string): AcceptedToken {
   return {
