@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import type { PaymentState } from "../../src/payment.ts";
 import { accounts } from "../helpers/accounts.ts";
@@ -22,6 +23,7 @@ interface Ledger extends Required<Changes> {
   readonly payments: Readonly<Record<PaymentState, number>>;
 }
 
+const DELIVERY_TIMEOUT_MS = 5_000;
 const NOTHING: Changes = { verifyCalls: 0, settleCalls: 0, received: 0n, jobs: 0, payments: {} };
 
 /**
@@ -34,6 +36,7 @@ export async function watchLedger(
 ): Promise<(expected: Partial<Changes>) => Promise<void>> {
   const before = await readLedger(gateway, token);
   return async (expected) => {
+    await jobsDelivered(gateway, before.jobs + (expected.jobs ?? 0));
     const after = await readLedger(gateway, token);
     const payments = Object.fromEntries(
       Object.entries(after.payments)
@@ -59,6 +62,12 @@ export function expectBalance({ journal }: Pick<PaidGateway, "journal">): void {
     settled: payments.settled,
     held: payments.intent + payments.unresolved,
   });
+}
+
+/** A 202 comes as soon as the job is durable, which may be before the runner has it. */
+async function jobsDelivered(gateway: PaidGateway, count: number): Promise<void> {
+  const deadline = performance.now() + DELIVERY_TIMEOUT_MS;
+  while (gateway.delivered.length < count && performance.now() < deadline) await sleep(10);
 }
 
 async function readLedger(gateway: PaidGateway, token: Token): Promise<Ledger> {
