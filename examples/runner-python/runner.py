@@ -117,7 +117,9 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     pool = ThreadPoolExecutor(MAX_IN_FLIGHT)
     threading.Thread(target=subscribe_for_ever, args=(pool,), daemon=True).start()
-    stopping.wait()
+    # Not without a time-out: a signal that another thread gets would not wake this one.
+    while not stopping.wait(0.5):
+        pass
     # The stream stays open meanwhile: its end would hand our work to another runner.
     pool.shutdown()
     channel.close()
