@@ -6,6 +6,8 @@ export default defineConfig({
     // What needs more than Node, or minutes, is in the full tests.
     exclude: [...configDefaults.exclude, "**/*.full.test.ts"],
     pool: "forks",
+    // Most of a test is waiting for other processes: one more worker than Vitest takes of two cores.
+    maxWorkers: 2,
     // Worker threads started by the code under test inherit this, and so can be TypeScript files too.
     execArgv: ["--import", "tsx"],
     testTimeout: 30_000,
