@@ -20,8 +20,17 @@ export function openJournal(path: string): Journal {
   const lookups = lookupOperations(database);
   const totals = totalsOperations(database);
   const payments = () => lookups.listPayments({ limit: 10_000 });
+  /** One snapshot, as the store itself reads: else a JobCall acked between two queries counts twice. */
+  function readTotals(): StoreTotals {
+    database.exec("BEGIN");
+    try {
+      return totals.totals(undefined, Date.now());
+    } finally {
+      database.exec("COMMIT");
+    }
+  }
   return {
-    totals: () => totals.totals(undefined, Date.now()),
+    totals: readTotals,
     payments,
     callState: (callId) => lookups.findCall({ callId }, Date.now())?.state,
     paymentOf: ({ authorization }) =>
