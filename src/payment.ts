@@ -11,7 +11,7 @@ export interface PaymentKey {
   readonly asset: string;
   /** Address whose money moves. */
   readonly payer: string;
-  /** EIP-3009: 32 bytes as hex with `0x`. Permit2: the decimal nonce. */
+  /** 32 bytes as hex with `0x`. */
   readonly nonce: string;
 }
 
@@ -28,7 +28,7 @@ export interface PaymentIntent extends JobKey {
   readonly payload: string;
   /** JSON of the payment requirements, as the facilitator gets them. */
   readonly requirements: string;
-  readonly transferMethod: "eip3009" | "permit2";
+  readonly transferMethod: "eip3009";
   readonly payTo: string;
   /** Token units, decimal. */
   readonly amount: string;

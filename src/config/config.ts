@@ -86,9 +86,9 @@ export interface AcceptedToken {
   /** Decimal string: token units for one native unit. */
   readonly ratePerNativeUnit: string;
   readonly markupBps: number;
-  readonly transferMethod: "eip3009" | "permit2";
-  /** EIP-712 domain of the token; required for eip3009. */
-  readonly eip3009?: { readonly name: string; readonly version: string };
+  readonly transferMethod: "eip3009";
+  /** EIP-712 domain of the token. */
+  readonly eip3009: { readonly name: string; readonly version: string };
   readonly rpcUrl?: string;
   /** Blocks that must hold the settlement, its own included, before it counts; at least 1. */
   readonly confirmations: number;

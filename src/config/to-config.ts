@@ -77,7 +77,6 @@ function toX402(x402: X402Table, pricing: CheckedFile["job_pricing"]): X402Confi
 }
 
 function toToken(token: TokenTable, x402: X402Table): AcceptedToken {
-  const { eip3009_name: name, eip3009_version: version } = token;
   return {
     network: token.network,
     asset: token.asset,
@@ -86,8 +85,9 @@ function toToken(token: TokenTable, x402: X402Table): AcceptedToken {
     payTo: token.pay_to,
     ratePerNativeUnit: required(token.rate_per_native_unit ?? x402.rate_per_native_unit),
     markupBps: token.markup_bps ?? x402.markup_bps,
-    transferMethod: token.transfer_method,
-    ...(name === undefined || version === undefined ? {} : { eip3009: { name, version } }),
+    // The rules have refused every other method.
+    transferMethod: "eip3009",
+    eip3009: { name: required(token.eip3009_name), version: required(token.eip3009_version) },
     ...present("rpcUrl", token.rpc_url),
     confirmations: token.confirmations,
     requireOnchainConfirmation: token.require_onchain_confirmation ?? token.rpc_url !== undefined,

@@ -15,7 +15,7 @@ export interface PaymentRow {
   x402_version: 1 | 2;
   payload: string;
   requirements: string;
-  transfer_method: "eip3009" | "permit2";
+  transfer_method: "eip3009";
   pay_to: string;
   amount: string;
   symbol: string;

@@ -68,8 +68,8 @@ export function createChainEvidence({ tokens, rpcTimeoutMs }: ChainEvidenceOptio
 
   function watch(tokens: readonly AcceptedToken[]): void {
     for (const token of tokens) {
-      const { network, asset, rpcUrl, confirmations, requireOnchainConfirmation, transferMethod } = token;
-      if (rpcUrl === undefined || transferMethod !== "eip3009") continue;
+      const { network, asset, rpcUrl, confirmations, requireOnchainConfirmation } = token;
+      if (rpcUrl === undefined) continue;
       watched.set(tokenKey({ network, asset }), {
         client: createChainClient({ rpcUrl, chainId: chainIdOf(network), timeoutMs: rpcTimeoutMs }),
         confirmations: BigInt(confirmations),

@@ -107,16 +107,7 @@ function keyOf({ serviceId, jobIndex }: JobKey): string {
 /** Everything that makes two offers the same to a client. */
 function offerId({ job, token, amount, ttlSecs }: Offer): string {
   const { network, asset, payTo, transferMethod, eip3009 } = token;
-  return JSON.stringify([
-    keyOf(job),
-    network,
-    asset,
-    payTo,
-    transferMethod,
-    eip3009 ?? null,
-    amount,
-    ttlSecs,
-  ]);
+  return JSON.stringify([keyOf(job), network, asset, payTo, transferMethod, eip3009, amount, ttlSecs]);
 }
 
 function formatOffer(offer: Offer): string {

@@ -37,7 +37,7 @@ export function makeOffers({ job, priceWei, tokens, ttlSecs }: OfferTerms): Offe
       priceWei,
       ttlSecs,
       amount: tokenAmount(priceWei, token).toString(),
-      token: { network, asset, symbol, payTo, transferMethod, ...(eip3009 === undefined ? {} : { eip3009 }) },
+      token: { network, asset, symbol, payTo, transferMethod, eip3009 },
     };
   });
 }
@@ -51,18 +51,18 @@ export function toRequirements({ token, amount, ttlSecs }: Offer): PaymentRequir
     asset: token.asset,
     payTo: token.payTo,
     maxTimeoutSeconds: ttlSecs,
-    extra: requirementsExtra(token),
+    extra: { ...token.eip3009 },
   };
 }
 
 /**
- * The offer as a v1 client gets it; undefined when v1 has no name for the network or no way to pay like this.
+ * The offer as a v1 client gets it; undefined when v1 has no name for the network.
  * @param resource absolute URL of the job: v1 clients refuse anything else
  */
 export function toRequirementsV1(offer: Offer, resource: string): PaymentRequirementsV1 | undefined {
   const { token, amount, ttlSecs } = offer;
   const network = v1NetworkName(token.network);
-  if (network === undefined || token.transferMethod !== "eip3009") return undefined;
+  if (network === undefined) return undefined;
   return {
     scheme: "exact",
     // The SDK's type has only CAIP-2; in v1 the name goes here.
@@ -75,10 +75,6 @@ export function toRequirementsV1(offer: Offer, resource: string): PaymentRequire
     payTo: token.payTo,
     maxTimeoutSeconds: ttlSecs,
     asset: token.asset,
-    extra: requirementsExtra(token),
+    extra: { ...token.eip3009 },
   };
-}
-
-function requirementsExtra({ transferMethod, eip3009 }: OfferedToken): Record<string, unknown> {
-  return { ...(eip3009 ?? {}), ...(transferMethod === "permit2" ? { assetTransferMethod: "permit2" } : {}) };
 }

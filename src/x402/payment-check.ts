@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { PaymentRequirements } from "@x402/core/types";
-import { authorizationTypes, x402ExactPermit2ProxyAddress } from "@x402/evm";
+import { authorizationTypes } from "@x402/evm";
 import { recoverTypedDataAddress } from "viem";
 import { GatewayError } from "../errors.ts";
 import { type Offer, toRequirements } from "./offer.ts";
@@ -27,17 +27,12 @@ export async function matchOffer(
       "The payment answers no offer for this job that is open: scheme, network, asset, amount, payTo or extra differ.",
     );
   }
-  const fitting = named.filter((offer) => payment.transferMethod === offer.token.transferMethod);
-  if (fitting.length === 0) {
-    throw mismatch(
-      `The offer asks for ${named[0]?.token.transferMethod}, but the payload is ${payment.transferMethod}.`,
-    );
+  if (payment.transferMethod !== "eip3009") {
+    throw mismatch(`The offers ask for eip3009, but the payload is ${payment.transferMethod}.`);
   }
-  const paid = fitting.filter((offer) => paysOffer(payment, offer));
+  const paid = named.filter((offer) => paysOffer(payment, offer));
   if (paid.length === 0) {
-    throw mismatch(
-      "What was signed is not what was offered: its recipient, its exact amount or its token differ.",
-    );
+    throw mismatch("What was signed is not what was offered: its recipient or its exact amount differ.");
   }
   checkTimeWindow(payment, nowMs);
   return paid.length === 1 && paid[0] ? paid[0] : pickBySignature(payment, paid);
@@ -62,16 +57,9 @@ function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentReq
   };
 }
 
-/** Whether the signed part pays this offer: all of it, to the right one, in the right token. */
-function paysOffer(payment: SignedPayment, offer: Offer): boolean {
-  const { permit2 } = payment;
-  return (
-    payment.to === offer.token.payTo.toLowerCase() &&
-    payment.value === BigInt(offer.amount) &&
-    (permit2 === undefined ||
-      (permit2.token === offer.token.asset.toLowerCase() &&
-        permit2.spender === x402ExactPermit2ProxyAddress.toLowerCase()))
-  );
+/** Whether the signed part pays this offer: all of it, and to the right one. */
+function paysOffer({ to, value }: SignedPayment, { token, amount }: Offer): boolean {
+  return to === token.payTo.toLowerCase() && value === BigInt(amount);
 }
 
 function checkTimeWindow({ validAfter, validBefore }: SignedPayment, nowMs: number): void {
@@ -97,7 +85,6 @@ async function pickBySignature(payment: SignedPayment, offers: readonly Offer[])
 }
 
 async function recoverSigner(payment: SignedPayment, { token }: Offer): Promise<string | undefined> {
-  if (token.eip3009 === undefined) return undefined;
   const { signature } = payment.payload.payload as { signature: `0x${string}` };
   try {
     return await recoverTypedDataAddress({

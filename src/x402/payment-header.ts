@@ -27,8 +27,6 @@ export interface SignedPayment {
   readonly validBefore: bigint;
   /** EIP-3009: 32 bytes as lower-case hex with `0x`. Permit2: decimal. */
   readonly nonce: string;
-  /** Only Permit2 names them in the payload; in EIP-3009 the token is in the signature alone. */
-  readonly permit2?: { readonly token: string; readonly spender: string };
   /** Digest of all that was signed and of the signature: tells this very payment from every other. */
   readonly fingerprint: string;
   /** The whole payload, for the facilitator. */
@@ -172,7 +170,6 @@ function readPermit2({ payload }: PaymentPayload | PaymentPayloadV1, name: strin
     validAfter: permit.witness.validAfter,
     validBefore: permit.deadline,
     nonce: permit.nonce,
-    permit2: { token: permit.permitted.token.toLowerCase(), spender: permit.spender.toLowerCase() },
   };
   return { ...fields, fingerprint: digestOf({ ...fields, signature }) };
 }

@@ -142,7 +142,7 @@ describe("What a chain shows of a payment", () => {
 });
 
 describe("Which tokens a chain speaks for", () => {
-  it("Those with an rpc_url and EIP-3009, in any letter case", () => {
+  it("Those with an rpc_url, in any letter case", () => {
     const { network } = acceptedToken(anvil, usdc);
     const key = { network, asset: usdc.address };
     expect(evidence.covers({ network, asset: usdc.address.toLowerCase() })).toBe(true);
@@ -150,8 +150,6 @@ describe("Which tokens a chain speaks for", () => {
     expect(evidence.covers({ network: "eip155:1", asset: usdc.address })).toBe(false);
     const without = createChainEvidence({ tokens: [acceptedToken(anvil, usdc)], rpcTimeoutMs: 500 });
     expect([without.covers(key), without.isRequired(key)]).toEqual([false, false]);
-    const permit2 = { ...acceptedToken(anvil, usdc, rpc.url), transferMethod: "permit2" as const };
-    expect(createChainEvidence({ tokens: [permit2], rpcTimeoutMs: 500 }).covers(key)).toBe(false);
   });
 
   it("A start block can be told from memory while the RPC is down, but not if it was never up", async () => {

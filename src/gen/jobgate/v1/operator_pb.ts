@@ -562,7 +562,7 @@ export type GetPaymentResponse = Message<"jobgate.v1.GetPaymentResponse"> & {
   bodyHash: string;
 
   /**
-   * How the token moves: eip3009 or permit2.
+   * How the token moves: eip3009.
    *
    * @generated from field: string transfer_method = 4;
    */
