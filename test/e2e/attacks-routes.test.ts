@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { rawRequest } from "../helpers/raw-request.ts";
-import { watchLedger } from "./ledger.ts";
+import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 
 let parts: PaidParts;
 let gateway: PaidGateway;
@@ -110,12 +110,6 @@ describe("Routes", () => {
     const answer = await send("POST /x402/jobs/1/0?utm=x");
     expect(answer.status).toBe(202);
     await gateway.waitForJobs("work");
-    await expectChanges({
-      verifyCalls: 1,
-      settleCalls: 1,
-      received: AMOUNT,
-      jobs: 1,
-      payments: { settled: 1 },
-    });
+    await expectChanges(ONE_PAID_JOB);
   });
 });

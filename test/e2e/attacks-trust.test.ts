@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json } from "../helpers/clients.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
-import { watchLedger } from "./ledger.ts";
+import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 
 let parts: PaidParts;
 let gateway: PaidGateway;
@@ -85,13 +85,7 @@ describe("Trust", () => {
       "X-CHAIN-CALL-ID": String(answer.call_id),
     });
     expect(call).toMatchObject({ callId: BigInt(answer.call_id ?? 0), jobId: 0n, serviceId: 1n });
-    await expectChanges({
-      verifyCalls: 1,
-      settleCalls: 1,
-      received: AMOUNT,
-      jobs: 1,
-      payments: { settled: 1 },
-    });
+    await expectChanges(ONE_PAID_JOB);
   });
 });
 

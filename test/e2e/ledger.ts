@@ -4,7 +4,7 @@ import type { PaymentState } from "../../src/payment.ts";
 import { accounts } from "../helpers/accounts.ts";
 import type { Token } from "../helpers/usdc.ts";
 import type { PaidGateway } from "./paid-gateway.ts";
-import type { PaidParts } from "./paid-parts.ts";
+import { AMOUNT, type PaidParts } from "./paid-parts.ts";
 
 /** What one test made happen. */
 export interface Changes {
@@ -25,6 +25,15 @@ interface Ledger extends Required<Changes> {
 
 const DELIVERY_TIMEOUT_MS = 5_000;
 const NOTHING: Changes = { verifyCalls: 0, settleCalls: 0, received: 0n, jobs: 0, payments: {} };
+
+/** One payment settled, and its job at the runner. */
+export const ONE_PAID_JOB: Changes = {
+  verifyCalls: 1,
+  settleCalls: 1,
+  received: AMOUNT,
+  jobs: 1,
+  payments: { settled: 1 },
+};
 
 /**
  * Begins to watch the books. What it gives asserts that since then exactly this changed, and that the journal balances.

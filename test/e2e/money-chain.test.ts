@@ -6,7 +6,7 @@ import type { Fault } from "../helpers/fault.ts";
 import { deployFaultyToken } from "../helpers/faulty-token.ts";
 import { type Token, transferCalldata } from "../helpers/usdc.ts";
 import { ACCEPTED, FAILED, UNAVAILABLE, UNDECIDED } from "./expected-answers.ts";
-import { watchLedger } from "./ledger.ts";
+import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 
@@ -39,8 +39,6 @@ afterAll(async () => {
   await parts?.stop();
 });
 
-const oneJob = { verifyCalls: 1, settleCalls: 1, received: AMOUNT, jobs: 1, payments: { settled: 1 } };
-
 describe("Chain: somebody else is faster than the facilitator", () => {
   it("Authorization front-run by someone else → it did pay: 202 and one job", async () => {
     const body = "front-run";
@@ -53,7 +51,7 @@ describe("Chain: somebody else is faster than the facilitator", () => {
     expect(await answer).toMatchObject({ status: 202, settlement: { success: true, transaction } });
     expect(await withRpc.send(payment, { body })).toEqual(await answer);
     await withRpc.waitForJobs(body);
-    await expectChanges(oneJob);
+    await expectChanges(ONE_PAID_JOB);
   });
 
   it("Authorization front-run by someone else, without rpc_url → nobody can tell: 503, no job", async () => {
@@ -108,7 +106,12 @@ describe("Chain: somebody else is faster than the facilitator", () => {
     expect(await withRpc.sendUntilDecided(paid, { body })).toMatchObject(ACCEPTED);
     expect(await withRpc.sendUntilDecided(unpaid, { body })).toMatchObject(FAILED);
     await withRpc.waitForJobs(body);
-    await expectChanges({ ...oneJob, verifyCalls: 2, settleCalls: 2, payments: { settled: 1, failed: 1 } });
+    await expectChanges({
+      ...ONE_PAID_JOB,
+      verifyCalls: 2,
+      settleCalls: 2,
+      payments: { settled: 1, failed: 1 },
+    });
   });
 
   it("One transaction that uses two authorizations and pays twice → two jobs", async () => {
@@ -146,7 +149,7 @@ describe("Chain: a token that breaks its standard", () => {
     const transaction = await silent.transferWithAuthorization(payment.signed);
     expect(await answer).toMatchObject({ status: 202, settlement: { success: true, transaction } });
     await withRpc.waitForJobs(body);
-    await expectChanges(oneJob);
+    await expectChanges(ONE_PAID_JOB);
   });
 
   it("Token that does not revert on a used nonce → a cancelled authorization that 'settles' buys nothing", async () => {
@@ -221,7 +224,7 @@ describe("Chain: its RPC", () => {
         call_id: record?.callId,
       });
       await withRpc.waitForJobs(what);
-      await expectChanges(oneJob);
+      await expectChanges(ONE_PAID_JOB);
     },
   );
 
@@ -240,7 +243,7 @@ describe("Chain: its RPC", () => {
       withRpc.rpcProxy.clear();
       expect(await withRpc.send(payment, { body: what })).toMatchObject(ACCEPTED);
       await withRpc.waitForJobs(what);
-      await expectChanges({ ...oneJob, verifyCalls: 2 });
+      await expectChanges({ ...ONE_PAID_JOB, verifyCalls: 2 });
     },
   );
 });
@@ -275,7 +278,7 @@ describe("Chain: three confirmations", () => {
     await mine(1);
     expect(await careful.sendUntilDecided(payment, { body })).toMatchObject(ACCEPTED);
     await careful.waitForJobs(body);
-    await expectChanges(oneJob);
+    await expectChanges(ONE_PAID_JOB);
   });
 
   it("A settlement that a reorganisation takes away is no settlement: no job, and settlement_failed in the end", async () => {

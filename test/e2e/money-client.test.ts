@@ -2,9 +2,9 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { ACCEPTED, UNAVAILABLE } from "./expected-answers.ts";
-import { expectBalance, watchLedger } from "./ledger.ts";
+import { expectBalance, ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { type PaidGateway, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 
 let parts: PaidParts;
 
@@ -12,8 +12,6 @@ beforeAll(async () => {
   parts = await startPaidParts();
 });
 afterAll(() => parts?.stop());
-
-const oneJob = { verifyCalls: 1, settleCalls: 1, received: AMOUNT, jobs: 1, payments: { settled: 1 } };
 
 describe.each(SET_UPS)("Client, with %s", (setUp) => {
   let gateway: PaidGateway;
@@ -35,7 +33,7 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     await expect(lost).rejects.toThrow();
     expect(await gateway.send(payment, { body })).toMatchObject(ACCEPTED);
     await gateway.waitForJobs(body);
-    await expectChanges(oneJob);
+    await expectChanges(ONE_PAID_JOB);
   });
 
   it("Hangs up mid-body → nothing is verified, written down or charged, and the same payment still buys", async () => {
@@ -50,7 +48,7 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     socket.destroy();
     expect(await gateway.send(payment, { body })).toMatchObject(ACCEPTED);
     await gateway.waitForJobs(body);
-    await expectChanges(oneJob);
+    await expectChanges(ONE_PAID_JOB);
   });
 
   it("Sends a body one byte over the limit → 413, no charge", async () => {
@@ -77,7 +75,7 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     expect(await gateway.send(payment, { body })).toEqual(await answer);
     const [job] = await gateway.waitForJobs(body);
     expect(Number(job?.callId)).toBe((await answer).call_id);
-    await expectChanges(oneJob);
+    await expectChanges(ONE_PAID_JOB);
   });
 
   it("Has too little of the token → 402 payment_invalid, nothing written", async () => {

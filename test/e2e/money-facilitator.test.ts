@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { ACCEPTED, FAILED, UNAVAILABLE, UNDECIDED } from "./expected-answers.ts";
 import { LOST_SETTLE_ANSWERS, NO_VERDICTS, UNHEARD_SETTLE_REQUESTS } from "./facilitator-faults.ts";
-import { watchLedger } from "./ledger.ts";
+import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { type PaidGateway, type Payment, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 
@@ -38,13 +38,7 @@ describe("Facilitator: it settled, but its answer does not say so", () => {
       expect(first).toMatchObject(ACCEPTED);
       expect(await withRpc.send(payment, { body: what })).toEqual(first);
       await withRpc.waitForJobs(what);
-      await expectChanges({
-        verifyCalls: 1,
-        settleCalls: 1,
-        received: AMOUNT,
-        jobs: 1,
-        payments: { settled: 1 },
-      });
+      await expectChanges(ONE_PAID_JOB);
     },
   );
 });
@@ -63,11 +57,8 @@ describe("Facilitator: it never heard of the settlement", () => {
       });
       await withoutRpc.waitForJobs(what);
       await expectChanges({
-        verifyCalls: 1,
+        ...ONE_PAID_JOB,
         settleCalls: 2,
-        received: AMOUNT,
-        jobs: 1,
-        payments: { settled: 1 },
       });
     },
   );
@@ -159,13 +150,7 @@ describe("Facilitator: the transaction is not mined yet", () => {
         call_id: callId,
       });
       await withRpc.waitForJobs(what);
-      await expectChanges({
-        verifyCalls: 1,
-        settleCalls: 1,
-        received: AMOUNT,
-        jobs: 1,
-        payments: { settled: 1 },
-      });
+      await expectChanges(ONE_PAID_JOB);
     },
   );
 
@@ -239,13 +224,7 @@ it("Facilitator down at start → serve starts, payments get 503, and the same p
   await withRpc.facilitatorProxy.comeBack();
   expect(await withRpc.send(payment, { body: "down" })).toMatchObject(ACCEPTED);
   await withRpc.waitForJobs("down");
-  await expectChanges({
-    verifyCalls: 1,
-    settleCalls: 1,
-    received: AMOUNT,
-    jobs: 1,
-    payments: { settled: 1 },
-  });
+  await expectChanges(ONE_PAID_JOB);
 });
 
 // Last, since it leaves payments behind that jobgate goes on asking for.

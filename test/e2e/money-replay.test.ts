@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { v2PaymentHeaders } from "../helpers/clients.ts";
-import { watchLedger } from "./ledger.ts";
+import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { type PaidGateway, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 
@@ -45,13 +45,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     await gateway.restart({ signal: "SIGKILL" });
     expect(await gateway.send(payment, { body })).toEqual(first);
     await sleep(100);
-    await expectChanges({
-      verifyCalls: 1,
-      settleCalls: 1,
-      received: AMOUNT,
-      jobs: 1,
-      payments: { settled: 1 },
-    });
+    await expectChanges(ONE_PAID_JOB);
     const hash = first?.settlement?.transaction as `0x${string}`;
     expect(await parts.anvil.client.getTransactionReceipt({ hash })).toMatchObject({ status: "success" });
   });
@@ -77,13 +71,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     expect(await gateway.send(payment, { body, job: 1 })).toEqual(refused);
     expect(await gateway.send(payment, { body })).toEqual(first);
     await gateway.waitForJobs(body);
-    await expectChanges({
-      verifyCalls: 1,
-      settleCalls: 1,
-      received: AMOUNT,
-      jobs: 1,
-      payments: { settled: 1 },
-    });
+    await expectChanges(ONE_PAID_JOB);
   });
 
   it("A payment is the same payment when what is not signed changes: letter case, resource, extensions, version", async () => {
@@ -115,13 +103,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     );
     expect(inV1).toMatchObject({ status: 202, call_id: first.call_id, receipt: first.receipt });
     await gateway.waitForJobs(body);
-    await expectChanges({
-      verifyCalls: 1,
-      settleCalls: 1,
-      received: AMOUNT,
-      jobs: 1,
-      payments: { settled: 1 },
-    });
+    await expectChanges(ONE_PAID_JOB);
   });
 
   it("Two payments signed with one nonce are one payment: exactly one of them buys a job", async () => {
