@@ -1,6 +1,6 @@
 /**
  * The layers of docs/architecture.md, checked. Dependencies point down:
- * main, commands, gateway, config, http, x402, webhooks, pricing, delivery, operator, store, the centre.
+ * main, commands, gateway, config, http, x402, webhooks, pricing, delivery, operator, chain, grpc, store, the centre.
  * src/config/config.ts is the vocabulary of the configuration, types only, and belongs to the centre.
  */
 const CENTRE =
@@ -32,7 +32,7 @@ module.exports = {
     {
       name: "nothing-below-imports-the-top",
       severity: "error",
-      from: { path: "^src/(config|http|x402|webhooks|pricing|delivery|operator|store)/" },
+      from: { path: "^src/(config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store)/" },
       to: { path: "^src/(main|gateway|open-store)\\.ts$|^src/commands/" },
     },
     {
@@ -52,18 +52,32 @@ module.exports = {
       name: "the-store-knows-no-gateway",
       severity: "error",
       from: { path: "^src/store/" },
-      to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing)/" },
+      to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing|chain|grpc)/" },
     },
     {
-      name: "grpc-stays-in-delivery-operator-and-pricing",
+      name: "chain-and-grpc-are-tools",
+      comment: "what they are used for is not their business",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(delivery|operator|pricing|gen)/" },
+      from: { path: "^src/(chain|grpc)/" },
+      to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing|store)/" },
+    },
+    {
+      name: "pricing-sells-nothing",
+      comment: "what a quote can be paid with is told to it by whoever sells jobs",
+      severity: "error",
+      from: { path: "^src/pricing/" },
+      to: { path: "^src/(x402|webhooks|delivery|operator)/" },
+    },
+    {
+      name: "grpc-stays-where-grpc-is-spoken",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/(delivery|operator|pricing|grpc|gen)/" },
       to: { path: "node_modules/(@grpc|@connectrpc|@bufbuild|grpc-health-check)/|^src/gen/" },
     },
     {
-      name: "chain-stays-in-x402-and-pricing",
+      name: "viem-stays-where-chains-are-asked",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(x402|pricing)/" },
+      from: { path: "^src/", pathNot: "^src/(x402|pricing|chain)/" },
       to: { path: "node_modules/(viem|@x402)/" },
     },
     {

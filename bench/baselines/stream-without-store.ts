@@ -6,7 +6,7 @@ import {
   type ServerWritableStream,
   type sendUnaryData,
 } from "@grpc/grpc-js";
-import { grpcServiceDefinition } from "../../src/delivery/grpc-service.ts";
+import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import { encodeDelivery, encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import {
   type AckRequest,

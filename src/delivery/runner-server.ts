@@ -1,17 +1,18 @@
-import { Server, type ServerCredentials } from "@grpc/grpc-js";
+import { Server } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import type { BackgroundService } from "../background-service.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { RunnerConfig } from "../config/config.ts";
 import { Health as HealthService } from "../gen/grpc/health/v1/health_pb.ts";
 import { RunnerService } from "../gen/jobgate/v1/runner_pb.ts";
+import { addHealth, type Health } from "../grpc/health.ts";
+import { addReflection } from "../grpc/reflection.ts";
+import { close, listen, listenOnTcp } from "../grpc/server-socket.ts";
+import { grpcServiceDefinition } from "../grpc/service-definition.ts";
 import type { StoreStatus, WorkQueue } from "../store/store.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
 import { createAuthentication } from "./authentication.ts";
 import { createDispatcher, type Dispatcher } from "./dispatcher.ts";
-import { grpcServiceDefinition } from "./grpc-service.ts";
-import { addHealth, type Health } from "./health.ts";
-import { addReflection } from "./reflection.ts";
 import { RUNNER_LIMITS } from "./runner-requests.ts";
 import { createRunnerService } from "./runner-service.ts";
 import { readServerCredentials } from "./server-credentials.ts";
@@ -76,9 +77,7 @@ export class RunnerServer implements BackgroundService {
         this.#running.socketFile = await bindUnixSocket(bindAddress.path, bind);
         this.#address = `unix:${bindAddress.path}`;
       } else {
-        const host = bindAddress.host.includes(":") ? `[${bindAddress.host}]` : bindAddress.host;
-        const port = await listen(server, `${host}:${bindAddress.port}`, credentials);
-        this.#address = `${host}:${port}`;
+        this.#address = await listenOnTcp(server, bindAddress, credentials);
       }
     } catch (error) {
       await this.stop();
@@ -108,7 +107,7 @@ export class RunnerServer implements BackgroundService {
     const { server, dispatcher, health, socketFile } = this.#running;
     await dispatcher.drain(this.#options.config.drainMs);
     health.stop();
-    await close(server);
+    await close(server, CLOSE_TIMEOUT_MS);
     await socketFile?.remove();
   }
 
@@ -123,24 +122,4 @@ export class RunnerServer implements BackgroundService {
       ],
     };
   }
-}
-
-function listen(server: Server, address: string, credentials: ServerCredentials): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.bindAsync(address, credentials, (error, port) => (error ? reject(error) : resolve(port)));
-  });
-}
-
-function close(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    const closed = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    const timer = setTimeout(() => {
-      server.forceShutdown();
-      closed();
-    }, CLOSE_TIMEOUT_MS);
-    server.tryShutdown(closed);
-  });
 }

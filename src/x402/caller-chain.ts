@@ -1,10 +1,10 @@
 import { LRUCache } from "lru-cache";
 import pLimit from "p-limit";
 import { BaseError, ExecutionRevertedError, encodeFunctionData, type PublicClient, parseAbi } from "viem";
+import { createChainClient } from "../chain/chain-client.ts";
 import type { Clock } from "../clock.ts";
 import type { JobRestriction } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
-import { createChainClient } from "./chain-client.ts";
 
 /** What the chain of a restricted job knows of its callers. */
 export interface CallerChain {

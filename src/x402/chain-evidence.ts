@@ -1,8 +1,8 @@
 import { eip3009ABI } from "@x402/evm";
 import { type Log, type PublicClient, parseEventLogs } from "viem";
+import { type ChainClient, chainIdOf, createChainClient } from "../chain/chain-client.ts";
 import type { AcceptedToken } from "../config/config.ts";
 import type { PaymentIntent } from "../payment.ts";
-import { type ChainClient, chainIdOf, createChainClient } from "./chain-client.ts";
 import { NONCE_EVENTS, TOKEN_EVENTS } from "./token-events.ts";
 import { matchTransfer } from "./transfer-match.ts";
 

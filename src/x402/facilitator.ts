@@ -5,8 +5,8 @@ import type {
   PaymentRequirementsV1,
 } from "@x402/core/types";
 import { z } from "zod";
+import { splitCredentials } from "../chain/basic-auth.ts";
 import { GatewayError } from "../errors.ts";
-import { splitCredentials } from "./basic-auth.ts";
 
 export interface FacilitatorOptions {
   /** Without a trailing slash. May hold credentials. */

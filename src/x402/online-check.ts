@@ -1,8 +1,8 @@
 import { BaseError, erc20Abi } from "viem";
 import { z } from "zod";
+import { splitCredentials } from "../chain/basic-auth.ts";
+import { createRpcClient } from "../chain/chain-client.ts";
 import type { AcceptedToken, JobPolicy, X402Config } from "../config/config.ts";
-import { splitCredentials } from "./basic-auth.ts";
-import { createRpcClient } from "./chain-client.ts";
 
 /** What is wrong with a peer, at the key path that names it. */
 interface PeerProblem {

@@ -14,7 +14,7 @@ import {
 import pino from "pino";
 import { afterAll, onTestFinished } from "vitest";
 import type { RunnerConfig } from "../../src/config/config.ts";
-import { grpcServiceDefinition } from "../../src/delivery/grpc-service.ts";
+import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import { RunnerServer, type RunnerServerOptions } from "../../src/delivery/runner-server.ts";
 import {

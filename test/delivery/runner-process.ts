@@ -2,7 +2,7 @@
 
 import { create } from "@bufbuild/protobuf";
 import { credentials, makeClientConstructor } from "@grpc/grpc-js";
-import { grpcServiceDefinition } from "../../src/delivery/grpc-service.ts";
+import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import { type JobCall, RunnerService, SubscribeRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
 
 const [address = ""] = process.argv.slice(2);

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { create } from "@bufbuild/protobuf";
 import { credentials, makeClientConstructor, type ServiceError, status } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { grpcServiceDefinition } from "../../src/delivery/grpc-service.ts";
+import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import {
   Health,
   HealthCheckRequestSchema,

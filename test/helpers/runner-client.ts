@@ -6,7 +6,7 @@ import {
   makeGenericClientConstructor,
   type requestCallback,
 } from "@grpc/grpc-js";
-import { grpcServiceDefinition } from "../../src/delivery/grpc-service.ts";
+import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import {
   type AckRequest,
   type AckResponse,

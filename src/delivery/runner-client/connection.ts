@@ -21,7 +21,7 @@ import {
   RunnerService,
   SubscribeRequestSchema,
 } from "../../gen/jobgate/v1/runner_pb.ts";
-import { grpcServiceDefinition } from "../grpc-service.ts";
+import { grpcServiceDefinition } from "../../grpc/service-definition.ts";
 
 /** How to reach the runner port of a jobgate. */
 export interface RunnerAddress {

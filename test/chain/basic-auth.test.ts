@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { splitCredentials } from "../../src/x402/basic-auth.ts";
+import { splitCredentials } from "../../src/chain/basic-auth.ts";
 
 const basic = (credentials: string) => `Basic ${Buffer.from(credentials).toString("base64")}`;
 

@@ -15,7 +15,7 @@ import {
   type ServerReflectionResponse,
   ServerReflectionResponseSchema,
 } from "../gen/grpc/reflection/v1/reflection_pb.ts";
-import { grpcServiceDefinition } from "./grpc-service.ts";
+import { grpcServiceDefinition } from "./service-definition.ts";
 
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>["messageResponse"]>;
 

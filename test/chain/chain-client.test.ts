@@ -1,6 +1,6 @@
 import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createChainClient } from "../../src/x402/chain-client.ts";
+import { createChainClient } from "../../src/chain/chain-client.ts";
 import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
 
 /** An RPC that says which chain it is for, and reverts every call. */
