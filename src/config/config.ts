@@ -145,3 +145,17 @@ export interface PricingEngineConfig {
 export function jobKeyText(serviceId: bigint, jobIndex: number): string {
   return `${serviceId}/${jobIndex}`;
 }
+  /** Without a trailing slash. */
+  /** Leading zero bits of the proofs of work that the engine asks for. */
+  readonly proofOfWorkBits: number;
+  /** Absent: quotes cannot be checked, and so cannot be paid. */
+  readonly signing?: QuoteSigning;
+}
+
+/** By what the operator's quotes are known: EIP-712 domain and signer. */
+export interface QuoteSigning {
+  readonly chainId: number;
+  /** Checksummed address. */
+  readonly verifyingContract: `0x${string}`;
+  /** Checksummed address. */
+  readonly operatorAddress: `0x${string}`;

@@ -5,6 +5,7 @@ import type { KeyPath, Mistake } from "./mistake.ts";
 import { type MistakeList, makeMistakeList } from "./mistake-list.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
+import { checkPricingEngine } from "./rules/pricing-engine.ts";
 import { checkTlsFiles } from "./rules/tls-files.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
@@ -43,6 +44,7 @@ export async function loadConfig(options: LoadConfigOptions): Promise<LoadConfig
     checkX402(file, mistakes);
     checkPrices(file, mistakes);
     checkWebhooks(file, mistakes);
+    checkPricingEngine(file, mistakes);
     await checkTlsFiles(file, mistakes);
     warnOfMissingServiceId(file, mistakes);
   }

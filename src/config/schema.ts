@@ -145,5 +145,9 @@ export const configSchema = z.object({
   pricing_engine: pricingEngine.optional(),
 });
 
+  chain_id: integer(1, Number.MAX_SAFE_INTEGER).optional(),
+  verifying_contract: address().optional(),
+  operator_address: address().optional(),
+  proof_of_work_bits: integer(0, 40).default(20n),
 /** The file's content once every value is checked, converted and defaulted; keys as in the file. */
 export type CheckedFile = z.output<typeof configSchema>;

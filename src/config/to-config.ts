@@ -146,7 +146,22 @@ function toAuth(endpoint: EndpointTable): WebhookAuth {
 }
 
 function toPricingEngine(engine: NonNullable<CheckedFile["pricing_engine"]>): PricingEngineConfig {
-  return { url: engine.url, bindAddress: engine.bind_address };
+  const { chain_id, verifying_contract, operator_address } = engine;
+  return {
+    url: engine.url,
+    bindAddress: engine.bind_address,
+    proofOfWorkBits: engine.proof_of_work_bits,
+    ...present(
+      "signing",
+      chain_id === undefined
+        ? undefined
+        : {
+            chainId: chain_id,
+            verifyingContract: required(verifying_contract),
+            operatorAddress: required(operator_address),
+          },
+    ),
+  };
 }
 
 /** An optional property has to be left out, not set to undefined. */

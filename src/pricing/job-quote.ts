@@ -1,0 +1,152 @@
+import { bytesToBigInt, bytesToHex, hashTypedData, recoverAddress } from "viem";
+import type { QuoteSigning } from "../config/config.ts";
+import type { GetJobPriceResponse, JobQuoteDetails } from "../gen/pricing_engine/pricing_pb.ts";
+import type { JobKey } from "../job-call.ts";
+
+/** What the operator signs: one run of a job, for one requester and one input, at a price, for a time. */
+export interface JobQuoteTerms extends JobKey {
+  /** Below 2^256. */
+  readonly priceWei: bigint;
+  /** Unix seconds at which it was made. */
+  readonly timestamp: bigint;
+  /** Unix seconds from which on it is void. */
+  readonly expiry: bigint;
+  /** 0 any, 1 required, 2 preferred. */
+  readonly confidentiality: number;
+  /** Address in lower case. */
+  readonly requester: `0x${string}`;
+  /** Keccak-256 of the job's inputs, 32 bytes in lower case. */
+  readonly inputsHash: `0x${string}`;
+}
+
+/** A quote of the operator's pricing engine whose signature was checked. */
+export interface JobQuote extends JobQuoteTerms {
+  /** Its EIP-712 digest: 64 lower-case hex digits, without `0x`. */
+  readonly digest: string;
+}
+
+/** The EIP-712 domain in which quotes are signed. */
+export type QuoteDomain = Pick<QuoteSigning, "chainId" | "verifyingContract">;
+
+/** The type as the operator's contract has it. */
+const TYPES = {
+  JobQuoteDetails: [
+    { name: "requester", type: "address" },
+    { name: "serviceId", type: "uint64" },
+    { name: "jobIndex", type: "uint8" },
+    { name: "price", type: "uint256" },
+    { name: "timestamp", type: "uint64" },
+    { name: "expiry", type: "uint64" },
+    { name: "confidentiality", type: "uint8" },
+    { name: "inputsHash", type: "bytes32" },
+  ],
+} as const;
+
+/** The highest job index that a quote can be for: it is signed as uint8. */
+export const MAX_QUOTED_JOB_INDEX = 255;
+const MAX_U8 = 255;
+/** Half of the order of secp256k1: the same signature exists with an s above it, and only one of them may count. */
+const MAX_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
+
+/** What the wallet of an operator is asked to sign for a quote. */
+export function jobQuoteTypedData(terms: JobQuoteTerms, { chainId, verifyingContract }: QuoteDomain) {
+  const { serviceId, jobIndex, priceWei, timestamp, expiry, confidentiality, requester, inputsHash } = terms;
+  return {
+    domain: { name: "TangleQuote", version: "1", chainId, verifyingContract },
+    types: TYPES,
+    primaryType: "JobQuoteDetails",
+    message: {
+      requester,
+      serviceId,
+      jobIndex,
+      price: priceWei,
+      timestamp,
+      expiry,
+      confidentiality,
+      inputsHash,
+    },
+  } as const;
+}
+
+/**
+ * The EIP-712 digest of a quote.
+ * @returns 64 lower-case hex digits, without `0x`
+ */
+export function jobQuoteDigest(terms: JobQuoteTerms, domain: QuoteDomain): string {
+  return hashTypedData(jobQuoteTypedData(terms, domain)).slice(2);
+}
+
+export interface ReadQuoteOptions {
+  /** Unix milliseconds. */
+  readonly nowMs: number;
+}
+
+/** A quote that can be relied on, or why it cannot: a clause for the log that follows "the quote". */
+export type ReadQuote =
+  | { readonly kind: "quote"; readonly quote: JobQuote }
+  | { readonly kind: "refused"; readonly reason: string };
+
+/** Reads an engine's answer and checks that it is a quote of the operator's, in time, in every field of it. */
+export async function readJobQuote(
+  response: GetJobPriceResponse,
+  signing: QuoteSigning,
+  { nowMs }: ReadQuoteOptions,
+): Promise<ReadQuote> {
+  const read = readTerms(response.quoteDetails);
+  if (typeof read === "string") return refused(read);
+  if (read.expiry < read.timestamp) return refused("expires before it was made");
+  if (read.expiry * 1000n <= BigInt(Math.floor(nowMs))) return refused(`expired at ${read.expiry}`);
+  const operator = signing.operatorAddress.toLowerCase();
+  if (response.operatorId.length > 0 && bytesToHex(response.operatorId) !== operator) {
+    return refused(`is of operator ${bytesToHex(response.operatorId)}, expected ${operator}`);
+  }
+  const digest = jobQuoteDigest(read, signing);
+  const signer = await recoverSigner(response.signature, digest);
+  if (signer === undefined) return refused("has a malformed signature");
+  if (signer !== operator) return refused(`is signed by ${signer}, expected ${operator}`);
+  return { kind: "quote", quote: { ...read, digest } };
+}
+
+/** What an answer says, signed or not; undefined when it is not a whole quote. */
+export function readUncheckedTerms(response: GetJobPriceResponse): JobQuoteTerms | undefined {
+  const read = readTerms(response.quoteDetails);
+  return typeof read === "string" ? undefined : read;
+}
+
+/** @returns the terms, or what is wrong with them */
+function readTerms(details: JobQuoteDetails | undefined): JobQuoteTerms | string {
+  if (details === undefined) return "has no details";
+  const { serviceId, jobIndex, price, timestamp, expiry, confidentiality, requester, inputsHash } = details;
+  if (jobIndex > MAX_QUOTED_JOB_INDEX) return `is for job index ${jobIndex}, above ${MAX_QUOTED_JOB_INDEX}`;
+  if (price.length !== 32) return `has a price of ${price.length} bytes, expected 32`;
+  if (confidentiality > MAX_U8) return `has confidentiality ${confidentiality}, above ${MAX_U8}`;
+  if (requester.length !== 20) return `has a requester of ${requester.length} bytes, expected 20`;
+  if (inputsHash.length !== 32) return `has an inputs hash of ${inputsHash.length} bytes, expected 32`;
+  return {
+    serviceId,
+    jobIndex,
+    priceWei: bytesToBigInt(price),
+    timestamp,
+    expiry,
+    confidentiality,
+    requester: bytesToHex(requester),
+    inputsHash: bytesToHex(inputsHash),
+  };
+}
+
+/** @returns the address in lower case; undefined when no address can have made the signature */
+async function recoverSigner(signature: Uint8Array, digest: string): Promise<string | undefined> {
+  if (signature.length !== 65) return undefined;
+  const v = signature[64];
+  if (v !== 27 && v !== 28) return undefined;
+  if (bytesToBigInt(signature.subarray(32, 64)) > MAX_S) return undefined;
+  try {
+    return (await recoverAddress({ hash: `0x${digest}`, signature })).toLowerCase();
+  } catch {
+    return undefined;
+  }
+}
+
+function refused(reason: string): ReadQuote {
+  return { kind: "refused", reason };
+}
