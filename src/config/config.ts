@@ -83,8 +83,7 @@ export interface AcceptedToken {
   readonly decimals: number;
   /** Checksummed address. */
   readonly payTo: `0x${string}`;
-  /** Decimal string: token units for one native unit. */
-  readonly ratePerNativeUnit: string;
+  readonly rate: RateSource;
   readonly markupBps: number;
   readonly transferMethod: "eip3009";
   /** EIP-712 domain of the token. */
@@ -94,6 +93,37 @@ export interface AcceptedToken {
   readonly confirmations: number;
   /** Whether a settlement counts only once the chain shows it. Never true without `rpcUrl`. */
   readonly requireOnchainConfirmation: boolean;
+}
+
+/** Where a token's rate comes from: whole tokens for one native unit. */
+export type RateSource =
+  | {
+      readonly kind: "fixed";
+      /** Decimal string > 0. */
+      readonly ratePerNativeUnit: string;
+    }
+  | (LiveRateTimes & {
+      /** A Chainlink price feed, or whatever else answers as an AggregatorV3Interface. */
+      readonly kind: "chainlink";
+      /** May hold credentials. */
+      readonly rpcUrl: string;
+      /** Checksummed address. */
+      readonly feed: `0x${string}`;
+    })
+  | (LiveRateTimes & {
+      /** JSON over HTTP. */
+      readonly kind: "http";
+      /** May hold credentials. */
+      readonly url: string;
+      /** JSON pointer (RFC 6901) to the rate. */
+      readonly pointer: string;
+    });
+
+interface LiveRateTimes {
+  /** A value that is older is not used. */
+  readonly maxAgeMs: number;
+  /** Between two questions; less than `maxAgeMs`. */
+  readonly refreshMs: number;
 }
 
 export interface JobPolicy {
@@ -137,15 +167,9 @@ export type WebhookAuth =
   | { readonly mode: "api-key"; readonly secret: string; readonly header: string };
 
 export interface PricingEngineConfig {
+  /** Without a trailing slash. */
   readonly url: string;
   readonly bindAddress: TcpAddress;
-}
-
-/** One job's key in maps and logs: `service/job`. */
-export function jobKeyText(serviceId: bigint, jobIndex: number): string {
-  return `${serviceId}/${jobIndex}`;
-}
-  /** Without a trailing slash. */
   /** Leading zero bits of the proofs of work that the engine asks for. */
   readonly proofOfWorkBits: number;
   /** Absent: quotes cannot be checked, and so cannot be paid. */
@@ -159,3 +183,9 @@ export interface QuoteSigning {
   readonly verifyingContract: `0x${string}`;
   /** Checksummed address. */
   readonly operatorAddress: `0x${string}`;
+}
+
+/** One job's key in maps and logs: `service/job`. */
+export function jobKeyText(serviceId: bigint, jobIndex: number): string {
+  return `${serviceId}/${jobIndex}`;
+}

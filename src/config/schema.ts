@@ -5,13 +5,14 @@ import {
   bindAddress,
   headerName,
   headerSecret,
+  httpUrl,
   idKey,
   integer,
+  jsonPointer,
   label,
   network,
   oneOf,
   rate,
-  rpcUrl,
   seconds,
   storeUrl,
   tcpAddress,
@@ -58,6 +59,17 @@ const operator = z.object({
   token: headerSecret().optional(),
 });
 
+/** How old a live rate may be, and how often it is asked for. */
+const LIVE_RATE_TIMES = {
+  max_age_secs: integer(1, 31_536_000),
+  refresh_secs: seconds(0.001).optional(),
+};
+
+const rateSource = z.object({
+  chainlink: z.object({ rpc_url: httpUrl(), feed: address(), ...LIVE_RATE_TIMES }).optional(),
+  http: z.object({ url: httpUrl(), pointer: jsonPointer(), ...LIVE_RATE_TIMES }).optional(),
+});
+
 const acceptedToken = z.object({
   network: network(),
   asset: address(),
@@ -65,11 +77,12 @@ const acceptedToken = z.object({
   decimals: integer(0, 36),
   pay_to: address(),
   rate_per_native_unit: rate().optional(),
+  rate_source: rateSource.optional(),
   markup_bps: MARKUP_BPS.optional(),
   transfer_method: oneOf(["eip3009", "permit2"]).default("eip3009"),
   eip3009_name: text().optional(),
   eip3009_version: text().optional(),
-  rpc_url: rpcUrl().optional(),
+  rpc_url: httpUrl().optional(),
   confirmations: integer(1, 10_000).default(1n),
   require_onchain_confirmation: trueOrFalse().optional(),
 });
@@ -79,9 +92,9 @@ const jobPolicy = z.object({
   job_index: u32(),
   invocation_mode: oneOf(["disabled", "public_paid", "restricted_paid"]),
   auth_mode: oneOf(["payer_is_caller", "delegated_caller_signature"]).optional(),
-  chain_rpc_url: rpcUrl().optional(),
+  chain_rpc_url: httpUrl().optional(),
   chain_contract: address().optional(),
-  tangle_rpc_url: rpcUrl().optional(),
+  tangle_rpc_url: httpUrl().optional(),
   tangle_contract: address().optional(),
   permission_cache_secs: integer(0, 86_400).default(0n),
 });
@@ -132,6 +145,10 @@ const webhooks = z.object({
 const pricingEngine = z.object({
   url: baseUrl(),
   bind_address: tcpAddress().default("127.0.0.1:8404"),
+  chain_id: integer(1, Number.MAX_SAFE_INTEGER).optional(),
+  verifying_contract: address().optional(),
+  operator_address: address().optional(),
+  proof_of_work_bits: integer(0, 40).default(20n),
 });
 
 export const configSchema = z.object({
@@ -145,9 +162,5 @@ export const configSchema = z.object({
   pricing_engine: pricingEngine.optional(),
 });
 
-  chain_id: integer(1, Number.MAX_SAFE_INTEGER).optional(),
-  verifying_contract: address().optional(),
-  operator_address: address().optional(),
-  proof_of_work_bits: integer(0, 40).default(20n),
 /** The file's content once every value is checked, converted and defaulted; keys as in the file. */
 export type CheckedFile = z.output<typeof configSchema>;

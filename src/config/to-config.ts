@@ -5,6 +5,7 @@ import {
   type JobPolicy,
   jobKeyText,
   type PricingEngineConfig,
+  type RateSource,
   type RunnerConfig,
   type WebhookAuth,
   type WebhookEndpoint,
@@ -83,7 +84,7 @@ function toToken(token: TokenTable, x402: X402Table): AcceptedToken {
     symbol: token.symbol,
     decimals: token.decimals,
     payTo: token.pay_to,
-    ratePerNativeUnit: required(token.rate_per_native_unit ?? x402.rate_per_native_unit),
+    rate: toRate(token, x402),
     markupBps: token.markup_bps ?? x402.markup_bps,
     // The rules have refused every other method.
     transferMethod: "eip3009",
@@ -92,6 +93,25 @@ function toToken(token: TokenTable, x402: X402Table): AcceptedToken {
     confirmations: token.confirmations,
     requireOnchainConfirmation: token.require_onchain_confirmation ?? token.rpc_url !== undefined,
   };
+}
+
+function toRate({ rate_source: live, rate_per_native_unit: own }: TokenTable, x402: X402Table): RateSource {
+  if (live?.chainlink !== undefined) {
+    const { rpc_url: rpcUrl, feed } = live.chainlink;
+    return { kind: "chainlink", rpcUrl, feed, ...toLiveRateTimes(live.chainlink) };
+  }
+  if (live?.http !== undefined) {
+    const { url, pointer } = live.http;
+    return { kind: "http", url, pointer, ...toLiveRateTimes(live.http) };
+  }
+  return { kind: "fixed", ratePerNativeUnit: required(own ?? x402.rate_per_native_unit) };
+}
+
+const DEFAULT_REFRESH_MS = 5_000;
+
+function toLiveRateTimes(live: { max_age_secs: number; refresh_secs?: number | undefined }) {
+  const maxAgeMs = live.max_age_secs * 1000;
+  return { maxAgeMs, refreshMs: live.refresh_secs ?? Math.min(DEFAULT_REFRESH_MS, maxAgeMs / 4) };
 }
 
 function toPolicy(policy: PolicyTable): JobPolicy {

@@ -91,6 +91,12 @@ export const rate = () =>
     /^(0|[1-9][0-9]*)(\.[0-9]+)?$/.test(value) && /[1-9]/.test(value) ? value : undefined,
   );
 
+/** RFC 6901; the empty one stands for the whole document. */
+export const jsonPointer = () =>
+  parsedText('a JSON pointer (RFC 6901), such as "/data/rate"', (value) =>
+    /^(\/([^~/]|~[01])*)*$/.test(value) ? value : undefined,
+  );
+
 export const network = () =>
   parsedText('a CAIP-2 EVM network, such as "eip155:8453"', (value) => {
     const chainId = /^eip155:([1-9][0-9]{0,15})$/.exec(value)?.[1];
@@ -129,8 +135,8 @@ export const baseUrl = () =>
     return url === undefined || /[?#]/.test(value) ? undefined : url.href.replace(/\/+$/, "");
   });
 
-/** The URL of a JSON-RPC endpoint, where a query may hold the key. */
-export const rpcUrl = () =>
+/** The URL of something that is asked as it stands, such as JSON-RPC: a query may hold the key. */
+export const httpUrl = () =>
   parsedText("an absolute http:// or https:// URL", (value) => parseHttpUrl(value)?.href);
 
 function parseHttpUrl(value: string): URL | undefined {

@@ -1,8 +1,8 @@
-import { type JobPolicy, jobKeyText, type X402Config } from "../config/config.ts";
+import { type AcceptedToken, type JobPolicy, jobKeyText, type X402Config } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { JobKey } from "../job-call.ts";
 import type { JobPrice, PriceSource } from "../pricing/price-map.ts";
-import type { OfferTerms } from "./offer.ts";
+import type { OfferTerms, PricedToken } from "./offer.ts";
 
 /** A job that can be bought: it has a price, and its policy lets it be bought. */
 export interface PurchasableJob extends JobKey {
@@ -42,12 +42,18 @@ export function createJobCatalog(config: PolicyConfig, prices: PriceSource): Job
 /** What to offer for every job that can be bought at a mapped price. */
 export function offerTerms(config: X402Config): OfferTerms[] {
   const catalog = createJobPolicies(config);
+  const tokens = config.acceptedTokens.flatMap(atFixedRate);
   return [...config.jobPricing].flatMap(([keyText, priceWei]) => {
     const [serviceId = "", jobIndex = ""] = keyText.split("/");
     const job: JobKey = { serviceId: BigInt(serviceId), jobIndex: Number(jobIndex) };
     if (catalog(job).invocationMode === "disabled") return [];
-    return [{ job, priceWei, tokens: config.acceptedTokens, ttlSecs: config.quoteTtlSecs }];
+    return [{ job, priceWei, tokens, ttlSecs: config.quoteTtlSecs }];
   });
+}
+
+function atFixedRate(token: AcceptedToken): PricedToken[] {
+  const { rate } = token;
+  return rate.kind === "fixed" ? [{ ...token, ratePerNativeUnit: rate.ratePerNativeUnit }] : [];
 }
 
 function createJobPolicies(config: PolicyConfig): (job: JobKey) => JobPolicy {

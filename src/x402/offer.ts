@@ -1,7 +1,7 @@
 import type { Network, PaymentRequirements, PaymentRequirementsV1 } from "@x402/core/types";
 import type { AcceptedToken } from "../config/config.ts";
 import type { JobKey } from "../job-call.ts";
-import { tokenAmount } from "../pricing/amount.ts";
+import { MAX_U64, tokenAmount } from "../pricing/amount.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
 /** What an offer says of its token. Not the RPC address: offers are stored, and an address may hold a key. */
@@ -14,6 +14,8 @@ export type OfferedToken = Pick<
 export interface Offer {
   readonly job: JobKey;
   readonly priceWei: bigint;
+  /** EIP-712 digest of the signed quote that the price is from; a mapped price has none. */
+  readonly quoteDigest?: string;
   readonly token: OfferedToken;
   /** Token units, decimal. */
   readonly amount: string;
@@ -21,25 +23,55 @@ export interface Offer {
   readonly ttlSecs: number;
 }
 
+/** A token, and the rate at which offers in it are made. */
+export interface PricedToken extends AcceptedToken {
+  /** Decimal string > 0: whole tokens for one native unit. */
+  readonly ratePerNativeUnit: string;
+}
+
 export interface OfferTerms {
   readonly job: JobKey;
   readonly priceWei: bigint;
-  readonly tokens: readonly AcceptedToken[];
+  readonly quoteDigest?: string;
+  readonly tokens: readonly PricedToken[];
   readonly ttlSecs: number;
 }
 
-/** An offer for each token, in the configured order. */
-export function makeOffers({ job, priceWei, tokens, ttlSecs }: OfferTerms): Offer[] {
-  return tokens.map((token) => {
+/**
+ * An offer for each token, in the configured order. Not in a token whose amount would round to 0 or not fit u64: the
+ * one would give the job away, the other cannot be asked for.
+ */
+export function makeOffers({ tokens, ...terms }: OfferTerms): Offer[] {
+  return tokens.flatMap((token) => {
     const { network, asset, symbol, payTo, transferMethod, eip3009 } = token;
+    const amount = tokenAmount(terms.priceWei, token);
+    if (amount === 0n || amount > MAX_U64) return [];
     return {
-      job,
-      priceWei,
-      ttlSecs,
-      amount: tokenAmount(priceWei, token).toString(),
+      ...terms,
+      amount: amount.toString(),
       token: { network, asset, symbol, payTo, transferMethod, eip3009 },
     };
   });
+}
+
+/** An offer as it is written down. */
+export function formatOffer(offer: Offer): string {
+  const { job, priceWei } = offer;
+  return JSON.stringify({
+    ...offer,
+    priceWei: priceWei.toString(),
+    job: { serviceId: job.serviceId.toString(), jobIndex: job.jobIndex },
+  });
+}
+
+/** An offer that {@link formatOffer} wrote. */
+export function parseOffer(text: string): Offer {
+  const { job, priceWei, ...rest } = JSON.parse(text);
+  return {
+    ...rest,
+    priceWei: BigInt(priceWei),
+    job: { serviceId: BigInt(job.serviceId), jobIndex: job.jobIndex },
+  };
 }
 
 /** The offer as a v2 client gets it in a 402, and the facilitator with the payment. */

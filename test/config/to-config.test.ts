@@ -41,7 +41,7 @@ test("A gateway with only what is required gets the defaults of the contract", a
         symbol: "USDC",
         decimals: 6,
         payTo: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-        ratePerNativeUnit: "3200.00",
+        rate: { kind: "fixed", ratePerNativeUnit: "3200.00" },
         markupBps: 0,
         transferMethod: "eip3009",
         eip3009: { name: "USDC", version: "2" },
@@ -60,7 +60,7 @@ test("A token takes rate and markup of the table where it has none, and confirms
   const own = TOKEN.replace('rate_per_native_unit = "3200.00"', 'rpc_url = "http://127.0.0.1:8545"');
   const { x402 } = await configOf(`${X402}rate_per_native_unit = "1.5"\nmarkup_bps = 65535\n${own}`);
   expect(x402?.acceptedTokens[0]).toMatchObject({
-    ratePerNativeUnit: "1.5",
+    rate: { kind: "fixed", ratePerNativeUnit: "1.5" },
     markupBps: 65535,
     requireOnchainConfirmation: true,
   });

@@ -43,7 +43,7 @@ describe("Peers are asked whether they are what the configuration says", () => {
           symbol: "USDC",
           decimals: 6,
           payTo: accounts.payTo.address,
-          ratePerNativeUnit: "3200",
+          rate: { kind: "fixed", ratePerNativeUnit: "3200" },
           markupBps: 0,
           transferMethod: "eip3009",
           eip3009: { name: "USDC", version: "2" },

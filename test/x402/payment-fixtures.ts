@@ -16,7 +16,7 @@ export function acceptedToken(anvil: Anvil, token: Token, rpcUrl?: string): Acce
     symbol: "USDC",
     decimals: token.decimals,
     payTo: accounts.payTo.address,
-    ratePerNativeUnit: "3200.00",
+    rate: { kind: "fixed", ratePerNativeUnit: "3200.00" },
     markupBps: 200,
     transferMethod: "eip3009",
     eip3009: { name: token.name, version: token.version },

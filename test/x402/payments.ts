@@ -1,8 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { PaymentPayload } from "@x402/core/types";
-import type { AcceptedToken } from "../../src/config/config.ts";
 import type { HttpRequest } from "../../src/http/http-request.ts";
-import { makeOffers, type Offer, type OfferTerms, toRequirements } from "../../src/x402/offer.ts";
+import {
+  makeOffers,
+  type Offer,
+  type OfferTerms,
+  type PricedToken,
+  toRequirements,
+} from "../../src/x402/offer.ts";
 import { readPayment, type SignedPayment } from "../../src/x402/payment-header.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, signV2Payment } from "../helpers/clients.ts";
@@ -13,12 +18,13 @@ export const PRICE_WEI = 1_000_000_000_000_000n;
 export const AMOUNT = "3264000";
 export const JOB = { serviceId: 1n, jobIndex: 0 };
 
-export const USDC: AcceptedToken = {
+export const USDC: PricedToken = {
   network: "eip155:84532",
   asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
   symbol: "USDC",
   decimals: 6,
   payTo: accounts.payTo.address,
+  rate: { kind: "fixed", ratePerNativeUnit: "3200.00" },
   ratePerNativeUnit: "3200.00",
   markupBps: 200,
   transferMethod: "eip3009",
@@ -28,7 +34,7 @@ export const USDC: AcceptedToken = {
 };
 
 /** Another token of the same network at the same amount. */
-export const EURC: AcceptedToken = {
+export const EURC: PricedToken = {
   ...USDC,
   asset: "0x808456652fdb597867f38412077A9182bf77359F",
   symbol: "EURC",

@@ -13,12 +13,15 @@ import type { CheckedFile } from "../schema.ts";
 
 type X402Table = NonNullable<Checked<CheckedFile>["x402"]>;
 
-/** That every job which clients can pay for costs something that can be asked for, in every token. */
+/**
+ * That every job which clients can pay for costs something that can be asked for, in every token. What it will cost
+ * at a live rate is not known here.
+ */
 export function checkPrices(file: Checked<CheckedFile>, mistakes: MistakeList): void {
   const { x402, job_pricing: pricing } = file;
   // With the engine as the price map, what stands in the file is never asked.
   if (x402 === undefined || x402.price_source === "engine") return;
-  const tokens = pricedTokens(x402);
+  const tokens = tokensAtFixedRates(x402, mistakes);
   const isEnabled = enabledJobs(x402);
   for (const [serviceId, jobs] of Object.entries(pricing ?? {})) {
     for (const [jobIndex, priceWei] of Object.entries(jobs ?? {})) {
@@ -44,14 +47,15 @@ export function checkPrices(file: Checked<CheckedFile>, mistakes: MistakeList): 
   }
 }
 
-function pricedTokens(x402: X402Table): { name: string; terms: TokenTerms }[] {
+function tokensAtFixedRates(x402: X402Table, mistakes: MistakeList): { name: string; terms: TokenTerms }[] {
   return (x402.accepted_tokens ?? []).flatMap((token, i) => {
+    const path = ["x402", "accepted_tokens", i];
+    if (token?.rate_source !== undefined || mistakes.isReported([...path, "rate_source"])) return [];
     const ratePerNativeUnit = token?.rate_per_native_unit ?? x402.rate_per_native_unit;
     const markupBps = token?.markup_bps ?? x402.markup_bps;
     if (token?.decimals === undefined || ratePerNativeUnit === undefined || markupBps === undefined)
       return [];
-    const name = keyPathText(["x402", "accepted_tokens", i]);
-    return [{ name, terms: { ratePerNativeUnit, markupBps, decimals: token.decimals } }];
+    return [{ name: keyPathText(path), terms: { ratePerNativeUnit, markupBps, decimals: token.decimals } }];
   });
 }
 

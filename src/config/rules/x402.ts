@@ -4,6 +4,7 @@ import { type JobPolicy, jobKeyText } from "../config.ts";
 import { type KeyPath, keyPathText } from "../mistake.ts";
 import type { MistakeList } from "../mistake-list.ts";
 import type { CheckedFile } from "../schema.ts";
+import { checkRate } from "./rate-sources.ts";
 import { checkCredentials, checkHttps } from "./urls.ts";
 
 type X402Table = NonNullable<Checked<CheckedFile>["x402"]>;
@@ -67,12 +68,7 @@ function checkTokens(x402: X402Table, mistakes: MistakeList): void {
 }
 
 function checkToken(token: TokenTable, x402: X402Table, path: KeyPath, mistakes: MistakeList): void {
-  if (token.rate_per_native_unit === undefined && x402.rate_per_native_unit === undefined) {
-    mistakes.reportMissing(
-      [...path, "rate_per_native_unit"],
-      "is missing; expected a rate here or as x402.rate_per_native_unit",
-    );
-  }
+  checkRate(token, x402, path, mistakes);
   if (token.transfer_method === "permit2") {
     // A settlement that cannot be confirmed to be this payment must not buy a job: Permit2 emits no event for it.
     mistakes.report(
