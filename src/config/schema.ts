@@ -148,7 +148,7 @@ const pricingEngine = z.object({
   chain_id: integer(1, Number.MAX_SAFE_INTEGER).optional(),
   verifying_contract: address().optional(),
   operator_address: address().optional(),
-  proof_of_work_bits: integer(0, 40).default(20n),
+  proof_of_work_bits: integer(0, 28).default(20n),
 });
 
 export const configSchema = z.object({
