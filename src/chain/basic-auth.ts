@@ -12,7 +12,8 @@ export function splitCredentials(urlWithCredentials: string): RequestTarget {
   url.username = "";
   url.password = "";
   const authorization = `Basic ${Buffer.from(credentials, "utf8").toString("base64")}`;
-  return { url: url.href.replace(/\/+$/, ""), headers: { authorization } };
+  // Paths are appended to some of these URLs, and to a bare host the parser has added a slash.
+  return { url: url.href === `${url.origin}/` ? url.origin : url.href, headers: { authorization } };
 }
 
 /** A URL may hold a `%` that encodes nothing; it stands for itself then. */
