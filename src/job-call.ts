@@ -32,3 +32,7 @@ export interface JobKey {
   /** u32 */
   readonly jobIndex: number;
 }
+
+export function equalJobs(left: JobKey, right: JobKey): boolean {
+  return left.serviceId === right.serviceId && left.jobIndex === right.jobIndex;
+}

@@ -40,6 +40,8 @@ export interface PaymentIntent extends JobKey {
   readonly validBefore: number;
   /** Quote digest, 64 hex: what the client is given to ask for its call. */
   readonly receipt: string;
+  /** Taken for the receipt when another payment has that: quotes of list prices are shared by those who buy at them. */
+  readonly spareReceipt?: string;
   /** Head of the token's chain when the intent was written: where to look for the settlement from. */
   readonly fromBlock?: string;
   /** Nonce of a delegated caller's signature, used up with this payment. */

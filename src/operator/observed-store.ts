@@ -156,7 +156,9 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     findResult: (callId) => store.findResult(callId),
 
     saveOffers: (offers) => store.saveOffers(offers),
-    loadOffers: () => store.loadOffers(),
+    findOffers: (job) => store.findOffers(job),
+    saveQuote: (quote) => store.saveQuote(quote),
+    findQuote: (digest) => store.findQuote(digest),
   };
 
   function tellRetried(callId: number, reason: string): void {

@@ -1,4 +1,4 @@
-import type { JobCall } from "../job-call.ts";
+import type { JobCall, JobKey } from "../job-call.ts";
 import type { CallerNonce, PaymentIntent, PaymentKey, PaymentRecord, PaymentState } from "../payment.ts";
 
 /**
@@ -9,7 +9,14 @@ import type { CallerNonce, PaymentIntent, PaymentKey, PaymentRecord, PaymentStat
  * Two kinds of outcome are values, not errors: what the business expects to happen (a full queue, a payment
  * known already) is in the returned union; only a store that does not work rejects.
  */
-export interface Store extends Intake, PaymentJournal, WorkQueue, DeadLetterBox, CallLookup, OfferLedger {
+export interface Store
+  extends Intake,
+    PaymentJournal,
+    WorkQueue,
+    DeadLetterBox,
+    CallLookup,
+    OfferLedger,
+    QuoteLedger {
   /** What the store can promise right now, from memory: no round trip. */
   status(): StoreStatus;
   /** Totals by state, for operators and for checking that the journal balances. */
@@ -42,7 +49,8 @@ export interface PaymentJournal {
 
   /**
    * The write before settling: the intent, its JobCall (held back from runners) and the caller's nonce, all or
-   * none. Of several racing begins with one key or one nonce, exactly one gets `begun`.
+   * none. Of several racing begins with one key, one nonce or one receipt, exactly one gets `begun`: the receipt of
+   * a payment that failed is free again, and where the intent has a spare one, that is taken instead.
    */
   beginPayment(intent: PaymentIntent, call: JobCall): Promise<BeginPaymentOutcome>;
 
@@ -74,7 +82,8 @@ export interface PaymentJournal {
 }
 
 export type BeginPaymentOutcome =
-  | { kind: "begun"; callId: number }
+  | { kind: "begun"; callId: number; receipt: string }
+  | { kind: "receipt_used" }
   | { kind: "payment_known"; record: PaymentRecord }
   | { kind: "caller_nonce_used" }
   | { kind: "queue_full" };
@@ -225,19 +234,38 @@ export interface CallState {
   readonly finishedAt?: number;
 }
 
-/** The prices that were offered, so that they stay payable after a restart. */
+/** The prices that clients were offered, so that they stay payable over changes, restarts and replicas. */
 export interface OfferLedger {
-  /** Replaces everything that was saved before. */
+  /** Writes new ones down; one that is there keeps the later of its ends. Those that have ended are forgotten. */
   saveOffers(offers: readonly SavedOffer[]): Promise<void>;
-  loadOffers(): Promise<SavedOffer[]>;
+  /** Those of one job that have not ended, the one that ends last first. */
+  findOffers(job: JobKey): Promise<SavedOffer[]>;
 }
 
 export interface SavedOffer {
   readonly id: string;
+  readonly job: JobKey;
   /** JSON */
   readonly offer: string;
-  /** Unix milliseconds; null while the offer is still being made. */
-  readonly validUntil: number | null;
+  /** Unix milliseconds. */
+  readonly validUntil: number;
+}
+
+/** Signed quotes of the pricing engine that can be paid, once each, until they expire. */
+export interface QuoteLedger {
+  /** Writes a quote down. A digest that is there already keeps what was written first, which is given back. */
+  saveQuote(quote: SavedQuote): Promise<SavedQuote>;
+  /** `isPaid`: a payment with this digest as its receipt was or may have been made. Expired quotes are forgotten. */
+  findQuote(digest: string): Promise<(SavedQuote & { readonly isPaid: boolean }) | undefined>;
+}
+
+export interface SavedQuote {
+  /** EIP-712 digest, 64 lower-case hex digits. */
+  readonly digest: string;
+  /** JSON */
+  readonly quote: string;
+  /** Unix milliseconds. */
+  readonly expiresAt: number;
 }
 
 export interface StoreTotals {

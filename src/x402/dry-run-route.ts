@@ -8,11 +8,13 @@ import { readCaller } from "./caller-headers.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { JobCatalog } from "./job-catalog.ts";
 import { readPayment } from "./payment-header.ts";
+import { namesQuote, type PriceTag, type PriceTags } from "./price-tag.ts";
 import type { Purchasing } from "./purchase.ts";
 import type { X402Stats } from "./stats.ts";
 
 export interface DryRunRouteOptions {
   readonly catalog: JobCatalog;
+  readonly priceTags: PriceTags;
   readonly callerAuth: CallerAuth;
   readonly purchasing: Purchasing;
   readonly limits: ClientLimits;
@@ -28,17 +30,17 @@ type CallerSource = "payment" | "header" | "signature";
  * nothing is settled or enqueued, and no nonce is used up.
  */
 export function createDryRunRoute(options: DryRunRouteOptions) {
-  const { catalog, callerAuth, purchasing, limits, stats, maxBodyBytes } = options;
+  const { catalog, priceTags, callerAuth, purchasing, limits, stats, maxBodyBytes } = options;
 
   async function dryRun(request: HttpRequest, key: JobKey): Promise<HttpResponse> {
     await limits.countUnpaid(request.remoteAddress);
-    const job = await catalog.find(key);
+    const job = namesQuote(request) ? catalog.findQuoted(key) : await catalog.find(key);
     const { restriction, invocationMode } = job.policy;
     const ids = { service_id: job.serviceId, job_index: job.jobIndex };
     if (restriction === undefined) return jsonResponse(200, { allowed: true, mode: invocationMode, ...ids });
 
     const body = await request.readBody(maxBodyBytes);
-    const { payer, source } = await findPayer(request, key, restriction);
+    const { payer, source } = await findPayer(request, priceTags(key, request, body), restriction);
     const { caller } = await callerAuth.authorize(job, restriction, { request, body, payer });
     return jsonResponse(200, {
       allowed: true,
@@ -52,13 +54,13 @@ export function createDryRunRoute(options: DryRunRouteOptions) {
   /** Of a `payer_is_caller` job: the payer of the payment that is sent along, else whoever the caller says it is. */
   async function findPayer(
     request: HttpRequest,
-    key: JobKey,
+    priceTag: PriceTag,
     { authMode }: JobRestriction,
   ): Promise<{ payer: `0x${string}`; source: CallerSource }> {
     if (authMode === "delegated_caller_signature") return { payer: "0x", source: "signature" };
     const payment = readPayment(request);
     if (payment === undefined) return { payer: readCaller(request), source: "header" };
-    await purchasing.verify(key, payment, request);
+    await purchasing.verify(priceTag, payment, request);
     return { payer: payment.from, source: "payment" };
   }
 

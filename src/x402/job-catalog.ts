@@ -1,59 +1,62 @@
-import { type AcceptedToken, type JobPolicy, jobKeyText, type X402Config } from "../config/config.ts";
+import { type JobPolicy, jobKeyText, type X402Config } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { JobKey } from "../job-call.ts";
-import type { JobPrice, PriceSource } from "../pricing/price-map.ts";
-import type { OfferTerms, PricedToken } from "./offer.ts";
+import type { PriceSource } from "../pricing/price-map.ts";
 
 /** A job that can be bought: it has a price, and its policy lets it be bought. */
 export interface PurchasableJob extends JobKey {
-  readonly price: JobPrice;
   readonly policy: JobPolicy;
 }
 
 export interface JobCatalog {
-  /** @throws GatewayError `job_not_found` when it has no price, `x402_disabled` when its policy forbids */
+  /**
+   * A job at its list price.
+   * @throws GatewayError `job_not_found` when it has none, `x402_disabled` when its policy forbids
+   */
   find(job: JobKey): Promise<PurchasableJob>;
+  /**
+   * A job whose price is in a quote.
+   * @throws GatewayError `x402_disabled` when its policy forbids
+   */
+  findQuoted(job: JobKey): PurchasableJob;
 }
 
 type PolicyConfig = Pick<X402Config, "jobPolicies" | "defaultInvocationMode">;
 
 export function createJobCatalog(config: PolicyConfig, prices: PriceSource): JobCatalog {
   const policyOf = createJobPolicies(config);
+
+  function findQuoted({ serviceId, jobIndex }: JobKey): PurchasableJob {
+    const policy = policyOf({ serviceId, jobIndex });
+    if (policy.invocationMode === "disabled") {
+      throw new GatewayError("x402_disabled", "This job exists, but cannot be bought over x402.", {
+        details: { service_id: serviceId, job_index: jobIndex },
+      });
+    }
+    return { serviceId, jobIndex, policy };
+  }
+
   return {
-    async find({ serviceId, jobIndex }) {
-      const details = { service_id: serviceId, job_index: jobIndex };
-      const price = await prices.priceOf({ serviceId, jobIndex });
-      if (price === undefined) {
+    findQuoted,
+    async find(job) {
+      if (!(await isPriced(job, prices))) {
         throw new GatewayError("job_not_found", "No such job is for sale here: it has no price.", {
-          details,
+          details: { service_id: job.serviceId, job_index: job.jobIndex },
         });
       }
-      const policy = policyOf({ serviceId, jobIndex });
-      if (policy.invocationMode === "disabled") {
-        throw new GatewayError("x402_disabled", "This job exists, but cannot be bought over x402.", {
-          details,
-        });
-      }
-      return { serviceId, jobIndex, price, policy };
+      return findQuoted(job);
     },
   };
 }
 
-/** What to offer for every job that can be bought at a mapped price. */
-export function offerTerms(config: X402Config): OfferTerms[] {
-  const catalog = createJobPolicies(config);
-  const tokens = config.acceptedTokens.flatMap(atFixedRate);
-  return [...config.jobPricing].flatMap(([keyText, priceWei]) => {
-    const [serviceId = "", jobIndex = ""] = keyText.split("/");
-    const job: JobKey = { serviceId: BigInt(serviceId), jobIndex: Number(jobIndex) };
-    if (catalog(job).invocationMode === "disabled") return [];
-    return [{ job, priceWei, tokens, ttlSecs: config.quoteTtlSecs }];
-  });
-}
-
-function atFixedRate(token: AcceptedToken): PricedToken[] {
-  const { rate } = token;
-  return rate.kind === "fixed" ? [{ ...token, ratePerNativeUnit: rate.ratePerNativeUnit }] : [];
+/** A job whose price nobody can tell now may have been offered before: its offers decide. */
+async function isPriced(job: JobKey, prices: PriceSource): Promise<boolean> {
+  try {
+    return (await prices.priceOf(job)) !== undefined;
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === "price_unavailable") return true;
+    throw error;
+  }
 }
 
 function createJobPolicies(config: PolicyConfig): (job: JobKey) => JobPolicy {

@@ -5,20 +5,20 @@ import { errorResponse, type HttpResponse } from "../http/http-response.ts";
 import type { JobKey } from "../job-call.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { JobCatalog } from "./job-catalog.ts";
-import type { OfferBook } from "./offer-book.ts";
 import { paymentAnswer, waitedAnswer } from "./payment-answer.ts";
 import { readPayment } from "./payment-header.ts";
 import type { PaymentOutcome } from "./payment-outcome.ts";
 import { paymentRequiredResponse } from "./payment-required.ts";
 import type { PaymentsInHand } from "./payments-in-hand.ts";
-import type { Purchasing } from "./purchase.ts";
+import { namesQuote, type PriceTag, type PriceTags } from "./price-tag.ts";
+import type { PaidRequest, Purchasing } from "./purchase.ts";
 import type { X402Stats } from "./stats.ts";
 import type { WaitForResult } from "./wait-for-result.ts";
 import { waitSecs } from "./wait-preference.ts";
 
 export interface JobRouteOptions {
   readonly catalog: JobCatalog;
-  readonly offers: OfferBook;
+  readonly priceTags: PriceTags;
   readonly inHand: PaymentsInHand;
   readonly purchasing: Purchasing;
   readonly waitForResult: WaitForResult;
@@ -33,13 +33,27 @@ export interface JobRouteOptions {
 export type JobRoute = (request: HttpRequest, job: JobKey) => Promise<HttpResponse>;
 
 export function createJobRoute(options: JobRouteOptions): JobRoute {
-  const { catalog, offers, inHand, purchasing, waitForResult } = options;
+  const { catalog, priceTags, inHand, purchasing, waitForResult } = options;
   const { limits, stats, maxBodyBytes, resourceOf } = options;
 
   /** In the order of the refusals; {@link Purchasing} goes on from the payment to the money. */
   async function runJob(request: HttpRequest, key: JobKey): Promise<HttpResponse> {
-    const job = await catalog.find(key);
+    const job = namesQuote(request) ? catalog.findQuoted(key) : await catalog.find(key);
     const body = await request.readBody(maxBodyBytes);
+    const priceTag = priceTags(key, request, body);
+    try {
+      return await buy({ job, priceTag, body, request });
+    } catch (error) {
+      if (error instanceof GatewayError && error.status === 402) return askForPayment(error, key, priceTag);
+      throw error;
+    }
+  }
+
+  async function buy(
+    asked: Pick<PaidRequest, "job" | "priceTag" | "body" | "request">,
+  ): Promise<HttpResponse> {
+    const { job, body, request } = asked;
+    const { serviceId, jobIndex } = job;
     const payment = readPayment(request);
     if (payment === undefined) {
       await limits.countUnpaid(request.remoteAddress);
@@ -50,12 +64,13 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
     }
 
     const bodyHash = createHash("sha256").update(body).digest("hex");
-    const outcome = await inHand.join({ ...key, bodyHash, fingerprint: payment.fingerprint }, () =>
-      purchasing.buy({ job, body, bodyHash, payment, request }),
+    const { fingerprint, x402Version } = payment;
+    const outcome = await inHand.join({ serviceId, jobIndex, bodyHash, fingerprint }, () =>
+      purchasing.buy({ ...asked, bodyHash, payment }),
     );
     if (outcome.replayed) stats.count("payment_replayed");
     else if (outcome.kind === "accepted") stats.count("accepted");
-    return answer(outcome, key, payment.x402Version, request);
+    return answer(outcome, job, x402Version, request);
   }
 
   /** The money has moved, or has not: from here on nothing but the request waits for the job. */
@@ -77,22 +92,30 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
       : paymentAnswer(outcome, options);
   }
 
-  function refuse(refusal: GatewayError, job: JobKey): HttpResponse {
+  /** @throws GatewayError when there is nothing to ask for, unless the client has to learn of a settlement */
+  async function askForPayment(
+    refusal: GatewayError,
+    job: JobKey,
+    priceTag: PriceTag,
+  ): Promise<HttpResponse> {
+    const offers = await priceTag.offers().catch((error: unknown) => {
+      if (refusal.code === "settlement_failed") return [];
+      throw error;
+    });
     stats.countRefusal(refusal.code);
-    const { serviceId, jobIndex } = job;
-    const details = {
+    const { code, headers } = refusal;
+    const details = { ...chargedNothing(code), ...refusal.details };
+    return paymentRequiredResponse({ refusal, offers, resource: resourceOf(job), details, headers });
+  }
+
+  function refuse(refusal: GatewayError, { serviceId, jobIndex }: JobKey): HttpResponse {
+    stats.countRefusal(refusal.code);
+    return errorResponse(refusal, {
       ...chargedNothing(refusal.code),
-      ...(refusal.status === 403 ? { service_id: serviceId, job_index: jobIndex } : {}),
+      ...(refusal.status === 403 || refusal.status === 404
+        ? { service_id: serviceId, job_index: jobIndex }
+        : {}),
       ...refusal.details,
-    };
-    if (refusal.status !== 402) return errorResponse(refusal, details);
-    const { headers } = refusal;
-    return paymentRequiredResponse({
-      refusal,
-      offers: offers.current(job),
-      resource: resourceOf(job),
-      details,
-      headers,
     });
   }
 

@@ -1,4 +1,4 @@
-import type { JobKey } from "../job-call.ts";
+import { equalJobs, type JobKey } from "../job-call.ts";
 import { type PaymentOutcome, paymentReplay } from "./payment-outcome.ts";
 
 /** What tells whether two requests are the same purchase. */
@@ -41,7 +41,5 @@ export class PaymentsInHand {
 }
 
 function isSame(left: Purchase, right: Purchase): boolean {
-  return (
-    left.serviceId === right.serviceId && left.jobIndex === right.jobIndex && left.bodyHash === right.bodyHash
-  );
+  return equalJobs(left, right) && left.bodyHash === right.bodyHash;
 }

@@ -1,9 +1,7 @@
-import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 import type { JobKey } from "../job-call.ts";
 import type { CallerNonce, PaymentIntent } from "../payment.ts";
-import { quoteDigest } from "../pricing/quote-digest.ts";
 import type { Store } from "../store/store.ts";
 import type { CallerAuth } from "./caller-auth.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
@@ -11,16 +9,13 @@ import type { ClientLimits } from "./client-limits.ts";
 import type { Facilitator, FacilitatorRequest } from "./facilitator.ts";
 import type { PurchasableJob } from "./job-catalog.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "./offer.ts";
-import type { OfferBook } from "./offer-book.ts";
-import type { OfferTime } from "./offer-time.ts";
-import { matchOffer } from "./payment-check.ts";
 import type { SignedPayment } from "./payment-header.ts";
 import { outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
+import type { PriceTag, Receipt } from "./price-tag.ts";
 import type { Settlement } from "./settlement.ts";
 import type { X402Producer } from "./x402-producer.ts";
 
 export interface PurchasingOptions {
-  readonly offers: OfferBook;
   readonly store: Store;
   readonly facilitator: Facilitator;
   readonly evidence: ChainEvidence;
@@ -28,8 +23,6 @@ export interface PurchasingOptions {
   readonly callerAuth: CallerAuth;
   readonly producer: X402Producer;
   readonly limits: ClientLimits;
-  readonly offerTime: OfferTime;
-  readonly clock: Clock;
   /** Absolute URL of a job, as clients are told. */
   readonly resourceOf: (job: JobKey) => string;
 }
@@ -37,6 +30,7 @@ export interface PurchasingOptions {
 /** A request that carries a payment. */
 export interface PaidRequest {
   readonly job: PurchasableJob;
+  readonly priceTag: PriceTag;
   readonly body: Uint8Array;
   /** SHA-256 of the body, hex. */
   readonly bodyHash: string;
@@ -51,11 +45,11 @@ export interface Purchasing {
    */
   buy(paid: PaidRequest): Promise<PaymentOutcome>;
   /**
-   * Whether a payment would be good for a job: it answers an offer, and the facilitator verifies it. Moves nothing.
+   * Whether a payment would be good for a price: it answers an offer, and the facilitator verifies it. Moves nothing.
    * @returns the offer that it answers, and what the facilitator is asked
    * @throws GatewayError for every refusal
    */
-  verify(job: JobKey, payment: SignedPayment, request: HttpRequest): Promise<VerifiedPayment>;
+  verify(priceTag: PriceTag, payment: SignedPayment, request: HttpRequest): Promise<VerifiedPayment>;
 }
 
 export interface VerifiedPayment {
@@ -65,8 +59,7 @@ export interface VerifiedPayment {
 }
 
 export function createPurchasing(options: PurchasingOptions): Purchasing {
-  const { offers, store, facilitator, evidence, settlement, callerAuth, producer, limits, offerTime, clock } =
-    options;
+  const { store, facilitator, evidence, settlement, callerAuth, producer, limits } = options;
 
   function checkRoom(): void {
     const status = store.status();
@@ -128,30 +121,30 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
   }
 
   return {
-    async verify(job, payment, request) {
-      return verify(payment, await matchOffer(payment, offers.payable(job), clock()), request);
+    async verify(priceTag, payment, request) {
+      return verify(payment, await priceTag.answeredBy(payment), request);
     },
 
     async buy(paid) {
-      const { job, body, bodyHash, payment, request } = paid;
+      const { job, priceTag, body, bodyHash, payment, request } = paid;
       const { fingerprint } = payment;
       const known = await store.findPaymentByFingerprint(fingerprint);
       if (known !== undefined)
         return { ...outcomeOfKnown(known, { ...job, bodyHash, fingerprint }), replayed: true };
 
-      const offer = await matchOffer(payment, offers.payable(job), clock());
+      const offer = await priceTag.answeredBy(payment);
       const { restriction } = job.policy;
       const authorized =
         restriction && (await callerAuth.authorize(job, restriction, { request, body, payer: payment.from }));
       checkRoom();
       const verified = await verify(payment, offer, request);
 
-      const receipt = quoteDigest(job, offer.priceWei, offerTime());
+      const receipt = priceTag.receiptOf(offer);
       const intent = toIntent(paid, verified, receipt, authorized?.nonce);
       const call = producer.jobCall({
         offer,
         body,
-        receipt,
+        quoteDigest: receipt.quoteDigest,
         ...(authorized === undefined ? {} : { caller: authorized.caller }),
       });
       return settlement.settle(intent, call);
@@ -162,7 +155,7 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
 function toIntent(
   { job, payment, bodyHash }: PaidRequest,
   { offer, requirements, fromBlock }: VerifiedPayment,
-  receipt: string,
+  { receipt, spareReceipt }: Receipt,
   callerNonce: CallerNonce | undefined,
 ): PaymentIntent {
   const { token, amount, priceWei } = offer;
@@ -188,6 +181,7 @@ function toIntent(
     // As signed it may be up to 2^256 - 1, at which the store's write would fail: this is 285 million years.
     validBefore: Math.min(Number(payment.validBefore), Number.MAX_SAFE_INTEGER),
     receipt,
+    ...(spareReceipt === undefined ? {} : { spareReceipt }),
     ...(fromBlock === undefined ? {} : { fromBlock: fromBlock.toString() }),
     ...(callerNonce === undefined ? {} : { callerNonce }),
   };

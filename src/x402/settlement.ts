@@ -9,6 +9,7 @@ import type { PaymentJournal } from "../store/store.ts";
 import type { ChainEvidence, Evidence } from "./chain-evidence.ts";
 import type { Facilitator, SettlementAnswer } from "./facilitator.ts";
 import { outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
+import { quotePaid } from "./quote-book.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
 export interface SettlementOptions {
@@ -41,7 +42,7 @@ export class Settlement {
   /**
    * Journals the intent, settles, and makes the outcome durable; in this order, so that a crash anywhere leaves a
    * record of what may have moved. Goes on when the client hangs up.
-   * @throws GatewayError `payment_replay`, `signature_replay`, `queue_full`, `store_unavailable`: nothing was charged
+   * @throws GatewayError `payment_replay`, `quote_conflict`, `signature_replay`, `queue_full`, `store_unavailable`: nothing was charged
    */
   async settle(intent: PaymentIntent, call: JobCall): Promise<PaymentOutcome> {
     const { journal, facilitator } = this.#options;
@@ -57,11 +58,13 @@ export class Settlement {
           "signature_replay",
           "This caller's nonce was used before: sign with a new one.",
         );
+      case "receipt_used":
+        throw quotePaid();
       case "begun": {
         faultPoint("after-journal");
         const answer = await facilitator.settle(facilitatorRequest(intent));
         faultPoint("after-settle");
-        return this.#conclude(intent, answer);
+        return this.#conclude({ ...intent, receipt: begun.receipt }, answer);
       }
     }
   }

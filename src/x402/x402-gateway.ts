@@ -7,7 +7,8 @@ import { jsonResponse, textResponse } from "../http/http-response.ts";
 import { HttpServer } from "../http/http-server.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 import type { JobKey } from "../job-call.ts";
-import { createPriceMap } from "../pricing/price-map.ts";
+import { createPriceMap, type PriceSource } from "../pricing/price-map.ts";
+import { createRateBoard, type RateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
 import { createCallEvents, type StreamCallEvents } from "./call-events.ts";
 import { createCallRoute } from "./call-route.ts";
@@ -18,14 +19,19 @@ import { type ChainEvidence, createChainEvidence } from "./chain-evidence.ts";
 import { createClientLimits } from "./client-limits.ts";
 import { createDryRunRoute } from "./dry-run-route.ts";
 import { createFacilitator } from "./facilitator.ts";
-import { createJobCatalog, offerTerms } from "./job-catalog.ts";
+import { createJobCatalog } from "./job-catalog.ts";
 import { parseCallPath, parseJobPath } from "./job-path.ts";
 import { chargedNothing, createJobRoute } from "./job-route.ts";
-import { OfferBook } from "./offer-book.ts";
+import { createListPrice } from "./list-price.ts";
+import type { PricedToken } from "./offer.ts";
+import { createOfferBook, type OfferBook } from "./offer-book.ts";
 import { createOfferTime, type OfferTime } from "./offer-time.ts";
 import { PaymentsInHand } from "./payments-in-hand.ts";
 import { createPriceRoute } from "./price-route.ts";
+import { createPriceTags } from "./price-tag.ts";
 import { createPurchasing } from "./purchase.ts";
+import { createQuoteBook, type QuoteBook } from "./quote-book.ts";
+import { createQuotedPrice } from "./quoted-price.ts";
 import { Reconciler } from "./reconciler.ts";
 import { Settlement } from "./settlement.ts";
 import { X402Stats } from "./stats.ts";
@@ -40,6 +46,8 @@ export interface X402GatewayOptions {
   readonly clock?: Clock;
   /** Shares this server's socket; without it the gateway opens one of its own at `config.bindAddress`. */
   readonly server?: HttpServer;
+  /** Where prices come from; without it, from `config.jobPricing`. */
+  readonly prices?: PriceSource;
   /** What happens in the store; without it, clients who wait for a result get it up to a second later. */
   readonly events?: EventHub;
 }
@@ -51,7 +59,9 @@ export class X402Gateway implements BackgroundService {
   readonly #options: X402GatewayOptions;
   readonly #server: HttpServer;
   readonly #clock: Clock;
+  readonly #rates: RateBoard;
   readonly #offers: OfferBook;
+  readonly #quotes: QuoteBook;
   readonly #evidence: ChainEvidence;
   readonly #callerAuth: CallerAuth;
   readonly #settlement: Settlement;
@@ -70,8 +80,10 @@ export class X402Gateway implements BackgroundService {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger });
+    this.#rates = createRateBoard({ clock: this.#clock, logger });
     this.#offerTime = createOfferTime(this.#clock);
-    this.#offers = new OfferBook({ ledger: store, clock: this.#clock, logger });
+    this.#offers = createOfferBook({ ledger: store, clock: this.#clock, logger });
+    this.#quotes = createQuoteBook(store);
     this.#callWatch = createCallWatch({ calls: store, ...(events === undefined ? {} : { events }) });
     this.#waitForResult = createWaitForResult({ calls: store, watch: this.#callWatch });
     this.#streamEvents = createCallEvents({ watch: this.#callWatch, clock: this.#clock });
@@ -108,11 +120,11 @@ export class X402Gateway implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    await this.#offers.load();
     await this.reload(this.#options.config);
     await this.#reconciler.start();
     await this.#server.mount(this.#find).catch(async (error: unknown) => {
       await this.#reconciler.stop();
+      this.#rates.stop();
       throw error;
     });
   }
@@ -123,6 +135,12 @@ export class X402Gateway implements BackgroundService {
     this.#callWatch.stop();
     await this.#server.unmount(this.#find);
     await this.#reconciler.stop();
+    this.#rates.stop();
+  }
+
+  /** Every accepted token's rate, fixed or live, as it is now. */
+  rates(): readonly RateReport[] {
+    return this.#rates.report();
   }
 
   /**
@@ -130,22 +148,40 @@ export class X402Gateway implements BackgroundService {
    * Addresses and the facilitator stay as they were.
    */
   async reload(config: X402Config): Promise<void> {
+    await this.#rates.watch(config.acceptedTokens);
     this.#evidence.watch(config.acceptedTokens);
-    await this.#offers.publish(offerTerms(config));
     this.#routes = this.#routesOf(config);
   }
 
   readonly #find: RouteTable = (path) => this.#routes(path);
 
+  #pricedTokens({ acceptedTokens }: X402Config): PricedToken[] {
+    return acceptedTokens.flatMap((token) => {
+      const rate = this.#rates.rateOf(token);
+      return rate === undefined ? [] : [{ ...token, ratePerNativeUnit: rate.ratePerNativeUnit }];
+    });
+  }
+
   #routesOf(config: X402Config): RouteTable {
     const { store } = this.#options;
-    const catalog = createJobCatalog(config, createPriceMap(config.jobPricing));
-    const offers = this.#offers;
+    const prices = this.#options.prices ?? createPriceMap(config.jobPricing);
+    const catalog = createJobCatalog(config, prices);
+    const listPrice = createListPrice({
+      prices,
+      pricedTokens: () => this.#pricedTokens(config),
+      quoteTtlSecs: config.quoteTtlSecs,
+      offers: this.#offers,
+      offerTime: this.#offerTime,
+      clock: this.#clock,
+    });
+    const priceTags = createPriceTags({
+      listPrice,
+      quotedPrice: createQuotedPrice({ quotes: this.#quotes, clock: this.#clock }),
+    });
     const resourceOf = ({ serviceId, jobIndex }: JobKey) =>
       `${config.publicUrl}/x402/jobs/${serviceId}/${jobIndex}`;
     const limits = createClientLimits(config.limits);
     const purchasing = createPurchasing({
-      offers,
       store,
       facilitator: this.#facilitator,
       evidence: this.#evidence,
@@ -153,13 +189,11 @@ export class X402Gateway implements BackgroundService {
       callerAuth: this.#callerAuth,
       producer: new X402Producer(),
       limits,
-      offerTime: this.#offerTime,
-      clock: this.#clock,
       resourceOf,
     });
     const runJob = createJobRoute({
       catalog,
-      offers,
+      priceTags,
       inHand: this.#inHand,
       purchasing,
       waitForResult: this.#waitForResult,
@@ -170,13 +204,14 @@ export class X402Gateway implements BackgroundService {
     });
     const dryRun = createDryRunRoute({
       catalog,
+      priceTags,
       callerAuth: this.#callerAuth,
       purchasing,
       limits,
       stats: this.#stats,
       maxBodyBytes: config.maxBodyBytes,
     });
-    const showPrice = createPriceRoute({ catalog, offers, resourceOf });
+    const showPrice = createPriceRoute({ catalog, listPrice, resourceOf });
     const showCall = createCallRoute({ calls: store, streamEvents: this.#streamEvents });
     const fixed = new Map<string, MethodHandlers>([
       ["/x402/health", { GET: () => textResponse(200, "ok") }],

@@ -5,15 +5,15 @@ export interface PaidRequest {
   /** The offer that the payment answered. */
   readonly offer: Offer;
   readonly body: Uint8Array;
-  /** Quote digest, 64 hex digits. */
-  readonly receipt: string;
+  /** 64 hex digits. */
+  readonly quoteDigest: string;
   /** Who was permitted to call a restricted job. */
   readonly caller?: string;
 }
 
 /** Makes the JobCall of a request that is being paid for. */
 export class X402Producer {
-  jobCall({ offer, body, receipt, caller }: PaidRequest): JobCall {
+  jobCall({ offer, body, quoteDigest, caller }: PaidRequest): JobCall {
     const { job, token } = offer;
     return {
       origin: "x402",
@@ -22,7 +22,7 @@ export class X402Producer {
       body,
       metadata: {
         "X-X402-ORIGIN": "x402",
-        "X-X402-QUOTE-DIGEST": receipt,
+        "X-X402-QUOTE-DIGEST": quoteDigest,
         "X-X402-PAYMENT-NETWORK": token.network,
         "X-X402-PAYMENT-TOKEN": token.symbol,
         [SERVICE_ID_METADATA]: job.serviceId.toString(),

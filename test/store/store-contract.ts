@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/clock.ts";
+import type { PaymentIntent } from "../../src/payment.ts";
 import type { ClaimedCall, Store } from "../../src/store/store.ts";
 import {
   acceptId,
@@ -754,16 +755,87 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     });
 
     describe("offers", () => {
-      test("The offers saved last are there after a restart, and no others", async () => {
-        expect(await store.loadOffers()).toEqual([]);
-        await store.saveOffers([{ id: "old", offer: "{}", validUntil: 1 }]);
-        const offers = [
-          { id: "a", offer: '{"price":"1"}', validUntil: START_MS },
-          { id: "b", offer: "{}", validUntil: null },
-        ];
-        await store.saveOffers(offers);
+      const job = { serviceId: 2n ** 64n - 1n, jobIndex: 2 ** 32 - 1 };
+      const offer = (id: string, validUntil: number) => ({ id, job, offer: `{"id":"${id}"}`, validUntil });
+
+      test("Offers of a job are found until they end, the one that ends last first; also after a restart", async () => {
+        await store.saveOffers([offer("a", START_MS + 1000), offer("b", START_MS + 2000)]);
+        await store.saveOffers([{ ...offer("other", START_MS + 5000), job: { ...job, jobIndex: 0 } }]);
         store = await underTest.reopen();
-        expect(await store.loadOffers()).toEqual(offers);
+        expect(await store.findOffers(job)).toEqual([
+          offer("b", START_MS + 2000),
+          offer("a", START_MS + 1000),
+        ]);
+        now += 1000;
+        expect(await store.findOffers(job)).toEqual([offer("b", START_MS + 2000)]);
+        expect(await store.findOffers({ serviceId: 1n, jobIndex: 1 })).toEqual([]);
+      });
+
+      test("An offer that is saved again keeps the later of its ends", async () => {
+        await store.saveOffers([offer("a", START_MS + 2000)]);
+        await store.saveOffers([offer("a", START_MS + 1000)]);
+        expect(await store.findOffers(job)).toEqual([offer("a", START_MS + 2000)]);
+        await store.saveOffers([offer("a", START_MS + 3000)]);
+        expect(await store.findOffers(job)).toEqual([offer("a", START_MS + 3000)]);
+      });
+    });
+
+    describe("quotes", () => {
+      const quote = { digest: "d".repeat(64), quote: '{"price":"1"}', expiresAt: START_MS + 1000 };
+
+      test("A quote is found until it expires, as it was written first; also after a restart", async () => {
+        expect(await store.saveQuote(quote)).toEqual(quote);
+        expect(await store.saveQuote({ ...quote, quote: "{}" })).toEqual(quote);
+        store = await underTest.reopen();
+        expect(await store.findQuote(quote.digest)).toEqual({ ...quote, isPaid: false });
+        expect(await store.findQuote("e".repeat(64))).toBeUndefined();
+        now += 1000;
+        expect(await store.findQuote(quote.digest)).toBeUndefined();
+      });
+
+      test("A quote is paid while a payment has its digest as its receipt, unless that failed", async () => {
+        await store.saveQuote(quote);
+        const paying = { ...paymentIntent(1), receipt: quote.digest };
+        await store.beginPayment(paying, paidCall());
+        expect(await store.findQuote(quote.digest)).toMatchObject({ isPaid: true });
+        await store.failPayment(paying.key, "{}", "nothing moved");
+        expect(await store.findQuote(quote.digest)).toMatchObject({ isPaid: false });
+      });
+    });
+
+    describe("receipts", () => {
+      const withReceipt = (number: number, more: Partial<PaymentIntent> = {}) => ({
+        ...paymentIntent(number),
+        receipt: "a".repeat(64),
+        ...more,
+      });
+
+      test("Of fifty payments begun at once with one receipt, one is begun and the others changed nothing", async () => {
+        const outcomes = await Promise.all(
+          Array.from({ length: 50 }, (_, i) => store.beginPayment(withReceipt(i + 1), paidCall())),
+        );
+        expect(outcomes.filter(({ kind }) => kind === "begun")).toHaveLength(1);
+        expect(outcomes.filter(({ kind }) => kind === "receipt_used")).toHaveLength(49);
+        expect((await store.totals()).calls.held).toBe(1);
+      });
+
+      test("A payment with a spare receipt takes that when the first is another's", async () => {
+        const first = await store.beginPayment(withReceipt(1, { spareReceipt: "b".repeat(64) }), paidCall());
+        const second = await store.beginPayment(withReceipt(2, { spareReceipt: "c".repeat(64) }), paidCall());
+        expect([first, second]).toMatchObject([
+          { kind: "begun", receipt: "a".repeat(64) },
+          { kind: "begun", receipt: "c".repeat(64) },
+        ]);
+        expect(await store.findPayment(withReceipt(2).key)).toMatchObject({ receipt: "c".repeat(64) });
+      });
+
+      test("The receipt of a payment that failed is free again, that of a settled one is not", async () => {
+        await store.beginPayment(withReceipt(1), paidCall());
+        await store.failPayment(withReceipt(1).key, "{}", "nothing moved");
+        expect(await store.beginPayment(withReceipt(2), paidCall())).toMatchObject({ kind: "begun" });
+        await store.settlePayment(withReceipt(2).key, "{}");
+        store = await underTest.reopen();
+        expect(await store.beginPayment(withReceipt(3), paidCall())).toEqual({ kind: "receipt_used" });
       });
     });
 

@@ -76,7 +76,7 @@ export async function paymentToSettle(options: {
     symbol: "USDC",
     priceWei: "1000000000000000",
     validBefore: Number(authorization.validBefore),
-    receipt: "ab".repeat(32),
+    receipt: authorization.nonce.slice(2),
     fromBlock: String(number),
   };
   return { payment, signed: payment.signed, intent };

@@ -1,5 +1,5 @@
 import { type Database, openDriver } from "./driver.ts";
-import { SCHEMA, SCHEMA_VERSION } from "./schema.ts";
+import { MIGRATIONS } from "./schema.ts";
 
 /** Pages (of 4 KiB) of the write-ahead log at which a commit itself checkpoints: 32 MiB. */
 const AUTOCHECKPOINT_PAGES = 8192;
@@ -46,10 +46,11 @@ function readPragma(database: Database, name: string): unknown {
 
 function migrate(database: Database, path: string): void {
   database.exec("BEGIN IMMEDIATE");
-  const version = readPragma(database, "user_version");
-  if (version === 0) database.exec(`${SCHEMA}; PRAGMA user_version = ${SCHEMA_VERSION}`);
-  database.exec("COMMIT");
-  if (version !== 0 && version !== SCHEMA_VERSION) {
-    throw new Error(`${path} has schema version ${String(version)}; this jobgate knows ${SCHEMA_VERSION}`);
+  const version = Number(readPragma(database, "user_version"));
+  if (version > MIGRATIONS.length) {
+    throw new Error(`${path} has schema version ${version}; this jobgate knows ${MIGRATIONS.length}`);
   }
+  for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
+  database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+  database.exec("COMMIT");
 }

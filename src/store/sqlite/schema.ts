@@ -1,12 +1,13 @@
-/** Kept in the database's `user_version`: a file written by a newer jobgate is refused, not damaged. */
-export const SCHEMA_VERSION = 1;
-
-/**
+/*
+ * The tables, as the steps that made them what they are. A step that was released is never edited: a file keeps the
+ * number of the last one it has seen in `user_version`, and one written by a newer jobgate is refused, not damaged.
+ *
  * - u64 values are TEXT: SQLite's integers are signed.
  * - Times are Unix milliseconds unless the name says seconds.
  * - job_calls holds only what is not finished, and no bodies, so that claims touch few pages.
  */
-export const SCHEMA = `
+
+const FIRST = `
 -- held: waits for its payment · ready · leased, until visible_at · delayed: retried, from visible_at · dead
 CREATE TABLE job_calls (
   -- AUTOINCREMENT: an id is never given twice, not even after its row is gone.
@@ -108,3 +109,36 @@ CREATE TABLE offers (
 CREATE TABLE probe (writes INTEGER NOT NULL) STRICT;
 INSERT INTO probe VALUES (0);
 `;
+
+const OFFERS_BY_JOB_AND_QUOTES = `
+-- What clients were offered, by job, until it is not payable any more.
+ALTER TABLE offers RENAME TO first_offers;
+CREATE TABLE offers (
+  id          TEXT PRIMARY KEY,
+  service_id  TEXT NOT NULL,
+  job_index   INTEGER NOT NULL,
+  offer       TEXT NOT NULL,
+  valid_until INTEGER NOT NULL
+) STRICT;
+CREATE INDEX offers_by_job ON offers (service_id, job_index);
+CREATE INDEX offers_by_end ON offers (valid_until);
+INSERT INTO offers
+  SELECT id, offer ->> '$.job.serviceId', offer ->> '$.job.jobIndex', offer,
+         COALESCE(valid_until, unixepoch() * 1000 + (offer ->> '$.ttlSecs') * 1000)
+    FROM first_offers;
+DROP TABLE first_offers;
+
+-- Signed quotes that can be paid, by their EIP-712 digest.
+CREATE TABLE quotes (
+  digest     TEXT PRIMARY KEY,
+  quote      TEXT NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX quotes_by_end ON quotes (expires_at);
+
+-- A receipt is one payment's, and so a quote is paid once. One that was certainly not paid leaves it free.
+CREATE UNIQUE INDEX payments_by_receipt ON payments (receipt) WHERE state <> 'failed';
+`;
+
+/** What takes a file from each version to the next; the first makes all of a new one. */
+export const MIGRATIONS: readonly string[] = [FIRST, OFFERS_BY_JOB_AND_QUOTES];

@@ -113,6 +113,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     saveOffers: async (offers) => {
       await writer.call("saveOffers", { offers });
     },
-    loadOffers: () => reader.call("loadOffers", undefined),
+    findOffers: (job) => reader.call("findOffers", { job }),
+
+    saveQuote: (quote) => writer.call("saveQuote", { quote }),
+    findQuote: (digest) => reader.call("findQuote", { digest }),
   };
 }

@@ -3,9 +3,10 @@ import type { Database } from "../driver.ts";
 import { deadLetterOperations, prepareBuryCall } from "./dead-letters.ts";
 import { lookupOperations } from "./lookups.ts";
 import { intakeOperations, prepareInsertCall } from "./new-calls.ts";
-import { offerOperations } from "./offers.ts";
+import { offerLookups, offerOperations } from "./offers.ts";
 import { paymentOperations } from "./payments.ts";
 import { probeOperations } from "./probe.ts";
+import { quoteLookups, quoteOperations } from "./quotes.ts";
 import { prepareFinishPaidCall } from "./results.ts";
 import { totalsOperations } from "./totals.ts";
 import { workQueueOperations } from "./work-queue.ts";
@@ -21,13 +22,19 @@ export function writeOperations(database: Database, capacity: Capacity) {
     ...workQueueOperations(database, capacity, buryCall, finishPaidCall),
     ...deadLetterOperations(database, capacity, finishPaidCall),
     ...offerOperations(database),
+    ...quoteOperations(database),
     ...probeOperations(database),
   };
 }
 
 /** Everything that the reading connection does, by name. */
 export function readOperations(database: Database) {
-  return { ...lookupOperations(database), ...totalsOperations(database) };
+  return {
+    ...lookupOperations(database),
+    ...offerLookups(database),
+    ...quoteLookups(database),
+    ...totalsOperations(database),
+  };
 }
 
 export type WriteOperations = ReturnType<typeof writeOperations>;

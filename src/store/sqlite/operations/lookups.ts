@@ -1,7 +1,7 @@
 import type { JobCallOrigin } from "../../../job-call.ts";
 import type { CallerNonce, PaymentKey, PaymentRecord, PaymentState } from "../../../payment.ts";
 import { type PaymentRow, toPaymentRecord } from "../../payment-row.ts";
-import type { CallState as CallStateAnswer, DeadLetter, JobResult, SavedOffer } from "../../store.ts";
+import type { CallState as CallStateAnswer, DeadLetter, JobResult } from "../../store.ts";
 import type { CallState } from "../call-row.ts";
 import type { Database } from "../driver.ts";
 import { prepareCallerNonces } from "./caller-nonces.ts";
@@ -63,9 +63,6 @@ export function lookupOperations(database: Database) {
   const selectResult = database.prepare<{ body: Uint8Array; content_type: string }>(
     "SELECT body, content_type FROM results WHERE call_id = ? AND body IS NOT NULL",
   );
-  const selectOffers = database.prepare<{ id: string; offer: string; valid_until: number | null }>(
-    "SELECT id, offer, valid_until FROM offers ORDER BY id",
-  );
 
   return {
     findPayment: (input: { key: PaymentKey }): PaymentRecord | undefined => findPayment(input.key),
@@ -114,9 +111,6 @@ export function lookupOperations(database: Database) {
       const row = selectResult.get([input.callId]);
       return row === undefined ? undefined : { body: row.body, contentType: row.content_type };
     },
-
-    loadOffers: (): SavedOffer[] =>
-      selectOffers.all([]).map(({ id, offer, valid_until }) => ({ id, offer, validUntil: valid_until })),
   };
 }
 

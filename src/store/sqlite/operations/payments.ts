@@ -28,11 +28,16 @@ export function paymentOperations(database: Database, capacity: Capacity, insert
     "UPDATE job_calls SET state = 'ready', enqueued_at = ? WHERE call_id = ? AND state = 'held'",
   );
   const deleteHeldCall = database.prepare("DELETE FROM job_calls WHERE call_id = ? AND state = 'held'");
+  const selectReceipt = database.prepare("SELECT 1 FROM payments WHERE receipt = ? AND state <> 'failed'");
   const deleteBody = database.prepare("DELETE FROM job_bodies WHERE call_id = ?");
 
   function findOpen(key: PaymentKey): PaymentRecord | undefined {
     const record = findPayment(key);
     return record?.state === "intent" || record?.state === "unresolved" ? record : undefined;
+  }
+
+  function freeReceipt({ receipt, spareReceipt }: PaymentIntent): string | undefined {
+    return selectReceipt.get([receipt]) === undefined ? receipt : spareReceipt;
   }
 
   return {
@@ -46,12 +51,14 @@ export function paymentOperations(database: Database, capacity: Capacity, insert
         const mayBeForgotten = callerNonce.expiresAt * 1000 <= now;
         if (mayBeForgotten || nonces.isUsed(callerNonce, now)) return { kind: "caller_nonce_used" };
       }
+      const receipt = freeReceipt(intent);
+      if (receipt === undefined) return { kind: "receipt_used" };
       if (!capacity.hasRoom()) return { kind: "queue_full" };
       const callId = insertCall(call, "held", now);
-      const row = toPaymentRow(intent, callId, now);
+      const row = toPaymentRow({ ...intent, receipt }, callId, now);
       insertPayment.run(PAYMENT_COLUMNS.map((column) => row[column]));
       if (callerNonce !== undefined) nonces.use(callerNonce, callId, now);
-      return { kind: "begun", callId };
+      return { kind: "begun", callId, receipt };
     },
 
     settlePayment(input: { key: PaymentKey; settlement: string }, now: number): SettleOutcome {

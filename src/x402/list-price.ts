@@ -1,0 +1,78 @@
+import type { Clock } from "../clock.ts";
+import { GatewayError } from "../errors.ts";
+import type { JobKey } from "../job-call.ts";
+import type { PriceSource } from "../pricing/price-map.ts";
+import { quoteDigest } from "../pricing/quote-digest.ts";
+import type { Offer, PricedToken } from "./offer.ts";
+import type { OfferBook } from "./offer-book.ts";
+import type { OfferTime } from "./offer-time.ts";
+import { matchOffer } from "./payment-check.ts";
+import type { PriceTag } from "./price-tag.ts";
+
+export interface ListPriceOptions {
+  readonly prices: PriceSource;
+  /** The tokens that have a rate now. */
+  readonly pricedTokens: () => readonly PricedToken[];
+  readonly quoteTtlSecs: number;
+  readonly offers: OfferBook;
+  readonly offerTime: OfferTime;
+  readonly clock: Clock;
+}
+
+/** The price that everyone pays: what the price source says now, or said when it was offered. */
+export function createListPrice(options: ListPriceOptions) {
+  const { prices, pricedTokens, quoteTtlSecs, offers, offerTime, clock } = options;
+
+  async function offersOf(job: JobKey): Promise<readonly Offer[]> {
+    const price = await prices.priceOf(job);
+    const made =
+      price &&
+      (await offers.make({
+        job,
+        priceWei: price.priceWei,
+        ...(price.quote === undefined ? {} : { quoteDigest: price.quote.digest }),
+        tokens: pricedTokens(),
+        ttlSecs: quoteTtlSecs,
+      }));
+    if (made === undefined || made.length === 0) throw noPrice();
+    return made;
+  }
+
+  return (job: JobKey): PriceTag => ({
+    offers: () => offersOf(job),
+
+    async answeredBy(payment) {
+      const now = await offersOf(job).catch(unlessUnavailable);
+      try {
+        return await matchOffer(payment, now, clock());
+      } catch (error) {
+        const before = await offers.madeBefore(job);
+        if (before.length === 0) throw error;
+        return matchOffer(payment, [...now, ...before], clock());
+      }
+    },
+
+    receiptOf({ priceWei, quoteDigest: digest }) {
+      const own = quoteDigest(job, priceWei, offerTime());
+      // Many may buy at one quote, but what a client asks for its call with is its own.
+      return digest === undefined
+        ? { quoteDigest: own, receipt: own }
+        : { quoteDigest: digest, receipt: digest, spareReceipt: own };
+    },
+  });
+}
+
+/** The refusal while there is nothing that could be asked for. */
+export function noPrice(): GatewayError {
+  return new GatewayError(
+    "price_unavailable",
+    "There is no price for this job now that could be paid. Nothing was charged: try again.",
+    { headers: { "retry-after": "2" } },
+  );
+}
+
+/** What was offered before counts while nobody can say what the job costs now. */
+function unlessUnavailable(error: unknown): readonly Offer[] {
+  if (error instanceof GatewayError && error.code === "price_unavailable") return [];
+  throw error;
+}
