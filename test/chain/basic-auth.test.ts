@@ -5,6 +5,7 @@ const basic = (credentials: string) => `Basic ${Buffer.from(credentials).toStrin
 
 test.each([
   ["https://user:pass@rpc.example.com/v1?chain=1", "https://rpc.example.com/v1?chain=1", "user:pass"],
+  ["https://user:pass@rpc.example.com/v1/?key=a/", "https://rpc.example.com/v1/?key=a/", "user:pass"],
   ["https://user@rpc.example.com", "https://rpc.example.com", "user:"],
   ["https://:key@rpc.example.com", "https://rpc.example.com", ":key"],
   ["https://us%3Aer:p%40s%C3%A4@rpc.example.com", "https://rpc.example.com", "us:er:p@sä"],

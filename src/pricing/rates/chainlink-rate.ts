@@ -85,7 +85,7 @@ function readDecimals(client: PublicClient, feed: `0x${string}`): Promise<number
 /** @throws RateProblem for a value that is too old, or further ahead than a clock may be off */
 function checkAge(ageMs: number, maxAgeMs: number, updatedAt: bigint): void {
   if (updatedAt === 0n) throw new RateProblem("feed", "its round is not complete: updatedAt is 0");
-  const secs = (ms: number) => Math.round(ms / 1000);
+  const secs = (ms: number) => Math.ceil(ms / 1000);
   if (ageMs > maxAgeMs) {
     throw new RateProblem(
       "max_age_secs",

@@ -1,0 +1,279 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import pino from "pino";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import type { AcceptedToken, RateSource } from "../../../src/config/config.ts";
+import { createRateBoard, type RateBoard } from "../../../src/pricing/rates/rate-board.ts";
+import { type Anvil, startAnvil } from "../../helpers/anvil.ts";
+import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
+import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
+import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";
+import { EURC, USDC } from "../../x402/payments.ts";
+
+const REFRESH_MS = 20;
+const MAX_AGE_MS = 60_000;
+
+let server: HttpListener;
+/** What the URL answers: a rate, or a status. */
+let answers: string | number;
+let asked: string[];
+let open: number;
+let mostOpen: number;
+let delayMs: number;
+
+let now: number;
+let logged: Record<string, unknown>[];
+let board: RateBoard;
+
+beforeAll(async () => {
+  server = await listenHttp({
+    handler: (request, response) => {
+      asked.push(request.url ?? "");
+      mostOpen = Math.max(mostOpen, ++open);
+      void sleep(delayMs, undefined, { ref: false }).then(() => {
+        open--;
+        if (typeof answers === "number") response.writeHead(answers).end();
+        else response.end(JSON.stringify({ rate: answers }));
+      });
+    },
+  });
+});
+afterAll(() => server?.stop());
+beforeEach(() => {
+  [answers, asked, open, mostOpen, delayMs] = ["3200", [], 0, 0, 0];
+  now = 1_900_000_000_000;
+  logged = [];
+  const logger = pino({}, { write: (line) => void logged.push(JSON.parse(line)) });
+  board = createRateBoard({ clock: () => now, logger });
+});
+afterEach(() => board.stop());
+
+const http = (path = "/r", changes: object = {}): RateSource => ({
+  kind: "http",
+  url: server.url.replace("http://", "http://user:hunter2@") + path,
+  pointer: "/rate",
+  maxAgeMs: MAX_AGE_MS,
+  refreshMs: REFRESH_MS,
+  ...changes,
+});
+const usdc = (rate: RateSource): AcceptedToken => ({ ...USDC, rate });
+const eurc = (rate: RateSource): AcceptedToken => ({ ...EURC, rate });
+const eventually = (check: () => void) => vi.waitFor(check, { timeout: 5_000, interval: 5 });
+const rateOf = (token: AcceptedToken) => board.rateOf(token)?.ratePerNativeUnit;
+/** Until a question that begins from now on has been answered. */
+async function askedAgain(): Promise<void> {
+  const before = asked.length;
+  await eventually(() => expect(asked.length).toBeGreaterThan(before + 1));
+}
+
+describe("a fixed rate", () => {
+  test("It is there at once, for ever, and is of no time", async () => {
+    const token = usdc({ kind: "fixed", ratePerNativeUnit: "3200.00" });
+    expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3200.00" });
+    await board.watch([token]);
+    now += 1e12;
+    expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3200.00" });
+    expect(board.report()).toEqual([
+      {
+        network: USDC.network,
+        asset: USDC.asset,
+        symbol: "USDC",
+        source: "fixed",
+        rate: { ratePerNativeUnit: "3200.00" },
+        usable: true,
+      },
+    ]);
+  });
+});
+
+describe("a live rate", () => {
+  test("It is known once watched, and moves with its source", async () => {
+    const token = usdc(http());
+    expect(board.rateOf(token)).toBeUndefined();
+    await board.watch([token]);
+    expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3200", asOf: now });
+    answers = "3300.5";
+    await eventually(() => expect(rateOf(token)).toBe("3300.5"));
+  });
+
+  test("The last good value is used until its age ends, then none is, and then the next", async () => {
+    const token = usdc(http());
+    await board.watch([token]);
+    const asOf = now;
+    answers = 500;
+    await askedAgain();
+    now = asOf + MAX_AGE_MS;
+    expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3200", asOf });
+    expect(board.report()[0]).toMatchObject({
+      usable: true,
+      problem: "it answers with status 500; expected 200",
+    });
+    now += 1;
+    expect(board.rateOf(token)).toBeUndefined();
+    expect(board.report()[0]).toMatchObject({
+      usable: false,
+      rate: { ratePerNativeUnit: "3200", asOf },
+      problem: "it answers with status 500; expected 200",
+    });
+    answers = "3100";
+    await eventually(() => expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3100", asOf: now }));
+    expect(board.report()[0]).not.toHaveProperty("problem");
+  });
+
+  test("A source that fails from the start is no reason not to start, and there is no rate until it answers", async () => {
+    answers = "nonsense";
+    const token = usdc(http());
+    await board.watch([token]);
+    expect(board.rateOf(token)).toBeUndefined();
+    expect(board.report()[0]).toMatchObject({ usable: false, problem: expect.stringMatching(/is no rate/) });
+    expect(board.report()[0]).not.toHaveProperty("rate");
+    answers = "3200";
+    await eventually(() => expect(rateOf(token)).toBe("3200"));
+  });
+
+  test("Failing is logged when it begins and when it ends, and no URL ever", async () => {
+    const token = usdc(http());
+    await board.watch([token]);
+    expect(logged).toEqual([]);
+    answers = 404;
+    for (let round = 0; round < 3; round++) await askedAgain();
+    answers = "1";
+    await eventually(() => expect(rateOf(token)).toBe("1"));
+    for (let round = 0; round < 2; round++) await askedAgain();
+    expect(logged.map(({ msg, level }) => [msg, level])).toEqual([
+      ["a live rate cannot be refreshed", 40],
+      ["a live rate is refreshed again", 30],
+    ]);
+    expect(logged[0]).toMatchObject({
+      source: "http",
+      tokens: ["eip155:84532 USDC"],
+      problem: "it answers with status 404; expected 200",
+    });
+    expect(JSON.stringify([logged, board.report()])).not.toMatch(/hunter2|127\.0\.0\.1/);
+  });
+
+  test("One question is asked at a time, and a slow one is followed at once", async () => {
+    delayMs = 3 * REFRESH_MS;
+    await board.watch([usdc(http())]);
+    for (let round = 0; round < 3; round++) await askedAgain();
+    expect(mostOpen).toBe(1);
+  });
+
+  test("Two tokens with the same source share its questions, and another source has its own", async () => {
+    const slow = { refreshMs: 60_000, maxAgeMs: 120_000 };
+    const [one, same, other] = [usdc(http("/r", slow)), eurc(http("/r", slow)), eurc(http("/o", slow))];
+    await board.watch([one, same, other]);
+    expect([one, same, other].map(rateOf)).toEqual(["3200", "3200", "3200"]);
+    expect(asked.sort()).toEqual(["/o", "/r"]);
+  });
+});
+
+describe("a new configuration", () => {
+  const slow = { refreshMs: 60_000, maxAgeMs: 120_000 };
+
+  test("A source that did not change keeps its value without being asked again", async () => {
+    await board.watch([usdc(http("/r", slow))]);
+    answers = "9";
+    const [kept, added] = [eurc(http("/r", slow)), usdc(http("/new", slow))];
+    await board.watch([kept, added]);
+    expect([kept, added].map(rateOf)).toEqual(["3200", "9"]);
+    expect(asked).toEqual(["/r", "/new"]);
+  });
+
+  test("A source that is gone is asked no more, but gives its rate until the new ones are there", async () => {
+    const [old, next] = [usdc(http("/old")), usdc(http("/next"))];
+    await board.watch([old]);
+    delayMs = 50;
+    const watching = board.watch([next]);
+    expect(rateOf(old)).toBe("3200");
+    expect(rateOf(next)).toBeUndefined();
+    await watching;
+    expect(rateOf(old)).toBeUndefined();
+    expect(rateOf(next)).toBe("3200");
+    delayMs = 0;
+    await eventually(() => expect(open).toBe(0));
+    const before = asked.length;
+    for (let round = 0; round < 3; round++) await askedAgain();
+    expect(new Set(asked.slice(before))).toEqual(new Set(["/next"]));
+  });
+
+  test("Watching waits a few seconds for a source that does not answer, not for ever", async () => {
+    delayMs = 60_000;
+    const token = usdc(http("/r", { maxAgeMs: 1_000, refreshMs: 250 }));
+    const started = performance.now();
+    await board.watch([token]);
+    expect(performance.now() - started).toBeLessThan(3_000);
+    expect(board.report()[0]?.problem).toBe("it does not answer within 1 s");
+  });
+});
+
+test("A board that was stopped asks no more, and logs nothing of what it was told too late", async () => {
+  await board.watch([usdc(http())]);
+  delayMs = 30;
+  answers = 500;
+  await eventually(() => expect(open).toBe(1));
+  board.stop();
+  const before = asked.length;
+  await sleep(5 * REFRESH_MS);
+  expect(asked).toHaveLength(before);
+  expect(logged).toEqual([]);
+});
+
+describe("a feed on a chain", () => {
+  let anvil: Anvil;
+  let rpc: FaultProxy;
+  let feed: PriceFeed;
+
+  beforeAll(async () => {
+    anvil = await startAnvil();
+    rpc = await startFaultProxy({ target: anvil.rpcUrl });
+    feed = await deployPriceFeed({ anvil, decimals: 8 });
+  });
+  afterAll(async () => {
+    await rpc?.stop();
+    await anvil?.stop();
+  });
+
+  const source = (): RateSource => ({
+    kind: "chainlink",
+    rpcUrl: rpc.url,
+    feed: feed.address,
+    maxAgeMs: MAX_AGE_MS,
+    refreshMs: REFRESH_MS,
+  });
+
+  test("Its rate moves, holds over an RPC that is down for as long as it may, is gone, and is back", async () => {
+    const token = usdc(source());
+    const updatedAt = now - 10_000;
+    await feed.setRound(3200_00000000n, updatedAt);
+    await board.watch([token]);
+    expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3200", asOf: updatedAt });
+    await feed.setRound(3300_00000000n, updatedAt);
+    await eventually(() => expect(rateOf(token)).toBe("3300"));
+
+    await rpc.goDown();
+    await eventually(() => expect(board.report()[0]?.problem).toBe("its RPC does not answer"));
+    now = updatedAt + MAX_AGE_MS;
+    expect(rateOf(token)).toBe("3300");
+    now += 1;
+    expect(rateOf(token)).toBeUndefined();
+
+    await rpc.comeBack();
+    await eventually(() => expect(board.report()[0]?.problem).toMatch(/^its answer is 61 s old/));
+    expect(rateOf(token)).toBeUndefined();
+    await feed.setRound(3400_00000000n, now);
+    await eventually(() => expect(rateOf(token)).toBe("3400"));
+    expect(logged.map(({ msg }) => msg)).toEqual([
+      "a live rate cannot be refreshed",
+      "a live rate is refreshed again",
+    ]);
+  });
+
+  test("A round that is no price leaves the last good value as it was", async () => {
+    const token = usdc(source());
+    await feed.setRound(3200_00000000n, now);
+    await board.watch([token]);
+    await feed.setRound(-1n, now);
+    await eventually(() => expect(board.report()[0]?.problem).toMatch(/its answer is -1/));
+    expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3200", asOf: now });
+  });
+});
