@@ -19,7 +19,7 @@ export function addCheckCommand(program: Command): void {
     .addOption(serviceIdOption())
     .option(
       "--online",
-      "also ask the facilitator, each chain RPC, the pricing engine and the store (env: JOBGATE_ONLINE)",
+      "also ask the facilitator, each chain RPC, each rate source, the pricing engine and the store (env: JOBGATE_ONLINE)",
     )
     .addHelpText("after", "\nExample:\n  $ jobgate check -c jobgate.toml --online")
     .action(check);

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { splitCredentials } from "../chain/basic-auth.ts";
 import { createRpcClient } from "../chain/chain-client.ts";
 import type { AcceptedToken, JobPolicy, X402Config } from "../config/config.ts";
+import { findRateProblem } from "../pricing/rates/online-check.ts";
 
 /** What is wrong with a peer, at the key path that names it. */
 interface PeerProblem {
@@ -14,11 +15,12 @@ interface PeerProblem {
 /** Longest that one question may take. */
 const MAX_TIMEOUT_MS = 10_000;
 
-/** Asks the facilitator and every chain that the configuration names whether they are what it says. */
+/** Asks the facilitator, every chain and every source of a rate that the configuration names whether they are what it says. */
 export async function findX402Problems(config: X402Config): Promise<PeerProblem[]> {
   const found = await Promise.all([
     facilitatorProblems(config),
     ...config.acceptedTokens.map((token, i) => tokenProblems(token, ["x402", "accepted_tokens", i])),
+    ...config.acceptedTokens.map((token, i) => rateProblems(token, ["x402", "accepted_tokens", i])),
     ...config.jobPolicies.map((policy, i) => policyProblems(policy, ["x402", "job_policies", i])),
   ]);
   return found.flat();
@@ -91,6 +93,11 @@ async function tokenProblems(token: AcceptedToken, path: PeerProblem["path"]): P
   return [
     { path: [...path, "decimals"], message: `is ${token.decimals}; expected ${decimals}, as the token says` },
   ];
+}
+
+async function rateProblems({ rate }: AcceptedToken, path: PeerProblem["path"]): Promise<PeerProblem[]> {
+  const problem = await findRateProblem(rate);
+  return problem === undefined ? [] : [{ path: [...path, ...problem.path], message: problem.message }];
 }
 
 async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["path"]): Promise<PeerProblem[]> {

@@ -43,7 +43,7 @@ describe.concurrent("jobgate check", () => {
     });
   });
 
-  test("--online finds a facilitator, a pricing engine and a store that are not there, at their lines", async () => {
+  test("--online finds a facilitator, a rate, a pricing engine and a store that are not there, at their lines", async () => {
     const toml = `[store]
 url = "sqlite:/nonexistent/folder/jobgate.db"
 [x402]
@@ -55,7 +55,7 @@ asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
 symbol = "USDC"
 decimals = 6
 pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
-rate_per_native_unit = "3200.00"
+rate_source.http = { url = "http://127.0.0.1:1/?key=hunter2", pointer = "/rate", max_age_secs = 60 }
 eip3009_name = "USDC"
 eip3009_version = "2"
 rpc_url = "http://127.0.0.1:1/hunter2"
@@ -67,6 +67,9 @@ url = "http://127.0.0.1:1"
     expect(stdout).toContain("jobgate.toml:5: x402.facilitator_url: does not answer");
     expect(stdout).toContain(
       "jobgate.toml:15: x402.accepted_tokens[0].rpc_url: does not answer as a chain's RPC",
+    );
+    expect(stdout).toContain(
+      "jobgate.toml:12: x402.accepted_tokens[0].rate_source.http.url: gives no rate: it does not answer",
     );
     expect(stdout).toContain("jobgate.toml:17: pricing_engine.url: does not answer");
     expect(stdout).toContain("jobgate.toml:2: store.url: cannot be opened");

@@ -100,6 +100,13 @@ describe("Peers are asked whether they are what the configuration says", () => {
     ]);
   });
 
+  test("A source that gives no rate is found", async () => {
+    const rate = { kind: "http", url: "http://127.0.0.1:1", pointer: "/rate", maxAgeMs: 60_000 } as const;
+    expect(await problems({ token: { rate: { ...rate, refreshMs: 5_000 } } })).toEqual([
+      "x402.accepted_tokens.0.rate_source.http.url: gives no rate: it does not answer",
+    ]);
+  });
+
   test.each([
     ["that redirects", 302, "", /does not answer/],
     ["that answers 500", 500, "", /status 500/],

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { RateSource } from "../../../src/config/config.ts";
+import { findRateProblem } from "../../../src/pricing/rates/online-check.ts";
+import { type Anvil, startAnvil } from "../../helpers/anvil.ts";
+import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
+import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";
+
+let anvil: Anvil;
+let feed: PriceFeed;
+let server: HttpListener;
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  feed = await deployPriceFeed({ anvil, decimals: 8 });
+  server = await listenHttp({ handler: (_, response) => response.end('{"data":{"rate":"3200"}}') });
+});
+afterAll(async () => {
+  await server?.stop();
+  await anvil?.stop();
+});
+
+const times = { maxAgeMs: 3_600_000, refreshMs: 5_000 };
+const chainlink = (changes: object = {}): RateSource => ({
+  kind: "chainlink",
+  rpcUrl: anvil.rpcUrl,
+  feed: feed.address,
+  ...times,
+  ...changes,
+});
+const http = (changes: object = {}): RateSource => ({
+  kind: "http",
+  url: server.url,
+  pointer: "/data/rate",
+  ...times,
+  ...changes,
+});
+
+test("Nothing is said of a fixed rate, nor of sources that give one", async () => {
+  await feed.setRound(3200_00000000n);
+  expect(await findRateProblem({ kind: "fixed", ratePerNativeUnit: "1" })).toBeUndefined();
+  expect(await findRateProblem(chainlink())).toBeUndefined();
+  expect(await findRateProblem(http())).toBeUndefined();
+});
+
+test("A feed that is none, is stale, or whose RPC is not there, is found at the key to look at", async () => {
+  const nobody = "0x000000000000000000000000000000000000dEaD";
+  expect(await findRateProblem(chainlink({ feed: nobody }))).toEqual({
+    path: ["rate_source", "chainlink", "feed"],
+    message: "gives no rate: no contract there answers as a price feed",
+  });
+  expect(await findRateProblem(chainlink({ rpcUrl: "http://127.0.0.1:1" }))).toEqual({
+    path: ["rate_source", "chainlink", "rpc_url"],
+    message: "gives no rate: its RPC does not answer",
+  });
+  await feed.setRound(3200_00000000n, Date.now() - 7_200_000);
+  const stale = await findRateProblem(chainlink());
+  expect(stale?.path).toEqual(["rate_source", "chainlink", "max_age_secs"]);
+  expect(stale?.message).toMatch(/^gives no rate: its answer is 720\d s old; expected at most 3600$/);
+});
+
+test("A URL that does not answer, and a pointer that finds nothing, are found at the key to look at", async () => {
+  expect(await findRateProblem(http({ url: "http://127.0.0.1:1" }))).toEqual({
+    path: ["rate_source", "http", "url"],
+    message: "gives no rate: it does not answer",
+  });
+  expect(await findRateProblem(http({ pointer: "/rate" }))).toEqual({
+    path: ["rate_source", "http", "pointer"],
+    message: "gives no rate: its answer has nothing at the pointer",
+  });
+});
