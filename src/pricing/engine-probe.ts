@@ -1,11 +1,9 @@
-import { Client, connectivityState, credentials } from "@grpc/grpc-js";
+import { type Client, connectivityState } from "@grpc/grpc-js";
+import { openEngineChannel } from "./engine-channel.ts";
 
 /** Whether a gRPC server answers at an `http://` or `https://` URL: at the first try, within a time. */
 export async function isEngineReachable(url: string, timeoutMs: number): Promise<boolean> {
-  const { protocol, hostname, port } = new URL(url);
-  const secure = protocol === "https:";
-  const target = `${hostname}:${port === "" ? (secure ? 443 : 80) : port}`;
-  const client = new Client(target, secure ? credentials.createSsl() : credentials.createInsecure());
+  const client = openEngineChannel(url);
   try {
     return await connects(client.getChannel(), Date.now() + timeoutMs);
   } finally {

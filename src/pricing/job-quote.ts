@@ -95,7 +95,7 @@ export async function readJobQuote(
   const read = readTerms(response.quoteDetails);
   if (typeof read === "string") return refused(read);
   if (read.expiry < read.timestamp) return refused("expires before it was made");
-  if (read.expiry * 1000n <= BigInt(Math.floor(nowMs))) return refused(`expired at ${read.expiry}`);
+  if (isExpired(read, nowMs)) return refused(`expired at ${read.expiry}`);
   const operator = signing.operatorAddress.toLowerCase();
   if (response.operatorId.length > 0 && bytesToHex(response.operatorId) !== operator) {
     return refused(`is of operator ${bytesToHex(response.operatorId)}, expected ${operator}`);
@@ -105,6 +105,11 @@ export async function readJobQuote(
   if (signer === undefined) return refused("has a malformed signature");
   if (signer !== operator) return refused(`is signed by ${signer}, expected ${operator}`);
   return { kind: "quote", quote: { ...read, digest } };
+}
+
+/** Whether a quote is void. @param nowMs Unix milliseconds */
+export function isExpired({ expiry }: Pick<JobQuoteTerms, "expiry">, nowMs: number): boolean {
+  return expiry * 1000n <= BigInt(Math.floor(nowMs));
 }
 
 /** What an answer says, signed or not; undefined when it is not a whole quote. */

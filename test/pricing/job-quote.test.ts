@@ -2,7 +2,10 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { hexToBytes, keccak256, numberToBytes } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
-import { GetJobPriceResponseSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
+import {
+  GetJobPriceResponseSchema,
+  type JobQuoteDetailsSchema,
+} from "../../src/gen/pricing_engine/pricing_pb.ts";
 import {
   type JobQuoteTerms,
   jobQuoteDigest,
@@ -29,8 +32,12 @@ const VECTOR = "9bd02b8b280e84cda6136def5cae3eb19e0c5ab5bd4619a0cad56bc2c4f15a11
 const NOW_MS = 1_700_000_010_000;
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
 
-type Response = MessageInitShape<typeof GetJobPriceResponseSchema>;
-type Details = Exclude<Response["quoteDetails"], undefined>;
+type Details = Exclude<MessageInitShape<typeof JobQuoteDetailsSchema>, { readonly $typeName: string }>;
+interface Response {
+  readonly quoteDetails?: Details;
+  readonly signature?: Uint8Array;
+  readonly operatorId?: Uint8Array;
+}
 
 async function signed(terms = TERMS, account = OPERATOR): Promise<Response> {
   return {
@@ -39,7 +46,7 @@ async function signed(terms = TERMS, account = OPERATOR): Promise<Response> {
   };
 }
 
-function details({ priceWei, requester, inputsHash, ...same }: JobQuoteTerms) {
+function details({ priceWei, requester, inputsHash, ...same }: JobQuoteTerms): Details {
   return {
     ...same,
     price: numberToBytes(priceWei, { size: 32 }),
@@ -84,7 +91,7 @@ test.each<{ field: string; change: Partial<Details> }>([
   { field: "inputs hash", change: { inputsHash: hexToBytes(keccak256("0x00")) } },
 ])("A quote whose $field was changed after it was signed is refused", async ({ change }) => {
   const response = await signed();
-  const quoteDetails = { ...details(TERMS), ...change } as Details;
+  const quoteDetails = { ...details(TERMS), ...change };
   expect(await read({ ...response, quoteDetails })).toEqual({
     kind: "refused",
     reason: expect.stringMatching(/^is signed by 0x[0-9a-f]{40}, expected 0x/) as string,
@@ -135,7 +142,7 @@ test.each<{ what: string; change: Partial<Details>; reason: RegExp }>([
   { what: "A job index that uint8 cannot hold", change: { jobIndex: 259 }, reason: /job index 259/ },
   { what: "A confidentiality that uint8 cannot hold", change: { confidentiality: 256 }, reason: /256/ },
 ])("$what is refused", async ({ change, reason }) => {
-  const response = { ...(await signed()), quoteDetails: { ...details(TERMS), ...change } as Details };
+  const response = { ...(await signed()), quoteDetails: { ...details(TERMS), ...change } };
   const found = await read(response);
   expect(found.kind === "refused" && found.reason).toMatch(reason);
   expect(readUncheckedTerms(create(GetJobPriceResponseSchema, response))).toBeUndefined();

@@ -1,0 +1,41 @@
+import type { Logger } from "pino";
+import { type Clock, systemClock } from "../clock.ts";
+import type { PricingEngineConfig } from "../config/config.ts";
+import { createEngineClient, type EngineClient } from "./engine-client.ts";
+import { createEnginePrices } from "./engine-prices.ts";
+import { createEngineQuotes } from "./engine-quotes.ts";
+import type { PriceSource } from "./price-map.ts";
+import { createProofMaker } from "./proof-maker.ts";
+
+export interface PricingEngineOptions {
+  readonly config: PricingEngineConfig;
+  readonly logger: Logger;
+  /** Default: the system's. */
+  readonly clock?: Clock;
+}
+
+/** The operator's pricing engine, as far as jobgate is its client. Nothing is opened before it is needed. */
+export interface PricingEngine {
+  readonly client: EngineClient;
+  /** Present when quotes can be checked (`config.signing`). */
+  readonly prices?: PriceSource;
+  /** Ends calls in hand and the thread that makes proofs. */
+  stop(): Promise<void>;
+}
+
+export function createPricingEngine(options: PricingEngineOptions): PricingEngine {
+  const { config, logger, clock = systemClock } = options;
+  const { url, signing, proofOfWorkBits } = config;
+  const client = createEngineClient({ url });
+  if (signing === undefined) return { client, stop: async () => client.stop() };
+  const proofs = createProofMaker({ difficulty: proofOfWorkBits, clock, logger });
+  const quotes = createEngineQuotes({ client, proofs, signing, clock });
+  return {
+    client,
+    prices: createEnginePrices({ quotes, clock, logger }),
+    async stop() {
+      client.stop();
+      await proofs.stop();
+    },
+  };
+}

@@ -1,0 +1,177 @@
+import { LRUCache } from "lru-cache";
+import type { Logger } from "pino";
+import type { Clock } from "../clock.ts";
+import { GatewayError } from "../errors.ts";
+import { priceUnavailable } from "./price-unavailable.ts";
+import { createProofThread } from "./proof-thread.ts";
+
+/** A proof of work for one service, as the engine takes it. */
+export interface Proof {
+  /** 48 bytes. */
+  readonly proof: Uint8Array;
+  /** Unix seconds. The engine takes the proof within 30 s of it. */
+  readonly timestamp: bigint;
+}
+
+/** Makes proofs of work on a thread of its own. Those who ask for one service at a time share one. */
+export interface ProofMaker {
+  /**
+   * A proof that is young enough to be sent. Work that every asker has aborted is given up.
+   * @throws GatewayError `price_unavailable` when too many services wait, or the thread died; the signal's
+   * reason when it was aborted
+   */
+  proofFor(serviceId: bigint, signal?: AbortSignal): Promise<Proof>;
+  /** A proof that the engine refused is not given out again. */
+  drop(serviceId: bigint, proof: Proof): void;
+  /** Lets a service that the engine has quoted go ahead of others: anybody can ask for any service's price. */
+  prefer(serviceId: bigint): void;
+  stop(): Promise<void>;
+}
+
+export interface ProofMakerOptions {
+  /** Leading zero bits. Default: 20. */
+  readonly difficulty?: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The work on one service's proof, and those who wait for it. */
+interface Order {
+  readonly serviceId: bigint;
+  readonly askers: Set<{ resolve(proof: Proof): void; reject(error: unknown): void }>;
+}
+
+/** 10 s less than the engine allows, for clocks that differ and the call itself. */
+const USABLE_SECS = 20n;
+/** Then it is begun anew with a younger timestamp; nothing is lost, since each hash is a new chance. */
+const MAX_WORK_MS = 10_000;
+const MAX_WAITING = 64;
+const MAX_PROOFS = 1024;
+
+export function createProofMaker({ difficulty = 20, clock, logger }: ProofMakerOptions): ProofMaker {
+  const thread = createProofThread();
+  const proofs = new LRUCache<bigint, Proof>({ max: MAX_PROOFS });
+  const preferred = new LRUCache<bigint, true>({ max: MAX_PROOFS });
+  const waiting = new Map<bigint, Order>();
+  let current: Order | undefined;
+  let stopped = false;
+
+  const nowSecs = () => BigInt(Math.floor(clock() / 1000));
+
+  function usableProof(serviceId: bigint): Proof | undefined {
+    const proof = proofs.get(serviceId);
+    return proof !== undefined && nowSecs() < proof.timestamp + USABLE_SECS ? proof : undefined;
+  }
+
+  function orderFor(serviceId: bigint): Order {
+    // An order that all have left is being cancelled, and will bring no proof.
+    if (current?.serviceId === serviceId && current.askers.size > 0) return current;
+    const found = waiting.get(serviceId);
+    if (found !== undefined) return found;
+    if (waiting.size >= MAX_WAITING) makeRoomFor(serviceId);
+    const order: Order = { serviceId, askers: new Set() };
+    waiting.set(serviceId, order);
+    return order;
+  }
+
+  function makeRoomFor(serviceId: bigint): void {
+    const youngestUnknown = [...waiting.values()].findLast((order) => !preferred.has(order.serviceId));
+    if (!preferred.has(serviceId) || youngestUnknown === undefined) throw tooMany();
+    waiting.delete(youngestUnknown.serviceId);
+    for (const asker of youngestUnknown.askers) asker.reject(tooMany());
+  }
+
+  function nextOrder(): Order | undefined {
+    const orders = [...waiting.values()];
+    const order = orders.find(({ serviceId }) => preferred.has(serviceId)) ?? orders[0];
+    if (order !== undefined) waiting.delete(order.serviceId);
+    return order;
+  }
+
+  async function work(): Promise<void> {
+    if (current !== undefined) return;
+    for (current = nextOrder(); current !== undefined; current = nextOrder()) {
+      const { serviceId, askers } = current;
+      try {
+        const proof = await make(current);
+        if (proof === undefined) continue;
+        proofs.set(serviceId, proof);
+        for (const asker of askers) asker.resolve(proof);
+      } catch (error) {
+        logger.error({ err: error, serviceId }, "no proof of work could be made");
+        for (const asker of askers) asker.reject(priceUnavailable("no proof of work could be made", error));
+      }
+    }
+  }
+
+  /** @returns undefined once nobody waits for it */
+  async function make({ serviceId, askers }: Order): Promise<Proof | undefined> {
+    while (askers.size > 0) {
+      const timestamp = nowSecs();
+      const proof = await thread.solve({ id: serviceId, timestamp, bits: difficulty }, MAX_WORK_MS);
+      if (proof !== undefined) return { proof, timestamp };
+    }
+    return undefined;
+  }
+
+  function join(order: Order, signal: AbortSignal | undefined): Promise<Proof> {
+    return new Promise((resolve, reject) => {
+      const asker = {
+        resolve(proof: Proof) {
+          signal?.removeEventListener("abort", leave);
+          resolve(proof);
+        },
+        reject(error: unknown) {
+          signal?.removeEventListener("abort", leave);
+          reject(error);
+        },
+      };
+      function leave() {
+        order.askers.delete(asker);
+        if (order.askers.size === 0) abandon(order);
+        reject(signal?.reason);
+      }
+      order.askers.add(asker);
+      signal?.addEventListener("abort", leave, { once: true });
+    });
+  }
+
+  function abandon(order: Order): void {
+    if (order === current) thread.cancel();
+    else if (waiting.get(order.serviceId) === order) waiting.delete(order.serviceId);
+  }
+
+  return {
+    async proofFor(serviceId, signal) {
+      if (stopped) throw stopping();
+      signal?.throwIfAborted();
+      const proof = usableProof(serviceId);
+      if (proof !== undefined) return proof;
+      const asked = join(orderFor(serviceId), signal);
+      void work();
+      return asked;
+    },
+    drop(serviceId, proof) {
+      if (proofs.peek(serviceId) === proof) proofs.delete(serviceId);
+    },
+    prefer: (serviceId) => void preferred.set(serviceId, true),
+    async stop() {
+      stopped = true;
+      const orders = [...waiting.values(), ...(current ? [current] : [])];
+      waiting.clear();
+      for (const { askers } of orders) {
+        for (const asker of askers) asker.reject(stopping());
+        askers.clear();
+      }
+      await thread.stop();
+    },
+  };
+}
+
+function tooMany(): GatewayError {
+  return priceUnavailable("too many services wait for a proof of work");
+}
+
+function stopping(): GatewayError {
+  return new GatewayError("shutting_down", "jobgate is shutting down; ask again once it is back.");
+}
