@@ -61,6 +61,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
     store,
     events,
     listeners: () => listeners(),
+    rates: () => x402?.rates() ?? [],
     logger,
   });
 

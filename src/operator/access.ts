@@ -1,11 +1,13 @@
 import { isIP } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
 import { equalInConstantTime } from "../constant-time.ts";
 import { bearerToken } from "../http/bearer-token.ts";
 import type { HttpRequest } from "../http/http-request.ts";
+import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
 
 /**
- * Lets a request pass to the API, or not.
+ * Lets a request pass to the API or to the metrics, or not.
  * @throws ConnectError PERMISSION_DENIED for another site's page in a browser; UNAUTHENTICATED without the token;
  *   INVALID_ARGUMENT for a Host header that is none
  */
@@ -24,6 +26,12 @@ export function checkAccess(request: HttpRequest, token: string | undefined): vo
       Code.Unauthenticated,
     );
   }
+}
+
+/** A Connect error as an answer, before the request is read. gRPC-Web clients take the code from the HTTP status. */
+export function refusalResponse(error: ConnectError): HttpResponse {
+  const headers = error.code === Code.Unauthenticated ? { "www-authenticate": "Bearer" } : {};
+  return jsonResponse(codeToHttpStatus(error.code), errorToJson(error, undefined), headers);
 }
 
 /**

@@ -1,13 +1,11 @@
 import { Code, ConnectError, type Interceptor, type ServiceImpl } from "@connectrpc/connect";
-import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "pino";
 import { GatewayError } from "../errors.ts";
 import { OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
 import type { HttpRequest } from "../http/http-request.ts";
-import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
 import type { RouteHandler, RouteTable } from "../http/routes.ts";
-import { checkAccess } from "./access.ts";
+import { checkAccess, refusalResponse } from "./access.ts";
 import { JSON_OPTIONS } from "./presentation.ts";
 
 export interface ApiRoutesOptions {
@@ -42,7 +40,7 @@ export function apiRoutes({ service, token, stopping, logger }: ApiRoutesOptions
       checkAccess(request, token);
       checkContentType(request);
     } catch (error) {
-      return refusal(ConnectError.from(error));
+      return refusalResponse(ConnectError.from(error));
     }
     return adapter;
   };
@@ -57,12 +55,6 @@ function checkContentType({ headers }: HttpRequest): void {
   const contentType = headers["content-type"] ?? "";
   if (/^application\/(?!x-www-form-urlencoded)/i.test(contentType)) return;
   throw new ConnectError("Send the request with content-type: application/json.", Code.InvalidArgument);
-}
-
-/** A Connect error, before the request is read. gRPC-Web clients take the code from the HTTP status. */
-function refusal(error: ConnectError): HttpResponse {
-  const headers = error.code === Code.Unauthenticated ? { "www-authenticate": "Bearer" } : {};
-  return jsonResponse(codeToHttpStatus(error.code), errorToJson(error, undefined), headers);
 }
 
 /** Tells callers what they can do something about, and the log the rest. */

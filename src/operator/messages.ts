@@ -19,8 +19,11 @@ import {
   type Payment,
   PaymentSchema,
   type PaymentState as PaymentStateMessage,
+  type Rate,
+  RateSchema,
 } from "../gen/jobgate/v1/operator_pb.ts";
 import type { PaymentRecord, PaymentState } from "../payment.ts";
+import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { DeadLetter, StoreTotals } from "../store/store.ts";
 import { PAYMENT_STATES } from "./presentation.ts";
 
@@ -79,6 +82,20 @@ export function toDeadLetter(letter: DeadLetter): DeadLetterMessage {
     reason,
     enqueuedAt: timestampFromMs(letter.enqueuedAt),
     deadAt: timestampFromMs(letter.deadAt),
+  });
+}
+
+export function toRate({ network, asset, symbol, source, rate, usable, problem = "" }: RateReport): Rate {
+  const { ratePerNativeUnit = "", asOf } = rate ?? {};
+  return create(RateSchema, {
+    network,
+    asset,
+    symbol,
+    source,
+    rate: ratePerNativeUnit,
+    usable,
+    problem,
+    ...(asOf === undefined ? {} : { asOf: timestampFromMs(asOf) }),
   });
 }
 

@@ -9,15 +9,20 @@ import type { RouteTable } from "../http/routes.ts";
 import type { Store } from "../store/store.ts";
 import { apiRoutes } from "./api-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
+import { createMetrics } from "./metrics.ts";
+import { metricsRoutes } from "./metrics-routes.ts";
 import { createOperatorService, type OperatorServiceOptions } from "./operator-service.ts";
+import { rateMetrics } from "./rate-metrics.ts";
 
 export interface OperatorServerOptions {
   readonly server: HttpServer;
-  /** Bearer token of the API; undefined: none is asked for. Health stays open. */
+  /** Bearer token of the API and the metrics; undefined: none is asked for. Health stays open. */
   readonly token: string | undefined;
   readonly store: Store;
   readonly events: EventHub;
   readonly listeners: OperatorServiceOptions["listeners"];
+  /** Default: there are none. */
+  readonly rates?: OperatorServiceOptions["rates"];
   readonly logger: Logger;
   readonly clock?: Clock;
 }
@@ -29,14 +34,24 @@ export class OperatorServer implements BackgroundService {
   readonly #stopping = new AbortController();
 
   constructor(options: OperatorServerOptions) {
-    const { server, token, store, events, listeners, logger, clock = systemClock } = options;
+    const {
+      server,
+      token,
+      store,
+      events,
+      listeners,
+      rates = () => [],
+      logger,
+      clock = systemClock,
+    } = options;
     // Every call in hand listens for it.
     setMaxListeners(0, this.#stopping.signal);
-    const service = createOperatorService({ store, events, listeners, clock });
+    const service = createOperatorService({ store, events, listeners, rates, clock });
     const health = healthRoutes(() => store.status());
+    const metrics = metricsRoutes(createMetrics([rateMetrics(rates, clock)]), token);
     const api = apiRoutes({ service, token, stopping: this.#stopping.signal, logger });
     this.#server = server;
-    this.#routes = (path) => health(path) ?? api(path);
+    this.#routes = (path) => health(path) ?? metrics(path) ?? api(path);
   }
 
   /** `host:port` or `unix:path`, once started. */

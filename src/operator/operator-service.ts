@@ -12,13 +12,15 @@ import {
   GetPaymentResponseSchema,
   ListDeadLettersResponseSchema,
   ListPaymentsResponseSchema,
+  ListRatesResponseSchema,
   type OperatorService,
   RetryDeadLettersResponseSchema,
 } from "../gen/jobgate/v1/operator_pb.ts";
 import type { PaymentRecord } from "../payment.ts";
+import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
 import { version } from "../version.ts";
-import { fromPaymentState, toDeadLetter, toPayment, toTotals } from "./messages.ts";
+import { fromPaymentState, toDeadLetter, toPayment, toRate, toTotals } from "./messages.ts";
 import { readPage } from "./paging.ts";
 import { createTail } from "./tail.ts";
 
@@ -27,6 +29,8 @@ export interface OperatorServiceOptions {
   readonly events: EventHub;
   /** Every address that this process listens on. */
   readonly listeners: () => readonly { readonly name: string; readonly address: string }[];
+  /** Every accepted token's rate as it is now. */
+  readonly rates: () => readonly RateReport[];
   readonly clock: Clock;
 }
 
@@ -35,7 +39,7 @@ const MAX_IDS = 1_000;
 
 /** Answers `jobgate.v1.OperatorService`. */
 export function createOperatorService(options: OperatorServiceOptions): ServiceImpl<typeof OperatorService> {
-  const { store, events, listeners, clock } = options;
+  const { store, events, listeners, rates, clock } = options;
   const startedAt = clock();
 
   return {
@@ -97,6 +101,8 @@ export function createOperatorService(options: OperatorServiceOptions): ServiceI
       create(DropDeadLettersResponseSchema, {
         statuses: await statuses(callIds, (callId) => store.dropDeadLetter(callId)),
       }),
+
+    listRates: () => create(ListRatesResponseSchema, { rates: rates().map(toRate) }),
 
     tail: createTail(events),
   };

@@ -7,7 +7,7 @@ import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import { createEventHub, type EventHub } from "../../src/events.ts";
 import { HttpServer } from "../../src/http/http-server.ts";
 import { observeStore } from "../../src/operator/observed-store.ts";
-import { OperatorServer } from "../../src/operator/operator-server.ts";
+import { OperatorServer, type OperatorServerOptions } from "../../src/operator/operator-server.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 
@@ -31,9 +31,15 @@ export const TOKEN = "the operator's token".replaceAll(" ", "-");
 export const BURIED_JOB = 70n;
 
 export async function startOperator(
-  options: { token?: string; socketPath?: string; leaseMs?: number; maxAttempts?: number } = {},
+  options: {
+    token?: string;
+    socketPath?: string;
+    leaseMs?: number;
+    maxAttempts?: number;
+    rates?: NonNullable<OperatorServerOptions["rates"]>;
+  } = {},
 ): Promise<OperatorUnderTest> {
-  const { token, socketPath, leaseMs = 60_000, maxAttempts = 3 } = options;
+  const { token, socketPath, leaseMs = 60_000, maxAttempts = 3, rates } = options;
   const logger = pino({ level: "silent" });
   const folder = await mkdtemp(join(tmpdir(), "jobgate-operator-"));
   const events = createEventHub();
@@ -66,6 +72,7 @@ export async function startOperator(
       { name: "runner", address: runners.address },
       { name: "operator", address: operator.address },
     ],
+    ...(rates === undefined ? {} : { rates }),
     logger,
   });
   await runners.start();

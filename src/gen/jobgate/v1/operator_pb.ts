@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file jobgate/v1/operator.proto.
  */
 export const file_jobgate_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chlqb2JnYXRlL3YxL29wZXJhdG9yLnByb3RvEgpqb2JnYXRlLnYxIhAKDkdldEluZm9SZXF1ZXN0ItgCCg9HZXRJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNwoJbGlzdGVuZXJzGAQgAygLMiQuam9iZ2F0ZS52MS5HZXRJbmZvUmVzcG9uc2UuTGlzdGVuZXISNgoFc3RvcmUYBSABKAsyJy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZS5TdG9yZVN0YXR1cxopCghMaXN0ZW5lchIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkaPQoLU3RvcmVTdGF0dXMSEAoId3JpdGFibGUYASABKAgSDAoEZnVsbBgCIAEoCBIOCgZyZWFzb24YAyABKAkiEgoQR2V0VG90YWxzUmVxdWVzdCKtAwoRR2V0VG90YWxzUmVzcG9uc2USOAoIcGF5bWVudHMYASABKAsyJi5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLlBheW1lbnRzEjIKBWNhbGxzGAIgASgLMiMuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5DYWxscxI7CgpwYWlkX2NhbGxzGAMgASgLMicuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5QYWlkQ2FsbHMSEAoIYmFsYW5jZWQYBCABKAgaTwoIUGF5bWVudHMSDgoGaW50ZW50GAEgASgEEg8KB3NldHRsZWQYAiABKAQSDgoGZmFpbGVkGAMgASgEEhIKCnVucmVzb2x2ZWQYBCABKAQaQgoFQ2FsbHMSDAoEaGVsZBgBIAEoBBINCgVyZWFkeRgCIAEoBBIOCgZsZWFzZWQYAyABKAQSDAoEZGVhZBgEIAEoBBpGCglQYWlkQ2FsbHMSDQoFcmVhZHkYASABKAQSDgoGbGVhc2VkGAIgASgEEgwKBGRvbmUYAyABKAQSDAoEZGVhZBgEIAEoBCKPAwoHUGF5bWVudBIPCgdjYWxsX2lkGAEgASgEEicKBXN0YXRlGAIgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSDgoGcmVhc29uGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAQSEQoJam9iX2luZGV4GAUgASgNEg8KB25ldHdvcmsYBiABKAkSDQoFYXNzZXQYByABKAkSDgoGc3ltYm9sGAggASgJEg4KBmFtb3VudBgJIAEoCRINCgVwYXllchgKIAEoCRIOCgZwYXlfdG8YCyABKAkSDQoFbm9uY2UYDCABKAkSMAoMdmFsaWRfYmVmb3JlGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgt0cmFuc2FjdGlvbhgOIAEoCRIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJlChNMaXN0UGF5bWVudHNSZXF1ZXN0EicKBXN0YXRlGAEgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSEQoJcGFnZV9zaXplGAIgASgNEhIKCnBhZ2VfdG9rZW4YAyABKAkiVgoUTGlzdFBheW1lbnRzUmVzcG9uc2USJQoIcGF5bWVudHMYASADKAsyEy5qb2JnYXRlLnYxLlBheW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiQKEUdldFBheW1lbnRSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAQitAEKEkdldFBheW1lbnRSZXNwb25zZRIkCgdwYXltZW50GAEgASgLMhMuam9iZ2F0ZS52MS5QYXltZW50EhEKCXByaWNlX3dlaRgCIAEoCRIRCglib2R5X2hhc2gYAyABKAkSFwoPdHJhbnNmZXJfbWV0aG9kGAQgASgJEhQKDHg0MDJfdmVyc2lvbhgFIAEoDRIPCgdyZWNlaXB0GAYgASgJEhIKCnNldHRsZW1lbnQYByABKAki0QEKCkRlYWRMZXR0ZXISDwoHY2FsbF9pZBgBIAEoBBIOCgZvcmlnaW4YAiABKAkSDgoGam9iX2lkGAMgASgEEhIKCnNlcnZpY2VfaWQYBCABKAQSEAoIYXR0ZW1wdHMYBSABKA0SDgoGcmVhc29uGAYgASgJEi8KC2VucXVldWVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdkZWFkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI/ChZMaXN0RGVhZExldHRlcnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoDRISCgpwYWdlX3Rva2VuGAIgASgJImAKF0xpc3REZWFkTGV0dGVyc1Jlc3BvbnNlEiwKDGRlYWRfbGV0dGVycxgBIAMoCzIWLmpvYmdhdGUudjEuRGVhZExldHRlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiJwoUR2V0RGVhZExldHRlclJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBCLGAQoVR2V0RGVhZExldHRlclJlc3BvbnNlEisKC2RlYWRfbGV0dGVyGAEgASgLMhYuam9iZ2F0ZS52MS5EZWFkTGV0dGVyEkEKCG1ldGFkYXRhGAIgAygLMi8uam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVzcG9uc2UuTWV0YWRhdGFFbnRyeRIMCgRib2R5GAMgASgMGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIrChdSZXRyeURlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJKChhSZXRyeURlYWRMZXR0ZXJzUmVzcG9uc2USLgoIc3RhdHVzZXMYASADKA4yHC5qb2JnYXRlLnYxLkRlYWRMZXR0ZXJTdGF0dXMiKgoWRHJvcERlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJJChdEcm9wRGVhZExldHRlcnNSZXNwb25zZRIuCghzdGF0dXNlcxgBIAMoDjIcLmpvYmdhdGUudjEuRGVhZExldHRlclN0YXR1cyINCgtUYWlsUmVxdWVzdCJACgxUYWlsUmVzcG9uc2USIAoFZXZlbnQYASABKAsyES5qb2JnYXRlLnYxLkV2ZW50Eg4KBm1pc3NlZBgCIAEoBCKwBwoFRXZlbnQSJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2NhbGxfaWQYAiABKAQSLgoIYWNjZXB0ZWQYAyABKAsyGi5qb2JnYXRlLnYxLkV2ZW50LkFjY2VwdGVkSAASMAoJZGVsaXZlcmVkGAQgASgLMhsuam9iZ2F0ZS52MS5FdmVudC5EZWxpdmVyZWRIABIoCgVhY2tlZBgFIAEoCzIXLmpvYmdhdGUudjEuRXZlbnQuQWNrZWRIABIsCgdyZXRyaWVkGAYgASgLMhkuam9iZ2F0ZS52MS5FdmVudC5SZXRyaWVkSAASNwoNZGVhZF9sZXR0ZXJlZBgHIAEoCzIeLmpvYmdhdGUudjEuRXZlbnQuRGVhZExldHRlcmVkSAASLAoHZHJvcHBlZBgIIAEoCzIZLmpvYmdhdGUudjEuRXZlbnQuRHJvcHBlZEgAEjsKD3BheW1lbnRfZGVjaWRlZBgJIAEoCzIgLmpvYmdhdGUudjEuRXZlbnQuUGF5bWVudERlY2lkZWRIABIyCgpwcm9ncmVzc2VkGAogASgLMhwuam9iZ2F0ZS52MS5FdmVudC5Qcm9ncmVzc2VkSAAaPgoIQWNjZXB0ZWQSDgoGb3JpZ2luGAEgASgJEg4KBmpvYl9pZBgCIAEoBBISCgpzZXJ2aWNlX2lkGAMgASgEGnYKCURlbGl2ZXJlZBIOCgZqb2JfaWQYASABKAQSDwoHYXR0ZW1wdBgCIAEoDRI0ChBsZWFzZV9leHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpzdWJzY3JpYmVyGAQgASgJGisKClByb2dyZXNzZWQSDwoHcGVyY2VudBgBIAEoDRIMCgR0ZXh0GAIgASgJGh0KBUFja2VkEhQKDHJlc3VsdF9ieXRlcxgBIAEoBBoZCgdSZXRyaWVkEg4KBnJlYXNvbhgBIAEoCRoeCgxEZWFkTGV0dGVyZWQSDgoGcmVhc29uGAEgASgJGgkKB0Ryb3BwZWQaiQEKDlBheW1lbnREZWNpZGVkEicKBXN0YXRlGAEgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSDwoHbmV0d29yaxgCIAEoCRIOCgZzeW1ib2wYAyABKAkSDgoGYW1vdW50GAQgASgJEg0KBXBheWVyGAUgASgJEg4KBnJlYXNvbhgGIAEoCUIGCgR3aGF0KpoBCgxQYXltZW50U3RhdGUSHQoZUEFZTUVOVF9TVEFURV9VTlNQRUNJRklFRBAAEhgKFFBBWU1FTlRfU1RBVEVfSU5URU5UEAESGQoVUEFZTUVOVF9TVEFURV9TRVRUTEVEEAISGAoUUEFZTUVOVF9TVEFURV9GQUlMRUQQAxIcChhQQVlNRU5UX1NUQVRFX1VOUkVTT0xWRUQQBCp1ChBEZWFkTGV0dGVyU3RhdHVzEiIKHkRFQURfTEVUVEVSX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0RFQURfTEVUVEVSX1NUQVRVU19ET05FEAESIAocREVBRF9MRVRURVJfU1RBVFVTX05PVF9GT1VORBACMukFCg9PcGVyYXRvclNlcnZpY2USQgoHR2V0SW5mbxIaLmpvYmdhdGUudjEuR2V0SW5mb1JlcXVlc3QaGy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZRJICglHZXRUb3RhbHMSHC5qb2JnYXRlLnYxLkdldFRvdGFsc1JlcXVlc3QaHS5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlElEKDExpc3RQYXltZW50cxIfLmpvYmdhdGUudjEuTGlzdFBheW1lbnRzUmVxdWVzdBogLmpvYmdhdGUudjEuTGlzdFBheW1lbnRzUmVzcG9uc2USSwoKR2V0UGF5bWVudBIdLmpvYmdhdGUudjEuR2V0UGF5bWVudFJlcXVlc3QaHi5qb2JnYXRlLnYxLkdldFBheW1lbnRSZXNwb25zZRJaCg9MaXN0RGVhZExldHRlcnMSIi5qb2JnYXRlLnYxLkxpc3REZWFkTGV0dGVyc1JlcXVlc3QaIy5qb2JnYXRlLnYxLkxpc3REZWFkTGV0dGVyc1Jlc3BvbnNlElQKDUdldERlYWRMZXR0ZXISIC5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXF1ZXN0GiEuam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVzcG9uc2USXQoQUmV0cnlEZWFkTGV0dGVycxIjLmpvYmdhdGUudjEuUmV0cnlEZWFkTGV0dGVyc1JlcXVlc3QaJC5qb2JnYXRlLnYxLlJldHJ5RGVhZExldHRlcnNSZXNwb25zZRJaCg9Ecm9wRGVhZExldHRlcnMSIi5qb2JnYXRlLnYxLkRyb3BEZWFkTGV0dGVyc1JlcXVlc3QaIy5qb2JnYXRlLnYxLkRyb3BEZWFkTGV0dGVyc1Jlc3BvbnNlEjsKBFRhaWwSFy5qb2JnYXRlLnYxLlRhaWxSZXF1ZXN0Ghguam9iZ2F0ZS52MS5UYWlsUmVzcG9uc2UwAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Chlqb2JnYXRlL3YxL29wZXJhdG9yLnByb3RvEgpqb2JnYXRlLnYxIhAKDkdldEluZm9SZXF1ZXN0ItgCCg9HZXRJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNwoJbGlzdGVuZXJzGAQgAygLMiQuam9iZ2F0ZS52MS5HZXRJbmZvUmVzcG9uc2UuTGlzdGVuZXISNgoFc3RvcmUYBSABKAsyJy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZS5TdG9yZVN0YXR1cxopCghMaXN0ZW5lchIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkaPQoLU3RvcmVTdGF0dXMSEAoId3JpdGFibGUYASABKAgSDAoEZnVsbBgCIAEoCBIOCgZyZWFzb24YAyABKAkiEgoQR2V0VG90YWxzUmVxdWVzdCKtAwoRR2V0VG90YWxzUmVzcG9uc2USOAoIcGF5bWVudHMYASABKAsyJi5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLlBheW1lbnRzEjIKBWNhbGxzGAIgASgLMiMuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5DYWxscxI7CgpwYWlkX2NhbGxzGAMgASgLMicuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5QYWlkQ2FsbHMSEAoIYmFsYW5jZWQYBCABKAgaTwoIUGF5bWVudHMSDgoGaW50ZW50GAEgASgEEg8KB3NldHRsZWQYAiABKAQSDgoGZmFpbGVkGAMgASgEEhIKCnVucmVzb2x2ZWQYBCABKAQaQgoFQ2FsbHMSDAoEaGVsZBgBIAEoBBINCgVyZWFkeRgCIAEoBBIOCgZsZWFzZWQYAyABKAQSDAoEZGVhZBgEIAEoBBpGCglQYWlkQ2FsbHMSDQoFcmVhZHkYASABKAQSDgoGbGVhc2VkGAIgASgEEgwKBGRvbmUYAyABKAQSDAoEZGVhZBgEIAEoBCKPAwoHUGF5bWVudBIPCgdjYWxsX2lkGAEgASgEEicKBXN0YXRlGAIgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSDgoGcmVhc29uGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAQSEQoJam9iX2luZGV4GAUgASgNEg8KB25ldHdvcmsYBiABKAkSDQoFYXNzZXQYByABKAkSDgoGc3ltYm9sGAggASgJEg4KBmFtb3VudBgJIAEoCRINCgVwYXllchgKIAEoCRIOCgZwYXlfdG8YCyABKAkSDQoFbm9uY2UYDCABKAkSMAoMdmFsaWRfYmVmb3JlGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgt0cmFuc2FjdGlvbhgOIAEoCRIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJlChNMaXN0UGF5bWVudHNSZXF1ZXN0EicKBXN0YXRlGAEgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSEQoJcGFnZV9zaXplGAIgASgNEhIKCnBhZ2VfdG9rZW4YAyABKAkiVgoUTGlzdFBheW1lbnRzUmVzcG9uc2USJQoIcGF5bWVudHMYASADKAsyEy5qb2JnYXRlLnYxLlBheW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiQKEUdldFBheW1lbnRSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAQitAEKEkdldFBheW1lbnRSZXNwb25zZRIkCgdwYXltZW50GAEgASgLMhMuam9iZ2F0ZS52MS5QYXltZW50EhEKCXByaWNlX3dlaRgCIAEoCRIRCglib2R5X2hhc2gYAyABKAkSFwoPdHJhbnNmZXJfbWV0aG9kGAQgASgJEhQKDHg0MDJfdmVyc2lvbhgFIAEoDRIPCgdyZWNlaXB0GAYgASgJEhIKCnNldHRsZW1lbnQYByABKAki0QEKCkRlYWRMZXR0ZXISDwoHY2FsbF9pZBgBIAEoBBIOCgZvcmlnaW4YAiABKAkSDgoGam9iX2lkGAMgASgEEhIKCnNlcnZpY2VfaWQYBCABKAQSEAoIYXR0ZW1wdHMYBSABKA0SDgoGcmVhc29uGAYgASgJEi8KC2VucXVldWVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdkZWFkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI/ChZMaXN0RGVhZExldHRlcnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoDRISCgpwYWdlX3Rva2VuGAIgASgJImAKF0xpc3REZWFkTGV0dGVyc1Jlc3BvbnNlEiwKDGRlYWRfbGV0dGVycxgBIAMoCzIWLmpvYmdhdGUudjEuRGVhZExldHRlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiJwoUR2V0RGVhZExldHRlclJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBCLGAQoVR2V0RGVhZExldHRlclJlc3BvbnNlEisKC2RlYWRfbGV0dGVyGAEgASgLMhYuam9iZ2F0ZS52MS5EZWFkTGV0dGVyEkEKCG1ldGFkYXRhGAIgAygLMi8uam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVzcG9uc2UuTWV0YWRhdGFFbnRyeRIMCgRib2R5GAMgASgMGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIrChdSZXRyeURlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJKChhSZXRyeURlYWRMZXR0ZXJzUmVzcG9uc2USLgoIc3RhdHVzZXMYASADKA4yHC5qb2JnYXRlLnYxLkRlYWRMZXR0ZXJTdGF0dXMiKgoWRHJvcERlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJJChdEcm9wRGVhZExldHRlcnNSZXNwb25zZRIuCghzdGF0dXNlcxgBIAMoDjIcLmpvYmdhdGUudjEuRGVhZExldHRlclN0YXR1cyKgAQoEUmF0ZRIPCgduZXR3b3JrGAEgASgJEg0KBWFzc2V0GAIgASgJEg4KBnN5bWJvbBgDIAEoCRIMCgRyYXRlGAQgASgJEg4KBnNvdXJjZRgFIAEoCRIpCgVhc19vZhgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGdXNhYmxlGAcgASgIEg8KB3Byb2JsZW0YCCABKAkiEgoQTGlzdFJhdGVzUmVxdWVzdCI0ChFMaXN0UmF0ZXNSZXNwb25zZRIfCgVyYXRlcxgBIAMoCzIQLmpvYmdhdGUudjEuUmF0ZSINCgtUYWlsUmVxdWVzdCJACgxUYWlsUmVzcG9uc2USIAoFZXZlbnQYASABKAsyES5qb2JnYXRlLnYxLkV2ZW50Eg4KBm1pc3NlZBgCIAEoBCKwBwoFRXZlbnQSJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2NhbGxfaWQYAiABKAQSLgoIYWNjZXB0ZWQYAyABKAsyGi5qb2JnYXRlLnYxLkV2ZW50LkFjY2VwdGVkSAASMAoJZGVsaXZlcmVkGAQgASgLMhsuam9iZ2F0ZS52MS5FdmVudC5EZWxpdmVyZWRIABIoCgVhY2tlZBgFIAEoCzIXLmpvYmdhdGUudjEuRXZlbnQuQWNrZWRIABIsCgdyZXRyaWVkGAYgASgLMhkuam9iZ2F0ZS52MS5FdmVudC5SZXRyaWVkSAASNwoNZGVhZF9sZXR0ZXJlZBgHIAEoCzIeLmpvYmdhdGUudjEuRXZlbnQuRGVhZExldHRlcmVkSAASLAoHZHJvcHBlZBgIIAEoCzIZLmpvYmdhdGUudjEuRXZlbnQuRHJvcHBlZEgAEjsKD3BheW1lbnRfZGVjaWRlZBgJIAEoCzIgLmpvYmdhdGUudjEuRXZlbnQuUGF5bWVudERlY2lkZWRIABIyCgpwcm9ncmVzc2VkGAogASgLMhwuam9iZ2F0ZS52MS5FdmVudC5Qcm9ncmVzc2VkSAAaPgoIQWNjZXB0ZWQSDgoGb3JpZ2luGAEgASgJEg4KBmpvYl9pZBgCIAEoBBISCgpzZXJ2aWNlX2lkGAMgASgEGnYKCURlbGl2ZXJlZBIOCgZqb2JfaWQYASABKAQSDwoHYXR0ZW1wdBgCIAEoDRI0ChBsZWFzZV9leHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpzdWJzY3JpYmVyGAQgASgJGisKClByb2dyZXNzZWQSDwoHcGVyY2VudBgBIAEoDRIMCgR0ZXh0GAIgASgJGh0KBUFja2VkEhQKDHJlc3VsdF9ieXRlcxgBIAEoBBoZCgdSZXRyaWVkEg4KBnJlYXNvbhgBIAEoCRoeCgxEZWFkTGV0dGVyZWQSDgoGcmVhc29uGAEgASgJGgkKB0Ryb3BwZWQaiQEKDlBheW1lbnREZWNpZGVkEicKBXN0YXRlGAEgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSDwoHbmV0d29yaxgCIAEoCRIOCgZzeW1ib2wYAyABKAkSDgoGYW1vdW50GAQgASgJEg0KBXBheWVyGAUgASgJEg4KBnJlYXNvbhgGIAEoCUIGCgR3aGF0KpoBCgxQYXltZW50U3RhdGUSHQoZUEFZTUVOVF9TVEFURV9VTlNQRUNJRklFRBAAEhgKFFBBWU1FTlRfU1RBVEVfSU5URU5UEAESGQoVUEFZTUVOVF9TVEFURV9TRVRUTEVEEAISGAoUUEFZTUVOVF9TVEFURV9GQUlMRUQQAxIcChhQQVlNRU5UX1NUQVRFX1VOUkVTT0xWRUQQBCp1ChBEZWFkTGV0dGVyU3RhdHVzEiIKHkRFQURfTEVUVEVSX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0RFQURfTEVUVEVSX1NUQVRVU19ET05FEAESIAocREVBRF9MRVRURVJfU1RBVFVTX05PVF9GT1VORBACMrMGCg9PcGVyYXRvclNlcnZpY2USQgoHR2V0SW5mbxIaLmpvYmdhdGUudjEuR2V0SW5mb1JlcXVlc3QaGy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZRJICglHZXRUb3RhbHMSHC5qb2JnYXRlLnYxLkdldFRvdGFsc1JlcXVlc3QaHS5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlElEKDExpc3RQYXltZW50cxIfLmpvYmdhdGUudjEuTGlzdFBheW1lbnRzUmVxdWVzdBogLmpvYmdhdGUudjEuTGlzdFBheW1lbnRzUmVzcG9uc2USSwoKR2V0UGF5bWVudBIdLmpvYmdhdGUudjEuR2V0UGF5bWVudFJlcXVlc3QaHi5qb2JnYXRlLnYxLkdldFBheW1lbnRSZXNwb25zZRJaCg9MaXN0RGVhZExldHRlcnMSIi5qb2JnYXRlLnYxLkxpc3REZWFkTGV0dGVyc1JlcXVlc3QaIy5qb2JnYXRlLnYxLkxpc3REZWFkTGV0dGVyc1Jlc3BvbnNlElQKDUdldERlYWRMZXR0ZXISIC5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXF1ZXN0GiEuam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVzcG9uc2USXQoQUmV0cnlEZWFkTGV0dGVycxIjLmpvYmdhdGUudjEuUmV0cnlEZWFkTGV0dGVyc1JlcXVlc3QaJC5qb2JnYXRlLnYxLlJldHJ5RGVhZExldHRlcnNSZXNwb25zZRJaCg9Ecm9wRGVhZExldHRlcnMSIi5qb2JnYXRlLnYxLkRyb3BEZWFkTGV0dGVyc1JlcXVlc3QaIy5qb2JnYXRlLnYxLkRyb3BEZWFkTGV0dGVyc1Jlc3BvbnNlEkgKCUxpc3RSYXRlcxIcLmpvYmdhdGUudjEuTGlzdFJhdGVzUmVxdWVzdBodLmpvYmdhdGUudjEuTGlzdFJhdGVzUmVzcG9uc2USOwoEVGFpbBIXLmpvYmdhdGUudjEuVGFpbFJlcXVlc3QaGC5qb2JnYXRlLnYxLlRhaWxSZXNwb25zZTABYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * GetInfoRequest asks for nothing in particular.
@@ -864,6 +864,112 @@ export const DropDeadLettersResponseSchema: GenMessage<DropDeadLettersResponse> 
   messageDesc(file_jobgate_v1_operator, 17);
 
 /**
+ * Rate is what turns prices in wei into amounts of one token.
+ *
+ * @generated from message jobgate.v1.Rate
+ */
+export type Rate = Message<"jobgate.v1.Rate"> & {
+  /**
+   * Token's chain, CAIP-2.
+   *
+   * @generated from field: string network = 1;
+   */
+  network: string;
+
+  /**
+   * Token's address.
+   *
+   * @generated from field: string asset = 2;
+   */
+  asset: string;
+
+  /**
+   * Token's symbol.
+   *
+   * @generated from field: string symbol = 3;
+   */
+  symbol: string;
+
+  /**
+   * Whole tokens for one native unit, decimal: the last good value, usable or not. Empty when there never was one.
+   *
+   * @generated from field: string rate = 4;
+   */
+  rate: string;
+
+  /**
+   * fixed, chainlink or http.
+   *
+   * @generated from field: string source = 5;
+   */
+  source: string;
+
+  /**
+   * From when the value of a live rate is. Unset for a fixed one.
+   *
+   * @generated from field: google.protobuf.Timestamp as_of = 6;
+   */
+  asOf?: Timestamp | undefined;
+
+  /**
+   * Whether offers in this token can be made now.
+   *
+   * @generated from field: bool usable = 7;
+   */
+  usable: boolean;
+
+  /**
+   * Why a live rate cannot be refreshed, or cannot be used. Empty when all is well.
+   *
+   * @generated from field: string problem = 8;
+   */
+  problem: string;
+};
+
+/**
+ * Describes the message jobgate.v1.Rate.
+ * Use `create(RateSchema)` to create a new message.
+ */
+export const RateSchema: GenMessage<Rate> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 18);
+
+/**
+ * ListRatesRequest asks for nothing in particular.
+ *
+ * @generated from message jobgate.v1.ListRatesRequest
+ */
+export type ListRatesRequest = Message<"jobgate.v1.ListRatesRequest"> & {
+};
+
+/**
+ * Describes the message jobgate.v1.ListRatesRequest.
+ * Use `create(ListRatesRequestSchema)` to create a new message.
+ */
+export const ListRatesRequestSchema: GenMessage<ListRatesRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 19);
+
+/**
+ * ListRatesResponse holds every accepted token once.
+ *
+ * @generated from message jobgate.v1.ListRatesResponse
+ */
+export type ListRatesResponse = Message<"jobgate.v1.ListRatesResponse"> & {
+  /**
+   * None without the x402 gateway.
+   *
+   * @generated from field: repeated jobgate.v1.Rate rates = 1;
+   */
+  rates: Rate[];
+};
+
+/**
+ * Describes the message jobgate.v1.ListRatesResponse.
+ * Use `create(ListRatesResponseSchema)` to create a new message.
+ */
+export const ListRatesResponseSchema: GenMessage<ListRatesResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 20);
+
+/**
  * TailRequest asks for nothing in particular.
  *
  * @generated from message jobgate.v1.TailRequest
@@ -876,7 +982,7 @@ export type TailRequest = Message<"jobgate.v1.TailRequest"> & {
  * Use `create(TailRequestSchema)` to create a new message.
  */
 export const TailRequestSchema: GenMessage<TailRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 18);
+  messageDesc(file_jobgate_v1_operator, 21);
 
 /**
  * TailResponse is one message of a Tail.
@@ -904,7 +1010,7 @@ export type TailResponse = Message<"jobgate.v1.TailResponse"> & {
  * Use `create(TailResponseSchema)` to create a new message.
  */
 export const TailResponseSchema: GenMessage<TailResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 19);
+  messageDesc(file_jobgate_v1_operator, 22);
 
 /**
  * Event is something that happened to a JobCall or its payment, in this process.
@@ -1003,7 +1109,7 @@ export type Event = Message<"jobgate.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20);
+  messageDesc(file_jobgate_v1_operator, 23);
 
 /**
  * Accepted: jobgate has promised to deliver it.
@@ -1038,7 +1144,7 @@ export type Event_Accepted = Message<"jobgate.v1.Event.Accepted"> & {
  * Use `create(Event_AcceptedSchema)` to create a new message.
  */
 export const Event_AcceptedSchema: GenMessage<Event_Accepted> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20, 0);
+  messageDesc(file_jobgate_v1_operator, 23, 0);
 
 /**
  * Delivered: it is leased to a runner.
@@ -1080,7 +1186,7 @@ export type Event_Delivered = Message<"jobgate.v1.Event.Delivered"> & {
  * Use `create(Event_DeliveredSchema)` to create a new message.
  */
 export const Event_DeliveredSchema: GenMessage<Event_Delivered> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20, 1);
+  messageDesc(file_jobgate_v1_operator, 23, 1);
 
 /**
  * Progressed: its runner tells how far it has come.
@@ -1108,7 +1214,7 @@ export type Event_Progressed = Message<"jobgate.v1.Event.Progressed"> & {
  * Use `create(Event_ProgressedSchema)` to create a new message.
  */
 export const Event_ProgressedSchema: GenMessage<Event_Progressed> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20, 2);
+  messageDesc(file_jobgate_v1_operator, 23, 2);
 
 /**
  * Acked: a runner has done it.
@@ -1129,7 +1235,7 @@ export type Event_Acked = Message<"jobgate.v1.Event.Acked"> & {
  * Use `create(Event_AckedSchema)` to create a new message.
  */
 export const Event_AckedSchema: GenMessage<Event_Acked> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20, 3);
+  messageDesc(file_jobgate_v1_operator, 23, 3);
 
 /**
  * Retried: it goes back to the queue.
@@ -1150,7 +1256,7 @@ export type Event_Retried = Message<"jobgate.v1.Event.Retried"> & {
  * Use `create(Event_RetriedSchema)` to create a new message.
  */
 export const Event_RetriedSchema: GenMessage<Event_Retried> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20, 4);
+  messageDesc(file_jobgate_v1_operator, 23, 4);
 
 /**
  * DeadLettered: it is not delivered any more.
@@ -1171,7 +1277,7 @@ export type Event_DeadLettered = Message<"jobgate.v1.Event.DeadLettered"> & {
  * Use `create(Event_DeadLetteredSchema)` to create a new message.
  */
 export const Event_DeadLetteredSchema: GenMessage<Event_DeadLettered> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20, 5);
+  messageDesc(file_jobgate_v1_operator, 23, 5);
 
 /**
  * Dropped: the operator gave a dead letter up for good.
@@ -1186,7 +1292,7 @@ export type Event_Dropped = Message<"jobgate.v1.Event.Dropped"> & {
  * Use `create(Event_DroppedSchema)` to create a new message.
  */
 export const Event_DroppedSchema: GenMessage<Event_Dropped> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20, 6);
+  messageDesc(file_jobgate_v1_operator, 23, 6);
 
 /**
  * PaymentDecided: it is known whether a payment was made, or that it cannot be known.
@@ -1242,7 +1348,7 @@ export type Event_PaymentDecided = Message<"jobgate.v1.Event.PaymentDecided"> & 
  * Use `create(Event_PaymentDecidedSchema)` to create a new message.
  */
 export const Event_PaymentDecidedSchema: GenMessage<Event_PaymentDecided> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20, 7);
+  messageDesc(file_jobgate_v1_operator, 23, 7);
 
 /**
  * PaymentState is what is known of a payment.
@@ -1428,6 +1534,16 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof DropDeadLettersRequestSchema;
     output: typeof DropDeadLettersResponseSchema;
+  },
+  /**
+   * ListRates gives the rate of every accepted token, fixed or live, in the configured order.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.ListRates
+   */
+  listRates: {
+    methodKind: "unary";
+    input: typeof ListRatesRequestSchema;
+    output: typeof ListRatesResponseSchema;
   },
   /**
    * Tail streams what happens in this process from now on, until either side ends it.
