@@ -7,6 +7,8 @@ import { HttpServer } from "./http/http-server.ts";
 import { openStore } from "./open-store.ts";
 import { observeStore } from "./operator/observed-store.ts";
 import { OperatorServer } from "./operator/operator-server.ts";
+import { linkPricingEngine } from "./pricing/pricing-engine.ts";
+import { PricingServer } from "./pricing/pricing-server.ts";
 import { WebhookGateway } from "./webhooks/webhook-gateway.ts";
 import { X402Gateway } from "./x402/x402-gateway.ts";
 
@@ -36,6 +38,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
   const sharedServer = sharedServers(logger);
   const status = () => store.status();
 
+  const engine = config.pricingEngine && linkPricingEngine({ config: config.pricingEngine, logger });
   const x402 =
     config.x402 &&
     new X402Gateway({
@@ -44,6 +47,16 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
       events,
       logger,
       server: sharedServer(config.x402.bindAddress),
+      ...(config.x402.priceSource === "engine" && engine?.prices ? { prices: engine.prices } : {}),
+    });
+  const pricing =
+    config.pricingEngine &&
+    engine &&
+    new PricingServer({
+      config: config.pricingEngine,
+      client: engine.client,
+      ...(x402 ? { payWith: x402.payWith } : {}),
+      logger,
     });
   const webhooks =
     config.webhooks &&
@@ -70,6 +83,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
     ["operator", operator],
     ...(x402 ? [["x402", x402] as const] : []),
     ...(webhooks ? [["webhooks", webhooks] as const] : []),
+    ...(pricing ? [["pricing", pricing] as const] : []),
   ]);
 
   const listeners = (): Listener[] => [...services].map(([name, { address }]) => ({ name, address }));
@@ -77,7 +91,8 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
   const stop = async () => {
     // A socket is free of requests only once its streams have ended, and gateways may share the operator's.
     operator.endStreams();
-    await Promise.all([x402?.stop(), webhooks?.stop()]);
+    await Promise.all([x402?.stop(), webhooks?.stop(), pricing?.stop()]);
+    await engine?.stop();
     await runner.stop();
     await operator.stop();
     await store.close();

@@ -59,7 +59,8 @@ async function isPriced(job: JobKey, prices: PriceSource): Promise<boolean> {
   }
 }
 
-function createJobPolicies(config: PolicyConfig): (job: JobKey) => JobPolicy {
+/** The policy of each job: its own, or the default. */
+export function createJobPolicies(config: PolicyConfig): (job: JobKey) => JobPolicy {
   const policies = new Map(
     config.jobPolicies.map((policy) => [jobKeyText(policy.serviceId, policy.jobIndex), policy]),
   );
