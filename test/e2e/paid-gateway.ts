@@ -59,6 +59,9 @@ export interface PaidGateway {
   sign(options?: {
     readonly account?: TestAccount;
     readonly job?: number;
+    /** Of the request for the offer. */
+    readonly body?: string;
+    readonly headers?: Readonly<Record<string, string>>;
     readonly option?: number;
     readonly authorization?: Partial<SignedAuthorization["authorization"]>;
     readonly edit?: (payload: PaymentPayload) => PaymentPayload;
@@ -91,12 +94,16 @@ export interface PaidGatewayOptions {
   /** Default 1.5 s: also how long a request waits for the chain. */
   readonly facilitatorTimeoutSecs?: number;
   readonly confirmations?: number;
+  /** Of every token, as TOML. Default: 3200 tokens for one native unit. */
+  readonly rate?: string;
   readonly maxPending?: number;
   /** Default 60 s. */
   readonly leaseSecs?: number;
   readonly env?: Readonly<Record<string, string>>;
   /** Default: acks each JobCall. */
   readonly handle?: JobHandler;
+  /** Changes the configuration. */
+  readonly edit?: (config: string) => string;
 }
 
 export async function startPaidGateway(options: PaidGatewayOptions): Promise<PaidGateway> {
@@ -104,7 +111,8 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
   const folder = await mkdtemp(join(tmpdir(), "jobgate-money-"));
   const facilitatorProxy = await startFaultProxy({ target: parts.facilitator.url });
   const rpcProxy = await startFaultProxy({ target: parts.anvil.rpcUrl });
-  const config = configOf(options, facilitatorProxy.url, rpcProxy.url);
+  const { edit = (config) => config } = options;
+  const config = edit(configOf(options, facilitatorProxy.url, rpcProxy.url));
   const delivered: JobCall[] = [];
   let jobgate: JobgateProcess;
   let runner: Runner;
@@ -151,8 +159,11 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
     },
     urlOf,
     jobsWith,
-    async sign({ account = accounts.payer, job = 0, option, authorization, edit } = {}) {
-      const [{ v2 }, chainTime] = await Promise.all([requestOffer(urlOf(job)), parts.chainTimeSecs()]);
+    async sign({ account = accounts.payer, job = 0, body, headers, option, authorization, edit } = {}) {
+      const [{ v2 }, chainTime] = await Promise.all([
+        requestOffer(urlOf(job), body, headers),
+        parts.chainTimeSecs(),
+      ]);
       const validBefore = Math.max(chainTime, Math.floor(Date.now() / 1000)) + 300;
       return signV2Payment({
         offer: v2 as PaymentRequired,
@@ -236,7 +247,7 @@ async function toAnswer(response: Response): Promise<Answer> {
 
 function configOf(options: PaidGatewayOptions, facilitatorUrl: string, rpcUrl: string): string {
   const { parts, setUp, confirmations = 1, facilitatorTimeoutSecs = 1.5 } = options;
-  const { maxPending = 10_000, leaseSecs = 60 } = options;
+  const { maxPending = 10_000, leaseSecs = 60, rate = 'rate_per_native_unit = "3200.00"' } = options;
   const tokens = (options.tokens ?? [parts.usdc]).map(
     ({ address, name, version, decimals }) => `
 [[x402.accepted_tokens]]
@@ -245,7 +256,7 @@ asset = "${address}"
 symbol = "USDC"
 decimals = ${decimals}
 pay_to = "${accounts.payTo.address}"
-rate_per_native_unit = "3200.00"
+${rate}
 markup_bps = 200
 eip3009_name = "${name}"
 eip3009_version = "${version}"

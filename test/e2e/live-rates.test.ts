@@ -1,0 +1,157 @@
+import { readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
+import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
+import { deployPriceFeed, type PriceFeed } from "../helpers/price-feed.ts";
+import { rawRequest } from "../helpers/raw-request.ts";
+import { callJson } from "../operator/operator-harness.ts";
+import { watchLedger } from "./ledger.ts";
+import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+const MAX_AGE_MS = 3_600_000;
+/** The rate at which a run costs {@link AMOUNT}, in the feed's 8 decimals. */
+const RATE = 3200_00000000n;
+
+let parts: PaidParts;
+let feed: PriceFeed;
+let feedRpc: FaultProxy;
+let gateway: PaidGateway;
+let server: HttpListener;
+
+beforeAll(async () => {
+  parts = await startPaidParts();
+  feed = await deployPriceFeed({ anvil: parts.anvil, decimals: 8 });
+  await feed.setRound(RATE);
+  feedRpc = await startFaultProxy({ target: parts.anvil.rpcUrl });
+  server = await listenHttp({ handler: (_, response) => response.end('{"data":[{"rate":6.4e3}]}') });
+  const rpcUrl = feedRpc.url.replace("http://", "http://user:hunter2@");
+  const source = `{ rpc_url = "${rpcUrl}", feed = "${feed.address}", max_age_secs = 3600, refresh_secs = 0.05 }`;
+  gateway = await startPaidGateway({ parts, setUp: "rpc_url", rate: `rate_source.chainlink = ${source}` });
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await Promise.all([server?.stop(), feedRpc?.stop()]);
+  await parts?.stop();
+});
+
+/** The job's amount, or the status and code of the refusal. */
+async function price(): Promise<string> {
+  const { status, body } = await rawRequest(gateway.jobgate.x402Url, "GET /x402/jobs/1/0/price");
+  const answer = JSON.parse(body);
+  return status === 200 ? answer.settlement_options[0].amount : `${status} ${answer.code}`;
+}
+const priceBecomes = (expected: bigint | string) =>
+  vi.waitFor(async () => expect(await price()).toBe(String(expected)), { timeout: 10_000, interval: 20 });
+async function rateReport(): Promise<Record<string, unknown>> {
+  const { answer } = await callJson(gateway.jobgate.operatorUrl, "ListRates");
+  return (answer.rates as Record<string, unknown>[])[0] ?? {};
+}
+async function isUsableInMetrics(): Promise<string | undefined> {
+  const text = await (await fetch(`${gateway.jobgate.operatorUrl}/metrics`)).text();
+  return /^jobgate_token_rate_usable\{.*source="chainlink"\} (\d)$/m.exec(text)?.[1];
+}
+
+describe("A feed that moves", () => {
+  it("moves the next offer, and an offer made before it is honoured at its own amount", async () => {
+    const before = await gateway.sign();
+    const expectChanges = await watchLedger(parts, gateway);
+    await feed.setRound(2n * RATE);
+    await priceBecomes(2n * AMOUNT);
+    const after = await gateway.sign();
+    expect([before, after].map(({ payload }) => payload.accepted.amount)).toEqual([
+      String(AMOUNT),
+      String(2n * AMOUNT),
+    ]);
+    expect(await gateway.send(before, { body: "before" })).toMatchObject({ status: 202 });
+    expect(await gateway.send(after, { body: "after" })).toMatchObject({ status: 202 });
+    await gateway.waitForJobs("before");
+    await gateway.waitForJobs("after");
+    await expectChanges({
+      verifyCalls: 2,
+      settleCalls: 2,
+      received: 3n * AMOUNT,
+      jobs: 2,
+      payments: { settled: 2 },
+    });
+  });
+
+  it("an amount that it never gave is refused", async () => {
+    await feed.setRound(RATE);
+    await priceBecomes(AMOUNT);
+    const never = await gateway.sign({
+      authorization: { value: String(AMOUNT / 2n) },
+      edit: (payload) => ({
+        ...payload,
+        accepted: { ...payload.accepted, amount: String(AMOUNT / 2n) },
+      }),
+    });
+    expect(await gateway.send(never)).toMatchObject({
+      status: 402,
+      code: "payment_mismatch",
+      charged: false,
+    });
+  });
+});
+
+describe("A feed that goes stale", () => {
+  it("sells nothing new at it, honours what was offered, and sells again when it is fresh", async () => {
+    await feed.setRound(RATE);
+    await priceBecomes(AMOUNT);
+    const before = await gateway.sign();
+    // In 2 to 3 seconds this round is as old as it may be.
+    await feed.setRound(RATE, Date.now() - MAX_AGE_MS + 3_000);
+    await vi.waitFor(async () => expect((await rateReport()).usable).toBe(false), { timeout: 10_000 });
+
+    expect(await price()).toBe("503 price_unavailable");
+    const { status, body } = await rawRequest(gateway.jobgate.x402Url, "POST /x402/jobs/1/0");
+    expect([status, JSON.parse(body)]).toEqual([
+      503,
+      expect.objectContaining({ code: "price_unavailable", charged: false, retryable: true }),
+    ]);
+    expect(await rateReport()).toMatchObject({
+      symbol: "USDC",
+      source: "chainlink",
+      rate: "3200",
+      problem: expect.stringMatching(/^its answer is 360\d s old; expected at most 3600$/),
+    });
+    expect(await isUsableInMetrics()).toBe("0");
+    expect(await gateway.send(before, { body: "offered before" })).toMatchObject({ status: 202 });
+    await gateway.waitForJobs("offered before");
+
+    await feed.setRound(RATE);
+    await priceBecomes(AMOUNT);
+    expect(await isUsableInMetrics()).toBe("1");
+    expect(gateway.jobgate.logs.join("\n")).toMatch(/a live rate cannot be refreshed/);
+    expect(gateway.jobgate.logs.join("\n")).not.toContain("hunter2");
+  });
+});
+
+describe("A source that is not there", () => {
+  it("holds up no start: the job is for sale once it answers", async () => {
+    await feedRpc.goDown();
+    await gateway.restart();
+    expect(await price()).toBe("503 price_unavailable");
+    expect(await rateReport()).toMatchObject({ usable: false, rate: "", problem: "its RPC does not answer" });
+    await feedRpc.comeBack();
+    await priceBecomes(AMOUNT);
+  });
+});
+
+describe("A reload", () => {
+  it("changes the source, and the feed is asked no more", async () => {
+    const config = await readFile(gateway.jobgate.configPath, "utf8");
+    const http = `rate_source.http = { url = "${server.url}", pointer = "/data/0/rate", max_age_secs = 60 }`;
+    await gateway.jobgate.reload(config.replace(/^rate_source.*$/m, http));
+    await priceBecomes(2n * AMOUNT);
+    expect(await rateReport()).toMatchObject({ source: "http", rate: "6400", usable: true, problem: "" });
+    const asked = feedRpc.requests.length;
+    await feed.setRound(4n * RATE);
+    await sleep(300);
+    expect(feedRpc.requests).toHaveLength(asked);
+    expect(await price()).toBe(String(2n * AMOUNT));
+    await gateway.jobgate.reload(config);
+    await priceBecomes(4n * AMOUNT);
+  });
+});
