@@ -7,7 +7,7 @@ import { HttpServer } from "./http/http-server.ts";
 import { openStore } from "./open-store.ts";
 import { observeStore } from "./operator/observed-store.ts";
 import { OperatorServer } from "./operator/operator-server.ts";
-import { linkPricingEngine } from "./pricing/pricing-engine.ts";
+import { createPricingEngine } from "./pricing/pricing-engine.ts";
 import { PricingServer } from "./pricing/pricing-server.ts";
 import { WebhookGateway } from "./webhooks/webhook-gateway.ts";
 import { X402Gateway } from "./x402/x402-gateway.ts";
@@ -38,7 +38,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
   const sharedServer = sharedServers(logger);
   const status = () => store.status();
 
-  const engine = config.pricingEngine && linkPricingEngine({ config: config.pricingEngine, logger });
+  const engine = config.pricingEngine && createPricingEngine({ config: config.pricingEngine, logger });
   const x402 =
     config.x402 &&
     new X402Gateway({

@@ -23,7 +23,7 @@ interface Failure {
 const MAX_REMEMBERED = 10_000;
 /** Anybody can ask for any job: each answer is good for a while, so that a storm of requests is one question. */
 const UNPRICED_MS = 5_000;
-const FAILED_MS = 1_000;
+const FAILED_MS = 300;
 
 /** Prices from the operator's pricing engine. A quote is the price of its job for as long as it lasts. */
 export function createEnginePrices({ quotes, clock, logger }: EnginePricesOptions): PriceSource {

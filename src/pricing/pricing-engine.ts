@@ -7,34 +7,35 @@ import { createEngineQuotes } from "./engine-quotes.ts";
 import type { PriceSource } from "./price-map.ts";
 import { createProofMaker } from "./proof-maker.ts";
 
-/** The operator's pricing engine, seen from here. */
-export interface PricingEngineLink {
-  readonly client: EngineClient;
-  /** What jobs cost according to the engine. Absent when its quotes cannot be checked. */
-  readonly prices?: PriceSource;
-  stop(): Promise<void>;
-}
-
-export interface PricingEngineLinkOptions {
+export interface PricingEngineOptions {
   readonly config: PricingEngineConfig;
   readonly logger: Logger;
   /** Default: the system's. */
   readonly clock?: Clock;
 }
 
-/** Connects when it is first needed. */
-export function linkPricingEngine(options: PricingEngineLinkOptions): PricingEngineLink {
+/** The operator's pricing engine, as far as jobgate is its client. Nothing is opened before it is needed. */
+export interface PricingEngine {
+  readonly client: EngineClient;
+  /** Present when quotes can be checked (`config.signing`). */
+  readonly prices?: PriceSource;
+  /** Ends calls in hand and the thread that makes proofs. */
+  stop(): Promise<void>;
+}
+
+export function createPricingEngine(options: PricingEngineOptions): PricingEngine {
   const { config, logger, clock = systemClock } = options;
   const { url, signing, proofOfWorkBits } = config;
   const client = createEngineClient({ url });
+  if (signing === undefined) return { client, stop: async () => client.stop() };
   const proofs = createProofMaker({ difficulty: proofOfWorkBits, clock, logger });
-  const quotes = signing && createEngineQuotes({ client, proofs, signing, clock });
+  const quotes = createEngineQuotes({ client, proofs, signing, clock });
   return {
     client,
-    ...(quotes === undefined ? {} : { prices: createEnginePrices({ quotes, clock, logger }) }),
+    prices: createEnginePrices({ quotes, clock, logger }),
     async stop() {
-      await proofs.stop();
       client.stop();
+      await proofs.stop();
     },
   };
 }

@@ -66,14 +66,13 @@ export function createQuotePaymentWriter({ payWith, signing, clock, logger }: Qu
 
   async function missingFields(message: Buffer): Promise<Uint8Array> {
     const response = fromBinary(GetJobPriceResponseSchema, message);
-    const needsOptions = response.settlementOptions.length === 0;
-    const needsEndpoint = response.x402Endpoint === "";
-    const quote = needsOptions || needsEndpoint ? await received(response) : undefined;
+    const quote = await received(response);
+    // Also where the engine said all of it: from here on the quote can be paid.
     const payment = quote && (await payWith(quote));
     if (payment === undefined) return new Uint8Array();
     const fields = create(GetJobPriceResponseSchema, {
-      settlementOptions: needsOptions ? [...payment.options] : [],
-      x402Endpoint: needsEndpoint ? payment.endpoint : "",
+      settlementOptions: response.settlementOptions.length === 0 ? [...payment.options] : [],
+      x402Endpoint: response.x402Endpoint === "" ? payment.endpoint : "",
     });
     return toBinary(GetJobPriceResponseSchema, fields);
   }

@@ -38,8 +38,12 @@ export interface Offer {
 }
 
 /** Asks for an offer. Throws if the answer is not a 402 with one. */
-export async function requestOffer(url: string, body: string | Uint8Array<ArrayBuffer> = ""): Promise<Offer> {
-  const response = await fetch(url, { method: "POST", body });
+export async function requestOffer(
+  url: string,
+  body: string | Uint8Array<ArrayBuffer> = "",
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Offer> {
+  const response = await fetch(url, { method: "POST", body, headers });
   const text = await response.text();
   const header = response.headers.get("payment-required");
   if (response.status !== 402 || header === null) {

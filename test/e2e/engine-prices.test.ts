@@ -1,0 +1,132 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { GetJobPriceResponseSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
+import { jobQuoteDigest, readUncheckedTerms } from "../../src/pricing/job-quote.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { type ReferenceEngine, startPricingEngine } from "../helpers/pricing-engine.ts";
+import { rawRequest } from "../helpers/raw-request.ts";
+import { engineTable, PROOF_BITS } from "./engine-client.ts";
+import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
+import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+const PRICE_WEI = 1_000_000_000_000_000n;
+
+let parts: PaidParts;
+let engine: ReferenceEngine;
+let gateway: PaidGateway;
+
+beforeAll(async () => {
+  [parts, engine] = await Promise.all([startPaidParts(), newEngine()]);
+  gateway = await startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    edit: (config) =>
+      config.replace("[x402]", '[x402]\nprice_source = "engine"').replace(/\[job_pricing.1\][\s\S]*/, "") +
+      engineTable(engine),
+  });
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await engine?.stop();
+  await parts?.stop();
+});
+
+const newEngine = (port = 0) =>
+  startPricingEngine({ port, difficulty: PROOF_BITS, prices: { "1/0": PRICE_WEI, "1/1": PRICE_WEI } });
+
+async function price(
+  job = 0,
+): Promise<{ status: number; code?: string; amount?: string; charged?: boolean }> {
+  const { status, body } = await rawRequest(gateway.jobgate.x402Url, `GET /x402/jobs/1/${job}/price`);
+  const { code, settlement_options: options, price_wei } = JSON.parse(body);
+  return status === 200 ? { status, amount: options[0].amount, ...{ price_wei } } : { status, code };
+}
+
+/** Digests of the quotes that the engine gave for a job, in their order. */
+function digestsOf(job: number): string[] {
+  return engine.calls.flatMap(({ response }) => {
+    const terms = response && readUncheckedTerms(fromBinary(GetJobPriceResponseSchema, response));
+    return terms?.jobIndex === job ? [jobQuoteDigest(terms, engine.signing)] : [];
+  });
+}
+
+describe("With the pricing engine as the price map", () => {
+  it("a job costs what the engine quotes, which is asked once for as long as its quote lasts", async () => {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => price()));
+    for (const answer of answers) {
+      expect(answer).toEqual({ status: 200, amount: String(AMOUNT), price_wei: String(PRICE_WEI) });
+    }
+    expect(digestsOf(0)).toHaveLength(1);
+  });
+
+  it("the runner is told the quote's digest, and each buyer has a receipt that is nobody else's", async () => {
+    const expectChanges = await watchLedger(parts, gateway);
+    const first = await gateway.send(await gateway.sign(), { body: "first at the quote" });
+    const second = await gateway.send(await gateway.sign({ account: accounts.otherPayer }), {
+      body: "second at the quote",
+    });
+    const [digest] = digestsOf(0);
+    expect([first.status, first.receipt]).toEqual([202, digest]);
+    expect([second.status, second.receipt]).toEqual([202, expect.stringMatching(/^[0-9a-f]{64}$/)]);
+    expect(second.receipt).not.toBe(digest);
+    for (const body of ["first at the quote", "second at the quote"]) {
+      const [call] = await gateway.waitForJobs(body);
+      expect(call?.metadata["X-X402-QUOTE-DIGEST"]).toBe(digest);
+    }
+    const state = async (receipt: string | undefined) =>
+      (
+        await fetch(`${gateway.jobgate.x402Url}/x402/calls/${second.call_id}`, {
+          headers: { authorization: `Bearer ${receipt}` },
+        })
+      ).status;
+    expect([await state(first.receipt), await state(second.receipt)]).toEqual([404, 200]);
+    await expectChanges({
+      verifyCalls: 2,
+      settleCalls: 2,
+      received: 2n * AMOUNT,
+      jobs: 2,
+      payments: { settled: 2 },
+    });
+  });
+
+  it("a job that the engine does not price is 404, and so is one whose index no quote can hold", async () => {
+    expect(await price(7)).toEqual({ status: 404, code: "job_not_found" });
+    expect(await price(256)).toEqual({ status: 404, code: "job_not_found" });
+  });
+
+  it("an engine that is down means 503 once its quote has run out, never a guessed price; offers made before are honoured", async () => {
+    engine.quoteLifetimeSecs = 3;
+    expect(await price(1)).toMatchObject({ status: 200 });
+    const payment = await gateway.sign({ job: 1 });
+    const { port } = engine;
+    await engine.stop();
+    expect(await price(1)).toMatchObject({ status: 200, amount: String(AMOUNT) });
+    await vi.waitFor(async () => expect(await price(1)).toEqual({ status: 503, code: "price_unavailable" }), {
+      timeout: 10_000,
+      interval: 100,
+    });
+    const expectChanges = await watchLedger(parts, gateway);
+    expect(await gateway.send({ headers: {} }, { job: 1 })).toEqual({
+      status: 503,
+      code: "price_unavailable",
+      charged: false,
+      retryable: true,
+      retryAfter: "2",
+    });
+    expect(await gateway.send(payment, { job: 1, body: "offered before" })).toMatchObject({ status: 202 });
+    await gateway.waitForJobs("offered before");
+    await expectChanges(ONE_PAID_JOB);
+
+    engine = await newEngine(port);
+    await vi.waitFor(async () => expect(await price(1)).toMatchObject({ status: 200 }), { timeout: 1_000 });
+  });
+
+  it("a quote that the operator did not sign is no price", async () => {
+    engine.faults.signer = accounts.otherPayer;
+    engine.prices.set("1/2", PRICE_WEI);
+    expect(await price(2)).toEqual({ status: 503, code: "price_unavailable" });
+    delete engine.faults.signer;
+    await vi.waitFor(async () => expect(await price(2)).toMatchObject({ status: 200 }), { timeout: 5_000 });
+  });
+});

@@ -1,0 +1,233 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { payingFetch } from "../helpers/clients.ts";
+import { type ReferenceEngine, startPricingEngine } from "../helpers/pricing-engine.ts";
+import { askForQuote, engineTable, PROOF_BITS, type QuoteRequest } from "./engine-client.ts";
+import { watchLedger } from "./ledger.ts";
+import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+/** Twice the list price. */
+const QUOTED_WEI = 2_000_000_000_000_000n;
+const QUOTED = 2n * AMOUNT;
+const ONE_QUOTED_JOB = {
+  verifyCalls: 1,
+  settleCalls: 1,
+  received: QUOTED,
+  jobs: 1,
+  payments: { settled: 1 },
+};
+
+let parts: PaidParts;
+let engine: ReferenceEngine;
+let gateway: PaidGateway;
+
+beforeAll(async () => {
+  [parts, engine] = await Promise.all([
+    startPaidParts(),
+    startPricingEngine({
+      difficulty: PROOF_BITS,
+      prices: { "1/0": QUOTED_WEI, "1/7": QUOTED_WEI, "1/8": QUOTED_WEI },
+    }),
+  ]);
+  gateway = await startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    edit: (config) =>
+      `${config.replace("[job_pricing.1]", `${DISABLED_JOB}\n[job_pricing.1]`)}${engineTable(engine)}`,
+  });
+});
+afterEach(() => {
+  for (const fault of Object.keys(engine.faults)) delete engine.faults[fault as keyof typeof engine.faults];
+  engine.quoteLifetimeSecs = 3600;
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await engine?.stop();
+  await parts?.stop();
+});
+
+const DISABLED_JOB = `
+[[x402.job_policies]]
+service_id = 1
+job_index = 8
+invocation_mode = "disabled"
+`;
+
+function ask(request: QuoteRequest = {}) {
+  return askForQuote(gateway.jobgate.listeners.get("pricing") as string, engine, request);
+}
+const refused = (status: number, code: string) => ({ status, code, charged: false, retryable: false });
+
+describe("A quote that came through jobgate", () => {
+  it("says how to pay it, at its own price, and the official client's payment brings the runner its digest", async () => {
+    const body = "the quoted work";
+    const { response, digest, headers } = await ask({ body });
+    expect(response.x402Endpoint).toBe("http://127.0.0.1:8402/x402/jobs/1/0");
+    expect(response.settlementOptions).toEqual([
+      expect.objectContaining({
+        network: "eip155:84532",
+        asset: parts.usdc.address,
+        symbol: "USDC",
+        amount: String(QUOTED),
+        payTo: accounts.payTo.address,
+        scheme: "exact",
+      }),
+    ]);
+
+    const expectChanges = await watchLedger(parts, gateway);
+    const pay = payingFetch({ account: accounts.payer, network: "eip155:84532", spendControls: false });
+    const answer = await pay(gateway.urlOf(), { method: "POST", headers, body });
+    expect(answer.status).toBe(202);
+    expect(await answer.json()).toMatchObject({ receipt: digest });
+    const [call] = await gateway.waitForJobs(body);
+    expect(call?.metadata["X-X402-QUOTE-DIGEST"]).toBe(digest);
+    await expectChanges(ONE_QUOTED_JOB);
+  });
+
+  it("is paid once: another payment is refused, the first one sent again gets its answer, also after a kill -9", async () => {
+    const body = "paid once";
+    const { headers } = await ask({ body });
+    const [first, second] = [await gateway.sign({ body, headers }), await gateway.sign({ body, headers })];
+    const expectChanges = await watchLedger(parts, gateway);
+    const answer = await gateway.send(first, { body, headers });
+    expect(answer.status).toBe(202);
+    expect(await gateway.send(second, { body, headers })).toEqual(refused(409, "quote_conflict"));
+    await gateway.restart({ signal: "SIGKILL" });
+    expect(await gateway.send(second, { body, headers })).toEqual(refused(409, "quote_conflict"));
+    expect(await gateway.send(first, { body, headers })).toEqual(answer);
+    await gateway.waitForJobs(body);
+    await expectChanges(ONE_QUOTED_JOB);
+  });
+
+  it("Of 30 payments for one quote at once, one settles and the others are refused before any charge", async () => {
+    const body = "thirty at once";
+    const { headers } = await ask({ body });
+    const payments = await Promise.all(Array.from({ length: 30 }, () => gateway.sign({ body, headers })));
+    const expectChanges = await watchLedger(parts, gateway);
+    const answers = await Promise.all(payments.map((payment) => gateway.send(payment, { body, headers })));
+    expect(answers.filter(({ status }) => status === 202)).toHaveLength(1);
+    expect(answers.filter(({ code }) => code === "quote_conflict")).toHaveLength(29);
+    await gateway.waitForJobs(body);
+    const verifyCalls = gateway.facilitatorProxy.requests.length;
+    expect(verifyCalls).toBeGreaterThan(0);
+    await expectChanges({ ...ONE_QUOTED_JOB, verifyCalls: expect.any(Number) });
+  });
+
+  it("outlives a restart, unpaid", async () => {
+    const body = "after the restart";
+    const { headers, digest } = await ask({ body });
+    await gateway.restart({ signal: "SIGKILL" });
+    const payment = await gateway.sign({ body, headers });
+    expect(await gateway.send(payment, { body, headers })).toMatchObject({ status: 202, receipt: digest });
+    await gateway.waitForJobs(body);
+  });
+
+  it("sells a job that has no list price", async () => {
+    const body = "quoted only";
+    expect(await gateway.send({ headers: {} }, { job: 7, body })).toMatchObject(
+      refused(404, "job_not_found"),
+    );
+    const { headers, digest } = await ask({ job: 7, body });
+    const payment = await gateway.sign({ job: 7, body, headers });
+    expect(await gateway.send(payment, { job: 7, body, headers })).toMatchObject({
+      status: 202,
+      receipt: digest,
+    });
+    await gateway.waitForJobs(body);
+  });
+
+  it("of a job that cannot be bought stays as the engine gave it", async () => {
+    const { response, headers } = await ask({ job: 8 });
+    expect([response.settlementOptions, response.x402Endpoint]).toEqual([[], ""]);
+    const answer = await gateway.send({ headers: {} }, { job: 8, headers });
+    expect(answer).toMatchObject(refused(403, "x402_disabled"));
+  });
+});
+
+describe("Pricing: quotes that are refused before any charge", () => {
+  it("quote redeemed for other inputs, by another payer, for another job, or never given → refused", async () => {
+    const body = "the right body";
+    const { headers } = await ask({ body });
+    const payment = await gateway.sign({ body, headers });
+    const other = await gateway.sign({ body, headers, account: accounts.otherPayer });
+    const unknown = { "x-x402-quote-digest": "ab".repeat(32) };
+    const expectChanges = await watchLedger(parts, gateway);
+    const mismatch = refused(403, "quote_mismatch");
+    const missing = refused(404, "quote_not_found");
+    expect(await gateway.send(payment, { body: "another body", headers })).toMatchObject(mismatch);
+    expect(await gateway.send(other, { body, headers })).toMatchObject(mismatch);
+    expect(await gateway.send(payment, { body, headers, job: 1 })).toMatchObject(mismatch);
+    expect(await gateway.send(payment, { body, headers: unknown })).toMatchObject(missing);
+    for (const malformed of ["", "0x12", "zz".repeat(32), `${headers["x-x402-quote-digest"]}00`]) {
+      expect(
+        await gateway.send(payment, { body, headers: { "x-x402-quote-digest": malformed } }),
+      ).toMatchObject(missing);
+    }
+    // And without any payment, what cannot be redeemed is not offered.
+    expect(await gateway.send({ headers: {} }, { body: "another body", headers })).toMatchObject(mismatch);
+    expect(await gateway.send({ headers: {} }, { body, headers: unknown })).toMatchObject(missing);
+    await expectChanges({});
+    expect(await gateway.send(payment, { body, headers })).toMatchObject({ status: 202 });
+    await gateway.waitForJobs(body);
+  });
+
+  it("The list price does not pay a dearer quote, nor the quote's price the list", async () => {
+    const body = "dearer";
+    const { headers } = await ask({ body });
+    const [cheap, dear] = [await gateway.sign({ body }), await gateway.sign({ body, headers })];
+    const expectChanges = await watchLedger(parts, gateway);
+    expect(await gateway.send(cheap, { body, headers })).toMatchObject(refused(402, "payment_mismatch"));
+    expect(await gateway.send(dear, { body })).toMatchObject(refused(402, "payment_mismatch"));
+    await expectChanges({});
+  });
+
+  it("expired quote → refused", async () => {
+    engine.quoteLifetimeSecs = 2;
+    const body = "too late";
+    const { headers } = await ask({ body });
+    const payment = await gateway.sign({ body, headers });
+    const expectChanges = await watchLedger(parts, gateway);
+    await sleep(2_500);
+    expect(await gateway.send(payment, { body, headers })).toMatchObject(refused(404, "quote_not_found"));
+    await expectChanges({});
+  });
+
+  it("quote with an altered price or signer → nothing can be paid with it", async () => {
+    const tampered = [
+      () => {
+        engine.faults.signer = accounts.otherPayer;
+      },
+      () => {
+        engine.faults.tamper = ({ quoteDetails }) => {
+          if (quoteDetails) quoteDetails.price = new Uint8Array(32).fill(0, 0, 31).fill(1, 31);
+        };
+      },
+    ];
+    const expectChanges = await watchLedger(parts, gateway);
+    for (const tamper of tampered) {
+      engine.faults.signer = undefined as never;
+      delete engine.faults.signer;
+      tamper();
+      const { response, headers } = await ask();
+      expect([response.settlementOptions, response.x402Endpoint]).toEqual([[], ""]);
+      expect(await gateway.send({ headers: {} }, { headers })).toMatchObject(refused(404, "quote_not_found"));
+    }
+    await expectChanges({});
+  });
+
+  it("quote paid with an altered option → refused", async () => {
+    const body = "altered option";
+    const { headers } = await ask({ body });
+    const expectChanges = await watchLedger(parts, gateway);
+    const cheaper = await gateway.sign({
+      body,
+      headers,
+      authorization: { value: String(QUOTED - 1n) },
+      edit: (payload) => ({ ...payload, accepted: { ...payload.accepted, amount: String(QUOTED - 1n) } }),
+    });
+    expect(await gateway.send(cheaper, { body, headers })).toMatchObject(refused(402, "payment_mismatch"));
+    await expectChanges({});
+  });
+});
