@@ -31,6 +31,8 @@ export interface EngineFaults {
   signer?: TestAccount;
   /** Changes an answer after it was signed. */
   tamper?: (response: GetJobPriceResponse) => void;
+  /** Answered in place of every message. */
+  rawAnswer?: Buffer;
   /** Answered to every call, before anything is looked at. */
   fail?: Partial<StatusObject>;
   /** Sent with the start of every answer. */
@@ -199,12 +201,12 @@ export async function startPricingEngine(options: PricingEngineOptions = {}): Pr
       call.on("cancelled", () => {
         received.cancelled = true;
       });
-      const { initialMetadata, fail, trailingMetadata, delayMs = 0 } = engine.faults;
+      const { initialMetadata, fail, rawAnswer, trailingMetadata, delayMs = 0 } = engine.faults;
       const respond = async (): Promise<void> => {
         if (initialMetadata !== undefined) call.sendMetadata(initialMetadata.clone());
         await sleep(delayMs);
         if (fail !== undefined) return callback(fail);
-        received.response = Buffer.from(await answer(call.request));
+        received.response = rawAnswer ?? Buffer.from(await answer(call.request));
         callback(null, received.response, trailingMetadata?.clone());
       };
       respond().catch((error: unknown) => {

@@ -1,0 +1,92 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { status } from "@grpc/grpc-js";
+import { hexToBytes, keccak256 } from "viem";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  GetJobPriceRequestSchema,
+  GetJobPriceResponseSchema,
+} from "../../src/gen/pricing_engine/pricing_pb.ts";
+import { createEngineClient, type EngineClient } from "../../src/pricing/engine-client.ts";
+import { readJobQuote } from "../../src/pricing/job-quote.ts";
+import { solveChallenge } from "../../src/pricing/proof-of-work.ts";
+import { accounts } from "./accounts.ts";
+import { type ReferenceEngine, startPricingEngine } from "./pricing-engine.ts";
+
+type Request = MessageInitShape<typeof GetJobPriceRequestSchema>;
+
+const BITS = 8;
+let engine: ReferenceEngine;
+let client: EngineClient;
+let good: Request;
+
+beforeAll(async () => {
+  engine = await startPricingEngine({ prices: { "42/3": 10n ** 18n, "42/256": 1n }, difficulty: BITS });
+  client = createEngineClient({ url: engine.url });
+  good = { ...proofAt(0), serviceId: 42n, jobIndex: 3, inputsHash: hexToBytes(keccak256("0x")) };
+  good = { ...good, requester: hexToBytes(accounts.payer.address) };
+});
+
+afterAll(async () => {
+  client.stop();
+  await engine.stop();
+});
+
+/** A proof for service 42 whose timestamp is so many seconds from now. */
+function proofAt(seconds: number) {
+  const timestamp = BigInt(Math.floor(Date.now() / 1000) + seconds);
+  const proofOfWork = solveChallenge({ id: 42n, timestamp, bits: BITS }, () => false) ?? new Uint8Array();
+  return { challengeTimestamp: timestamp, proofOfWork };
+}
+
+function ask(request: Request) {
+  const bytes = toBinary(GetJobPriceRequestSchema, create(GetJobPriceRequestSchema, request));
+  return client.call("getJobPrice", Buffer.from(bytes), { deadline: new Date(Date.now() + 5_000) });
+}
+
+test("The engine quotes a priced job, signed by the operator for who asked", async () => {
+  const { message = new Uint8Array() } = await ask(good);
+  const response = fromBinary(GetJobPriceResponseSchema, message);
+  const read = await readJobQuote(response, engine.signing, { nowMs: Date.now() });
+  expect(read).toMatchObject({
+    kind: "quote",
+    quote: { serviceId: 42n, jobIndex: 3, priceWei: 10n ** 18n, inputsHash: keccak256("0x") },
+  });
+});
+
+test("The engine refuses in the order of its specification", async () => {
+  const wrong = [
+    { change: { requester: new Uint8Array(20) }, code: status.INVALID_ARGUMENT, details: /requester/ },
+    { change: { inputsHash: new Uint8Array(31) }, code: status.INVALID_ARGUMENT, details: /inputs_hash/ },
+    { change: proofAt(-40), code: status.INVALID_ARGUMENT, details: /timestamp/ },
+    { change: { proofOfWork: new Uint8Array(48) }, code: status.INVALID_ARGUMENT, details: /proof of work/ },
+    { change: { requireTee: true }, code: status.UNAVAILABLE, details: /trusted execution/ },
+    { change: { jobIndex: 4 }, code: status.NOT_FOUND, details: /not priced/ },
+    { change: { jobIndex: 256 }, code: status.INTERNAL, details: /job index/ },
+  ];
+  for (const [i, { code, details }] of wrong.entries()) {
+    // This mistake with all those that come after it, of which the earlier ones go first.
+    const changes = wrong
+      .slice(i)
+      .toReversed()
+      .map(({ change }) => change);
+    const answer = await ask(Object.assign({}, good, ...changes) as Request);
+    expect([status[answer.status.code], answer.status.details]).toEqual([
+      status[code],
+      expect.stringMatching(details),
+    ]);
+  }
+});
+
+test("A proof counts within 30 s of its timestamp, and for its own service only", async () => {
+  for (const seconds of [-28, 28]) {
+    expect((await ask({ ...good, ...proofAt(seconds) })).status.code).toBe(status.OK);
+  }
+  for (const seconds of [-32, 32]) {
+    expect((await ask({ ...good, ...proofAt(seconds) })).status.code).toBe(status.INVALID_ARGUMENT);
+  }
+  engine.prices.set("43/3", 1n);
+  expect((await ask({ ...good, serviceId: 43n })).status).toMatchObject({
+    code: status.INVALID_ARGUMENT,
+    details: "invalid proof of work",
+  });
+});

@@ -1,0 +1,50 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { createPricingEngine } from "../../src/pricing/pricing-engine.ts";
+import { startPricingEngine } from "../helpers/pricing-engine.ts";
+import { startLog } from "./log.ts";
+
+const bindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
+
+test("An engine that is silent is given up on after 5 s", async () => {
+  const engine = await startPricingEngine({ prices: { "1/0": 1n } });
+  onTestFinished(() => engine.stop());
+  engine.faults.delayMs = 8_000;
+  const { url, signing } = engine;
+  const { logger, lines } = startLog();
+  const link = createPricingEngine({ config: { url, signing, bindAddress, proofOfWorkBits: 8 }, logger });
+  onTestFinished(() => link.stop());
+  const asked = performance.now();
+  await expect(link.prices?.priceOf({ serviceId: 1n, jobIndex: 0 })).rejects.toMatchObject({
+    code: "price_unavailable",
+    headers: { "retry-after": "2" },
+  });
+  expect(performance.now() - asked).toBeLessThan(6_000);
+  expect(lines[0]).toMatchObject({ reason: expect.stringContaining("DEADLINE_EXCEEDED") as string });
+});
+
+test("While proofs of 20 bits are made, nothing else waits for more than 20 ms", async () => {
+  const jobs = Array.from({ length: 20 }, (_, i) => ({ serviceId: BigInt(i), jobIndex: 0 }));
+  const prices = Object.fromEntries(jobs.map(({ serviceId }) => [`${serviceId}/0`, 10n ** 15n]));
+  const engine = await startPricingEngine({ prices, difficulty: 20 });
+  onTestFinished(() => engine.stop());
+  const { url, signing } = engine;
+  const { logger } = startLog();
+  const config = { url, signing, bindAddress, proofOfWorkBits: 20 };
+  const link = createPricingEngine({ config, logger, clock: systemClock });
+  onTestFinished(() => link.stop());
+  await link.prices?.priceOf({ serviceId: 0n, jobIndex: 0 });
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  const started = performance.now();
+  for (const job of jobs) expect(await link.prices?.priceOf(job)).toMatchObject({ priceWei: 10n ** 15n });
+  const tookMs = performance.now() - started;
+  delay.disable();
+  const ms = (ns: number) => `${(ns / 1e6).toFixed(1)} ms`;
+  console.log(
+    `${jobs.length} proofs in ${tookMs.toFixed(0)} ms; event-loop delay p50 ${ms(delay.percentile(50))}, ` +
+      `p99 ${ms(delay.percentile(99))}, max ${ms(delay.max)}`,
+  );
+  expect(delay.percentile(99)).toBeLessThan(20e6);
+});

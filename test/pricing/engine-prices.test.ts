@@ -1,0 +1,249 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { fromBinary } from "@bufbuild/protobuf";
+import { Metadata, status } from "@grpc/grpc-js";
+import { bytesToHex } from "viem";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import {
+  GetJobPriceRequestSchema,
+  type GetJobPriceResponse,
+} from "../../src/gen/pricing_engine/pricing_pb.ts";
+import type { JobPrice, PriceSource } from "../../src/pricing/price-map.ts";
+import { createPricingEngine } from "../../src/pricing/pricing-engine.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { type PricingEngineOptions, startPricingEngine } from "../helpers/pricing-engine.ts";
+import { startLog } from "./log.ts";
+
+const JOB = { serviceId: 1n, jobIndex: 0 };
+const PRICE = 10n ** 15n;
+const BITS = 8;
+const UNAVAILABLE = { code: "price_unavailable", headers: { "retry-after": "2" } };
+
+/** An engine, and jobgate as its client with a clock that can be moved. */
+async function startPrices(options: PricingEngineOptions = {}) {
+  const engine = await startPricingEngine({ prices: { "1/0": PRICE }, difficulty: BITS, ...options });
+  onTestFinished(() => engine.stop());
+  const time = { aheadMs: 0 };
+  const log = startLog();
+  const { prices } = openPrices(engine, BITS, () => systemClock() + time.aheadMs, log);
+  return { engine, prices, time, log };
+}
+
+function openPrices(
+  { url, signing }: Pick<Awaited<ReturnType<typeof startPricingEngine>>, "url" | "signing">,
+  proofOfWorkBits: number,
+  clock: () => number,
+  { logger } = startLog(),
+): { prices: PriceSource } {
+  const bindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
+  const client = createPricingEngine({
+    config: { url, bindAddress, signing, proofOfWorkBits },
+    clock,
+    logger,
+  });
+  onTestFinished(() => client.stop());
+  if (client.prices === undefined) throw new Error("no prices");
+  return { prices: client.prices };
+}
+
+test("A price is the operator's signed quote, asked for in the operator's name", async () => {
+  const { engine, prices } = await startPrices();
+  const price = await prices.priceOf(JOB);
+  expect(price).toMatchObject({
+    priceWei: PRICE,
+    quote: { ...JOB, priceWei: PRICE, requester: engine.signing.operatorAddress.toLowerCase() },
+  });
+  expect(price?.quote?.digest).toMatch(/^[0-9a-f]{64}$/);
+});
+
+test("Each quote has inputs of its own, so no two have one digest", async () => {
+  const { engine, prices, time } = await startPrices({ quoteLifetimeSecs: 2 });
+  const first = await prices.priceOf(JOB);
+  time.aheadMs = 3_000;
+  engine.quoteLifetimeSecs = 60;
+  const second = await prices.priceOf(JOB);
+  expect(first?.quote?.digest).not.toBe(second?.quote?.digest);
+  const hashes = engine.calls.map(({ request }) => fromBinary(GetJobPriceRequestSchema, request).inputsHash);
+  expect(new Set(hashes.map((hash) => bytesToHex(hash))).size).toBe(2);
+});
+
+test("A quote is the price until it expires, and then the engine is asked anew", async () => {
+  const { engine, prices, time } = await startPrices({ quoteLifetimeSecs: 10 });
+  const first = await prices.priceOf(JOB);
+  engine.prices.set("1/0", 2n * PRICE);
+  const expiryMs = Number(first?.quote?.expiry) * 1000;
+  time.aheadMs = expiryMs - 200 - systemClock();
+  expect(await prices.priceOf(JOB)).toEqual(first);
+  expect(engine.calls).toHaveLength(1);
+  engine.quoteLifetimeSecs = 600;
+  time.aheadMs = expiryMs + 1 - systemClock();
+  expect(await prices.priceOf(JOB)).toMatchObject({ priceWei: 2n * PRICE });
+  expect(engine.calls).toHaveLength(2);
+});
+
+test("A hundred who ask for one job at once are one question, and each job is one of its own", async () => {
+  const { engine, prices } = await startPrices({ prices: { "1/0": PRICE, "1/1": 7n, "2/0": 8n } });
+  const storm = Array.from({ length: 100 }, () => prices.priceOf(JOB));
+  const others = [
+    prices.priceOf({ serviceId: 1n, jobIndex: 1 }),
+    prices.priceOf({ serviceId: 2n, jobIndex: 0 }),
+  ];
+  expect(new Set((await Promise.all(storm)).map((price) => price?.quote?.digest)).size).toBe(1);
+  expect((await Promise.all(others)).map((price) => price?.priceWei)).toEqual([7n, 8n]);
+  expect(engine.calls).toHaveLength(3);
+});
+
+test("A job that the engine does not price has no price, and is not asked for again for 5 s", async () => {
+  const { engine, prices, time } = await startPrices();
+  const unpriced = { serviceId: 1n, jobIndex: 9 };
+  expect(await prices.priceOf(unpriced)).toBeUndefined();
+  engine.prices.set("1/9", 3n);
+  time.aheadMs = 4_500;
+  expect(await prices.priceOf(unpriced)).toBeUndefined();
+  expect(engine.calls).toHaveLength(1);
+  time.aheadMs = 5_100;
+  expect(await prices.priceOf(unpriced)).toMatchObject({ priceWei: 3n });
+});
+
+test("A job index that no quote can hold has no price, and the engine is not asked", async () => {
+  const { engine, prices } = await startPrices({ prices: { "1/255": 1n, "1/256": 2n } });
+  expect(await prices.priceOf({ serviceId: 1n, jobIndex: 256 })).toBeUndefined();
+  expect(engine.calls).toHaveLength(0);
+  expect(await prices.priceOf({ serviceId: 1n, jobIndex: 255 })).toMatchObject({ priceWei: 1n });
+});
+
+test("An engine that is down is never a guessed price; a second after its return there is one", async () => {
+  const { engine, prices, log } = await startPrices({ quoteLifetimeSecs: 1 });
+  const { expiry } = (await prices.priceOf(JOB))?.quote ?? {};
+  await engine.stop();
+  await expect.poll(() => systemClock(), { timeout: 3_000 }).toBeGreaterThan(Number(expiry) * 1000);
+  await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
+  // Remembered: told without another try.
+  const asked = performance.now();
+  await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
+  expect(performance.now() - asked).toBeLessThan(10);
+  expect(log.lines).toEqual([
+    expect.objectContaining({
+      level: 40,
+      job: "1/0",
+      msg: "the pricing engine gives no quote",
+      reason: expect.stringContaining("UNAVAILABLE") as string,
+    }),
+  ]);
+  const back = await startPricingEngine({ port: engine.port, prices: { "1/0": 5n }, difficulty: BITS });
+  onTestFinished(() => back.stop());
+  const backAt = performance.now();
+  let price: JobPrice | undefined;
+  while (price === undefined && performance.now() - backAt < 5_000) {
+    price = await prices.priceOf(JOB).catch(() => undefined);
+    await sleep(20);
+  }
+  // What was remembered of the failure is forgotten a second later.
+  expect(performance.now() - backAt).toBeLessThan(1_500);
+  expect(price?.priceWei).toBe(5n);
+});
+
+test("A storm of requests is one question a second to an engine that fails", async () => {
+  const { engine, prices, time } = await startPrices();
+  engine.faults.fail = { code: status.INTERNAL, details: "disk full" };
+  const storm = async () => {
+    const outcomes = await Promise.allSettled(Array.from({ length: 50 }, () => prices.priceOf(JOB)));
+    for (const outcome of outcomes)
+      expect(outcome).toMatchObject({ status: "rejected", reason: UNAVAILABLE });
+  };
+  await storm();
+  await storm();
+  expect(engine.calls).toHaveLength(1);
+  time.aheadMs = 1_100;
+  await storm();
+  expect(engine.calls).toHaveLength(2);
+});
+
+test.each<{
+  lie: string;
+  tell: (engine: Awaited<ReturnType<typeof startPricingEngine>>) => void;
+  reason: RegExp;
+}>([
+  {
+    lie: "signed by somebody else",
+    tell: ({ faults }) => {
+      faults.signer = accounts.stranger;
+    },
+    reason: new RegExp(`is signed by ${accounts.stranger.address}`, "i"),
+  },
+  {
+    lie: "with another price than was signed",
+    tell: ({ faults }) => {
+      faults.tamper = ({ quoteDetails }) => {
+        if (quoteDetails) quoteDetails.price = new Uint8Array(32).fill(1);
+      };
+    },
+    reason: /is signed by 0x/,
+  },
+  {
+    lie: "that has expired",
+    tell: (engine) => {
+      engine.quoteLifetimeSecs = 0;
+    },
+    reason: /expired at/,
+  },
+])("A quote $lie is no price, and an error in the log", async ({ tell, reason }) => {
+  const { engine, prices, log } = await startPrices();
+  tell(engine);
+  await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
+  expect(log.lines).toEqual([
+    expect.objectContaining({ level: 50, job: "1/0", reason: expect.stringMatching(reason) as string }),
+  ]);
+});
+
+test.each([
+  { what: "another job", overheardJob: { serviceId: 1n, jobIndex: 1 } },
+  { what: "other inputs", overheardJob: JOB },
+])("A good quote of the operator's for $what than was asked is refused", async ({ overheardJob }) => {
+  const { engine, prices, log } = await startPrices({ prices: { "1/0": PRICE, "1/1": 1n } });
+  let overheard: GetJobPriceResponse | undefined;
+  engine.faults.tamper = (response) => {
+    overheard = structuredClone(response);
+  };
+  await openPrices(engine, BITS, systemClock).prices.priceOf(overheardJob);
+  expect(overheard?.quoteDetails).toMatchObject(overheardJob);
+  engine.faults.tamper = (response) => Object.assign(response, overheard);
+  await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
+  expect(log.lines).toEqual([
+    expect.objectContaining({ level: 50, reason: "the quote is not for what was asked" }),
+  ]);
+});
+
+test("A proof that is refused is made anew once, and not a third time", async () => {
+  const { engine, prices, time } = await startPrices();
+  await prices.priceOf(JOB);
+  engine.faults.fail = { code: status.INVALID_ARGUMENT, details: "invalid proof of work" };
+  time.aheadMs = 1_000;
+  await expect(prices.priceOf({ serviceId: 1n, jobIndex: 1 })).rejects.toMatchObject(UNAVAILABLE);
+  expect(engine.calls).toHaveLength(3);
+  const timestamps = engine.calls.map(
+    ({ request }) => fromBinary(GetJobPriceRequestSchema, request).challengeTimestamp,
+  );
+  expect(timestamps[1]).toBe(timestamps[0]);
+  expect(timestamps[2]).toBeGreaterThan(timestamps[0] ?? 0n);
+});
+
+test("Proofs of too few bits give no price, and the log says why", async () => {
+  const engine = await startPricingEngine({ prices: { "1/0": PRICE }, difficulty: 24 });
+  onTestFinished(() => engine.stop());
+  const log = startLog();
+  const { prices } = openPrices(engine, 1, systemClock, log);
+  await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
+  expect(log.lines[0]).toMatchObject({
+    level: 40,
+    reason: expect.stringContaining("INVALID_ARGUMENT: invalid proof of work") as string,
+  });
+});
+
+test("An answer that is no message at all is refused", async () => {
+  const { engine, prices, log } = await startPrices();
+  engine.faults.rawAnswer = Buffer.from("not protobuf");
+  engine.faults.trailingMetadata = new Metadata();
+  await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
+  expect(log.lines[0]).toMatchObject({ level: 50, reason: "the quote is not a GetJobPriceResponse" });
+});

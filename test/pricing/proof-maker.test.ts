@@ -1,0 +1,170 @@
+import { expect, onTestFinished, test } from "vitest";
+import { createProofMaker, type ProofMaker } from "../../src/pricing/proof-maker.ts";
+import { isProof } from "../helpers/pricing-engine.ts";
+import { startLog } from "./log.ts";
+
+const NOW_MS = 1_700_000_000_400;
+const NOW_SECS = 1_700_000_000n;
+
+/*
+ * What a search takes is known beforehand, as it depends only on the challenge. At 24 bits and the time above,
+ * the service in SLOW takes more than 32 million hashes (8 s), and those in QUICK at most 80,000 (20 ms).
+ */
+const HARD = 24;
+const SLOW = 10n;
+const QUICK = [82n, 424n, 436n, 588n, 632n, 648n] as const;
+const [FIRST, SECOND, THIRD] = QUICK;
+
+/** A maker with a clock that the test moves. */
+function startMaker(difficulty: number) {
+  const time = { nowMs: NOW_MS };
+  const { logger, lines } = startLog();
+  const maker = createProofMaker({ difficulty, clock: () => time.nowMs, logger });
+  onTestFinished(() => maker.stop());
+  return { maker, time, lines };
+}
+
+/** Keeps the thread busy until it is let go. */
+function occupy(maker: ProofMaker) {
+  const control = new AbortController();
+  const ended = maker.proofFor(SLOW, control.signal).catch((error: unknown) => error);
+  return {
+    async release() {
+      control.abort(new Error("released"));
+      expect(await ended).toEqual(new Error("released"));
+    },
+  };
+}
+
+test("A proof solves the challenge of its service and its own timestamp", async () => {
+  const { maker } = startMaker(10);
+  const { proof, timestamp } = await maker.proofFor(7n);
+  expect(timestamp).toBe(NOW_SECS);
+  expect(isProof(proof, { id: 7n, timestamp, bits: 10 })).toBe(true);
+});
+
+test("Everyone who asks for a service within 20 s is given one and the same proof", async () => {
+  const { maker, time } = startMaker(10);
+  const together = await Promise.all(Array.from({ length: 50 }, () => maker.proofFor(7n)));
+  expect(new Set(together).size).toBe(1);
+  time.nowMs = 1_700_000_019_999;
+  expect(await maker.proofFor(7n)).toBe(together[0]);
+  time.nowMs = 1_700_000_020_000;
+  const next = await maker.proofFor(7n);
+  expect(next.timestamp).toBe(NOW_SECS + 20n);
+  expect(isProof(next.proof, { id: 7n, timestamp: next.timestamp, bits: 10 })).toBe(true);
+});
+
+test("A proof that was dropped is not given out again, and dropping it twice spares its successor", async () => {
+  const { maker, time } = startMaker(8);
+  const first = await maker.proofFor(7n);
+  maker.drop(7n, first);
+  time.nowMs += 1000;
+  const second = await maker.proofFor(7n);
+  expect(second.timestamp).toBe(first.timestamp + 1n);
+  maker.drop(7n, first);
+  expect(await maker.proofFor(7n)).toBe(second);
+});
+
+test("Work that every asker has left is stopped, and the next proof is begun at once", async () => {
+  const { maker } = startMaker(HARD);
+  await maker.proofFor(FIRST);
+  const { release } = occupy(maker);
+  const next = maker.proofFor(SECOND);
+  const started = performance.now();
+  await release();
+  await next;
+  expect(performance.now() - started).toBeLessThan(1_000);
+});
+
+test("Work goes on for those who still want it when one of them leaves", async () => {
+  const { maker } = startMaker(HARD);
+  const { release } = occupy(maker);
+  const impatient = new AbortController();
+  const left = maker.proofFor(FIRST, impatient.signal);
+  const stays = maker.proofFor(FIRST);
+  impatient.abort(new Error("too long"));
+  await expect(left).rejects.toThrow("too long");
+  await release();
+  expect((await stays).timestamp).toBe(NOW_SECS);
+});
+
+test("Who asks for a service whose search is just being given up gets a search of its own", async () => {
+  const { maker, time } = startMaker(HARD);
+  await maker.proofFor(FIRST);
+  const { release } = occupy(maker);
+  const released = release();
+  // 133 s later the challenge of the slow service takes 78,868 hashes.
+  time.nowMs += 133_000;
+  const again = maker.proofFor(SLOW);
+  await released;
+  expect((await again).timestamp).toBe(NOW_SECS + 133n);
+});
+
+test("Nothing is begun for who has left already", async () => {
+  const { maker } = startMaker(HARD);
+  const gone = AbortSignal.abort(new Error("gone"));
+  await expect(maker.proofFor(SLOW, gone)).rejects.toThrow("gone");
+  const started = performance.now();
+  await maker.proofFor(FIRST);
+  expect(performance.now() - started).toBeLessThan(4_000);
+});
+
+test("Services that the engine has quoted go ahead of those that anybody may have made up", async () => {
+  const { maker } = startMaker(HARD);
+  const { release } = occupy(maker);
+  maker.prefer(THIRD);
+  const order: bigint[] = [];
+  const asked = QUICK.map((serviceId) => maker.proofFor(serviceId).then(() => order.push(serviceId)));
+  await release();
+  await Promise.all(asked);
+  expect(order).toEqual([THIRD, ...QUICK.filter((serviceId) => serviceId !== THIRD)]);
+});
+
+test("At most 64 services wait; a quoted one takes the place of the last that is unknown", async () => {
+  const { maker } = startMaker(HARD);
+  const { release } = occupy(maker);
+  const unknown = Array.from({ length: 64 }, (_, i) => maker.proofFor(10_000n + BigInt(i)));
+  const outcomes = Promise.allSettled(unknown);
+  const refusal = {
+    code: "price_unavailable",
+    headers: { "retry-after": "2" },
+    message: expect.stringContaining("too many services wait") as string,
+  };
+  await expect(maker.proofFor(FIRST)).rejects.toMatchObject(refusal);
+  maker.prefer(FIRST);
+  const preferred = maker.proofFor(FIRST);
+  await expect(unknown[63]).rejects.toMatchObject(refusal);
+  // A service that waits already is joined, however many wait.
+  const joined = maker.proofFor(FIRST);
+  await release();
+  expect(await preferred).toBe(await joined);
+  await maker.stop();
+  const codes = (await outcomes).map(
+    (one) => one.status === "rejected" && (one.reason as { code: string }).code,
+  );
+  expect(codes).toEqual([...Array<string>(63).fill("shutting_down"), "price_unavailable"]);
+});
+
+test("A maker that is stopped refuses all who wait and all who come, and its thread ends", async () => {
+  const { maker } = startMaker(HARD);
+  const asked = [maker.proofFor(SLOW), maker.proofFor(FIRST)];
+  const outcomes = Promise.allSettled(asked);
+  const started = performance.now();
+  await maker.stop();
+  expect(performance.now() - started).toBeLessThan(1_000);
+  for (const outcome of await outcomes) {
+    expect(outcome).toMatchObject({ status: "rejected", reason: { code: "shutting_down" } });
+  }
+  await expect(maker.proofFor(FIRST)).rejects.toMatchObject({ code: "shutting_down" });
+});
+
+test("A search that fails is a refusal, and the next has a new thread", async () => {
+  const { maker, time, lines } = startMaker(8);
+  // No u64 can hold this time, so the thread dies of it.
+  time.nowMs = -5_000;
+  await expect(maker.proofFor(1n)).rejects.toMatchObject({ code: "price_unavailable" });
+  expect(lines.map(({ level, msg }) => [level, msg])).toEqual([[50, "no proof of work could be made"]]);
+  time.nowMs = NOW_MS;
+  expect((await maker.proofFor(1n)).timestamp).toBe(NOW_SECS);
+});
