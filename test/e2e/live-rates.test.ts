@@ -1,6 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { requestOffer } from "../helpers/clients.ts";
 import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
 import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
 import { deployPriceFeed, type PriceFeed } from "../helpers/price-feed.ts";
@@ -152,6 +154,29 @@ describe("A reload", () => {
     await sleep(300);
     expect(feedRpc.requests).toHaveLength(asked);
     expect(await price()).toBe(String(2n * AMOUNT));
+    await gateway.jobgate.reload(config);
+    await priceBecomes(4n * AMOUNT);
+  });
+
+  it("leaves a token without a rate out, and offers the others as before", async () => {
+    const config = await readFile(gateway.jobgate.configPath, "utf8");
+    const nobody = 'rate_source.http = { url = "http://127.0.0.1:1", pointer = "", max_age_secs = 60 }';
+    const other = `[[x402.accepted_tokens]]
+network = "eip155:${parts.anvil.chainId}"
+asset = "0x808456652fdb597867f38412077A9182bf77359F"
+symbol = "EURC"
+decimals = 6
+pay_to = "${accounts.payTo.address}"
+rate_per_native_unit = "1"
+eip3009_name = "EURC"
+eip3009_version = "2"
+`;
+    await gateway.jobgate.reload(
+      config.replace(/^rate_source.*$/m, nobody).replace("[job_pricing.1]", `${other}$&`),
+    );
+    await priceBecomes(1_000n);
+    const { v2 } = await requestOffer(gateway.urlOf());
+    expect(v2.accepts.map(({ extra, amount }) => [extra.name, amount])).toEqual([["EURC", "1000"]]);
     await gateway.jobgate.reload(config);
     await priceBecomes(4n * AMOUNT);
   });
