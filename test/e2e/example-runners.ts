@@ -41,17 +41,7 @@ export const RUNNERS: Readonly<Record<string, () => Promise<RunnerCommand>>> = {
   },
 
   async python() {
-    const cwd = await copyExample("runner-python");
-    await need("python3", ["-m", "venv", "--help"], "Python 3.9 or later with venv");
-    await run("python3", ["-m", "venv", ".venv"], cwd);
-    const python = join(cwd, ".venv/bin/python");
-    await run(python, ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"], cwd);
-    const out = ["--python_out=.", "--grpc_python_out=."];
-    await run(
-      python,
-      ["-m", "grpc_tools.protoc", "-I", "../../proto", ...out, "jobgate/v1/runner.proto"],
-      cwd,
-    );
+    const { python, cwd } = await preparePython("runner-python", "jobgate/v1/runner.proto");
     return { command: python, args: ["runner.py"], cwd };
   },
 
@@ -71,6 +61,18 @@ export const RUNNERS: Readonly<Record<string, () => Promise<RunnerCommand>>> = {
   },
 };
 
+/** A Python example, with what it needs installed and the messages of one .proto made. */
+export async function preparePython(name: string, proto: string): Promise<{ python: string; cwd: string }> {
+  const cwd = await copyExample(name);
+  await need("python3", ["-m", "venv", "--help"], "Python 3.10 or later with venv");
+  await run("python3", ["-m", "venv", ".venv"], cwd);
+  const python = join(cwd, ".venv/bin/python");
+  await run(python, ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"], cwd);
+  const out = ["--python_out=.", "--grpc_python_out=."];
+  await run(python, ["-m", "grpc_tools.protoc", "-I", "../../proto", ...out, proto], cwd);
+  return { python, cwd };
+}
+
 /** Copies an example beside a copy of the .proto, as far apart as the originals are. */
 async function copyExample(name: string): Promise<string> {
   const folder = join(WORKSHOP, "examples", name);
@@ -78,7 +80,7 @@ async function copyExample(name: string): Promise<string> {
   const options = { recursive: true, preserveTimestamps: true };
   await cp(join(ROOT, "proto"), join(WORKSHOP, "proto"), options);
   // What was installed or built in the original is not what is tested.
-  const made = ["node_modules", "target", ".venv", "jobgate", "jobgatev1"].map((part) =>
+  const made = ["node_modules", "target", ".venv", "jobgate", "jobgatev1", "pricing_engine"].map((part) =>
     join(ROOT, "examples", name, part),
   );
   await cp(join(ROOT, "examples", name), folder, { ...options, filter: (source) => !made.includes(source) });

@@ -1,6 +1,4 @@
-import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -8,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pLimit from "p-limit";
 import { expect, onTestFinished, test } from "vitest";
 import { createOperatorClient } from "../../src/operator/operator-client.ts";
+import { freePort } from "../helpers/free-port.ts";
 import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
 import { processEnded, spawnTethered } from "../helpers/tethered-process.ts";
 import { RUNNERS, type RunnerCommand } from "./example-runners.ts";
@@ -68,16 +67,6 @@ function spawnRunner({ command, args, cwd }: RunnerCommand, address: string, log
   for (const stream of [child.stdout, child.stderr])
     createInterface({ input: stream }).on("line", (line) => note(log, line));
   return child;
-}
-
-/** Both ports stay the same over a restart, as an operator's do. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 function configOf(runnerPort: number): string {
