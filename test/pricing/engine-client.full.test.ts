@@ -1,0 +1,33 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { status } from "@grpc/grpc-js";
+import { expect, onTestFinished, test } from "vitest";
+import { createEngineClient } from "../../src/pricing/engine-client.ts";
+import { startPricingEngine } from "../helpers/pricing-engine.ts";
+
+test("After a long outage too, an engine that is back is found within a second", async () => {
+  const engine = await startPricingEngine();
+  const client = createEngineClient({ url: engine.url });
+  onTestFinished(() => client.stop());
+  const call = async () => {
+    const deadline = new Date(Date.now() + 5_000);
+    return (await client.call("getJobPrice", Buffer.alloc(0), { deadline })).status.code;
+  };
+  expect(await call()).toBe(status.INVALID_ARGUMENT);
+  await engine.stop();
+  const downAt = performance.now();
+  while (performance.now() - downAt < 15_000) {
+    expect(await call()).toBe(status.UNAVAILABLE);
+    await sleep(50);
+  }
+  const back = await startPricingEngine({ port: engine.port });
+  onTestFinished(() => back.stop());
+  const backAt = performance.now();
+  let code: status;
+  do {
+    code = await call();
+  } while (code === status.UNAVAILABLE && performance.now() - backAt < 10_000);
+  const tookMs = performance.now() - backAt;
+  console.log(`answered ${tookMs.toFixed(0)} ms after its return`);
+  expect(code).toBe(status.INVALID_ARGUMENT);
+  expect(tookMs).toBeLessThan(1_000);
+});
