@@ -21,7 +21,7 @@ import {
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import { close, listen } from "../../src/grpc/server-socket.ts";
 import { RAW_ENGINE_METHODS } from "../../src/pricing/engine-methods.ts";
-import { jobQuoteTypedData } from "../../src/pricing/job-quote.ts";
+import { type JobQuoteTerms, jobQuoteTypedData } from "../../src/pricing/job-quote.ts";
 import type { Challenge } from "../../src/pricing/proof-of-work.ts";
 import { accounts, type TestAccount } from "./accounts.ts";
 
@@ -29,6 +29,8 @@ import { accounts, type TestAccount } from "./accounts.ts";
 export interface EngineFaults {
   /** Signs quotes instead of the operator. */
   signer?: TestAccount;
+  /** Quoted and signed in place of what was asked for. */
+  quoteInstead?: Partial<JobQuoteTerms>;
   /** Changes an answer after it was signed. */
   tamper?: (response: GetJobPriceResponse) => void;
   /** Answered in place of every message. */
@@ -146,7 +148,7 @@ export async function startPricingEngine(options: PricingEngineOptions = {}): Pr
     if (priceWei === undefined) throw new Refusal(status.NOT_FOUND, "job is not priced");
     if (jobIndex > 255) throw new Refusal(status.INTERNAL, "job index does not fit uint8");
     const timestamp = BigInt(Math.floor(Date.now() / 1000));
-    const terms = {
+    const terms: JobQuoteTerms = {
       serviceId,
       jobIndex,
       priceWei,
@@ -155,10 +157,16 @@ export async function startPricingEngine(options: PricingEngineOptions = {}): Pr
       confidentiality: 0,
       requester: bytesToHex(requester),
       inputsHash: bytesToHex(inputsHash),
+      ...engine.faults.quoteInstead,
     };
     const signer = engine.faults.signer ?? OPERATOR;
     const response = create(GetJobPriceResponseSchema, {
-      quoteDetails: { ...terms, price: numberToBytes(priceWei, { size: 32 }), requester, inputsHash },
+      quoteDetails: {
+        ...terms,
+        price: numberToBytes(terms.priceWei, { size: 32 }),
+        requester: hexToBytes(terms.requester),
+        inputsHash: hexToBytes(terms.inputsHash),
+      },
       signature: hexToBytes(await signer.signTypedData(jobQuoteTypedData(terms, signing))),
       operatorId: hexToBytes(OPERATOR.address),
       proofOfWork: request.proofOfWork,
