@@ -1,4 +1,5 @@
 import { GatewayError } from "../errors.ts";
+import { UnknownOutcomeError } from "./unknown-outcome.ts";
 
 /** What became of one operation of a batch that was committed. */
 export type OperationOutcome = { readonly result: unknown } | { readonly error: string };
@@ -7,6 +8,7 @@ export interface GroupCommit<Operation> {
   /**
    * Adds an operation to the next batch. Operations keep the order in which they are pushed.
    * @throws GatewayError `store_unavailable` when the operation or its whole batch was not committed
+   * @throws UnknownOutcomeError when that cannot be told
    */
   push(operation: Operation): Promise<unknown>;
   /** Takes nothing more; resolves once everything that was pushed is decided. Safe to call twice. */
@@ -16,7 +18,7 @@ export interface GroupCommit<Operation> {
 export interface GroupCommitOptions<Operation> {
   /**
    * Makes one batch durable and gives one outcome per operation, in their order.
-   * When it rejects, none of the batch was committed.
+   * When it rejects, none of the batch was committed, unless it is with an UnknownOutcomeError.
    */
   readonly commit: (batch: readonly Operation[]) => Promise<readonly OperationOutcome[]>;
   /** Batches under way at the same time; with more than one, batches may commit in any order. */
@@ -32,7 +34,7 @@ export interface GroupCommitOptions<Operation> {
 interface Waiting<Operation> {
   readonly operation: Operation;
   readonly resolve: (result: unknown) => void;
-  readonly reject: (error: GatewayError) => void;
+  readonly reject: (error: GatewayError | UnknownOutcomeError) => void;
 }
 
 /**
@@ -83,7 +85,9 @@ export function createGroupCommit<Operation>(options: GroupCommitOptions<Operati
         else entry.reject(unavailable(outcome?.error ?? "the batch came back without an outcome for it"));
       });
     } catch (cause) {
-      for (const { reject } of batch) reject(unavailable(cause));
+      for (const { reject } of batch) {
+        reject(cause instanceof UnknownOutcomeError ? cause : unavailable(cause));
+      }
     }
     inFlight -= 1;
     scheduleFlush();

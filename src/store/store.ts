@@ -5,7 +5,8 @@ import type { CallerNonce, PaymentIntent, PaymentKey, PaymentRecord, PaymentStat
  * The middle of jobgate: whatever is in it survives, whatever is not has not been promised to anyone.
  *
  * Every method that changes something resolves only once the change is durable. When it rejects with a
- * `GatewayError("store_unavailable")`, the change was not made.
+ * `GatewayError("store_unavailable")`, the change was not made. With any other error nobody knows: a store on another
+ * machine can be lost while it commits.
  * Two kinds of outcome are values, not errors: what the business expects to happen (a full queue, a payment
  * known already) is in the returned union; only a store that does not work rejects.
  */

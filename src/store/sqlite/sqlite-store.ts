@@ -1,12 +1,12 @@
 import type { Logger } from "pino";
 import { type Clock, systemClock } from "../../clock.ts";
-import type { JobCall, JobCallEncoder } from "../../job-call.ts";
+import type { JobCallEncoder } from "../../job-call.ts";
+import { toNewCall } from "../new-call.ts";
 import type { Store } from "../store.ts";
 import { createWorkListeners } from "../work-listeners.ts";
+import { createWriteHealth } from "../write-health.ts";
 import { openDatabaseChannel } from "./database-channel.ts";
 import type { ReadOperations, WriteOperations } from "./operations/index.ts";
-import type { NewCall } from "./operations/new-calls.ts";
-import { createWriteHealth } from "./write-health.ts";
 
 export interface SqliteStoreOptions {
   /** The database file; made if it is missing. Its folder must exist. `-wal` and `-shm` files lie beside it. */
@@ -47,12 +47,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   });
 
   const work = createWorkListeners();
-  const newCall = (call: JobCall): NewCall => ({
-    origin: call.origin,
-    jobId: String(call.jobId),
-    serviceId: String(call.serviceId),
-    encoded: encodeJobCall(call),
-  });
   /** Tells of the work that `pushed` makes, while it still waits to be committed. */
   function withNewWork<T>(pushed: Promise<T>): Promise<T> {
     work.notify();
@@ -77,12 +71,13 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return closed;
     },
 
-    accept: (call) => withNewWork(writer.call("accept", { call: newCall(call) })),
+    accept: (call) => withNewWork(writer.call("accept", { call: toNewCall(call, encodeJobCall) })),
 
     findPayment: (key) => reader.call("findPayment", { key }),
     findPaymentByFingerprint: (fingerprint) => reader.call("findPaymentByFingerprint", { fingerprint }),
     isCallerNonceUsed: (nonce) => reader.call("isCallerNonceUsed", { nonce }),
-    beginPayment: (intent, call) => writer.call("beginPayment", { intent, call: newCall(call) }),
+    beginPayment: (intent, call) =>
+      writer.call("beginPayment", { intent, call: toNewCall(call, encodeJobCall) }),
     settlePayment: (key, settlement) => withNewWork(writer.call("settlePayment", { key, settlement })),
     failPayment: (key, settlement, reason) => writer.call("failPayment", { key, settlement, reason }),
     leavePaymentUnresolved: async (key, reason) => {

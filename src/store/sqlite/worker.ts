@@ -1,6 +1,6 @@
 import { type MessagePort, parentPort } from "node:worker_threads";
+import { createCapacity } from "../capacity.ts";
 import type { OperationOutcome } from "../group-commit.ts";
-import { createCapacity } from "./capacity.ts";
 import { startCheckpoints } from "./checkpoints.ts";
 import type { Database } from "./driver.ts";
 import { openDatabase } from "./open-database.ts";

@@ -1,5 +1,5 @@
 import type { JobCallOrigin } from "../../../job-call.ts";
-import type { Capacity } from "../capacity.ts";
+import type { Capacity } from "../../capacity.ts";
 import type { Database } from "../driver.ts";
 import type { FinishPaidCall } from "./results.ts";
 

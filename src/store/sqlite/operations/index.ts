@@ -1,4 +1,4 @@
-import type { Capacity } from "../capacity.ts";
+import type { Capacity } from "../../capacity.ts";
 import type { Database } from "../driver.ts";
 import { deadLetterOperations, prepareBuryCall } from "./dead-letters.ts";
 import { lookupOperations } from "./lookups.ts";

@@ -1,35 +1,12 @@
-import type { JobCallOrigin } from "../../../job-call.ts";
 import type { CallerNonce, PaymentKey, PaymentRecord, PaymentState } from "../../../payment.ts";
+import { type DeadLetterRow, type PaidCallRow, toCallState, toDeadLetter } from "../../call-row.ts";
 import { type PaymentRow, toPaymentRecord } from "../../payment-row.ts";
-import type { CallState as CallStateAnswer, DeadLetter, JobResult } from "../../store.ts";
-import type { CallState } from "../call-row.ts";
+import type { CallState, DeadLetter, JobResult } from "../../store.ts";
 import type { Database } from "../driver.ts";
 import { prepareCallerNonces } from "./caller-nonces.ts";
 import { prepareFindPayment, prepareFindPaymentByFingerprint } from "./payments.ts";
 
 const MAX_CALL_ID = Number.MAX_SAFE_INTEGER;
-
-interface DeadLetterRow {
-  call_id: number;
-  origin: JobCallOrigin;
-  job_id: string;
-  service_id: string;
-  attempts: number;
-  dead_reason: string;
-  enqueued_at: number;
-  dead_at: number;
-}
-
-interface PaidCallRow {
-  receipt: string;
-  state: CallState | "succeeded" | "failed";
-  visible_at: number | null;
-  attempt: number;
-  progress_percent: number | null;
-  progress_text: string | null;
-  enqueued_at: number;
-  finished_at: number | null;
-}
 
 /** What only reads: for a connection of its own, so that no lookup holds up a write. */
 export function lookupOperations(database: Database) {
@@ -91,20 +68,9 @@ export function lookupOperations(database: Database) {
       return row === undefined ? undefined : { ...toDeadLetter(row), encoded: row.encoded };
     },
 
-    findCall(input: { callId: number }, now: number): CallStateAnswer | undefined {
+    findCall(input: { callId: number }, now: number): CallState | undefined {
       const row = selectPaidCall.get([input.callId]);
-      if (row === undefined) return undefined;
-      const state = stateForClient(row, now);
-      const { progress_percent: percent, progress_text: text } = row;
-      return {
-        callId: input.callId,
-        receipt: row.receipt,
-        state,
-        attempt: row.attempt,
-        ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),
-        enqueuedAt: row.enqueued_at,
-        ...(row.finished_at === null ? {} : { finishedAt: row.finished_at }),
-      };
+      return row === undefined ? undefined : toCallState(input.callId, row, now);
     },
 
     findResult(input: { callId: number }): JobResult | undefined {
@@ -112,34 +78,4 @@ export function lookupOperations(database: Database) {
       return row === undefined ? undefined : { body: row.body, contentType: row.content_type };
     },
   };
-}
-
-function toDeadLetter(row: DeadLetterRow): DeadLetter {
-  return {
-    callId: row.call_id,
-    origin: row.origin,
-    jobId: BigInt(row.job_id),
-    serviceId: BigInt(row.service_id),
-    attempts: row.attempts,
-    reason: row.dead_reason,
-    enqueuedAt: row.enqueued_at,
-    deadAt: row.dead_at,
-  };
-}
-
-function stateForClient({ state, visible_at }: PaidCallRow, now: number): CallStateAnswer["state"] {
-  switch (state) {
-    case "ready":
-    case "delayed":
-      return "queued";
-    case "leased":
-      // Once its lease has run out nobody works on it, though the row is only changed by the next claim.
-      return visible_at !== null && visible_at > now ? "running" : "queued";
-    case "dead":
-      return "failed";
-    case "held":
-    case "succeeded":
-    case "failed":
-      return state;
-  }
 }

@@ -1,14 +1,6 @@
-import type { JobCallOrigin } from "../../../job-call.ts";
-import type { Capacity } from "../capacity.ts";
+import type { Capacity } from "../../capacity.ts";
+import type { NewCall } from "../../new-call.ts";
 import type { Database } from "../driver.ts";
-
-/** A JobCall as it is written: the ids as text, the rest inside the encoded bytes. */
-export interface NewCall {
-  readonly origin: JobCallOrigin;
-  readonly jobId: string;
-  readonly serviceId: string;
-  readonly encoded: Uint8Array;
-}
 
 /** Writes a JobCall and gives its new call id. */
 export type InsertCall = (call: NewCall, state: "held" | "ready", now: number) => number;

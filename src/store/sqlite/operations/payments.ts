@@ -1,10 +1,11 @@
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../../payment.ts";
+import type { Capacity } from "../../capacity.ts";
+import type { NewCall } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
 import type { BeginPaymentOutcome } from "../../store.ts";
-import type { Capacity } from "../capacity.ts";
 import type { Database } from "../driver.ts";
 import { prepareCallerNonces } from "./caller-nonces.ts";
-import type { InsertCall, NewCall } from "./new-calls.ts";
+import type { InsertCall } from "./new-calls.ts";
 
 type SettleOutcome = { kind: "settled"; callId: number } | { kind: "not_open" };
 type FailOutcome = { kind: "failed" } | { kind: "not_open" };

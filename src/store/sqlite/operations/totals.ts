@@ -1,7 +1,7 @@
 import type { JobCallOrigin } from "../../../job-call.ts";
 import type { PaymentState } from "../../../payment.ts";
+import { type CallState, toTotals } from "../../call-row.ts";
 import type { StoreTotals } from "../../store.ts";
-import type { CallState } from "../call-row.ts";
 import type { Database } from "../driver.ts";
 
 /** {@link Store.totals}: counts the rows, so that they show it when the journal does not balance. */
@@ -19,20 +19,11 @@ export function totalsOperations(database: Database) {
   );
   return {
     totals(_input: unknown, now: number): StoreTotals {
-      const payments = { intent: 0, settled: 0, failed: 0, unresolved: 0 };
-      for (const { state, n } of countPayments.all([])) payments[state] = n;
-
-      const calls = { held: 0, ready: 0, leased: 0, dead: 0 };
-      const paidCalls = { ready: 0, leased: 0, done: 0, dead: 0 };
-      for (const { origin, state, n } of countCalls.all([now])) {
-        const total = state === "delayed" ? "ready" : state;
-        calls[total] += n;
-        if (origin === "x402" && total !== "held") paidCalls[total] += n;
-      }
-      for (const { state, n } of countResults.all([])) {
-        paidCalls[state === "succeeded" ? "done" : "dead"] += n;
-      }
-      return { payments, calls, paidCalls };
+      return toTotals({
+        payments: countPayments.all([]),
+        calls: countCalls.all([now]),
+        results: countResults.all([]),
+      });
     },
   };
 }

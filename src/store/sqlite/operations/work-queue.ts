@@ -1,4 +1,6 @@
 import type { JobCallOrigin } from "../../../job-call.ts";
+import type { CallState } from "../../call-row.ts";
+import type { Capacity } from "../../capacity.ts";
 import { retryDelayMs } from "../../retry-delay.ts";
 import type {
   ClaimedCall,
@@ -9,8 +11,6 @@ import type {
   Progress,
   RetryRequest,
 } from "../../store.ts";
-import type { CallState } from "../call-row.ts";
-import type { Capacity } from "../capacity.ts";
 import type { Database } from "../driver.ts";
 import type { BuryCall } from "./dead-letters.ts";
 import { createLeaseTokens } from "./lease-tokens.ts";
