@@ -114,15 +114,13 @@ test("A job index that no quote can hold has no price, and the engine is not ask
 });
 
 test("An engine that is down is never a guessed price; soon after its return there is one", async () => {
-  const { engine, prices, log } = await startPrices({ quoteLifetimeSecs: 1 });
+  const { engine, prices, log } = await startPrices({ quoteLifetimeSecs: 2 });
   const { expiry } = (await prices.priceOf(JOB))?.quote ?? {};
   await engine.stop();
-  await expect.poll(() => systemClock(), { timeout: 3_000 }).toBeGreaterThan(Number(expiry) * 1000);
+  await expect.poll(() => systemClock(), { timeout: 5_000 }).toBeGreaterThan(Number(expiry) * 1000);
   await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
-  // Remembered: told without another try.
-  const asked = performance.now();
+  // Remembered: told without another try, which would be another line in the log.
   await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
-  expect(performance.now() - asked).toBeLessThan(10);
   expect(log.lines).toEqual([
     expect.objectContaining({
       level: 40,

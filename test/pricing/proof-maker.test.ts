@@ -74,7 +74,7 @@ test("Work that every asker has left is stopped, and the next proof is begun at 
   const started = performance.now();
   await release();
   await next;
-  expect(performance.now() - started).toBeLessThan(1_000);
+  expect(performance.now() - started).toBeLessThan(3_000);
 });
 
 test("Work goes on for those who still want it when one of them leaves", async () => {
@@ -152,7 +152,7 @@ test("A maker that is stopped refuses all who wait and all who come, and its thr
   const outcomes = Promise.allSettled(asked);
   const started = performance.now();
   await maker.stop();
-  expect(performance.now() - started).toBeLessThan(1_000);
+  expect(performance.now() - started).toBeLessThan(3_000);
   for (const outcome of await outcomes) {
     expect(outcome).toMatchObject({ status: "rejected", reason: { code: "shutting_down" } });
   }

@@ -1,0 +1,32 @@
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { createEngineClient } from "../../src/pricing/engine-client.ts";
+import { createEngineQuotes } from "../../src/pricing/engine-quotes.ts";
+import { createProofMaker } from "../../src/pricing/proof-maker.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { startPricingEngine } from "../helpers/pricing-engine.ts";
+import { startLog } from "./log.ts";
+
+test("A service goes ahead of others once the engine has quoted it, and not because it was asked for", async () => {
+  const engine = await startPricingEngine({ prices: { "1/0": 5n, "3/0": 5n }, difficulty: 8 });
+  onTestFinished(() => engine.stop());
+  const client = createEngineClient({ url: engine.url });
+  onTestFinished(() => client.stop());
+  const maker = createProofMaker({ difficulty: 8, clock: systemClock, logger: startLog().logger });
+  onTestFinished(() => maker.stop());
+  const preferred: bigint[] = [];
+  const proofs = {
+    ...maker,
+    prefer(serviceId: bigint) {
+      preferred.push(serviceId);
+      maker.prefer(serviceId);
+    },
+  };
+  const quotes = createEngineQuotes({ client, proofs, signing: engine.signing, clock: systemClock });
+
+  expect(await quotes.ask({ serviceId: 1n, jobIndex: 0 })).toMatchObject({ kind: "quote" });
+  expect(await quotes.ask({ serviceId: 2n, jobIndex: 0 })).toEqual({ kind: "unpriced" });
+  engine.faults.signer = accounts.stranger;
+  expect(await quotes.ask({ serviceId: 3n, jobIndex: 0 })).toMatchObject({ kind: "untrustworthy" });
+  expect(preferred).toEqual([1n]);
+});
