@@ -47,6 +47,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
       events,
       logger,
       server: sharedServer(config.x402.bindAddress),
+      redeemsQuotes: engine !== undefined,
       ...(config.x402.priceSource === "engine" && engine?.prices ? { prices: engine.prices } : {}),
     });
   const pricing =

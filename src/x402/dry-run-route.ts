@@ -6,15 +6,14 @@ import type { JobKey } from "../job-call.ts";
 import type { CallerAuth } from "./caller-auth.ts";
 import { readCaller } from "./caller-headers.ts";
 import type { ClientLimits } from "./client-limits.ts";
-import type { JobCatalog } from "./job-catalog.ts";
 import { readPayment } from "./payment-header.ts";
-import { namesQuote, type PriceTag, type PriceTags } from "./price-tag.ts";
+import type { PriceTag } from "./price-tag.ts";
 import type { Purchasing } from "./purchase.ts";
+import type { FindSale } from "./sales.ts";
 import type { X402Stats } from "./stats.ts";
 
 export interface DryRunRouteOptions {
-  readonly catalog: JobCatalog;
-  readonly priceTags: PriceTags;
+  readonly findSale: FindSale;
   readonly callerAuth: CallerAuth;
   readonly purchasing: Purchasing;
   readonly limits: ClientLimits;
@@ -30,17 +29,17 @@ type CallerSource = "payment" | "header" | "signature";
  * nothing is settled or enqueued, and no nonce is used up.
  */
 export function createDryRunRoute(options: DryRunRouteOptions) {
-  const { catalog, priceTags, callerAuth, purchasing, limits, stats, maxBodyBytes } = options;
+  const { findSale, callerAuth, purchasing, limits, stats, maxBodyBytes } = options;
 
   async function dryRun(request: HttpRequest, key: JobKey): Promise<HttpResponse> {
     await limits.countUnpaid(request.remoteAddress);
-    const job = namesQuote(request) ? catalog.findQuoted(key) : await catalog.find(key);
+    const { job, priceTag } = await findSale(request, key);
     const { restriction, invocationMode } = job.policy;
     const ids = { service_id: job.serviceId, job_index: job.jobIndex };
     if (restriction === undefined) return jsonResponse(200, { allowed: true, mode: invocationMode, ...ids });
 
     const body = await request.readBody(maxBodyBytes);
-    const { payer, source } = await findPayer(request, priceTags(key, request, body), restriction);
+    const { payer, source } = await findPayer(request, priceTag(body), restriction);
     const { caller } = await callerAuth.authorize(job, restriction, { request, body, payer });
     return jsonResponse(200, {
       allowed: true,

@@ -4,21 +4,20 @@ import { ClientGone, type HttpRequest } from "../http/http-request.ts";
 import { errorResponse, type HttpResponse } from "../http/http-response.ts";
 import type { JobKey } from "../job-call.ts";
 import type { ClientLimits } from "./client-limits.ts";
-import type { JobCatalog } from "./job-catalog.ts";
 import { paymentAnswer, waitedAnswer } from "./payment-answer.ts";
 import { readPayment } from "./payment-header.ts";
 import type { PaymentOutcome } from "./payment-outcome.ts";
 import { paymentRequiredResponse } from "./payment-required.ts";
 import type { PaymentsInHand } from "./payments-in-hand.ts";
-import { namesQuote, type PriceTag, type PriceTags } from "./price-tag.ts";
+import type { PriceTag } from "./price-tag.ts";
 import type { PaidRequest, Purchasing } from "./purchase.ts";
+import type { FindSale } from "./sales.ts";
 import type { X402Stats } from "./stats.ts";
 import type { WaitForResult } from "./wait-for-result.ts";
 import { waitSecs } from "./wait-preference.ts";
 
 export interface JobRouteOptions {
-  readonly catalog: JobCatalog;
-  readonly priceTags: PriceTags;
+  readonly findSale: FindSale;
   readonly inHand: PaymentsInHand;
   readonly purchasing: Purchasing;
   readonly waitForResult: WaitForResult;
@@ -33,16 +32,16 @@ export interface JobRouteOptions {
 export type JobRoute = (request: HttpRequest, job: JobKey) => Promise<HttpResponse>;
 
 export function createJobRoute(options: JobRouteOptions): JobRoute {
-  const { catalog, priceTags, inHand, purchasing, waitForResult } = options;
+  const { findSale, inHand, purchasing, waitForResult } = options;
   const { limits, stats, maxBodyBytes, resourceOf } = options;
 
   /** In the order of the refusals; {@link Purchasing} goes on from the payment to the money. */
   async function runJob(request: HttpRequest, key: JobKey): Promise<HttpResponse> {
-    const job = namesQuote(request) ? catalog.findQuoted(key) : await catalog.find(key);
+    const sale = await findSale(request, key);
     const body = await request.readBody(maxBodyBytes);
-    const priceTag = priceTags(key, request, body);
+    const priceTag = sale.priceTag(body);
     try {
-      return await buy({ job, priceTag, body, request });
+      return await buy({ job: sale.job, priceTag, body, request });
     } catch (error) {
       if (error instanceof GatewayError && error.status === 402) return askForPayment(error, key, priceTag);
       throw error;

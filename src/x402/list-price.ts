@@ -63,7 +63,7 @@ export function createListPrice(options: ListPriceOptions) {
 }
 
 /** The refusal while there is nothing that could be asked for. */
-export function noPrice(): GatewayError {
+function noPrice(): GatewayError {
   return new GatewayError(
     "price_unavailable",
     "There is no price for this job now that could be paid. Nothing was charged: try again.",

@@ -36,6 +36,8 @@ export interface X402GatewayOptions {
   readonly server?: HttpServer;
   /** Where prices come from; without it, from `config.jobPricing`. */
   readonly prices?: PriceSource;
+  /** Whether quotes of a pricing engine come through {@link X402Gateway.payWith}, and can be paid here. Default: no. */
+  readonly redeemsQuotes?: boolean;
   /** What happens in the store; without it, clients who wait for a result get it up to a second later. */
   readonly events?: EventHub;
 }
@@ -127,7 +129,8 @@ export class X402Gateway implements BackgroundService {
     evidence.watch(config.acceptedTokens);
     await rates.watch(config.acceptedTokens);
     const prices = this.#options.prices ?? createPriceMap(config.jobPricing);
-    this.#routes = createX402Routes({ config, prices, parts: this.#parts });
+    const { redeemsQuotes = false } = this.#options;
+    this.#routes = createX402Routes({ config, prices, redeemsQuotes, parts: this.#parts });
     this.#payWith = createPayWith({ config, ...this.#parts });
   }
 

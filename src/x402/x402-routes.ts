@@ -21,11 +21,11 @@ import type { OfferBook } from "./offer-book.ts";
 import type { OfferTime } from "./offer-time.ts";
 import type { PaymentsInHand } from "./payments-in-hand.ts";
 import { createPriceRoute } from "./price-route.ts";
-import { createPriceTags } from "./price-tag.ts";
 import { pricedTokens } from "./priced-tokens.ts";
 import { createPurchasing } from "./purchase.ts";
 import type { QuoteBook } from "./quote-book.ts";
 import { createQuotedPrice } from "./quoted-price.ts";
+import { createSales } from "./sales.ts";
 import type { Settlement } from "./settlement.ts";
 import type { X402Stats } from "./stats.ts";
 import type { WaitForResult } from "./wait-for-result.ts";
@@ -52,11 +52,13 @@ export interface X402Parts {
 export interface X402RouteOptions {
   readonly config: X402Config;
   readonly prices: PriceSource;
+  /** Whether requests can name a quote of the pricing engine. */
+  readonly redeemsQuotes: boolean;
   readonly parts: X402Parts;
 }
 
 /** Every route of the gateway, at the prices, tokens and policies of one configuration. */
-export function createX402Routes({ config, prices, parts }: X402RouteOptions): RouteTable {
+export function createX402Routes({ config, prices, redeemsQuotes, parts }: X402RouteOptions): RouteTable {
   const { store, quotes, stats, clock } = parts;
   const { maxBodyBytes, acceptedTokens, quoteTtlSecs } = config;
   const catalog = createJobCatalog(config, prices);
@@ -68,19 +70,22 @@ export function createX402Routes({ config, prices, parts }: X402RouteOptions): R
     pricedTokens: () => pricedTokens(acceptedTokens, parts.rates),
     quoteTtlSecs,
   });
-  const priceTags = createPriceTags({ listPrice, quotedPrice: createQuotedPrice({ quotes, clock }) });
+  const findSale = createSales({
+    catalog,
+    listPrice,
+    quotedPrice: redeemsQuotes ? createQuotedPrice({ quotes, clock }) : undefined,
+  });
   const purchasing = createPurchasing({ ...parts, producer: new X402Producer(), limits, resourceOf });
 
   const runJob = createJobRoute({
     ...parts,
-    catalog,
-    priceTags,
+    findSale,
     purchasing,
     limits,
     maxBodyBytes,
     resourceOf,
   });
-  const dryRun = createDryRunRoute({ ...parts, catalog, priceTags, purchasing, limits, maxBodyBytes });
+  const dryRun = createDryRunRoute({ ...parts, findSale, purchasing, limits, maxBodyBytes });
   const showPrice = createPriceRoute({ ...parts, catalog, listPrice, tokens: acceptedTokens, resourceOf });
   const showCall = createCallRoute({ calls: store, streamEvents: parts.streamEvents });
   const fixed = new Map<string, MethodHandlers>([
