@@ -63,6 +63,7 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
   return {
     status: () => store.status(),
     totals: () => store.totals(),
+    revenue: (period) => store.revenue(period),
     close: () => store.close(),
 
     accept: (call) =>

@@ -78,6 +78,7 @@ export interface CountedRows {
   readonly payments: readonly { state: PaymentState; n: number }[];
   readonly calls: readonly { origin: JobCallOrigin; state: CallState; n: number }[];
   readonly results: readonly { state: "succeeded" | "failed"; n: number }[];
+  readonly oldestReadyAt: number | null;
 }
 
 export function toTotals(counted: CountedRows): StoreTotals {
@@ -92,5 +93,6 @@ export function toTotals(counted: CountedRows): StoreTotals {
     if (origin === "x402" && total !== "held") paidCalls[total] += n;
   }
   for (const { state, n } of counted.results) paidCalls[state === "succeeded" ? "done" : "dead"] += n;
-  return { payments, calls, paidCalls };
+  const { oldestReadyAt } = counted;
+  return { payments, calls, paidCalls, ...(oldestReadyAt === null ? {} : { oldestReadyAt }) };
 }

@@ -22,6 +22,8 @@ export interface Store
   status(): StoreStatus;
   /** Totals by state, for operators and for checking that the journal balances. */
   totals(): Promise<StoreTotals>;
+  /** What came in, for operators: one entry for each token and bucket of time in which anything did, oldest first. */
+  revenue(period: RevenuePeriod): Promise<Revenue[]>;
   /** Waits for what is in flight, then closes. Safe to call twice. */
   close(): Promise<void>;
 }
@@ -279,4 +281,26 @@ export interface StoreTotals {
    * `dead` includes dead letters that the operator dropped.
    */
   readonly paidCalls: Readonly<Record<"ready" | "leased" | "done" | "dead", number>>;
+  /** When the JobCall that waits longest for a runner or a retry was accepted, Unix milliseconds. */
+  readonly oldestReadyAt?: number;
+}
+
+/** From when on, and in buckets of which length; buckets begin at multiples of it. */
+export interface RevenuePeriod {
+  /** Unix milliseconds. */
+  readonly since: number;
+  readonly bucketMs: number;
+}
+
+/** What payments of one token brought in that were settled in one bucket of time. */
+export interface Revenue {
+  /** Start of the bucket, Unix milliseconds. */
+  readonly from: number;
+  /** CAIP-2. */
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  /** Token units. */
+  readonly amount: bigint;
+  readonly payments: number;
 }

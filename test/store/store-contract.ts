@@ -750,7 +750,48 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
           payments: { intent: 1, settled: 6, failed: 0, unresolved: 0 },
           calls: { held: 1, ready: 3, leased: 1, dead: 1 },
           paidCalls: { ready: 2, leased: 1, done: 1, dead: 2 },
+          oldestReadyAt: START_MS,
         });
+      });
+    });
+
+    describe("revenue", () => {
+      const HOUR_MS = 3_600_000;
+      const since = START_MS - (START_MS % HOUR_MS);
+      const settle = async (number: number, amount: string, symbol = "USDC") => {
+        const intent = paymentIntent(number, { amount, symbol });
+        await store.beginPayment(intent, paidCall());
+        await store.settlePayment(intent.key, "{}");
+      };
+
+      test("What settled is summed by token and time, exactly beyond 64 bits; also after a restart", async () => {
+        const most = 2n ** 64n - 1n;
+        for (let number = 1; number <= 3; number++) await settle(number, String(most));
+        await settle(4, "7", "EURC");
+        now += HOUR_MS;
+        await settle(5, "1000000000");
+        await store.beginPayment(paymentIntent(6), paidCall());
+        store = await underTest.reopen();
+        const { network, asset } = paymentIntent(1).key;
+        const token = { network, asset };
+        expect(await store.revenue({ since, bucketMs: HOUR_MS })).toEqual([
+          { from: since, ...token, symbol: "EURC", amount: 7n, payments: 1 },
+          { from: since, ...token, symbol: "USDC", amount: 3n * most, payments: 3 },
+          { from: since + HOUR_MS, ...token, symbol: "USDC", amount: 1_000_000_000n, payments: 1 },
+        ]);
+        expect(await store.revenue({ since: since + HOUR_MS, bucketMs: HOUR_MS })).toHaveLength(1);
+      });
+
+      test("The totals tell since when the JobCall waits that waits longest", async () => {
+        expect((await store.totals()).oldestReadyAt).toBeUndefined();
+        await store.accept(webhookCall());
+        now += 1000;
+        await store.accept(webhookCall());
+        expect((await store.totals()).oldestReadyAt).toBe(START_MS);
+        const call = await claimOne(store, { limit: 1 });
+        expect((await store.totals()).oldestReadyAt).toBe(START_MS + 1000);
+        await store.retry(call, { ...retryNow(), delayMs: 1000 });
+        expect((await store.totals()).oldestReadyAt).toBe(START_MS);
       });
     });
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import { createGroupCommit, type OperationOutcome } from "../group-commit.ts";
+import { packBytes } from "../pack-bytes.ts";
 import type { AnyOperation, InputOf, OperationTable } from "./operations/index.ts";
-import { packBytes } from "./pack-bytes.ts";
 import { startWorker, type WorkerLink } from "./worker-link.ts";
 import type { WorkerRole } from "./worker-protocol.ts";
 

@@ -138,6 +138,9 @@ CREATE INDEX quotes_by_end ON quotes (expires_at);
 
 -- A receipt is one payment's, and so a quote is paid once. One that was certainly not paid leaves it free.
 CREATE UNIQUE INDEX payments_by_receipt ON payments (receipt) WHERE state <> 'failed';
+
+-- What came in, by time.
+CREATE INDEX payments_settled ON payments (updated_at) WHERE state = 'settled';
 `;
 
 /** What takes a file from each version to the next; the first makes all of a new one. */

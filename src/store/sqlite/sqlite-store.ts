@@ -66,6 +66,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       ...(health.reason === undefined ? {} : { reason: health.reason }),
     }),
     totals: () => reader.call("totals", undefined),
+    revenue: (period) => reader.call("revenue", period),
     close: () => {
       closed ??= closeAll();
       return closed;

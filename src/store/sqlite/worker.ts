@@ -1,6 +1,7 @@
 import { type MessagePort, parentPort } from "node:worker_threads";
 import { createCapacity } from "../capacity.ts";
 import type { OperationOutcome } from "../group-commit.ts";
+import { packBytes } from "../pack-bytes.ts";
 import { startCheckpoints } from "./checkpoints.ts";
 import type { Database } from "./driver.ts";
 import { openDatabase } from "./open-database.ts";
@@ -10,7 +11,6 @@ import {
   readOperations,
   writeOperations,
 } from "./operations/index.ts";
-import { packBytes } from "./pack-bytes.ts";
 import { runBatch } from "./transaction.ts";
 import type { WorkerAnswer, WorkerRequest, WorkerRole } from "./worker-protocol.ts";
 

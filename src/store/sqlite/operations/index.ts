@@ -8,6 +8,7 @@ import { paymentOperations } from "./payments.ts";
 import { probeOperations } from "./probe.ts";
 import { quoteLookups, quoteOperations } from "./quotes.ts";
 import { prepareFinishPaidCall } from "./results.ts";
+import { revenueOperations } from "./revenue.ts";
 import { totalsOperations } from "./totals.ts";
 import { workQueueOperations } from "./work-queue.ts";
 
@@ -33,6 +34,7 @@ export function readOperations(database: Database) {
     ...lookupOperations(database),
     ...offerLookups(database),
     ...quoteLookups(database),
+    ...revenueOperations(database),
     ...totalsOperations(database),
   };
 }

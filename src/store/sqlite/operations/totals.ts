@@ -17,12 +17,17 @@ export function totalsOperations(database: Database) {
   const countResults = database.prepare<{ state: "succeeded" | "failed"; n: number }>(
     "SELECT state, count(*) AS n FROM results GROUP BY state",
   );
+  const selectOldest = database.prepare<{ at: number | null }>(
+    `SELECT min(enqueued_at) AS at FROM job_calls
+      WHERE state IN ('ready', 'delayed') OR state = 'leased' AND visible_at <= ?`,
+  );
   return {
     totals(_input: unknown, now: number): StoreTotals {
       return toTotals({
         payments: countPayments.all([]),
         calls: countCalls.all([now]),
         results: countResults.all([]),
+        oldestReadyAt: selectOldest.get([now])?.at ?? null,
       });
     },
   };
