@@ -7,6 +7,7 @@ import type {
 import { z } from "zod";
 import { splitCredentials } from "../chain/basic-auth.ts";
 import { GatewayError } from "../errors.ts";
+import { readBoundedBody } from "../http/bounded-body.ts";
 
 export interface FacilitatorOptions {
   /** Without a trailing slash. May hold credentials. */
@@ -143,15 +144,9 @@ interface Answer {
 }
 
 async function readJson(response: Response): Promise<unknown> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of response.body ?? []) {
-    size += chunk.byteLength;
-    if (size > MAX_ANSWER_BYTES) throw new Error(`answer larger than ${MAX_ANSWER_BYTES} bytes`);
-    chunks.push(chunk);
-  }
+  const body = await readBoundedBody(response, MAX_ANSWER_BYTES);
   try {
-    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+    return JSON.parse(body.toString("utf8"));
   } catch {
     return undefined;
   }
