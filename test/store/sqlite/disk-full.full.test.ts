@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import type { Store } from "../../../src/store/store.ts";
-import type { StoreUnderTest } from "../store-contract.ts";
+import type { StoreUnderTest } from "../contract/given.ts";
 import { acceptId, claimRequest, webhookCall } from "../store-fixtures.ts";
 import { openInTempFolder } from "./open-in-temp-folder.ts";
 

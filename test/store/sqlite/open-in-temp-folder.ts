@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../../../src/clock.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import type { StoreUnderTest } from "../store-contract.ts";
+import type { StoreUnderTest } from "../contract/given.ts";
 
 /** A store in a new folder, whose encoder gives the JobCall's body. */
 export async function openInTempFolder(options: {

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { callerNonce, paidCall, paymentIntent, START_MS } from "../store-fixtures.ts";
+import type { Given } from "./given.ts";
+
+export function describeCallerNonces(given: Given): void {
+  describe("caller nonces", () => {
+    const begin = (number: number, nonce: ReturnType<typeof callerNonce>) =>
+      given.store.beginPayment(paymentIntent(number, { callerNonce: nonce }), paidCall());
+
+    test("Of 50 payments at once with one nonce exactly one begins; letter case of the caller does not matter", async () => {
+      const upper = callerNonce("n", { caller: callerNonce("n").caller.toUpperCase() });
+      const outcomes = await Promise.all(
+        Array.from({ length: 50 }, (_, i) => begin(i + 1, i % 2 === 0 ? callerNonce("n") : upper)),
+      );
+      expect(outcomes.filter(({ kind }) => kind === "begun")).toHaveLength(1);
+      expect(outcomes.filter(({ kind }) => kind === "caller_nonce_used")).toHaveLength(49);
+      const totals = await given.store.totals();
+      expect([totals.calls.held, totals.payments.intent]).toEqual([1, 1]);
+    });
+
+    test("A nonce is used up for its caller, service and job only, and its own letter case counts", async () => {
+      await begin(1, callerNonce("n"));
+      const others = [
+        callerNonce("N"),
+        callerNonce("n", { jobIndex: 8 }),
+        callerNonce("n", { serviceId: 2n }),
+        callerNonce("n", { caller: "0x70997970c51812dc3a010c7d01b50e0d17dc79c8" }),
+      ];
+      for (const [index, nonce] of others.entries()) {
+        expect(await given.store.isCallerNonceUsed(nonce)).toBe(false);
+        expect((await begin(index + 2, nonce)).kind).toBe("begun");
+      }
+    });
+
+    test("A used nonce is remembered over a restart until its expiry has passed", async () => {
+      await begin(1, callerNonce("n"));
+      await given.reopen();
+      given.now = START_MS + 59_999;
+      expect(await given.store.isCallerNonceUsed(callerNonce("n"))).toBe(true);
+      expect((await begin(2, callerNonce("n"))).kind).toBe("caller_nonce_used");
+      given.now = START_MS + 60_001;
+      expect(await given.store.isCallerNonceUsed(callerNonce("n"))).toBe(false);
+      expect((await begin(3, callerNonce("n", { expiresAt: START_MS / 1000 + 120 }))).kind).toBe("begun");
+      expect(await given.store.isCallerNonceUsed(callerNonce("n"))).toBe(true);
+    });
+
+    test("A nonce that has expired is not used up any more: it may have been used before", async () => {
+      await begin(1, callerNonce("n"));
+      given.now = START_MS + 60_000;
+      expect((await begin(2, callerNonce("n"))).kind).toBe("caller_nonce_used");
+      expect((await begin(3, callerNonce("never used"))).kind).toBe("caller_nonce_used");
+      expect((await given.store.totals()).payments.intent).toBe(1);
+    });
+
+    test("A failed payment frees its nonce, but not that of the payment which took it over", async () => {
+      await begin(1, callerNonce("n"));
+      await given.store.failPayment(paymentIntent(1).key, "{}", "why");
+      expect(await given.store.isCallerNonceUsed(callerNonce("n"))).toBe(false);
+
+      await begin(2, callerNonce("n"));
+      given.now += 61_000;
+      await begin(3, callerNonce("n", { expiresAt: START_MS / 1000 + 200 }));
+      await given.store.failPayment(paymentIntent(2).key, "{}", "why");
+      expect(await given.store.isCallerNonceUsed(callerNonce("n"))).toBe(true);
+    });
+  });
+}

@@ -1,0 +1,16 @@
+import { describe, expect, test } from "vitest";
+import { webhookCall } from "../store-fixtures.ts";
+import type { Given } from "./given.ts";
+
+export function describeClosing(given: Given): void {
+  describe("closing", () => {
+    test("Closing waits for what is in flight, twice is safe, and later work is refused", async () => {
+      const accepts = Array.from({ length: 20 }, () => given.store.accept(webhookCall()));
+      await Promise.all([given.store.close(), given.store.close()]);
+      expect((await Promise.all(accepts)).every(({ kind }) => kind === "accepted")).toBe(true);
+      await expect(given.store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+      await given.reopen();
+      expect((await given.store.totals()).calls.ready).toBe(20);
+    });
+  });
+}

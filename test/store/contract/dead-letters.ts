@@ -1,0 +1,97 @@
+import { describe, expect, test } from "vitest";
+import { acceptId, claimOne, claimRequest, LEASE_MS, START_MS } from "../store-fixtures.ts";
+import { failAll, type Given, idsOf, retryNow } from "./given.ts";
+
+export function describeDeadLetters(given: Given): void {
+  describe("dead letters", () => {
+    test("A call whose last lease ran out becomes a dead letter in place of another attempt", async () => {
+      const callId = await acceptId(given.store, { serviceId: 9n });
+      for (let attempt = 1; attempt <= 3; attempt += 1) {
+        expect((await claimOne(given.store)).attempt).toBe(attempt);
+        given.now += LEASE_MS;
+      }
+      const behind = await acceptId(given.store);
+      expect(idsOf(await given.store.claim(claimRequest({ limit: 1 })))).toEqual([behind]);
+      expect(await given.store.listDeadLetters({ limit: 10 })).toEqual([
+        {
+          callId,
+          origin: "webhook",
+          jobId: 30n,
+          serviceId: 9n,
+          attempts: 3,
+          reason: "max_attempts",
+          enqueuedAt: START_MS,
+          deadAt: given.now,
+        },
+      ]);
+    });
+
+    test("A retry of the last attempt makes a dead letter, with the retry's reason", async () => {
+      const callId = await acceptId(given.store);
+      for (let attempt = 1; attempt <= 3; attempt += 1) {
+        expect(await given.store.retry(await claimOne(given.store), retryNow("database is down"))).toBe(
+          "done",
+        );
+      }
+      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect((await given.store.findDeadLetter(callId))?.reason).toBe("max_attempts: database is down");
+    });
+
+    test("Excused releases do not count towards maxAttempts, but the attempt number goes on", async () => {
+      await acceptId(given.store);
+      for (let attempt = 1; attempt <= 6; attempt += 1) {
+        const call = await claimOne(given.store);
+        expect(call.attempt).toBe(attempt);
+        await given.store.release(call, { excused: attempt <= 3 });
+      }
+      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect((await given.store.listDeadLetters({ limit: 1 }))[0]?.attempts).toBe(6);
+    });
+
+    test("A failed call is a dead letter with its reason and its bytes, also after a restart", async () => {
+      const callId = await acceptId(given.store, { body: Buffer.from("poison") });
+      await failAll(given.store, "cannot parse");
+      await given.reopen();
+      const letter = await given.store.findDeadLetter(callId);
+      expect(letter?.reason).toBe("cannot parse");
+      expect(Buffer.from(letter?.encoded ?? []).toString()).toBe("poison");
+      expect(await given.store.claim(claimRequest())).toEqual([]);
+    });
+
+    test("A dead letter that is retried has its attempts forgiven, and its attempt number goes on", async () => {
+      const callId = await acceptId(given.store);
+      for (let attempt = 1; attempt <= 3; attempt += 1)
+        await given.store.retry(await claimOne(given.store), retryNow());
+      expect(await given.store.retryDeadLetter(callId)).toBe(true);
+      expect(await given.store.retryDeadLetter(callId)).toBe(false);
+      for (let attempt = 4; attempt <= 6; attempt += 1) {
+        const call = await claimOne(given.store);
+        expect(call.attempt).toBe(attempt);
+        await given.store.retry(call, retryNow());
+      }
+      expect((await given.store.findDeadLetter(callId))?.attempts).toBe(6);
+    });
+
+    test("A dropped dead letter is gone; what is not a dead letter cannot be retried or dropped", async () => {
+      const callId = await acceptId(given.store);
+      expect(await given.store.dropDeadLetter(callId)).toBe(false);
+      expect(await given.store.retryDeadLetter(callId)).toBe(false);
+      expect(await given.store.findDeadLetter(callId)).toBeUndefined();
+      await failAll(given.store);
+      expect(await given.store.dropDeadLetter(callId)).toBe(true);
+      expect(await given.store.dropDeadLetter(callId)).toBe(false);
+      expect(await given.store.listDeadLetters({ limit: 10 })).toEqual([]);
+      expect((await given.store.totals()).calls.dead).toBe(0);
+    });
+
+    test("Dead letters are listed newest first and in pages", async () => {
+      const ids = [await acceptId(given.store), await acceptId(given.store), await acceptId(given.store)];
+      await failAll(given.store);
+      const page = await given.store.listDeadLetters({ limit: 2 });
+      expect(idsOf(page)).toEqual([ids[2], ids[1]]);
+      expect(idsOf(await given.store.listDeadLetters({ limit: 2, before: page[1]?.callId ?? 0 }))).toEqual([
+        ids[0],
+      ]);
+    });
+  });
+}

@@ -1,0 +1,63 @@
+import { afterEach, beforeEach, expect } from "vitest";
+import type { Clock } from "../../../src/clock.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { claimRequest, START_MS } from "../store-fixtures.ts";
+
+/** A store under test, with the means to see what survives. */
+export interface StoreUnderTest {
+  readonly store: Store;
+  /** Closes the store and opens what it kept. */
+  reopen(): Promise<Store>;
+  /** Closes the store and removes what it kept. */
+  dispose(): Promise<void>;
+}
+
+/** Opens an empty store whose encoder gives the JobCall's body. */
+export type OpenStoreUnderTest = (options: { maxPending: number; clock: Clock }) => Promise<StoreUnderTest>;
+
+/** What each test of the contract starts from: an empty store, and a clock that only the test moves. */
+export interface Given {
+  /** Unix milliseconds. */
+  now: number;
+  readonly store: Store;
+  /** Closes the store and opens what it kept. */
+  reopen(): Promise<void>;
+}
+
+export const MAX_PENDING = 40;
+export const NO_BACKOFF = { baseMs: 0, maxMs: 0 };
+
+/** Opens a new store before each test, and disposes of it after. */
+export function givenStore(open: OpenStoreUnderTest): Given {
+  let underTest: StoreUnderTest;
+  const given = {
+    now: START_MS,
+    get store() {
+      return underTest.store;
+    },
+    async reopen() {
+      await underTest.reopen();
+    },
+  };
+  beforeEach(async () => {
+    given.now = START_MS;
+    underTest = await open({ maxPending: MAX_PENDING, clock: () => given.now });
+  });
+  afterEach(() => underTest.dispose());
+  return given;
+}
+
+export const idsOf = (calls: readonly { callId: number }[]) => calls.map(({ callId }) => callId);
+
+export const retryNow = (reason = "again") => ({ delayMs: 0, backoff: NO_BACKOFF, maxAttempts: 3, reason });
+
+/** Makes dead letters of everything that is due. */
+export async function failAll(store: Store, reason = "no good"): Promise<void> {
+  for (const call of await store.claim(claimRequest())) await store.fail(call, reason);
+}
+
+export async function expectBalance(store: Store): Promise<void> {
+  const { payments, paidCalls } = await store.totals();
+  const { ready, leased, done, dead } = paidCalls;
+  expect(ready + leased + done + dead).toBe(payments.settled);
+}

@@ -1,0 +1,142 @@
+import { describe, expect, test } from "vitest";
+import type { ClaimedCall } from "../../../src/store/store.ts";
+import { acceptId, claimOne, claimRequest, LEASE_MS } from "../store-fixtures.ts";
+import { type Given, idsOf, retryNow } from "./given.ts";
+
+export function describeLeases(given: Given): void {
+  describe("leases", () => {
+    test("Calls are claimed in order of their call id, each by one claim only", async () => {
+      const ids = [];
+      for (let i = 0; i < 30; i += 1) ids.push(await acceptId(given.store));
+      const claims = await Promise.all(
+        Array.from({ length: 10 }, () => given.store.claim(claimRequest({ limit: 4 }))),
+      );
+      expect(idsOf(claims.flat())).toEqual(ids);
+      expect(new Set(claims.flat().map(({ leaseToken }) => leaseToken)).size).toBe(30);
+    });
+
+    test("A filter gives calls of those jobs only, in order over all of them, each once", async () => {
+      const big = 2n ** 64n - 1n;
+      const jobs = [1n, 2n, big, 3n, 1n, big];
+      const ids: number[] = [];
+      for (const jobId of jobs) ids.push(await acceptId(given.store, { jobId }));
+      const first = await given.store.claim(claimRequest({ jobIds: [big, 1n, big], limit: 3 }));
+      expect(idsOf(first)).toEqual([ids[0], ids[2], ids[4]]);
+      expect(idsOf(await given.store.claim(claimRequest({ jobIds: [big, 1n] })))).toEqual([ids[5]]);
+      expect(idsOf(await given.store.claim(claimRequest()))).toEqual([ids[1], ids[3]]);
+    });
+
+    test("A lease that ran out goes to the next subscriber, with a higher attempt and in its old place", async () => {
+      const first = await acceptId(given.store);
+      const lost = await claimOne(given.store);
+      const second = await acceptId(given.store);
+      given.now += LEASE_MS;
+      const claimed = await given.store.claim(claimRequest());
+      expect(idsOf(claimed)).toEqual([first, second]);
+      expect(claimed[0]?.attempt).toBe(2);
+      expect(claimed[0]?.leaseToken).not.toBe(lost.leaseToken);
+      expect(await given.store.ack(lost)).toBe("lease_lost");
+    });
+
+    test("A lease ends at its very expiry, for each way to finish, even if nobody has claimed it since", async () => {
+      await acceptId(given.store);
+      const lease = await claimOne(given.store);
+      given.now += LEASE_MS;
+      expect(await given.store.ack(lease)).toBe("lease_lost");
+      expect(await given.store.fail(lease, "late")).toBe("lease_lost");
+      expect(await given.store.retry(lease, retryNow())).toBe("lease_lost");
+      expect(await given.store.release(lease, { excused: false })).toBe("lease_lost");
+      expect((await given.store.extend(lease, LEASE_MS)).outcome).toBe("lease_lost");
+      given.now -= 1;
+      expect(await given.store.ack(lease)).toBe("done");
+    });
+
+    test("A foreign token loses, a finished or unknown call is not found", async () => {
+      const callId = await acceptId(given.store);
+      const foreign = { callId, leaseToken: "foreign" };
+      expect(await given.store.ack(foreign)).toBe("lease_lost");
+      const lease = await claimOne(given.store);
+      expect(await given.store.ack(foreign)).toBe("lease_lost");
+      expect(await given.store.ack(lease)).toBe("done");
+      expect(await given.store.ack(lease)).toBe("not_found");
+      expect(await given.store.ack({ ...lease, callId: callId + 1 })).toBe("not_found");
+      await acceptId(given.store);
+      const dead = await claimOne(given.store);
+      await given.store.fail(dead, "no good");
+      expect(await given.store.retry(dead, retryNow())).toBe("not_found");
+    });
+
+    test("A released call is due at once, and its old lease is lost", async () => {
+      await acceptId(given.store);
+      const released = await claimOne(given.store);
+      expect(await given.store.release(released, { excused: false })).toBe("done");
+      expect(await given.store.ack(released)).toBe("lease_lost");
+      expect((await claimOne(given.store)).attempt).toBe(2);
+    });
+
+    test("An extended lease runs out later", async () => {
+      await acceptId(given.store);
+      const lease = await claimOne(given.store);
+      given.now += LEASE_MS - 1;
+      expect(await given.store.extend(lease, 5000)).toEqual({
+        outcome: "done",
+        leaseExpiresAt: given.now + 5000,
+      });
+      given.now += 4999;
+      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await given.store.nextDue()).toBe(given.now + 1);
+      given.now += 1;
+      expect((await claimOne(given.store)).attempt).toBe(2);
+    });
+
+    test("A retried call is due after its delay and holds up no other", async () => {
+      const retried = await acceptId(given.store);
+      await given.store.retry(await claimOne(given.store), { ...retryNow(), delayMs: 5000 });
+      const other = await acceptId(given.store);
+      expect(idsOf(await given.store.claim(claimRequest()))).toEqual([other]);
+      expect(await given.store.nextDue()).toBe(given.now + 5000);
+      given.now += 5000;
+      expect(await claimOne(given.store)).toMatchObject({ callId: retried, attempt: 2 });
+    });
+
+    test("Without a delay a retry waits for a random part of its backoff, which doubles up to its bound", async () => {
+      const backoff = { baseMs: 1000, maxMs: 3000 };
+      for (const boundMs of [1000, 2000, 3000, 3000]) {
+        const delays: number[] = [];
+        for (let i = 0; i < 10; i += 1) await acceptId(given.store);
+        let calls = await given.store.claim(claimRequest({ maxAttempts: 99 }));
+        for (let attempt = 1; attempt < [1000, 2000, 3000].indexOf(boundMs) + 1; attempt += 1) {
+          await Promise.all(calls.map((call) => given.store.retry(call, { ...retryNow(), maxAttempts: 99 })));
+          calls = await given.store.claim(claimRequest({ maxAttempts: 99 }));
+        }
+        for (const call of calls) {
+          await given.store.retry(call, { backoff, maxAttempts: 99, reason: "again" });
+          delays.push(((await given.store.nextDue()) ?? Number.NaN) - given.now);
+          given.now += boundMs;
+          await given.store.ack(await claimOne(given.store, { maxAttempts: 99, limit: 1 }));
+        }
+        expect(Math.min(...delays)).toBeGreaterThanOrEqual(0);
+        expect(Math.max(...delays)).toBeLessThan(boundMs);
+        expect(new Set(delays).size).toBeGreaterThan(3);
+      }
+    });
+
+    test("nextDue is undefined while nothing is leased or delayed", async () => {
+      await acceptId(given.store);
+      expect(await given.store.nextDue()).toBeUndefined();
+      await given.store.ack(await claimOne(given.store));
+      expect(await given.store.nextDue()).toBeUndefined();
+    });
+
+    test("Leases survive a restart", async () => {
+      await acceptId(given.store);
+      await acceptId(given.store);
+      const [acked, expired] = (await given.store.claim(claimRequest())) as [ClaimedCall, ClaimedCall];
+      await given.reopen();
+      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await given.store.ack(acked)).toBe("done");
+      given.now += LEASE_MS;
+      expect((await claimOne(given.store)).callId).toBe(expired.callId);
+    });
+  });
+}

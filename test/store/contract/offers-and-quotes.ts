@@ -1,0 +1,54 @@
+import { describe, expect, test } from "vitest";
+import { paidCall, paymentIntent, START_MS } from "../store-fixtures.ts";
+import type { Given } from "./given.ts";
+
+export function describeOffersAndQuotes(given: Given): void {
+  describe("offers", () => {
+    const job = { serviceId: 2n ** 64n - 1n, jobIndex: 2 ** 32 - 1 };
+    const offer = (id: string, validUntil: number) => ({ id, job, offer: `{"id":"${id}"}`, validUntil });
+
+    test("Offers of a job are found until they end, the one that ends last first; also after a restart", async () => {
+      await given.store.saveOffers([offer("a", START_MS + 1000), offer("b", START_MS + 2000)]);
+      await given.store.saveOffers([{ ...offer("other", START_MS + 5000), job: { ...job, jobIndex: 0 } }]);
+      await given.reopen();
+      expect(await given.store.findOffers(job)).toEqual([
+        offer("b", START_MS + 2000),
+        offer("a", START_MS + 1000),
+      ]);
+      given.now += 1000;
+      expect(await given.store.findOffers(job)).toEqual([offer("b", START_MS + 2000)]);
+      expect(await given.store.findOffers({ serviceId: 1n, jobIndex: 1 })).toEqual([]);
+    });
+
+    test("An offer that is saved again keeps the later of its ends", async () => {
+      await given.store.saveOffers([offer("a", START_MS + 2000)]);
+      await given.store.saveOffers([offer("a", START_MS + 1000)]);
+      expect(await given.store.findOffers(job)).toEqual([offer("a", START_MS + 2000)]);
+      await given.store.saveOffers([offer("a", START_MS + 3000)]);
+      expect(await given.store.findOffers(job)).toEqual([offer("a", START_MS + 3000)]);
+    });
+  });
+
+  describe("quotes", () => {
+    const quote = { digest: "d".repeat(64), quote: '{"price":"1"}', expiresAt: START_MS + 1000 };
+
+    test("A quote is found until it expires, as it was written first; also after a restart", async () => {
+      expect(await given.store.saveQuote(quote)).toEqual(quote);
+      expect(await given.store.saveQuote({ ...quote, quote: "{}" })).toEqual(quote);
+      await given.reopen();
+      expect(await given.store.findQuote(quote.digest)).toEqual({ ...quote, isPaid: false });
+      expect(await given.store.findQuote("e".repeat(64))).toBeUndefined();
+      given.now += 1000;
+      expect(await given.store.findQuote(quote.digest)).toBeUndefined();
+    });
+
+    test("A quote is paid while a payment has its digest as its receipt, unless that failed", async () => {
+      await given.store.saveQuote(quote);
+      const paying = { ...paymentIntent(1), receipt: quote.digest };
+      await given.store.beginPayment(paying, paidCall());
+      expect(await given.store.findQuote(quote.digest)).toMatchObject({ isPaid: true });
+      await given.store.failPayment(paying.key, "{}", "nothing moved");
+      expect(await given.store.findQuote(quote.digest)).toMatchObject({ isPaid: false });
+    });
+  });
+}

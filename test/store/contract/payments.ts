@@ -1,0 +1,158 @@
+import { describe, expect, test } from "vitest";
+import {
+  callerNonce,
+  claimOne,
+  claimRequest,
+  paidCall,
+  paidId,
+  paymentIntent,
+  START_MS,
+} from "../store-fixtures.ts";
+import { type Given, idsOf } from "./given.ts";
+
+export function describePayments(given: Given): void {
+  describe("payments", () => {
+    test("A begun payment is found with everything that was written, by key and by fingerprint", async () => {
+      const intent = paymentIntent(1, { callerNonce: callerNonce("n") });
+      const begun = await given.store.beginPayment(intent, paidCall());
+      const record = {
+        ...intent,
+        state: "intent",
+        callId: begun.kind === "begun" ? begun.callId : 0,
+        createdAt: START_MS,
+        updatedAt: START_MS,
+      };
+      expect(await given.store.findPayment(intent.key)).toEqual(record);
+      expect(await given.store.findPaymentByFingerprint(intent.fingerprint)).toEqual(record);
+      await given.reopen();
+      expect(await given.store.findPayment(intent.key)).toEqual(record);
+      expect(await given.store.findPayment(paymentIntent(2).key)).toBeUndefined();
+      expect(await given.store.findPaymentByFingerprint("another")).toBeUndefined();
+    });
+
+    test("An intent without the optional parts comes back without them", async () => {
+      const { fromBlock: _, ...intent } = paymentIntent(1);
+      await given.store.beginPayment(intent, paidCall());
+      const record = await given.store.findPayment(intent.key);
+      expect(Object.keys(record ?? {})).not.toEqual(
+        expect.arrayContaining([expect.stringMatching(/fromBlock|callerNonce|settlement|reason/)]),
+      );
+      expect(record).toMatchObject(intent);
+    });
+
+    test("Of 50 concurrent begins of one payment exactly one begins, and makes one held call", async () => {
+      const outcomes = await Promise.all(
+        Array.from({ length: 50 }, () => given.store.beginPayment(paymentIntent(1), paidCall())),
+      );
+      const begun = outcomes.filter(({ kind }) => kind === "begun");
+      const known = outcomes.filter(({ kind }) => kind === "payment_known");
+      expect([begun.length, known.length]).toEqual([1, 49]);
+      expect(known[0]).toMatchObject({ record: { callId: begun[0]?.kind === "begun" && begun[0].callId } });
+      expect((await given.store.totals()).calls.held).toBe(1);
+    });
+
+    test("The same payment in another letter case, or with another key, is the same payment", async () => {
+      const intent = paymentIntent(0xabc);
+      await given.store.beginPayment(intent, paidCall());
+      const { key } = intent;
+      const upperCase = {
+        ...key,
+        payer: key.payer.toUpperCase(),
+        asset: key.asset.toUpperCase(),
+        nonce: key.nonce.toUpperCase(),
+      };
+      const other = paymentIntent(2, { key: upperCase });
+      expect((await given.store.beginPayment(other, paidCall())).kind).toBe("payment_known");
+      expect((await given.store.findPayment(upperCase))?.fingerprint).toBe(intent.fingerprint);
+      const otherKey = paymentIntent(3, { fingerprint: intent.fingerprint });
+      expect((await given.store.beginPayment(otherKey, paidCall())).kind).toBe("payment_known");
+    });
+
+    test("A held call is not claimed before its payment is settled", async () => {
+      await given.store.beginPayment(paymentIntent(1), paidCall());
+      expect(await given.store.claim(claimRequest())).toEqual([]);
+      given.now += 1000;
+      await given.store.settlePayment(paymentIntent(1).key, "{}");
+      expect(await claimOne(given.store)).toMatchObject({ attempt: 1, enqueuedAt: START_MS + 1000 });
+    });
+
+    test("Settling twice gives one call and keeps the first settlement", async () => {
+      await given.store.beginPayment(paymentIntent(1), paidCall());
+      const { key } = paymentIntent(1);
+      const outcomes = await Promise.all([
+        given.store.settlePayment(key, "first"),
+        given.store.settlePayment(key, "second"),
+      ]);
+      expect(outcomes[0]).toEqual(outcomes[1]);
+      await given.store.ack(await claimOne(given.store));
+      expect((await given.store.settlePayment(key, "third")).kind).toBe("settled");
+      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await given.store.findPayment(key)).toMatchObject({ state: "settled", settlement: "first" });
+    });
+
+    test("A payment that nobody began cannot be settled or failed", async () => {
+      const { key } = paymentIntent(1);
+      expect(await given.store.settlePayment(key, "{}")).toEqual({ kind: "not_open" });
+      expect(await given.store.failPayment(key, "{}", "why")).toEqual({ kind: "not_open" });
+    });
+
+    test("A failed payment drops its held call and stays failed", async () => {
+      const { key } = paymentIntent(1);
+      await given.store.beginPayment(paymentIntent(1), paidCall());
+      expect(await given.store.failPayment(key, '{"success":false}', "reverted")).toEqual({ kind: "failed" });
+      expect(await given.store.findPayment(key)).toMatchObject({
+        state: "failed",
+        settlement: '{"success":false}',
+        reason: "reverted",
+      });
+      expect(await given.store.settlePayment(key, "{}")).toEqual({ kind: "not_open" });
+      expect(await given.store.failPayment(key, "{}", "again")).toEqual({ kind: "not_open" });
+      expect((await given.store.beginPayment(paymentIntent(1), paidCall())).kind).toBe("payment_known");
+      expect((await given.store.totals()).calls).toEqual({ held: 0, ready: 0, leased: 0, dead: 0 });
+    });
+
+    test("A settled payment cannot fail and keeps its call", async () => {
+      const callId = await paidId(given.store, 1);
+      expect(await given.store.failPayment(paymentIntent(1).key, "{}", "why")).toEqual({ kind: "not_open" });
+      expect((await claimOne(given.store)).callId).toBe(callId);
+    });
+
+    test("An unresolved payment keeps its call held, and can be settled or failed later", async () => {
+      for (const number of [1, 2, 3]) {
+        await given.store.beginPayment(paymentIntent(number), paidCall());
+        await given.store.leavePaymentUnresolved(paymentIntent(number).key, "no answer");
+      }
+      expect(await given.store.findPayment(paymentIntent(1).key)).toMatchObject({
+        state: "unresolved",
+        reason: "no answer",
+      });
+      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect((await given.store.settlePayment(paymentIntent(1).key, "{}")).kind).toBe("settled");
+      expect((await given.store.failPayment(paymentIntent(2).key, "{}", "why")).kind).toBe("failed");
+      expect((await given.store.totals()).payments).toEqual({
+        intent: 0,
+        settled: 1,
+        failed: 1,
+        unresolved: 1,
+      });
+      expect((await given.store.totals()).calls).toMatchObject({ held: 1, ready: 1 });
+    });
+
+    test("A decided payment cannot become unresolved", async () => {
+      await paidId(given.store, 1);
+      await given.store.leavePaymentUnresolved(paymentIntent(1).key, "late");
+      expect((await given.store.findPayment(paymentIntent(1).key))?.state).toBe("settled");
+    });
+
+    test("Payments are listed newest first, by state, and in pages", async () => {
+      const ids = [await paidId(given.store, 1), await paidId(given.store, 2), await paidId(given.store, 3)];
+      await given.store.beginPayment(paymentIntent(4), paidCall());
+      const settled = await given.store.listPayments({ state: "settled", limit: 2 });
+      expect(idsOf(settled)).toEqual([ids[2], ids[1]]);
+      const before = settled[1]?.callId ?? 0;
+      expect(idsOf(await given.store.listPayments({ state: "settled", limit: 2, before }))).toEqual([ids[0]]);
+      expect(await given.store.listPayments({ limit: 10 })).toHaveLength(4);
+      expect((await given.store.listPayments({ limit: 1 }))[0]?.state).toBe("intent");
+    });
+  });
+}

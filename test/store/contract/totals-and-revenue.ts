@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import {
+  acceptId,
+  claimOne,
+  claimRequest,
+  paidCall,
+  paidId,
+  paymentIntent,
+  START_MS,
+  webhookCall,
+} from "../store-fixtures.ts";
+import { expectBalance, type Given, retryNow } from "./given.ts";
+
+export function describeTotalsAndRevenue(given: Given): void {
+  describe("totals", () => {
+    test("Settled payments balance with ready, leased, done and dead at each step", async () => {
+      for (const number of [1, 2, 3, 4, 5, 6]) {
+        await paidId(given.store, number);
+        await expectBalance(given.store);
+      }
+      await given.store.beginPayment(paymentIntent(7), paidCall());
+      await acceptId(given.store);
+      const [acked, failed, dropped, retried] = await given.store.claim(claimRequest({ limit: 5 }));
+      if (!acked || !failed || !dropped || !retried) throw new Error("expected four calls");
+      await given.store.ack(acked);
+      await given.store.fail(failed, "no good");
+      await given.store.fail(dropped, "no good");
+      await given.store.dropDeadLetter(dropped.callId);
+      await given.store.retry(retried, { ...retryNow(), delayMs: 1000 });
+      await expectBalance(given.store);
+      await given.reopen();
+      expect(await given.store.totals()).toEqual({
+        payments: { intent: 1, settled: 6, failed: 0, unresolved: 0 },
+        calls: { held: 1, ready: 3, leased: 1, dead: 1 },
+        paidCalls: { ready: 2, leased: 1, done: 1, dead: 2 },
+        oldestReadyAt: START_MS,
+      });
+    });
+  });
+
+  describe("revenue", () => {
+    const HOUR_MS = 3_600_000;
+    const since = START_MS - (START_MS % HOUR_MS);
+    const settle = async (number: number, amount: string, symbol = "USDC") => {
+      const intent = paymentIntent(number, { amount, symbol });
+      await given.store.beginPayment(intent, paidCall());
+      await given.store.settlePayment(intent.key, "{}");
+    };
+
+    test("What settled is summed by token and time, exactly beyond 64 bits; also after a restart", async () => {
+      const most = 2n ** 64n - 1n;
+      for (let number = 1; number <= 3; number++) await settle(number, String(most));
+      await settle(4, "7", "EURC");
+      given.now += HOUR_MS;
+      await settle(5, "1000000000");
+      await given.store.beginPayment(paymentIntent(6), paidCall());
+      await given.reopen();
+      const { network, asset } = paymentIntent(1).key;
+      const token = { network, asset };
+      expect(await given.store.revenue({ since, bucketMs: HOUR_MS })).toEqual([
+        { from: since, ...token, symbol: "EURC", amount: 7n, payments: 1 },
+        { from: since, ...token, symbol: "USDC", amount: 3n * most, payments: 3 },
+        { from: since + HOUR_MS, ...token, symbol: "USDC", amount: 1_000_000_000n, payments: 1 },
+      ]);
+      expect(await given.store.revenue({ since: since + HOUR_MS, bucketMs: HOUR_MS })).toHaveLength(1);
+    });
+
+    test("The totals tell since when the JobCall waits that waits longest", async () => {
+      expect((await given.store.totals()).oldestReadyAt).toBeUndefined();
+      await given.store.accept(webhookCall());
+      given.now += 1000;
+      await given.store.accept(webhookCall());
+      expect((await given.store.totals()).oldestReadyAt).toBe(START_MS);
+      const call = await claimOne(given.store, { limit: 1 });
+      expect((await given.store.totals()).oldestReadyAt).toBe(START_MS + 1000);
+      await given.store.retry(call, { ...retryNow(), delayMs: 1000 });
+      expect((await given.store.totals()).oldestReadyAt).toBe(START_MS);
+    });
+  });
+}

@@ -1,0 +1,52 @@
+import { describe, expect, test } from "vitest";
+import type { ClaimedCall } from "../../../src/store/store.ts";
+import { acceptId, claimOne, claimRequest, LEASE_MS, paidCall, paymentIntent } from "../store-fixtures.ts";
+import { failAll, type Given, retryNow } from "./given.ts";
+
+export function describeWorkListeners(given: Given): void {
+  describe("listeners for work", () => {
+    /** How many calls a claim made inside the listener gets. */
+    async function claimedInListener(push: () => Promise<unknown>): Promise<number> {
+      let claim: Promise<ClaimedCall[]> | undefined;
+      const end = given.store.onWork(() => {
+        claim ??= given.store.claim(claimRequest());
+      });
+      const pushed = push();
+      expect(claim).toBeDefined();
+      await pushed;
+      end();
+      return (await claim)?.length ?? 0;
+    }
+
+    test("A claim made in the listener gets the work that it is told of", async () => {
+      expect(await claimedInListener(() => acceptId(given.store))).toBe(1);
+      await given.store.beginPayment(paymentIntent(1), paidCall());
+      expect(await claimedInListener(() => given.store.settlePayment(paymentIntent(1).key, "{}"))).toBe(1);
+      const callId = await acceptId(given.store);
+      const lease = await claimOne(given.store);
+      expect(await claimedInListener(() => given.store.release(lease, { excused: true }))).toBe(1);
+      given.now += LEASE_MS;
+      const again = (await given.store.claim(claimRequest())).find((call) => call.callId === callId);
+      if (again === undefined) throw new Error("the call is not due");
+      expect(await claimedInListener(() => given.store.retry(again, { ...retryNow(), maxAttempts: 9 }))).toBe(
+        1,
+      );
+      given.now += LEASE_MS;
+      await failAll(given.store);
+      expect(await claimedInListener(() => given.store.retryDeadLetter(callId))).toBe(1);
+    });
+
+    test("A listener that ended hears nothing", async () => {
+      let heard = 0;
+      const end = given.store.onWork(() => {
+        heard += 1;
+      });
+      await acceptId(given.store);
+      expect(heard).toBeGreaterThan(0);
+      end();
+      heard = 0;
+      await acceptId(given.store);
+      expect(heard).toBe(0);
+    });
+  });
+}
