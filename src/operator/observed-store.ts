@@ -1,8 +1,9 @@
 import { type Clock, systemClock } from "../clock.ts";
 import { decodeJobCall } from "../delivery/job-call-codec.ts";
 import type { EventHub, WhatHappened } from "../events.ts";
+import type { JobCall } from "../job-call.ts";
 import type { PaymentKey, PaymentRecord } from "../payment.ts";
-import type { ClaimedCall, LeaseOutcome, Store } from "../store/store.ts";
+import type { AcceptOnceOutcome, ClaimedCall, LeaseOutcome, Store } from "../store/store.ts";
 import { createBurialWatch } from "./burial-watch.ts";
 
 /** Of a reason: runners write them. */
@@ -17,6 +18,10 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
 
   function tell(callId: number, what: WhatHappened, at = clock()): void {
     events.emit({ at, callId, what });
+  }
+
+  function tellAccepted({ origin, jobId, serviceId }: JobCall, outcome: AcceptOnceOutcome): void {
+    if (outcome.kind === "accepted") tell(outcome.callId, { kind: "accepted", origin, jobId, serviceId });
   }
 
   function deadLettered(callId: number, reason: string, at: number): void {
@@ -50,8 +55,9 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     state: "settled" | "failed" | "unresolved",
     reason: string,
   ): void {
-    const { network, payer } = key;
-    tell(callId, { kind: "paymentDecided", state, network, symbol, amount, payer, reason: short(reason) });
+    const { network, asset, payer } = key;
+    const token = { network, asset, symbol };
+    tell(callId, { kind: "paymentDecided", state, ...token, amount, payer, reason: short(reason) });
   }
 
   function tellDelivered(call: ClaimedCall, subscriber: string): void {
@@ -66,11 +72,9 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     revenue: (period) => store.revenue(period),
     close: () => store.close(),
 
-    accept: (call) =>
-      watched(store.accept(call), (outcome) => {
-        const { origin, jobId, serviceId } = call;
-        if (outcome.kind === "accepted") tell(outcome.callId, { kind: "accepted", origin, jobId, serviceId });
-      }),
+    accept: (call) => watched(store.accept(call), (outcome) => tellAccepted(call, outcome)),
+    acceptOnce: (call, delivery) =>
+      watched(store.acceptOnce(call, delivery), (outcome) => tellAccepted(call, outcome)),
 
     findPayment: (key) => store.findPayment(key),
     findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),

@@ -9,6 +9,7 @@ import { describeLookups } from "./contract/lookups.ts";
 import { describeOffersAndQuotes } from "./contract/offers-and-quotes.ts";
 import { describePayments } from "./contract/payments.ts";
 import { describeReceipts } from "./contract/receipts.ts";
+import { describeRepeatedDeliveries } from "./contract/repeated-deliveries.ts";
 import { describeTotalsAndRevenue } from "./contract/totals-and-revenue.ts";
 import { describeWorkListeners } from "./contract/work-listeners.ts";
 
@@ -26,6 +27,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     describeTotalsAndRevenue(given);
     describeOffersAndQuotes(given);
     describeReceipts(given);
+    describeRepeatedDeliveries(given);
     describeClosing(given);
   });
 }

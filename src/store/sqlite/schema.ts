@@ -143,5 +143,16 @@ CREATE UNIQUE INDEX payments_by_receipt ON payments (receipt) WHERE state <> 'fa
 CREATE INDEX payments_settled ON payments (updated_at) WHERE state = 'settled';
 `;
 
+const DELIVERIES = `
+-- What webhook deliveries are known by when they are repeated, until the endpoint's window is over.
+CREATE TABLE deliveries (
+  key        TEXT PRIMARY KEY,
+  body_hash  TEXT NOT NULL,
+  call_id    INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_by_end ON deliveries (expires_at);
+`;
+
 /** What takes a file from each version to the next; the first makes all of a new one. */
-export const MIGRATIONS: readonly string[] = [FIRST, OFFERS_BY_JOB_AND_QUOTES];
+export const MIGRATIONS: readonly string[] = [FIRST, OFFERS_BY_JOB_AND_QUOTES, DELIVERIES];

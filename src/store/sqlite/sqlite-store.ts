@@ -73,6 +73,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
 
     accept: (call) => withNewWork(writer.call("accept", { call: toNewCall(call, encodeJobCall) })),
+    acceptOnce: (call, delivery) =>
+      withNewWork(writer.call("acceptOnce", { call: toNewCall(call, encodeJobCall), delivery })),
 
     findPayment: (key) => reader.call("findPayment", { key }),
     findPaymentByFingerprint: (fingerprint) => reader.call("findPaymentByFingerprint", { fingerprint }),

@@ -18,7 +18,7 @@ export function writeOperations(database: Database, capacity: Capacity) {
   const finishPaidCall = prepareFinishPaidCall(database);
   const buryCall = prepareBuryCall(database, capacity);
   return {
-    ...intakeOperations(capacity, insertCall),
+    ...intakeOperations(database, capacity, insertCall),
     ...paymentOperations(database, capacity, insertCall),
     ...workQueueOperations(database, capacity, buryCall, finishPaidCall),
     ...deadLetterOperations(database, capacity, finishPaidCall),

@@ -1,6 +1,8 @@
 import type { Capacity } from "../../capacity.ts";
 import type { NewCall } from "../../new-call.ts";
+import type { AcceptOnceOutcome, Delivery } from "../../store.ts";
 import type { Database } from "../driver.ts";
+import { prepareDeliveries } from "./deliveries.ts";
 
 /** Writes a JobCall and gives its new call id. */
 export type InsertCall = (call: NewCall, state: "held" | "ready", now: number) => number;
@@ -22,11 +24,22 @@ export function prepareInsertCall(database: Database, capacity: Capacity): Inser
 type AcceptOutcome = { kind: "accepted"; callId: number } | { kind: "queue_full" };
 
 /** The {@link Intake} operations. */
-export function intakeOperations(capacity: Capacity, insertCall: InsertCall) {
+export function intakeOperations(database: Database, capacity: Capacity, insertCall: InsertCall) {
+  const deliveries = prepareDeliveries(database);
+
+  function accept({ call }: { call: NewCall }, now: number): AcceptOutcome {
+    if (!capacity.hasRoom()) return { kind: "queue_full" };
+    return { kind: "accepted", callId: insertCall(call, "ready", now) };
+  }
+
   return {
-    accept(input: { call: NewCall }, now: number): AcceptOutcome {
-      if (!capacity.hasRoom()) return { kind: "queue_full" };
-      return { kind: "accepted", callId: insertCall(input.call, "ready", now) };
+    accept,
+    acceptOnce({ call, delivery }: { call: NewCall; delivery: Delivery }, now: number): AcceptOnceOutcome {
+      const repeated = deliveries.find(delivery, now);
+      if (repeated !== undefined) return repeated;
+      const outcome = accept({ call }, now);
+      if (outcome.kind === "accepted") deliveries.remember(delivery, outcome.callId, now);
+      return outcome;
     },
   };
 }
