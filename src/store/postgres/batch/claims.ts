@@ -1,0 +1,131 @@
+import type { ClaimedCall, ClaimRequest } from "../../store.ts";
+import { type Sql, statement, storable } from "../sql.ts";
+import type { BatchContext } from "./batch-context.ts";
+import type { Entry } from "./operations.ts";
+
+/** What became of a JobCall that a claim has found. */
+interface FoundRow {
+  call_id: number;
+  /** `buried`: a dead letter in place of another attempt. `left`: locked, but not taken, which others may have missed. */
+  fate: "leased" | "buried" | "left";
+  lease_token: string;
+  attempts: number;
+  enqueued_at: number;
+  encoded: Buffer;
+}
+
+/** Most leases and delays that are seen to have run out at once. */
+const DUE_AT_ONCE = 5_000;
+
+// What another batch has locked it is changing just now: it is not waited for.
+const READY_DUE = statement<{ call_id: number }>(
+  "ready_due",
+  `WITH due AS MATERIALIZED (
+     SELECT call_id FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= $1
+      ORDER BY visible_at LIMIT ${DUE_AT_ONCE} FOR UPDATE SKIP LOCKED)
+   UPDATE jobgate.job_calls AS job_call
+      SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL
+     FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.call_id`,
+);
+
+/** $1 how many · $2 now · $3 the lease's end · $4 max attempts · $5 subscriber */
+const TAKE = `
+  found AS MATERIALIZED (SELECT * FROM locked ORDER BY call_id LIMIT $1),
+  leased AS (
+    UPDATE jobgate.job_calls AS job_call
+       SET state = 'leased', attempts = job_call.attempts + 1, visible_at = $3, subscriber = $5,
+           progress_percent = NULL, progress_text = NULL,
+           -- 122 random bits, URL-safe.
+           lease_token = rtrim(translate(encode(uuid_send(gen_random_uuid()), 'base64'), '+/', '-_'), '=')
+      FROM found WHERE job_call.call_id = found.call_id AND NOT found.is_used_up
+    RETURNING job_call.call_id, job_call.lease_token, job_call.attempts, job_call.enqueued_at),
+  buried AS (
+    UPDATE jobgate.job_calls AS job_call
+       SET state = 'dead', dead_at = $2, dead_reason = 'max_attempts',
+           visible_at = NULL, lease_token = NULL, subscriber = NULL
+      FROM found WHERE job_call.call_id = found.call_id AND found.is_used_up
+    RETURNING job_call.call_id)
+  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, encoded
+    FROM leased JOIN jobgate.job_bodies USING (call_id)
+   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL FROM buried
+   UNION ALL SELECT call_id, 'left', NULL, NULL, NULL, NULL FROM locked
+              WHERE NOT EXISTS (SELECT 1 FROM found WHERE found.call_id = locked.call_id)
+   ORDER BY call_id`;
+
+const CLAIM_ANY = statement<FoundRow>(
+  "claim_any",
+  `WITH locked AS MATERIALIZED (
+     SELECT call_id, attempts - forgiven >= $4::bigint AS is_used_up FROM jobgate.job_calls
+      WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),
+   ${TAKE}`,
+);
+
+// Job by job, so that no other jobs' rows are read, however many they are.
+const CLAIM_OF_JOBS = statement<FoundRow>(
+  "claim_of_jobs",
+  `WITH locked AS MATERIALIZED (
+     SELECT ready.* FROM unnest($6::text[]) AS job (id) CROSS JOIN LATERAL (
+       SELECT call_id, attempts - forgiven >= $4::bigint AS is_used_up FROM jobgate.job_calls
+        WHERE state = 'ready' AND job_id = job.id ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED) AS ready),
+   ${TAKE}`,
+);
+
+/** {@link WorkQueue.claim}: after everything else in the batch, so that it gets what that made ready. */
+export async function runClaims(entries: readonly Entry<"claim">[], context: BatchContext): Promise<void> {
+  if (entries.length === 0) return;
+  const { sql, now, madeReady } = context;
+  const [due, claimed] = await Promise.all([
+    sql.run(READY_DUE, [now]),
+    Promise.all(entries.map(({ input }) => claim(sql, input, context))),
+  ]);
+  for (const { call_id } of due) madeReady.add(call_id);
+  for (const { leftIds } of claimed) for (const callId of leftIds) madeReady.add(callId);
+  for (const [index, { calls, buriedIds }] of claimed.entries()) {
+    for (const callId of [...buriedIds, ...calls.map((call) => call.callId)]) madeReady.delete(callId);
+    entries[index]?.decide(calls);
+  }
+}
+
+interface Claimed {
+  readonly calls: ClaimedCall[];
+  readonly buriedIds: number[];
+  readonly leftIds: number[];
+}
+
+async function claim(sql: Sql, request: ClaimRequest, { now, capacity }: BatchContext): Promise<Claimed> {
+  const { leaseMs, maxAttempts, subscriber } = request;
+  const leaseExpiresAt = now + leaseMs;
+  const calls: ClaimedCall[] = [];
+  const buriedIds: number[] = [];
+  // A job named twice must not be claimed twice.
+  const jobIds = [...new Set(request.jobIds.map(String))];
+  for (;;) {
+    const limit = request.limit - calls.length;
+    const values = [limit, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
+    const rows = await (jobIds.length === 0
+      ? sql.run(CLAIM_ANY, values)
+      : sql.run(CLAIM_OF_JOBS, [...values, jobIds]));
+    for (const row of rows) if (row.fate === "leased") calls.push(toClaimedCall(row, leaseExpiresAt));
+    const buried = rows.filter(({ fate }) => fate === "buried").map(({ call_id }) => call_id);
+    capacity.adjust(-buried.length);
+    buriedIds.push(...buried);
+    // Dead letters took the place of others that are due.
+    if (buried.length > 0 && calls.length < request.limit) continue;
+    return {
+      calls,
+      buriedIds,
+      leftIds: rows.filter(({ fate }) => fate === "left").map(({ call_id }) => call_id),
+    };
+  }
+}
+
+function toClaimedCall(row: FoundRow, leaseExpiresAt: number): ClaimedCall {
+  return {
+    callId: row.call_id,
+    leaseToken: row.lease_token,
+    encoded: row.encoded,
+    attempt: row.attempts,
+    enqueuedAt: row.enqueued_at,
+    leaseExpiresAt,
+  };
+}

@@ -1,0 +1,87 @@
+import type { SavedQuote } from "../../store.ts";
+import { type Sql, statement } from "../sql.ts";
+import type { BatchPart } from "./batch-context.ts";
+import { type Entry, entriesOf } from "./operations.ts";
+
+/** Ended offers and expired quotes that are forgotten with each write: more than it brings, so that they never pile up. */
+const FORGOTTEN_AT_ONCE = 100;
+
+const FORGET_OFFERS = statement(
+  "forget_offers",
+  `DELETE FROM jobgate.offers WHERE id = ANY (ARRAY (
+     SELECT id FROM jobgate.offers WHERE valid_until <= $1 LIMIT ${FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED))`,
+);
+// In one order in all batches, so that no two wait for each other; a row can be written once in a statement.
+const SAVE_OFFERS = statement(
+  "save_offers",
+  `INSERT INTO jobgate.offers AS saved (id, service_id, job_index, offer, valid_until)
+   SELECT DISTINCT ON (id) id, service_id, job_index, offer, valid_until
+     FROM json_populate_recordset(NULL::jobgate.offers, $1::json) ORDER BY id, valid_until DESC
+   ON CONFLICT (id) DO UPDATE SET valid_until = excluded.valid_until WHERE saved.valid_until < excluded.valid_until`,
+);
+const FORGET_QUOTES = statement(
+  "forget_quotes",
+  `DELETE FROM jobgate.quotes WHERE digest = ANY (ARRAY (
+     SELECT digest FROM jobgate.quotes WHERE expires_at <= $1 LIMIT ${FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED))`,
+);
+const SAVE_QUOTES = statement(
+  "save_quotes",
+  `INSERT INTO jobgate.quotes (digest, quote, expires_at)
+   SELECT digest, quote, expires_at FROM json_to_recordset($1::json)
+       AS new (n int, digest text, quote text, expires_at bigint) ORDER BY digest, n
+   ON CONFLICT (digest) DO NOTHING`,
+);
+const SELECT_QUOTES = statement<{ digest: string; quote: string; expires_at: number }>(
+  "select_quotes",
+  "SELECT digest, quote, expires_at FROM jobgate.quotes WHERE digest = ANY ($1::text[])",
+);
+
+/** The {@link OfferLedger} and {@link QuoteLedger} operations that write. */
+export function ledgersPart(entries: readonly Entry<"saveOffers" | "saveQuote">[]): BatchPart {
+  const offerEntries = entriesOf(entries, "saveOffers");
+  const quoteEntries = entriesOf(entries, "saveQuote");
+  return {
+    callIds: 0,
+    load: async () => {},
+    async write({ sql, now }) {
+      await Promise.all([saveOffers(sql, offerEntries, now), saveQuotes(sql, quoteEntries, now)]);
+    },
+  };
+}
+
+async function saveOffers(sql: Sql, entries: readonly Entry<"saveOffers">[], now: number): Promise<void> {
+  if (entries.length === 0) return;
+  const rows = entries.flatMap(({ input }) =>
+    input.offers.map(({ id, job, offer, validUntil }) => ({
+      id,
+      service_id: String(job.serviceId),
+      job_index: job.jobIndex,
+      offer,
+      valid_until: validUntil,
+    })),
+  );
+  await Promise.all([sql.run(FORGET_OFFERS, [now]), sql.run(SAVE_OFFERS, [JSON.stringify(rows)])]);
+  for (const { decide } of entries) decide(undefined);
+}
+
+async function saveQuotes(sql: Sql, entries: readonly Entry<"saveQuote">[], now: number): Promise<void> {
+  if (entries.length === 0) return;
+  const rows = entries.map(({ input: { quote } }, n) => ({
+    n,
+    digest: quote.digest,
+    quote: quote.quote,
+    expires_at: quote.expiresAt,
+  }));
+  const [, , saved] = await Promise.all([
+    sql.run(FORGET_QUOTES, [now]),
+    sql.run(SAVE_QUOTES, [JSON.stringify(rows)]),
+    sql.run(SELECT_QUOTES, [rows.map(({ digest }) => digest)]),
+  ]);
+  const byDigest = new Map(
+    saved.map(({ digest, quote, expires_at }): [string, SavedQuote] => [
+      digest,
+      { digest, quote, expiresAt: expires_at },
+    ]),
+  );
+  for (const { input, decide } of entries) decide(byDigest.get(input.quote.digest) ?? input.quote);
+}

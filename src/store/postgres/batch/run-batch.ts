@@ -1,0 +1,110 @@
+import { createCapacity } from "../../capacity.ts";
+import { type Sql, statement } from "../sql.ts";
+import { acceptsPart } from "./accepts.ts";
+import type { BatchContext, BatchPart } from "./batch-context.ts";
+import { callsPart } from "./calls.ts";
+import { runClaims } from "./claims.ts";
+import { ledgersPart } from "./ledgers.ts";
+import { type Entry, entriesOf, type Operation } from "./operations.ts";
+import { paymentsPart } from "./payments.ts";
+
+/** A batch that was run, and only has to be committed. */
+export interface RanBatch {
+  /** Of each operation, in order. */
+  readonly outcomes: readonly unknown[];
+  /** JobCalls that became ready, and that no claim of the batch has taken. */
+  readonly leavesWork: boolean;
+  /** JobCalls not finished, once it is committed. */
+  readonly pending: number;
+  /** By how much the batch changes that number. */
+  readonly pendingChange: number;
+  /** The database's clock at its beginning, Unix milliseconds. */
+  readonly startedAt: number;
+}
+
+export interface RunBatchOptions {
+  readonly maxPending: number;
+  /** In place of the database's clock. */
+  readonly clock: (() => number) | undefined;
+}
+
+const BEGIN = statement("begin", "BEGIN");
+const READ_START = statement<{ now: number; pending: number }>(
+  "read_start",
+  `SELECT floor(extract(epoch FROM now()) * 1000)::bigint AS now,
+          (SELECT sum(n)::bigint FROM jobgate.pending) AS pending`,
+);
+const TAKE_CALL_IDS = statement<{ call_id: number }>(
+  "take_call_ids",
+  "SELECT nextval('jobgate.call_ids') AS call_id FROM generate_series(1, $1::int)",
+);
+
+/**
+ * Begins a transaction and does everything in it: one round trip to read what decides, one to write what follows. More
+ * only where a claim finds dead letters.
+ */
+export async function runBatch(
+  sql: Sql,
+  operations: readonly Operation[],
+  options: RunBatchOptions,
+): Promise<RanBatch> {
+  const outcomes: unknown[] = operations.map(() => undefined);
+  const entries = operations.map(
+    (operation, index) =>
+      ({ ...operation, decide: (outcome: unknown) => outcomes.splice(index, 1, outcome) }) as Entry,
+  );
+  const parts = partsOf(entries);
+  const callIdCount = parts.reduce((total, { callIds }) => total + callIds, 0);
+
+  const [, [start], callIds] = await Promise.all([
+    sql.run(BEGIN),
+    sql.run(READ_START),
+    callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
+    ...parts.map((part) => part.load(sql)),
+  ]);
+  if (start === undefined) throw new Error("Postgres gave no row");
+
+  const capacity = createCapacity(start.pending, options.maxPending);
+  const context: BatchContext = {
+    sql,
+    now: options.clock?.() ?? start.now,
+    capacity,
+    takeCallId: callIdGiver(callIds.map(({ call_id }) => call_id)),
+    madeReady: new Set(),
+  };
+  await Promise.all([
+    ...parts.map((part) => part.write(context)),
+    runClaims(entriesOf(entries, "claim"), context),
+  ]);
+  return {
+    outcomes,
+    leavesWork: context.madeReady.size > 0,
+    pending: capacity.pending,
+    pendingChange: capacity.pending - start.pending,
+    startedAt: start.now,
+  };
+}
+
+function partsOf(entries: readonly Entry[]): BatchPart[] {
+  return [
+    paymentsPart(
+      entriesOf(entries, "beginPayment", "settlePayment", "failPayment", "leavePaymentUnresolved"),
+    ),
+    callsPart(
+      entriesOf(entries, "ack", "retry", "fail", "extend", "release", "retryDeadLetter", "dropDeadLetter"),
+    ),
+    acceptsPart(entriesOf(entries, "accept", "acceptOnce")),
+    ledgersPart(entriesOf(entries, "saveOffers", "saveQuote")),
+  ];
+}
+
+function callIdGiver(callIds: readonly number[]): () => number {
+  const rising = callIds.toSorted((left, right) => left - right);
+  let next = 0;
+  return () => {
+    const callId = rising[next];
+    next += 1;
+    if (callId === undefined) throw new Error("a batch needs more call ids than it asked for");
+    return callId;
+  };
+}

@@ -1,0 +1,29 @@
+import { DatabaseError } from "pg";
+
+/** Another transaction has written the same thing first: with a new look, the batch comes to another end. */
+export class LostRace extends Error {
+  override readonly name = "LostRace";
+}
+
+/**
+ * Whether the server itself has said that this failed, and the connection lives on: nothing of the transaction was
+ * committed then. Of everything else, such as a connection that broke, only the database knows what came of it.
+ */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof LostRace || (error instanceof DatabaseError && error.severity === "ERROR");
+}
+
+/** Whether the same batch may well succeed when it is run again: it was in the way of another one. */
+export function isCollision(error: unknown): boolean {
+  return error instanceof LostRace || hasCode(error, /^40/);
+}
+
+/** Whether it is what was to be written that the database cannot take, not the database that does not work. */
+export function isOperationsFault(error: unknown): boolean {
+  // Data exceptions and integrity constraint violations: appendix A of Postgres' manual.
+  return error instanceof LostRace || hasCode(error, /^2[23]/);
+}
+
+function hasCode(error: unknown, code: RegExp): boolean {
+  return error instanceof DatabaseError && code.test(error.code ?? "");
+}

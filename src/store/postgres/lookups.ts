@@ -1,0 +1,215 @@
+import type { Pool } from "pg";
+import { GatewayError } from "../../errors.ts";
+import {
+  type CountedRows,
+  type DeadLetterRow,
+  type PaidCallRow,
+  toCallState,
+  toDeadLetter,
+  toTotals,
+} from "../call-row.ts";
+import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
+import type { Revenue, SavedQuote, Store } from "../store.ts";
+import { withClient } from "./connections.ts";
+import { isRefusal } from "./database-errors.ts";
+import { FIND_PAYMENTS_BY_FINGERPRINT, keyColumns, PAYMENT_COLUMN_LIST } from "./payment-statements.ts";
+import { type Statement, sqlOf, statement } from "./sql.ts";
+
+/** The database's clock in Unix milliseconds, unless `$1` says another time. */
+const NOW = "COALESCE($1::bigint, floor(extract(epoch FROM now()) * 1000)::bigint)";
+
+const FIND_PAYMENT = statement<PaymentRow>(
+  "find_payment",
+  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
+     JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS asked (network, asset, payer, nonce)
+    USING (network, asset, payer, nonce)`,
+);
+const LIST_PAYMENTS = statement<PaymentRow>(
+  "list_payments",
+  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments WHERE call_id < $1 ORDER BY call_id DESC LIMIT $2`,
+);
+const LIST_PAYMENTS_IN_STATE = statement<PaymentRow>(
+  "list_payments_in_state",
+  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
+    WHERE call_id < $1 AND state = $3 ORDER BY call_id DESC LIMIT $2`,
+);
+const FIND_USED_NONCE = statement(
+  "find_used_nonce",
+  `SELECT FROM jobgate.caller_nonces WHERE caller = $2 AND service_id = $3 AND job_index = $4 AND nonce = $5
+      AND expires_at_secs * 1000 > ${NOW}`,
+);
+const DEAD_LETTER_COLUMNS =
+  "call_id, origin, job_id, service_id, attempts, dead_reason, enqueued_at, dead_at";
+const LIST_DEAD_LETTERS = statement<DeadLetterRow>(
+  "list_dead_letters",
+  `SELECT ${DEAD_LETTER_COLUMNS} FROM jobgate.job_calls
+    WHERE state = 'dead' AND call_id < $1 ORDER BY call_id DESC LIMIT $2`,
+);
+const FIND_DEAD_LETTER = statement<DeadLetterRow & { encoded: Buffer }>(
+  "find_dead_letter",
+  `SELECT ${DEAD_LETTER_COLUMNS}, encoded FROM jobgate.job_calls JOIN jobgate.job_bodies USING (call_id)
+    WHERE call_id = $1 AND state = 'dead'`,
+);
+const FIND_CALL = statement<PaidCallRow & { now: number }>(
+  "find_call",
+  `SELECT receipt, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
+          enqueued_at, dead_at AS finished_at, ${NOW} AS now
+     FROM jobgate.payments JOIN jobgate.job_calls USING (call_id) WHERE call_id = $2
+   UNION ALL
+   SELECT receipt, results.state, NULL, attempt, NULL, NULL, enqueued_at, finished_at, ${NOW}
+     FROM jobgate.payments JOIN jobgate.results USING (call_id) WHERE call_id = $2`,
+);
+const FIND_RESULT = statement<{ body: Buffer; content_type: string }>(
+  "find_result",
+  "SELECT body, content_type FROM jobgate.results WHERE call_id = $1 AND body IS NOT NULL",
+);
+const FIND_OFFERS = statement<{ id: string; offer: string; valid_until: number }>(
+  "find_offers",
+  `SELECT id, offer, valid_until FROM jobgate.offers
+    WHERE service_id = $2 AND job_index = $3 AND valid_until > ${NOW} ORDER BY valid_until DESC, id`,
+);
+const FIND_QUOTE = statement<{ digest: string; quote: string; expires_at: number; is_paid: boolean }>(
+  "find_quote",
+  `SELECT digest, quote, expires_at,
+          EXISTS (SELECT FROM jobgate.payments WHERE receipt = digest AND state <> 'failed') AS is_paid
+     FROM jobgate.quotes WHERE digest = $2 AND expires_at > ${NOW}`,
+);
+const NEXT_DUE = statement<{ due: number | null }>(
+  "next_due",
+  "SELECT min(visible_at) AS due FROM jobgate.job_calls WHERE state IN ('leased', 'delayed')",
+);
+// One statement, and so one moment: the journal balances in it.
+const COUNT_ROWS = statement<{ counted: CountedRows }>(
+  "count_rows",
+  `SELECT json_build_object(
+     'payments', (SELECT COALESCE(json_agg(t), '[]')
+                    FROM (SELECT state, count(*) AS n FROM jobgate.payments GROUP BY state) AS t),
+     'calls', (SELECT COALESCE(json_agg(t), '[]') FROM (
+                 SELECT origin, CASE WHEN state = 'leased' AND visible_at <= ${NOW} THEN 'ready' ELSE state END AS state,
+                        count(*) AS n FROM jobgate.job_calls GROUP BY 1, 2) AS t),
+     'results', (SELECT COALESCE(json_agg(t), '[]')
+                   FROM (SELECT state, count(*) AS n FROM jobgate.results GROUP BY state) AS t),
+     'oldestReadyAt', (SELECT min(enqueued_at) FROM jobgate.job_calls
+                        WHERE state IN ('ready', 'delayed') OR state = 'leased' AND visible_at <= ${NOW})) AS counted`,
+);
+const SUM_REVENUE = statement<Omit<Revenue, "amount"> & { amount: string }>(
+  "sum_revenue",
+  `SELECT updated_at / $2 * $2 AS "from", network, asset, symbol, sum(amount::numeric)::text AS amount,
+          count(*) AS payments
+     FROM jobgate.payments WHERE state = 'settled' AND updated_at >= $1
+    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
+);
+
+const MAX_CALL_ID = Number.MAX_SAFE_INTEGER;
+
+export type Lookups = Pick<
+  Store,
+  | "totals"
+  | "revenue"
+  | "findPayment"
+  | "findPaymentByFingerprint"
+  | "isCallerNonceUsed"
+  | "listPayments"
+  | "nextDue"
+  | "listDeadLetters"
+  | "findDeadLetter"
+  | "findCall"
+  | "findResult"
+  | "findOffers"
+  | "findQuote"
+>;
+
+/**
+ * What only reads: on connections of its own, so that no lookup holds up a write.
+ * All reject with `GatewayError("store_unavailable")` when the database cannot be asked.
+ */
+export function createLookups(options: {
+  readonly readers: Pool;
+  /** In place of the database's clock. */
+  readonly clock: (() => number) | undefined;
+}): Lookups {
+  const { readers, clock } = options;
+  const now = () => clock?.() ?? null;
+
+  function askOnce<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row[]> {
+    return withClient(readers, (client) => sqlOf(client).run(asked, values));
+  }
+
+  async function ask<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row[]> {
+    try {
+      // The connection may have been broken for a while without anyone having used it.
+      return await askOnce(asked, values).catch((error) =>
+        isRefusal(error) ? Promise.reject(error) : askOnce(asked, values),
+      );
+    } catch (cause) {
+      throw new GatewayError("store_unavailable", "The store could not be asked; nothing was changed.", {
+        cause,
+      });
+    }
+  }
+
+  async function askForOne<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row | undefined> {
+    return (await ask(asked, values))[0];
+  }
+
+  return {
+    async totals() {
+      const [row] = await ask(COUNT_ROWS, [now()]);
+      if (row === undefined) throw new Error("Postgres counted nothing");
+      return toTotals(row.counted);
+    },
+    async revenue({ since, bucketMs }) {
+      const rows = await ask(SUM_REVENUE, [since, bucketMs]);
+      return rows.map((row) => ({ ...row, amount: BigInt(row.amount) }));
+    },
+
+    async findPayment(key) {
+      const row = await askForOne(FIND_PAYMENT, keyColumns([key]));
+      return row && toPaymentRecord(row);
+    },
+    async findPaymentByFingerprint(fingerprint) {
+      const row = await askForOne(FIND_PAYMENTS_BY_FINGERPRINT, [[fingerprint]]);
+      return row && toPaymentRecord(row);
+    },
+    async isCallerNonceUsed({ caller, serviceId, jobIndex, nonce }) {
+      const key = [caller.toLowerCase(), String(serviceId), jobIndex, nonce];
+      return (await ask(FIND_USED_NONCE, [now(), ...key])).length > 0;
+    },
+    async listPayments({ state, limit, before = MAX_CALL_ID }) {
+      const rows =
+        state === undefined
+          ? await ask(LIST_PAYMENTS, [before, limit])
+          : await ask(LIST_PAYMENTS_IN_STATE, [before, limit, state]);
+      return rows.map(toPaymentRecord);
+    },
+
+    nextDue: async () => (await askForOne(NEXT_DUE, []))?.due ?? undefined,
+
+    listDeadLetters: async ({ limit, before = MAX_CALL_ID }) =>
+      (await ask(LIST_DEAD_LETTERS, [before, limit])).map(toDeadLetter),
+    async findDeadLetter(callId) {
+      const row = await askForOne(FIND_DEAD_LETTER, [callId]);
+      return row && { ...toDeadLetter(row), encoded: row.encoded };
+    },
+
+    async findCall(callId) {
+      const row = await askForOne(FIND_CALL, [now(), callId]);
+      return row && toCallState(callId, row, row.now);
+    },
+    async findResult(callId) {
+      const row = await askForOne(FIND_RESULT, [callId]);
+      return row && { body: row.body, contentType: row.content_type };
+    },
+
+    async findOffers(job) {
+      const rows = await ask(FIND_OFFERS, [now(), String(job.serviceId), job.jobIndex]);
+      return rows.map(({ id, offer, valid_until }) => ({ id, job, offer, validUntil: valid_until }));
+    },
+    async findQuote(digest) {
+      const row = await askForOne(FIND_QUOTE, [now(), digest]);
+      if (row === undefined) return undefined;
+      const quote: SavedQuote = { digest: row.digest, quote: row.quote, expiresAt: row.expires_at };
+      return { ...quote, isPaid: row.is_paid };
+    },
+  };
+}

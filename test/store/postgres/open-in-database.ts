@@ -1,0 +1,36 @@
+import type { Clock } from "../../../src/clock.ts";
+import { openPostgresStore, type PostgresStoreOptions } from "../../../src/store/postgres/postgres-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import type { Postgres } from "../../helpers/postgres.ts";
+import type { StoreUnderTest } from "../contract/given.ts";
+
+/** A store, whose encoder gives the JobCall's body. */
+export function openReplica(url: string, options: Partial<PostgresStoreOptions> = {}): Promise<Store> {
+  return openPostgresStore({
+    url,
+    poolSize: 5,
+    maxPending: 1_000_000,
+    encodeJobCall: ({ body }) => body,
+    ...options,
+  });
+}
+
+/** A store in a new database. */
+export async function openInDatabase(
+  postgres: Postgres,
+  options: { maxPending: number; clock: Clock },
+): Promise<StoreUnderTest> {
+  const url = await postgres.createDatabase();
+  let store = await openReplica(url, options);
+  return {
+    get store() {
+      return store;
+    },
+    async reopen() {
+      await store.close();
+      store = await openReplica(url, options);
+      return store;
+    },
+    dispose: () => store.close(),
+  };
+}
