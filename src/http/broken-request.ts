@@ -9,10 +9,16 @@ const LINGER_MS = 2_000;
 /** Connections that were answered already: what still comes in on them is dropped. */
 const refused = new WeakSet<Duplex>();
 
-/** Answers what the HTTP parser refused, in the shape of every other refusal, and hangs up. */
-export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (refused.has(socket)) return;
-  if (!(socket as Socket).writable || error.code === "ECONNRESET") return void socket.destroy();
+/**
+ * Answers what the HTTP parser refused, in the shape of every other refusal, and hangs up.
+ * @returns how it was refused; undefined when nobody is there, or was answered before
+ */
+export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex): GatewayError | undefined {
+  if (refused.has(socket)) return undefined;
+  if (!(socket as Socket).writable || error.code === "ECONNRESET") {
+    socket.destroy();
+    return undefined;
+  }
   refused.add(socket);
 
   const refusal = refusalOf(error);
@@ -24,6 +30,7 @@ export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex
   // A client that never closes its side would hold the connection for ever.
   const cut = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once("close", () => clearTimeout(cut));
+  return refusal;
 }
 
 function refusalOf({ code }: NodeJS.ErrnoException): GatewayError {

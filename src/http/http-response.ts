@@ -1,12 +1,14 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import { stringify } from "lossless-json";
-import type { GatewayError } from "../errors.ts";
+import type { ErrorCode, GatewayError } from "../errors.ts";
 
 /** What a route answers. */
 export interface HttpResponse {
   readonly status: number;
   readonly headers?: OutgoingHttpHeaders;
   readonly body: string | Uint8Array;
+  /** Why the request was refused, if it was: told to the operator, not sent. */
+  readonly refusal?: ErrorCode;
 }
 
 /** An answer that goes on for as long as its body does; each piece is sent at once. */
@@ -39,5 +41,6 @@ export function textResponse(status: number, body: string): HttpResponse {
 
 /** `{"error": sentence, "code": snake_case, …details}`, the shape of every refusal. */
 export function errorResponse(error: GatewayError, details = error.details): HttpResponse {
-  return jsonResponse(error.status, { error: error.message, code: error.code, ...details }, error.headers);
+  const { status, message, code, headers } = error;
+  return { ...jsonResponse(status, { error: message, code, ...details }, headers), refusal: code };
 }

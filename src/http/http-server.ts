@@ -6,8 +6,10 @@ import { pipeline } from "node:stream/promises";
 import type { Logger } from "pino";
 import type { BindAddress } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
+import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
 import { refuseBrokenRequest } from "./broken-request.ts";
+import { createExchangeObserver, type Exchange, type ExchangeObserver } from "./exchange.ts";
 import { ClientGone, type HttpRequest, toHttpRequest } from "./http-request.ts";
 import { errorResponse, type HttpResponse, type StreamingResponse } from "./http-response.ts";
 import { closeWithConnection } from "./pipelined-answers.ts";
@@ -16,6 +18,8 @@ import { handlerOf, type MethodHandlers, type RouteTable } from "./routes.ts";
 export interface HttpServerOptions {
   readonly address: BindAddress;
   readonly logger: Logger;
+  /** Is told of every request. Default: nobody is. */
+  readonly telemetry?: Telemetry;
   /** Default: {@link HTTP_TIMEOUTS}. */
   readonly timeouts?: Partial<HttpTimeouts>;
 }
@@ -43,6 +47,8 @@ const HTTP_TIMEOUTS: HttpTimeouts = {
 
 /** Most bytes of request line and headers together; a payment header is 1 to 4 KiB. */
 const MAX_HEADER_BYTES = 32 * 1024;
+/** A listener that was mounted without a name. */
+const UNNAMED = "http";
 
 /**
  * One socket that serves the routes mounted on it. Gateways configured with one address share one server:
@@ -51,9 +57,11 @@ const MAX_HEADER_BYTES = 32 * 1024;
 export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #timeouts: HttpTimeouts;
-  readonly #tables = new Set<RouteTable>();
+  readonly #exchanges: ExchangeObserver;
+  /** Each with the name of its listener. */
+  readonly #tables = new Map<RouteTable, string>();
   /** Tables whose gateway is stopping: their paths are known, but take no requests. */
-  readonly #leaving = new Set<RouteTable>();
+  readonly #leaving = new Map<RouteTable, string>();
   readonly #inHand = new Map<IncomingMessage, Promise<void>>();
   #server: Server | undefined;
   #socketFile: UnixSocketFile | undefined;
@@ -62,12 +70,16 @@ export class HttpServer {
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
+    this.#exchanges = createExchangeObserver(options.telemetry ?? NO_TELEMETRY, options.logger);
     this.#timeouts = { ...HTTP_TIMEOUTS, ...options.timeouts };
   }
 
-  /** Adds routes, and starts to listen if these are the first. Rejects when the address cannot be bound. */
-  async mount(routes: RouteTable): Promise<void> {
-    this.#tables.add(routes);
+  /**
+   * Adds routes, and starts to listen if these are the first. Rejects when the address cannot be bound.
+   * @param listener what the operator knows them by
+   */
+  async mount(routes: RouteTable, listener = UNNAMED): Promise<void> {
+    this.#tables.set(routes, listener);
     this.#listening ??= this.#listen();
     try {
       await this.#listening;
@@ -80,8 +92,10 @@ export class HttpServer {
 
   /** Takes the routes away; with the last ones, stops listening. Resolves once the requests in hand are answered. */
   async unmount(routes: RouteTable): Promise<void> {
-    if (!this.#tables.delete(routes)) return;
-    this.#leaving.add(routes);
+    const listener = this.#tables.get(routes);
+    if (listener === undefined) return;
+    this.#tables.delete(routes);
+    this.#leaving.set(routes, listener);
     if (this.#tables.size > 0) await Promise.allSettled([...this.#inHand.values()]);
     else await this.#close();
     this.#leaving.delete(routes);
@@ -135,8 +149,9 @@ export class HttpServer {
     );
     server.on("clientError", (error, socket) => {
       // The refusal would pass for the answer to a request before it that is still being worked on.
-      if (this.#isAwaitedOn(socket)) socket.destroy();
-      else refuseBrokenRequest(error, socket);
+      if (this.#isAwaitedOn(socket)) return void socket.destroy();
+      const refusal = refuseBrokenRequest(error, socket);
+      if (refusal !== undefined) this.#exchanges.broken(this.#firstListener(), refusal);
     });
     return server;
   }
@@ -178,35 +193,53 @@ export class HttpServer {
     // Once nothing is mounted the server is stopping: clients on a kept-alive connection are to go elsewhere.
     if (this.#tables.size === 0) outgoing.setHeader("connection", "close");
     const request = toHttpRequest(incoming, outgoing, `r${++this.#requestCount}`);
+    await this.#exchanges.observe(
+      request,
+      this.#firstListener(),
+      { incoming, outgoing },
+      async (exchange) => {
+        await this.#respond(incoming, outgoing, exchange);
+        await sent;
+      },
+    );
+  }
+
+  async #respond(incoming: IncomingMessage, outgoing: ServerResponse, exchange: Exchange): Promise<void> {
+    const { request } = exchange;
+    const sendWhole = (answer: HttpResponse) => {
+      if (answer.refusal !== undefined) exchange.error = answer.refusal;
+      send(outgoing, answer);
+    };
     try {
       if (incoming.httpVersion === "1.1" && incoming.headers.host === undefined)
         throw new GatewayError("bad_request", "An HTTP/1.1 request needs a Host header.");
-      const answer = await handlerOf(this.#routeOf(request), request)(request);
+      const answer = await handlerOf(this.#routeOf(exchange), request)(request);
       if (typeof answer === "function") answer(incoming, outgoing);
       else if ("stream" in answer) await sendStream(outgoing, answer);
-      else send(outgoing, answer);
+      else sendWhole(answer);
     } catch (error) {
       if (error instanceof ClientGone) outgoing.destroy();
       else if (outgoing.headersSent) throw error;
-      else send(outgoing, errorResponse(this.#refusalOf(error, request)));
+      else sendWhole(errorResponse(this.#refusalOf(error, request)));
     }
-    await sent;
   }
 
-  #routeOf({ path }: HttpRequest): MethodHandlers {
-    for (const table of this.#tables) {
-      const handlers = table(path);
-      if (handlers !== undefined) return handlers;
-    }
-    for (const table of this.#leaving) {
-      const handlers = table(path);
-      if (handlers === undefined) continue;
-      throw new GatewayError("shutting_down", "jobgate is shutting down: try again soon.", {
-        details: handlers.refusalDetails?.("shutting_down") ?? {},
-        headers: { "retry-after": "5" },
-      });
-    }
-    throw new GatewayError("not_found", "There is nothing at this path. Paths are compared byte for byte.");
+  #routeOf(exchange: Exchange): MethodHandlers {
+    const found = findRoute(this.#tables, exchange);
+    if (found !== undefined) return found;
+    const leaving = findRoute(this.#leaving, exchange);
+    if (leaving === undefined)
+      throw new GatewayError("not_found", "There is nothing at this path. Paths are compared byte for byte.");
+    throw new GatewayError("shutting_down", "jobgate is shutting down: try again soon.", {
+      details: leaving.refusalDetails?.("shutting_down") ?? {},
+      headers: { "retry-after": "5" },
+    });
+  }
+
+  /** Whose the requests are that no route is found for. */
+  #firstListener(): string {
+    const [listener = UNNAMED] = this.#tables.values();
+    return listener;
   }
 
   #refusalOf(error: unknown, { id, path }: HttpRequest): GatewayError {
@@ -217,10 +250,23 @@ export class HttpServer {
   }
 }
 
+function findRoute(tables: ReadonlyMap<RouteTable, string>, exchange: Exchange): MethodHandlers | undefined {
+  const { path } = exchange.request;
+  for (const [table, listener] of tables) {
+    const handlers = table(path);
+    if (handlers === undefined) continue;
+    exchange.listener = listener;
+    exchange.route = handlers.route ?? path;
+    return handlers;
+  }
+  return undefined;
+}
+
 function send(outgoing: ServerResponse, response: HttpResponse): void {
   const body = typeof response.body === "string" ? Buffer.from(response.body) : response.body;
-  // RFC 9110 §8.6: a 204 has no Content-Length.
-  const length = response.status === 204 ? {} : { "content-length": body.byteLength };
+  // RFC 9110 §8.6: a 204 has no Content-Length, and a 304 not that of its own empty body.
+  const length =
+    response.status === 204 || response.status === 304 ? {} : { "content-length": body.byteLength };
   outgoing.writeHead(response.status, { ...response.headers, ...length });
   outgoing.end(body);
 }

@@ -15,6 +15,8 @@ const METHODS = ["GET", "POST"] as const;
 
 /** The methods that one path answers to. */
 export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)[number], RouteHandler>>> {
+  /** The pattern of a path with parts that vary, by which the operator knows the route. Default: the path itself. */
+  readonly route?: string;
   /** Further fields of the answer to a request that reaches no handler: another method, or a gateway that stops. */
   readonly refusalDetails?: (code: ErrorCode) => Readonly<Record<string, unknown>>;
 }

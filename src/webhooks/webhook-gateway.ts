@@ -38,7 +38,7 @@ export class WebhookGateway implements BackgroundService {
   }
 
   start(): Promise<void> {
-    return this.#server.mount(this.#find);
+    return this.#server.mount(this.#find, "webhooks");
   }
 
   stop(): Promise<void> {

@@ -30,9 +30,10 @@ export function paymentRequiredResponse(options: PaymentRequiredOptions): HttpRe
   const acceptsV1 = offers.flatMap((offer) => toRequirementsV1(offer, resource) ?? []);
   const body =
     acceptsV1.length > 0 ? { x402Version: 1, error: refusal.message, accepts: acceptsV1 } : required;
-  return jsonResponse(
+  const response = jsonResponse(
     refusal.status,
     { ...body, code: refusal.code, ...details },
     { "payment-required": encodePaymentRequiredHeader(required), ...headers },
   );
+  return { ...response, refusal: refusal.code };
 }

@@ -105,7 +105,7 @@ export class X402Gateway implements BackgroundService {
   async start(): Promise<void> {
     await this.reload(this.#options.config);
     await this.#reconciler.start();
-    await this.#server.mount(this.#find).catch(async (error: unknown) => {
+    await this.#server.mount(this.#find, "x402").catch(async (error: unknown) => {
       await this.#reconciler.stop();
       throw error;
     });

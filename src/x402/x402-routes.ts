@@ -95,11 +95,14 @@ export function createX402Routes({ config, prices, redeemsQuotes, parts }: X402R
 
   return (path) => {
     const job = parseJobPath(path);
-    if (job?.tail === "") return { POST: (request) => runJob(request, job), refusalDetails: chargedNothing };
-    if (job?.tail === "/auth-dry-run") return { POST: (request) => dryRun(request, job) };
-    if (job?.tail === "/price") return { GET: () => showPrice(job) };
+    const route = `/x402/jobs/{service}/{job}${job?.tail}`;
+    if (job?.tail === "")
+      return { route, POST: (request) => runJob(request, job), refusalDetails: chargedNothing };
+    if (job?.tail === "/auth-dry-run") return { route, POST: (request) => dryRun(request, job) };
+    if (job?.tail === "/price") return { route, GET: () => showPrice(job) };
     const call = parseCallPath(path);
-    if (call !== undefined) return { GET: (request) => showCall(request, call) };
+    if (call !== undefined)
+      return { route: `/x402/calls/{call}${call.tail}`, GET: (request) => showCall(request, call) };
     return fixed.get(path);
   };
 }
