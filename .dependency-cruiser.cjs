@@ -75,6 +75,19 @@ module.exports = {
       to: { path: "node_modules/(@grpc|@connectrpc|@bufbuild|grpc-health-check)/|^src/gen/" },
     },
     {
+      name: "the-page-runs-in-a-browser",
+      comment: "its files are served as they are: they import each other, and nobody imports them",
+      severity: "error",
+      from: { path: "^src/operator/page/" },
+      to: { pathNot: "^src/operator/page/", dependencyTypesNot: ["type-only"] },
+    },
+    {
+      name: "nobody-imports-the-page",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/operator/page/" },
+      to: { path: "^src/operator/page/" },
+    },
+    {
       name: "viem-stays-where-chains-are-asked",
       severity: "error",
       from: { path: "^src/", pathNot: "^src/(x402|pricing|chain)/" },

@@ -38,6 +38,7 @@ export type WhatHappened =
       readonly kind: "paymentDecided";
       readonly state: Exclude<PaymentState, "intent">;
       readonly network: string;
+      readonly asset: string;
       readonly symbol: string;
       /** Token units, decimal. */
       readonly amount: string;

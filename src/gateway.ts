@@ -38,6 +38,8 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
   const sharedServer = sharedServers(logger);
   const status = () => store.status();
 
+  let configuration = config;
+
   const engine = config.pricingEngine && createPricingEngine({ config: config.pricingEngine, logger });
   const x402 =
     config.x402 &&
@@ -76,6 +78,8 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
     events,
     listeners: () => listeners(),
     rates: () => x402?.rates() ?? [],
+    runners: () => runner.runners(),
+    configuration: () => configuration,
     logger,
   });
 
@@ -120,8 +124,31 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
     async reload(next) {
       if (next.x402) await x402?.reload(next.x402);
       if (next.webhooks) webhooks?.reload(next.webhooks);
+      configuration = afterReload(configuration, next);
     },
     stop,
+  };
+}
+
+/** What holds after a reload: addresses, the facilitator and where prices come from stay. */
+function afterReload(before: Config, next: Config): Config {
+  const { x402, webhooks } = before;
+  return {
+    ...before,
+    ...(x402 && next.x402
+      ? {
+          x402: {
+            ...next.x402,
+            bindAddress: x402.bindAddress,
+            facilitatorUrl: x402.facilitatorUrl,
+            facilitatorTimeoutMs: x402.facilitatorTimeoutMs,
+            priceSource: x402.priceSource,
+          },
+        }
+      : {}),
+    ...(webhooks && next.webhooks
+      ? { webhooks: { ...next.webhooks, bindAddress: webhooks.bindAddress } }
+      : {}),
   };
 }
 

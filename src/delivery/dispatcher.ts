@@ -31,6 +31,17 @@ export interface StreamHandle {
   ended(): void;
 }
 
+/** An open stream as the operator sees it. */
+export interface RunnerReport {
+  readonly subscriber: string;
+  /** Empty means all. */
+  readonly jobIds: readonly bigint[];
+  readonly inFlight: number;
+  readonly maxInFlight: number;
+  /** Unix milliseconds. */
+  readonly connectedSince: number;
+}
+
 /**
  * Carries JobCalls from the store to streams, and what runners say about them back.
  *
@@ -40,6 +51,8 @@ export interface StreamHandle {
 export interface Dispatcher {
   /** @returns undefined when streams are being ended */
   subscribe(options: SubscriptionOptions): StreamHandle | undefined;
+  /** Every open stream, the longest connected first. */
+  report(): RunnerReport[];
   ack(lease: Lease, result?: JobResult): Promise<LeaseOutcome>;
   retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome>;
   fail(lease: Lease, reason: string): Promise<LeaseOutcome>;
@@ -57,7 +70,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { workQueue, leaseMs, maxAttempts, clock, logger } = options;
   const leases = createLeaseTable({ clock });
   const claimers = new Map<string, Claimer>();
-  const streams = new Map<Subscription, StreamHandle>();
+  const streams = new Map<Subscription, Omit<RunnerReport, "inFlight">>();
   /** Releases, and claims of filters that nobody has any more: to be waited for before the store may close. */
   const background = new Set<Promise<void>>();
   let ending = false;
@@ -170,10 +183,14 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
           for (const lease of written) if (lease.requestsInHand === 0) letGo(lease, { excused: false });
         },
       };
-      streams.set(subscription, handle);
+      const { subscriber, jobIds, maxInFlight } = request;
+      streams.set(subscription, { subscriber, jobIds, maxInFlight, connectedSince: clock() });
       claimer.add(subscription);
       return handle;
     },
+
+    report: () =>
+      [...streams].map(([subscription, stream]) => ({ ...stream, inFlight: subscription.inFlight() })),
 
     ack(lease, result) {
       faultPoint("before-ack");

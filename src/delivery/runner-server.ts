@@ -12,7 +12,7 @@ import { grpcServiceDefinition } from "../grpc/service-definition.ts";
 import type { StoreStatus, WorkQueue } from "../store/store.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
 import { createAuthentication } from "./authentication.ts";
-import { createDispatcher, type Dispatcher } from "./dispatcher.ts";
+import { createDispatcher, type Dispatcher, type RunnerReport } from "./dispatcher.ts";
 import { RUNNER_LIMITS } from "./runner-requests.ts";
 import { createRunnerService } from "./runner-service.ts";
 import { readServerCredentials } from "./server-credentials.ts";
@@ -83,6 +83,11 @@ export class RunnerServer implements BackgroundService {
       await this.stop();
       throw error;
     }
+  }
+
+  /** Every runner's stream that is open, the longest connected first. */
+  runners(): RunnerReport[] {
+    return this.#running?.dispatcher.report() ?? [];
   }
 
   /**

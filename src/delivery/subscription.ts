@@ -26,6 +26,8 @@ export interface SubscriptionOptions {
 /** One runner's stream: how much it can take, and what is out on it. */
 export interface Subscription extends LeaseHolder {
   readonly subscriber: string;
+  /** How many JobCalls are out on it. */
+  inFlight(): number;
   /** How many JobCalls to claim for it now. */
   room(): number;
   /** Whether it may be given one more JobCall, even if it has to wait here until the stream has drained. */
@@ -65,6 +67,7 @@ export function createSubscription(
 
   return {
     subscriber: options.subscriber,
+    inFlight: () => out.size,
     room: () => (closed || blocked ? 0 : Math.min(maxInFlight - out.size, MAX_CLAIMED_AHEAD)),
     hasSlot: () => !closed && out.size < maxInFlight && waiting.size < MAX_CLAIMED_AHEAD,
     deliver(call, lease) {

@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { RunnerReport } from "../delivery/dispatcher.ts";
 import type { GatewayEvent, WhatHappened } from "../events.ts";
 import {
   type DeadLetter as DeadLetterMessage,
@@ -21,10 +22,14 @@ import {
   type PaymentState as PaymentStateMessage,
   type Rate,
   RateSchema,
+  type Revenue as RevenueMessage,
+  RevenueSchema,
+  type Runner,
+  RunnerSchema,
 } from "../gen/jobgate/v1/operator_pb.ts";
 import type { PaymentRecord, PaymentState } from "../payment.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
-import type { DeadLetter, StoreTotals } from "../store/store.ts";
+import type { DeadLetter, Revenue, StoreTotals } from "../store/store.ts";
 import { PAYMENT_STATES } from "./presentation.ts";
 
 /** Undefined for a state that this version does not know, and for the unspecified one. */
@@ -32,13 +37,14 @@ export function fromPaymentState(message: PaymentStateMessage): PaymentState | u
   return (Object.keys(PAYMENT_STATES) as PaymentState[]).find((state) => PAYMENT_STATES[state] === message);
 }
 
-export function toTotals({ payments, calls, paidCalls }: StoreTotals): GetTotalsResponse {
+export function toTotals({ payments, calls, paidCalls, oldestReadyAt }: StoreTotals): GetTotalsResponse {
   const { ready, leased, done, dead } = paidCalls;
   return create(GetTotalsResponseSchema, {
     payments: bigints(payments),
     calls: bigints(calls),
     paidCalls: bigints(paidCalls),
     balanced: payments.settled === ready + leased + done + dead,
+    ...(oldestReadyAt === undefined ? {} : { oldestReadyAt: timestampFromMs(oldestReadyAt) }),
   });
 }
 
@@ -96,6 +102,25 @@ export function toRate({ network, asset, symbol, source, rate, usable, problem =
     usable,
     problem,
     ...(asOf === undefined ? {} : { asOf: timestampFromMs(asOf) }),
+  });
+}
+
+export function toRevenue({ from, network, asset, symbol, amount, payments }: Revenue): RevenueMessage {
+  return create(RevenueSchema, {
+    from: timestampFromMs(from),
+    network,
+    asset,
+    symbol,
+    amount: String(amount),
+    payments: BigInt(payments),
+  });
+}
+
+export function toRunner({ connectedSince, jobIds, ...runner }: RunnerReport): Runner {
+  return create(RunnerSchema, {
+    ...runner,
+    jobIds: [...jobIds],
+    connectedSince: timestampFromMs(connectedSince),
   });
 }
 

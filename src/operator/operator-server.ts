@@ -12,6 +12,7 @@ import { healthRoutes } from "./health-routes.ts";
 import { createMetrics } from "./metrics.ts";
 import { metricsRoutes } from "./metrics-routes.ts";
 import { createOperatorService, type OperatorServiceOptions } from "./operator-service.ts";
+import { pageRoutes } from "./page-routes.ts";
 import { rateMetrics } from "./rate-metrics.ts";
 
 export interface OperatorServerOptions {
@@ -23,6 +24,8 @@ export interface OperatorServerOptions {
   readonly listeners: OperatorServiceOptions["listeners"];
   /** Default: there are none. */
   readonly rates?: OperatorServiceOptions["rates"];
+  readonly runners: OperatorServiceOptions["runners"];
+  readonly configuration: OperatorServiceOptions["configuration"];
   readonly logger: Logger;
   readonly clock?: Clock;
 }
@@ -41,17 +44,28 @@ export class OperatorServer implements BackgroundService {
       events,
       listeners,
       rates = () => [],
+      runners,
+      configuration,
       logger,
       clock = systemClock,
     } = options;
     // Every call in hand listens for it.
     setMaxListeners(0, this.#stopping.signal);
-    const service = createOperatorService({ store, events, listeners, rates, clock });
+    const service = createOperatorService({
+      store,
+      events,
+      listeners,
+      rates,
+      runners,
+      configuration,
+      clock,
+    });
     const health = healthRoutes(() => store.status());
     const metrics = metricsRoutes(createMetrics([rateMetrics(rates, clock)]), token);
+    const page = pageRoutes();
     const api = apiRoutes({ service, token, stopping: this.#stopping.signal, logger });
     this.#server = server;
-    this.#routes = (path) => health(path) ?? metrics(path) ?? api(path);
+    this.#routes = (path) => health(path) ?? metrics(path) ?? api(path) ?? page(path);
   }
 
   /** `host:port` or `unix:path`, once started. */
@@ -60,7 +74,7 @@ export class OperatorServer implements BackgroundService {
   }
 
   start(): Promise<void> {
-    return this.#server.mount(this.#routes);
+    return this.#server.mount(this.#routes, "operator");
   }
 
   /** The first part of {@link stop}: ends every stream with UNAVAILABLE. Everything else is still answered. */

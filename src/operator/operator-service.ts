@@ -2,17 +2,22 @@ import { create } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import type { Clock } from "../clock.ts";
+import type { Config } from "../config/config.ts";
+import type { RunnerReport } from "../delivery/dispatcher.ts";
 import { decodeJobCall } from "../delivery/job-call-codec.ts";
 import type { EventHub } from "../events.ts";
 import {
   DeadLetterStatus,
   DropDeadLettersResponseSchema,
+  GetConfigurationResponseSchema,
   GetDeadLetterResponseSchema,
   GetInfoResponseSchema,
   GetPaymentResponseSchema,
+  GetRevenueResponseSchema,
   ListDeadLettersResponseSchema,
   ListPaymentsResponseSchema,
   ListRatesResponseSchema,
+  ListRunnersResponseSchema,
   type OperatorService,
   RetryDeadLettersResponseSchema,
 } from "../gen/jobgate/v1/operator_pb.ts";
@@ -20,8 +25,18 @@ import type { PaymentRecord } from "../payment.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
 import { version } from "../version.ts";
-import { fromPaymentState, toDeadLetter, toPayment, toRate, toTotals } from "./messages.ts";
+import { toConfiguration } from "./configuration.ts";
+import {
+  fromPaymentState,
+  toDeadLetter,
+  toPayment,
+  toRate,
+  toRevenue,
+  toRunner,
+  toTotals,
+} from "./messages.ts";
 import { readPage } from "./paging.ts";
+import { readRevenuePeriod } from "./revenue-period.ts";
 import { createTail } from "./tail.ts";
 
 export interface OperatorServiceOptions {
@@ -31,6 +46,10 @@ export interface OperatorServiceOptions {
   readonly listeners: () => readonly { readonly name: string; readonly address: string }[];
   /** Every accepted token's rate as it is now. */
   readonly rates: () => readonly RateReport[];
+  /** Every open stream of a runner, the longest connected first. */
+  readonly runners: () => readonly RunnerReport[];
+  /** What this process works with now. */
+  readonly configuration: () => Config;
   readonly clock: Clock;
 }
 
@@ -39,7 +58,7 @@ const MAX_IDS = 1_000;
 
 /** Answers `jobgate.v1.OperatorService`. */
 export function createOperatorService(options: OperatorServiceOptions): ServiceImpl<typeof OperatorService> {
-  const { store, events, listeners, rates, clock } = options;
+  const { store, events, listeners, rates, runners, configuration, clock } = options;
   const startedAt = clock();
 
   return {
@@ -103,6 +122,16 @@ export function createOperatorService(options: OperatorServiceOptions): ServiceI
       }),
 
     listRates: () => create(ListRatesResponseSchema, { rates: rates().map(toRate) }),
+
+    async getRevenue(request) {
+      const revenue = await store.revenue(readRevenuePeriod(request, clock()));
+      return create(GetRevenueResponseSchema, { revenue: revenue.map(toRevenue) });
+    },
+
+    listRunners: () => create(ListRunnersResponseSchema, { runners: runners().map(toRunner) }),
+
+    getConfiguration: () =>
+      create(GetConfigurationResponseSchema, { configuration: toConfiguration(configuration()) }),
 
     tail: createTail(events),
   };

@@ -63,16 +63,19 @@ describe("the operator's token", () => {
 
 describe("browsers", () => {
   /** Sends what `fetch` would not let a page choose. */
-  async function post(headers: Record<string, string>): Promise<{ status: number; body: string }> {
+  async function post(
+    headers: Record<string, string>,
+    { to = open, method = "POST", path = "/jobgate.v1.OperatorService/GetTotals" } = {},
+  ): Promise<{ status: number; body: string }> {
     return new Promise((resolve, reject) => {
       const outgoing = request(
-        `${open.url}/jobgate.v1.OperatorService/GetTotals`,
-        { method: "POST", headers: { "content-type": "application/json", ...headers } },
+        to.url + path,
+        { method, headers: { "content-type": "application/json", ...headers } },
         (incoming) => {
           text(incoming).then((body) => resolve({ status: incoming.statusCode ?? 0, body }), reject);
         },
       );
-      outgoing.on("error", reject).end("{}");
+      outgoing.on("error", reject).end(method === "POST" ? "{}" : "");
     });
   }
   const port = () => new URL(open.url).port;
@@ -97,6 +100,59 @@ describe("browsers", () => {
       const { status, body } = await post(headers);
       expect({ headers, status }).toEqual({ headers, status: 403 });
       expect(JSON.parse(body)).toMatchObject({ code: "permission_denied" });
+    }
+  });
+
+  test("Without a token a name that anyone could have pointed here is no way in, whatever the browser says", async () => {
+    const host = `evil.example:${port()}`;
+    for (const headers of [
+      { host },
+      { host, "sec-fetch-site": "same-origin" },
+      { host: "localhost.evil.example" },
+    ]) {
+      for (const target of [{}, { method: "GET", path: "/metrics" }]) {
+        const { status, body } = await post(headers, target);
+        expect({ headers, status }).toEqual({ headers, status: 403 });
+        expect(body).toContain("only at an IP address or localhost");
+      }
+    }
+    for (const host of ["localhost", "LOCALHOST:1", "jobgate.localhost", "127.0.0.1", "[::1]:8405"]) {
+      expect({ host, status: (await post({ host })).status }).toEqual({ host, status: 200 });
+    }
+  });
+
+  test("A dead letter is still there after another site's page tried to drop it", async () => {
+    const callId = await open.bury();
+    const drop = JSON.stringify({ call_ids: [callId] });
+    for (const headers of [
+      { origin: "http://evil.example", "content-type": "application/json" },
+      { "sec-fetch-site": "cross-site", "content-type": "application/json" },
+      { origin: "http://evil.example", "content-type": "text/plain" },
+    ]) {
+      const answer = await fetch(`${open.url}/jobgate.v1.OperatorService/DropDeadLetters`, {
+        method: "POST",
+        headers: headers as Record<string, string>,
+        body: drop,
+      });
+      expect(answer.status).toBe(403);
+    }
+    expect(await open.store.findDeadLetter(callId)).toBeDefined();
+    await open.store.dropDeadLetter(callId);
+  });
+
+  test("With a token the page may be reached by any name, and through TLS in front of it, but not from another site", async () => {
+    const host = "jobgate.example.com";
+    const call = (headers: Record<string, string>) => post({ host, ...bearer, ...headers }, { to: guarded });
+    for (const origin of [`http://${host}`, `https://${host}`]) {
+      expect((await call({ origin, "sec-fetch-site": "same-origin" })).status).toBe(200);
+    }
+    for (const headers of [
+      { origin: "https://evil.example" },
+      { origin: `https://${host}:8443` },
+      { origin: "null" },
+      { "sec-fetch-site": "same-site" },
+    ]) {
+      expect({ headers, status: (await call(headers)).status }).toEqual({ headers, status: 403 });
     }
   });
 

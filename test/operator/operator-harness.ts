@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
+import type { Config } from "../../src/config/config.ts";
 import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import { createEventHub, type EventHub } from "../../src/events.ts";
@@ -37,6 +38,7 @@ export async function startOperator(
     leaseMs?: number;
     maxAttempts?: number;
     rates?: NonNullable<OperatorServerOptions["rates"]>;
+    configuration?: Config;
   } = {},
 ): Promise<OperatorUnderTest> {
   const { token, socketPath, leaseMs = 60_000, maxAttempts = 3, rates } = options;
@@ -49,15 +51,22 @@ export async function startOperator(
     events,
   );
   const loopback = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
+  const runnerConfig = {
+    bindAddress: loopback,
+    leaseMs,
+    maxAttempts,
+    retryBaseMs: 1,
+    retryMaxMs: 10,
+    drainMs: 0,
+  };
+  const configuration: Config = options.configuration ?? {
+    serviceId: 1n,
+    store: { url: `sqlite:${path}`, maxPending: 100_000 },
+    runner: runnerConfig,
+    operator: { bindAddress: loopback },
+  };
   const runners = new RunnerServer({
-    config: {
-      bindAddress: loopback,
-      leaseMs,
-      maxAttempts,
-      retryBaseMs: 1,
-      retryMaxMs: 10,
-      drainMs: 0,
-    },
+    config: runnerConfig,
     workQueue: store,
     status: () => store.status(),
     logger,
@@ -73,6 +82,8 @@ export async function startOperator(
       { name: "operator", address: operator.address },
     ],
     ...(rates === undefined ? {} : { rates }),
+    runners: () => runners.runners(),
+    configuration: () => configuration,
     logger,
   });
   await runners.start();

@@ -1,7 +1,10 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampMs, timestampNow } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DeadLetterStatus, OperatorService, PaymentState } from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { AckRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { version } from "../../src/version.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
@@ -41,6 +44,7 @@ describe("totals and information", () => {
         calls: { held: "0", ready: "4", leased: "0", dead: "0" },
         paid_calls: { ready: "4", leased: "0", done: "1", dead: "0" },
         balanced: true,
+        oldest_ready_at: expect.stringMatching(/^20.*Z$/),
       },
     });
   });
@@ -126,6 +130,81 @@ describe("payments", () => {
       expect(missing).toMatchObject({ status: 404, answer: { code: "not_found" } });
     }
   });
+});
+
+describe("revenue", () => {
+  const HOUR_MS = 3_600_000;
+  const { network, asset } = paymentIntent(1).key;
+
+  test("GetRevenue sums up what was settled, by token and hour of the last day unless told otherwise", async () => {
+    const { answer } = await callJson(jobgate.url, "GetRevenue");
+    const revenue = answer.revenue as { from: string; amount: string; payments: string }[];
+    const sum = (of: "amount" | "payments") =>
+      revenue.reduce((total, bucket) => total + BigInt(bucket[of]), 0n);
+    expect({ amount: sum("amount"), payments: sum("payments") }).toEqual({
+      amount: 5n * BigInt(paymentIntent(1).amount),
+      payments: 5n,
+    });
+    for (const bucket of revenue) {
+      expect(bucket).toMatchObject({ network, asset, symbol: paymentIntent(1).symbol });
+      expect(Date.parse(bucket.from) % HOUR_MS).toBe(0);
+    }
+  });
+
+  test("What was settled before the period is left out", async () => {
+    const since = new Date(Date.now() + HOUR_MS).toISOString();
+    const { answer } = await callJson(jobgate.url, "GetRevenue", { since, bucket: "60s" });
+    expect(answer).toEqual({ revenue: [] });
+  });
+
+  test.each([
+    ["too many buckets", { since: new Date(Date.now() - 2_000_000).toISOString(), bucket: "1s" }],
+    ["buckets of less than a second", { bucket: "0.5s" }],
+    ["buckets of no length", { bucket: "0s" }],
+    ["buckets of negative length", { bucket: "-60s" }],
+  ])("A period of %s is refused", async (_, request) => {
+    const { status, answer } = await callJson(jobgate.url, "GetRevenue", request);
+    expect({ status, code: answer.code }).toEqual({ status: 400, code: "invalid_argument" });
+  });
+});
+
+test("ListRunners shows every open stream with what is out on it, and none that has ended", async () => {
+  const before = Date.now();
+  const first = await startRunner({
+    address: jobgate.runnerAddress,
+    subscriber: "first",
+    jobIds: [501n, 500n],
+    maxInFlight: 2,
+    handle: "leave",
+  });
+  const second = await startRunner({ address: jobgate.runnerAddress, subscriber: "second", jobIds: [502n] });
+  const call = {
+    origin: "webhook",
+    jobId: 500n,
+    serviceId: 1n,
+    body: Buffer.from("x"),
+    metadata: {},
+  } as const;
+  await jobgate.store.accept(call);
+  await first.waitFor(1);
+  const { runners } = await clientOver(createConnectTransport).listRunners({});
+  expect(runners).toMatchObject([
+    { subscriber: "first", jobIds: [501n, 500n], inFlight: 1, maxInFlight: 2 },
+    { subscriber: "second", jobIds: [502n], inFlight: 0, maxInFlight: 64 },
+  ]);
+  const since = timestampMs(runners[0]?.connectedSince ?? timestampNow());
+  expect(since).toBeGreaterThanOrEqual(before);
+  expect(since).toBeLessThanOrEqual(Date.now());
+
+  await second.stop();
+  await expect
+    .poll(async () => (await clientOver(createConnectTransport).listRunners({})).runners.length)
+    .toBe(1);
+  const [{ callId, leaseToken } = { callId: 0n, leaseToken: "" }] = first.calls;
+  await first.ack(create(AckRequestSchema, { acks: [{ callId, leaseToken }] }));
+  const idle = await clientOver(createConnectTransport).listRunners({});
+  expect(idle.runners).toMatchObject([{ subscriber: "first", inFlight: 0 }]);
+  await first.stop();
 });
 
 describe("dead letters", () => {

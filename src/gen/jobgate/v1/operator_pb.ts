@@ -6,13 +6,15 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Configuration } from "./configuration_pb.ts";
+import { file_jobgate_v1_configuration } from "./configuration_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file jobgate/v1/operator.proto.
  */
 export const file_jobgate_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chlqb2JnYXRlL3YxL29wZXJhdG9yLnByb3RvEgpqb2JnYXRlLnYxIhAKDkdldEluZm9SZXF1ZXN0ItgCCg9HZXRJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNwoJbGlzdGVuZXJzGAQgAygLMiQuam9iZ2F0ZS52MS5HZXRJbmZvUmVzcG9uc2UuTGlzdGVuZXISNgoFc3RvcmUYBSABKAsyJy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZS5TdG9yZVN0YXR1cxopCghMaXN0ZW5lchIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkaPQoLU3RvcmVTdGF0dXMSEAoId3JpdGFibGUYASABKAgSDAoEZnVsbBgCIAEoCBIOCgZyZWFzb24YAyABKAkiEgoQR2V0VG90YWxzUmVxdWVzdCKtAwoRR2V0VG90YWxzUmVzcG9uc2USOAoIcGF5bWVudHMYASABKAsyJi5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLlBheW1lbnRzEjIKBWNhbGxzGAIgASgLMiMuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5DYWxscxI7CgpwYWlkX2NhbGxzGAMgASgLMicuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5QYWlkQ2FsbHMSEAoIYmFsYW5jZWQYBCABKAgaTwoIUGF5bWVudHMSDgoGaW50ZW50GAEgASgEEg8KB3NldHRsZWQYAiABKAQSDgoGZmFpbGVkGAMgASgEEhIKCnVucmVzb2x2ZWQYBCABKAQaQgoFQ2FsbHMSDAoEaGVsZBgBIAEoBBINCgVyZWFkeRgCIAEoBBIOCgZsZWFzZWQYAyABKAQSDAoEZGVhZBgEIAEoBBpGCglQYWlkQ2FsbHMSDQoFcmVhZHkYASABKAQSDgoGbGVhc2VkGAIgASgEEgwKBGRvbmUYAyABKAQSDAoEZGVhZBgEIAEoBCKPAwoHUGF5bWVudBIPCgdjYWxsX2lkGAEgASgEEicKBXN0YXRlGAIgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSDgoGcmVhc29uGAMgASgJEhIKCnNlcnZpY2VfaWQYBCABKAQSEQoJam9iX2luZGV4GAUgASgNEg8KB25ldHdvcmsYBiABKAkSDQoFYXNzZXQYByABKAkSDgoGc3ltYm9sGAggASgJEg4KBmFtb3VudBgJIAEoCRINCgVwYXllchgKIAEoCRIOCgZwYXlfdG8YCyABKAkSDQoFbm9uY2UYDCABKAkSMAoMdmFsaWRfYmVmb3JlGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgt0cmFuc2FjdGlvbhgOIAEoCRIuCgpjcmVhdGVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgp1cGRhdGVkX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJlChNMaXN0UGF5bWVudHNSZXF1ZXN0EicKBXN0YXRlGAEgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSEQoJcGFnZV9zaXplGAIgASgNEhIKCnBhZ2VfdG9rZW4YAyABKAkiVgoUTGlzdFBheW1lbnRzUmVzcG9uc2USJQoIcGF5bWVudHMYASADKAsyEy5qb2JnYXRlLnYxLlBheW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiQKEUdldFBheW1lbnRSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAQitAEKEkdldFBheW1lbnRSZXNwb25zZRIkCgdwYXltZW50GAEgASgLMhMuam9iZ2F0ZS52MS5QYXltZW50EhEKCXByaWNlX3dlaRgCIAEoCRIRCglib2R5X2hhc2gYAyABKAkSFwoPdHJhbnNmZXJfbWV0aG9kGAQgASgJEhQKDHg0MDJfdmVyc2lvbhgFIAEoDRIPCgdyZWNlaXB0GAYgASgJEhIKCnNldHRsZW1lbnQYByABKAki0QEKCkRlYWRMZXR0ZXISDwoHY2FsbF9pZBgBIAEoBBIOCgZvcmlnaW4YAiABKAkSDgoGam9iX2lkGAMgASgEEhIKCnNlcnZpY2VfaWQYBCABKAQSEAoIYXR0ZW1wdHMYBSABKA0SDgoGcmVhc29uGAYgASgJEi8KC2VucXVldWVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdkZWFkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI/ChZMaXN0RGVhZExldHRlcnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoDRISCgpwYWdlX3Rva2VuGAIgASgJImAKF0xpc3REZWFkTGV0dGVyc1Jlc3BvbnNlEiwKDGRlYWRfbGV0dGVycxgBIAMoCzIWLmpvYmdhdGUudjEuRGVhZExldHRlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiJwoUR2V0RGVhZExldHRlclJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBCLGAQoVR2V0RGVhZExldHRlclJlc3BvbnNlEisKC2RlYWRfbGV0dGVyGAEgASgLMhYuam9iZ2F0ZS52MS5EZWFkTGV0dGVyEkEKCG1ldGFkYXRhGAIgAygLMi8uam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVzcG9uc2UuTWV0YWRhdGFFbnRyeRIMCgRib2R5GAMgASgMGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIrChdSZXRyeURlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJKChhSZXRyeURlYWRMZXR0ZXJzUmVzcG9uc2USLgoIc3RhdHVzZXMYASADKA4yHC5qb2JnYXRlLnYxLkRlYWRMZXR0ZXJTdGF0dXMiKgoWRHJvcERlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJJChdEcm9wRGVhZExldHRlcnNSZXNwb25zZRIuCghzdGF0dXNlcxgBIAMoDjIcLmpvYmdhdGUudjEuRGVhZExldHRlclN0YXR1cyKgAQoEUmF0ZRIPCgduZXR3b3JrGAEgASgJEg0KBWFzc2V0GAIgASgJEg4KBnN5bWJvbBgDIAEoCRIMCgRyYXRlGAQgASgJEg4KBnNvdXJjZRgFIAEoCRIpCgVhc19vZhgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGdXNhYmxlGAcgASgIEg8KB3Byb2JsZW0YCCABKAkiEgoQTGlzdFJhdGVzUmVxdWVzdCI0ChFMaXN0UmF0ZXNSZXNwb25zZRIfCgVyYXRlcxgBIAMoCzIQLmpvYmdhdGUudjEuUmF0ZSINCgtUYWlsUmVxdWVzdCJACgxUYWlsUmVzcG9uc2USIAoFZXZlbnQYASABKAsyES5qb2JnYXRlLnYxLkV2ZW50Eg4KBm1pc3NlZBgCIAEoBCKwBwoFRXZlbnQSJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2NhbGxfaWQYAiABKAQSLgoIYWNjZXB0ZWQYAyABKAsyGi5qb2JnYXRlLnYxLkV2ZW50LkFjY2VwdGVkSAASMAoJZGVsaXZlcmVkGAQgASgLMhsuam9iZ2F0ZS52MS5FdmVudC5EZWxpdmVyZWRIABIoCgVhY2tlZBgFIAEoCzIXLmpvYmdhdGUudjEuRXZlbnQuQWNrZWRIABIsCgdyZXRyaWVkGAYgASgLMhkuam9iZ2F0ZS52MS5FdmVudC5SZXRyaWVkSAASNwoNZGVhZF9sZXR0ZXJlZBgHIAEoCzIeLmpvYmdhdGUudjEuRXZlbnQuRGVhZExldHRlcmVkSAASLAoHZHJvcHBlZBgIIAEoCzIZLmpvYmdhdGUudjEuRXZlbnQuRHJvcHBlZEgAEjsKD3BheW1lbnRfZGVjaWRlZBgJIAEoCzIgLmpvYmdhdGUudjEuRXZlbnQuUGF5bWVudERlY2lkZWRIABIyCgpwcm9ncmVzc2VkGAogASgLMhwuam9iZ2F0ZS52MS5FdmVudC5Qcm9ncmVzc2VkSAAaPgoIQWNjZXB0ZWQSDgoGb3JpZ2luGAEgASgJEg4KBmpvYl9pZBgCIAEoBBISCgpzZXJ2aWNlX2lkGAMgASgEGnYKCURlbGl2ZXJlZBIOCgZqb2JfaWQYASABKAQSDwoHYXR0ZW1wdBgCIAEoDRI0ChBsZWFzZV9leHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpzdWJzY3JpYmVyGAQgASgJGisKClByb2dyZXNzZWQSDwoHcGVyY2VudBgBIAEoDRIMCgR0ZXh0GAIgASgJGh0KBUFja2VkEhQKDHJlc3VsdF9ieXRlcxgBIAEoBBoZCgdSZXRyaWVkEg4KBnJlYXNvbhgBIAEoCRoeCgxEZWFkTGV0dGVyZWQSDgoGcmVhc29uGAEgASgJGgkKB0Ryb3BwZWQaiQEKDlBheW1lbnREZWNpZGVkEicKBXN0YXRlGAEgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSDwoHbmV0d29yaxgCIAEoCRIOCgZzeW1ib2wYAyABKAkSDgoGYW1vdW50GAQgASgJEg0KBXBheWVyGAUgASgJEg4KBnJlYXNvbhgGIAEoCUIGCgR3aGF0KpoBCgxQYXltZW50U3RhdGUSHQoZUEFZTUVOVF9TVEFURV9VTlNQRUNJRklFRBAAEhgKFFBBWU1FTlRfU1RBVEVfSU5URU5UEAESGQoVUEFZTUVOVF9TVEFURV9TRVRUTEVEEAISGAoUUEFZTUVOVF9TVEFURV9GQUlMRUQQAxIcChhQQVlNRU5UX1NUQVRFX1VOUkVTT0xWRUQQBCp1ChBEZWFkTGV0dGVyU3RhdHVzEiIKHkRFQURfTEVUVEVSX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0RFQURfTEVUVEVSX1NUQVRVU19ET05FEAESIAocREVBRF9MRVRURVJfU1RBVFVTX05PVF9GT1VORBACMrMGCg9PcGVyYXRvclNlcnZpY2USQgoHR2V0SW5mbxIaLmpvYmdhdGUudjEuR2V0SW5mb1JlcXVlc3QaGy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZRJICglHZXRUb3RhbHMSHC5qb2JnYXRlLnYxLkdldFRvdGFsc1JlcXVlc3QaHS5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlElEKDExpc3RQYXltZW50cxIfLmpvYmdhdGUudjEuTGlzdFBheW1lbnRzUmVxdWVzdBogLmpvYmdhdGUudjEuTGlzdFBheW1lbnRzUmVzcG9uc2USSwoKR2V0UGF5bWVudBIdLmpvYmdhdGUudjEuR2V0UGF5bWVudFJlcXVlc3QaHi5qb2JnYXRlLnYxLkdldFBheW1lbnRSZXNwb25zZRJaCg9MaXN0RGVhZExldHRlcnMSIi5qb2JnYXRlLnYxLkxpc3REZWFkTGV0dGVyc1JlcXVlc3QaIy5qb2JnYXRlLnYxLkxpc3REZWFkTGV0dGVyc1Jlc3BvbnNlElQKDUdldERlYWRMZXR0ZXISIC5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXF1ZXN0GiEuam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVzcG9uc2USXQoQUmV0cnlEZWFkTGV0dGVycxIjLmpvYmdhdGUudjEuUmV0cnlEZWFkTGV0dGVyc1JlcXVlc3QaJC5qb2JnYXRlLnYxLlJldHJ5RGVhZExldHRlcnNSZXNwb25zZRJaCg9Ecm9wRGVhZExldHRlcnMSIi5qb2JnYXRlLnYxLkRyb3BEZWFkTGV0dGVyc1JlcXVlc3QaIy5qb2JnYXRlLnYxLkRyb3BEZWFkTGV0dGVyc1Jlc3BvbnNlEkgKCUxpc3RSYXRlcxIcLmpvYmdhdGUudjEuTGlzdFJhdGVzUmVxdWVzdBodLmpvYmdhdGUudjEuTGlzdFJhdGVzUmVzcG9uc2USOwoEVGFpbBIXLmpvYmdhdGUudjEuVGFpbFJlcXVlc3QaGC5qb2JnYXRlLnYxLlRhaWxSZXNwb25zZTABYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Chlqb2JnYXRlL3YxL29wZXJhdG9yLnByb3RvEgpqb2JnYXRlLnYxIhAKDkdldEluZm9SZXF1ZXN0ItgCCg9HZXRJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNwoJbGlzdGVuZXJzGAQgAygLMiQuam9iZ2F0ZS52MS5HZXRJbmZvUmVzcG9uc2UuTGlzdGVuZXISNgoFc3RvcmUYBSABKAsyJy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZS5TdG9yZVN0YXR1cxopCghMaXN0ZW5lchIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkaPQoLU3RvcmVTdGF0dXMSEAoId3JpdGFibGUYASABKAgSDAoEZnVsbBgCIAEoCBIOCgZyZWFzb24YAyABKAkiEgoQR2V0VG90YWxzUmVxdWVzdCLiAwoRR2V0VG90YWxzUmVzcG9uc2USOAoIcGF5bWVudHMYASABKAsyJi5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLlBheW1lbnRzEjIKBWNhbGxzGAIgASgLMiMuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5DYWxscxI7CgpwYWlkX2NhbGxzGAMgASgLMicuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5QYWlkQ2FsbHMSEAoIYmFsYW5jZWQYBCABKAgSMwoPb2xkZXN0X3JlYWR5X2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBpPCghQYXltZW50cxIOCgZpbnRlbnQYASABKAQSDwoHc2V0dGxlZBgCIAEoBBIOCgZmYWlsZWQYAyABKAQSEgoKdW5yZXNvbHZlZBgEIAEoBBpCCgVDYWxscxIMCgRoZWxkGAEgASgEEg0KBXJlYWR5GAIgASgEEg4KBmxlYXNlZBgDIAEoBBIMCgRkZWFkGAQgASgEGkYKCVBhaWRDYWxscxINCgVyZWFkeRgBIAEoBBIOCgZsZWFzZWQYAiABKAQSDAoEZG9uZRgDIAEoBBIMCgRkZWFkGAQgASgEIo8DCgdQYXltZW50Eg8KB2NhbGxfaWQYASABKAQSJwoFc3RhdGUYAiABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIOCgZyZWFzb24YAyABKAkSEgoKc2VydmljZV9pZBgEIAEoBBIRCglqb2JfaW5kZXgYBSABKA0SDwoHbmV0d29yaxgGIAEoCRINCgVhc3NldBgHIAEoCRIOCgZzeW1ib2wYCCABKAkSDgoGYW1vdW50GAkgASgJEg0KBXBheWVyGAogASgJEg4KBnBheV90bxgLIAEoCRINCgVub25jZRgMIAEoCRIwCgx2YWxpZF9iZWZvcmUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC3RyYW5zYWN0aW9uGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImUKE0xpc3RQYXltZW50c1JlcXVlc3QSJwoFc3RhdGUYASABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIRCglwYWdlX3NpemUYAiABKA0SEgoKcGFnZV90b2tlbhgDIAEoCSJWChRMaXN0UGF5bWVudHNSZXNwb25zZRIlCghwYXltZW50cxgBIAMoCzITLmpvYmdhdGUudjEuUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiJAoRR2V0UGF5bWVudFJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBCK0AQoSR2V0UGF5bWVudFJlc3BvbnNlEiQKB3BheW1lbnQYASABKAsyEy5qb2JnYXRlLnYxLlBheW1lbnQSEQoJcHJpY2Vfd2VpGAIgASgJEhEKCWJvZHlfaGFzaBgDIAEoCRIXCg90cmFuc2Zlcl9tZXRob2QYBCABKAkSFAoMeDQwMl92ZXJzaW9uGAUgASgNEg8KB3JlY2VpcHQYBiABKAkSEgoKc2V0dGxlbWVudBgHIAEoCSLRAQoKRGVhZExldHRlchIPCgdjYWxsX2lkGAEgASgEEg4KBm9yaWdpbhgCIAEoCRIOCgZqb2JfaWQYAyABKAQSEgoKc2VydmljZV9pZBgEIAEoBBIQCghhdHRlbXB0cxgFIAEoDRIOCgZyZWFzb24YBiABKAkSLwoLZW5xdWV1ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2RlYWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj8KFkxpc3REZWFkTGV0dGVyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkiYAoXTGlzdERlYWRMZXR0ZXJzUmVzcG9uc2USLAoMZGVhZF9sZXR0ZXJzGAEgAygLMhYuam9iZ2F0ZS52MS5EZWFkTGV0dGVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSInChRHZXREZWFkTGV0dGVyUmVxdWVzdBIPCgdjYWxsX2lkGAEgASgEIsYBChVHZXREZWFkTGV0dGVyUmVzcG9uc2USKwoLZGVhZF9sZXR0ZXIYASABKAsyFi5qb2JnYXRlLnYxLkRlYWRMZXR0ZXISQQoIbWV0YWRhdGEYAiADKAsyLy5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXNwb25zZS5NZXRhZGF0YUVudHJ5EgwKBGJvZHkYAyABKAwaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIisKF1JldHJ5RGVhZExldHRlcnNSZXF1ZXN0EhAKCGNhbGxfaWRzGAEgAygEIkoKGFJldHJ5RGVhZExldHRlcnNSZXNwb25zZRIuCghzdGF0dXNlcxgBIAMoDjIcLmpvYmdhdGUudjEuRGVhZExldHRlclN0YXR1cyIqChZEcm9wRGVhZExldHRlcnNSZXF1ZXN0EhAKCGNhbGxfaWRzGAEgAygEIkkKF0Ryb3BEZWFkTGV0dGVyc1Jlc3BvbnNlEi4KCHN0YXR1c2VzGAEgAygOMhwuam9iZ2F0ZS52MS5EZWFkTGV0dGVyU3RhdHVzIqABCgRSYXRlEg8KB25ldHdvcmsYASABKAkSDQoFYXNzZXQYAiABKAkSDgoGc3ltYm9sGAMgASgJEgwKBHJhdGUYBCABKAkSDgoGc291cmNlGAUgASgJEikKBWFzX29mGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZ1c2FibGUYByABKAgSDwoHcHJvYmxlbRgIIAEoCSISChBMaXN0UmF0ZXNSZXF1ZXN0IjQKEUxpc3RSYXRlc1Jlc3BvbnNlEh8KBXJhdGVzGAEgAygLMhAuam9iZ2F0ZS52MS5SYXRlImkKEUdldFJldmVudWVSZXF1ZXN0EikKBXNpbmNlGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZidWNrZXQYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ihQEKB1JldmVudWUSKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbmV0d29yaxgCIAEoCRINCgVhc3NldBgDIAEoCRIOCgZzeW1ib2wYBCABKAkSDgoGYW1vdW50GAUgASgJEhAKCHBheW1lbnRzGAYgASgEIjoKEkdldFJldmVudWVSZXNwb25zZRIkCgdyZXZlbnVlGAEgAygLMhMuam9iZ2F0ZS52MS5SZXZlbnVlIowBCgZSdW5uZXISEgoKc3Vic2NyaWJlchgBIAEoCRIPCgdqb2JfaWRzGAIgAygEEhEKCWluX2ZsaWdodBgDIAEoDRIVCg1tYXhfaW5fZmxpZ2h0GAQgASgNEjMKD2Nvbm5lY3RlZF9zaW5jZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFAoSTGlzdFJ1bm5lcnNSZXF1ZXN0IjoKE0xpc3RSdW5uZXJzUmVzcG9uc2USIwoHcnVubmVycxgBIAMoCzISLmpvYmdhdGUudjEuUnVubmVyIhkKF0dldENvbmZpZ3VyYXRpb25SZXF1ZXN0IkwKGEdldENvbmZpZ3VyYXRpb25SZXNwb25zZRIwCg1jb25maWd1cmF0aW9uGAEgASgLMhkuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uIg0KC1RhaWxSZXF1ZXN0IkAKDFRhaWxSZXNwb25zZRIgCgVldmVudBgBIAEoCzIRLmpvYmdhdGUudjEuRXZlbnQSDgoGbWlzc2VkGAIgASgEIr8HCgVFdmVudBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHY2FsbF9pZBgCIAEoBBIuCghhY2NlcHRlZBgDIAEoCzIaLmpvYmdhdGUudjEuRXZlbnQuQWNjZXB0ZWRIABIwCglkZWxpdmVyZWQYBCABKAsyGy5qb2JnYXRlLnYxLkV2ZW50LkRlbGl2ZXJlZEgAEigKBWFja2VkGAUgASgLMhcuam9iZ2F0ZS52MS5FdmVudC5BY2tlZEgAEiwKB3JldHJpZWQYBiABKAsyGS5qb2JnYXRlLnYxLkV2ZW50LlJldHJpZWRIABI3Cg1kZWFkX2xldHRlcmVkGAcgASgLMh4uam9iZ2F0ZS52MS5FdmVudC5EZWFkTGV0dGVyZWRIABIsCgdkcm9wcGVkGAggASgLMhkuam9iZ2F0ZS52MS5FdmVudC5Ecm9wcGVkSAASOwoPcGF5bWVudF9kZWNpZGVkGAkgASgLMiAuam9iZ2F0ZS52MS5FdmVudC5QYXltZW50RGVjaWRlZEgAEjIKCnByb2dyZXNzZWQYCiABKAsyHC5qb2JnYXRlLnYxLkV2ZW50LlByb2dyZXNzZWRIABo+CghBY2NlcHRlZBIOCgZvcmlnaW4YASABKAkSDgoGam9iX2lkGAIgASgEEhIKCnNlcnZpY2VfaWQYAyABKAQadgoJRGVsaXZlcmVkEg4KBmpvYl9pZBgBIAEoBBIPCgdhdHRlbXB0GAIgASgNEjQKEGxlYXNlX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnN1YnNjcmliZXIYBCABKAkaKwoKUHJvZ3Jlc3NlZBIPCgdwZXJjZW50GAEgASgNEgwKBHRleHQYAiABKAkaHQoFQWNrZWQSFAoMcmVzdWx0X2J5dGVzGAEgASgEGhkKB1JldHJpZWQSDgoGcmVhc29uGAEgASgJGh4KDERlYWRMZXR0ZXJlZBIOCgZyZWFzb24YASABKAkaCQoHRHJvcHBlZBqYAQoOUGF5bWVudERlY2lkZWQSJwoFc3RhdGUYASABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIPCgduZXR3b3JrGAIgASgJEg4KBnN5bWJvbBgDIAEoCRIOCgZhbW91bnQYBCABKAkSDQoFcGF5ZXIYBSABKAkSDgoGcmVhc29uGAYgASgJEg0KBWFzc2V0GAcgASgJQgYKBHdoYXQqmgEKDFBheW1lbnRTdGF0ZRIdChlQQVlNRU5UX1NUQVRFX1VOU1BFQ0lGSUVEEAASGAoUUEFZTUVOVF9TVEFURV9JTlRFTlQQARIZChVQQVlNRU5UX1NUQVRFX1NFVFRMRUQQAhIYChRQQVlNRU5UX1NUQVRFX0ZBSUxFRBADEhwKGFBBWU1FTlRfU1RBVEVfVU5SRVNPTFZFRBAEKnUKEERlYWRMZXR0ZXJTdGF0dXMSIgoeREVBRF9MRVRURVJfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGwoXREVBRF9MRVRURVJfU1RBVFVTX0RPTkUQARIgChxERUFEX0xFVFRFUl9TVEFUVVNfTk9UX0ZPVU5EEAIyrwgKD09wZXJhdG9yU2VydmljZRJCCgdHZXRJbmZvEhouam9iZ2F0ZS52MS5HZXRJbmZvUmVxdWVzdBobLmpvYmdhdGUudjEuR2V0SW5mb1Jlc3BvbnNlEkgKCUdldFRvdGFscxIcLmpvYmdhdGUudjEuR2V0VG90YWxzUmVxdWVzdBodLmpvYmdhdGUudjEuR2V0VG90YWxzUmVzcG9uc2USUQoMTGlzdFBheW1lbnRzEh8uam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXF1ZXN0GiAuam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXNwb25zZRJLCgpHZXRQYXltZW50Eh0uam9iZ2F0ZS52MS5HZXRQYXltZW50UmVxdWVzdBoeLmpvYmdhdGUudjEuR2V0UGF5bWVudFJlc3BvbnNlEloKD0xpc3REZWFkTGV0dGVycxIiLmpvYmdhdGUudjEuTGlzdERlYWRMZXR0ZXJzUmVxdWVzdBojLmpvYmdhdGUudjEuTGlzdERlYWRMZXR0ZXJzUmVzcG9uc2USVAoNR2V0RGVhZExldHRlchIgLmpvYmdhdGUudjEuR2V0RGVhZExldHRlclJlcXVlc3QaIS5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXNwb25zZRJdChBSZXRyeURlYWRMZXR0ZXJzEiMuam9iZ2F0ZS52MS5SZXRyeURlYWRMZXR0ZXJzUmVxdWVzdBokLmpvYmdhdGUudjEuUmV0cnlEZWFkTGV0dGVyc1Jlc3BvbnNlEloKD0Ryb3BEZWFkTGV0dGVycxIiLmpvYmdhdGUudjEuRHJvcERlYWRMZXR0ZXJzUmVxdWVzdBojLmpvYmdhdGUudjEuRHJvcERlYWRMZXR0ZXJzUmVzcG9uc2USSAoJTGlzdFJhdGVzEhwuam9iZ2F0ZS52MS5MaXN0UmF0ZXNSZXF1ZXN0Gh0uam9iZ2F0ZS52MS5MaXN0UmF0ZXNSZXNwb25zZRJLCgpHZXRSZXZlbnVlEh0uam9iZ2F0ZS52MS5HZXRSZXZlbnVlUmVxdWVzdBoeLmpvYmdhdGUudjEuR2V0UmV2ZW51ZVJlc3BvbnNlEk4KC0xpc3RSdW5uZXJzEh4uam9iZ2F0ZS52MS5MaXN0UnVubmVyc1JlcXVlc3QaHy5qb2JnYXRlLnYxLkxpc3RSdW5uZXJzUmVzcG9uc2USXQoQR2V0Q29uZmlndXJhdGlvbhIjLmpvYmdhdGUudjEuR2V0Q29uZmlndXJhdGlvblJlcXVlc3QaJC5qb2JnYXRlLnYxLkdldENvbmZpZ3VyYXRpb25SZXNwb25zZRI7CgRUYWlsEhcuam9iZ2F0ZS52MS5UYWlsUmVxdWVzdBoYLmpvYmdhdGUudjEuVGFpbFJlc3BvbnNlMAFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_jobgate_v1_configuration]);
 
 /**
  * GetInfoRequest asks for nothing in particular.
@@ -189,6 +191,13 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
    * @generated from field: bool balanced = 4;
    */
   balanced: boolean;
+
+  /**
+   * Since when the JobCall has been waiting that waits longest for a runner or a retry. Unset when none waits.
+   *
+   * @generated from field: google.protobuf.Timestamp oldest_ready_at = 5;
+   */
+  oldestReadyAt?: Timestamp | undefined;
 };
 
 /**
@@ -970,6 +979,232 @@ export const ListRatesResponseSchema: GenMessage<ListRatesResponse> = /*@__PURE_
   messageDesc(file_jobgate_v1_operator, 20);
 
 /**
+ * GetRevenueRequest says from when on, and how finely.
+ *
+ * @generated from message jobgate.v1.GetRevenueRequest
+ */
+export type GetRevenueRequest = Message<"jobgate.v1.GetRevenueRequest"> & {
+  /**
+   * Payments settled before are left out. Unset: the last 24 hours.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 1;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Length of a bucket of time; buckets begin at multiples of it since 1970. Unset: one hour.
+   *
+   * @generated from field: google.protobuf.Duration bucket = 2;
+   */
+  bucket?: Duration | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.GetRevenueRequest.
+ * Use `create(GetRevenueRequestSchema)` to create a new message.
+ */
+export const GetRevenueRequestSchema: GenMessage<GetRevenueRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 21);
+
+/**
+ * Revenue is what payments of one token brought in that were settled in one bucket of time.
+ *
+ * @generated from message jobgate.v1.Revenue
+ */
+export type Revenue = Message<"jobgate.v1.Revenue"> & {
+  /**
+   * When the bucket begins.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 1;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Token's chain, CAIP-2.
+   *
+   * @generated from field: string network = 2;
+   */
+  network: string;
+
+  /**
+   * Token's address.
+   *
+   * @generated from field: string asset = 3;
+   */
+  asset: string;
+
+  /**
+   * Token's symbol.
+   *
+   * @generated from field: string symbol = 4;
+   */
+  symbol: string;
+
+  /**
+   * Sum in token units, decimal.
+   *
+   * @generated from field: string amount = 5;
+   */
+  amount: string;
+
+  /**
+   * How many there were.
+   *
+   * @generated from field: uint64 payments = 6;
+   */
+  payments: bigint;
+};
+
+/**
+ * Describes the message jobgate.v1.Revenue.
+ * Use `create(RevenueSchema)` to create a new message.
+ */
+export const RevenueSchema: GenMessage<Revenue> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 22);
+
+/**
+ * GetRevenueResponse holds one entry for each token and bucket in which anything came in.
+ *
+ * @generated from message jobgate.v1.GetRevenueResponse
+ */
+export type GetRevenueResponse = Message<"jobgate.v1.GetRevenueResponse"> & {
+  /**
+   * Oldest first.
+   *
+   * @generated from field: repeated jobgate.v1.Revenue revenue = 1;
+   */
+  revenue: Revenue[];
+};
+
+/**
+ * Describes the message jobgate.v1.GetRevenueResponse.
+ * Use `create(GetRevenueResponseSchema)` to create a new message.
+ */
+export const GetRevenueResponseSchema: GenMessage<GetRevenueResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 23);
+
+/**
+ * Runner is one open Subscribe stream.
+ *
+ * @generated from message jobgate.v1.Runner
+ */
+export type Runner = Message<"jobgate.v1.Runner"> & {
+  /**
+   * The name that it gave itself.
+   *
+   * @generated from field: string subscriber = 1;
+   */
+  subscriber: string;
+
+  /**
+   * The jobs that it takes; empty means all.
+   *
+   * @generated from field: repeated uint64 job_ids = 2;
+   */
+  jobIds: bigint[];
+
+  /**
+   * JobCalls that are out on it.
+   *
+   * @generated from field: uint32 in_flight = 3;
+   */
+  inFlight: number;
+
+  /**
+   * Most JobCalls that it takes at once.
+   *
+   * @generated from field: uint32 max_in_flight = 4;
+   */
+  maxInFlight: number;
+
+  /**
+   * When it subscribed.
+   *
+   * @generated from field: google.protobuf.Timestamp connected_since = 5;
+   */
+  connectedSince?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.Runner.
+ * Use `create(RunnerSchema)` to create a new message.
+ */
+export const RunnerSchema: GenMessage<Runner> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 24);
+
+/**
+ * ListRunnersRequest asks for nothing in particular.
+ *
+ * @generated from message jobgate.v1.ListRunnersRequest
+ */
+export type ListRunnersRequest = Message<"jobgate.v1.ListRunnersRequest"> & {
+};
+
+/**
+ * Describes the message jobgate.v1.ListRunnersRequest.
+ * Use `create(ListRunnersRequestSchema)` to create a new message.
+ */
+export const ListRunnersRequestSchema: GenMessage<ListRunnersRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 25);
+
+/**
+ * ListRunnersResponse holds every stream once.
+ *
+ * @generated from message jobgate.v1.ListRunnersResponse
+ */
+export type ListRunnersResponse = Message<"jobgate.v1.ListRunnersResponse"> & {
+  /**
+   * The longest connected first.
+   *
+   * @generated from field: repeated jobgate.v1.Runner runners = 1;
+   */
+  runners: Runner[];
+};
+
+/**
+ * Describes the message jobgate.v1.ListRunnersResponse.
+ * Use `create(ListRunnersResponseSchema)` to create a new message.
+ */
+export const ListRunnersResponseSchema: GenMessage<ListRunnersResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 26);
+
+/**
+ * GetConfigurationRequest asks for nothing in particular.
+ *
+ * @generated from message jobgate.v1.GetConfigurationRequest
+ */
+export type GetConfigurationRequest = Message<"jobgate.v1.GetConfigurationRequest"> & {
+};
+
+/**
+ * Describes the message jobgate.v1.GetConfigurationRequest.
+ * Use `create(GetConfigurationRequestSchema)` to create a new message.
+ */
+export const GetConfigurationRequestSchema: GenMessage<GetConfigurationRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 27);
+
+/**
+ * GetConfigurationResponse tells what this process works with.
+ *
+ * @generated from message jobgate.v1.GetConfigurationResponse
+ */
+export type GetConfigurationResponse = Message<"jobgate.v1.GetConfigurationResponse"> & {
+  /**
+   * Without secrets.
+   *
+   * @generated from field: jobgate.v1.Configuration configuration = 1;
+   */
+  configuration?: Configuration | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.GetConfigurationResponse.
+ * Use `create(GetConfigurationResponseSchema)` to create a new message.
+ */
+export const GetConfigurationResponseSchema: GenMessage<GetConfigurationResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 28);
+
+/**
  * TailRequest asks for nothing in particular.
  *
  * @generated from message jobgate.v1.TailRequest
@@ -982,7 +1217,7 @@ export type TailRequest = Message<"jobgate.v1.TailRequest"> & {
  * Use `create(TailRequestSchema)` to create a new message.
  */
 export const TailRequestSchema: GenMessage<TailRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 21);
+  messageDesc(file_jobgate_v1_operator, 29);
 
 /**
  * TailResponse is one message of a Tail.
@@ -1010,7 +1245,7 @@ export type TailResponse = Message<"jobgate.v1.TailResponse"> & {
  * Use `create(TailResponseSchema)` to create a new message.
  */
 export const TailResponseSchema: GenMessage<TailResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 22);
+  messageDesc(file_jobgate_v1_operator, 30);
 
 /**
  * Event is something that happened to a JobCall or its payment, in this process.
@@ -1109,7 +1344,7 @@ export type Event = Message<"jobgate.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23);
+  messageDesc(file_jobgate_v1_operator, 31);
 
 /**
  * Accepted: jobgate has promised to deliver it.
@@ -1144,7 +1379,7 @@ export type Event_Accepted = Message<"jobgate.v1.Event.Accepted"> & {
  * Use `create(Event_AcceptedSchema)` to create a new message.
  */
 export const Event_AcceptedSchema: GenMessage<Event_Accepted> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23, 0);
+  messageDesc(file_jobgate_v1_operator, 31, 0);
 
 /**
  * Delivered: it is leased to a runner.
@@ -1186,7 +1421,7 @@ export type Event_Delivered = Message<"jobgate.v1.Event.Delivered"> & {
  * Use `create(Event_DeliveredSchema)` to create a new message.
  */
 export const Event_DeliveredSchema: GenMessage<Event_Delivered> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23, 1);
+  messageDesc(file_jobgate_v1_operator, 31, 1);
 
 /**
  * Progressed: its runner tells how far it has come.
@@ -1214,7 +1449,7 @@ export type Event_Progressed = Message<"jobgate.v1.Event.Progressed"> & {
  * Use `create(Event_ProgressedSchema)` to create a new message.
  */
 export const Event_ProgressedSchema: GenMessage<Event_Progressed> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23, 2);
+  messageDesc(file_jobgate_v1_operator, 31, 2);
 
 /**
  * Acked: a runner has done it.
@@ -1235,7 +1470,7 @@ export type Event_Acked = Message<"jobgate.v1.Event.Acked"> & {
  * Use `create(Event_AckedSchema)` to create a new message.
  */
 export const Event_AckedSchema: GenMessage<Event_Acked> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23, 3);
+  messageDesc(file_jobgate_v1_operator, 31, 3);
 
 /**
  * Retried: it goes back to the queue.
@@ -1256,7 +1491,7 @@ export type Event_Retried = Message<"jobgate.v1.Event.Retried"> & {
  * Use `create(Event_RetriedSchema)` to create a new message.
  */
 export const Event_RetriedSchema: GenMessage<Event_Retried> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23, 4);
+  messageDesc(file_jobgate_v1_operator, 31, 4);
 
 /**
  * DeadLettered: it is not delivered any more.
@@ -1277,7 +1512,7 @@ export type Event_DeadLettered = Message<"jobgate.v1.Event.DeadLettered"> & {
  * Use `create(Event_DeadLetteredSchema)` to create a new message.
  */
 export const Event_DeadLetteredSchema: GenMessage<Event_DeadLettered> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23, 5);
+  messageDesc(file_jobgate_v1_operator, 31, 5);
 
 /**
  * Dropped: the operator gave a dead letter up for good.
@@ -1292,7 +1527,7 @@ export type Event_Dropped = Message<"jobgate.v1.Event.Dropped"> & {
  * Use `create(Event_DroppedSchema)` to create a new message.
  */
 export const Event_DroppedSchema: GenMessage<Event_Dropped> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23, 6);
+  messageDesc(file_jobgate_v1_operator, 31, 6);
 
 /**
  * PaymentDecided: it is known whether a payment was made, or that it cannot be known.
@@ -1341,6 +1576,13 @@ export type Event_PaymentDecided = Message<"jobgate.v1.Event.PaymentDecided"> & 
    * @generated from field: string reason = 6;
    */
   reason: string;
+
+  /**
+   * Token's address.
+   *
+   * @generated from field: string asset = 7;
+   */
+  asset: string;
 };
 
 /**
@@ -1348,7 +1590,7 @@ export type Event_PaymentDecided = Message<"jobgate.v1.Event.PaymentDecided"> & 
  * Use `create(Event_PaymentDecidedSchema)` to create a new message.
  */
 export const Event_PaymentDecidedSchema: GenMessage<Event_PaymentDecided> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23, 7);
+  messageDesc(file_jobgate_v1_operator, 31, 7);
 
 /**
  * PaymentState is what is known of a payment.
@@ -1544,6 +1786,38 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof ListRatesRequestSchema;
     output: typeof ListRatesResponseSchema;
+  },
+  /**
+   * GetRevenue sums up what settled payments brought in, by token and over time.
+   *
+   * INVALID_ARGUMENT for a period of more than 1000 buckets, or buckets shorter than a second.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.GetRevenue
+   */
+  getRevenue: {
+    methodKind: "unary";
+    input: typeof GetRevenueRequestSchema;
+    output: typeof GetRevenueResponseSchema;
+  },
+  /**
+   * ListRunners gives the Subscribe streams that are open to this process, the longest connected first.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.ListRunners
+   */
+  listRunners: {
+    methodKind: "unary";
+    input: typeof ListRunnersRequestSchema;
+    output: typeof ListRunnersResponseSchema;
+  },
+  /**
+   * GetConfiguration tells what this process works with, without secrets.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.GetConfiguration
+   */
+  getConfiguration: {
+    methodKind: "unary";
+    input: typeof GetConfigurationRequestSchema;
+    output: typeof GetConfigurationResponseSchema;
   },
   /**
    * Tail streams what happens in this process from now on, until either side ends it.

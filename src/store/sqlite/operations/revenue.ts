@@ -17,7 +17,7 @@ interface RevenueRow {
 /** {@link Store.revenue}: sums the amounts in two parts, and so exactly. */
 export function revenueOperations(database: Database) {
   const sum = database.prepare<RevenueRow>(
-    `SELECT updated_at / ?2 AS bucket, network, asset, symbol, count(*) AS payments,
+    `SELECT updated_at / CAST(?2 AS INTEGER) AS bucket, network, asset, symbol, count(*) AS payments,
             sum(CAST(substr(amount, 1, max(0, length(amount) - ${LOW_DIGITS})) AS INTEGER)) AS high,
             sum(CAST(substr(amount, -${LOW_DIGITS}) AS INTEGER)) AS low
        FROM payments WHERE state = 'settled' AND updated_at >= ?1

@@ -1,0 +1,135 @@
+import { create } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import type {
+  AcceptedToken,
+  BindAddress,
+  Config,
+  JobPolicy,
+  PricingEngineConfig,
+  RateSource,
+  RunnerConfig,
+  WebhooksConfig,
+  X402Config,
+} from "../config/config.ts";
+import { type Configuration, ConfigurationSchema } from "../gen/jobgate/v1/configuration_pb.ts";
+
+/** The configuration for the operator's eyes. Each value is named here: what is not, is not shown. */
+export function toConfiguration(config: Config): Configuration {
+  const { serviceId, store, runner, operator, x402, webhooks, pricingEngine } = config;
+  return create(ConfigurationSchema, {
+    serviceId,
+    store: { url: storeText(store.url), maxPending: BigInt(store.maxPending) },
+    runner: toRunner(runner),
+    operator: { bindAddress: addressText(operator.bindAddress), hasToken: operator.token !== undefined },
+    ...(x402 ? { x402: toX402(x402) } : {}),
+    ...(webhooks ? { webhooks: toWebhooks(webhooks) } : {}),
+    ...(pricingEngine ? { pricingEngine: toPricingEngine(pricingEngine) } : {}),
+  });
+}
+
+function toRunner(runner: RunnerConfig) {
+  return {
+    bindAddress: addressText(runner.bindAddress),
+    hasToken: runner.token !== undefined,
+    hasTls: runner.tls !== undefined,
+    hasClientCa: runner.tls?.clientCa !== undefined,
+    lease: durationFromMs(runner.leaseMs),
+    maxAttempts: runner.maxAttempts,
+    retryBase: durationFromMs(runner.retryBaseMs),
+    retryMax: durationFromMs(runner.retryMaxMs),
+    drain: durationFromMs(runner.drainMs),
+  };
+}
+
+function toX402(x402: X402Config) {
+  const { limits } = x402;
+  return {
+    bindAddress: addressText(x402.bindAddress),
+    publicUrl: withoutSecrets(x402.publicUrl),
+    facilitatorUrl: originOf(x402.facilitatorUrl),
+    facilitatorTimeout: durationFromMs(x402.facilitatorTimeoutMs),
+    quoteTtl: durationFromMs(x402.quoteTtlSecs * 1_000),
+    maxBodyBytes: BigInt(x402.maxBodyBytes),
+    defaultInvocationMode: x402.defaultInvocationMode,
+    priceSource: x402.priceSource,
+    acceptedTokens: x402.acceptedTokens.map(toToken),
+    jobPolicies: x402.jobPolicies.map(toPolicy),
+    jobPrices: [...x402.jobPricing].map(toPrice),
+    maxUnpaidPerSecondPerClient: limits.maxUnpaidPerSecondPerClient,
+    maxVerifiesPerClient: limits.maxVerifiesPerClient,
+    maxVerifies: limits.maxVerifies,
+  };
+}
+
+function toToken(token: AcceptedToken) {
+  const { network, asset, symbol, decimals, payTo, rate, markupBps, transferMethod, rpcUrl } = token;
+  const { confirmations, requireOnchainConfirmation } = token;
+  return {
+    ...{ network, asset, symbol, decimals, payTo, markupBps, transferMethod },
+    ...{ confirmations, requireOnchainConfirmation },
+    rateSource: rate.kind,
+    rateUrl: rateUrl(rate),
+    rpcUrl: originOf(rpcUrl),
+  };
+}
+
+function rateUrl(rate: RateSource): string {
+  switch (rate.kind) {
+    case "fixed":
+      return "";
+    case "chainlink":
+      return originOf(rate.rpcUrl);
+    case "http":
+      return originOf(rate.url);
+  }
+}
+
+function toPolicy({ serviceId, jobIndex, invocationMode, restriction }: JobPolicy) {
+  const { authMode = "", chainContract = "", chainRpcUrl } = restriction ?? {};
+  return { serviceId, jobIndex, invocationMode, authMode, chainContract, chainRpcUrl: originOf(chainRpcUrl) };
+}
+
+function toPrice([job, priceWei]: readonly [string, bigint]) {
+  const [serviceId = "", jobIndex = ""] = job.split("/");
+  return { serviceId: BigInt(serviceId), jobIndex: Number(jobIndex), priceWei: String(priceWei) };
+}
+
+function toWebhooks({ bindAddress, maxBodyBytes, endpoints }: WebhooksConfig) {
+  return {
+    bindAddress: addressText(bindAddress),
+    maxBodyBytes: BigInt(maxBodyBytes),
+    endpoints: endpoints.map(({ path, jobId, auth, name = "" }) => ({ path, jobId, auth: auth.mode, name })),
+  };
+}
+
+function toPricingEngine({ url, bindAddress, proofOfWorkBits, signing }: PricingEngineConfig) {
+  return {
+    url: originOf(url),
+    bindAddress: addressText(bindAddress),
+    proofOfWorkBits,
+    checksQuotes: signing !== undefined,
+  };
+}
+
+function addressText(address: BindAddress): string {
+  if (address.kind === "unix") return `unix:${address.path}`;
+  return `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}`;
+}
+
+/** Scheme, host and port: user, path and query may each hold a key. Empty for no URL. */
+function originOf(url: string | undefined): string {
+  if (url === undefined || !URL.canParse(url)) return "";
+  const { protocol, host } = new URL(url);
+  return `${protocol}//${host}`;
+}
+
+/** For what clients are told, or the name of a database: the path is no secret there. */
+function withoutSecrets(url: string): string {
+  if (!URL.canParse(url)) return "";
+  const { pathname } = new URL(url);
+  return `${originOf(url)}${pathname === "/" ? "" : pathname}`;
+}
+
+function storeText(url: string): string {
+  return url.startsWith("sqlite:") ? url : withoutSecrets(url);
+}

@@ -1,0 +1,176 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Config } from "../../src/config/config.ts";
+import { callJson, type OperatorUnderTest, startOperator } from "./operator-harness.ts";
+
+const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+const tcp = (port: number) => ({ kind: "tcp", host: "127.0.0.1", port }) as const;
+
+/** A value for each string that may be a secret, or hold one. All start so. */
+const SECRET = "sEcReT";
+let count = 0;
+const secret = (): string => `${SECRET}${++count}`;
+/** A URL with a key wherever one can be. */
+const secretUrl = (scheme = "https"): string =>
+  `${scheme}://${secret()}:${secret()}@host.example:444/v3/${secret()}?apikey=${secret()}#${secret()}`;
+/** What clients are told: its path is public. */
+const publicUrl = (): string =>
+  `https://${secret()}:${secret()}@host.example/jobgate?key=${secret()}#${secret()}`;
+
+const token = {
+  network: "eip155:84532",
+  asset: ADDRESS,
+  symbol: "USDC",
+  decimals: 6,
+  payTo: ADDRESS,
+  markupBps: 200,
+  transferMethod: "eip3009",
+  eip3009: { name: "USDC", version: "2" },
+  rpcUrl: secretUrl(),
+  confirmations: 3,
+  requireOnchainConfirmation: true,
+} as const;
+const live = { maxAgeMs: 60_000, refreshMs: 1_000 };
+
+const FULL: Config = {
+  serviceId: 18446744073709551615n,
+  store: {
+    url: `postgres://${secret()}:${secret()}@db.example:5432/jobgate?password=${secret()}`,
+    maxPending: 1_000,
+  },
+  runner: {
+    bindAddress: { kind: "unix", path: "/run/jobgate/runner.sock" },
+    token: secret(),
+    leaseMs: 60_000,
+    maxAttempts: 10,
+    retryBaseMs: 1_500,
+    retryMaxMs: 300_000,
+    drainMs: 20_000,
+    tls: { cert: `/etc/${secret()}`, key: `/etc/${secret()}`, clientCa: `/etc/${secret()}` },
+  },
+  operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, token: secret() },
+  x402: {
+    bindAddress: tcp(8402),
+    publicUrl: publicUrl(),
+    facilitatorUrl: secretUrl(),
+    facilitatorTimeoutMs: 30_000,
+    quoteTtlSecs: 300,
+    maxBodyBytes: 1_048_576,
+    defaultInvocationMode: "public_paid",
+    acceptedTokens: [
+      { ...token, rate: { kind: "fixed", ratePerNativeUnit: "3200" } },
+      { ...token, rate: { kind: "chainlink", rpcUrl: secretUrl(), feed: ADDRESS, ...live } },
+      { ...token, rate: { kind: "http", url: secretUrl(), pointer: `/${secret()}`, ...live } },
+    ],
+    jobPolicies: [
+      {
+        serviceId: 1n,
+        jobIndex: 4,
+        invocationMode: "restricted_paid",
+        restriction: {
+          authMode: "payer_is_caller",
+          chainRpcUrl: secretUrl(),
+          chainContract: ADDRESS,
+          permissionCacheSecs: 0,
+        },
+      },
+    ],
+    priceSource: "map",
+    jobPricing: new Map([["18446744073709551615/7", 1_000_000_000_000_000n]]),
+    limits: { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 128, maxVerifies: 512 },
+  },
+  webhooks: {
+    bindAddress: tcp(9090),
+    maxBodyBytes: 2_048,
+    endpoints: [
+      { path: "/hooks/a", jobId: 1n, auth: { mode: "none" } },
+      { path: "/hooks/b", jobId: 2n, auth: { mode: "bearer", secret: secret() } },
+      { path: "/hooks/c", jobId: 3n, auth: { mode: "hmac-sha256", secret: secret() }, name: "Alerts" },
+      { path: "/hooks/d", jobId: 4n, auth: { mode: "api-key", secret: secret(), header: "x-api-key" } },
+    ],
+  },
+  pricingEngine: {
+    url: secretUrl("http"),
+    bindAddress: tcp(8404),
+    proofOfWorkBits: 20,
+    signing: { chainId: 1, verifyingContract: ADDRESS, operatorAddress: ADDRESS },
+  },
+};
+
+let jobgate: OperatorUnderTest;
+beforeAll(async () => {
+  jobgate = await startOperator({ configuration: FULL });
+});
+afterAll(() => jobgate?.stop());
+
+test("GetConfiguration shows what this process works with", async () => {
+  const { answer } = await callJson(jobgate.url, "GetConfiguration");
+  expect(answer.configuration).toMatchObject({
+    service_id: "18446744073709551615",
+    store: { url: "postgres://db.example:5432/jobgate", max_pending: "1000" },
+    runner: {
+      bind_address: "unix:/run/jobgate/runner.sock",
+      has_token: true,
+      has_tls: true,
+      has_client_ca: true,
+      lease: "60s",
+      max_attempts: 10,
+      retry_base: "1.500s",
+      retry_max: "300s",
+      drain: "20s",
+    },
+    operator: { bind_address: "[::1]:8405", has_token: true },
+    x402: {
+      bind_address: "127.0.0.1:8402",
+      public_url: "https://host.example/jobgate",
+      facilitator_url: "https://host.example:444",
+      quote_ttl: "300s",
+      accepted_tokens: [
+        {
+          symbol: "USDC",
+          decimals: 6,
+          rate_source: "fixed",
+          rate_url: "",
+          rpc_url: "https://host.example:444",
+        },
+        { rate_source: "chainlink", rate_url: "https://host.example:444", confirmations: 3 },
+        { rate_source: "http", rate_url: "https://host.example:444", require_onchain_confirmation: true },
+      ],
+      job_policies: [
+        {
+          service_id: "1",
+          job_index: 4,
+          auth_mode: "payer_is_caller",
+          chain_rpc_url: "https://host.example:444",
+        },
+      ],
+      job_prices: [{ service_id: "18446744073709551615", job_index: 7, price_wei: "1000000000000000" }],
+    },
+    webhooks: {
+      endpoints: [
+        { path: "/hooks/a", job_id: "1", auth: "none", name: "" },
+        { auth: "bearer" },
+        { auth: "hmac-sha256", name: "Alerts" },
+        { auth: "api-key" },
+      ],
+    },
+    pricing_engine: { url: "http://host.example:444", checks_quotes: true },
+  });
+});
+
+test("No secret of the configuration is in any of the API's answers about it", async () => {
+  expect(count).toBeGreaterThan(40);
+  for (const method of ["GetConfiguration", "GetInfo", "ListRates", "ListRunners"]) {
+    const { status, answer } = await callJson(jobgate.url, method);
+    expect(status).toBe(200);
+    expect(JSON.stringify(answer)).not.toContain(SECRET);
+  }
+});
+
+test("Gateways that are not configured are absent", async () => {
+  const plain = await startOperator();
+  const { answer } = await callJson(plain.url, "GetConfiguration");
+  await plain.stop();
+  const shown = answer.configuration as Record<string, unknown>;
+  expect(Object.keys(shown).sort()).toEqual(["operator", "runner", "service_id", "store"]);
+  expect(shown.operator).toEqual({ bind_address: "127.0.0.1:0", has_token: false });
+});
