@@ -15,8 +15,8 @@ import { createLookups } from "./lookups.ts";
 import { openWorkChannel } from "./work-channel.ts";
 
 export interface PostgresStoreOptions extends PostgresAddress {
-  /** Connections that it may have open; at least 4. */
-  readonly poolSize: number;
+  /** Connections that it may have open; at least 4. Default 10. */
+  readonly poolSize?: number;
   /** JobCalls not yet finished, over all replicas, above which new work is refused. */
   readonly maxPending: number;
   readonly encodeJobCall: JobCallEncoder;
@@ -26,6 +26,7 @@ export interface PostgresStoreOptions extends PostgresAddress {
   readonly logger?: Logger;
 }
 
+const DEFAULT_POOL_SIZE = 10;
 /** Batches under way at once, each on a connection of its own: while one is flushed to the disk, the next one runs. */
 const BATCHES_IN_FLIGHT = 2;
 
@@ -34,17 +35,8 @@ const BATCHES_IN_FLIGHT = 2;
  * @throws Error when the database cannot be reached, written to, or brought up to date, or does not promise durability
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const {
-    url,
-    tls,
-    ca,
-    poolSize,
-    maxPending,
-    encodeJobCall,
-    clock,
-    logger,
-    timeouts = DEFAULT_TIMEOUTS,
-  } = options;
+  const { url, tls, ca, maxPending, encodeJobCall, clock, logger } = options;
+  const { poolSize = DEFAULT_POOL_SIZE, timeouts = DEFAULT_TIMEOUTS } = options;
   const address = { url, ...(tls === undefined ? {} : { tls }), ...(ca === undefined ? {} : { ca }) };
   const { writers, readers, ...connections } = await openConnections({
     address,
