@@ -25,8 +25,19 @@ export type TcpAddress = Extract<BindAddress, { kind: "tcp" }>;
 export interface StoreConfig {
   /** `sqlite:PATH` or `postgres://…`; a relative path is relative to the working directory. */
   readonly url: string;
-  /** JobCalls not yet finished above which new work is refused. */
+  /** JobCalls not yet finished above which new work is refused; over all replicas that share the store. */
   readonly maxPending: number;
+  /** How to connect to a `postgres://` store. */
+  readonly postgres?: PostgresConfig;
+}
+
+export interface PostgresConfig {
+  /** Connections that this process may have open. Default 10, at least 4. */
+  readonly poolSize?: number;
+  /** Absent: as the URL's `sslmode` says; without one, `verify-full` unless the host is loopback or a Unix socket. */
+  readonly tls?: "disable" | "require" | "verify-full";
+  /** Path of a PEM file with the authorities to trust in place of the well-known ones. */
+  readonly ca?: string;
 }
 
 export interface RunnerConfig {

@@ -6,6 +6,7 @@ import { type MistakeList, makeMistakeList } from "./mistake-list.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
 import { checkPricingEngine } from "./rules/pricing-engine.ts";
+import { checkStore } from "./rules/store.ts";
 import { checkTlsFiles } from "./rules/tls-files.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
@@ -40,6 +41,7 @@ export async function loadConfig(options: LoadConfigOptions): Promise<LoadConfig
   const checked = checkShape(configSchema, raw, mistakes);
   if (checked !== undefined) {
     const file = options.serviceId === undefined ? checked : { ...checked, service_id: options.serviceId };
+    checkStore(file, mistakes);
     checkListeners(file, mistakes);
     checkX402(file, mistakes);
     checkPrices(file, mistakes);

@@ -35,6 +35,9 @@ const MARKUP_BPS = integer(0, 65_535);
 const store = z.object({
   url: storeUrl().default("sqlite:jobgate.db"),
   max_pending: integer(1, 1_000_000_000).default(100_000n),
+  pool_size: integer(4, 1_000).optional(),
+  tls: oneOf(["disable", "require", "verify-full"]).optional(),
+  ca: text("the path of a PEM file").optional(),
 });
 
 const runnerTls = z.object({

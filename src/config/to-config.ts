@@ -7,10 +7,12 @@ import {
   type PricingEngineConfig,
   type RateSource,
   type RunnerConfig,
+  type StoreConfig,
   type WebhookAuth,
   type WebhookEndpoint,
   type X402Config,
 } from "./config.ts";
+import { isPostgresUrl } from "./rules/store.ts";
 import { chainOf } from "./rules/x402.ts";
 import type { CheckedFile } from "./schema.ts";
 
@@ -27,13 +29,19 @@ type EndpointTable = WebhooksTable["endpoints"][number];
 export function toConfig(file: CheckedFile, serviceId: bigint | undefined): Config {
   return {
     serviceId: serviceId ?? file.service_id ?? file.x402?.service_id ?? 0n,
-    store: { url: file.store.url, maxPending: file.store.max_pending },
+    store: toStore(file.store),
     runner: toRunner(file.runner),
     operator: { bindAddress: file.operator.bind_address, ...present("token", file.operator.token) },
     ...present("x402", file.x402 && toX402(file.x402, file.job_pricing)),
     ...present("webhooks", file.webhooks && toWebhooks(file.webhooks)),
     ...present("pricingEngine", file.pricing_engine && toPricingEngine(file.pricing_engine)),
   };
+}
+
+function toStore({ url, max_pending, pool_size, tls, ca }: CheckedFile["store"]): StoreConfig {
+  if (!isPostgresUrl(url)) return { url, maxPending: max_pending };
+  const postgres = { ...present("poolSize", pool_size), ...present("tls", tls), ...present("ca", ca) };
+  return { url, maxPending: max_pending, postgres };
 }
 
 function toRunner(runner: CheckedFile["runner"]): RunnerConfig {

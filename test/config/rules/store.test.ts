@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { loadFiles } from "../config-folder.ts";
+import { testMistakes } from "../mistake-cases.ts";
+
+const URL = 'url = "postgres://jobgate:hunter2@db.example/jobgate"';
+
+testMistakes([
+  ...["pool_size = 5", 'tls = "require"', 'ca = "ca.pem"'].map((line) => ({
+    promise: `Beside a SQLite file, ${line} is a mistake`,
+    toml: `[store]\n${line} #!`,
+    keyPath: `store.${line.split(" ")[0]}`,
+    message: /postgres:\/\/ store/,
+  })),
+  {
+    promise: "A pool without room for listening, two writers and a reader is a mistake",
+    toml: `[store]\n${URL}\npool_size = 3 #!`,
+    keyPath: "store.pool_size",
+    message: /4/,
+  },
+  {
+    promise: "A way of encrypting that is not known is a mistake",
+    toml: `[store]\n${URL}\ntls = "prefer" #!`,
+    keyPath: "store.tls",
+    message: /verify-full/,
+  },
+  {
+    promise: "Certificates in the URL are a mistake, which does not repeat the URL",
+    toml: `[store]\n${URL.slice(0, -1)}?sslrootcert=x" #!`,
+    keyPath: "store.url",
+    message: /sslrootcert; expected store\.tls and store\.ca/,
+  },
+  {
+    promise: "An sslmode that leaves it open whether to encrypt is a mistake",
+    toml: `[store]\n${URL.slice(0, -1)}?sslmode=prefer" #!`,
+    keyPath: "store.url",
+    message: /expected disable, require, verify-full/,
+  },
+  {
+    promise: "A file of authorities that is not there is a mistake",
+    toml: `[store]\n${URL}\nca = "missing.pem" #!`,
+    keyPath: "store.ca",
+    message: /cannot be read/,
+  },
+]);
+
+test("A Postgres store is given how to connect to it, and a SQLite store nothing of the kind", async () => {
+  const postgres = await loadFiles(`[store]\n${URL}\npool_size = 5\ntls = "require"\n`);
+  expect(postgres.ok && postgres.config.store).toEqual({
+    url: "postgres://jobgate:hunter2@db.example/jobgate",
+    maxPending: 100_000,
+    postgres: { poolSize: 5, tls: "require" },
+  });
+  const sqlite = await loadFiles("");
+  expect(sqlite.ok && sqlite.config.store).toEqual({ url: "sqlite:jobgate.db", maxPending: 100_000 });
+});
