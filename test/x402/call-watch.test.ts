@@ -129,10 +129,10 @@ test("Whoever leaves, or is sent away by stop, leaves nothing behind; later watc
   await vi.waitFor(() => expect([...left.seen, ...sentAway.seen]).toEqual(["queued", "queued"]));
   leaving.abort();
   await left.ended;
-  expect(events.watched).toBe(true);
+  expect(events.watches("accepted")).toBe(true);
   watch.stop();
   await sentAway.ended;
-  expect(events.watched).toBe(false);
+  expect(events.watches("accepted")).toBe(false);
   const late = follow(watch, callId);
   await late.ended;
   expect(late.seen).toEqual([]);
@@ -144,10 +144,10 @@ test("A wait ends when its client hangs up, even before it began", async () => {
   const waitForResult = createWaitForResult({ calls: store, watch: openWatch() });
   const leaving = new AbortController();
   const waiting = waitForResult(callId, 60, leaving.signal);
-  await vi.waitFor(() => expect(events.watched).toBe(true));
+  await vi.waitFor(() => expect(events.watches("accepted")).toBe(true));
   leaving.abort();
   expect(await waiting).toEqual({ kind: "not_in_time" });
-  expect(events.watched).toBe(false);
+  expect(events.watches("accepted")).toBe(false);
   expect(await waitForResult(callId, 60, AbortSignal.abort())).toEqual({ kind: "not_in_time" });
   await store.ack(await claimOne(store));
 });

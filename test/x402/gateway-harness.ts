@@ -1,0 +1,128 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pino from "pino";
+import { onTestFinished } from "vitest";
+import type { X402Config } from "../../src/config/config.ts";
+import { openStore } from "../../src/open-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { X402Gateway } from "../../src/x402/x402-gateway.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { requestOffer, signV2Payment } from "../helpers/clients.ts";
+import { PRICE_WEI, USDC } from "./payments.ts";
+
+export const MAX_BODY = 1_000;
+/** Where the contract that is asked for permissions is. */
+export const PERMISSIONS = accounts.stranger.address;
+export const PUBLIC_URL = "https://operator.example.com";
+
+/** A port that nobody listens on. */
+const NOWHERE = "http://127.0.0.1:9";
+
+interface Options {
+  readonly config?: Partial<X402Config>;
+  /** Where permissions are asked for. Default: nowhere. */
+  readonly chainRpcUrl?: string;
+  /** Default 1,000. */
+  readonly maxPending?: number;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly body: Record<string, unknown>;
+  readonly headers: Headers;
+}
+
+/**
+ * An embedded gateway with a store of its own. Job 0 is for everyone, job 1 for permitted callers, job 2 is priced
+ * but disabled, job 9 has no price.
+ */
+export interface TestGateway {
+  readonly gateway: X402Gateway;
+  readonly store: Store;
+  /** Once it is started. */
+  readonly url: string;
+  jobUrl(job?: number): string;
+  /** Signs a payment for a fresh offer. */
+  sign(job?: number): ReturnType<typeof signV2Payment>;
+  post(
+    headers: Readonly<Record<string, string>>,
+    options?: { readonly job?: number; readonly body?: string },
+  ): Promise<Reply>;
+  stop(): Promise<void>;
+}
+
+export async function startTestGateway(options: Options = {}): Promise<TestGateway> {
+  const opened = await openTestGateway(options);
+  await opened.gateway.start();
+  return opened;
+}
+
+/** A gateway for one test. */
+export async function startAnotherGateway(options: Options = {}): Promise<TestGateway> {
+  const another = await startTestGateway(options);
+  onTestFinished(() => another.stop());
+  return another;
+}
+
+/** Without starting it. */
+export async function openTestGateway(options: Options = {}): Promise<TestGateway> {
+  const logger = pino({ level: "silent" });
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-x402-"));
+  const { maxPending = 1_000 } = options;
+  const store = await openStore({ url: `sqlite:${join(folder, "jobgate.db")}`, maxPending }, logger);
+  const gateway = new X402Gateway({ config: configOf(options), store, logger });
+  const jobUrl = (job = 0) => `http://${gateway.address}/x402/jobs/1/${job}`;
+  return {
+    gateway,
+    store,
+    get url() {
+      return `http://${gateway.address}`;
+    },
+    jobUrl,
+    async sign(job) {
+      const { v2 } = await requestOffer(jobUrl(job));
+      return signV2Payment({ offer: v2, account: accounts.payer });
+    },
+    async post(headers, { job, body = "work" } = {}) {
+      const response = await fetch(jobUrl(job), { method: "POST", headers, body });
+      return {
+        status: response.status,
+        body: (await response.json()) as Reply["body"],
+        headers: response.headers,
+      };
+    },
+    async stop() {
+      await gateway.stop();
+      await store.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function configOf({ config, chainRpcUrl = NOWHERE }: Options): X402Config {
+  const restriction = {
+    authMode: "delegated_caller_signature",
+    chainRpcUrl,
+    chainContract: PERMISSIONS,
+    permissionCacheSecs: 0,
+  } as const;
+  return {
+    bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
+    publicUrl: PUBLIC_URL,
+    facilitatorUrl: NOWHERE,
+    facilitatorTimeoutMs: 2_000,
+    quoteTtlSecs: 300,
+    maxBodyBytes: MAX_BODY,
+    defaultInvocationMode: "public_paid",
+    acceptedTokens: [USDC],
+    jobPolicies: [
+      { serviceId: 1n, jobIndex: 1, invocationMode: "restricted_paid", restriction },
+      { serviceId: 1n, jobIndex: 2, invocationMode: "disabled" },
+    ],
+    priceSource: "map",
+    jobPricing: new Map([0, 1, 2].map((job) => [`1/${job}`, PRICE_WEI])),
+    limits: { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 100, maxVerifies: 100 },
+    ...config,
+  };
+}

@@ -1,0 +1,139 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { CounterName } from "../../src/x402/stats.ts";
+import { startPaidParts } from "../e2e/paid-parts.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { claimHeaders, signClaim } from "../helpers/caller-claim.ts";
+import { requestOffer, signV2Payment } from "../helpers/clients.ts";
+import { startFaultProxy } from "../helpers/http-proxy.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { PERMISSIONS, type Reply, startAnotherGateway, startTestGateway } from "./gateway-harness.ts";
+import { USDC } from "./payments.ts";
+
+/** EVM code that returns the word 1 to whatever it is asked. */
+const ALWAYS_TRUE = "0x600160005260206000f3";
+
+const parts = startBeforeAll(startPaidParts);
+const facilitator = startBeforeAll(() => startFaultProxy({ target: parts.facilitator.url }));
+const gateway = startBeforeAll(() =>
+  startTestGateway({ config: { facilitatorUrl: facilitator.url }, chainRpcUrl: parts.anvil.rpcUrl }),
+);
+beforeEach(() => facilitator.clear());
+
+async function counters({ url } = gateway): Promise<Record<CounterName, number>> {
+  const { status, counters: counts } = (await (await fetch(`${url}/x402/stats`)).json()) as {
+    status: string;
+    counters: Record<CounterName, number>;
+  };
+  expect(status).toBe("ok");
+  return counts;
+}
+
+/** Which counters a deed moves, and by how much. */
+async function moved(
+  deed: () => Promise<unknown>,
+  at = gateway,
+): Promise<Partial<Record<CounterName, number>>> {
+  const before = await counters(at);
+  await deed();
+  const after = await counters(at);
+  return Object.fromEntries(
+    Object.entries(after)
+      .map(([name, count]) => [name, count - before[name as CounterName]] as const)
+      .filter(([, count]) => count !== 0),
+  );
+}
+
+describe("the counters", () => {
+  it("accepted and payment_replayed", async () => {
+    const payment = await gateway.sign();
+    expect(await moved(() => gateway.post(payment.headers))).toEqual({ accepted: 1 });
+    expect(await moved(() => gateway.post(payment.headers))).toEqual({ payment_replayed: 1 });
+    expect(await moved(() => gateway.post(payment.headers, { body: "other" }))).toEqual({
+      payment_replayed: 1,
+    });
+  });
+
+  it("job_not_found, policy_denied of a disabled job, payment_required", async () => {
+    expect(await moved(() => gateway.post({}, { job: 9 }))).toEqual({ job_not_found: 1 });
+    expect(await moved(() => gateway.post({}, { job: 2 }))).toEqual({ policy_denied: 1 });
+    expect(await moved(() => gateway.post({}))).toEqual({ payment_required: 1 });
+  });
+
+  it("payment_invalid: unreadable, a mismatch, or refused by the facilitator", async () => {
+    expect(await moved(() => gateway.post({ "x-payment": "x" }))).toEqual({ payment_invalid: 1 });
+    const { v2 } = await requestOffer(gateway.jobUrl());
+    const short = await signV2Payment({ offer: v2, account: accounts.payer, authorization: { value: "1" } });
+    expect(await moved(() => gateway.post(short.headers))).toEqual({ payment_invalid: 1 });
+    const poor = await signV2Payment({ offer: v2, account: accounts.caller });
+    expect(await moved(() => gateway.post(poor.headers))).toEqual({ payment_invalid: 1 });
+  });
+
+  it("settlement_unknown", async () => {
+    const payment = await gateway.sign();
+    facilitator.add({ path: "/settle", fault: { kind: "cut" } });
+    expect(await moved(() => gateway.post(payment.headers))).toEqual({ settlement_unknown: 1 });
+  });
+
+  it("settlement_failed", async () => {
+    const token = { ...USDC, rpcUrl: parts.anvil.rpcUrl, requireOnchainConfirmation: true };
+    const other = await startAnotherGateway({
+      config: { facilitatorUrl: facilitator.url, acceptedTokens: [token] },
+    });
+    const payment = await other.sign();
+    // Cancelled by its payer between verify and settle: certain not to move.
+    await parts.usdc.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce);
+    facilitator.add({ path: "/verify", fault: { kind: "answer", status: 200, body: { isValid: true } } });
+    expect(await moved(() => other.post(payment.headers), other)).toEqual({ settlement_failed: 1 });
+  });
+
+  it("enqueue_failed: no room in the queue", async () => {
+    const full = await startAnotherGateway({
+      config: { facilitatorUrl: facilitator.url },
+      maxPending: 1,
+    });
+    const [first, second] = [await full.sign(), await full.sign()];
+    expect((await full.post(first.headers)).status).toBe(202);
+    let refused: Reply | undefined;
+    const deed = async () => {
+      refused = await full.post(second.headers);
+    };
+    expect(await moved(deed, full)).toEqual({ enqueue_failed: 1 });
+    expect(refused).toMatchObject({
+      status: 503,
+      body: { code: "queue_full", charged: false, retryable: true },
+    });
+  });
+
+  it("policy_denied, policy_error, and replay_denied beside policy_denied, of a restricted job", async () => {
+    const claim = async () => {
+      const signed = await signClaim({ account: accounts.caller, serviceId: 1n, jobIndex: 1, body: "work" });
+      return claimHeaders(signed);
+    };
+    const buy = async (headers: Readonly<Record<string, string>>) =>
+      gateway.post({ ...(await gateway.sign(1)).headers, ...headers }, { job: 1 });
+    const counted = async (headers: Readonly<Record<string, string>>) => {
+      const { payment_required: _, ...counts } = await moved(() => buy(headers));
+      return counts;
+    };
+    expect(await counted({})).toEqual({ policy_denied: 1 });
+    await parts.anvil.client.setCode({ address: PERMISSIONS, bytecode: "0x" });
+    expect(await counted(await claim())).toEqual({ policy_error: 1 });
+    await parts.anvil.client.setCode({ address: PERMISSIONS, bytecode: ALWAYS_TRUE });
+    const used = await claim();
+    expect(await counted(used)).toEqual({ accepted: 1 });
+    expect(await counted(used)).toEqual({ policy_denied: 1, replay_denied: 1 });
+  });
+
+  it("auth_dry_run_allowed, _denied and _error", async () => {
+    const dryRun = async (job: number) => {
+      const claim = await signClaim({ account: accounts.caller, serviceId: 1n, jobIndex: job, body: "" });
+      return fetch(`${gateway.jobUrl(job)}/auth-dry-run`, { method: "POST", headers: claimHeaders(claim) });
+    };
+    await parts.anvil.client.setCode({ address: PERMISSIONS, bytecode: ALWAYS_TRUE });
+    expect(await moved(() => dryRun(0))).toEqual({ auth_dry_run_allowed: 1 });
+    expect(await moved(() => dryRun(1))).toEqual({ auth_dry_run_allowed: 1 });
+    expect(await moved(() => dryRun(2))).toMatchObject({ auth_dry_run_denied: 1 });
+    await parts.anvil.client.setCode({ address: PERMISSIONS, bytecode: "0x" });
+    expect(await moved(() => dryRun(1))).toMatchObject({ auth_dry_run_error: 1 });
+  });
+});
