@@ -46,34 +46,43 @@ export type WhatHappened =
       readonly reason: string;
     };
 
+export type EventKind = WhatHappened["kind"];
+
 export type EventListener = (event: GatewayEvent) => void;
 
 /** Passes events on to whoever watches, at once. Keeps none. */
 export interface EventHub {
-  /** Whether anyone watches: events that nobody sees need not be made. */
-  readonly watched: boolean;
+  /** Whether anyone watches one of these kinds: events that nobody sees need not be made. */
+  watches(...kinds: readonly EventKind[]): boolean;
   emit(event: GatewayEvent): void;
   /**
    * @param listener must be quick and not throw: it runs inside the work that it watches
+   * @param kinds what it is told of; default: everything
    * @returns a function that ends the subscription
    */
-  subscribe(listener: EventListener): () => void;
+  subscribe(listener: EventListener, kinds?: readonly EventKind[]): () => void;
 }
 
 export function createEventHub(): EventHub {
-  const listeners = new Set<EventListener>();
+  /** Each an entry of its own: the same function may subscribe twice. */
+  const subscriptions = new Set<{
+    readonly listener: EventListener;
+    readonly kinds: ReadonlySet<EventKind> | undefined;
+  }>();
   return {
-    get watched() {
-      return listeners.size > 0;
+    watches(...kinds) {
+      for (const { kinds: watched } of subscriptions)
+        if (watched === undefined || kinds.some((kind) => watched.has(kind))) return true;
+      return false;
     },
     emit(event) {
-      for (const listener of listeners) listener(event);
+      for (const { listener, kinds } of subscriptions)
+        if (kinds === undefined || kinds.has(event.what.kind)) listener(event);
     },
-    subscribe(listener) {
-      // A wrapper of its own: the same function may subscribe twice.
-      const entry: EventListener = (event) => listener(event);
-      listeners.add(entry);
-      return () => void listeners.delete(entry);
+    subscribe(listener, kinds) {
+      const subscription = { listener, kinds: kinds && new Set(kinds) };
+      subscriptions.add(subscription);
+      return () => void subscriptions.delete(subscription);
     },
   };
 }

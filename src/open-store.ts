@@ -1,18 +1,25 @@
 import type { Logger } from "pino";
 import type { StoreConfig } from "./config/config.ts";
 import { encodeJobCall } from "./delivery/job-call-codec.ts";
+import type { BatchListener } from "./store/group-commit.ts";
 import type { Store } from "./store/store.ts";
 
 /**
  * Opens the store that the configuration names: `sqlite:PATH` or `postgres://…`. The only place that knows the kinds of
  * store; the code of one that is not used is not loaded.
+ * @param onBatch is told of every write
  */
-export async function openStore(config: StoreConfig, logger: Logger): Promise<Store> {
+export async function openStore(
+  config: StoreConfig,
+  logger: Logger,
+  onBatch?: BatchListener,
+): Promise<Store> {
   const { url, maxPending, postgres } = config;
+  const common = { maxPending, encodeJobCall, logger, ...(onBatch === undefined ? {} : { onBatch }) };
   if (url.startsWith("sqlite:")) {
     const { openSqliteStore } = await import("./store/sqlite/sqlite-store.ts");
-    return openSqliteStore({ path: url.slice("sqlite:".length), maxPending, encodeJobCall, logger });
+    return openSqliteStore({ ...common, path: url.slice("sqlite:".length) });
   }
   const { openPostgresStore } = await import("./store/postgres/postgres-store.ts");
-  return openPostgresStore({ url, ...postgres, maxPending, encodeJobCall, logger });
+  return openPostgresStore({ ...common, url, ...postgres });
 }

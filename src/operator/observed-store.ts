@@ -1,9 +1,10 @@
 import { type Clock, systemClock } from "../clock.ts";
 import { decodeJobCall } from "../delivery/job-call-codec.ts";
-import type { EventHub, WhatHappened } from "../events.ts";
+import type { EventHub, EventKind, WhatHappened } from "../events.ts";
 import type { JobCall } from "../job-call.ts";
-import type { PaymentKey, PaymentRecord } from "../payment.ts";
+import type { PaymentKey } from "../payment.ts";
 import type { AcceptOnceOutcome, ClaimedCall, LeaseOutcome, Store } from "../store/store.ts";
+import { type BegunPayment, createBegunPayments } from "./begun-payments.ts";
 import { createBurialWatch } from "./burial-watch.ts";
 
 /** Of a reason: runners write them. */
@@ -15,6 +16,7 @@ const MAX_REASON_LENGTH = 500;
  */
 export function observeStore(store: Store, events: EventHub, clock: Clock = systemClock): Store {
   const burials = createBurialWatch({ store, clock, onBurial: deadLettered });
+  const payments = createBegunPayments(store);
 
   function tell(callId: number, what: WhatHappened, at = clock()): void {
     events.emit({ at, callId, what });
@@ -28,33 +30,37 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     tell(callId, { kind: "deadLettered", reason: short(reason) }, at);
   }
 
-  /** Gives what the store gives; `look` sees it too. Whatever fails in looking is no business of the caller. */
-  function watched<T>(result: Promise<T>, look: (value: T) => void): Promise<T> {
-    if (events.watched) result.then(look).catch(() => undefined);
+  /**
+   * Gives what the store gives; `look` sees it too, when one of these kinds is watched. Whatever fails in looking is no
+   * business of the caller.
+   */
+  function watched<T>(result: Promise<T>, kinds: readonly EventKind[], look: (value: T) => void): Promise<T> {
+    if (events.watches(...kinds)) result.then(look).catch(() => undefined);
     return result;
   }
 
-  /** The same for what happens to a payment, which is looked up at the same time, as it was. */
+  /** The same for what happens to a payment; `look` is given it as it was before. */
   function watchedPayment<T>(
     decide: () => Promise<T>,
     key: PaymentKey,
-    look: (record: PaymentRecord, value: T) => void,
+    look: (payment: BegunPayment, value: T) => void,
   ): Promise<T> {
-    const before = events.watched ? store.findPayment(key) : undefined;
+    const before = events.watches("paymentDecided", "accepted") ? payments.find(key) : undefined;
     const decided = decide();
     if (before !== undefined) {
       Promise.all([before, decided])
-        .then(([record, value]) => record && look(record, value))
+        .then(([payment, value]) => payment && look(payment, value))
         .catch(() => undefined);
     }
     return decided;
   }
 
   function tellDecided(
-    { callId, key, symbol, amount }: PaymentRecord,
+    { callId, key, symbol, amount }: BegunPayment,
     state: "settled" | "failed" | "unresolved",
     reason: string,
   ): void {
+    payments.decided(key, state);
     const { network, asset, payer } = key;
     const token = { network, asset, symbol };
     tell(callId, { kind: "paymentDecided", state, ...token, amount, payer, reason: short(reason) });
@@ -72,14 +78,17 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     revenue: (period) => store.revenue(period),
     close: () => store.close(),
 
-    accept: (call) => watched(store.accept(call), (outcome) => tellAccepted(call, outcome)),
+    accept: (call) => watched(store.accept(call), ["accepted"], (outcome) => tellAccepted(call, outcome)),
     acceptOnce: (call, delivery) =>
-      watched(store.acceptOnce(call, delivery), (outcome) => tellAccepted(call, outcome)),
+      watched(store.acceptOnce(call, delivery), ["accepted"], (outcome) => tellAccepted(call, outcome)),
 
     findPayment: (key) => store.findPayment(key),
     findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
     isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
-    beginPayment: (intent, call) => store.beginPayment(intent, call),
+    beginPayment: (intent, call) =>
+      watched(store.beginPayment(intent, call), ["paymentDecided", "accepted"], (outcome) => {
+        if (outcome.kind === "begun") payments.begun({ ...intent, callId: outcome.callId, state: "intent" });
+      }),
     settlePayment: (key, settlement) =>
       watchedPayment(
         () => store.settlePayment(key, settlement),
@@ -111,34 +120,38 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     listPayments: (filter) => store.listPayments(filter),
 
     claim: (request) =>
-      watched(store.claim(request), (calls) => {
-        for (const call of calls) tellDelivered(call, request.subscriber);
+      watched(store.claim(request), ["delivered", "deadLettered", "retried"], (calls) => {
+        if (events.watches("delivered")) for (const call of calls) tellDelivered(call, request.subscriber);
         burials.claimed(calls, request.maxAttempts);
       }),
     ack: (lease, result) =>
-      watched(store.ack(lease, result), (outcome) => {
+      watched(store.ack(lease, result), ["acked", "deadLettered"], (outcome) => {
         if (outcome !== "done") return;
         burials.finished(lease.callId);
         tell(lease.callId, { kind: "acked", resultBytes: result?.body.byteLength ?? 0 });
       }),
     retry: (lease, retry) =>
-      watched(store.retry(lease, retry), (outcome) => {
+      watched(store.retry(lease, retry), ["retried", "deadLettered"], (outcome) => {
         if (outcome === "done") burials.returned(lease.callId, () => tellRetried(lease.callId, retry.reason));
       }),
     fail: (lease, reason) =>
-      watched(store.fail(lease, reason), (outcome) => {
+      watched(store.fail(lease, reason), ["deadLettered"], (outcome) => {
         if (outcome !== "done") return;
         burials.finished(lease.callId);
         deadLettered(lease.callId, reason, clock());
       }),
     extend: (lease, leaseMs, progress) =>
-      watched(store.extend(lease, leaseMs, progress), ({ outcome, leaseExpiresAt }) => {
-        if (outcome !== "done") return;
-        burials.extended(lease.callId, leaseExpiresAt);
-        if (progress !== undefined) tell(lease.callId, { kind: "progressed", ...progress });
-      }),
+      watched(
+        store.extend(lease, leaseMs, progress),
+        ["progressed", "deadLettered"],
+        ({ outcome, leaseExpiresAt }) => {
+          if (outcome !== "done") return;
+          burials.extended(lease.callId, leaseExpiresAt);
+          if (progress !== undefined) tell(lease.callId, { kind: "progressed", ...progress });
+        },
+      ),
     release: (lease, options) =>
-      watched(store.release(lease, options), (outcome: LeaseOutcome) => {
+      watched(store.release(lease, options), ["retried", "deadLettered"], (outcome: LeaseOutcome) => {
         if (outcome !== "done") return;
         burials.extended(lease.callId, 0);
         tellRetried(lease.callId, "stream ended");
@@ -149,11 +162,11 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     listDeadLetters: (filter) => store.listDeadLetters(filter),
     findDeadLetter: (callId) => store.findDeadLetter(callId),
     retryDeadLetter: (callId) =>
-      watched(store.retryDeadLetter(callId), (took) => {
+      watched(store.retryDeadLetter(callId), ["retried"], (took) => {
         if (took) tellRetried(callId, "operator");
       }),
     dropDeadLetter: (callId) =>
-      watched(store.dropDeadLetter(callId), (took) => {
+      watched(store.dropDeadLetter(callId), ["dropped"], (took) => {
         if (took) tell(callId, { kind: "dropped" });
       }),
 

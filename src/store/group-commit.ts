@@ -31,7 +31,15 @@ export interface GroupCommitOptions<Operation> {
   readonly maxBatchBytes?: number;
   /** Payload bytes of one operation. Default 0. */
   readonly bytesOf?: (operation: Operation) => number;
+  readonly onBatch?: BatchListener;
 }
+
+/** Is told of every batch once it is decided. Must be quick and not throw. */
+export type BatchListener = (batch: {
+  readonly operations: number;
+  readonly durationMs: number;
+  readonly committed: boolean;
+}) => void;
 
 interface Waiting<Operation> {
   readonly operation: Operation;
@@ -44,7 +52,13 @@ interface Waiting<Operation> {
  * no timer to tune: a batch is as large as the commit before it was slow.
  */
 export function createGroupCommit<Operation>(options: GroupCommitOptions<Operation>): GroupCommit<Operation> {
-  const { commit, maxInFlight, maxBatchOperations = 4096, maxBatchBytes = 16 * 1024 * 1024 } = options;
+  const {
+    commit,
+    onBatch,
+    maxInFlight,
+    maxBatchOperations = 4096,
+    maxBatchBytes = 16 * 1024 * 1024,
+  } = options;
   const bytesOf = options.bytesOf ?? (() => 0);
   let waiting: Waiting<Operation>[] = [];
   let inFlight = 0;
@@ -79,14 +93,19 @@ export function createGroupCommit<Operation>(options: GroupCommitOptions<Operati
 
   async function commitBatch(batch: readonly Waiting<Operation>[]): Promise<void> {
     inFlight += 1;
+    const startedAt = performance.now();
+    const decided = (committed: boolean) =>
+      onBatch?.({ operations: batch.length, durationMs: performance.now() - startedAt, committed });
     try {
       const outcomes = await commit(batch.map(({ operation }) => operation));
+      decided(true);
       batch.forEach((entry, index) => {
         const outcome = outcomes[index];
         if (outcome !== undefined && "result" in outcome) entry.resolve(outcome.result);
         else entry.reject(rejection(outcome?.error ?? "the batch came back without an outcome for it"));
       });
     } catch (cause) {
+      decided(false);
       for (const { reject } of batch) reject(rejection(cause));
     }
     inFlight -= 1;

@@ -156,7 +156,7 @@ test("Beyond 32 readers at once there is no room, until one of them goes", async
   tails[0]?.leave();
   await vi.waitFor(async () => (await openTail(gateway)).leave(), { timeout: 5_000 });
   for (const { leave } of tails) leave();
-  await vi.waitFor(() => expect(events.watched).toBe(false), { timeout: 5_000 });
+  await vi.waitFor(() => expect(events.watches("accepted")).toBe(false), { timeout: 5_000 });
 });
 
 test("Stopping ends open tails with UNAVAILABLE, at once", async () => {

@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { Clock } from "../../clock.ts";
 import type { JobCallEncoder } from "../../job-call.ts";
-import { createGroupCommit } from "../group-commit.ts";
+import { type BatchListener, createGroupCommit } from "../group-commit.ts";
 import { toNewCall } from "../new-call.ts";
 import type { Store } from "../store.ts";
 import { createWorkListeners } from "../work-listeners.ts";
@@ -24,6 +24,8 @@ export interface PostgresStoreOptions extends PostgresAddress {
   readonly clock?: Clock;
   readonly timeouts?: PostgresTimeouts;
   readonly logger?: Logger;
+  /** Is told of every write. */
+  readonly onBatch?: BatchListener;
 }
 
 const DEFAULT_POOL_SIZE = 10;
@@ -35,7 +37,7 @@ const BATCHES_IN_FLIGHT = 2;
  * @throws Error when the database cannot be reached, written to, or brought up to date, or does not promise durability
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { url, tls, ca, maxPending, encodeJobCall, clock, logger } = options;
+  const { url, tls, ca, maxPending, encodeJobCall, clock, logger, onBatch } = options;
   const { poolSize = DEFAULT_POOL_SIZE, timeouts = DEFAULT_TIMEOUTS } = options;
   const address = { url, ...(tls === undefined ? {} : { tls }), ...(ca === undefined ? {} : { ca }) };
   const { writers, readers, ...connections } = await openConnections({
@@ -78,6 +80,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   });
   const pump = createGroupCommit<Operation>({
     maxInFlight: BATCHES_IN_FLIGHT,
+    ...(onBatch === undefined ? {} : { onBatch }),
     bytesOf: ({ input }) => (input !== undefined && "call" in input ? input.call.encoded.byteLength : 0),
     async commit(operations) {
       try {

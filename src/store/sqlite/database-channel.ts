@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import { createGroupCommit, type OperationOutcome } from "../group-commit.ts";
+import { type BatchListener, createGroupCommit, type OperationOutcome } from "../group-commit.ts";
 import { packBytes } from "../pack-bytes.ts";
 import type { AnyOperation, InputOf, OperationTable } from "./operations/index.ts";
 import { startWorker, type WorkerLink } from "./worker-link.ts";
@@ -22,6 +22,7 @@ export interface DatabaseChannelOptions {
   /** The database is opened once this is fulfilled, and not at all when it rejects. */
   readonly after?: Promise<unknown>;
   readonly clock: Clock;
+  readonly onBatch?: BatchListener;
   /** A batch could not be committed. */
   readonly onFailure: (reason: string) => void;
   /** The worker is gone, and no batch can be any more. */
@@ -32,7 +33,7 @@ export interface DatabaseChannelOptions {
 export async function openDatabaseChannel<Operations extends OperationTable>(
   options: DatabaseChannelOptions,
 ): Promise<DatabaseChannel<Operations>> {
-  const { role, clock, onFailure, onDeath } = options;
+  const { role, clock, onBatch, onFailure, onDeath } = options;
   const worker = startWorker(onDeath);
   let pending: number;
   try {
@@ -54,7 +55,12 @@ export async function openDatabaseChannel<Operations extends OperationTable>(
     }
   }
 
-  const pump = createGroupCommit<AnyOperation>({ commit, maxInFlight: 1, bytesOf });
+  const pump = createGroupCommit<AnyOperation>({
+    commit,
+    maxInFlight: 1,
+    bytesOf,
+    ...(onBatch === undefined ? {} : { onBatch }),
+  });
   return {
     async call<Name extends keyof Operations>(name: Name, input: InputOf<Operations[Name]>) {
       return (await pump.push({ name, input, now: clock() })) as ReturnType<Operations[Name]>;

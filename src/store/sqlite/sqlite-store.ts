@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import { type Clock, systemClock } from "../../clock.ts";
 import type { JobCallEncoder } from "../../job-call.ts";
+import type { BatchListener } from "../group-commit.ts";
 import { toNewCall } from "../new-call.ts";
 import type { Store } from "../store.ts";
 import { createWorkListeners } from "../work-listeners.ts";
@@ -16,6 +17,8 @@ export interface SqliteStoreOptions {
   readonly encodeJobCall: JobCallEncoder;
   readonly clock?: Clock;
   readonly logger?: Logger;
+  /** Is told of every write. */
+  readonly onBatch?: BatchListener;
 }
 
 /**
@@ -24,11 +27,12 @@ export interface SqliteStoreOptions {
  * @throws Error when the file cannot be opened for durable writes
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
-  const { path, maxPending, encodeJobCall, clock = systemClock, logger } = options;
+  const { path, maxPending, encodeJobCall, clock = systemClock, logger, onBatch } = options;
   const health = createWriteHealth({ probe: () => writer.call("probe", undefined), logger });
   const openingWriter = openDatabaseChannel<WriteOperations>({
     role: { role: "writer", path, maxPending },
     clock,
+    ...(onBatch === undefined ? {} : { onBatch }),
     onFailure: health.failed,
     onDeath: health.died,
   });
