@@ -1,23 +1,14 @@
 import { once } from "node:events";
 import { type ClientRequest, type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
-import pino from "pino";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { HttpRequest } from "../../src/http/http-request.ts";
 import { textResponse } from "../../src/http/http-response.ts";
-import { HttpServer } from "../../src/http/http-server.ts";
 import type { RouteHandler } from "../../src/http/routes.ts";
 import { openSocket } from "../helpers/raw-request.ts";
+import { startServer } from "./server-harness.ts";
 
-async function serve(handler: RouteHandler) {
-  const address = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
-  const server = new HttpServer({ address, logger: pino({ level: "silent" }) });
-  const table = () => ({ GET: handler });
-  await server.mount(table);
-  const stop = () => server.unmount(table);
-  onTestFinished(stop);
-  return { url: `http://${server.address}/`, stop };
-}
+const serve = (handler: RouteHandler) => startServer({ routes: { "/": { GET: handler } } });
 
 async function get(url: string): Promise<{ sent: ClientRequest; response: IncomingMessage }> {
   const sent = request(url, { agent: false });

@@ -1,0 +1,92 @@
+import { once } from "node:events";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { textResponse } from "../../src/http/http-response.ts";
+import { openSocket, rawRequest, sendRaw } from "../helpers/raw-request.ts";
+import { closed, heldRoute, MAX_BODY, startServer } from "./server-harness.ts";
+
+describe("limits", () => {
+  it("A body of exactly the limit passes, one byte more is 413, announced or in chunks", async () => {
+    const { url } = await startServer();
+    const send = async (length: number, chunked: boolean) => {
+      const bytes = Buffer.alloc(length, "x");
+      const body = chunked ? new Blob([bytes]).stream() : bytes;
+      const response = await fetch(`${url}/count`, { method: "POST", body, duplex: "half" } as RequestInit);
+      return [response.status, await response.json()];
+    };
+    for (const chunked of [false, true]) {
+      expect(await send(MAX_BODY, chunked)).toEqual([200, { length: MAX_BODY, path: "/count" }]);
+      expect(await send(MAX_BODY + 1, chunked)).toMatchObject([413, { code: "body_too_large" }]);
+    }
+  });
+
+  it("A body that is announced as too large is refused before it is sent", async () => {
+    const { url } = await startServer();
+    const socket = await openSocket(url);
+    socket.write(
+      "POST /count HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 999999999999\r\n\r\n",
+    );
+    const [head] = (await once(socket, "data")) as [Buffer];
+    expect(head.toString()).toMatch(/^HTTP\/1\.1 413 /);
+    socket.destroy();
+  });
+
+  it("Garbage: a 1 MB header is answered 431 as JSON, and the server goes on", async () => {
+    const { url } = await startServer();
+    const bytes = `POST /count HTTP/1.1\r\nhost: a\r\nx-payment: ${"A".repeat(1_000_000)}\r\n\r\n`;
+    const [answer, ...more] = await sendRaw(url, bytes);
+    expect([answer?.status, JSON.parse(answer?.body ?? "").code]).toEqual([431, "headers_too_large"]);
+    expect(answer?.headers).toMatchObject({
+      "content-type": "application/json",
+      "cache-control": "no-store",
+      connection: "close",
+    });
+    expect(more).toEqual([]);
+    expect((await rawRequest(url, "POST /count")).status).toBe(200);
+  });
+
+  it("A malformed request is answered 400 as JSON", async () => {
+    const { url } = await startServer();
+    for (const bytes of [
+      "this is not HTTP\r\n\r\n",
+      "POST /count HTTP/1.1\r\nbad header\r\n\r\n",
+      "POST /count HTTP/1.1\r\nhost: a\r\ncontent-length: x\r\n\r\n",
+      "POST /count HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n",
+      "POST /count HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nnot a chunk\r\n",
+      "POST /count HTTP/1.1\r\nconnection: close\r\n\r\n",
+    ]) {
+      const [answer] = await sendRaw(url, bytes);
+      expect([bytes, answer?.status]).toEqual([bytes, 400]);
+      expect(JSON.parse(answer?.body ?? "")).toEqual({ error: expect.any(String), code: "bad_request" });
+    }
+  });
+
+  it("A client that keeps sending after it was refused gets time to read the answer, and is then cut off", async () => {
+    const { url } = await startServer();
+    const socket = await openSocket(url);
+    // node:net ends its own side when the server does, unless it is told not to.
+    socket.allowHalfOpen = true;
+    socket.write("garbage\r\n\r\n");
+    socket.resume();
+    await once(socket, "end");
+    const refusedAt = performance.now();
+    // Only to a side that is closed for good does writing fail.
+    const timer = setInterval(() => socket.write("x"), 50);
+    onTestFinished(() => clearInterval(timer));
+    await Promise.race([once(socket, "error"), closed(socket)]);
+    expect(performance.now() - refusedAt).toBeGreaterThan(1_500);
+  });
+
+  it("Garbage behind a request that is still being worked on never passes for its answer", async () => {
+    const worked = vi.fn(() => textResponse(202, "done"));
+    const slow = heldRoute(worked);
+    const { url } = await startServer({ routes: { "/slow": slow.handlers } });
+    const answers = await sendRaw(
+      url,
+      "POST /slow HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\nthis is not HTTP\r\n\r\n",
+    );
+    expect(answers).toEqual([]);
+    slow.release();
+    await vi.waitFor(() => expect(worked).toHaveBeenCalledOnce());
+    expect((await rawRequest(url, "POST /count")).status).toBe(200);
+  });
+});

@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { textResponse } from "../../src/http/http-response.ts";
+import { openSocket, rawRequest, readAnswers } from "../helpers/raw-request.ts";
+import { closed, heldRoute, isGone, MAX_BODY, SHORT, startServer } from "./server-harness.ts";
+
+describe("clients that misbehave", () => {
+  it("Client: one that hangs up mid-body leaves nothing in hand", async () => {
+    const { url, stop } = await startServer({ timeouts: { stopUploadMs: 60_000, stopMs: 60_000 } });
+    const socket = await openSocket(url);
+    socket.write("POST /count HTTP/1.1\r\nhost: a\r\ncontent-length: 50\r\n\r\nhalf");
+    await sleep(50);
+    socket.resetAndDestroy();
+    await closed(socket);
+    expect((await rawRequest(url, "POST /count")).status).toBe(200);
+    await stop();
+    expect(await isGone(url)).toBe(true);
+  });
+
+  it("Client: one that hangs up before its body is asked for leaves nothing in hand", async () => {
+    const late = heldRoute(async (incoming) => {
+      await incoming.readBody(MAX_BODY);
+      return textResponse(200, "never");
+    });
+    const { url, stop } = await startServer({
+      routes: { "/late": late.handlers },
+      timeouts: { stopUploadMs: 60_000, stopMs: 60_000 },
+    });
+    const socket = await openSocket(url);
+    socket.write("POST /late HTTP/1.1\r\nhost: a\r\ncontent-length: 50\r\n\r\nhalf");
+    await late.asked;
+    socket.resetAndDestroy();
+    await sleep(50);
+    late.release();
+    await stop();
+    expect(await isGone(url)).toBe(true);
+  });
+
+  it("Client: one that hangs up before its answer harms nobody", async () => {
+    const slow = heldRoute(() => textResponse(200, "x".repeat(1_000_000)));
+    const { url, stop } = await startServer({ routes: { "/slow": slow.handlers } });
+    const socket = await openSocket(url);
+    socket.write("POST /slow HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n");
+    await slow.asked;
+    socket.resetAndDestroy();
+    await sleep(50);
+    slow.release();
+    expect((await rawRequest(url, "POST /count")).status).toBe(200);
+    await stop();
+  });
+
+  it("Client: one that sends its headers or its body a byte at a time is answered 408 after its time", async () => {
+    const { url } = await startServer({ timeouts: SHORT });
+    const drip = async (start: string) => {
+      const socket = await openSocket(url);
+      socket.write(start);
+      const timer = setInterval(() => socket.write("x"), 50);
+      onTestFinished(() => clearInterval(timer));
+      const startedAt = performance.now();
+      const [answer] = await readAnswers(socket);
+      clearInterval(timer);
+      return { code: JSON.parse(answer?.body ?? "").code, ms: performance.now() - startedAt };
+    };
+    for (const start of [
+      "POST /count HTTP/1.1\r\nhost: a\r\nx-slow: ",
+      "POST /count HTTP/1.1\r\nhost: a\r\ncontent-length: 90\r\n\r\n",
+    ]) {
+      const { code, ms } = await drip(start);
+      expect(code).toBe("request_timeout");
+      expect(ms).toBeGreaterThan(250);
+      // The time-out, the check for it, and the time a refused client is given.
+      expect(ms).toBeLessThan(4_000);
+    }
+  });
+
+  it("Client: 1,000 idle connections do not stop others, nor the stopping", async () => {
+    const { url, stop } = await startServer();
+    const idle = await Promise.all(Array.from({ length: 1_000 }, () => openSocket(url)));
+    expect((await rawRequest(url, "POST /count")).status).toBe(200);
+    const startedAt = performance.now();
+    await stop();
+    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    await Promise.all(idle.map(closed));
+  });
+});

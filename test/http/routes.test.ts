@@ -1,0 +1,81 @@
+import { describe, expect, it, vi } from "vitest";
+import { GatewayError } from "../../src/errors.ts";
+import { textResponse } from "../../src/http/http-response.ts";
+import type { MethodHandlers } from "../../src/http/routes.ts";
+import { rawRequest, sendRaw } from "../helpers/raw-request.ts";
+import { startServer } from "./server-harness.ts";
+
+describe("paths and methods", () => {
+  it("A path is compared as it was sent, and nothing but itself reaches its route", async () => {
+    const { url } = await startServer();
+    for (const path of [
+      "/%63ount",
+      "//count",
+      "/count/",
+      "/./count",
+      "/x/../count",
+      "/\\count",
+      "/count%2F",
+      "/%",
+      "/count#x",
+      "*",
+      "http://jobgate.test/count",
+    ]) {
+      const answer = await rawRequest(url, `POST ${path}`);
+      expect([path, answer.status, JSON.parse(answer.body).code]).toEqual([path, 404, "not_found"]);
+      expect(answer.headers["cache-control"]).toBe("no-store");
+    }
+    expect((await rawRequest(url, "POST /count")).status).toBe(200);
+    expect(JSON.parse((await rawRequest(url, "POST /count?a=/b")).body)).toEqual({
+      length: 0,
+      path: "/count",
+    });
+  });
+
+  it("Another method on a known path is 405, says which are allowed, and runs no handler", async () => {
+    const handler = vi.fn(() => textResponse(200, "ok"));
+    const refusalDetails = (code: string) => ({ because: code });
+    const { url } = await startServer({
+      routes: { "/both": { GET: handler, POST: handler, refusalDetails }, "/get": { GET: handler } },
+    });
+    for (const method of ["HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"]) {
+      const answer = await rawRequest(url, `${method} /both`);
+      expect([answer.status, answer.headers.allow]).toEqual([405, "GET, POST"]);
+    }
+    const { body } = await rawRequest(url, "PUT /both");
+    expect(JSON.parse(body)).toMatchObject({ code: "method_not_allowed", because: "method_not_allowed" });
+    expect((await rawRequest(url, "POST /get")).headers.allow).toBe("GET");
+    expect(handler).not.toHaveBeenCalled();
+  });
+});
+
+describe("faults in a route", () => {
+  it("An unexpected error is answered 500 without its text, and logged", async () => {
+    const fail: MethodHandlers = {
+      POST: () => {
+        throw new Error("secret detail");
+      },
+    };
+    const { url } = await startServer({ routes: { "/fail": fail } });
+    const answer = await rawRequest(url, "POST /fail");
+    expect([answer.status, JSON.parse(answer.body)]).toEqual([
+      500,
+      { error: "Something went wrong inside jobgate.", code: "internal_error" },
+    ]);
+  });
+
+  it("A header that HTTP cannot carry is answered 500, and splits no answer", async () => {
+    const split = "text/html\r\nset-cookie: stolen=1";
+    const fail: MethodHandlers = {
+      GET: () => ({ status: 200, headers: { "content-type": split }, body: "x" }),
+      POST: () => {
+        throw new GatewayError("queue_full", "full", { headers: { "retry-after": split } });
+      },
+    };
+    const { url } = await startServer({ routes: { "/fail": fail } });
+    const answer = await rawRequest(url, "GET /fail");
+    expect([answer.status, answer.headers["set-cookie"]]).toEqual([500, undefined]);
+    expect(await sendRaw(url, "POST /fail HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")).toEqual([]);
+    expect((await rawRequest(url, "POST /count")).status).toBe(200);
+  });
+});

@@ -1,0 +1,90 @@
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import pino from "pino";
+import { onTestFinished } from "vitest";
+import type { BindAddress } from "../../src/config/config.ts";
+import { jsonResponse } from "../../src/http/http-response.ts";
+import { HttpServer, type HttpTimeouts } from "../../src/http/http-server.ts";
+import type { MethodHandlers, RouteHandler, RouteTable } from "../../src/http/routes.ts";
+import { openSocket } from "../helpers/raw-request.ts";
+
+const LOCAL: BindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 };
+export const MAX_BODY = 100;
+/** Quick enough to see them pass. */
+export const SHORT: Partial<HttpTimeouts> = { headersMs: 300, requestMs: 600, stopUploadMs: 200 };
+
+/** Answers with the length of the body. */
+export const COUNT: MethodHandlers = {
+  POST: async (incoming) =>
+    jsonResponse(200, { length: (await incoming.readBody(MAX_BODY)).byteLength, path: incoming.path }),
+};
+
+export function tableOf(routes: Record<string, MethodHandlers>): RouteTable {
+  return (path) => (Object.hasOwn(routes, path) ? routes[path] : undefined);
+}
+
+/** A server with nothing mounted, and so without a socket. */
+export function newServer(
+  options: { address?: BindAddress; timeouts?: Partial<HttpTimeouts> } = {},
+): HttpServer {
+  return new HttpServer({ address: LOCAL, logger: pino({ level: "silent" }), ...options });
+}
+
+/** A server for one test, with {@link COUNT} at `/count` beside the other routes. */
+export async function startServer(
+  options: {
+    routes?: Record<string, MethodHandlers>;
+    timeouts?: Partial<HttpTimeouts>;
+    address?: BindAddress;
+  } = {},
+) {
+  const { routes = {}, ...rest } = options;
+  const server = newServer(rest);
+  const table = tableOf({ "/count": COUNT, ...routes });
+  await server.mount(table);
+  const stop = () => server.unmount(table);
+  onTestFinished(stop);
+  const url = rest.address?.kind === "unix" ? server.address : `http://${server.address}`;
+  return { server, stop, url };
+}
+
+/** A route whose requests to POST wait until they are released, and are then answered with `answer`. */
+export function heldRoute(answer: RouteHandler) {
+  const asked = deferred();
+  const released = deferred();
+  const handlers: MethodHandlers = {
+    POST: async (incoming) => {
+      asked.resolve();
+      await released.promise;
+      return answer(incoming);
+    },
+  };
+  return {
+    handlers,
+    /** Resolves once the first request has come. */
+    asked: asked.promise,
+    release: released.resolve,
+  };
+}
+
+/** A promise, and what resolves it. */
+function deferred() {
+  let resolve = () => {};
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
+
+export async function isGone(url: string): Promise<boolean> {
+  try {
+    (await openSocket(url)).destroy();
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+export function closed(socket: Socket): Promise<unknown> {
+  return socket.closed ? Promise.resolve() : once(socket, "close", { signal: AbortSignal.timeout(8_000) });
+}
