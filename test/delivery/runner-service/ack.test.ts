@@ -1,0 +1,100 @@
+import { status } from "@grpc/grpc-js";
+import { describe, expect, test } from "vitest";
+import { LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
+import { sleep, startDelivery, until } from "../harness.ts";
+
+const { DONE, LEASE_LOST, NOT_FOUND } = LeaseStatus;
+const MIB = 1024 * 1024;
+
+describe("Ack", () => {
+  test("An acked JobCall is gone, and a second Ack is NOT_FOUND", async () => {
+    const { store, accept, connect } = await startDelivery();
+    await accept();
+    const runner = connect();
+    const call = await (await runner.subscribe()).next();
+    expect(await runner.ack(call)).toEqual([DONE]);
+    expect(await runner.ack(call)).toEqual([NOT_FOUND]);
+    expect((await store.totals()).calls).toMatchObject({ ready: 0, leased: 0, dead: 0 });
+  });
+
+  test("Each lease of a batch has its own status, in order, and a bad one harms no other", async () => {
+    const { accept, connect } = await startDelivery();
+    await accept();
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const [first, second] = [await stream.next(), await stream.next()];
+    expect(
+      await runner.ack(
+        { callId: 0n, leaseToken: "x" },
+        { callId: 2n ** 60n, leaseToken: first.leaseToken },
+        first,
+        { callId: second.callId, leaseToken: "forged" },
+        second,
+      ),
+    ).toEqual([NOT_FOUND, NOT_FOUND, DONE, LEASE_LOST, DONE]);
+  });
+
+  test("An empty request is answered with an empty list", async () => {
+    const { connect } = await startDelivery();
+    expect(await connect().ack()).toEqual([]);
+  });
+
+  test("A foreign Ack, one call's id with another's token, neither finishes a JobCall nor frees a slot", async () => {
+    const { store, accept, connect } = await startDelivery();
+    for (let index = 0; index < 3; index++) await accept();
+    const runner = connect();
+    const stream = await runner.subscribe({ maxInFlight: 2 });
+    const [first, second] = [await stream.next(), await stream.next()];
+    expect(await runner.ack({ callId: first.callId, leaseToken: second.leaseToken })).toEqual([LEASE_LOST]);
+    await sleep(100);
+    expect(stream.calls).toHaveLength(2);
+    expect((await store.totals()).calls).toMatchObject({ ready: 1, leased: 2 });
+  });
+
+  test("A late Ack is LEASE_LOST and leaves the next delivery alone", async () => {
+    const { accept, connect } = await startDelivery({ leaseMs: 150 });
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe({ maxInFlight: 1 });
+    const first = await stream.next();
+    const second = await stream.next();
+    expect(second).toMatchObject({ callId: first.callId, attempt: 2 });
+    expect(await runner.ack(first)).toEqual([LEASE_LOST]);
+    expect(await runner.ack(second)).toEqual([DONE]);
+  });
+
+  test("A result of 1 MiB is taken, and several of them in one request", async () => {
+    const { accept, connect } = await startDelivery();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    for (let index = 0; index < 8; index++) await accept();
+    await until(() => stream.calls.length === 8);
+    const result = { body: Buffer.alloc(MIB), contentType: "image/png" };
+    const statuses = await runner.ack(...stream.calls.map((call) => ({ ...call, result })));
+    expect(statuses).toEqual(Array(8).fill(DONE));
+  });
+
+  test("Ack with a 2 MiB result is refused, and every lease of the request is kept", async () => {
+    const { store, accept, connect } = await startDelivery();
+    await accept();
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const [first, second] = [await stream.next(), await stream.next()];
+    await expect(
+      runner.ack(first, { ...second, result: { body: Buffer.alloc(2 * MIB) } }),
+    ).rejects.toMatchObject({ code: status.INVALID_ARGUMENT, details: expect.stringContaining("1048576") });
+    expect((await store.totals()).calls.leased).toBe(2);
+    expect(await runner.ack(first, second)).toEqual([DONE, DONE]);
+  });
+
+  test.each(["text", "text/html\r\nX-Evil: 1", `a/${"b".repeat(300)}`])(
+    "A content type that is not one (%j) is refused: it would become a response header",
+    async (contentType) => {
+      const { connect } = await startDelivery();
+      const ack = connect().ack({ callId: 1n, leaseToken: "x", result: { contentType } });
+      await expect(ack).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+    },
+  );
+});

@@ -1,0 +1,85 @@
+import { status } from "@grpc/grpc-js";
+import { describe, expect, test } from "vitest";
+import { LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
+import { paidId } from "../../store/store-fixtures.ts";
+import { sleep, startDelivery } from "../harness.ts";
+
+const { DONE, LEASE_LOST, NOT_FOUND } = LeaseStatus;
+
+describe("Extend", () => {
+  test("A lease that is extended does not run out", async () => {
+    const { accept, connect } = await startDelivery({ leaseMs: 300 });
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const call = await stream.next();
+    for (let round = 0; round < 5; round++) {
+      await sleep(120);
+      expect(await runner.extend([call])).toEqual([DONE]);
+    }
+    expect(stream.calls).toHaveLength(1);
+    expect(await runner.ack(call)).toEqual([DONE]);
+  });
+
+  test("Extend for a time of the runner's own choice also moves when the slot is free again", async () => {
+    const { accept, connect } = await startDelivery({ leaseMs: 200 });
+    await accept();
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe({ maxInFlight: 1 });
+    const call = await stream.next();
+    expect(await runner.extend([call], { seconds: 30n })).toEqual([DONE]);
+    await sleep(400);
+    expect(stream.calls).toHaveLength(1);
+    expect(await runner.ack(call)).toEqual([DONE]);
+    await stream.next();
+  });
+
+  test("Extend of a lost lease says so", async () => {
+    const { accept, connect } = await startDelivery({ leaseMs: 100 });
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const first = await stream.next();
+    await stream.next();
+    expect(await runner.extend([first, { callId: 0n, leaseToken: "" }])).toEqual([LEASE_LOST, NOT_FOUND]);
+  });
+
+  test("Each lease of an Extend carries its own progress, cut to 200 characters, to the paying client", async () => {
+    const { store, connect } = await startDelivery();
+    const [plain, told] = [await paidId(store, 101), await paidId(store, 102)];
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const [first, second] = [await stream.next(), await stream.next()];
+    const progress = { percent: 55, text: `x${"😀".repeat(250)}` };
+    expect(await runner.extend([first, { ...second, progress }])).toEqual([DONE, DONE]);
+    expect((await store.findCall(plain))?.progress).toBeUndefined();
+    expect((await store.findCall(told))?.progress).toEqual({ percent: 55, text: `x${"😀".repeat(199)}` });
+  });
+
+  test("Progress above 100 % refuses the request, and every lease in it stays as it was", async () => {
+    const { store, connect } = await startDelivery({ leaseMs: 60_000 });
+    const callId = await paidId(store, 103);
+    const runner = connect();
+    const call = await (await runner.subscribe()).next();
+    const extend = runner.extend([call, { ...call, progress: { percent: 101, text: "more" } }], {
+      seconds: 1n,
+    });
+    await expect(extend).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+    expect(await store.findCall(callId)).toMatchObject({ state: "running" });
+    expect(await store.nextDue()).toBeGreaterThan(Date.now() + 30_000);
+  });
+
+  test.each([0, -5, 86_401])("Extend by %d s is refused", async (seconds) => {
+    const lease = { seconds: BigInt(seconds) };
+    const { connect } = await startDelivery();
+    const extend = connect().extend([], lease);
+    await expect(extend).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+  });
+});
+
+test("10,001 leases in one request are refused", async () => {
+  const { connect } = await startDelivery();
+  const leases = Array.from({ length: 10_001 }, () => ({ callId: 1n, leaseToken: "x" }));
+  await expect(connect().extend(leases)).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+});

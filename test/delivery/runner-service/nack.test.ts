@@ -1,0 +1,75 @@
+import { status } from "@grpc/grpc-js";
+import { describe, expect, test } from "vitest";
+import { LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
+import { sleep, startDelivery } from "../harness.ts";
+
+const { DONE } = LeaseStatus;
+
+describe("Nack", () => {
+  test("Retry without a delay of its own delivers again after the backoff, as the next attempt", async () => {
+    const { accept, connect } = await startDelivery();
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    expect(await runner.nack(await stream.next())).toEqual([DONE]);
+    expect(await stream.next()).toMatchObject({ attempt: 2 });
+  });
+
+  test("Retry after a delay comes when the delay is over, and not before", async () => {
+    const { accept, connect } = await startDelivery();
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const call = await stream.next();
+    const nackedAt = Date.now();
+    const delay = { seconds: 0n, nanos: 250_000_000 };
+    await runner.nack({ ...call, outcome: { case: "retry", value: { delay } } });
+    await stream.next();
+    const waitedMs = Date.now() - nackedAt;
+    expect(waitedMs).toBeGreaterThanOrEqual(249);
+    expect(waitedMs).toBeLessThan(900);
+  });
+
+  test("Retry with a delay of zero is due at once", async () => {
+    const { accept, connect } = await startDelivery();
+    await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const call = await stream.next();
+    const nackedAt = performance.now();
+    await runner.nack({ ...call, outcome: { case: "retry", value: { delay: {} } } });
+    await stream.next();
+    expect(performance.now() - nackedAt).toBeLessThan(500);
+  });
+
+  test("Fail makes a dead letter at once, with its reason, cut to 4096 characters", async () => {
+    const { store, accept, connect } = await startDelivery();
+    const callId = await accept();
+    const runner = connect();
+    const stream = await runner.subscribe();
+    const call = await stream.next();
+    expect(
+      await runner.nack({
+        ...call,
+        outcome: { case: "fail", value: { reason: `bad input ${"x".repeat(9000)}` } },
+      }),
+    ).toEqual([DONE]);
+    const dead = await store.findDeadLetter(callId);
+    expect(dead?.reason).toMatch(/^bad input x+$/);
+    expect(dead?.reason).toHaveLength(4096);
+    await sleep(50);
+    expect(stream.calls).toHaveLength(1);
+  });
+
+  test.each([-1, 86_401])("A retry delay of %d s is refused and the lease kept", async (seconds) => {
+    const delay = { seconds: BigInt(seconds) };
+    const { store, accept, connect } = await startDelivery();
+    await accept();
+    const runner = connect();
+    const call = await (await runner.subscribe()).next();
+    await expect(
+      runner.nack({ ...call, outcome: { case: "retry", value: { delay } } }),
+    ).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+    expect((await store.totals()).calls.leased).toBe(1);
+  });
+});
