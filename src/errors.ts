@@ -44,6 +44,7 @@ export const ERROR_KINDS = {
   signature_replay: { status: 409, retryable: false },
   caller_not_permitted: { status: 403, retryable: false },
   permission_check_failed: { status: 503, retryable: true },
+  duplicate_conflict: { status: 409, retryable: false },
   rate_limited: { status: 429, retryable: true },
   queue_full: { status: 503, retryable: true },
   store_unavailable: { status: 503, retryable: true },

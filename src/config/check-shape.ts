@@ -45,6 +45,11 @@ function check(schema: z.ZodTypeAny, value: unknown, path: KeyPath, mistakes: Mi
   if (schema instanceof z.ZodObject) return checkObject(schema, value, path, mistakes);
   if (schema instanceof z.ZodRecord) return checkRecord(schema, value, path, mistakes);
   if (schema instanceof z.ZodArray) return checkArray(schema, value, path, mistakes);
+  if (schema instanceof z.ZodUnion && isTable(value)) {
+    const options = schema.options as readonly z.ZodTypeAny[];
+    const table = options.find((option) => option instanceof z.ZodObject);
+    if (table !== undefined) return check(table, value, path, mistakes);
+  }
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const special = result.error.issues.find(

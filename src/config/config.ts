@@ -1,3 +1,5 @@
+import type { IpRange } from "./ip-range.ts";
+
 /**
  * The configuration after it was read, checked and completed: what every part of jobgate is given.
  * The file's own shape, with its key names and defaults, is in schema.ts.
@@ -159,6 +161,8 @@ export interface JobRestriction {
 export interface WebhooksConfig {
   readonly bindAddress: TcpAddress;
   readonly maxBodyBytes: number;
+  /** Whose `X-Forwarded-For` is believed. Default: nobody's. */
+  readonly trustedProxies?: readonly IpRange[];
   readonly endpoints: readonly WebhookEndpoint[];
 }
 
@@ -167,15 +171,63 @@ export interface WebhookEndpoint {
   /** u64 */
   readonly jobId: bigint;
   readonly auth: WebhookAuth;
+  /** Absent: every request starts a job. */
+  readonly dedupe?: WebhookDedupe;
+  readonly challenge?: WebhookChallenge;
+  /** Authentic requests. */
+  readonly rateLimitPerSecond?: number;
+  /** Absent: from anywhere. */
+  readonly allowCidrs?: readonly IpRange[];
   readonly name?: string;
 }
 
+/** What a sender has to know. Where there are `secrets`, any of them is enough, and the first is the current one. */
 export type WebhookAuth =
   | { readonly mode: "none" }
-  | { readonly mode: "bearer"; readonly secret: string }
-  | { readonly mode: "hmac-sha256"; readonly secret: string }
-  /** `header` is lower case. */
-  | { readonly mode: "api-key"; readonly secret: string; readonly header: string };
+  | {
+      readonly mode: "bearer" | "hmac-sha256" | "github" | "shopify" | "url-token";
+      readonly secrets: readonly WebhookSecret[];
+    }
+  | {
+      readonly mode: "api-key";
+      readonly secrets: readonly WebhookSecret[];
+      /** Lower case. */
+      readonly header: string;
+    }
+  | {
+      readonly mode: "standard-webhooks" | "svix" | "stripe" | "slack";
+      readonly secrets: readonly WebhookSecret[];
+      /** How far the time of signing may be from now, in the past or in the future. */
+      readonly toleranceSecs: number;
+    };
+
+export interface WebhookSecret {
+  /** For logs. */
+  readonly name: string;
+  readonly secret: string;
+}
+
+/** By what a repeated delivery is known, and for how long. */
+export type WebhookDedupe = { readonly windowMs: number } & (
+  | {
+      /** The sender's own delivery id. */
+      readonly by: "id";
+    }
+  | {
+      readonly by: "header";
+      /** Lower case. */
+      readonly header: string;
+    }
+  | { readonly by: "body" }
+);
+
+/** A handshake: a query parameter that the sender wants back before it sends anything else. */
+export interface WebhookChallenge {
+  readonly parameter: string;
+  readonly method: "GET" | "POST";
+  /** Another query parameter, and what it must hold. */
+  readonly verify?: { readonly parameter: string; readonly token: string };
+}
 
 export interface PricingEngineConfig {
   /** Without a trailing slash. */

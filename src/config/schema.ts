@@ -3,13 +3,13 @@ import {
   address,
   baseUrl,
   bindAddress,
-  headerName,
   headerSecret,
   httpUrl,
   idKey,
   integer,
   jsonPointer,
   label,
+  maxBodyBytes,
   network,
   oneOf,
   rate,
@@ -20,16 +20,15 @@ import {
   trueOrFalse,
   u32,
   u64,
-  webhookPath,
   wei,
 } from "./value-types.ts";
+import { webhooksSchema } from "./webhooks-schema.ts";
 
 /*
  * The one truth about the file: its keys, their types, defaults and what is expected of them. What holds
  * between several keys is in rules/. docs/configuration.md tells of every key, which a test compares.
  */
 
-const MAX_BODY_BYTES = integer(1, 268_435_456).default(1_048_576n);
 const MARKUP_BPS = integer(0, 65_535);
 
 const store = z.object({
@@ -114,7 +113,7 @@ const x402 = z.object({
   facilitator_url: baseUrl(),
   facilitator_timeout_secs: seconds(0.001).default(30),
   quote_ttl_secs: integer(1, 31_536_000).default(300n),
-  max_body_bytes: MAX_BODY_BYTES,
+  max_body_bytes: maxBodyBytes(),
   rate_per_native_unit: rate().optional(),
   markup_bps: MARKUP_BPS.default(0n),
   default_invocation_mode: oneOf(
@@ -129,21 +128,6 @@ const x402 = z.object({
 });
 
 const jobPricing = z.record(idKey(64), z.record(idKey(32), wei()).describe('a table of job_index = "wei"'));
-
-const webhookEndpoint = z.object({
-  path: webhookPath(),
-  job_id: u64(),
-  auth: oneOf(["none", "bearer", "hmac-sha256", "api-key"]).default("none"),
-  secret: text("the secret, or env:NAME").optional(),
-  api_key_header: headerName().default("X-API-Key"),
-  name: label().optional(),
-});
-
-const webhooks = z.object({
-  bind_address: tcpAddress().default("0.0.0.0:9090"),
-  max_body_bytes: MAX_BODY_BYTES,
-  endpoints: z.array(webhookEndpoint).describe("an array of tables, one for each path").default([]),
-});
 
 const pricingEngine = z.object({
   url: baseUrl(),
@@ -161,7 +145,7 @@ export const configSchema = z.object({
   operator: operator.default({}),
   x402: x402.optional(),
   job_pricing: jobPricing.default({}),
-  webhooks: webhooks.optional(),
+  webhooks: webhooksSchema.optional(),
   pricing_engine: pricingEngine.optional(),
 });
 

@@ -8,19 +8,17 @@ import {
   type RateSource,
   type RunnerConfig,
   type StoreConfig,
-  type WebhookAuth,
-  type WebhookEndpoint,
   type X402Config,
 } from "./config.ts";
+import { present, required } from "./present.ts";
 import { isPostgresUrl } from "./rules/store.ts";
 import { chainOf } from "./rules/x402.ts";
 import type { CheckedFile } from "./schema.ts";
+import { toWebhooks } from "./webhooks-to-config.ts";
 
 type X402Table = NonNullable<CheckedFile["x402"]>;
 type TokenTable = X402Table["accepted_tokens"][number];
 type PolicyTable = X402Table["job_policies"][number];
-type WebhooksTable = NonNullable<CheckedFile["webhooks"]>;
-type EndpointTable = WebhooksTable["endpoints"][number];
 
 /**
  * Turns a file without mistakes into what the parts of jobgate are given.
@@ -151,28 +149,6 @@ function toPriceMap(pricing: CheckedFile["job_pricing"]): ReadonlyMap<string, bi
   return prices;
 }
 
-function toWebhooks(webhooks: WebhooksTable): NonNullable<Config["webhooks"]> {
-  return {
-    bindAddress: webhooks.bind_address,
-    maxBodyBytes: webhooks.max_body_bytes,
-    endpoints: webhooks.endpoints.map(
-      (endpoint): WebhookEndpoint => ({
-        path: endpoint.path,
-        jobId: endpoint.job_id,
-        auth: toAuth(endpoint),
-        ...present("name", endpoint.name),
-      }),
-    ),
-  };
-}
-
-function toAuth(endpoint: EndpointTable): WebhookAuth {
-  const { auth: mode } = endpoint;
-  if (mode === "none") return { mode };
-  const secret = required(endpoint.secret);
-  return mode === "api-key" ? { mode, secret, header: endpoint.api_key_header } : { mode, secret };
-}
-
 function toPricingEngine(engine: NonNullable<CheckedFile["pricing_engine"]>): PricingEngineConfig {
   const { chain_id, verifying_contract, operator_address } = engine;
   return {
@@ -190,15 +166,4 @@ function toPricingEngine(engine: NonNullable<CheckedFile["pricing_engine"]>): Pr
           },
     ),
   };
-}
-
-/** An optional property has to be left out, not set to undefined. */
-function present<K extends string, V>(key: K, value: V | undefined): { readonly [Key in K]?: V } {
-  return value === undefined ? {} : ({ [key]: value } as { readonly [Key in K]?: V });
-}
-
-/** A value that a rule has made sure of. */
-function required<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error("a rule of the configuration let a missing value pass");
-  return value;
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { parseEvmAddress } from "../pricing/evm-address.ts";
 import { parseBindAddress } from "./bind-address.ts";
 import type { TcpAddress } from "./config.ts";
+import { parseIpRange } from "./ip-range.ts";
 
 /*
  * The kinds of value that configuration keys hold. The description of each completes "expected …" in mistakes,
@@ -54,6 +55,9 @@ export const trueOrFalse = () => z.boolean().describe("true or false");
 
 export const integer = (min: number, max: number) =>
   z.bigint().min(BigInt(min)).max(BigInt(max)).transform(Number).describe(`an integer from ${min} to ${max}`);
+
+/** The largest request body that a gateway takes. */
+export const maxBodyBytes = () => integer(1, 268_435_456).default(1_048_576n);
 
 /** Bound of timers: a longer one would fire at once. */
 const MAX_TIMER_SECS = 2_147_483;
@@ -154,6 +158,15 @@ export const storeUrl = () =>
 export const headerName = () =>
   parsedText("the name of an HTTP header", (value) =>
     /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(value) ? value.toLowerCase() : undefined,
+  );
+
+export const ipRange = () =>
+  parsedText('an IPv4 or IPv6 address or range, such as "203.0.113.0/24"', (value) => parseIpRange(value));
+
+/** As it stands in a URL once it is decoded. */
+export const queryParameter = () =>
+  parsedText("the name of a query parameter", (value) =>
+    /^[\x21-\x7e]{1,128}$/.test(value) ? value : undefined,
   );
 
 /** The path of a webhook, compared with request paths byte for byte. */

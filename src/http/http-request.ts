@@ -8,6 +8,8 @@ export interface HttpRequest {
   readonly method: string;
   /** The request target up to `?`, exactly as it was sent: percent-encoding, dots and doubled slashes included. */
   readonly path: string;
+  /** What comes after `?` in the request target, as it was sent. */
+  readonly query: string;
   /** Names in lower case; Node's joining rules for repeated ones. */
   readonly headers: IncomingHttpHeaders;
   readonly remoteAddress: string;
@@ -35,6 +37,7 @@ export function toHttpRequest(incoming: IncomingMessage, outgoing: ServerRespons
     id,
     method: incoming.method ?? "",
     path: queryStart < 0 ? target : target.slice(0, queryStart),
+    query: queryStart < 0 ? "" : target.slice(queryStart + 1),
     headers: incoming.headers,
     remoteAddress: incoming.socket.remoteAddress ?? "",
     get closed() {

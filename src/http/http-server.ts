@@ -10,7 +10,7 @@ import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
 import { refuseBrokenRequest } from "./broken-request.ts";
 import { createExchangeObserver, type Exchange, type ExchangeObserver } from "./exchange.ts";
-import { ClientGone, type HttpRequest, toHttpRequest } from "./http-request.ts";
+import { ClientGone, toHttpRequest } from "./http-request.ts";
 import { errorResponse, type HttpResponse, type StreamingResponse } from "./http-response.ts";
 import { closeWithConnection } from "./pipelined-answers.ts";
 import { handlerOf, type MethodHandlers, type RouteTable } from "./routes.ts";
@@ -220,7 +220,7 @@ export class HttpServer {
     } catch (error) {
       if (error instanceof ClientGone) outgoing.destroy();
       else if (outgoing.headersSent) throw error;
-      else sendWhole(errorResponse(this.#refusalOf(error, request)));
+      else sendWhole(errorResponse(this.#refusalOf(error, exchange)));
     }
   }
 
@@ -242,9 +242,9 @@ export class HttpServer {
     return listener;
   }
 
-  #refusalOf(error: unknown, { id, path }: HttpRequest): GatewayError {
+  #refusalOf(error: unknown, { request, route }: Exchange): GatewayError {
     if (error instanceof GatewayError && error.code !== "internal_error") return error;
-    this.#options.logger.error({ err: error, request: id, path }, "request failed unexpectedly");
+    this.#options.logger.error({ err: error, request: request.id, route }, "request failed unexpectedly");
     if (error instanceof GatewayError) return error;
     return new GatewayError("internal_error", "Something went wrong inside jobgate.");
   }

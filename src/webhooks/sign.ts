@@ -1,19 +1,24 @@
+import { randomUUID } from "node:crypto";
 import type { WebhookEndpoint } from "../config/config.ts";
-import { hmacSha256 } from "./auth/hmac-sha256.ts";
+import type { SignOptions } from "./auth/auth-scheme.ts";
+import { firstSecret } from "./auth/first-secret.ts";
+import { schemeOf } from "./auth/scheme-of.ts";
 
 /**
  * The headers that a sender must send with a body for an endpoint to accept it: none when the endpoint asks
- * for nothing. For `bearer` and `api-key` they hold the secret itself.
+ * for nothing, or for something that is not in a header. For `bearer` and `api-key` they hold the secret itself.
+ * @param options default: signed now, as a new delivery
+ * @throws SigningKeyMissing when the endpoint knows only the sender's public key and no `signingKey` is given
  */
-export function signWebhook({ auth }: WebhookEndpoint, body: Uint8Array): Record<string, string> {
-  switch (auth.mode) {
-    case "none":
-      return {};
-    case "bearer":
-      return { Authorization: `Bearer ${auth.secret}` };
-    case "api-key":
-      return { [auth.header]: auth.secret };
-    case "hmac-sha256":
-      return { "X-Signature-256": `sha256=${hmacSha256(body, auth.secret).toString("hex")}` };
-  }
+export function signWebhook(
+  endpoint: WebhookEndpoint,
+  body: Uint8Array,
+  options: Partial<SignOptions> = {},
+): Record<string, string> {
+  return schemeOf(endpoint).sign(body, { now: Date.now(), deliveryId: randomUUID(), ...options });
+}
+
+/** The path that a sender must send to, with the secret in it when that is where it belongs. */
+export function webhookPath({ path, auth }: WebhookEndpoint): string {
+  return auth.mode === "url-token" ? `${path}/${firstSecret(auth.secrets)}` : path;
 }

@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../background-service.ts";
+import { type Clock, systemClock } from "../clock.ts";
 import type { WebhooksConfig } from "../config/config.ts";
 import { textResponse } from "../http/http-response.ts";
 import { HttpServer } from "../http/http-server.ts";
@@ -15,6 +16,7 @@ export interface WebhookGatewayOptions {
   /** Where accepted JobCalls go. */
   readonly intake: Intake;
   readonly logger: Logger;
+  readonly clock?: Clock;
   /** Shares this server's socket; without it the gateway opens one of its own at `config.bindAddress`. */
   readonly server?: HttpServer;
 }
@@ -23,7 +25,7 @@ export interface WebhookGatewayOptions {
 export class WebhookGateway implements BackgroundService {
   readonly #options: WebhookGatewayOptions;
   readonly #server: HttpServer;
-  #endpoints: ReadonlyMap<string, MethodHandlers>;
+  #endpoints: Endpoints;
 
   constructor(options: WebhookGatewayOptions) {
     this.#options = options;
@@ -50,18 +52,33 @@ export class WebhookGateway implements BackgroundService {
     this.#endpoints = this.#routesOf(config);
   }
 
-  readonly #find: RouteTable = (path) => this.#endpoints.get(path);
+  readonly #find: RouteTable = (path) => {
+    const { byPath, byTokenPath } = this.#endpoints;
+    return byPath.get(path) ?? byTokenPath.get(path.slice(0, path.lastIndexOf("/")));
+  };
 
-  #routesOf(config: WebhooksConfig): ReadonlyMap<string, MethodHandlers> {
-    const { serviceId, intake } = this.#options;
+  #routesOf(config: WebhooksConfig): Endpoints {
+    const { serviceId, intake, logger, clock = systemClock } = this.#options;
     const producer = new WebhookProducer({ serviceId });
-    const { maxBodyBytes } = config;
-    return new Map<string, MethodHandlers>([
+    const { maxBodyBytes, trustedProxies = [] } = config;
+    const byPath = new Map<string, MethodHandlers>([
       ["/webhooks/health", { GET: () => textResponse(200, "ok") }],
-      ...config.endpoints.map((endpoint): [string, MethodHandlers] => [
-        endpoint.path,
-        { POST: webhookRoute({ endpoint, maxBodyBytes, producer, intake }) },
-      ]),
     ]);
+    const byTokenPath = new Map<string, MethodHandlers>();
+    for (const endpoint of config.endpoints) {
+      const { path, auth } = endpoint;
+      const route = { endpoint, maxBodyBytes, trustedProxies, producer, intake, logger, clock };
+      // Not the path as it was sent: a token may stand in it.
+      const handlers = { ...webhookRoute(route), route: path };
+      byPath.set(path, handlers);
+      if (auth.mode === "url-token") byTokenPath.set(path, handlers);
+    }
+    return { byPath, byTokenPath };
   }
+}
+
+interface Endpoints {
+  readonly byPath: ReadonlyMap<string, MethodHandlers>;
+  /** Of endpoints whose secret is the path segment after theirs. */
+  readonly byTokenPath: ReadonlyMap<string, MethodHandlers>;
 }

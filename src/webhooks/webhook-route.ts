@@ -1,35 +1,100 @@
+import type { Logger } from "pino";
+import type { Clock } from "../clock.ts";
 import type { WebhookEndpoint } from "../config/config.ts";
+import type { IpRange } from "../config/ip-range.ts";
 import { GatewayError } from "../errors.ts";
-import { jsonResponse } from "../http/http-response.ts";
-import type { RouteHandler } from "../http/routes.ts";
+import type { HttpRequest } from "../http/http-request.ts";
+import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
+import type { MethodHandlers } from "../http/routes.ts";
 import type { Intake } from "../store/store.ts";
-import { isAuthentic } from "./auth/authenticate.ts";
+import { schemeOf } from "./auth/scheme-of.ts";
+import { answerChallenge, challengeResponse, isChallenge } from "./challenge.ts";
+import { createDedupe } from "./dedupe.ts";
+import { createRateLimit } from "./rate-limit.ts";
+import { createSecretUse } from "./secret-use.ts";
+import { createSourceCheck } from "./source-address.ts";
+import { unauthorized } from "./unauthorized.ts";
 import type { WebhookProducer } from "./webhook-producer.ts";
 
 export interface WebhookRouteOptions {
   readonly endpoint: WebhookEndpoint;
   readonly maxBodyBytes: number;
+  readonly trustedProxies: readonly IpRange[];
   readonly producer: WebhookProducer;
   readonly intake: Intake;
+  readonly logger: Logger;
+  readonly clock: Clock;
 }
 
-/** One endpoint: an authentic request becomes one durable JobCall. A refused one never reaches the store. */
-export function webhookRoute({
-  endpoint,
-  maxBodyBytes,
-  producer,
-  intake,
-}: WebhookRouteOptions): RouteHandler {
-  return async (request) => {
-    const body = await request.readBody(maxBodyBytes);
-    if (!isAuthentic(request, body, endpoint.auth)) throw new GatewayError("unauthorized", "unauthorized");
+/**
+ * One endpoint: an authentic request becomes one durable JobCall. A refused one never reaches the store, and uses up
+ * nothing of the endpoint's rate limit.
+ */
+export function webhookRoute(options: WebhookRouteOptions): MethodHandlers {
+  const { endpoint, maxBodyBytes, trustedProxies, producer, intake, clock } = options;
+  const { auth, challenge, allowCidrs, rateLimitPerSecond } = endpoint;
+  const scheme = schemeOf(endpoint);
+  const isFromSender = allowCidrs && createSourceCheck({ allowCidrs, trustedProxies });
+  const countRequest = rateLimitPerSecond === undefined ? undefined : createRateLimit(rateLimitPerSecond);
+  const deliveryOf = createDedupe(endpoint, scheme);
+  const tellUse = createSecretUse(options);
 
-    const outcome = await intake.accept(producer.jobCall(endpoint, body));
-    if (outcome.kind === "queue_full") {
-      throw new GatewayError("queue_full", "The queue is full: send this again later.", {
-        headers: { "retry-after": "5" },
-      });
+  function authenticate(request: HttpRequest, body: Uint8Array): void {
+    const authentic = scheme.authenticate(request, body, clock());
+    if (authentic === undefined) throw unauthorized();
+    tellUse(authentic.secretName);
+  }
+
+  function checkSource(request: HttpRequest): void {
+    if (isFromSender?.(request) === false) throw unauthorized();
+  }
+
+  /** Senders sign no challenge; but a secret that is in the URL is there. */
+  function greet(request: HttpRequest, expected: NonNullable<typeof challenge>): HttpResponse {
+    checkSource(request);
+    if (auth.mode === "url-token") authenticate(request, new Uint8Array());
+    return answerChallenge(request, expected);
+  }
+
+  async function post(request: HttpRequest): Promise<HttpResponse> {
+    if (challenge?.method === "POST" && isChallenge(request, challenge)) return greet(request, challenge);
+    checkSource(request);
+    const body = await request.readBody(maxBodyBytes);
+    authenticate(request, body);
+    const greeting = scheme.handshake?.(body);
+    if (greeting !== undefined) return challengeResponse(greeting);
+    await countRequest?.();
+    return accept(request, body);
+  }
+
+  async function accept(request: HttpRequest, body: Uint8Array): Promise<HttpResponse> {
+    const call = producer.jobCall(endpoint, body);
+    const outcome = await (deliveryOf === undefined
+      ? intake.accept(call)
+      : intake.acceptOnce(call, deliveryOf(request, body)));
+    switch (outcome.kind) {
+      case "queue_full":
+        throw new GatewayError("queue_full", "The queue is full: send this again later.", {
+          headers: { "retry-after": "5" },
+        });
+      case "conflict":
+        throw new GatewayError(
+          "duplicate_conflict",
+          "A delivery with this id was accepted with another body.",
+        );
+      case "accepted":
+      case "duplicate":
+        return jsonResponse(202, {
+          status: "accepted",
+          job_id: endpoint.jobId,
+          call_id: outcome.callId,
+          ...(outcome.kind === "duplicate" ? { duplicate: true } : {}),
+        });
     }
-    return jsonResponse(202, { status: "accepted", job_id: endpoint.jobId, call_id: outcome.callId });
+  }
+
+  return {
+    POST: post,
+    ...(challenge?.method === "GET" ? { GET: (request) => greet(request, challenge) } : {}),
   };
 }

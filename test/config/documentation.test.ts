@@ -6,7 +6,17 @@ import { mistakeText } from "../../src/config/mistake.ts";
 import { configSchema } from "../../src/config/schema.ts";
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
-const EXAMPLE_ENV = { RUNNER_TOKEN: "r", OPERATOR_TOKEN: "o", ALERTS_SECRET: "a", EXCHANGE_KEY: "e" };
+const EXAMPLE_ENV = {
+  RUNNER_TOKEN: "r",
+  OPERATOR_TOKEN: "o",
+  ALERTS_SECRET: "a",
+  EXCHANGE_KEY: "e",
+  GITHUB_SECRET: "g",
+  GITHUB_OLD_SECRET: "g",
+  TRADINGVIEW_TOKEN: "0123456789abcdef0123456789abcdef",
+  META_APP_SECRET: "m",
+  META_VERIFY_TOKEN: "v",
+};
 
 interface DocumentedKey {
   readonly keyPath: string;
@@ -17,8 +27,14 @@ interface DocumentedKey {
 function keysOf(schema: z.ZodTypeAny, path: string, isRequired = true): DocumentedKey[] {
   if (schema instanceof z.ZodOptional) return keysOf(schema.unwrap(), path, false);
   if (schema instanceof z.ZodDefault) return keysOf(schema.removeDefault(), path, false);
-  if (schema instanceof z.ZodArray) return keysOf(schema.element, path);
+  if (schema instanceof z.ZodArray) return keysOf(schema.element, path, isRequired);
   if (schema instanceof z.ZodRecord) return [{ keyPath: `${path}.SERVICE_ID.JOB_INDEX`, isRequired: false }];
+  if (schema instanceof z.ZodUnion) {
+    // A value, or a table in its place.
+    const options = schema.options as readonly z.ZodTypeAny[];
+    const tables = options.filter((option) => option instanceof z.ZodObject);
+    return [{ keyPath: path, isRequired }, ...tables.flatMap((table) => keysOf(table, path))];
+  }
   if (!(schema instanceof z.ZodObject)) return [{ keyPath: path, isRequired }];
   return Object.entries(schema.shape as Record<string, z.ZodTypeAny>).flatMap(([key, value]) =>
     keysOf(value, path === "" ? key : `${path}.${key}`),

@@ -114,10 +114,14 @@ test("Spans may have fractions of a second", async () => {
 test("An API key is expected in X-API-Key unless another header is named", async () => {
   const endpoint = '[[webhooks.endpoints]]\npath = "/a"\njob_id = 1\nauth = "api-key"\nsecret = "k"\n';
   const auth = async (toml: string) => (await configOf(toml)).webhooks?.endpoints[0]?.auth;
-  expect(await auth(endpoint)).toEqual({ mode: "api-key", secret: "k", header: "x-api-key" });
+  expect(await auth(endpoint)).toEqual({
+    mode: "api-key",
+    secrets: [{ name: "secret", secret: "k" }],
+    header: "x-api-key",
+  });
   expect(await auth(`${endpoint}api_key_header = "X-Mine"\n`)).toEqual({
     mode: "api-key",
-    secret: "k",
+    secrets: [{ name: "secret", secret: "k" }],
     header: "x-mine",
   });
 });

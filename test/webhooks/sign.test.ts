@@ -6,14 +6,20 @@ const BODY = Buffer.from("Hello, World!");
 const headers = (auth: WebhookAuth) => signWebhook({ path: "/a", jobId: 1n, auth }, BODY);
 
 test("An HMAC is GitHub's own for GitHub's example", () => {
-  expect(headers({ mode: "hmac-sha256", secret: "It's a Secret to Everybody" })).toEqual({
+  expect(
+    headers({ mode: "hmac-sha256", secrets: [{ name: "secret", secret: "It's a Secret to Everybody" }] }),
+  ).toEqual({
     "X-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
   });
 });
 
 test("A bearer token and an API key travel in the headers that carry them", () => {
-  expect(headers({ mode: "bearer", secret: "t0ken" })).toEqual({ Authorization: "Bearer t0ken" });
-  expect(headers({ mode: "api-key", secret: "k3y", header: "x-mine" })).toEqual({ "x-mine": "k3y" });
+  expect(headers({ mode: "bearer", secrets: [{ name: "secret", secret: "t0ken" }] })).toEqual({
+    Authorization: "Bearer t0ken",
+  });
+  expect(
+    headers({ mode: "api-key", secrets: [{ name: "secret", secret: "k3y" }], header: "x-mine" }),
+  ).toEqual({ "x-mine": "k3y" });
 });
 
 test("An endpoint without auth asks for no header", () => {

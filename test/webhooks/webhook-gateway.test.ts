@@ -28,16 +28,20 @@ const ENDPOINTS = {
   bearer: {
     path: "/hooks/bearer",
     jobId: 2n,
-    auth: { mode: "bearer", secret: "t0ken-With-Case" },
+    auth: { mode: "bearer", secrets: [{ name: "secret", secret: "t0ken-With-Case" }] },
     name: "Bearer",
   },
   hmac: {
     path: "/hooks/hmac",
     jobId: BIG_JOB_ID,
-    auth: { mode: "hmac-sha256", secret: GITHUB_SECRET },
+    auth: { mode: "hmac-sha256", secrets: [{ name: "secret", secret: GITHUB_SECRET }] },
     name: "Alerts",
   },
-  apiKey: { path: "/hooks/key", jobId: 3n, auth: { mode: "api-key", secret: "k3y", header: "x-api-key" } },
+  apiKey: {
+    path: "/hooks/key",
+    jobId: 3n,
+    auth: { mode: "api-key", secrets: [{ name: "secret", secret: "k3y" }], header: "x-api-key" },
+  },
 } as const satisfies Record<string, WebhookEndpoint>;
 
 const MAX_BODY = 4_096;
@@ -363,7 +367,7 @@ describe("reloading", () => {
     await reloaded.start();
     onTestFinished(() => reloaded.stop());
     const at = `http://${reloaded.address}`;
-    const auth = { mode: "bearer", secret: "next" } as const;
+    const auth = { mode: "bearer", secrets: [{ name: "secret", secret: "next" }] } as const;
     reloaded.reload({ bindAddress: LOCAL, maxBodyBytes: 3, endpoints: [{ ...ENDPOINTS.bearer, auth }] });
     const { path } = ENDPOINTS.bearer;
     expect((await rawRequest(at, "POST /hooks/open")).status).toBe(404);

@@ -51,6 +51,7 @@ export function requestWith(lines: readonly (readonly [string, string])[]): Http
     id: "r1",
     method: "POST",
     path: "/x402/jobs/1/0",
+    query: "",
     headers: Object.fromEntries(lines) as IncomingHttpHeaders,
     remoteAddress: "127.0.0.1",
     closed: new AbortController().signal,

@@ -3,9 +3,9 @@ import type { Checked } from "../check-shape.ts";
 import { type KeyPath, keyPathText } from "../mistake.ts";
 import type { MistakeList } from "../mistake-list.ts";
 import type { CheckedFile } from "../schema.ts";
-
-type WebhooksTable = NonNullable<Checked<CheckedFile>["webhooks"]>;
-type EndpointTable = NonNullable<NonNullable<WebhooksTable["endpoints"]>[number]>;
+import { checkDeliveries } from "./webhook-deliveries.ts";
+import { checkSecrets } from "./webhook-secrets.ts";
+import type { WebhooksTable } from "./webhook-tables.ts";
 
 /** What holds between the keys of `[webhooks]` and its endpoints. */
 export function checkWebhooks(file: Checked<CheckedFile>, mistakes: MistakeList): void {
@@ -16,7 +16,8 @@ export function checkWebhooks(file: Checked<CheckedFile>, mistakes: MistakeList)
   for (const [i, endpoint] of (webhooks.endpoints ?? []).entries()) {
     if (endpoint === undefined) continue;
     const path = ["webhooks", "endpoints", i];
-    checkSecret(endpoint, path, mistakes);
+    checkSecrets(endpoint, path, mistakes);
+    checkDeliveries(endpoint, path, mistakes);
     if (endpoint.path === undefined) continue;
     if (isBuiltIn(endpoint.path)) {
       mistakes.report(
@@ -28,27 +29,21 @@ export function checkWebhooks(file: Checked<CheckedFile>, mistakes: MistakeList)
     if (first === undefined) seen.set(endpoint.path, [...path, "path"]);
     else mistakes.report([...path, "path"], `is the same as ${keyPathText(first)}; expected each path once`);
   }
+  checkTokenPaths(webhooks, mistakes);
 }
 
-function checkSecret(endpoint: EndpointTable, path: KeyPath, mistakes: MistakeList): void {
-  const { auth, secret } = endpoint;
-  if (auth === undefined) return;
-  const secretPath = [...path, "secret"];
-  if (auth === "none") {
-    if (secret !== undefined) {
-      mistakes.report(
-        secretPath,
-        'is never asked for, since auth is "none"; expected another auth, or no secret',
-      );
-    }
-    return;
-  }
-  if (secret === undefined) {
-    mistakes.reportMissing(secretPath, `is missing; expected it, since auth is "${auth}"`);
-  } else if (auth !== "hmac-sha256" && !/^[\x21-\x7e]+$/.test(secret)) {
+/** The path segment after a `url-token` endpoint's path is its token's. */
+function checkTokenPaths({ endpoints = [] }: WebhooksTable, mistakes: MistakeList): void {
+  const tokenPaths = endpoints.flatMap((endpoint, i) =>
+    endpoint?.auth === "url-token" && endpoint.path !== undefined ? [[endpoint.path, i] as const] : [],
+  );
+  for (const [i, endpoint] of endpoints.entries()) {
+    const parent = endpoint?.path?.slice(0, endpoint.path.lastIndexOf("/"));
+    const owner = tokenPaths.find(([path]) => path === parent);
+    if (owner === undefined) continue;
     mistakes.report(
-      secretPath,
-      `cannot be sent in a header, as auth "${auth}" does; expected visible ASCII characters, without blanks and line ends`,
+      ["webhooks", "endpoints", i, "path"],
+      `stands where the token of ${keyPathText(["webhooks", "endpoints", owner[1]])} does; expected a path that is not right below that one`,
     );
   }
 }
@@ -63,5 +58,8 @@ function builtInPaths(file: Checked<CheckedFile>, webhooks: WebhooksTable): (pat
     path === "/webhooks/health" ||
     path === "/x402" ||
     path.startsWith("/x402/") ||
-    (shared && (["/healthz", "/readyz", "/metrics"].includes(path) || path.startsWith("/jobgate.")));
+    (shared &&
+      (["/", "/healthz", "/readyz", "/metrics", "/page"].includes(path) ||
+        path.startsWith("/page/") ||
+        path.startsWith("/jobgate.")));
 }

@@ -21,6 +21,12 @@ testMistakes([
     keyPath: "webhooks.endpoints[0].path",
     message: /shadows/,
   },
+  ...["/", "/page", "/page/page.js", "/readyz", "/jobgate.v1.OperatorService/GetInfo"].map((path) => ({
+    promise: `On the operator's socket ${path} is not the webhooks'`,
+    toml: `[webhooks]\nbind_address = "127.0.0.1:8405"\n[[webhooks.endpoints]]\njob_id = 1\npath = "${path}" #!`,
+    keyPath: "webhooks.endpoints[0].path",
+    message: path === "/" ? /shadows|empty segment/ : /shadows/,
+  })),
   {
     promise: "Two endpoints on one path are a mistake",
     toml: `${ENDPOINT}[[webhooks.endpoints]]\njob_id = 2\npath = "/hooks/a" #!`,
@@ -55,7 +61,7 @@ testMistakes([
     promise: "An unknown auth is a mistake",
     toml: `${ENDPOINT}auth = "hmac" #!`,
     keyPath: "webhooks.endpoints[0].auth",
-    message: /"none", "bearer", "hmac-sha256" or "api-key"/,
+    message: /"none", "bearer", "hmac-sha256", "api-key", .* or "url-token"/,
   },
   {
     promise: "A header that cannot be one is a mistake",

@@ -1,0 +1,107 @@
+import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
+import type { WebhookSecret } from "../../config/config.ts";
+import { parseStandardWebhooksKey } from "../../config/standard-webhooks-key.ts";
+import { type AuthScheme, SigningKeyMissing } from "./auth-scheme.ts";
+import { digestFromBase64, equalDigests, hmacSha256 } from "./digest.ts";
+import { isTimely, signedTime } from "./signed-time.ts";
+import { singleHeader } from "./single-header.ts";
+
+/** Whose names the three headers bear: `webhook-id` or `svix-id`, and so on. */
+type HeaderPrefix = "webhook" | "svix";
+
+/** Of all versions, in one header. A sender sends one for each key that is valid. */
+const MAX_SIGNATURES = 16;
+/** What comes before the 32 bytes of an ed25519 key in DER: RFC 8410. */
+const PUBLIC_KEY_DER = Buffer.from("302a300506032b6570032100", "hex");
+const PRIVATE_KEY_DER = Buffer.from("302e020100300506032b657004220420", "hex");
+
+type VerifyingKey =
+  | { readonly name: string; readonly version: "v1"; readonly key: Buffer }
+  | { readonly name: string; readonly version: "v1a"; readonly key: KeyObject };
+
+/**
+ * Standard Webhooks: `<prefix>-signature` is a list, separated by blanks, of `v1,<base64>` (HMAC-SHA256) and
+ * `v1a,<base64>` (ed25519) over `<id>.<timestamp>.<body>`. What is of another version is ignored.
+ * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ */
+export function standardWebhooks(
+  secrets: readonly WebhookSecret[],
+  toleranceSecs: number,
+  prefix: HeaderPrefix = "webhook",
+): AuthScheme {
+  const keys = secrets.map(toVerifyingKey);
+  const idHeader = `${prefix}-id`;
+  return {
+    authenticate(request, body, now) {
+      const id = singleHeader(request, idHeader) ?? "";
+      const time = singleHeader(request, `${prefix}-timestamp`) ?? "";
+      const list = (singleHeader(request, `${prefix}-signature`) ?? "").split(" ", MAX_SIGNATURES + 1);
+      if (list.length > MAX_SIGNATURES || !isUnambiguous(id) || !isTimely(time, now, toleranceSecs))
+        return undefined;
+      const used = keys.find((key) => isSigned(`${id}.${time}.`, body, list, key));
+      return used && { secretName: used.name };
+    },
+    signsBody: true,
+    deliveryId: { header: idHeader, isSigned: true, find: (request) => singleHeader(request, idHeader) },
+    sign(body, { now, deliveryId, signingKey }) {
+      const time = signedTime(now);
+      return {
+        [idHeader]: deliveryId,
+        [`${prefix}-timestamp`]: time,
+        [`${prefix}-signature`]: signatureOf(`${deliveryId}.${time}.`, body, keys, signingKey),
+      };
+    },
+  };
+}
+
+/** Whether no other id, time and body give the same signed text: a dot and digits could pass for the time. */
+function isUnambiguous(id: string): boolean {
+  return id !== "" && !/\.\d+(?:\.|$)/.test(id);
+}
+
+function isSigned(head: string, body: Uint8Array, list: readonly string[], key: VerifyingKey): boolean {
+  const sent = list.flatMap((item) =>
+    item.startsWith(`${key.version},`) ? [item.slice(key.version.length + 1)] : [],
+  );
+  if (sent.length === 0) return false;
+  if (key.version === "v1") {
+    const expected = hmacSha256(key.key, head, body);
+    return sent.some((base64) => equalDigests(digestFromBase64(base64), expected));
+  }
+  const signed = Buffer.concat([Buffer.from(head), body]);
+  return sent.some(
+    (base64) =>
+      /^[A-Za-z0-9+/]{86}==$/.test(base64) && verify(null, signed, key.key, Buffer.from(base64, "base64")),
+  );
+}
+
+function signatureOf(
+  head: string,
+  body: Uint8Array,
+  keys: readonly VerifyingKey[],
+  signingKey: string | undefined,
+): string {
+  const own = signingKey === undefined ? undefined : parseStandardWebhooksKey(signingKey);
+  if (own?.kind === "private") {
+    const key = createPrivateKey({
+      key: Buffer.concat([PRIVATE_KEY_DER, own.bytes]),
+      format: "der",
+      type: "pkcs8",
+    });
+    return `v1a,${sign(null, Buffer.concat([Buffer.from(head), body]), key).toString("base64")}`;
+  }
+  if (signingKey !== undefined) throw new SigningKeyMissing("the signing key is not whsk_ and base64");
+  const shared = keys.find((key) => key.version === "v1");
+  if (shared === undefined) {
+    throw new SigningKeyMissing("the endpoint knows only the public key; the sender's private key signs");
+  }
+  return `v1,${hmacSha256(shared.key, head, body).toString("base64")}`;
+}
+
+function toVerifyingKey({ name, secret }: WebhookSecret): VerifyingKey {
+  const key = parseStandardWebhooksKey(secret);
+  if (key?.kind === "symmetric") return { name, version: "v1", key: key.bytes };
+  if (key?.kind !== "public") throw new Error(`${name} is neither a whsec_ nor a whpk_ key`);
+  const der = Buffer.concat([PUBLIC_KEY_DER, key.bytes]);
+  return { name, version: "v1a", key: createPublicKey({ key: der, format: "der", type: "spki" }) };
+}

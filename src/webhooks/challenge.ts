@@ -1,0 +1,54 @@
+import type { WebhookChallenge } from "../config/config.ts";
+import { equalInConstantTime } from "../constant-time.ts";
+import { GatewayError } from "../errors.ts";
+import type { HttpRequest } from "../http/http-request.ts";
+import type { HttpResponse } from "../http/http-response.ts";
+import { unauthorized } from "./unauthorized.ts";
+
+/** Senders use up to a few hundred characters. */
+const MAX_LENGTH = 2_048;
+
+/** Whether a request is a sender's test of the endpoint and not a delivery. */
+export function isChallenge({ query }: HttpRequest, { parameter }: WebhookChallenge): boolean {
+  return new URLSearchParams(query).has(parameter);
+}
+
+/**
+ * Sends back the parameter that the sender asks for.
+ * @throws GatewayError `unauthorized` when another one does not hold the token that it has to; `bad_request`
+ */
+export function answerChallenge({ query }: HttpRequest, challenge: WebhookChallenge): HttpResponse {
+  const parameters = new URLSearchParams(query);
+  const { parameter, verify } = challenge;
+  if (verify !== undefined && !equalInConstantTime(single(parameters, verify.parameter) ?? "", verify.token))
+    throw unauthorized();
+  const value = single(parameters, parameter);
+  if (value === undefined)
+    throw new GatewayError("bad_request", `Expected the query parameter ${parameter} once.`);
+  return challengeResponse(value);
+}
+
+/**
+ * What a sender asked for, and nothing that a browser would take for more than text.
+ * @throws GatewayError `bad_request` for a text that is empty, too long, or has control characters
+ */
+export function challengeResponse(value: string): HttpResponse {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  if (value.length > MAX_LENGTH || !/^[^\u0000-\u001f\u007f]+$/.test(value))
+    throw new GatewayError("bad_request", `Expected a challenge of 1 to ${MAX_LENGTH} printable characters.`);
+  return {
+    status: 200,
+    headers: {
+      "content-type": "text/plain; charset=utf-8",
+      "x-content-type-options": "nosniff",
+      "content-security-policy": "default-src 'none'; sandbox",
+      "cache-control": "no-store",
+    },
+    body: value,
+  };
+}
+
+function single(parameters: URLSearchParams, name: string): string | undefined {
+  const values = parameters.getAll(name);
+  return values.length === 1 ? values[0] : undefined;
+}

@@ -1,0 +1,47 @@
+import { BlockList, isIP } from "node:net";
+import type { IpRange } from "../config/ip-range.ts";
+import type { HttpRequest } from "../http/http-request.ts";
+
+/** Whether a request comes from where an endpoint's senders are. */
+export type SourceCheck = (request: HttpRequest) => boolean;
+
+/**
+ * Behind proxies, the address that counts is the rightmost one in `X-Forwarded-For` that is not a trusted proxy's own:
+ * everything to its left is only what that peer said. Without trusted proxies the header is ignored.
+ */
+export function createSourceCheck(options: {
+  readonly allowCidrs: readonly IpRange[];
+  readonly trustedProxies: readonly IpRange[];
+}): SourceCheck {
+  const isAllowed = matcher(options.allowCidrs);
+  const isProxy = matcher(options.trustedProxies);
+  return (request) => {
+    const source = sourceAddress(request, isProxy);
+    return source !== undefined && isAllowed(source);
+  };
+}
+
+/** Undefined when a trusted proxy forwarded something that is no address. */
+function sourceAddress(request: HttpRequest, isProxy: (address: string) => boolean): string | undefined {
+  let source = toAddress(request.remoteAddress);
+  if (source === undefined || !isProxy(source)) return source;
+  const forwarded = request.headerValues("x-forwarded-for").join(",");
+  for (const hop of forwarded === "" ? [] : forwarded.split(",").reverse()) {
+    source = toAddress(hop.trim());
+    if (source === undefined || !isProxy(source)) return source;
+  }
+  return source;
+}
+
+/** An address as proxies write it, without its port; IPv4 that came through an IPv6 socket is IPv4. */
+function toAddress(text: string): string | undefined {
+  const [, bracketed, ipv4] = /^(?:\[([^\]]+)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/.exec(text) ?? [];
+  const address = (bracketed ?? ipv4 ?? text).replace(/%.*$/, "").replace(/^::ffff:(?=\d+\.)/i, "");
+  return isIP(address) === 0 ? undefined : address;
+}
+
+function matcher(ranges: readonly IpRange[]): (address: string) => boolean {
+  const list = new BlockList();
+  for (const { address, prefixBits, family } of ranges) list.addSubnet(address, prefixBits, family);
+  return (address) => list.check(address, isIP(address) === 4 ? "ipv4" : "ipv6");
+}
