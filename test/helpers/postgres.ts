@@ -64,15 +64,22 @@ export async function startPostgres({
   let printed = "";
 
   async function start(): Promise<void> {
-    const options = Object.entries({
-      listen_addresses: "127.0.0.1",
-      port: String(port),
-      unix_socket_directories: "",
-      ...settings,
-    });
+    const deadline = performance.now() + START_TIMEOUT_MS;
+    for (;;) {
+      spawnServer();
+      if (await answersBefore(deadline)) return;
+      // After a crash, processes of the one before may still be there for a moment, which keeps a new one from starting.
+      if (performance.now() > deadline) throw new Error(`Postgres did not start:\n${printed}`);
+      child.kill("SIGKILL");
+      await processEnded(child);
+    }
+  }
+
+  function spawnServer(): void {
+    const options = { listen_addresses: "127.0.0.1", port, unix_socket_directories: "", ...settings };
     child = spawnTethered({
       command: join(bin, "postgres"),
-      args: ["-D", data, ...options.flatMap(([name, value]) => ["-c", `${name}=${value}`])],
+      args: ["-D", data, ...Object.entries(options).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
       cwd: folder,
       ...asUser,
     });
@@ -81,23 +88,19 @@ export async function startPostgres({
     };
     child.stdout.on("data", note);
     child.stderr.on("data", note);
-    await untilItAnswers();
   }
 
-  async function untilItAnswers(): Promise<void> {
-    const deadline = performance.now() + START_TIMEOUT_MS;
-    for (;;) {
+  /** Gives false once it has ended, or takes too long. */
+  async function answersBefore(deadline: number): Promise<boolean> {
+    while (child.exitCode === null && child.signalCode === null && performance.now() < deadline) {
       try {
         await query(urlOf("postgres"), "SELECT 1");
-        return;
-      } catch (cause) {
-        const hasEnded = child.exitCode !== null || child.signalCode !== null;
-        if (hasEnded || performance.now() > deadline) {
-          throw new Error(`Postgres did not start:\n${printed}`, { cause });
-        }
+        return true;
+      } catch {
+        await sleep(50);
       }
-      await sleep(50);
     }
+    return false;
   }
 
   async function query<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]> {

@@ -42,8 +42,9 @@ const COMMIT = statement("commit", "COMMIT");
 const ROLLBACK = statement("rollback", "ROLLBACK");
 
 /**
- * Gives the function that makes batches durable. A batch that collides with another is run again. One of which an
- * operation asks for something that the database cannot take is taken apart, so that it harms no other.
+ * Gives the function that makes batches durable. A batch that collides with another, or whose connection breaks, is run
+ * again. One of which an operation asks for something that the database cannot take is taken apart, so that it harms no
+ * other.
  */
 export function createCommitBatch(options: CommitBatchOptions): CommitBatch {
   const { writers, logger, onCommitted } = options;
@@ -68,12 +69,12 @@ export function createCommitBatch(options: CommitBatchOptions): CommitBatch {
     return attempt.batch;
   }
 
-  async function tryAgainAfterCollisions(operations: readonly Operation[]): Promise<RanBatch> {
+  async function tryAgainIfUseful(operations: readonly Operation[]): Promise<RanBatch> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await tryOnce(operations);
       } catch (error) {
-        if (!isCollision(error) || tries === MAX_TRIES) throw error;
+        if (!isWorthAnotherTry(error, tries)) throw error;
         await sleep(Math.random() * COLLISION_WAIT_MS * tries);
       }
     }
@@ -83,7 +84,7 @@ export function createCommitBatch(options: CommitBatchOptions): CommitBatch {
     const outcomes: OperationOutcome[] = [];
     for (const operation of operations) {
       try {
-        outcomes.push({ result: (await tryAgainAfterCollisions([operation])).outcomes[0] });
+        outcomes.push({ result: (await tryAgainIfUseful([operation])).outcomes[0] });
       } catch (error) {
         outcomes.push(error instanceof UnknownOutcomeError ? { error } : { error: String(error) });
       }
@@ -93,13 +94,20 @@ export function createCommitBatch(options: CommitBatchOptions): CommitBatch {
 
   return async (operations) => {
     try {
-      const { outcomes } = await tryAgainAfterCollisions(operations);
+      const { outcomes } = await tryAgainIfUseful(operations);
       return outcomes.map((result) => ({ result }));
     } catch (error) {
       if (!isOperationsFault(error) && !isCollision(error)) throw error;
       return oneByOne(operations);
     }
   };
+}
+
+/** After an error that says that nothing was committed. */
+function isWorthAnotherTry(error: unknown, tries: number): boolean {
+  if (error instanceof UnknownOutcomeError) return false;
+  // A connection may have been broken for a while without anyone having used it; another one shows what is the matter.
+  return isRefusal(error) ? isCollision(error) && tries < MAX_TRIES : tries === 1;
 }
 
 /** How far one connection has come with a batch. */

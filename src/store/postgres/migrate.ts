@@ -37,10 +37,11 @@ export async function migrate(client: ClientBase): Promise<void> {
 
 /** 0 for a database without tables. */
 async function schemaVersion(client: ClientBase): Promise<number> {
-  const { rows: tables } = await client.query<{ name: string | null }>(
-    "SELECT to_regclass('jobgate.schema_version')::text AS name",
+  // By to_regclass, a table that another has made since this connection last looked would not be seen.
+  const { rowCount } = await client.query(
+    "SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'jobgate' AND tablename = 'schema_version'",
   );
-  if (tables[0]?.name == null) return 0;
+  if (rowCount === 0) return 0;
   const { rows } = await client.query<{ version: number }>("SELECT version FROM jobgate.schema_version");
   const version = rows[0]?.version ?? 0;
   if (version > MIGRATIONS.length) {

@@ -1,0 +1,222 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { ClaimedCall, Store } from "../../../src/store/store.ts";
+import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
+import {
+  acceptId,
+  callerNonce,
+  claimOne,
+  claimRequest,
+  paidCall,
+  paidId,
+  paymentIntent,
+  webhookCall,
+} from "../store-fixtures.ts";
+import { openReplica } from "./open-in-database.ts";
+
+let postgres: Postgres;
+let url: string;
+let one: Store;
+let other: Store;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+beforeEach(async () => {
+  url = await postgres.createDatabase();
+  [one, other] = await Promise.all([openReplica(url), openReplica(url)]);
+});
+afterEach(async () => {
+  await Promise.all([one.close(), other.close()]);
+});
+
+/** A nonce that has not expired by the database's clock. */
+const nonceNow = () => callerNonce("n", { expiresAt: Math.floor(Date.now() / 1000) + 600 });
+const kindsOf = (outcomes: readonly { kind: string }[]) => {
+  const counts: Record<string, number> = {};
+  for (const { kind } of outcomes) counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
+};
+/** Runs something at both replicas, forty times in all, so that batches of both are under way at once. */
+const atBoth = <T>(run: (store: Store, number: number) => Promise<T>): Promise<T[]> =>
+  Promise.all(Array.from({ length: 40 }, (_, i) => sleep(i / 4).then(() => run(i % 2 ? one : other, i + 1))));
+
+describe("Races between two replicas", () => {
+  test("One payment is begun once, and both know it", async () => {
+    const outcomes = await atBoth((store) => store.beginPayment(paymentIntent(1), paidCall()));
+    expect(kindsOf(outcomes)).toEqual({ begun: 1, payment_known: 39 });
+    expect((await one.totals()).calls.held).toBe(1);
+    expect(await other.findPayment(paymentIntent(1).key)).toEqual(
+      await one.findPaymentByFingerprint(paymentIntent(1).fingerprint),
+    );
+  });
+
+  test("A caller's nonce is used up once, by one of many payments", async () => {
+    const outcomes = await atBoth((store, number) =>
+      store.beginPayment(paymentIntent(number, { callerNonce: nonceNow() }), paidCall()),
+    );
+    expect(kindsOf(outcomes)).toEqual({ begun: 1, caller_nonce_used: 39 });
+    expect(await one.isCallerNonceUsed(nonceNow())).toBe(true);
+    expect(await other.isCallerNonceUsed(nonceNow())).toBe(true);
+    expect((await one.totals()).payments.intent).toBe(1);
+  });
+
+  test("A receipt is one payment's", async () => {
+    const outcomes = await atBoth((store, number) =>
+      store.beginPayment({ ...paymentIntent(number), receipt: "a".repeat(64) }, paidCall()),
+    );
+    expect(kindsOf(outcomes)).toEqual({ begun: 1, receipt_used: 39 });
+  });
+
+  test("A delivery is accepted once, and its repeats get its call", async () => {
+    const delivery = { keys: [{ key: "id", identifies: true }], bodyHash: "hash", windowMs: 60_000 };
+    const outcomes = await atBoth((store) => store.acceptOnce(webhookCall(), delivery));
+    expect(kindsOf(outcomes)).toEqual({ accepted: 1, duplicate: 39 });
+    expect(new Set(outcomes.map((outcome) => "callId" in outcome && outcome.callId)).size).toBe(1);
+  });
+
+  test("A payment is settled or fails, not both", async () => {
+    for (let number = 1; number <= 20; number += 1) {
+      await one.beginPayment(paymentIntent(number), paidCall());
+      const { key } = paymentIntent(number);
+      const outcomes = await Promise.all([
+        one.settlePayment(key, "{}"),
+        other.failPayment(key, "{}", "nothing moved"),
+      ]);
+      expect(outcomes.filter(({ kind }) => kind === "not_open")).toHaveLength(1);
+    }
+    const { payments, calls } = await one.totals();
+    expect(payments.settled + payments.failed).toBe(20);
+    expect(calls).toMatchObject({ held: 0, ready: payments.settled });
+  });
+
+  test("No call is claimed twice, and each is claimed, with and without filters", async () => {
+    const jobs = [1n, 2n, 3n];
+    const ids = await Promise.all(
+      Array.from({ length: 600 }, (_, i) => acceptId(i % 2 ? one : other, { jobId: jobs[i % 3] ?? 1n })),
+    );
+    const claimed: ClaimedCall[] = [];
+    async function claimAll(store: Store, jobIds: readonly bigint[]): Promise<void> {
+      for (let empty = 0; empty < 5; ) {
+        const calls = await store.claim(claimRequest({ limit: 7, jobIds }));
+        claimed.push(...calls);
+        // Others may have had locked what they did not take.
+        if (calls.length === 0) await sleep(10);
+        empty = calls.length === 0 ? empty + 1 : 0;
+      }
+    }
+    await Promise.all([
+      claimAll(one, []),
+      claimAll(other, []),
+      claimAll(one, [1n, 2n]),
+      claimAll(other, jobs),
+    ]);
+    expect(claimed.map(({ callId }) => callId).sort((a, b) => a - b)).toEqual(ids.sort((a, b) => a - b));
+  });
+});
+
+describe("What one replica began", () => {
+  test("Another ends: it takes an Ack for the lease, and gives the call's state and result", async () => {
+    const callId = await paidId(one, 1);
+    expect(await other.findCall(callId)).toMatchObject({ state: "queued" });
+    const lease = await claimOne(one);
+    expect(await other.findCall(callId)).toMatchObject({ state: "running", attempt: 1 });
+    await other.extend(lease, 60_000, { percent: 50, text: "half" });
+    expect((await one.findCall(callId))?.progress).toEqual({ percent: 50, text: "half" });
+    expect(await other.ack(lease, { body: Buffer.from("result"), contentType: "text/plain" })).toBe("done");
+    expect(await one.ack(lease)).toBe("not_found");
+    expect(Buffer.from((await one.findResult(callId))?.body ?? []).toString()).toBe("result");
+  });
+
+  test("Another answers a resend of", async () => {
+    const callId = await paidId(one, 1);
+    expect(await other.settlePayment(paymentIntent(1).key, "again")).toEqual({ kind: "settled", callId });
+    expect(await other.beginPayment(paymentIntent(1), paidCall())).toMatchObject({
+      kind: "payment_known",
+      record: { callId, state: "settled" },
+    });
+  });
+
+  test("Its text is kept whatever is in it, and harms nothing that is written together with it", async () => {
+    const [bad, good] = [await acceptId(one), await acceptId(one)];
+    const [first, second] = await one.claim(claimRequest());
+    if (first === undefined || second === undefined) throw new Error("expected two calls");
+    const outcomes = await Promise.all([
+      one.fail(first, "no\0good \ud800"),
+      one.extend(second, 60_000, { percent: 1, text: "a\0b" }),
+      one.ack({ callId: second.callId, leaseToken: "\0" }),
+    ]);
+    expect(outcomes).toMatchObject(["done", { outcome: "done" }, "lease_lost"]);
+    expect((await other.findDeadLetter(bad))?.reason).toBe("no\ufffdgood \ufffd");
+    expect(await other.ack(second)).toBe("done");
+    expect(good).toBe(second.callId);
+  });
+});
+
+describe("Work that one replica accepts", () => {
+  // Again where others kept this machine busy.
+  test("It reaches a listener of another in less than 10 ms, in the median", { retry: 2 }, async () => {
+    const latencies: number[] = [];
+    let heard: ((calls: ClaimedCall[]) => void) | undefined;
+    const end = other.onWork(() => {
+      void other.claim(claimRequest()).then((calls) => {
+        if (calls.length > 0) heard?.(calls);
+      });
+    });
+    await sleep(100);
+    for (let i = 0; i < 200; i += 1) {
+      const startedAt = performance.now();
+      const arrived = new Promise<ClaimedCall[]>((resolve) => {
+        heard = resolve;
+      });
+      await one.accept(webhookCall());
+      const [call] = await arrived;
+      latencies.push(performance.now() - startedAt);
+      if (call !== undefined) await other.ack(call);
+    }
+    end();
+    const median = latencies.sort((a, b) => a - b)[100] ?? Number.NaN;
+    console.log(`accepted by one replica, claimed by another: p50 ${median.toFixed(1)} ms`);
+    expect(median).toBeLessThan(10);
+  });
+
+  test("It counts towards max_pending at all, which recover when another empties the queue", async () => {
+    const full = await openReplica(url, { maxPending: 10 });
+    try {
+      for (let i = 0; i < 10; i += 1) await acceptId(one);
+      await expect.poll(() => full.status().full, { timeout: 3_000 }).toBe(true);
+      expect(await full.accept(webhookCall())).toEqual({ kind: "queue_full" });
+      expect(await full.beginPayment(paymentIntent(1), paidCall())).toEqual({ kind: "queue_full" });
+      await other.ack(await claimOne(other, { limit: 1 }));
+      expect((await full.accept(webhookCall())).kind).toBe("accepted");
+      await other.ack(await claimOne(other, { limit: 1 }));
+      await expect.poll(() => full.status().full, { timeout: 3_000 }).toBe(false);
+    } finally {
+      await full.close();
+    }
+  });
+});
+
+describe("Tables", () => {
+  test("Five replicas that start at once on an empty database make them once", async () => {
+    const empty = await postgres.createDatabase();
+    const replicas = await Promise.all(Array.from({ length: 5 }, () => openReplica(empty)));
+    try {
+      await Promise.all(replicas.map((replica) => acceptId(replica)));
+      expect((await replicas[0]?.totals())?.calls.ready).toBe(5);
+    } finally {
+      await Promise.all(replicas.map((replica) => replica.close()));
+    }
+  });
+
+  test("A newer jobgate's, a server without durable commits, and one that is not there are refused", async () => {
+    await postgres.query(url, "UPDATE jobgate.schema_version SET version = 99");
+    await expect(openReplica(url)).rejects.toThrow(/schema version 99/);
+    const hasty = await postgres.createDatabase();
+    const name = new URL(hasty).pathname.slice(1);
+    await postgres.query(hasty, `ALTER DATABASE ${name} SET synchronous_commit = off`);
+    await expect(openReplica(hasty)).rejects.toThrow(/synchronous_commit/);
+    await expect(openReplica("postgres://postgres@127.0.0.1:1/none")).rejects.toThrow(/ECONNREFUSED/);
+  });
+});
