@@ -1,5 +1,6 @@
 import { benchJobs } from "./jobs.ts";
 import { benchPaid } from "./paid.ts";
+import { benchPostgres } from "./postgres.ts";
 import { benchAccepts, benchDelivery, CONFIG } from "./webhook.ts";
 
 /** Each prints a table with ratios against a baseline measured in the same run; absolute figures depend on the machine. */
@@ -8,6 +9,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<void>>> = {
   delivery: benchDelivery,
   jobs: () => benchJobs(CONFIG),
   paid: benchPaid,
+  postgres: benchPostgres,
 };
 
 const wanted = process.argv.slice(2);

@@ -25,13 +25,14 @@ export async function load(url: string, body: Buffer, connections: number): Prom
 
 /** Runs one of bench/baselines as a process of its own while `use` is given the addresses that it printed, and its pid. */
 export async function withBaseline<Result>(
-  name: "no-store" | "one-commit-a-request" | "stream-without-store",
+  name: "no-store" | "one-commit-a-request" | "one-row-a-transaction" | "stream-without-store",
   use: (addresses: readonly string[], pid: number) => Promise<Result>,
+  args: readonly string[] = [],
 ): Promise<Result> {
   const program = fileURLToPath(new URL(`baselines/${name}.ts`, import.meta.url));
   const child = spawnTethered({
     command: process.execPath,
-    args: ["--import", import.meta.resolve("tsx"), program],
+    args: ["--import", import.meta.resolve("tsx"), program, ...args],
     env: process.env,
     cwd: process.cwd(),
   });

@@ -18,8 +18,8 @@ bind_address = "127.0.0.1:0"
 path = "/hooks/bench"
 job_id = 1
 `;
-const CONNECTIONS = 64;
-const BODY = Buffer.alloc(256, "x");
+export const CONNECTIONS = 64;
+export const BODY = Buffer.alloc(256, "x");
 
 /** How many webhooks a second are accepted, every 202 of jobgate's being durable. */
 export async function benchAccepts(): Promise<void> {

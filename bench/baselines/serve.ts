@@ -7,7 +7,7 @@ import type { RouteTable } from "../../src/http/routes.ts";
  * jobgate's own HTTP server with one route that reads the body, hands it to `accept` and answers 202: what is left of
  * a webhook when the store and the runner are taken away. Prints its URL.
  */
-export async function serveBaseline(accept: (body: Uint8Array) => number): Promise<void> {
+export async function serveBaseline(accept: (body: Uint8Array) => number | Promise<number>): Promise<void> {
   const server = new HttpServer({
     address: { kind: "tcp", host: "127.0.0.1", port: 0 },
     logger: pino({ level: "silent" }),
@@ -17,7 +17,7 @@ export async function serveBaseline(accept: (body: Uint8Array) => number): Promi
       ? {
           POST: async (request) => {
             const body = await request.readBody(1_048_576);
-            return jsonResponse(202, { status: "accepted", job_id: 1n, call_id: accept(body) });
+            return jsonResponse(202, { status: "accepted", job_id: 1n, call_id: await accept(body) });
           },
         }
       : undefined;

@@ -1,0 +1,143 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { freePort } from "../helpers/free-port.ts";
+import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { type Runner, startRunner } from "../helpers/runner.ts";
+import type { PaidParts } from "./paid-parts.ts";
+
+/** One jobgate among several, whose addresses stay the same over restarts. */
+export interface Replica {
+  readonly x402Url: string;
+  readonly hookUrl: string;
+  readonly operatorUrl: string;
+  readonly runnerAddress: string;
+  /** Kills it with SIGKILL, and starts it again. */
+  crash(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startReplica(parts: PaidParts, storeUrl: string): Promise<Replica> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-replica-"));
+  const [x402, webhooks, runner, operator] = (await Promise.all([1, 2, 3, 4].map(freePort))).map(
+    (port) => `127.0.0.1:${port}`,
+  ) as [string, string, string, string];
+  const config = configOf(parts, storeUrl, { x402, webhooks, runner, operator });
+  let jobgate: JobgateProcess = await startJobgate({ config, folder });
+  return {
+    x402Url: `http://${x402}/x402/jobs/1/0`,
+    hookUrl: `http://${webhooks}/hooks/load`,
+    operatorUrl: `http://${operator}`,
+    runnerAddress: runner,
+    async crash() {
+      jobgate.kill("SIGKILL");
+      await jobgate.exited;
+      jobgate = await startAgain(() => startJobgate({ config, folder }));
+    },
+    async stop() {
+      await jobgate.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** As whatever watches over it would: Postgres may be down at the same time. */
+async function startAgain(start: () => Promise<JobgateProcess>): Promise<JobgateProcess> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await start();
+    } catch (error) {
+      if (attempt === 20) throw error;
+      await sleep(500);
+    }
+  }
+}
+
+/** A runner that goes to the next replica when its own is gone. */
+export interface RoamingRunner {
+  /** Breaks off with all that it has in hand, and begins anew. */
+  crash(): void;
+  stop(): Promise<void>;
+}
+
+export function startRoamingRunner(
+  replicas: readonly Replica[],
+  first: number,
+  onCall: (call: JobCall) => void,
+): RoamingRunner {
+  let stopped = false;
+  let current: Runner | undefined;
+  const roaming = (async () => {
+    for (let next = first; !stopped; next++) {
+      const { runnerAddress: address } = replicas[next % replicas.length] as Replica;
+      try {
+        current = await startRunner({
+          address,
+          subscriber: `runner-${first}`,
+          handle: (call) => void onCall(call),
+        });
+        await current.ended;
+      } catch {
+        await sleep(50);
+      }
+    }
+  })();
+  return {
+    crash: () => current?.kill(),
+    async stop() {
+      stopped = true;
+      current?.kill();
+      await roaming;
+    },
+  };
+}
+
+interface Addresses {
+  readonly x402: string;
+  readonly webhooks: string;
+  readonly runner: string;
+  readonly operator: string;
+}
+
+function configOf(parts: PaidParts, storeUrl: string, addresses: Addresses): string {
+  const { usdc, anvil, facilitator } = parts;
+  return `
+service_id = 1
+[store]
+url = "${storeUrl}"
+max_pending = 50000
+[runner]
+bind_address = "${addresses.runner}"
+lease_secs = 5
+max_attempts = 100
+retry_base_secs = 0.05
+[operator]
+bind_address = "${addresses.operator}"
+[webhooks]
+bind_address = "${addresses.webhooks}"
+[[webhooks.endpoints]]
+path = "/hooks/load"
+job_id = 30
+[x402]
+bind_address = "${addresses.x402}"
+facilitator_url = "${facilitator.url}"
+facilitator_timeout_secs = 5
+default_invocation_mode = "public_paid"
+[[x402.accepted_tokens]]
+network = "eip155:${anvil.chainId}"
+asset = "${usdc.address}"
+symbol = "USDC"
+decimals = ${usdc.decimals}
+pay_to = "${accounts.payTo.address}"
+rate_per_native_unit = "3200.00"
+markup_bps = 200
+eip3009_name = "${usdc.name}"
+eip3009_version = "${usdc.version}"
+rpc_url = "${anvil.rpcUrl}"
+[job_pricing.1]
+0 = "1000000000000000"
+`;
+}
