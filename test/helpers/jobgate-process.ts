@@ -14,7 +14,7 @@ const START_TIMEOUT_MS = 20_000;
 function isBuildCurrent(): boolean {
   const builtMs = statSync(BUILT, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   return readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" }).every(
-    (path) => !path.endsWith(".ts") || statSync(join(ROOT, "src", path)).mtimeMs < builtMs,
+    (path) => !/\.(ts|js|css|html|svg)$/.test(path) || statSync(join(ROOT, "src", path)).mtimeMs < builtMs,
   );
 }
 

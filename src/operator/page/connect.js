@@ -1,0 +1,133 @@
+/** @import { Methods, TailMessage } from "./api.js" */
+
+const SERVICE = "/jobgate.v1.OperatorService/";
+const CALL_TIMEOUT_MS = 15_000;
+/** Of an envelope: one byte of flags and four of length. */
+const PREFIX_BYTES = 5;
+const END_OF_STREAM = 0b10;
+
+/** A call that did not work. `code` is Connect's, or `unreachable` when there was no answer. */
+export class CallError extends Error {
+  /**
+   * @param {string} code
+   * @param {string} message
+   */
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/**
+ * @typedef {object} Client The operator's API over Connect, in JSON.
+ * @property {<Name extends keyof Methods>(method: Name, request: Methods[Name][0]) => Promise<Methods[Name][1]>} call
+ *   Rejects with a {@link CallError}.
+ * @property {(signal: AbortSignal) => AsyncGenerator<TailMessage, void, void>} tail
+ *   Ends, or throws a {@link CallError}, when the stream does.
+ */
+
+/**
+ * @param {{ token: string | undefined, signal: AbortSignal }} options `signal` ends every call
+ * @returns {Client}
+ */
+export function createClient({ token, signal: closed }) {
+  /**
+   * @param {string} method
+   * @param {string} contentType
+   * @param {BodyInit} body
+   * @param {AbortSignal} signal
+   */
+  async function post(method, contentType, body, signal) {
+    const headers = new Headers({ "content-type": contentType, "connect-protocol-version": "1" });
+    if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
+    try {
+      return await fetch(SERVICE + method, { method: "POST", headers, body, signal, cache: "no-store" });
+    } catch {
+      throw new CallError(closed.aborted ? "canceled" : "unreachable", "jobgate cannot be reached.");
+    }
+  }
+
+  return {
+    async call(method, request) {
+      const signal = AbortSignal.any([closed, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
+      const response = await post(method, "application/json", JSON.stringify(request), signal);
+      if (!response.ok) throw await refusalOf(response);
+      try {
+        return await response.json();
+      } catch {
+        throw new CallError("unreachable", "jobgate's answer broke off.");
+      }
+    },
+
+    async *tail(tailClosed) {
+      const signal = AbortSignal.any([closed, tailClosed]);
+      const response = await post("Tail", "application/connect+json", envelope("{}"), signal);
+      if (!response.ok || response.body === null) throw await refusalOf(response);
+      for await (const { flags, message } of envelopes(response.body)) {
+        if ((flags & END_OF_STREAM) === 0) yield message;
+        else if (message.error) throw new CallError(message.error.code, message.error.message ?? "");
+        else return;
+      }
+      throw new CallError("unreachable", "The stream broke off.");
+    },
+  };
+}
+
+/**
+ * @param {Response} response
+ * @returns {Promise<CallError>}
+ */
+async function refusalOf(response) {
+  const { code, message } = await response.json().catch(() => ({}));
+  return new CallError(code ?? "unknown", message ?? `jobgate answered ${response.status}.`);
+}
+
+/** @param {string} json */
+function envelope(json) {
+  const data = new TextEncoder().encode(json);
+  const bytes = new Uint8Array(PREFIX_BYTES + data.length);
+  new DataView(bytes.buffer).setUint32(1, data.length);
+  bytes.set(data, PREFIX_BYTES);
+  return bytes;
+}
+
+/**
+ * @param {ReadableStream<Uint8Array>} body
+ * @returns {AsyncGenerator<{ flags: number, message: any }, void, void>}
+ */
+async function* envelopes(body) {
+  const reader = body.getReader();
+  let buffer = new Uint8Array();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch(() => {
+        throw new CallError("unreachable", "The stream broke off.");
+      });
+      if (done) return;
+      buffer = join(buffer, value);
+      for (;;) {
+        if (buffer.length < PREFIX_BYTES) break;
+        const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+        const end = PREFIX_BYTES + view.getUint32(1);
+        if (buffer.length < end) break;
+        const text = new TextDecoder().decode(buffer.subarray(PREFIX_BYTES, end));
+        const flags = view.getUint8(0);
+        buffer = buffer.slice(end);
+        yield { flags, message: JSON.parse(text) };
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => undefined);
+  }
+}
+
+/**
+ * @param {Uint8Array} first
+ * @param {Uint8Array} second
+ */
+function join(first, second) {
+  const both = new Uint8Array(first.length + second.length);
+  both.set(first);
+  both.set(second, first.length);
+  return both;
+}

@@ -1,0 +1,107 @@
+/** @import { Event, Info } from "./api.js" */
+/** @import { Client } from "./connect.js" */
+import { announce } from "./announce.js";
+import { createConfigurationPanel } from "./configuration-panel.js";
+import { createDeadLettersPanel } from "./dead-letters-panel.js";
+import { announcementOf } from "./event-text.js";
+import { createFlowPanel } from "./flow-panel.js";
+import { refreshTimes } from "./format.js";
+import { createPaymentsPanel } from "./payments-panel.js";
+import { createPoller } from "./poller.js";
+import { createQueuePanel } from "./queue-panel.js";
+import { createRatesPanel } from "./rates-panel.js";
+import { createRevenuePanel } from "./revenue-panel.js";
+import { createRunnersPanel } from "./runners-panel.js";
+import { createStatus } from "./status.js";
+import { followTail } from "./tail.js";
+import { createTotalsPanel } from "./totals-panel.js";
+
+const SECOND_MS = 1_000;
+
+/**
+ * Fills the page and keeps it up to date, from the stream of events and by asking again, until `signal` aborts.
+ * @param {{ client: Client, signal: AbortSignal, onRefused: (error: unknown) => void }} options
+ *   `onRefused` is told of every call that did not work
+ */
+export async function startDashboard({ client, signal, onRefused }) {
+  const status = createStatus();
+  const totals = createTotalsPanel();
+  const queue = createQueuePanel();
+  const flow = createFlowPanel();
+  const configuration = createConfigurationPanel({ client });
+  const payments = createPaymentsPanel({ client });
+  const runners = createRunnersPanel({ client });
+  const rates = createRatesPanel({ client });
+  const revenue = createRevenuePanel({ client, signal, onChange: () => pollers.revenue.soon(0) });
+  const deadLetters = createDeadLettersPanel({ client, onChange: () => pollers.totals.soon(0) });
+
+  /** @param {() => Promise<void>} ask @param {number} seconds */
+  const poll = (ask, seconds) =>
+    createPoller({
+      async ask() {
+        await ask();
+        status.answered();
+      },
+      everyMs: seconds * SECOND_MS,
+      signal,
+      onError(error) {
+        status.failed(error);
+        onRefused(error);
+      },
+    });
+
+  // Amounts need the tokens' decimals: the configuration comes first.
+  await configuration.refresh().catch(onRefused);
+  const pollers = {
+    totals: poll(async () => {
+      const now = await client.call("GetTotals", {});
+      totals.update(now);
+      queue.update(now);
+    }, 3),
+    info: poll(async () => {
+      const info = await client.call("GetInfo", {});
+      status.inform(info);
+      configuration.update(info);
+    }, 10),
+    runners: poll(runners.refresh, 3),
+    payments: poll(payments.refresh, 15),
+    deadLetters: poll(deadLetters.refresh, 15),
+    revenue: poll(revenue.refresh, 20),
+    rates: poll(rates.refresh, 10),
+    configuration: poll(configuration.refresh, 60),
+  };
+
+  /** @param {Event} event */
+  function onEvent(event) {
+    flow.add(event);
+    pollers.totals.soon();
+    if (event.delivered || event.acked) pollers.runners.soon();
+    if (event.payment_decided) {
+      pollers.revenue.soon();
+      pollers.payments.soon();
+    }
+    if (event.dead_lettered || event.dropped || event.retried) pollers.deadLetters.soon();
+    const text = announcementOf(event);
+    if (text !== undefined) announce(text);
+  }
+
+  const ticker = setInterval(() => {
+    if (document.hidden) return;
+    refreshTimes();
+    flow.tick();
+  }, SECOND_MS);
+  signal.addEventListener("abort", () => clearInterval(ticker));
+
+  let missed = 0;
+  await followTail({
+    client,
+    signal,
+    onOpen: (open) => status.streaming(open),
+    onError: onRefused,
+    onMessage(message) {
+      if (message.event) onEvent(message.event);
+      missed += Number(message.missed);
+      if (missed > 0) flow.miss(missed);
+    },
+  });
+}

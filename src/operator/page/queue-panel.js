@@ -1,0 +1,41 @@
+/** @import { Totals } from "./api.js" */
+import { lineChart } from "./chart.js";
+import { byId, setText } from "./dom.js";
+import { countText } from "./format.js";
+
+const WINDOW_MS = 10 * 60_000;
+
+/** How deep the queue was over the last minutes, as far as this page has seen it. */
+export function createQueuePanel() {
+  const place = byId("queue-chart", HTMLElement);
+  const top = byId("queue-max", HTMLElement);
+  /** @type {{ at: number, ready: number, leased: number }[]} */
+  let samples = [];
+
+  return {
+    /** @param {Totals} totals */
+    update({ calls }) {
+      const now = Date.now();
+      samples.push({ at: now, ready: Number(calls?.ready ?? 0), leased: Number(calls?.leased ?? 0) });
+      samples = samples.filter(({ at }) => at >= now - WINDOW_MS);
+      const max = Math.max(4, ...samples.flatMap(({ ready, leased }) => [ready, leased]));
+      const pick = (/** @type {"ready" | "leased"} */ name) =>
+        samples.map((sample) => ({ at: sample.at, value: sample[name] }));
+      const last = samples.at(-1);
+      setText(top, countText(max));
+      place.replaceChildren(
+        lineChart({
+          label: `Over the last 10 minutes at most ${max}; now ${last?.ready} wait and ${last?.leased} are at runners.`,
+          series: [
+            { class: "ready", points: pick("ready") },
+            { class: "leased", points: pick("leased") },
+          ],
+          from: now - WINDOW_MS,
+          to: now,
+          max,
+          height: 140,
+        }),
+      );
+    },
+  };
+}
