@@ -1,42 +1,25 @@
 import { encodeFunctionData, type Hex, multicall3Abi } from "viem";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { MULTICALL3, sendTransaction } from "../helpers/anvil.ts";
 import type { Fault } from "../helpers/fault.ts";
-import { deployFaultyToken } from "../helpers/faulty-token.ts";
-import { type Token, transferCalldata } from "../helpers/usdc.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { transferCalldata } from "../helpers/usdc.ts";
 import { ACCEPTED, FAILED, UNAVAILABLE, UNDECIDED } from "./expected-answers.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-let silent: Token;
-let movesNothing: Token;
-let takesFee: Token;
-let withRpc: PaidGateway;
-let withoutRpc: PaidGateway;
-
-beforeAll(async () => {
-  parts = await startPaidParts();
-  const { anvil } = parts;
-  silent = await deployFaultyToken({ anvil, fault: "SilentOnUsedNonce" });
-  movesNothing = await deployFaultyToken({ anvil, fault: "MovesNothing" });
-  takesFee = await deployFaultyToken({ anvil, fault: "TakesFee" });
-  const tokens = [parts.usdc, silent, movesNothing, takesFee];
-  for (const token of tokens.slice(1)) await token.mint(accounts.payer.address, 1_000_000_000n);
-  [withRpc, withoutRpc] = await Promise.all([
-    startPaidGateway({ parts, setUp: "rpc_url", tokens, facilitatorTimeoutSecs: 1 }),
-    startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 1 }),
-  ]);
-});
+const parts = startBeforeAll(startPaidParts);
+const withRpc = startBeforeAll(() =>
+  startPaidGateway({ parts, setUp: "rpc_url", facilitatorTimeoutSecs: 1 }),
+);
+const withoutRpc = startBeforeAll(() =>
+  startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 1 }),
+);
 afterEach(() => {
   withRpc.facilitatorProxy.clear();
   withRpc.rpcProxy.clear();
-});
-afterAll(async () => {
-  await Promise.all([withRpc?.stop(), withoutRpc?.stop()]);
-  await parts?.stop();
 });
 
 describe("Chain: somebody else is faster than the facilitator", () => {
@@ -127,70 +110,6 @@ describe("Chain: somebody else is faster than the facilitator", () => {
   });
 });
 
-describe("Chain: a token that breaks its standard", () => {
-  const silentOption = 1;
-  /** Takes every transaction that is mined for a settlement, as simple facilitators do. */
-  const credulous: Fault = {
-    kind: "change",
-    change: (answer) => {
-      const body = JSON.parse(answer.body.toString()) as { transaction: string };
-      expect(body.transaction).toMatch(/^0x[0-9a-f]{64}$/);
-      return { ...answer, body: Buffer.from(JSON.stringify({ ...body, success: true })) };
-    },
-  };
-
-  it("Token that does not revert on a used nonce → paid by the front-run: one job", async () => {
-    const body = "silent, front-run";
-    const payment = await withRpc.sign({ option: silentOption });
-    const expectChanges = await watchLedger(parts, withRpc, silent);
-    const held = withRpc.holdNextSettle(300);
-    const answer = withRpc.send(payment, { body });
-    await held;
-    const transaction = await silent.transferWithAuthorization(payment.signed);
-    expect(await answer).toMatchObject({ status: 202, settlement: { success: true, transaction } });
-    await withRpc.waitForJobs(body);
-    await expectChanges(ONE_PAID_JOB);
-  });
-
-  it("Token that does not revert on a used nonce → a cancelled authorization that 'settles' buys nothing", async () => {
-    const payment = await withRpc.sign({ option: silentOption });
-    const expectChanges = await watchLedger(parts, withRpc, silent);
-    // Between verify and settle.
-    withRpc.facilitatorProxy.add({ path: "/verify", fault: { kind: "delay-answer", ms: 300 } });
-    withRpc.facilitatorProxy.add({ path: "/settle", fault: credulous });
-    const answer = withRpc.send(payment);
-    const verdictOf = ({ signed }: Payment): unknown =>
-      parts.facilitator.calls.find(({ route, paymentPayload }) => {
-        const inner = paymentPayload?.payload as Payment["signed"] | undefined;
-        return route === "verify" && inner?.authorization.nonce === signed.authorization.nonce;
-      })?.answer;
-    await expect.poll(() => verdictOf(payment), { interval: 5 }).toMatchObject({ isValid: true });
-    await silent.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce);
-    expect(await answer).toMatchObject(FAILED);
-    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
-  });
-
-  it("Token that says AuthorizationUsed and moves nothing → 402 settlement_failed, no job", async () => {
-    const payment = await withRpc.sign({ option: 2 });
-    const expectChanges = await watchLedger(parts, withRpc, movesNothing);
-    withRpc.facilitatorProxy.add({ path: "/settle", fault: credulous });
-    expect(await withRpc.send(payment)).toMatchObject(FAILED);
-    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
-  });
-
-  it("Token that keeps a part of what it moves → the price was not paid: no job", async () => {
-    const payment = await withRpc.sign({ option: 3 });
-    const expectChanges = await watchLedger(parts, withRpc, takesFee);
-    expect(await withRpc.send(payment)).toMatchObject(FAILED);
-    await expectChanges({
-      verifyCalls: 1,
-      settleCalls: 1,
-      received: AMOUNT - AMOUNT / 10n,
-      payments: { failed: 1 },
-    });
-  });
-});
-
 describe("Chain: its RPC", () => {
   const rpcResult = (result: unknown): Fault => ({
     kind: "change",
@@ -246,69 +165,6 @@ describe("Chain: its RPC", () => {
       await expectChanges({ ...ONE_PAID_JOB, verifyCalls: 2 });
     },
   );
-});
-
-// Last: a facilitator whose chain went back counts its transactions wrongly from then on.
-describe("Chain: three confirmations", () => {
-  let careful: PaidGateway;
-  const mine = (blocks: number) => parts.anvil.client.mine({ blocks });
-
-  beforeAll(async () => {
-    careful = await startPaidGateway({
-      parts,
-      setUp: "rpc_url",
-      confirmations: 3,
-      facilitatorTimeoutSecs: 1,
-    });
-  });
-  afterAll(() => careful?.stop());
-
-  async function settledInLastBlock(payment: Payment, body: string): Promise<void> {
-    expect(await careful.send(payment, { body })).toEqual(UNDECIDED);
-    expect(careful.jobsWith(body)).toEqual([]);
-  }
-
-  it("A settlement counts once three blocks hold it, and not before", async () => {
-    const body = "confirmed";
-    const payment = await careful.sign();
-    const expectChanges = await watchLedger(parts, careful);
-    await settledInLastBlock(payment, body);
-    await mine(1);
-    expect(await careful.send(payment, { body })).toEqual(UNDECIDED);
-    await mine(1);
-    expect(await careful.sendUntilDecided(payment, { body })).toMatchObject(ACCEPTED);
-    await careful.waitForJobs(body);
-    await expectChanges(ONE_PAID_JOB);
-  });
-
-  it("A settlement that a reorganisation takes away is no settlement: no job, and settlement_failed in the end", async () => {
-    const payment = await careful.sign();
-    const expectChanges = await watchLedger(parts, careful);
-    const snapshot = await parts.anvil.client.snapshot();
-    await settledInLastBlock(payment, "reorganised");
-    await parts.anvil.client.revert({ id: snapshot });
-    await mine(5);
-    expect(await careful.send(payment, { body: "reorganised" })).toEqual(UNDECIDED);
-    await parts.passTime(301);
-    await mine(3);
-    expect(await careful.sendUntilDecided(payment, { body: "reorganised" })).toMatchObject(FAILED);
-    await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
-  });
-
-  it("A settlement that comes back in another block after a reorganisation is one job", async () => {
-    const body = "came back";
-    const payment = await careful.sign();
-    const snapshot = await parts.anvil.client.snapshot();
-    careful.facilitatorProxy.add({ path: "/settle", fault: { kind: "cut" } });
-    expect(await careful.send(payment, { body })).toEqual(UNDECIDED);
-    await parts.usdc.transferWithAuthorization(payment.signed);
-    await parts.anvil.client.revert({ id: snapshot });
-    await mine(2);
-    await parts.usdc.transferWithAuthorization(payment.signed);
-    await mine(2);
-    expect(await careful.sendUntilDecided(payment, { body })).toMatchObject(ACCEPTED);
-    expect(await careful.waitForJobs(body)).toHaveLength(1);
-  });
 });
 
 /** Everyone may carry out authorizations, several in one go. */

@@ -1,0 +1,61 @@
+import { afterEach } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { claimHeaders, type SignedClaim, signClaim } from "../helpers/caller-claim.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { type Answer, JOB, startRestrictedGateway } from "./restricted-gateway.ts";
+
+/** What a payment that is refused leaves behind. */
+export const NOTHING = { settles: 0, received: 0n, payments: 0, nonces: 0 };
+/** What one that is accepted does, besides a nonce that it may use up. */
+export const ONE_PAYMENT = { settles: 1, received: 100_000n, payments: 1 };
+
+/** Claims a run of the job whose caller signs, as the account that is permitted to. */
+export const sign = (options: Partial<Parameters<typeof signClaim>[0]> = {}): Promise<SignedClaim> =>
+  signClaim({
+    account: accounts.caller,
+    serviceId: 0n,
+    jobIndex: JOB.delegated,
+    body: "work",
+    ...options,
+  });
+
+/** One gateway for the tests of a file. Each of them begins without faults. */
+export function withRestrictedGateway() {
+  const gateway = startBeforeAll(async () => {
+    const started = await startRestrictedGateway();
+    await started.tangle.permit(accounts.caller.address);
+    return started;
+  });
+  afterEach(() => {
+    gateway.facilitatorProxy.clear();
+    gateway.policyRpc.clear();
+  });
+  return {
+    gateway,
+
+    /** Pays anew and sends it with a claim. */
+    async buy(claim: SignedClaim, body = "work"): Promise<Answer> {
+      const { headers } = await gateway.pay();
+      return gateway.send(JOB.delegated, { ...headers, ...claimHeaders(claim) }, body);
+    },
+
+    /** Does something, and says what came of it outside of the answer, and which counters went up. */
+    async watch<Result>(act: () => Promise<Result>) {
+      const [before, countersBefore] = await Promise.all([gateway.traces(), gateway.counters()]);
+      const result = await act();
+      const [after, counters] = await Promise.all([gateway.traces(), gateway.counters()]);
+      return {
+        result,
+        settles: after.settles - before.settles,
+        received: after.received - before.received,
+        payments: after.payments - before.payments,
+        nonces: after.nonces - before.nonces,
+        counted: Object.fromEntries(
+          Object.entries(counters)
+            .map(([name, count]) => [name, count - (countersBefore[name] ?? 0)] as const)
+            .filter(([name, count]) => count > 0 && name !== "payment_required"),
+        ),
+      };
+    },
+  };
+}

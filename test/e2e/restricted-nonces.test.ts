@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { claimHeaders } from "../helpers/caller-claim.ts";
+import { JOB } from "./restricted-gateway.ts";
+import { NOTHING, ONE_PAYMENT, sign, withRestrictedGateway } from "./restricted-harness.ts";
+
+const { deployer: owner, payer } = accounts;
+const { gateway, buy, watch } = withRestrictedGateway();
+
+describe("Restricted: nonce reuse", () => {
+  const REPLAY = { httpStatus: 409, code: "signature_replay", charged: false, retryable: false };
+
+  test("is refused with another payment, with the caller in another letter case, and after a restart", async () => {
+    const claim = await sign();
+    expect(await buy(claim)).toMatchObject({ httpStatus: 202 });
+    const { result, ...traces } = await watch(() => buy(claim));
+    expect(result).toMatchObject(REPLAY);
+    expect(traces).toEqual({ ...NOTHING, counted: { policy_denied: 1, replay_denied: 1 } });
+
+    const otherCase = { ...claim, caller: claim.caller.toLowerCase() };
+    expect(await buy(otherCase)).toMatchObject(REPLAY);
+    // Signed anew, over another body: it is the nonce that counts.
+    expect(await buy(await sign({ nonce: claim.nonce, body: "more" }), "more")).toMatchObject(REPLAY);
+
+    await gateway.restart();
+    const afterwards = await watch(() => Promise.all([buy(claim), buy(otherCase)]));
+    expect(afterwards.result).toMatchObject([REPLAY, REPLAY]);
+    expect(afterwards).toMatchObject(NOTHING);
+  });
+
+  test("50 at once, with 50 payments: exactly one wins, and one is settled", async () => {
+    const claim = await sign();
+    const payments = await Promise.all(Array.from({ length: 50 }, () => gateway.pay()));
+    const { result: answers, ...traces } = await watch(() =>
+      Promise.all(
+        payments.map(({ headers }, i) => {
+          const cased = i % 2 === 0 ? claim.caller : claim.caller.toLowerCase();
+          return gateway.send(JOB.delegated, { ...headers, ...claimHeaders({ ...claim, caller: cased }) });
+        }),
+      ),
+    );
+    expect(answers.filter(({ httpStatus }) => httpStatus === 202)).toHaveLength(1);
+    expect(answers.filter(({ code }) => code === "signature_replay")).toHaveLength(49);
+    expect(traces).toEqual({
+      ...ONE_PAYMENT,
+      nonces: 1,
+      counted: { accepted: 1, policy_denied: 49, replay_denied: 49 },
+    });
+  });
+
+  test("is no reuse for another caller", async () => {
+    const nonce = crypto.randomUUID();
+    expect(await buy(await sign({ nonce }))).toMatchObject({ httpStatus: 202 });
+    expect(await buy(await sign({ nonce, account: owner }))).toMatchObject({ httpStatus: 202 });
+  });
+
+  test("is no reuse when the same payment is sent again: it gets the first outcome", async () => {
+    const { headers } = await gateway.pay();
+    const sent = { ...headers, ...claimHeaders(await sign()) };
+    const first = await gateway.send(JOB.delegated, sent);
+    expect(first).toMatchObject({ httpStatus: 202 });
+    expect(await gateway.send(JOB.delegated, sent)).toEqual(first);
+  });
+
+  test("is no reuse after a refusal, nor once it is certain that nothing was charged", async () => {
+    const claim = await sign();
+    gateway.facilitatorProxy.add({ path: "/verify", fault: { kind: "cut" } });
+    expect(await buy(claim)).toMatchObject({ httpStatus: 503, code: "facilitator_unavailable" });
+    gateway.facilitatorProxy.clear();
+
+    gateway.facilitatorProxy.add({ path: "/settle", fault: { kind: "delay-request", ms: 500 }, times: 1 });
+    const settles = gateway.facilitatorProxy.count("/settle");
+    const { headers, signed } = await gateway.pay();
+    const sending = gateway.send(JOB.delegated, { ...headers, ...claimHeaders(claim) });
+    for (let waited = 0; gateway.facilitatorProxy.count("/settle") === settles && waited < 5_000; waited += 5)
+      await sleep(5);
+    expect(await buy(claim), "while it is undecided").toMatchObject(REPLAY);
+    await gateway.usdc.cancelAuthorization(payer, signed.authorization.nonce);
+    expect(await sending).toMatchObject({ httpStatus: 402, code: "settlement_failed", charged: false });
+
+    expect(await buy(claim)).toMatchObject({ httpStatus: 202 });
+    expect(await buy(claim)).toMatchObject(REPLAY);
+  });
+});
