@@ -1,6 +1,7 @@
 /**
  * The layers of docs/architecture.md, checked. Dependencies point down:
- * main, commands, gateway, config, http, x402, webhooks, pricing, delivery, operator, chain, grpc, store, the centre.
+ * main, commands, gateway, config, http, x402, webhooks, pricing, delivery, operator, chain, grpc, store, telemetry,
+ * the centre.
  * src/config/config.ts is the vocabulary of the configuration, types only, and belongs to the centre.
  */
 const CENTRE =
@@ -32,7 +33,7 @@ module.exports = {
     {
       name: "nothing-below-imports-the-top",
       severity: "error",
-      from: { path: "^src/(config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store)/" },
+      from: { path: "^src/(config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry)/" },
       to: { path: "^src/(main|gateway|open-store)\\.ts$|^src/commands/" },
     },
     {
@@ -60,6 +61,20 @@ module.exports = {
       severity: "error",
       from: { path: "^src/(chain|grpc)/" },
       to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing|store)/" },
+    },
+    {
+      name: "telemetry-is-only-told",
+      comment: "what it is told of is not its business",
+      severity: "error",
+      from: { path: "^src/telemetry/" },
+      to: { path: "^src/", pathNot: ["^src/telemetry/", CENTRE] },
+    },
+    {
+      name: "monitoring-stays-behind-telemetry",
+      comment: "parts are given a Telemetry, and work without one",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/(telemetry|operator)/" },
+      to: { path: "node_modules/(prom-client|@opentelemetry)/" },
     },
     {
       name: "pricing-sells-nothing",

@@ -1,14 +1,21 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "./background-service.ts";
+import { systemClock } from "./clock.ts";
 import type { BindAddress, Config } from "./config/config.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
 import { createEventHub } from "./events.ts";
 import { HttpServer } from "./http/http-server.ts";
 import { openStore } from "./open-store.ts";
+import { measureBatches } from "./operator/batch-metrics.ts";
+import { countEvents } from "./operator/event-metrics.ts";
+import { observeDelivery } from "./operator/observed-delivery.ts";
 import { observeStore } from "./operator/observed-store.ts";
 import { OperatorServer } from "./operator/operator-server.ts";
+import { traceStore } from "./operator/traced-store.ts";
 import { createPricingEngine } from "./pricing/pricing-engine.ts";
 import { PricingServer } from "./pricing/pricing-server.ts";
+import { startTelemetry } from "./telemetry/start-telemetry.ts";
+import type { Telemetry } from "./telemetry/telemetry.ts";
 import { WebhookGateway } from "./webhooks/webhook-gateway.ts";
 import { X402Gateway } from "./x402/x402-gateway.ts";
 
@@ -34,13 +41,19 @@ export interface Gateway {
 /** Builds every part of jobgate, in the order of a request, and starts them against it: who receives starts first. */
 export async function startGateway({ config, logger }: GatewayOptions): Promise<Gateway> {
   const events = createEventHub();
-  const store = observeStore(await openStore(config.store, logger), events);
-  const sharedServer = sharedServers(logger);
+  const telemetry = await startTelemetry(logger);
+  const { tracing } = telemetry;
+  const opened = await openStore(config.store, logger, measureBatches(telemetry));
+  const observed = observeStore(opened, events);
+  const store = tracing === undefined ? observed : traceStore(observed, tracing);
+  const stopCounting = countEvents(events, telemetry);
+  const sharedServer = sharedServers(logger, telemetry);
   const status = () => store.status();
 
   let configuration = config;
 
-  const engine = config.pricingEngine && createPricingEngine({ config: config.pricingEngine, logger });
+  const engine =
+    config.pricingEngine && createPricingEngine({ config: config.pricingEngine, logger, telemetry });
   const x402 =
     config.x402 &&
     new X402Gateway({
@@ -48,6 +61,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
       store,
       events,
       logger,
+      telemetry,
       server: sharedServer(config.x402.bindAddress),
       redeemsQuotes: engine !== undefined,
       ...(config.x402.priceSource === "engine" && engine?.prices ? { prices: engine.prices } : {}),
@@ -70,7 +84,13 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
       logger,
       server: sharedServer(config.webhooks.bindAddress),
     });
-  const runner = new RunnerServer({ config: config.runner, workQueue: store, status, logger });
+  const runner = new RunnerServer({
+    config: config.runner,
+    workQueue: store,
+    status,
+    observer: observeDelivery(telemetry, systemClock),
+    logger,
+  });
   const operator: OperatorServer = new OperatorServer({
     server: sharedServer(config.operator.bindAddress),
     token: config.operator.token,
@@ -80,6 +100,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
     rates: () => x402?.rates() ?? [],
     runners: () => runner.runners(),
     configuration: () => configuration,
+    collect: (registry) => telemetry.addTo(registry),
     logger,
   });
 
@@ -101,6 +122,8 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
     await runner.stop();
     await operator.stop();
     await store.close();
+    stopCounting();
+    await telemetry.stop();
   };
 
   try {
@@ -153,13 +176,13 @@ function afterReload(before: Config, next: Config): Config {
 }
 
 /** One HTTP server for each address, so that gateways configured with one address share its socket. */
-function sharedServers(logger: Logger): (address: BindAddress) => HttpServer {
+function sharedServers(logger: Logger, telemetry: Telemetry): (address: BindAddress) => HttpServer {
   const servers = new Map<string, HttpServer>();
   return (address) => {
     // Port 0 asks for any free port: each listener that asks gets one of its own.
-    if (address.kind === "tcp" && address.port === 0) return new HttpServer({ address, logger });
+    if (address.kind === "tcp" && address.port === 0) return new HttpServer({ address, logger, telemetry });
     const key = JSON.stringify(address);
-    const server = servers.get(key) ?? new HttpServer({ address, logger });
+    const server = servers.get(key) ?? new HttpServer({ address, logger, telemetry });
     servers.set(key, server);
     return server;
   };

@@ -1,8 +1,7 @@
 import type { Logger } from "pino";
 import type { StoreConfig } from "./config/config.ts";
 import { encodeJobCall } from "./delivery/job-call-codec.ts";
-import type { BatchListener } from "./store/group-commit.ts";
-import type { Store } from "./store/store.ts";
+import type { BatchListener, Store } from "./store/store.ts";
 
 /**
  * Opens the store that the configuration names: `sqlite:PATH` or `postgres://…`. The only place that knows the kinds of

@@ -6,13 +6,22 @@ import {
   RpcRequestError,
   type Transport,
 } from "viem";
+import { measure, NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { splitCredentials } from "./basic-auth.ts";
+
+/** Who is told of an RPC's calls, and what they are for. */
+export interface RpcObserver {
+  readonly telemetry: Telemetry;
+  readonly purpose: "permission" | "evidence" | "rate";
+}
 
 export interface RpcClientOptions {
   /** May hold credentials. */
   readonly rpcUrl: string;
   /** For one call. */
   readonly timeoutMs: number;
+  /** Default: nobody is told. */
+  readonly observer?: RpcObserver | undefined;
 }
 
 export interface ChainClientOptions extends RpcClientOptions {
@@ -31,13 +40,13 @@ export interface ChainClient {
   connect(): Promise<PublicClient>;
 }
 
-export function createChainClient({ rpcUrl, chainId, timeoutMs }: ChainClientOptions): ChainClient {
+export function createChainClient({ rpcUrl, chainId, timeoutMs, observer }: ChainClientOptions): ChainClient {
   let expected = chainId;
   let checked: Promise<void> | undefined;
   const forget = () => {
     checked = undefined;
   };
-  const client = createRpcClient({ rpcUrl, timeoutMs, onNoAnswer: forget });
+  const client = createRpcClient({ rpcUrl, timeoutMs, observer, onNoAnswer: forget });
 
   async function checkChain(): Promise<void> {
     const actual = await client.getChainId();
@@ -63,6 +72,7 @@ export function createChainClient({ rpcUrl, chainId, timeoutMs }: ChainClientOpt
 export function createRpcClient({
   rpcUrl,
   timeoutMs,
+  observer = { telemetry: NO_TELEMETRY, purpose: "evidence" },
   onNoAnswer = () => undefined,
 }: RpcClientOptions & { readonly onNoAnswer?: () => void }): PublicClient {
   const { url, headers } = splitCredentials(rpcUrl);
@@ -74,18 +84,32 @@ export function createRpcClient({
     fetchFn: (input, init) => fetch(input, { ...init, signal: AbortSignal.timeout(timeoutMs) }),
   });
   return createPublicClient({
-    transport: reportingNoAnswer(transport, onNoAnswer),
+    transport: observedTransport(transport, observer, onNoAnswer),
     // A contract could otherwise have jobgate fetch any URL (EIP-3668).
     ccipRead: false,
   });
 }
 
-function reportingNoAnswer(transport: Transport, onNoAnswer: () => void): Transport {
+function observedTransport(
+  transport: Transport,
+  { telemetry, purpose }: RpcObserver,
+  onNoAnswer: () => void,
+): Transport {
   return (parameters) => {
     const opened = transport(parameters);
     const request = async (...args: Parameters<typeof opened.request>) => {
+      const [{ method }] = args;
       try {
-        return await opened.request(...args);
+        return await measure(
+          telemetry,
+          {
+            histogram: "jobgate_chain_rpc_duration_seconds",
+            labels: (result) => ({ purpose, method, outcome: "value" in result ? "ok" : "error" }),
+            span: "chain.rpc",
+            attributes: { "rpc.method": method, "jobgate.purpose": purpose },
+          },
+          () => opened.request(...args),
+        );
       } catch (error) {
         if (!isAnswer(error)) onNoAnswer();
         throw error;

@@ -21,7 +21,18 @@ export interface DispatcherOptions {
   readonly maxAttempts: number;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Default: nobody is told. */
+  readonly observer?: DeliveryObserver;
 }
+
+/** Is told of what goes out to runners. Must be quick and not throw. */
+export interface DeliveryObserver {
+  /** @returns called once the JobCall is written to its stream; never, if that ends before */
+  delivering(call: ClaimedCall, subscriber: string): () => void;
+  leaseExpired(): void;
+}
+
+const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseExpired: () => undefined };
 
 /** A subscription as its stream sees it. */
 export interface StreamHandle {
@@ -68,7 +79,8 @@ const BACKOFF_LOOK_MS = 10;
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { workQueue, leaseMs, maxAttempts, clock, logger } = options;
-  const leases = createLeaseTable({ clock });
+  const { observer = UNOBSERVED } = options;
+  const leases = createLeaseTable({ clock, onExpired: observer.leaseExpired });
   const claimers = new Map<string, Claimer>();
   const streams = new Map<Subscription, Omit<RunnerReport, "inFlight">>();
   /** Releases, and claims of filters that nobody has any more: to be waited for before the store may close. */
@@ -99,7 +111,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     const lease: OutLease = { callId, leaseToken, expiresAt, requestsInHand: 0, holder: subscription };
     leases.add(lease);
     dueWatcher.expect(expiresAt);
-    subscription.deliver(call, lease);
+    subscription.deliver(call, lease, observer.delivering(call, subscription.subscriber));
   }
 
   /** JobCalls that no runner has seen. */

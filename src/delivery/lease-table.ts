@@ -33,7 +33,13 @@ export interface LeaseTable {
 /** Bounds how often a table with many leases is gone through. */
 const MIN_SWEEP_INTERVAL_MS = 20;
 
-export function createLeaseTable({ clock }: { clock: Clock }): LeaseTable {
+export interface LeaseTableOptions {
+  readonly clock: Clock;
+  /** A lease ran out before anyone finished its JobCall. */
+  readonly onExpired: () => void;
+}
+
+export function createLeaseTable({ clock, onExpired }: LeaseTableOptions): LeaseTable {
   const leases = new Map<string, OutLease>();
   const emptyListeners = new Set<() => void>();
   let timer: NodeJS.Timeout | undefined;
@@ -59,8 +65,10 @@ export function createLeaseTable({ clock }: { clock: Clock }): LeaseTable {
     const now = clock();
     let next = Number.POSITIVE_INFINITY;
     for (const lease of [...leases.values()]) {
-      if (lease.expiresAt <= now && lease.requestsInHand === 0) remove(lease);
-      else next = Math.min(next, lease.expiresAt);
+      if (lease.expiresAt <= now && lease.requestsInHand === 0) {
+        remove(lease);
+        onExpired();
+      } else next = Math.min(next, lease.expiresAt);
     }
     if (next < Number.POSITIVE_INFINITY) sweepBy(next);
   }

@@ -12,7 +12,7 @@ import { grpcServiceDefinition } from "../grpc/service-definition.ts";
 import type { StoreStatus, WorkQueue } from "../store/store.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
 import { createAuthentication } from "./authentication.ts";
-import { createDispatcher, type Dispatcher, type RunnerReport } from "./dispatcher.ts";
+import { createDispatcher, type DeliveryObserver, type Dispatcher, type RunnerReport } from "./dispatcher.ts";
 import { RUNNER_LIMITS } from "./runner-requests.ts";
 import { createRunnerService } from "./runner-service.ts";
 import { readServerCredentials } from "./server-credentials.ts";
@@ -25,6 +25,8 @@ export interface RunnerServerOptions {
   readonly logger: Logger;
   /** Default: the system's. */
   readonly clock?: Clock;
+  /** Is told of what goes out to runners. Default: nobody is. */
+  readonly observer?: DeliveryObserver;
   /**
    * Pings a connection that was silent for this long, and cuts it when no answer comes within `timeoutMs`:
    * so a frozen or half-open runner loses its stream. Default: 10 s and 5 s.
@@ -55,11 +57,18 @@ export class RunnerServer implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    const { config, workQueue, status, logger, clock = systemClock } = this.#options;
+    const { config, workQueue, status, logger, observer, clock = systemClock } = this.#options;
     const { leaseMs, maxAttempts, bindAddress } = config;
     const credentials = await readServerCredentials(config.tls);
     const server = new Server(this.#serverOptions());
-    const dispatcher = createDispatcher({ workQueue, leaseMs, maxAttempts, clock, logger });
+    const dispatcher = createDispatcher({
+      workQueue,
+      leaseMs,
+      maxAttempts,
+      clock,
+      logger,
+      ...(observer === undefined ? {} : { observer }),
+    });
     const backoff = { baseMs: config.retryBaseMs, maxMs: config.retryMaxMs };
     server.addService(
       grpcServiceDefinition(RunnerService),

@@ -32,8 +32,8 @@ export interface Subscription extends LeaseHolder {
   room(): number;
   /** Whether it may be given one more JobCall, even if it has to wait here until the stream has drained. */
   hasSlot(): boolean;
-  /** Puts a JobCall out on the stream, now or once it has drained. */
-  deliver(call: ClaimedCall, lease: OutLease): void;
+  /** Puts a JobCall out on the stream, now or once it has drained; `onWritten` is called once it is written. */
+  deliver(call: ClaimedCall, lease: OutLease, onWritten: () => void): void;
   drained(): void;
   endForShutdown(): void;
   /**
@@ -41,6 +41,11 @@ export interface Subscription extends LeaseHolder {
    * @returns those whose JobCall was written, and those that still waited here
    */
   close(): { written: OutLease[]; unwritten: OutLease[] };
+}
+
+interface Delivery {
+  readonly call: ClaimedCall;
+  readonly onWritten: () => void;
 }
 
 /**
@@ -54,15 +59,15 @@ export function createSubscription(
 ): Subscription {
   const { maxInFlight, ackOnSend, sink, onRoom, onSent } = options;
   const out = new Set<OutLease>();
-  const waiting = new Map<OutLease, ClaimedCall>();
+  const waiting = new Map<OutLease, Delivery>();
   let blocked = false;
   let closed = false;
 
-  function write(call: ClaimedCall, lease: OutLease): void {
-    const onWritten = () => {
+  function write({ call, onWritten }: Delivery, lease: OutLease): void {
+    blocked = !sink.write(encodeDelivery(call), () => {
+      onWritten();
       if (ackOnSend) onSent(lease);
-    };
-    blocked = !sink.write(encodeDelivery(call), onWritten);
+    });
   }
 
   return {
@@ -70,10 +75,10 @@ export function createSubscription(
     inFlight: () => out.size,
     room: () => (closed || blocked ? 0 : Math.min(maxInFlight - out.size, MAX_CLAIMED_AHEAD)),
     hasSlot: () => !closed && out.size < maxInFlight && waiting.size < MAX_CLAIMED_AHEAD,
-    deliver(call, lease) {
+    deliver(call, lease, onWritten) {
       out.add(lease);
-      if (blocked) waiting.set(lease, call);
-      else write(call, lease);
+      if (blocked) waiting.set(lease, { call, onWritten });
+      else write({ call, onWritten }, lease);
     },
     leaseGone(lease) {
       waiting.delete(lease);
@@ -81,10 +86,10 @@ export function createSubscription(
     },
     drained() {
       blocked = false;
-      for (const [lease, call] of waiting) {
+      for (const [lease, delivery] of waiting) {
         if (blocked || closed) return;
         waiting.delete(lease);
-        write(call, lease);
+        write(delivery, lease);
       }
       if (!blocked) onRoom();
     },

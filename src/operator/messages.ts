@@ -30,6 +30,7 @@ import {
 import type { PaymentRecord, PaymentState } from "../payment.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { DeadLetter, Revenue, StoreTotals } from "../store/store.ts";
+import { isBalanced } from "./journal-balance.ts";
 import { PAYMENT_STATES } from "./presentation.ts";
 
 /** Undefined for a state that this version does not know, and for the unspecified one. */
@@ -38,12 +39,11 @@ export function fromPaymentState(message: PaymentStateMessage): PaymentState | u
 }
 
 export function toTotals({ payments, calls, paidCalls, oldestReadyAt }: StoreTotals): GetTotalsResponse {
-  const { ready, leased, done, dead } = paidCalls;
   return create(GetTotalsResponseSchema, {
     payments: bigints(payments),
     calls: bigints(calls),
     paidCalls: bigints(paidCalls),
-    balanced: payments.settled === ready + leased + done + dead,
+    balanced: isBalanced({ payments, paidCalls }),
     ...(oldestReadyAt === undefined ? {} : { oldestReadyAt: timestampFromMs(oldestReadyAt) }),
   });
 }

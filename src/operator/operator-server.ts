@@ -9,11 +9,13 @@ import type { RouteTable } from "../http/routes.ts";
 import type { Store } from "../store/store.ts";
 import { apiRoutes } from "./api-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
-import { createMetrics } from "./metrics.ts";
+import { createMetrics, type MetricsCollector } from "./metrics.ts";
 import { metricsRoutes } from "./metrics-routes.ts";
 import { createOperatorService, type OperatorServiceOptions } from "./operator-service.ts";
 import { pageRoutes } from "./page-routes.ts";
 import { rateMetrics } from "./rate-metrics.ts";
+import { runnerMetrics } from "./runner-metrics.ts";
+import { storeMetrics } from "./store-metrics.ts";
 
 export interface OperatorServerOptions {
   readonly server: HttpServer;
@@ -26,6 +28,8 @@ export interface OperatorServerOptions {
   readonly rates?: OperatorServiceOptions["rates"];
   readonly runners: OperatorServiceOptions["runners"];
   readonly configuration: OperatorServiceOptions["configuration"];
+  /** Adds to the metrics what other parts tell of. Default: they tell of nothing. */
+  readonly collect?: MetricsCollector;
   readonly logger: Logger;
   readonly clock?: Clock;
 }
@@ -46,6 +50,7 @@ export class OperatorServer implements BackgroundService {
       rates = () => [],
       runners,
       configuration,
+      collect = () => undefined,
       logger,
       clock = systemClock,
     } = options;
@@ -60,8 +65,14 @@ export class OperatorServer implements BackgroundService {
       configuration,
       clock,
     });
-    const health = healthRoutes(() => store.status());
-    const metrics = metricsRoutes(createMetrics([rateMetrics(rates, clock)]), token);
+    const health = healthRoutes({
+      status: () => store.status(),
+      isStopping: () => this.#stopping.signal.aborted,
+    });
+    const metrics = metricsRoutes(
+      createMetrics([storeMetrics(store, clock), runnerMetrics(runners), rateMetrics(rates, clock), collect]),
+      token,
+    );
     const page = pageRoutes();
     const api = apiRoutes({ service, token, stopping: this.#stopping.signal, logger });
     this.#server = server;

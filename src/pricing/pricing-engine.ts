@@ -1,9 +1,11 @@
 import type { Logger } from "pino";
 import { type Clock, systemClock } from "../clock.ts";
 import type { PricingEngineConfig } from "../config/config.ts";
+import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { createEngineClient, type EngineClient } from "./engine-client.ts";
 import { createEnginePrices } from "./engine-prices.ts";
 import { createEngineQuotes } from "./engine-quotes.ts";
+import { measureEngineClient } from "./measured-engine-client.ts";
 import type { PriceSource } from "./price-map.ts";
 import { createProofMaker } from "./proof-maker.ts";
 
@@ -12,6 +14,8 @@ export interface PricingEngineOptions {
   readonly logger: Logger;
   /** Default: the system's. */
   readonly clock?: Clock;
+  /** Is told of every call. Default: nobody is. */
+  readonly telemetry?: Telemetry;
 }
 
 /** The operator's pricing engine, as far as jobgate is its client. Nothing is opened before it is needed. */
@@ -24,9 +28,9 @@ export interface PricingEngine {
 }
 
 export function createPricingEngine(options: PricingEngineOptions): PricingEngine {
-  const { config, logger, clock = systemClock } = options;
+  const { config, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
   const { url, signing, proofOfWorkBits } = config;
-  const client = createEngineClient({ url });
+  const client = measureEngineClient(createEngineClient({ url }), telemetry);
   if (signing === undefined) return { client, stop: async () => client.stop() };
   const proofs = createProofMaker({ difficulty: proofOfWorkBits, clock, logger });
   const quotes = createEngineQuotes({ client, proofs, signing, clock });

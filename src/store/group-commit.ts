@@ -1,4 +1,5 @@
 import { GatewayError } from "../errors.ts";
+import type { BatchListener } from "./store.ts";
 import { UnknownOutcomeError } from "./unknown-outcome.ts";
 
 /** What became of one operation of a batch that was committed. */
@@ -33,13 +34,6 @@ export interface GroupCommitOptions<Operation> {
   readonly bytesOf?: (operation: Operation) => number;
   readonly onBatch?: BatchListener;
 }
-
-/** Is told of every batch once it is decided. Must be quick and not throw. */
-export type BatchListener = (batch: {
-  readonly operations: number;
-  readonly durationMs: number;
-  readonly committed: boolean;
-}) => void;
 
 interface Waiting<Operation> {
   readonly operation: Operation;

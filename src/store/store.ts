@@ -36,6 +36,13 @@ export interface StoreStatus {
   readonly full: boolean;
 }
 
+/** Is told of every batch of changes once it is decided. Must be quick and not throw. */
+export type BatchListener = (batch: {
+  readonly operations: number;
+  readonly durationMs: number;
+  readonly committed: boolean;
+}) => void;
+
 /** For webhooks: one write makes one JobCall. */
 export interface Intake {
   accept(call: JobCall): Promise<{ kind: "accepted"; callId: number } | { kind: "queue_full" }>;

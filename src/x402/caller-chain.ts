@@ -5,6 +5,7 @@ import { createChainClient } from "../chain/chain-client.ts";
 import type { Clock } from "../clock.ts";
 import type { JobRestriction } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
+import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 
 /** What the chain of a restricted job knows of its callers. */
 export interface CallerChain {
@@ -28,6 +29,8 @@ export interface CallerChainOptions {
   /** For one RPC call. */
   readonly timeoutMs: number;
   readonly clock: Clock;
+  /** Default: nobody is told. */
+  readonly telemetry?: Telemetry;
 }
 
 const PERMISSION_ABI = parseAbi([
@@ -46,13 +49,17 @@ const MAX_CALLS_PER_RPC = 32;
 const MAX_WAITING_PER_RPC = 1_000;
 const MAX_CACHED_PERMISSIONS = 10_000;
 
-export function createCallerChain({ timeoutMs, clock }: CallerChainOptions): CallerChain {
+export function createCallerChain({
+  timeoutMs,
+  clock,
+  telemetry = NO_TELEMETRY,
+}: CallerChainOptions): CallerChain {
   const rpcs = new Map<string, ReturnType<typeof openRpc>>();
   /** Until when a permission may be used again, Unix milliseconds. A denial is asked for again: it may end any time. */
   const permittedUntil = new LRUCache<string, number>({ max: MAX_CACHED_PERMISSIONS });
 
   function openRpc(rpcUrl: string) {
-    const client = createChainClient({ rpcUrl, timeoutMs });
+    const client = createChainClient({ rpcUrl, timeoutMs, observer: { telemetry, purpose: "permission" } });
     const limit = pLimit(MAX_CALLS_PER_RPC);
     return async <Answer>(what: string, ask: (client: PublicClient) => Promise<Answer>): Promise<Answer> => {
       if (limit.pendingCount >= MAX_WAITING_PER_RPC) throw checkFailed(what, "too many checks are waiting");

@@ -3,6 +3,7 @@ import { type Log, type PublicClient, parseEventLogs } from "viem";
 import { type ChainClient, chainIdOf, createChainClient } from "../chain/chain-client.ts";
 import type { AcceptedToken } from "../config/config.ts";
 import type { PaymentIntent } from "../payment.ts";
+import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { NONCE_EVENTS, TOKEN_EVENTS } from "./token-events.ts";
 import { matchTransfer } from "./transfer-match.ts";
 
@@ -47,6 +48,8 @@ export interface ChainEvidenceOptions {
   readonly tokens: readonly AcceptedToken[];
   /** For one RPC call. */
   readonly rpcTimeoutMs: number;
+  /** Default: nobody is told. */
+  readonly telemetry?: Telemetry;
 }
 
 /** RPC providers refuse log queries over long ranges. */
@@ -63,7 +66,11 @@ interface WatchedToken {
   lastHead?: bigint;
 }
 
-export function createChainEvidence({ tokens, rpcTimeoutMs }: ChainEvidenceOptions): ChainEvidence {
+export function createChainEvidence({
+  tokens,
+  rpcTimeoutMs,
+  telemetry = NO_TELEMETRY,
+}: ChainEvidenceOptions): ChainEvidence {
   const watched = new Map<string, WatchedToken>();
 
   function watch(tokens: readonly AcceptedToken[]): void {
@@ -71,7 +78,12 @@ export function createChainEvidence({ tokens, rpcTimeoutMs }: ChainEvidenceOptio
       const { network, asset, rpcUrl, confirmations, requireOnchainConfirmation } = token;
       if (rpcUrl === undefined) continue;
       watched.set(tokenKey({ network, asset }), {
-        client: createChainClient({ rpcUrl, chainId: chainIdOf(network), timeoutMs: rpcTimeoutMs }),
+        client: createChainClient({
+          rpcUrl,
+          chainId: chainIdOf(network),
+          timeoutMs: rpcTimeoutMs,
+          observer: { telemetry, purpose: "evidence" },
+        }),
         confirmations: BigInt(confirmations),
         required: requireOnchainConfirmation,
       });

@@ -9,12 +9,14 @@ import { createPriceMap, type PriceSource } from "../pricing/price-map.ts";
 import type { PayWith } from "../pricing/quote-payment.ts";
 import { createRateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
+import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { createCallEvents } from "./call-events.ts";
 import { type CallWatch, createCallWatch } from "./call-watch.ts";
 import { createCallerAuth } from "./caller-auth.ts";
 import { createCallerChain } from "./caller-chain.ts";
 import { createChainEvidence } from "./chain-evidence.ts";
 import { createFacilitator } from "./facilitator.ts";
+import { measureFacilitator } from "./measured-facilitator.ts";
 import { createOfferBook } from "./offer-book.ts";
 import { createOfferTime } from "./offer-time.ts";
 import { createPayWith } from "./pay-with.ts";
@@ -40,6 +42,8 @@ export interface X402GatewayOptions {
   readonly redeemsQuotes?: boolean;
   /** What happens in the store; without it, clients who wait for a result get it up to a second later. */
   readonly events?: EventHub;
+  /** Is told what the gateway does and how long it takes. Default: nobody is. */
+  readonly telemetry?: Telemetry;
 }
 
 const RPC_TIMEOUT_MS = 5_000;
@@ -56,15 +60,19 @@ export class X402Gateway implements BackgroundService {
   #payWith: PayWith = () => Promise.resolve(undefined);
 
   constructor(options: X402GatewayOptions) {
-    const { config, store, logger, events, clock = systemClock } = options;
+    const { config, store, logger, events, clock = systemClock, telemetry = NO_TELEMETRY } = options;
     this.#options = options;
-    this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger });
+    this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger, telemetry });
     this.#callWatch = createCallWatch({ calls: store, ...(events === undefined ? {} : { events }) });
-    const facilitator = createFacilitator({
-      url: config.facilitatorUrl,
-      timeoutMs: config.facilitatorTimeoutMs,
+    const facilitator = measureFacilitator(
+      createFacilitator({ url: config.facilitatorUrl, timeoutMs: config.facilitatorTimeoutMs }),
+      telemetry,
+    );
+    const evidence = createChainEvidence({
+      tokens: config.acceptedTokens,
+      rpcTimeoutMs: RPC_TIMEOUT_MS,
+      telemetry,
     });
-    const evidence = createChainEvidence({ tokens: config.acceptedTokens, rpcTimeoutMs: RPC_TIMEOUT_MS });
     const settlement = new Settlement({
       journal: store,
       facilitator,
@@ -83,7 +91,7 @@ export class X402Gateway implements BackgroundService {
       inHand,
       clock,
       callerAuth: createCallerAuth({
-        chain: createCallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock }),
+        chain: createCallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock, telemetry }),
         journal: store,
         clock,
       }),

@@ -1,6 +1,7 @@
 import type { Clock } from "../../clock.ts";
-import { type BatchListener, createGroupCommit, type OperationOutcome } from "../group-commit.ts";
+import { createGroupCommit, type OperationOutcome } from "../group-commit.ts";
 import { packBytes } from "../pack-bytes.ts";
+import type { BatchListener } from "../store.ts";
 import type { AnyOperation, InputOf, OperationTable } from "./operations/index.ts";
 import { startWorker, type WorkerLink } from "./worker-link.ts";
 import type { WorkerRole } from "./worker-protocol.ts";

@@ -1,9 +1,8 @@
 import type { Logger } from "pino";
 import { type Clock, systemClock } from "../../clock.ts";
 import type { JobCallEncoder } from "../../job-call.ts";
-import type { BatchListener } from "../group-commit.ts";
 import { toNewCall } from "../new-call.ts";
-import type { Store } from "../store.ts";
+import type { BatchListener, Store } from "../store.ts";
 import { createWorkListeners } from "../work-listeners.ts";
 import { createWriteHealth } from "../write-health.ts";
 import { openDatabaseChannel } from "./database-channel.ts";

@@ -1,0 +1,44 @@
+import type { Logger } from "pino";
+import type { TraceExporterName } from "./open-telemetry.ts";
+import type { Tracing } from "./tracing.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Starts traces if the environment asks for them. The SDK is loaded only then: without it nothing is paid for.
+ * @returns undefined when traces are off
+ */
+export async function startTracing(
+  logger: Logger,
+  env: Environment = process.env,
+): Promise<Tracing | undefined> {
+  const { exporters, unknown } = traceExporters(env);
+  if (unknown.length > 0)
+    logger.warn({ unknown }, "OTEL_TRACES_EXPORTER names exporters that jobgate has not");
+  if (exporters.length === 0) return undefined;
+  const { createOpenTelemetryTracing } = await import("./open-telemetry.ts");
+  return createOpenTelemetryTracing(exporters, logger);
+}
+
+/**
+ * Where traces go: where OTEL_TRACES_EXPORTER says (a list of `otlp` and `console`, or `none`), else over OTLP when
+ * there is an endpoint for it. Nowhere with OTEL_SDK_DISABLED.
+ */
+export function traceExporters(env: Environment): {
+  readonly exporters: readonly TraceExporterName[];
+  readonly unknown: readonly string[];
+} {
+  const isDisabled = env.OTEL_SDK_DISABLED?.trim().toLowerCase() === "true";
+  const asked = env.OTEL_TRACES_EXPORTER?.trim() ?? "";
+  const endpoint = env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_ENDPOINT;
+  const names = asked === "" ? (endpoint ? ["otlp"] : []) : asked.split(",").map((name) => name.trim());
+  if (isDisabled || names.includes("none")) return { exporters: [], unknown: [] };
+  return {
+    exporters: [...new Set(names.filter(isExporter))],
+    unknown: names.filter((name) => !isExporter(name)),
+  };
+}
+
+function isExporter(name: string): name is TraceExporterName {
+  return name === "otlp" || name === "console";
+}
