@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
-import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { chmod, chown, copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -36,13 +36,15 @@ export interface Postgres {
 /**
  * Starts Postgres on a free port of 127.0.0.1. It ends with this process.
  * Its binaries are those in `JOBGATE_TEST_POSTGRES_BIN`, of test/postgres, or the system's.
- * @param settings lines of postgresql.conf
  */
-export async function startPostgres({
-  settings = {},
-}: {
-  settings?: Readonly<Record<string, string>>;
-} = {}): Promise<Postgres> {
+export async function startPostgres(
+  options: {
+    /** Lines of postgresql.conf. */
+    readonly settings?: Readonly<Record<string, string>>;
+    /** Paths of PEM files: then it takes encrypted connections as well. */
+    readonly tls?: { readonly cert: string; readonly key: string };
+  } = {},
+): Promise<Postgres> {
   const bin = binaries();
   const folder = await mkdtemp(join(tmpdir(), "jobgate-postgres-"));
   const data = join(folder, "data");
@@ -58,10 +60,25 @@ export async function startPostgres({
     },
   );
 
+  const settings = { ...options.settings, ...(await tlsSettings(options.tls)) };
   const port = await freePort();
   const urlOf = (database: string) => `postgres://${USER}@127.0.0.1:${port}/${database}`;
   let child: TetheredProcess;
   let printed = "";
+
+  async function tlsSettings(tls: typeof options.tls): Promise<Record<string, string>> {
+    if (tls === undefined) return {};
+    const [cert, key] = [join(folder, "server.pem"), join(folder, "server.key")];
+    for (const [from, to] of [
+      [tls.cert, cert],
+      [tls.key, key],
+    ] as const) {
+      await copyFile(from, to);
+      await chmod(to, 0o600);
+      if (isRoot) await chown(to, NOBODY, NOBODY);
+    }
+    return { ssl: "on", ssl_cert_file: cert, ssl_key_file: key };
+  }
 
   async function start(): Promise<void> {
     const deadline = performance.now() + START_TIMEOUT_MS;
@@ -76,10 +93,10 @@ export async function startPostgres({
   }
 
   function spawnServer(): void {
-    const options = { listen_addresses: "127.0.0.1", port, unix_socket_directories: "", ...settings };
+    const all = { listen_addresses: "127.0.0.1", port, unix_socket_directories: "", ...settings };
     child = spawnTethered({
       command: join(bin, "postgres"),
-      args: ["-D", data, ...Object.entries(options).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
+      args: ["-D", data, ...Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
       cwd: folder,
       ...asUser,
     });

@@ -160,3 +160,16 @@ describe("A Postgres that goes away", () => {
     await acceptId(store);
   });
 });
+
+test("An operation that the database cannot take is refused alone, not with those that share its batch", async () => {
+  const bad = paymentIntent(1, { amount: null as unknown as string });
+  const [before, refused, after] = await Promise.allSettled([
+    store.accept(webhookCall()),
+    store.beginPayment(bad, paidCall()),
+    store.accept(webhookCall()),
+  ]);
+  expect([before, after]).toMatchObject([{ value: { kind: "accepted" } }, { value: { kind: "accepted" } }]);
+  expect(refused).toMatchObject({ reason: { code: "store_unavailable" } });
+  expect(store.status().writable).toBe(true);
+  expect((await store.totals()).calls).toEqual({ held: 0, ready: 2, leased: 0, dead: 0 });
+});
