@@ -1,0 +1,187 @@
+import { once } from "node:events";
+import { connect } from "node:http2";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { Metadata, status } from "@grpc/grpc-js";
+import { hexToBytes } from "viem";
+import { expect, test } from "vitest";
+import { GetPriceRequestSchema, GetPriceResponseSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
+import { accounts } from "../helpers/accounts.ts";
+import {
+  jobRequest,
+  PAYMENT,
+  parse,
+  proofFor,
+  soon,
+  startServer,
+  UNKNOWN_FIELD,
+} from "./pricing-server-harness.ts";
+
+test("Fields that jobgate does not know reach the engine, and the client", async () => {
+  const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
+  const request = Buffer.concat([jobRequest(), UNKNOWN_FIELD]);
+  engine.faults.tamper = (response) => {
+    response.$unknown = [{ no: 100, wireType: 2, data: UNKNOWN_FIELD.subarray(2) }];
+  };
+  const { message } = await ask(request);
+  expect(engine.calls[0]?.request.equals(request)).toBe(true);
+  const { $unknown, x402Endpoint } = parse(message);
+  expect($unknown?.map(({ no, data }) => [no, Buffer.from(data)])).toEqual([
+    [100, UNKNOWN_FIELD.subarray(2)],
+  ]);
+  expect(x402Endpoint).toBe(PAYMENT.endpoint);
+});
+
+test("GetPrice goes through as it is, both ways", async () => {
+  const { engine, client } = await startServer({ payWith: async () => PAYMENT });
+  const price = create(GetPriceRequestSchema, {
+    blueprintId: 9n,
+    ttlBlocks: 100n,
+    ...proofFor(9n),
+    resourceRequirements: [{ kind: "CPU", count: 2n }],
+    requester: hexToBytes(accounts.payer.address),
+  });
+  const request = Buffer.concat([toBinary(GetPriceRequestSchema, price), UNKNOWN_FIELD]);
+  const { message = Buffer.alloc(0) } = await client.call("getPrice", request, { deadline: soon() });
+  expect(engine.calls).toMatchObject([{ method: "getPrice" }]);
+  expect(engine.calls[0]?.request.equals(request)).toBe(true);
+  expect(message.equals(engine.calls[0]?.response ?? Buffer.alloc(0))).toBe(true);
+  expect(fromBinary(GetPriceResponseSchema, message).quoteDetails).toMatchObject({
+    blueprintId: 9n,
+    ttlBlocks: 100n,
+    totalCostRate: 0.25,
+  });
+});
+
+test("Metadata goes through both ways, without what belongs to each connection", async () => {
+  const { engine, ask } = await startServer();
+  const bytes = Buffer.from([0, 1, 255]);
+  engine.faults.initialMetadata = metadata({ "x-engine-region": ["eu", "us"], "x-engine-bin": [bytes] });
+  engine.faults.trailingMetadata = metadata({ "x-engine-cost": ["5"], "grpc-status-details-bin": [bytes] });
+  const sent = metadata({ "x-tenant": ["a", "b"], "x-trace-bin": [bytes], authorization: ["Bearer t"] });
+  const answer = await ask(jobRequest(), { metadata: sent });
+  const received = engine.calls[0]?.metadata.toJSON();
+  expect(received).toMatchObject({
+    "x-tenant": ["a, b"],
+    "x-trace-bin": [bytes],
+    authorization: ["Bearer t"],
+  });
+  // The engine sees jobgate's own user agent once, and nobody's name for the host.
+  expect(received?.["user-agent"]).toEqual([expect.stringMatching(/^grpc-node-js\/\S+$/)]);
+  expect(Object.keys(received ?? {})).not.toContain("host");
+  expect(answer.initialMetadata?.toJSON()).toMatchObject({
+    "x-engine-region": ["eu, us"],
+    "x-engine-bin": [bytes],
+  });
+  expect(answer.status.metadata.toJSON()).toMatchObject({
+    "x-engine-cost": ["5"],
+    "grpc-status-details-bin": [bytes],
+  });
+});
+
+function metadata(fields: Record<string, (string | Buffer)[]>): Metadata {
+  const made = new Metadata();
+  for (const [key, values] of Object.entries(fields)) for (const value of values) made.add(key, value);
+  return made;
+}
+
+const CODES = Object.values(status).filter(
+  (code): code is status => typeof code === "number" && code !== status.OK,
+);
+
+test.each(CODES)("An error with code %i comes back with its text and metadata", async (code) => {
+  const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
+  const details = `no: 100% of "café" #${code}?`;
+  const errorMetadata = metadata({ "x-retry-in": ["7"], "grpc-status-details-bin": [Buffer.from([8, 5])] });
+  engine.faults.initialMetadata = metadata({ "x-engine-region": ["eu"] });
+  engine.faults.fail = { code, details, metadata: errorMetadata };
+  const answer = await ask();
+  expect(answer.status).toMatchObject({ code, details });
+  expect(answer.message).toBeUndefined();
+  expect(answer.status.metadata.getMap()).toMatchObject({ "x-retry-in": "7" });
+  expect(answer.status.metadata.get("grpc-status-details-bin")).toEqual([Buffer.from([8, 5])]);
+  expect(answer.initialMetadata?.get("x-engine-region")).toEqual(["eu"]);
+});
+
+test("The engine's own refusals come back", async () => {
+  const { ask } = await startServer();
+  expect((await ask(jobRequest(9))).status).toMatchObject({
+    code: status.NOT_FOUND,
+    details: "job is not priced",
+  });
+  expect((await ask(Buffer.alloc(0))).status).toMatchObject({
+    code: status.INVALID_ARGUMENT,
+    details: "requester must be 20 bytes, not zero",
+  });
+});
+
+test("An engine that is down is UNAVAILABLE, within a second", async () => {
+  const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
+  await engine.stop();
+  const started = performance.now();
+  expect((await ask()).status.code).toBe(status.UNAVAILABLE);
+  expect(performance.now() - started).toBeLessThan(1_000);
+});
+
+test("The client's deadline is the engine's, and 30 s where there is none", async () => {
+  const { engine, server, ask } = await startServer();
+  const deadline = soon(4_000);
+  await ask(jobRequest(), { deadline });
+  expect(Math.abs((engine.calls[0]?.deadlineMs ?? 0) - deadline.getTime())).toBeLessThan(500);
+  await askWithoutDeadline(server.address);
+  const leftMs = (engine.calls[1]?.deadlineMs ?? 0) - Date.now();
+  expect(leftMs).toBeGreaterThan(28_000);
+  expect(leftMs).toBeLessThan(30_500);
+  engine.faults.delayMs = 1_000;
+  const late = await ask(jobRequest(), { deadline: soon(100) });
+  expect(late.status.code).toBe(status.DEADLINE_EXCEEDED);
+});
+
+/** Calls as a client does that sets no deadline. */
+async function askWithoutDeadline(address: string): Promise<void> {
+  const session = connect(`http://${address}`);
+  const stream = session.request({
+    ":method": "POST",
+    ":path": "/pricing_engine.PricingEngine/GetJobPrice",
+    "content-type": "application/grpc",
+    te: "trailers",
+  });
+  const request = jobRequest();
+  const prefix = Buffer.alloc(5);
+  prefix.writeUInt32BE(request.length, 1);
+  stream.end(Buffer.concat([prefix, request]));
+  stream.resume();
+  const [trailers] = (await once(stream, "trailers")) as [Record<string, string>];
+  session.destroy();
+  expect(trailers["grpc-status"]).toBe("0");
+}
+
+test("A call that the client gives up is given up at the engine", async () => {
+  const { engine, ask } = await startServer();
+  engine.faults.delayMs = 3_000;
+  const control = new AbortController();
+  const asked = ask(jobRequest(), { signal: control.signal });
+  await expect.poll(() => engine.calls.length).toBe(1);
+  control.abort();
+  expect((await asked).status.code).toBe(status.CANCELLED);
+  await expect.poll(() => engine.calls[0]?.cancelled, { timeout: 1_000 }).toBe(true);
+});
+
+test("A request or an answer over 4 MiB is refused", async () => {
+  const { engine, ask } = await startServer();
+  const padded = (bytes: number) => {
+    const filler = Buffer.alloc(bytes);
+    const length = Buffer.from([
+      (bytes & 127) | 128,
+      ((bytes >> 7) & 127) | 128,
+      ((bytes >> 14) & 127) | 128,
+      bytes >> 21,
+    ]);
+    return Buffer.concat([Buffer.from([0xa2, 0x06]), length, filler]);
+  };
+  const request = jobRequest();
+  const fits = Buffer.concat([request, padded(4 * 1024 * 1024 - request.length - 6)]);
+  expect(fits.length).toBe(4 * 1024 * 1024);
+  expect((await ask(fits)).status.code).toBe(status.OK);
+  engine.faults.rawAnswer = Buffer.alloc(4 * 1024 * 1024 + 1);
+  expect((await ask()).status.code).toBe(status.RESOURCE_EXHAUSTED);
+});
