@@ -1,0 +1,34 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../webhook-harness.ts";
+
+const path = "/hooks/key";
+
+let webhooks: WebhooksUnderTest;
+beforeAll(async () => {
+  webhooks = await startWebhooks([
+    endpoint(path, { mode: "api-key", header: "x-api-key", secrets: named("k3y", "0ld") }),
+  ]);
+});
+afterAll(() => webhooks?.stop());
+
+describe("an API key", () => {
+  it("is accepted in its header, whatever that name's letter case", async () => {
+    expect((await webhooks.post(path, { "X-API-KEY": "k3y" })).status).toBe(202);
+  });
+
+  it("in another case, twice, empty, absent or in another header → 401", async () => {
+    for (const lines of [
+      ["x-api-key: K3y"],
+      ["x-api-key: k3y", "x-api-key: k3y"],
+      ["x-api-key: "],
+      ["x-api-key: k3"],
+      ["authorization: Bearer k3y"],
+      [],
+    ])
+      expect([lines, await webhooks.postLines(path, lines)]).toMatchObject([lines, UNAUTHORIZED]);
+  });
+
+  it("any of several secrets will do", async () => {
+    expect((await webhooks.post(path, { "x-api-key": "0ld" })).status).toBe(202);
+  });
+});

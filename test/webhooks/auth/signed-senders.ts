@@ -1,0 +1,117 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import type { WebhookAuth, WebhookSecret } from "../../../src/config/config.ts";
+import { endpoint, type Headers, named, UNAUTHORIZED, type WebhooksUnderTest } from "../webhook-harness.ts";
+
+export interface SignedSender {
+  readonly auth: (secrets: readonly WebhookSecret[]) => WebhookAuth;
+  readonly secret: string;
+  readonly otherSecret: string;
+  /** Signs as the sender does, at a time in Unix seconds. */
+  readonly sign: (body: string, secret: string, atSecs: number) => Headers | Promise<Headers>;
+  /** The header that holds the signature, as `sign` writes it. */
+  readonly signatureHeader: string;
+  /** Headers without which, or with two of which, a request is refused. */
+  readonly needs: readonly string[];
+  /** Seconds; absent when nothing says when a request was signed. */
+  readonly toleranceSecs?: number;
+}
+
+const NOW_SECS = 1_790_000_000;
+const BODY = '{"id":"evt_1","alert":true}';
+const PATH = "/hooks/a";
+
+/**
+ * What is the same for every sender that signs.
+ * @param given a gateway, whose endpoints are changed
+ */
+export function describeSignedSender(
+  name: string,
+  given: () => WebhooksUnderTest,
+  sender: SignedSender,
+): void {
+  const { auth, secret, otherSecret, sign, signatureHeader, needs, toleranceSecs } = sender;
+
+  describe(`${name}: signed requests`, () => {
+    let webhooks: WebhooksUnderTest;
+    beforeAll(async () => {
+      webhooks = given();
+      await webhooks.take();
+      webhooks.use([
+        endpoint(PATH, auth(named(secret))),
+        endpoint("/hooks/rotated", auth(named(otherSecret, secret))),
+      ]);
+      webhooks.now = NOW_SECS * 1000 + 999;
+    });
+    const post = (headers: Headers, body: string | Uint8Array = BODY) => webhooks.post(PATH, headers, body);
+
+    it("what the sender signed is accepted, and its body is delivered byte for byte", async () => {
+      expect((await post(await sign(BODY, secret, NOW_SECS))).status).toBe(202);
+      expect((await webhooks.take()).map(({ body }) => body.toString())).toEqual([BODY]);
+    });
+
+    it("any of several secrets will do", async () => {
+      for (const each of [otherSecret, secret]) {
+        const headers = await sign(BODY, each, NOW_SECS);
+        expect((await webhooks.post("/hooks/rotated", headers, BODY)).status).toBe(202);
+      }
+    });
+
+    it("another secret → 401", async () => {
+      expect(await post(await sign(BODY, otherSecret, NOW_SECS))).toMatchObject(UNAUTHORIZED);
+    });
+
+    it("one bit of the body changed → 401", async () => {
+      const headers = await sign(BODY, secret, NOW_SECS);
+      for (const byte of [0, 10, BODY.length - 1]) {
+        const changed = Buffer.from(BODY);
+        changed[byte] = (changed[byte] ?? 0) ^ 1;
+        expect([byte, await post(headers, changed)]).toMatchObject([byte, UNAUTHORIZED]);
+      }
+      expect(await post(headers, `${BODY} `)).toMatchObject(UNAUTHORIZED);
+    });
+
+    it("one character of the signature changed, cut off or added → 401", async () => {
+      const headers = await sign(BODY, secret, NOW_SECS);
+      const signature = headers[signatureHeader] ?? "";
+      const middle = signature.length - 20;
+      const other = signature[middle] === "4" ? "5" : "4";
+      for (const value of [
+        `${signature.slice(0, middle)}${other}${signature.slice(middle + 1)}`,
+        signature.slice(0, -1),
+        `${signature}0`,
+        signature.slice(signature.lastIndexOf("=", signature.length - 3) + 1, -1),
+        "x",
+      ])
+        expect([value, await post({ ...headers, [signatureHeader]: value })]).toMatchObject([
+          value,
+          UNAUTHORIZED,
+        ]);
+    });
+
+    it("a header that is missing, empty or sent twice → 401", async () => {
+      const headers = await sign(BODY, secret, NOW_SECS);
+      const lines = Object.entries(headers).map(([header, value]) => `${header}: ${value}`);
+      for (const need of needs) {
+        const [line = ""] = lines.filter((each) => each.startsWith(`${need}: `));
+        expect(line).not.toBe("");
+        const others = lines.filter((each) => each !== line);
+        for (const bad of [others, [...others, `${need}: `], [...lines, line]])
+          expect([bad, await webhooks.postLines(PATH, bad, BODY)]).toMatchObject([bad, UNAUTHORIZED]);
+      }
+    });
+
+    if (toleranceSecs !== undefined) {
+      it("signed too long ago, or too far in the future → 401; at the edge of the tolerance → 202", async () => {
+        for (const [offset, status] of [
+          [-toleranceSecs - 1, 401],
+          [-toleranceSecs, 202],
+          [toleranceSecs, 202],
+          [toleranceSecs + 1, 401],
+        ] as const) {
+          const headers = await sign(BODY, secret, NOW_SECS + offset);
+          expect([offset, (await post(headers)).status]).toEqual([offset, status]);
+        }
+      });
+    }
+  });
+}

@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { HttpRequest } from "../../src/http/http-request.ts";
+import { createSourceCheck } from "../../src/webhooks/source-address.ts";
+import { endpoint, ranges, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "./webhook-harness.ts";
+
+const OPEN = { mode: "none" } as const;
+
+describe("allow_cidrs, over the wire", () => {
+  let webhooks: WebhooksUnderTest;
+  beforeAll(async () => {
+    webhooks = await startWebhooks([]);
+  });
+  afterAll(() => webhooks?.stop());
+
+  it("A sender from elsewhere gets the same 401 as one with a wrong secret, and one from there gets through", async () => {
+    webhooks.use([
+      endpoint("/here", OPEN, { allowCidrs: ranges("127.0.0.0/8") }),
+      endpoint("/away", OPEN, { allowCidrs: ranges("203.0.113.0/24", "2001:db8::/32") }),
+    ]);
+    expect((await webhooks.post("/here", {}, "x")).status).toBe(202);
+    expect(await webhooks.post("/away", {}, "x")).toMatchObject(UNAUTHORIZED);
+  });
+
+  it("X-Forwarded-For counts only from a trusted proxy", async () => {
+    const away = endpoint("/away", OPEN, { allowCidrs: ranges("203.0.113.0/24") });
+    const forwarded = { "x-forwarded-for": "203.0.113.9" };
+    webhooks.use([away]);
+    expect(await webhooks.post("/away", forwarded, "x")).toMatchObject(UNAUTHORIZED);
+    webhooks.use([away], { trustedProxies: ranges("127.0.0.1") });
+    expect((await webhooks.post("/away", forwarded, "x")).status).toBe(202);
+    expect(await webhooks.post("/away", {}, "x")).toMatchObject(UNAUTHORIZED);
+    webhooks.use([endpoint("/here", OPEN, { allowCidrs: ranges("127.0.0.0/8") })], {
+      trustedProxies: ranges("127.0.0.1"),
+    });
+    expect(await webhooks.post("/here", { "x-forwarded-for": "198.51.100.1" }, "x")).toMatchObject(
+      UNAUTHORIZED,
+    );
+  });
+});
+
+/** What is looked at of a request, with addresses that a test's own socket cannot have. */
+const from = (remoteAddress: string, ...forwarded: readonly string[]) =>
+  ({ remoteAddress, headerValues: () => forwarded }) as Pick<
+    HttpRequest,
+    "remoteAddress" | "headerValues"
+  > as HttpRequest;
+
+describe("the sender's address", () => {
+  const ALLOWED = ranges("203.0.113.0/24", "2001:db8:1::/48", "198.51.100.7");
+  const PROXIES = ranges("10.0.0.0/8", "fd00::/8");
+  const isAllowed = createSourceCheck({ allowCidrs: ALLOWED, trustedProxies: PROXIES });
+
+  it.each([
+    ["an IPv4 address in a range", from("203.0.113.255"), true],
+    ["one next to it", from("203.0.114.0"), false],
+    ["a single address", from("198.51.100.7"), true],
+    ["the one after it", from("198.51.100.8"), false],
+    ["IPv4 through an IPv6 socket", from("::ffff:203.0.113.1"), true],
+    ["the same in hex", from("::ffff:cb00:7101"), true],
+    ["another IPv4 through an IPv6 socket", from("::ffff:192.0.2.1"), false],
+    ["an IPv6 address in a range", from("2001:db8:1:ffff::1"), true],
+    ["one next to it", from("2001:db8:2::1"), false],
+    ["a link-local address with its zone", from("fe80::1%eth0"), false],
+    ["nothing, since the connection is gone", from(""), false],
+    ["what a stranger forwards", from("192.0.2.1", "203.0.113.1"), false],
+    ["what a trusted proxy forwards", from("10.1.2.3", "203.0.113.1"), true],
+    ["what it forwards for another", from("10.1.2.3", "192.0.2.1"), false],
+    ["what the client said before it came to the proxy", from("10.1.2.3", "203.0.113.1, 192.0.2.1"), false],
+    ["two proxies", from("10.1.2.3", "192.0.2.9, 203.0.113.1, 10.9.9.9"), true],
+    ["the header in two lines", from("10.1.2.3", "192.0.2.9", "203.0.113.1, 10.9.9.9"), true],
+    ["the header in two lines, the last of another", from("10.1.2.3", "203.0.113.1", "192.0.2.9"), false],
+    ["an IPv6 proxy", from("fd00::1", "2001:db8:1::5"), true],
+    ["addresses with ports", from("10.1.2.3", "203.0.113.1:4711"), true],
+    ["IPv6 in brackets, with a port", from("fd00::1", "[2001:db8:1::5]:4711"), true],
+    ["a proxy that forwards for nobody", from("10.1.2.3"), false],
+    ["proxies only", from("10.1.2.3", "10.1.2.4"), false],
+    ["what is no address", from("10.1.2.3", "203.0.113.1, unknown"), false],
+    ["an empty element", from("10.1.2.3", "203.0.113.1,"), false],
+  ])("%s", (_, request, expected) => {
+    expect(isAllowed(request)).toBe(expected);
+  });
+
+  it("Without trusted proxies the header is ignored", () => {
+    const direct = createSourceCheck({ allowCidrs: ALLOWED, trustedProxies: [] });
+    expect(direct(from("10.1.2.3", "203.0.113.1"))).toBe(false);
+    expect(direct(from("203.0.113.1", "192.0.2.1"))).toBe(true);
+  });
+
+  it("A range of length 0 is everyone of its family", () => {
+    const anyIpv4 = createSourceCheck({ allowCidrs: ranges("0.0.0.0/0"), trustedProxies: [] });
+    expect([anyIpv4(from("192.0.2.1")), anyIpv4(from("2001:db8::1"))]).toEqual([true, false]);
+  });
+});
