@@ -1,24 +1,18 @@
 import type { PaymentPayload } from "@x402/core/types";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, requestOffer, signV1Payment } from "../helpers/clients.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-let gateway: PaidGateway;
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "no rpc_url" }));
 let payment: Payment;
-
 beforeAll(async () => {
-  parts = await startPaidParts();
-  gateway = await startPaidGateway({ parts, setUp: "no rpc_url" });
   payment = await gateway.sign();
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await parts?.stop();
 });
 
 const HEADERS = ["PAYMENT-SIGNATURE", "X-PAYMENT"] as const;

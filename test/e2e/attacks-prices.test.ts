@@ -1,24 +1,18 @@
 import { readFile } from "node:fs/promises";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { runJobgate } from "../commands/run-jobgate.ts";
 import { mistakesOf } from "../config/config-folder.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { watchLedger } from "./ledger.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-let gateway: PaidGateway;
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url" }));
 let config: string;
-
 beforeAll(async () => {
-  parts = await startPaidParts();
-  gateway = await startPaidGateway({ parts, setUp: "rpc_url" });
   config = await readFile(gateway.jobgate.configPath, "utf8");
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await parts?.stop();
 });
 
 function edited(from: string, to: string): string {

@@ -1,22 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { rawRequest } from "../helpers/raw-request.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
-import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-let gateway: PaidGateway;
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "no rpc_url" }));
 /** Good, and good all the time: none of these requests may use it. */
 let payment: Payment;
-
 beforeAll(async () => {
-  parts = await startPaidParts();
-  gateway = await startPaidGateway({ parts, setUp: "no rpc_url" });
   payment = await gateway.sign();
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await parts?.stop();
 });
 
 /** Sends the good payment with a request line as it is. */

@@ -1,23 +1,15 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json } from "../helpers/clients.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-let gateway: PaidGateway;
-
-beforeAll(async () => {
-  parts = await startPaidParts();
-  gateway = await startPaidGateway({ parts, setUp: "rpc_url" });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await parts?.stop();
-});
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url" }));
 
 /** The configured `public_url`. */
 const PUBLIC_URL = "http://127.0.0.1:8402";

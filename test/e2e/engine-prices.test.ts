@@ -5,32 +5,29 @@ import { jobQuoteDigest, readUncheckedTerms } from "../../src/pricing/job-quote.
 import { accounts } from "../helpers/accounts.ts";
 import { type ReferenceEngine, startPricingEngine } from "../helpers/pricing-engine.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { engineTable, PROOF_BITS } from "./engine-client.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const PRICE_WEI = 1_000_000_000_000_000n;
 
-let parts: PaidParts;
 let engine: ReferenceEngine;
-let gateway: PaidGateway;
-
 beforeAll(async () => {
-  [parts, engine] = await Promise.all([startPaidParts(), newEngine()]);
-  gateway = await startPaidGateway({
+  engine = await newEngine();
+});
+afterAll(() => engine?.stop());
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() =>
+  startPaidGateway({
     parts,
     setUp: "rpc_url",
     edit: (config) =>
       config.replace("[x402]", '[x402]\nprice_source = "engine"').replace(/\[job_pricing.1\][\s\S]*/, "") +
       engineTable(engine),
-  });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await engine?.stop();
-  await parts?.stop();
-});
+  }),
+);
 
 const newEngine = (port = 0) =>
   startPricingEngine({ port, difficulty: PROOF_BITS, prices: { "1/0": PRICE_WEI, "1/1": PRICE_WEI } });

@@ -1,41 +1,37 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer } from "../helpers/clients.ts";
-import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
-import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
+import { listenHttp } from "../helpers/http-listener.ts";
+import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { deployPriceFeed, type PriceFeed } from "../helpers/price-feed.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { callJson } from "../operator/operator-harness.ts";
 import { watchLedger } from "./ledger.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const MAX_AGE_MS = 3_600_000;
 /** The rate at which a run costs {@link AMOUNT}, in the feed's 8 decimals. */
 const RATE = 3200_00000000n;
 
-let parts: PaidParts;
 let feed: PriceFeed;
-let feedRpc: FaultProxy;
-let gateway: PaidGateway;
-let server: HttpListener;
 
+const parts = startBeforeAll(startPaidParts);
+const feedRpc = startBeforeAll(() => startFaultProxy({ target: parts.anvil.rpcUrl }));
+const server = startBeforeAll(() =>
+  listenHttp({ handler: (_, response) => response.end('{"data":[{"rate":6.4e3}]}') }),
+);
 beforeAll(async () => {
-  parts = await startPaidParts();
   feed = await deployPriceFeed({ anvil: parts.anvil, decimals: 8 });
   await feed.setRound(RATE);
-  feedRpc = await startFaultProxy({ target: parts.anvil.rpcUrl });
-  server = await listenHttp({ handler: (_, response) => response.end('{"data":[{"rate":6.4e3}]}') });
+});
+const gateway = startBeforeAll(() => {
   const rpcUrl = feedRpc.url.replace("http://", "http://user:hunter2@");
   const source = `{ rpc_url = "${rpcUrl}", feed = "${feed.address}", max_age_secs = 3600, refresh_secs = 0.05 }`;
-  gateway = await startPaidGateway({ parts, setUp: "rpc_url", rate: `rate_source.chainlink = ${source}` });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await Promise.all([server?.stop(), feedRpc?.stop()]);
-  await parts?.stop();
+  return startPaidGateway({ parts, setUp: "rpc_url", rate: `rate_source.chainlink = ${source}` });
 });
 
 /** The job's amount, or the status and code of the refusal. */

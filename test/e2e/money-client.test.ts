@@ -1,25 +1,18 @@
 import { connect } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED, UNAVAILABLE } from "./expected-answers.ts";
 import { expectBalance, ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type PaidGateway, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
-import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-
-beforeAll(async () => {
-  parts = await startPaidParts();
-});
-afterAll(() => parts?.stop());
+const parts = startBeforeAll(startPaidParts);
 
 describe.each(SET_UPS)("Client, with %s", (setUp) => {
-  let gateway: PaidGateway;
-
-  beforeAll(async () => {
-    gateway = await startPaidGateway({ parts, setUp, maxPending: 3, facilitatorTimeoutSecs: 5 });
-  });
-  afterAll(() => gateway?.stop());
+  const gateway = startBeforeAll(() =>
+    startPaidGateway({ parts, setUp, maxPending: 3, facilitatorTimeoutSecs: 5 }),
+  );
 
   it("Hangs up mid-settle → paid, one job, and the resend gets its answer", async () => {
     const body = `hangs up ${setUp}`;

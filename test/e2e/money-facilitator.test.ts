@@ -1,30 +1,23 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED, FAILED, UNAVAILABLE, UNDECIDED } from "./expected-answers.ts";
 import { LOST_SETTLE_ANSWERS, NO_VERDICTS, UNHEARD_SETTLE_REQUESTS } from "./facilitator-faults.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { type PaidGateway, type Payment, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-let withRpc: PaidGateway;
-let withoutRpc: PaidGateway;
-
-beforeAll(async () => {
-  parts = await startPaidParts({ confirmationTimeoutMs: 500 });
-  [withRpc, withoutRpc] = await Promise.all([
-    startPaidGateway({ parts, setUp: "rpc_url", facilitatorTimeoutSecs: 1 }),
-    startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 1 }),
-  ]);
-});
+const parts = startBeforeAll(() => startPaidParts({ confirmationTimeoutMs: 500 }));
+const withRpc = startBeforeAll(() =>
+  startPaidGateway({ parts, setUp: "rpc_url", facilitatorTimeoutSecs: 1 }),
+);
+const withoutRpc = startBeforeAll(() =>
+  startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 1 }),
+);
 afterEach(async () => {
   withRpc.facilitatorProxy.clear();
   withoutRpc.facilitatorProxy.clear();
   await parts.anvil.client.setAutomine(true);
-});
-afterAll(async () => {
-  await Promise.all([withRpc?.stop(), withoutRpc?.stop()]);
-  await parts?.stop();
 });
 
 describe("Facilitator: it settled, but its answer does not say so", () => {

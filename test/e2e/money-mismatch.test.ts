@@ -1,24 +1,16 @@
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import type { PaymentPayload } from "@x402/core/types";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, requestOffer, signPermit2Payment, signV1Payment } from "../helpers/clients.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type Answer, type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { type Answer, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-let gateway: PaidGateway;
-
-beforeAll(async () => {
-  parts = await startPaidParts();
-  gateway = await startPaidGateway({ parts, setUp: "rpc_url" });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await parts?.stop();
-});
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url" }));
 
 /** The facilitator never hears of it, nothing is written down, and nobody works. */
 async function expectRefused(answer: () => Promise<Answer>, expected: Partial<Answer>): Promise<void> {

@@ -1,25 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { v2PaymentHeaders } from "../helpers/clients.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type PaidGateway, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-
-beforeAll(async () => {
-  parts = await startPaidParts();
-});
-afterAll(() => parts?.stop());
+const parts = startBeforeAll(startPaidParts);
 
 describe.each(SET_UPS)("Replays, with %s", (setUp) => {
-  let gateway: PaidGateway;
-
-  beforeAll(async () => {
-    gateway = await startPaidGateway({ parts, setUp });
-  });
-  afterAll(() => gateway?.stop());
+  const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp }));
 
   it("One payment 50 times at once is one settle call, one job and 50 equal answers, also after a restart", async () => {
     const payment = await gateway.sign();

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import {
   AckRequestSchema,
   type ExtendRequest_ProgressSchema,
@@ -10,25 +10,19 @@ import {
   NackRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { type EventStream, openEvents } from "../helpers/server-sent-events.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-let gateway: PaidGateway;
-
-beforeAll(async () => {
-  parts = await startPaidParts();
-  // Each JobCall is left to the test.
-  gateway = await startPaidGateway({ parts, setUp: "rpc_url", handle: () => new Promise(() => {}) });
-});
+const parts = startBeforeAll(startPaidParts);
+// Each JobCall is left to the test.
+const gateway = startBeforeAll(() =>
+  startPaidGateway({ parts, setUp: "rpc_url", handle: () => new Promise(() => {}) }),
+);
 const open = new Set<EventStream>();
 afterEach(() => {
   for (const stream of open) stream.close();
   open.clear();
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await parts?.stop();
 });
 
 interface Bought {

@@ -1,25 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { decodePaymentResponseHeader } from "@x402/core/http";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { AckRequestSchema, type JobCall, NackRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV1Payment } from "../helpers/clients.ts";
-import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
-import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
-let parts: PaidParts;
-let gateway: PaidGateway;
-
-beforeAll(async () => {
-  parts = await startPaidParts();
-  // Each JobCall is left to the test.
-  gateway = await startPaidGateway({ parts, setUp: "rpc_url", handle: () => new Promise(() => {}) });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await parts?.stop();
-});
+const parts = startBeforeAll(startPaidParts);
+// Each JobCall is left to the test.
+const gateway = startBeforeAll(() =>
+  startPaidGateway({ parts, setUp: "rpc_url", handle: () => new Promise(() => {}) }),
+);
 
 const PREFER_10: Record<string, string> = { prefer: "wait=10" };
 

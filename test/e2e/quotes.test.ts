@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch } from "../helpers/clients.ts";
-import { type ReferenceEngine, startPricingEngine } from "../helpers/pricing-engine.ts";
+import { startPricingEngine } from "../helpers/pricing-engine.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { askForQuote, engineTable, PROOF_BITS, type QuoteRequest } from "./engine-client.ts";
 import { watchLedger } from "./ledger.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 /** Twice the list price. */
 const QUOTED_WEI = 2_000_000_000_000_000n;
@@ -19,33 +20,24 @@ const ONE_QUOTED_JOB = {
   payments: { settled: 1 },
 };
 
-let parts: PaidParts;
-let engine: ReferenceEngine;
-let gateway: PaidGateway;
-
-beforeAll(async () => {
-  [parts, engine] = await Promise.all([
-    startPaidParts(),
-    startPricingEngine({
-      difficulty: PROOF_BITS,
-      prices: { "1/0": QUOTED_WEI, "1/7": QUOTED_WEI, "1/8": QUOTED_WEI },
-    }),
-  ]);
-  gateway = await startPaidGateway({
+const parts = startBeforeAll(startPaidParts);
+const engine = startBeforeAll(() =>
+  startPricingEngine({
+    difficulty: PROOF_BITS,
+    prices: { "1/0": QUOTED_WEI, "1/7": QUOTED_WEI, "1/8": QUOTED_WEI },
+  }),
+);
+const gateway = startBeforeAll(() =>
+  startPaidGateway({
     parts,
     setUp: "rpc_url",
     edit: (config) =>
       `${config.replace("[job_pricing.1]", `${DISABLED_JOB}\n[job_pricing.1]`)}${engineTable(engine)}`,
-  });
-});
+  }),
+);
 afterEach(() => {
   for (const fault of Object.keys(engine.faults)) delete engine.faults[fault as keyof typeof engine.faults];
   engine.quoteLifetimeSecs = 3600;
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await engine?.stop();
-  await parts?.stop();
 });
 
 const DISABLED_JOB = `
