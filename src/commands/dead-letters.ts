@@ -1,30 +1,28 @@
-import { Argument, type Command } from "commander";
+import type { Command } from "commander";
+import type { OperatorClient } from "../operator/operator-client.ts";
 import {
   type DeadLetter,
   DeadLetterStatus,
   type GetDeadLetterResponse,
-  jsonLine,
   timeText,
 } from "../operator/presentation.ts";
 import {
   addOperatorOptions,
   askOperator,
-  jsonOption,
+  callIdArgument,
+  callIdsArgument,
   type OperatorOptions,
-  parseCallId,
-  wantsJson,
 } from "./operator-api.ts";
-import { firstOf, limitOption } from "./paged-list.ts";
+import {
+  jsonOption,
+  type ListOptions,
+  type PrintOptions,
+  printAnswer,
+  printList,
+} from "./operator-output.ts";
+import { limitOption } from "./paged-list.ts";
 import { Refusal } from "./refusal.ts";
-import { fields, table } from "./table.ts";
-
-interface DeadLettersOptions extends OperatorOptions {
-  readonly json?: boolean;
-}
-
-interface ListOptions extends DeadLettersOptions {
-  readonly limit: number;
-}
+import { fields } from "./table.ts";
 
 export function addDeadLettersCommand(program: Command): void {
   const deadLetters = program
@@ -41,14 +39,14 @@ export function addDeadLettersCommand(program: Command): void {
 
   addOperatorOptions(deadLetters.command("show"))
     .description("Show one dead letter with its metadata and body.")
-    .addArgument(new Argument("<id>", "call id").argParser(parseCallId))
+    .addArgument(callIdArgument())
     .addOption(jsonOption())
     .addHelpText("after", "\nExample:\n  $ jobgate dead-letters show 12")
     .action(show);
 
   addOperatorOptions(deadLetters.command("retry"))
     .description("Put dead letters back in the queue; exit 1 if any of them is none.")
-    .addArgument(idsArgument())
+    .addArgument(callIdsArgument())
     .addHelpText("after", "\nExample:\n  $ jobgate dead-letters retry 12 13")
     .action((callIds: bigint[], options: OperatorOptions) =>
       decide("retried", callIds, options, (client) => client.retryDeadLetters({ callIds })),
@@ -56,29 +54,22 @@ export function addDeadLettersCommand(program: Command): void {
 
   addOperatorOptions(deadLetters.command("drop"))
     .description("Give dead letters up for good; exit 1 if any of them is none.")
-    .addArgument(idsArgument())
+    .addArgument(callIdsArgument())
     .addHelpText("after", "\nExample:\n  $ jobgate dead-letters drop 12 13")
     .action((callIds: bigint[], options: OperatorOptions) =>
       decide("dropped", callIds, options, (client) => client.dropDeadLetters({ callIds })),
     );
 }
 
-const idsArgument = () =>
-  new Argument("<id...>", "call ids").argParser((value: string, previous: bigint[] | undefined) => [
-    ...(previous ?? []),
-    parseCallId(value),
-  ]);
-
-async function list(options: ListOptions): Promise<void> {
-  const found = await askOperator(options, (client) =>
-    firstOf(options.limit, async (page) => {
+const list = (options: ListOptions): Promise<void> =>
+  printList(options, {
+    async readPage(client, page) {
       const { deadLetters, nextPageToken } = await client.listDeadLetters(page);
       return { items: deadLetters, nextPageToken };
-    }),
-  );
-  if (wantsJson(options)) for (const letter of found) console.log(jsonLine(letter));
-  else console.log(table(["ID", "ORIGIN", "JOB", "ATTEMPTS", "DEAD SINCE", "REASON"], found.map(row)));
-}
+    },
+    headings: ["ID", "ORIGIN", "JOB", "ATTEMPTS", "DEAD SINCE", "REASON"],
+    row,
+  });
 
 function row({ callId, origin, serviceId, jobId, attempts, deadAt, reason }: DeadLetter): string[] {
   return [
@@ -91,10 +82,8 @@ function row({ callId, origin, serviceId, jobId, attempts, deadAt, reason }: Dea
   ];
 }
 
-async function show(callId: bigint, options: DeadLettersOptions): Promise<void> {
-  const found = await askOperator(options, (client) => client.getDeadLetter({ callId }));
-  console.log(wantsJson(options) ? jsonLine(found) : details(found));
-}
+const show = (callId: bigint, options: PrintOptions): Promise<void> =>
+  printAnswer(options, (client) => client.getDeadLetter({ callId }), details);
 
 function details({ deadLetter, metadata, body }: GetDeadLetterResponse): string {
   if (deadLetter === undefined) throw new Error("The answer holds no dead letter");
@@ -123,9 +112,7 @@ async function decide(
   done: "retried" | "dropped",
   callIds: readonly bigint[],
   options: OperatorOptions,
-  ask: (
-    client: Parameters<Parameters<typeof askOperator>[1]>[0],
-  ) => Promise<{ statuses: readonly DeadLetterStatus[] }>,
+  ask: (client: OperatorClient) => Promise<{ statuses: readonly DeadLetterStatus[] }>,
 ): Promise<void> {
   const { statuses } = await askOperator(options, ask);
   const missing = callIds.filter((_, index) => statuses[index] !== DeadLetterStatus.DONE);

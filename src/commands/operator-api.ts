@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { localUrl, parseBindAddress } from "../config/bind-address.ts";
 import type { BindAddress } from "../config/config.ts";
 import {
@@ -7,7 +7,7 @@ import {
   type OperatorClient,
   operatorFailure,
 } from "../operator/operator-client.ts";
-import { configOption, isFlagSet } from "./options.ts";
+import { configOption } from "./options.ts";
 import { readConfig } from "./read-config.ts";
 import { Refusal } from "./refusal.ts";
 
@@ -34,16 +34,17 @@ export function addOperatorOptions(command: Command): Command {
     );
 }
 
-/** `--json`, on or off; its environment twin is read by {@link wantsJson}. */
-export const jsonOption = () =>
-  new Option("--json", "one line of JSON for each, as over HTTP (env: JOBGATE_JSON)");
-
-export function wantsJson({ json }: { readonly json?: boolean }): boolean {
-  return json ?? isFlagSet("JOBGATE_JSON");
-}
-
 /** A call id as an argument. */
-export function parseCallId(value: string): bigint {
+export const callIdArgument = () => new Argument("<id>", "call id").argParser(parseCallId);
+
+/** Call ids as arguments, one or more. */
+export const callIdsArgument = () =>
+  new Argument("<id...>", "call ids").argParser((value: string, previous: bigint[] | undefined) => [
+    ...(previous ?? []),
+    parseCallId(value),
+  ]);
+
+function parseCallId(value: string): bigint {
   if (!/^[1-9][0-9]{0,15}$/.test(value)) throw new InvalidArgumentError("Expected a call id.");
   return BigInt(value);
 }

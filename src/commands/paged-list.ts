@@ -18,15 +18,20 @@ function parseLimit(value: string): number {
   return limit;
 }
 
-interface Page<Item> {
+export interface Page<Item> {
   readonly items: readonly Item[];
   readonly nextPageToken: string;
+}
+
+export interface PageRequest {
+  readonly pageSize: number;
+  readonly pageToken: string;
 }
 
 /** The first `limit` entries of a paged list. */
 export async function firstOf<Item>(
   limit: number,
-  readPage: (page: { pageSize: number; pageToken: string }) => Promise<Page<Item>>,
+  readPage: (page: PageRequest) => Promise<Page<Item>>,
 ): Promise<Item[]> {
   const found: Item[] = [];
   let pageToken = "";

@@ -1,33 +1,23 @@
-import { Argument, type Command, Option } from "commander";
+import { type Command, Option } from "commander";
 import {
   type GetPaymentResponse,
   type GetTotalsResponse,
-  jsonLine,
   PAYMENT_STATES,
   type Payment,
   type PaymentStateName,
   paymentStateText,
   timeText,
 } from "../operator/presentation.ts";
+import { addOperatorOptions, callIdArgument } from "./operator-api.ts";
 import {
-  addOperatorOptions,
-  askOperator,
   jsonOption,
-  type OperatorOptions,
-  parseCallId,
-  wantsJson,
-} from "./operator-api.ts";
-import { firstOf, limitOption } from "./paged-list.ts";
-import { fields, table } from "./table.ts";
-
-interface PaymentsOptions extends OperatorOptions {
-  readonly json?: boolean;
-}
-
-interface ListOptions extends PaymentsOptions {
-  readonly state?: PaymentStateName;
-  readonly limit: number;
-}
+  type ListOptions,
+  type PrintOptions,
+  printAnswer,
+  printList,
+} from "./operator-output.ts";
+import { limitOption } from "./paged-list.ts";
+import { fields } from "./table.ts";
 
 export function addPaymentsCommand(program: Command): void {
   const payments = program
@@ -49,7 +39,7 @@ export function addPaymentsCommand(program: Command): void {
 
   addOperatorOptions(payments.command("show"))
     .description("Show one payment.")
-    .addArgument(new Argument("<id>", "call id").argParser(parseCallId))
+    .addArgument(callIdArgument())
     .addOption(jsonOption())
     .addHelpText("after", "\nExample:\n  $ jobgate payments show 12")
     .action(show);
@@ -61,17 +51,16 @@ export function addPaymentsCommand(program: Command): void {
     .action(totals);
 }
 
-async function list(options: ListOptions): Promise<void> {
-  const { limit } = options;
+function list(options: ListOptions & { readonly state?: PaymentStateName }): Promise<void> {
   const state = options.state === undefined ? {} : { state: PAYMENT_STATES[options.state] };
-  const found = await askOperator(options, (client) =>
-    firstOf(limit, async (page) => {
+  return printList(options, {
+    async readPage(client, page) {
       const { payments, nextPageToken } = await client.listPayments({ ...page, ...state });
       return { items: payments, nextPageToken };
-    }),
-  );
-  if (wantsJson(options)) for (const payment of found) console.log(jsonLine(payment));
-  else console.log(table(["ID", "STATE", "JOB", "AMOUNT", "NETWORK", "PAYER", "CREATED"], found.map(row)));
+    },
+    headings: ["ID", "STATE", "JOB", "AMOUNT", "NETWORK", "PAYER", "CREATED"],
+    row,
+  });
 }
 
 function row(payment: Payment): string[] {
@@ -87,10 +76,8 @@ function row(payment: Payment): string[] {
   ];
 }
 
-async function show(callId: bigint, options: PaymentsOptions): Promise<void> {
-  const found = await askOperator(options, (client) => client.getPayment({ callId }));
-  console.log(wantsJson(options) ? jsonLine(found) : details(found));
-}
+const show = (callId: bigint, options: PrintOptions): Promise<void> =>
+  printAnswer(options, (client) => client.getPayment({ callId }), details);
 
 function details({ payment, ...more }: GetPaymentResponse): string {
   if (payment === undefined) throw new Error("The answer holds no payment");
@@ -118,10 +105,8 @@ function details({ payment, ...more }: GetPaymentResponse): string {
   ]);
 }
 
-async function totals(options: PaymentsOptions): Promise<void> {
-  const found = await askOperator(options, (client) => client.getTotals({}));
-  console.log(wantsJson(options) ? jsonLine(found) : totalsText(found));
-}
+const totals = (options: PrintOptions): Promise<void> =>
+  printAnswer(options, (client) => client.getTotals({}), totalsText);
 
 function totalsText({ payments, calls, paidCalls, balanced }: GetTotalsResponse): string {
   const sum = counts(paidCalls, ["ready", "leased", "done", "dead"], " + ");
