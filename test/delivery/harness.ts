@@ -2,37 +2,26 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import {
-  type ChannelCredentials,
-  type ClientReadableStream,
-  credentials as grpcCredentials,
-  Metadata,
-  makeClientConstructor,
-  type ServiceError,
-} from "@grpc/grpc-js";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ClientReadableStream, ServiceError } from "@grpc/grpc-js";
 import pino from "pino";
 import { afterAll, onTestFinished } from "vitest";
 import type { RunnerConfig } from "../../src/config/config.ts";
-import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import { RunnerServer, type RunnerServerOptions } from "../../src/delivery/runner-server.ts";
-import {
-  AckRequestSchema,
-  type AckResponse,
-  type ExtendRequest_ProgressSchema,
-  ExtendRequestSchema,
-  type ExtendResponse,
-  type JobCall,
-  type JobResultSchema,
-  type NackRequest_NackSchema,
-  NackRequestSchema,
-  type NackResponse,
-  RunnerService,
+import type {
+  AckResponse,
+  ExtendRequest_ProgressSchema,
+  ExtendResponse,
+  JobCall,
+  JobResultSchema,
+  NackRequest_NackSchema,
+  NackResponse,
   SubscribeRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { makeRunnerClient, type RunnerConnection } from "../helpers/runner-client.ts";
 
 /** Bounds every wait: longer than anything here takes, shorter than a test's own time-out. */
 const WAIT_MS = 10_000;
@@ -78,7 +67,7 @@ export interface Delivery {
   /** Accepts one webhook JobCall. @returns its call id */
   accept(options?: { body?: Uint8Array; jobId?: bigint }): Promise<number>;
   /** Opens a channel of its own. */
-  connect(options?: { token?: string; credentials?: ChannelCredentials }): Runner;
+  connect(options?: Omit<RunnerConnection, "address">): Runner;
 }
 
 type DeliveryOptions = Partial<RunnerConfig> & {
@@ -163,31 +152,12 @@ export interface RunnerStream {
   cancel(): void;
 }
 
-const RunnerClient = makeClientConstructor(grpcServiceDefinition(RunnerService), RunnerService.typeName);
-
-export function connectRunner(
-  address: string,
-  options: { token?: string; credentials?: ChannelCredentials; channel?: object } = {},
-): Runner {
-  const { token, credentials = grpcCredentials.createInsecure(), channel = {} } = options;
-  // A pool of its own: two runners of one test are two connections.
-  const client = new RunnerClient(address, credentials, { "grpc.use_local_subchannel_pool": 1, ...channel });
+export function connectRunner(address: string, options: Omit<RunnerConnection, "address"> = {}): Runner {
+  const client = makeRunnerClient({ address, ...options });
   onTestFinished(() => client.close());
-  const metadata = new Metadata();
-  if (token !== undefined) metadata.set("authorization", `Bearer ${token}`);
-
-  function call<Response>(method: string, request: unknown): Promise<Response> {
-    return new Promise((resolve, reject) => {
-      const deadline = Date.now() + WAIT_MS;
-      client[method]?.(request, metadata, { deadline }, (error: ServiceError | null, response: Response) =>
-        error ? reject(error) : resolve(response),
-      );
-    });
-  }
-
   return {
     async subscribe(request = {}) {
-      const raw = client.subscribe?.(create(SubscribeRequestSchema, request), metadata) as OpenStream;
+      const raw = client.subscribe(request);
       const stream = runnerStream(raw);
       const failed = stream.ended.then((error) => Promise.reject(error));
       await Promise.race([once(raw, "metadata"), failed]);
@@ -195,19 +165,18 @@ export function connectRunner(
     },
     async ack(...acks) {
       const init = acks.map(({ result, ...lease }) => ({ ...named(lease), ...(result && { result }) }));
-      return (await call<AckResponse>("ack", create(AckRequestSchema, { acks: init }))).statuses;
+      return (await client.ack({ acks: init })).statuses;
     },
     async nack(...nacks) {
       const init = nacks.map(({ outcome, ...lease }) => ({ ...named(lease), ...(outcome && { outcome }) }));
-      return (await call<NackResponse>("nack", create(NackRequestSchema, { nacks: init }))).statuses;
+      return (await client.nack({ nacks: init })).statuses;
     },
     async extend(leases, lease) {
       const requested = leases.map(({ progress, ...held }) => ({
         ...named(held),
         ...(progress && { progress }),
       }));
-      const init = { leases: requested, ...(lease && { lease }) };
-      return (await call<ExtendResponse>("extend", create(ExtendRequestSchema, init))).statuses;
+      return (await client.extend({ leases: requested, ...(lease && { lease }) })).statuses;
     },
     close: () => client.close(),
   };

@@ -1,46 +1,87 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
+  type ChannelCredentials,
   type ClientReadableStream,
   type ClientUnaryCall,
-  credentials,
-  type Metadata,
+  credentials as grpcCredentials,
+  Metadata,
   makeGenericClientConstructor,
   type requestCallback,
 } from "@grpc/grpc-js";
-import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import {
-  type AckRequest,
+  AckRequestSchema,
   type AckResponse,
-  type ExtendRequest,
+  ExtendRequestSchema,
   type ExtendResponse,
   type JobCall,
-  type NackRequest,
+  NackRequestSchema,
   type NackResponse,
   RunnerService,
-  type SubscribeRequest,
+  SubscribeRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 
-export type UnaryMethod<Request, Response> = (
-  request: Request,
+/** Bounds every call: longer than any takes, shorter than a test's own time-out. */
+const CALL_TIMEOUT_MS = 10_000;
+
+/** Where a runner connects, and as whom. */
+export interface RunnerConnection {
+  /** `host:port`, or `unix:path`. */
+  readonly address: string;
+  readonly token?: string;
+  /** Default: plaintext. */
+  readonly credentials?: ChannelCredentials;
+  /** Further options of grpc-js. */
+  readonly channel?: object;
+}
+
+/** RunnerService as an author calls it with grpc-js. Calls that fail reject with its `ServiceError`. */
+export interface RunnerClient {
+  subscribe(request: MessageInitShape<typeof SubscribeRequestSchema>): ClientReadableStream<JobCall>;
+  ack(request: MessageInitShape<typeof AckRequestSchema>): Promise<AckResponse>;
+  nack(request: MessageInitShape<typeof NackRequestSchema>): Promise<NackResponse>;
+  extend(request: MessageInitShape<typeof ExtendRequestSchema>): Promise<ExtendResponse>;
+  close(): void;
+}
+
+type UnaryMethod<Response> = (
+  request: object,
   metadata: Metadata,
   options: { deadline: number },
   callback: requestCallback<Response>,
 ) => ClientUnaryCall;
 
-/** The generated client of RunnerService. */
-export interface RunnerClient {
-  subscribe(request: SubscribeRequest, metadata: Metadata): ClientReadableStream<JobCall>;
-  ack: UnaryMethod<AckRequest, AckResponse>;
-  nack: UnaryMethod<NackRequest, NackResponse>;
-  extend: UnaryMethod<ExtendRequest, ExtendResponse>;
-  close(): void;
-}
-
-/** Connects when first used, without TLS. */
-export function makeRunnerClient(address: string): RunnerClient {
+/** Connects when first used. */
+export function makeRunnerClient(connection: RunnerConnection): RunnerClient {
+  const { address, token, credentials = grpcCredentials.createInsecure(), channel = {} } = connection;
   const Client = makeGenericClientConstructor(grpcServiceDefinition(RunnerService), RunnerService.typeName);
-  return new Client(address, credentials.createInsecure(), {
+  const client = new Client(address, credentials, {
     "grpc.max_reconnect_backoff_ms": 500,
     // Each runner is a connection of its own, as each is a process in real life.
     "grpc.use_local_subchannel_pool": 1,
-  }) as unknown as RunnerClient;
+    ...channel,
+  });
+  const methods = client as unknown as {
+    subscribe(request: object, metadata: Metadata): ClientReadableStream<JobCall>;
+    ack: UnaryMethod<AckResponse>;
+    nack: UnaryMethod<NackResponse>;
+    extend: UnaryMethod<ExtendResponse>;
+  };
+  const metadata = new Metadata();
+  if (token !== undefined) metadata.set("authorization", `Bearer ${token}`);
+
+  const call = <Response>(method: UnaryMethod<Response>, request: object): Promise<Response> =>
+    new Promise((resolve, reject) => {
+      const deadline = Date.now() + CALL_TIMEOUT_MS;
+      method.call(client, request, metadata, { deadline }, (error, response) =>
+        error ? reject(error) : resolve(response as Response),
+      );
+    });
+  return {
+    subscribe: (request) => methods.subscribe(create(SubscribeRequestSchema, request), metadata),
+    ack: (request) => call(methods.ack, create(AckRequestSchema, request)),
+    nack: (request) => call(methods.nack, create(NackRequestSchema, request)),
+    extend: (request) => call(methods.extend, create(ExtendRequestSchema, request)),
+    close: () => client.close(),
+  };
 }

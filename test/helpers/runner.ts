@@ -1,30 +1,16 @@
 import { once } from "node:events";
-import { create } from "@bufbuild/protobuf";
-import { Metadata, type ServiceError } from "@grpc/grpc-js";
-import {
-  AckMode,
-  type AckRequest,
-  AckRequestSchema,
-  type AckResponse,
-  type ExtendRequest,
-  type ExtendResponse,
-  type JobCall,
-  LeaseStatus,
-  type NackRequest,
-  NackRequestSchema,
-  type NackResponse,
-  SubscribeRequestSchema,
-} from "../../src/gen/jobgate/v1/runner_pb.ts";
-import { makeRunnerClient, type UnaryMethod } from "./runner-client.ts";
+import type { ServiceError } from "@grpc/grpc-js";
+import { AckMode, type JobCall, LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { makeRunnerClient, type RunnerClient } from "./runner-client.ts";
 
-const CALL_TIMEOUT_MS = 10_000;
+const SUBSCRIBE_TIMEOUT_MS = 10_000;
 
 /** A job's outcome: a result to be acked, or nothing for an empty ack. Throwing nacks the call for a retry. */
 export type JobHandler = (call: JobCall) => Promise<JobOutcome> | JobOutcome;
 export type JobOutcome = { readonly body: Uint8Array; readonly contentType?: string } | undefined;
 
 /** A runner on a real connection. */
-export interface Runner {
+export interface Runner extends Pick<RunnerClient, "ack" | "nack" | "extend"> {
   /** JobCalls received, in order, repeated deliveries included. */
   readonly calls: readonly JobCall[];
   /** Call ids whose ack was answered "done", in order. */
@@ -36,9 +22,6 @@ export interface Runner {
   /** Stops and restarts reading from the stream. */
   pause(): void;
   resume(): void;
-  ack(request: AckRequest): Promise<AckResponse>;
-  nack(request: NackRequest): Promise<NackResponse>;
-  extend(request: ExtendRequest): Promise<ExtendResponse>;
   /** Waits for acks under way, then ends the stream. */
   stop(): Promise<void>;
   /** Breaks off at once: what is out is not acked. */
@@ -57,18 +40,8 @@ export async function startRunner(options: {
   readonly handle?: JobHandler | "leave";
   readonly ackMode?: AckMode;
 }): Promise<Runner> {
-  const { address, token, handle = () => undefined, ackMode = AckMode.EXPLICIT } = options;
-  const client = makeRunnerClient(address);
-  const metadata = new Metadata();
-  if (token !== undefined) metadata.set("authorization", `Bearer ${token}`);
-  const unary = <Request, Response>(method: UnaryMethod<Request, Response>, request: Request) =>
-    new Promise<Response>((resolve, reject) => {
-      const deadline = Date.now() + CALL_TIMEOUT_MS;
-      method.call(client, request, metadata, { deadline }, (error, response) =>
-        error ? reject(error) : resolve(response as Response),
-      );
-    });
-
+  const { handle = () => undefined, ackMode = AckMode.EXPLICIT } = options;
+  const client = makeRunnerClient(options);
   const calls: JobCall[] = [];
   const done: number[] = [];
   const underWay = new Set<Promise<void>>();
@@ -78,21 +51,20 @@ export async function startRunner(options: {
     try {
       const result = await (handle as JobHandler)(call);
       const ack = { callId, leaseToken, ...(result === undefined ? {} : { result }) };
-      const { statuses } = await unary(client.ack, create(AckRequestSchema, { acks: [ack] }));
+      const { statuses } = await client.ack({ acks: [ack] });
       if (statuses[0] === LeaseStatus.DONE) done.push(Number(callId));
     } catch (error) {
       const outcome = { case: "retry", value: { reason: String(error) } } as const;
-      await unary(client.nack, create(NackRequestSchema, { nacks: [{ callId, leaseToken, outcome }] }));
+      await client.nack({ nacks: [{ callId, leaseToken, outcome }] });
     }
   };
 
-  const request = create(SubscribeRequestSchema, {
+  const stream = client.subscribe({
     subscriber: options.subscriber ?? "test-runner",
     maxInFlight: options.maxInFlight ?? 0,
     jobIds: [...(options.jobIds ?? [])],
     ackMode,
   });
-  const stream = client.subscribe(request, metadata);
   const waiters = new Set<() => void>();
   stream.on("data", (call: JobCall) => {
     calls.push(call);
@@ -115,7 +87,7 @@ export async function startRunner(options: {
     throw error ?? new Error("the stream ended before it began");
   });
   await Promise.race([
-    once(stream, "metadata", { signal: AbortSignal.timeout(CALL_TIMEOUT_MS) }),
+    once(stream, "metadata", { signal: AbortSignal.timeout(SUBSCRIBE_TIMEOUT_MS) }),
     refused,
   ]).catch((error: unknown) => {
     kill();
@@ -147,9 +119,9 @@ export async function startRunner(options: {
     },
     pause: () => void stream.pause(),
     resume: () => void stream.resume(),
-    ack: (message) => unary(client.ack, message),
-    nack: (message) => unary(client.nack, message),
-    extend: (message) => unary(client.extend, message),
+    ack: client.ack,
+    nack: client.nack,
+    extend: client.extend,
     async stop() {
       await Promise.all(underWay);
       kill();
