@@ -8,10 +8,25 @@ const files = {
     "service_id = 1",
     endpoint("github", 'auth = "hmac-sha256"\nsecret = "It\'s a Secret to Everybody"'),
     endpoint("open", ""),
+    endpoint("hub", 'auth = "github"\nsecrets = ["It\'s a Secret to Everybody", "old"]'),
+    endpoint("stripe", 'auth = "stripe"\nsecret = "whsec_test"'),
+    endpoint(
+      "public",
+      'auth = "standard-webhooks"\nsecret = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="',
+    ),
+    endpoint("token", 'auth = "url-token"\nsecret = "0123456789abcdef"'),
   ].join("\n"),
   body: "Hello, World!",
 };
-const sign = (path: string) => runJobgate(["sign-webhook", "--endpoint", path, "--body", "body"], { files });
+const sign = (path: string, ...more: string[]) =>
+  runJobgate(["sign-webhook", "--endpoint", path, "--body", "body", ...more], {
+    files,
+    env: {
+      PRIVATE:
+        "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg==",
+      WRONG: "hunter2",
+    },
+  });
 
 describe.concurrent("jobgate sign-webhook", () => {
   test("An HMAC is GitHub's own for GitHub's example", async () => {
@@ -31,9 +46,40 @@ describe.concurrent("jobgate sign-webhook", () => {
   test("An endpoint or a body that is not there is refused", async () => {
     const unknown = await sign("/hooks/other");
     expect({ code: unknown.code, stdout: unknown.stdout }).toEqual({ code: 1, stdout: "" });
-    expect(unknown.stderr).toContain("/hooks/github, /hooks/open");
+    expect(unknown.stderr).toContain("/hooks/github, /hooks/open, /hooks/hub");
     const env = { JOBGATE_ENDPOINT: "/hooks/open", JOBGATE_BODY: "nothing" };
     const bodyless = await runJobgate(["sign-webhook"], { files, env });
     expect(bodyless).toEqual({ code: 1, stdout: "", stderr: "nothing cannot be read: no such file\n" });
+  });
+
+  test("A provider's headers are printed with a delivery id, signed with the first secret", async () => {
+    const hub =
+      "X-Hub-Signature-256: sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+    const { stdout } = await sign("/hooks/hub", "--delivery-id", "d-1");
+    expect(stdout).toBe(`${hub}\nX-GitHub-Delivery: d-1\n`);
+    expect((await sign("/hooks/stripe")).stdout).toMatch(/^Stripe-Signature: t=\d{10},v1=[0-9a-f]{64}\n$/);
+  });
+
+  test("With url-token it is the path that is printed, and that there is no header on stderr only", async () => {
+    const { code, stdout, stderr } = await sign("/hooks/token");
+    expect({ code, stdout }).toEqual({ code: 0, stdout: "/hooks/token/0123456789abcdef\n" });
+    expect(stderr).toContain("its secret is part of the path");
+  });
+
+  test("An endpoint with a public key is signed for with the sender's private key, and is refused without it", async () => {
+    const { code, stdout } = await sign("/hooks/public", "--key", "env:PRIVATE");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/webhook-signature: v1a,[A-Za-z0-9+/]{86}==\n/);
+    for (const [key, message] of [
+      [[], "private key signs (--key env:NAME)"],
+      [["--key", "env:WRONG"], "not whsk_ and base64"],
+      [["--key", "env:MISSING"], "MISSING is not set"],
+      [["--key", "hunter2"], "expected env:NAME"],
+    ] as const) {
+      const refused = await sign("/hooks/public", ...key);
+      expect({ code: refused.code, stdout: refused.stdout }).toEqual({ code: 1, stdout: "" });
+      expect(refused.stderr).toContain(message);
+      expect(refused.stderr).not.toContain("hunter2");
+    }
   });
 });

@@ -1,0 +1,99 @@
+import { ENDPOINT, testMistakes } from "../mistake-cases.ts";
+
+const AT = "webhooks.endpoints[0]";
+const GITHUB = `${ENDPOINT}auth = "github"\nsecret = "s"\n`;
+const endpoint = (line: string, key: string, base = GITHUB) => ({
+  toml: `${base}${line} #!`,
+  keyPath: `${AT}.${key}`,
+});
+
+testMistakes([
+  {
+    promise: "A tolerance where nothing says when a request was signed is a mistake",
+    ...endpoint("tolerance_secs = 60", "tolerance_secs"),
+    message: /never used, since requests with auth "github"/,
+  },
+  {
+    promise: "A tolerance of 0 is a mistake",
+    ...endpoint("tolerance_secs = 0", "tolerance_secs", `${ENDPOINT}auth = "slack"\nsecret = "s"\n`),
+    message: /an integer from 1 to 86400/,
+  },
+  {
+    promise: "dedupe without a header is a mistake where the sender gives no id",
+    ...endpoint("dedupe = { window_secs = 60 }", "dedupe.header", ENDPOINT),
+    message: /is missing; expected the header .* since auth "none"/,
+  },
+  {
+    promise: "dedupe = true is a mistake",
+    ...endpoint("dedupe = true", "dedupe"),
+    message: /expected a table such as .*, or false/,
+  },
+  {
+    promise: "A header of dedupe that cannot be one is a mistake",
+    ...endpoint('dedupe = { header = "X Id" }', "dedupe.header"),
+    message: /name of an HTTP header/,
+  },
+  {
+    promise: "A window of 0 is a mistake",
+    ...endpoint("dedupe = { window_secs = 0 }", "dedupe.window_secs"),
+    message: /an integer from 1 to 31536000/,
+  },
+  {
+    promise: "A misspelt key of dedupe is a mistake",
+    ...endpoint('dedupe = { headr = "X-Id" }', "dedupe.headr"),
+    message: /did you mean header\?/,
+    suggestion: "header",
+  },
+  {
+    promise: "A challenge without its parameter is a mistake",
+    ...endpoint('challenge = { method = "GET" }', "challenge.parameter"),
+    message: /is missing/,
+  },
+  {
+    promise: "A challenge by another method is a mistake",
+    ...endpoint('challenge = { parameter = "a", method = "PUT" }', "challenge.method"),
+    message: /"GET" or "POST"/,
+  },
+  {
+    promise: "A token parameter without its token is a mistake",
+    ...endpoint('challenge = { parameter = "a", token_parameter = "b" }', "challenge.token"),
+    message: /what token_parameter must hold/,
+  },
+  {
+    promise: "A challenge that would send its token back is a mistake",
+    ...endpoint(
+      'challenge = { parameter = "a", token_parameter = "a", token = "hunter2" }',
+      "challenge.token_parameter",
+    ),
+    message: /expected another one/,
+  },
+  {
+    promise: "A rate limit of 0 is a mistake",
+    ...endpoint("rate_limit_per_second = 0", "rate_limit_per_second"),
+    message: /an integer from 1 to 1000000/,
+  },
+  {
+    promise: "An empty list of ranges is a mistake",
+    ...endpoint("allow_cidrs = []", "allow_cidrs"),
+    message: /lets nobody in/,
+  },
+  ...[
+    "10.0.0.0/33",
+    "10.0.0/8",
+    "::/129",
+    "example.com",
+    "10.0.0.1/08",
+    "::ffff:10.0.0.0/104",
+    "10.0.0.0/",
+  ].map((range) => ({
+    promise: `${range} is no range`,
+    ...endpoint(`allow_cidrs = ["${range}"]`, "allow_cidrs[0]"),
+    message: /expected an IPv4 or IPv6 address or range/,
+  })),
+  {
+    promise: "A trusted proxy that is no address is a mistake",
+    toml: '[webhooks]\ntrusted_proxies = ["proxy"] #!',
+    keyPath: "webhooks.trusted_proxies[0]",
+    message: /expected an IPv4 or IPv6 address or range/,
+  },
+]);
