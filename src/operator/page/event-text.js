@@ -27,7 +27,12 @@ export function describeEvent(event) {
   }
   if (acked) {
     const bytes = Number(acked.result_bytes);
-    return { ...told, stage: "done", state: "done", detail: bytes === 0 ? "" : `${countText(bytes)} bytes` };
+    return {
+      ...told,
+      stage: "done",
+      state: "done",
+      detail: bytes === 0 ? "" : `result of ${countText(bytes)} bytes`,
+    };
   }
   if (retried) return { ...told, stage: "waiting", state: "again", detail: retried.reason };
   if (dead_lettered) return { ...told, stage: "dead", state: "dead", detail: dead_lettered.reason };

@@ -2,6 +2,7 @@ import { h, setText } from "./dom.js";
 
 const COUNT = new Intl.NumberFormat("en");
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const MINUTE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 /** Digits after the point that are shown; the title has all of them. */
 const SHOWN_DECIMALS = 6;
 
@@ -33,6 +34,11 @@ export function durationText(duration) {
 /** The exact time, in the reader's own zone. @param {string | number} time */
 export function momentText(time) {
   return MOMENT.format(new Date(time));
+}
+
+/** The same, to the minute. @param {number} time */
+export function minuteText(time) {
+  return MINUTE.format(new Date(time));
 }
 
 /**

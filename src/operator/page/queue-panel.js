@@ -1,9 +1,11 @@
 /** @import { Totals } from "./api.js" */
 import { lineChart } from "./chart.js";
 import { byId, setText } from "./dom.js";
-import { countText } from "./format.js";
+import { countText, spanText } from "./format.js";
 
-const WINDOW_MS = 10 * 60_000;
+const LONGEST_MS = 10 * 60_000;
+/** A page that was just opened has little to show, and shows it on a smaller scale. */
+const SHORTEST_MS = 60_000;
 
 /** How deep the queue was over the last minutes, as far as this page has seen it. */
 export function createQueuePanel() {
@@ -17,20 +19,22 @@ export function createQueuePanel() {
     update({ calls }) {
       const now = Date.now();
       samples.push({ at: now, ready: Number(calls?.ready ?? 0), leased: Number(calls?.leased ?? 0) });
-      samples = samples.filter(({ at }) => at >= now - WINDOW_MS);
+      samples = samples.filter(({ at }) => at >= now - LONGEST_MS);
+      const spanMs = Math.max(SHORTEST_MS, now - (samples[0]?.at ?? now));
       const max = Math.max(4, ...samples.flatMap(({ ready, leased }) => [ready, leased]));
       const pick = (/** @type {"ready" | "leased"} */ name) =>
         samples.map((sample) => ({ at: sample.at, value: sample[name] }));
       const last = samples.at(-1);
       setText(top, countText(max));
+      setText(byId("queue-from", HTMLElement), `${spanText(spanMs)} ago`);
       place.replaceChildren(
         lineChart({
-          label: `Over the last 10 minutes at most ${max}; now ${last?.ready} wait and ${last?.leased} are at runners.`,
+          label: `Over the last ${spanText(spanMs)} at most ${max}; now ${last?.ready} wait and ${last?.leased} are at runners.`,
           series: [
             { class: "ready", points: pick("ready") },
             { class: "leased", points: pick("leased") },
           ],
-          from: now - WINDOW_MS,
+          from: now - spanMs,
           to: now,
           max,
           height: 140,

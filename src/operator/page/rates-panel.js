@@ -18,10 +18,11 @@ export function createRatesPanel({ client }) {
         label: "Token",
         cell: ({ symbol, network, asset }) => [
           h("span", { title: asset }, symbol),
-          h("span", { class: "muted" }, ` ${network}`),
+          " ",
+          h("span", { class: "network" }, network),
         ],
       },
-      { label: "For one native unit", class: "number", cell: ({ rate }) => (rate === "" ? "–" : rate) },
+      { label: "Per native unit", class: "number", cell: ({ rate }) => (rate === "" ? "–" : rate) },
       { label: "Source", cell: ({ source }) => source },
       {
         label: "State",

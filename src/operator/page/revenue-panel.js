@@ -2,7 +2,7 @@
 /** @import { Client } from "./connect.js" */
 import { barChart } from "./chart.js";
 import { byId, h } from "./dom.js";
-import { momentText, plural } from "./format.js";
+import { minuteText, plural } from "./format.js";
 import { amount, amountText, tokenKey } from "./tokens.js";
 
 const MINUTE_MS = 60_000;
@@ -74,7 +74,7 @@ function tokenChart(revenue, first, { text, bucketMs, buckets }) {
     const units = BigInt(bucket?.amount ?? 0);
     return {
       value: Number(units),
-      title: `${momentText(from)}: ${amountText(token, units)}, ${plural(Number(bucket?.payments ?? 0), "payment")}`,
+      title: `${minuteText(from)}: ${amountText(token, units)}, ${plural(Number(bucket?.payments ?? 0), "payment")}`,
     };
   });
   return h(
@@ -91,6 +91,6 @@ function tokenChart(revenue, first, { text, bucketMs, buckets }) {
       bars,
       height: 64,
     }),
-    h("p", { class: "axis", "aria-hidden": "true" }, h("span", {}, momentText(first)), h("span", {}, "now")),
+    h("p", { class: "axis", "aria-hidden": "true" }, h("span", {}, minuteText(first)), h("span", {}, "now")),
   );
 }

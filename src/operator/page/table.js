@@ -52,7 +52,7 @@ export function createTable(container, { caption, empty, columns, keyOf }) {
           h(
             "td",
             { role: "cell", "data-label": column.label, class: column.class },
-            ...childrenOf(column.cell(item)),
+            h("span", { class: "value" }, ...childrenOf(column.cell(item))),
           ),
         ),
       ),

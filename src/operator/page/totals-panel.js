@@ -38,7 +38,11 @@ export function createTotalsPanel() {
         `${countText(payments.unresolved)} unresolved`,
         payments.unresolved === "0" ? "" : "warn",
       );
-      dead.show(countText(calls.dead), "to retry or drop", calls.dead === "0" ? "" : "bad");
+      dead.show(
+        countText(calls.dead),
+        calls.dead === "0" ? "none" : "to retry or drop",
+        calls.dead === "0" ? "" : "bad",
+      );
       paid.show(countText(payments.settled), `${countText(payments.failed)} failed`);
       journal.show(
         balanced ? "balanced" : "NOT balanced",

@@ -1,0 +1,353 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { openPage, startBrowser, type WatchedPage } from "../helpers/browser.ts";
+import { faintTexts, namelessRoles, overflow } from "../helpers/page-audit.ts";
+import { OPERATOR_TOKEN, type OperatorScene, startOperatorScene } from "./operator-page-scene.ts";
+
+const PHONE = { viewport: { width: 390, height: 844 } };
+
+let scene: OperatorScene;
+let browser: Browser;
+let open: WatchedPage[] = [];
+/** Bodies that the runner cannot do now. */
+const undoable = new Set<string>();
+
+beforeAll(async () => {
+  [scene, browser] = await Promise.all([
+    startOperatorScene({
+      handle(call) {
+        const body = Buffer.from(call.body).toString();
+        if (undoable.has(body)) throw new Error(`cannot do ${body}`);
+        return { body: Buffer.from("result") };
+      },
+    }),
+    startBrowser(),
+  ]);
+});
+afterEach(async () => {
+  const watched = open;
+  open = [];
+  for (const { close } of watched) await close();
+  // A refused login is an error in the console too, and the only one that there may be.
+  const faults = watched
+    .flatMap(({ faults }) => faults)
+    .filter((text) => !/\b401\b|ERR_(FAILED|INTERNET)/.test(text));
+  expect(faults).toEqual([]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await scene?.stop();
+});
+
+async function openOperatorPage(options: Parameters<typeof openPage>[2] = {}): Promise<Page> {
+  const watched = await openPage(browser, scene.gateway.jobgate.operatorUrl, options);
+  open.push(watched);
+  return watched.page;
+}
+
+async function openLoggedIn(options: Parameters<typeof openPage>[2] = {}): Promise<Page> {
+  const page = await openOperatorPage(options);
+  await logIn(page, OPERATOR_TOKEN);
+  await page.getByText("Live", { exact: true }).waitFor();
+  return page;
+}
+
+async function logIn(page: Page, token: string): Promise<void> {
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Log in" }).click();
+}
+
+const lineOf = (page: Page, callId: number) => page.locator("#flow li", { hasText: `#${callId}` });
+const rowOf = (page: Page, callId: number) =>
+  page.locator("#dead-letters tbody tr", { hasText: `#${callId}` });
+
+/** Payments settled, as the page counts them. */
+async function settled(page: Page): Promise<number> {
+  const text = () => page.locator("#paid-value").textContent();
+  await expect.poll(text, { timeout: 5_000 }).toMatch(/^\d+$/);
+  return Number(await text());
+}
+
+async function bury(body: string): Promise<number> {
+  undoable.add(body);
+  return scene.sendWebhook(body);
+}
+
+describe("the token", () => {
+  test("A wrong one is refused, the right one lets in, a reload keeps it and logging out forgets it", async () => {
+    const page = await openOperatorPage();
+    const input = page.getByLabel("Token");
+    await input.waitFor();
+    expect(await page.getByRole("heading", { name: "Waiting" }).isVisible()).toBe(false);
+    await logIn(page, "wrong-horse");
+    await page.getByText("That is not the token. Try again.").waitFor();
+    expect(await input.getAttribute("aria-invalid")).toBe("true");
+    expect(await input.evaluate((element) => element.ownerDocument.activeElement === element)).toBe(true);
+
+    await logIn(page, OPERATOR_TOKEN);
+    await page.getByRole("heading", { name: "What flows now" }).waitFor();
+    await page.reload();
+    await page.getByText("Live", { exact: true }).waitFor();
+    expect(await input.isVisible()).toBe(false);
+
+    await page.getByRole("button", { name: "Log out" }).click();
+    await input.waitFor();
+    await page.reload();
+    await input.waitFor();
+  });
+
+  test("It is in no other place of the browser than the tab's own", async () => {
+    const page = await openLoggedIn();
+    const { origins, cookies } = await page.context().storageState();
+    expect(JSON.stringify({ origins, cookies })).not.toContain(OPERATOR_TOKEN);
+    const other = await page.context().newPage();
+    await other.goto(scene.gateway.jobgate.operatorUrl);
+    await other.getByLabel("Token").waitFor();
+    expect(page.url()).not.toContain(OPERATOR_TOKEN);
+  });
+});
+
+describe("what flows", () => {
+  test("A payment arrives without reloading: its line, the totals, the revenue and an announcement", async () => {
+    const page = await openLoggedIn();
+    await page.evaluate(() => Object.assign(globalThis, { notReloaded: true }));
+    const before = await settled(page);
+    const callId = await scene.pay("seen on the page");
+    const line = lineOf(page, callId);
+    await line.getByText("done").waitFor();
+    const text = await line.textContent();
+    expect(text).toContain("3.264 USDC");
+    expect(text).toContain("paid job 1/0");
+    expect(await line.locator(".amount").getAttribute("title")).toContain("3264000 units");
+    await expect.poll(() => settled(page), { timeout: 8_000 }).toBe(before + 1);
+    await page.locator("#revenue-tokens").getByText("USDC").first().waitFor();
+    await expect
+      .poll(() => page.locator("#announcements").textContent(), { timeout: 8_000 })
+      .toContain(`call ${callId}`);
+    expect(await page.locator("#journal-value").textContent()).toBe("balanced");
+    expect(await page.evaluate(() => "notReloaded" in globalThis)).toBe(true);
+  });
+
+  test("The runner, the listeners, the rate and the configuration are there, and no secret is", async () => {
+    const page = await openLoggedIn();
+    await page.locator("#runners").getByText("test-runner").waitFor();
+    await page.locator("#listeners").getByText(scene.gateway.jobgate.runnerAddress).waitFor();
+    await page.locator("#rates").getByText("3200.00").waitFor();
+    await page.getByRole("heading", { name: "Configuration" }).click();
+    await page.getByText("/hooks/alerts").waitFor();
+    expect(await page.content()).not.toContain(OPERATOR_TOKEN);
+  });
+
+  test("Without the stream of events the page asks for totals, and says so", async () => {
+    const page = await openOperatorPage();
+    await page.route("**/Tail", (route) => route.abort());
+    await logIn(page, OPERATOR_TOKEN);
+    await page.getByText("Polling", { exact: true }).waitFor();
+    const before = await settled(page);
+    await scene.pay("seen by polling");
+    await expect.poll(() => settled(page), { timeout: 8_000 }).toBe(before + 1);
+    await page.unroute("**/Tail");
+    await page.getByText("Live", { exact: true }).waitFor({ timeout: 20_000 });
+  });
+
+  test("A page that lost jobgate says so, and comes back by itself", async () => {
+    const page = await openLoggedIn();
+    await page.context().setOffline(true);
+    await page.getByText("Not reachable", { exact: true }).waitFor();
+    await page.getByText("What is shown may be out of date.").waitFor();
+    await page.context().setOffline(false);
+    await page.getByText("Live", { exact: true }).waitFor({ timeout: 20_000 });
+    expect(await page.locator("#problem").isVisible()).toBe(false);
+  });
+});
+
+describe("dead letters", () => {
+  test("One that is retried reaches the runner again, and leaves the list", async () => {
+    const page = await openLoggedIn();
+    const callId = await bury("retry this");
+    const row = rowOf(page, callId);
+    await row.waitFor();
+    undoable.clear();
+    await row.getByRole("button", { name: `Retry call ${callId}` }).click();
+    await row.waitFor({ state: "detached" });
+    await lineOf(page, callId).getByText("done").waitFor();
+    expect((await scene.gateway.waitForJobs("retry this", 2)).map(({ attempt }) => attempt)).toEqual([1, 2]);
+  });
+
+  test("One is dropped only once that is confirmed", async () => {
+    const page = await openLoggedIn();
+    const callId = await bury("drop this");
+    const row = rowOf(page, callId);
+    const drop = row.getByRole("button", { name: `Drop call ${callId}` });
+    const dialog = page.getByRole("dialog", { name: `Drop call ${callId}?` });
+    await drop.click();
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await drop.click();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "hidden" });
+    expect(scene.gateway.journal.totals().calls.dead).toBe(1);
+    await drop.click();
+    await dialog.getByRole("button", { name: "Drop it" }).click();
+    await row.waitFor({ state: "detached" });
+    expect(scene.gateway.journal.totals().calls.dead).toBe(0);
+  });
+
+  test("What a sender wrote is shown as text, whatever it is", async () => {
+    const page = await openLoggedIn();
+    const markup = `<img src=x onerror="document.title='run'"><script>document.title='run'</script>`;
+    const callId = await bury(markup);
+    await rowOf(page, callId)
+      .getByRole("button", { name: `Show call ${callId}` })
+      .click();
+    const dialog = page.getByRole("dialog", { name: `Call ${callId}` });
+    expect(await dialog.locator("pre").textContent()).toBe(markup);
+    expect(await dialog.textContent()).toContain("X-WEBHOOK-PATH");
+    await dialog.getByRole("button", { name: "Close" }).click();
+    expect(await rowOf(page, callId).textContent()).toContain(markup);
+    expect(await page.title()).toBe("jobgate");
+    await rowOf(page, callId).getByRole("button", { name: "Drop" }).click();
+    await page.getByRole("button", { name: "Drop it" }).click();
+    await rowOf(page, callId).waitFor({ state: "detached" });
+  });
+});
+
+test("A payment that has been undecided for too long is listed, and one of just now is not", async () => {
+  await scene.payIntoTheDark("who knows");
+  const [{ key, callId } = { key: { nonce: "?" }, callId: 0 }] = scene.gateway.journal
+    .payments()
+    .filter(({ state }) => state === "intent");
+  const page = await openLoggedIn();
+  await page.getByText("No payment needs a look.").waitFor();
+  expect(await page.locator("#undecided-value").textContent()).toBe("1");
+
+  const watched = await openPage(browser, "about:blank");
+  open.push(watched);
+  await watched.page.clock.install({ time: Date.now() + 6 * 60_000 });
+  await watched.page.goto(scene.gateway.jobgate.operatorUrl);
+  await logIn(watched.page, OPERATOR_TOKEN);
+  const row = watched.page.locator("#payments tbody tr", { hasText: `#${callId}` });
+  await row.waitFor();
+  const text = await row.textContent();
+  for (const part of ["3.264 USDC", "not decided yet", "6 min ago"]) expect(text).toContain(part);
+  expect(await row.locator(`[title="${key.nonce}"]`).count()).toBe(1);
+});
+
+test("Everything can be done by keyboard alone, and what has the focus can be seen", async () => {
+  const callId = await bury("by keyboard");
+  const page = await openOperatorPage();
+  await page.getByLabel("Token").waitFor();
+  await page.keyboard.type(OPERATOR_TOKEN);
+  await page.keyboard.press("Enter");
+  await rowOf(page, callId).waitFor();
+  /** Presses Tab until what has the focus has this name. */
+  async function tabTo(name: string): Promise<void> {
+    const seen: string[] = [];
+    for (let i = 0; i < 60; i++) {
+      await page.keyboard.press("Tab");
+      const focused = page.locator(":focus");
+      if ((await focused.count()) === 0) continue;
+      const { text, outline } = await focused.evaluate((element) => ({
+        text: String(element.getAttribute("aria-label") ?? element.textContent).trim(),
+        outline: element.ownerDocument.defaultView?.getComputedStyle(element).outlineStyle,
+      }));
+      seen.push(text);
+      if (text !== name) continue;
+      expect({ text, outline }).toEqual({ text, outline: "solid" });
+      return;
+    }
+    throw new Error(`${name} never had the focus: ${seen.join(", ")}`);
+  }
+
+  await tabTo(`Drop call ${callId}`);
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog", { name: `Drop call ${callId}?` }).waitFor();
+  await page.keyboard.press("Escape");
+  const focused = page.locator(":focus");
+  expect(await focused.getAttribute("aria-label")).toBe(`Drop call ${callId}`);
+  await page.keyboard.press("Enter");
+  await tabTo("Drop it");
+  await page.keyboard.press("Enter");
+  await rowOf(page, callId).waitFor({ state: "detached" });
+  await expect.poll(() => focused.textContent()).toContain("Dead letters");
+
+  await page.reload();
+  await page.getByText("Live", { exact: true }).waitFor();
+  await page.keyboard.press("Tab");
+  expect(await focused.textContent()).toBe("Skip to what flows");
+  await page.keyboard.press("Enter");
+  expect(await focused.getAttribute("id")).toBe("main");
+  await tabTo("Pause");
+  await page.keyboard.press("Space");
+  await page.getByRole("button", { name: "Go on" }).waitFor();
+});
+
+describe("how it looks", () => {
+  beforeAll(async () => {
+    await bury("something to look at");
+    await scene.pay("something to look at, paid");
+  });
+
+  test.each([
+    ["light", 1280],
+    ["dark", 1280],
+    ["light", 390],
+    ["dark", 390],
+  ] as const)(
+    "In %s at %i px no text is faint, all that matters has a name and nothing sticks out",
+    async (colorScheme, width) => {
+      const page = await openLoggedIn({
+        colorScheme,
+        viewport: { width, height: 844 },
+        reducedMotion: "reduce",
+      });
+      await page.locator("#dead-letters tbody tr").first().waitFor();
+      await page.getByRole("heading", { name: "Configuration" }).click();
+      expect(await faintTexts(page)).toEqual([]);
+      const { looked, nameless } = await namelessRoles(page);
+      expect(looked).toBeGreaterThan(25);
+      expect(nameless).toEqual([]);
+      expect(await overflow(page)).toBe(0);
+    },
+  );
+
+  test("The login fits a phone, and can be read in the dark", async () => {
+    const page = await openOperatorPage({ ...PHONE, colorScheme: "dark" });
+    await page.getByLabel("Token").waitFor();
+    expect(await faintTexts(page)).toEqual([]);
+    expect(await overflow(page)).toBe(0);
+  });
+
+  test("At phone width a dead letter is a card: each value has its label beside it, and its buttons fit", async () => {
+    const page = await openLoggedIn(PHONE);
+    const row = page.locator("#dead-letters tbody tr").first();
+    await row.waitFor();
+    const cell = row.locator("td", { hasText: "cannot do" });
+    expect(
+      await cell.evaluate(
+        (element) => element.ownerDocument.defaultView?.getComputedStyle(element, "::before").content,
+      ),
+    ).toBe('"Reason"');
+    for (const button of await row.getByRole("button").all()) {
+      const box = await button.boundingBox();
+      expect(box?.height).toBeGreaterThanOrEqual(40);
+      expect((box?.x ?? 999) + (box?.width ?? 0)).toBeLessThanOrEqual(390);
+    }
+  });
+
+  test("Dark and light follow the system until the operator chooses, and the choice stays", async () => {
+    const page = await openLoggedIn({ colorScheme: "dark" });
+    const ground = () =>
+      page
+        .locator("body")
+        .evaluate((element) => element.ownerDocument.defaultView?.getComputedStyle(element).backgroundColor);
+    const dark = await ground();
+    await page.emulateMedia({ colorScheme: "light" });
+    const light = await ground();
+    expect(light).not.toBe(dark);
+    await page.getByRole("button", { name: "Theme: as the system" }).click();
+    await page.getByRole("button", { name: "Theme: light" }).click();
+    await page.reload();
+    await page.getByRole("button", { name: "Theme: dark" }).waitFor();
+    expect(await ground()).toBe(dark);
+  });
+});

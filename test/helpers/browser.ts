@@ -1,0 +1,48 @@
+import { existsSync } from "node:fs";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+
+/** Where Chromium is on the systems that tests run on. */
+const CHROMIUM_PATHS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+/** Undefined when there is no Chromium on this machine. */
+export function findChromium(): string | undefined {
+  return CHROMIUM_PATHS.find((path) => existsSync(path));
+}
+
+/** Starts a headless Chromium. Throws when there is none. */
+export async function startBrowser(): Promise<Browser> {
+  const executablePath = findChromium();
+  if (executablePath === undefined) throw new Error(`There is no Chromium at ${CHROMIUM_PATHS.join(", ")}.`);
+  const isRoot = process.getuid?.() === 0;
+  return chromium.launch({
+    executablePath,
+    // Chromium's sandbox does not start for root.
+    args: ["--disable-dev-shm-usage", ...(isRoot ? ["--no-sandbox"] : [])],
+  });
+}
+
+/** A page that keeps what went wrong in it. */
+export interface WatchedPage {
+  readonly page: Page;
+  /** Errors of the console, refused content and exceptions that nobody caught, so far. */
+  readonly faults: readonly string[];
+  close(): Promise<void>;
+}
+
+/** Opens a page in a profile of its own. Everything waits at most 10 s. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<WatchedPage> {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(10_000);
+  const page = await context.newPage();
+  const faults: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") faults.push(message.text());
+  });
+  page.on("pageerror", (error) => faults.push(String(error)));
+  await page.goto(url);
+  return { page, faults, close: () => context.close() };
+}

@@ -1,0 +1,24 @@
+import { type IncomingHttpHeaders, request } from "node:http";
+import { text } from "node:stream/consumers";
+
+/** What a GET was answered, with nothing decoded or filled in. */
+export interface TextAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** @param path sent as it is, where `fetch` would tidy it; default: the URL's own */
+export function getText(
+  url: string,
+  headers: Record<string, string> = {},
+  path?: string,
+): Promise<TextAnswer> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(url, { headers, ...(path === undefined ? {} : { path }) }, (incoming) => {
+      const { statusCode: status = 0, headers } = incoming;
+      text(incoming).then((body) => resolve({ status, headers, body }), reject);
+    });
+    outgoing.on("error", reject).end();
+  });
+}
