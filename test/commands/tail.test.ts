@@ -1,8 +1,9 @@
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { startJobgate } from "../helpers/jobgate-process.ts";
 import { startRunner } from "../helpers/runner.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { spawnTethered } from "../helpers/tethered-process.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
@@ -20,11 +21,7 @@ path = "/hooks/a"
 job_id = 3
 `;
 
-let jobgate: JobgateProcess;
-beforeAll(async () => {
-  jobgate = await startJobgate({ config: CONFIG });
-});
-afterAll(() => jobgate?.stop());
+const jobgate = startBeforeAll(() => startJobgate({ config: CONFIG }));
 
 /** Starts `jobgate tail` as a process of its own; resolves once it watches. */
 async function startTail() {

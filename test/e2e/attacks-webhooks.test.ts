@@ -1,10 +1,11 @@
 import { createHmac } from "node:crypto";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { runJobgate } from "../commands/run-jobgate.ts";
-import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { startJobgate } from "../helpers/jobgate-process.ts";
 import { sendRaw } from "../helpers/raw-request.ts";
-import { type Runner, startRunner } from "../helpers/runner.ts";
+import { startRunner } from "../helpers/runner.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 
 const SECRET = "It's a Secret to Everybody";
 const CONFIG = `
@@ -30,17 +31,8 @@ secret = "env:BEARER_SECRET"
 `;
 const ENV = { ALERTS_SECRET: SECRET, BEARER_SECRET: "t0ken-With-Case" };
 
-let jobgate: JobgateProcess;
-let runner: Runner;
-
-beforeAll(async () => {
-  jobgate = await startJobgate({ config: CONFIG, env: ENV });
-  runner = await startRunner({ address: jobgate.runnerAddress });
-});
-afterAll(async () => {
-  await runner?.stop();
-  await jobgate?.stop();
-});
+const jobgate = startBeforeAll(() => startJobgate({ config: CONFIG, env: ENV }));
+const runner = startBeforeAll(() => startRunner({ address: jobgate.runnerAddress }));
 
 const sign = (body: string | Uint8Array) => createHmac("sha256", SECRET).update(body).digest("hex");
 

@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { accounts } from "./accounts.ts";
-import { type Anvil, startAnvil } from "./anvil.ts";
+import { startAnvil } from "./anvil.ts";
 import { signV2Payment } from "./clients.ts";
 import { deployFaultyToken, type TokenFault } from "./faulty-token.ts";
+import { startBeforeAll } from "./start-before-all.ts";
 import type { SignedAuthorization, Token } from "./usdc.ts";
 
-let anvil: Anvil;
-
-beforeAll(async () => {
-  anvil = await startAnvil();
-});
-
-afterAll(() => anvil?.stop());
+const anvil = startBeforeAll(startAnvil);
 
 const payer = accounts.payer.address;
 const payTo = accounts.payTo.address;

@@ -6,7 +6,7 @@ import { afterAll, beforeAll } from "vitest";
  *
  * @returns a stand-in whose members are those of the real one, from within tests and hooks
  */
-export function startBeforeAll<Part extends { stop(): Promise<void> }>(start: () => Promise<Part>): Part {
+export function startBeforeAll<Part extends { stop(): Promise<unknown> }>(start: () => Promise<Part>): Part {
   let started: Part | undefined;
   beforeAll(async () => {
     started = await start();

@@ -1,30 +1,25 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { type ChainEvidence, createChainEvidence } from "../../src/x402/chain-evidence.ts";
 import { accounts } from "../helpers/accounts.ts";
-import { type Anvil, startAnvil } from "../helpers/anvil.ts";
+import { startAnvil } from "../helpers/anvil.ts";
 import type { Fault } from "../helpers/fault.ts";
 import { deployFaultyToken } from "../helpers/faulty-token.ts";
-import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
+import { startFaultProxy } from "../helpers/http-proxy.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { deployUsdc, type Token } from "../helpers/usdc.ts";
 import { acceptedToken, paymentToSettle } from "./payment-fixtures.ts";
 
-let anvil: Anvil;
+const anvil = startBeforeAll(startAnvil);
+const rpc = startBeforeAll(() => startFaultProxy({ target: anvil.rpcUrl }));
 let usdc: Token;
 let movesNothing: Token;
-let rpc: FaultProxy;
 let evidence: ChainEvidence;
 
 beforeAll(async () => {
-  anvil = await startAnvil();
   usdc = await deployUsdc({ anvil });
   movesNothing = await deployFaultyToken({ anvil, fault: "MovesNothing" });
   for (const token of [usdc, movesNothing]) await token.mint(accounts.payer.address, 1_000_000_000n);
-  rpc = await startFaultProxy({ target: anvil.rpcUrl });
   evidence = evidenceFor(1);
-});
-afterAll(async () => {
-  await rpc?.stop();
-  await anvil?.stop();
 });
 
 function evidenceFor(confirmations: number): ChainEvidence {

@@ -1,21 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { PaymentsInHand } from "../../src/x402/payments-in-hand.ts";
 import { Reconciler } from "../../src/x402/reconciler.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { jobCall, paymentToSettle } from "./payment-fixtures.ts";
-import { type SettlementHarness, startSettlementHarness } from "./settlement-harness.ts";
+import { startSettlementHarness } from "./settlement-harness.ts";
 
-let harness: SettlementHarness;
+const harness = startBeforeAll(startSettlementHarness);
 let reconciler: Reconciler;
 
-beforeAll(async () => {
-  harness = await startSettlementHarness();
-});
 afterEach(async () => {
   await reconciler?.stop();
   harness.facilitator.clear();
 });
-afterAll(() => harness?.stop());
 
 /** A little more than the time between two rounds. */
 const ROUND_MS = 1_100;

@@ -1,19 +1,16 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import type { PaymentIntent, PaymentRecord } from "../../src/payment.ts";
 import { accounts } from "../helpers/accounts.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { jobCall, type PaymentToSettle, paymentToSettle } from "./payment-fixtures.ts";
-import { type SettlementHarness, startSettlementHarness } from "./settlement-harness.ts";
+import { startSettlementHarness } from "./settlement-harness.ts";
 
-let harness: SettlementHarness;
+const harness = startBeforeAll(startSettlementHarness);
 
-beforeAll(async () => {
-  harness = await startSettlementHarness();
-});
 afterEach(() => {
   harness.facilitator.clear();
   harness.journal.fails = false;
 });
-afterAll(() => harness?.stop());
 
 const newPayment = (validSecs = 300): Promise<PaymentToSettle> =>
   paymentToSettle({ anvil: harness.anvil, token: harness.usdc, validSecs });

@@ -1,25 +1,19 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createChainlinkRate } from "../../../src/pricing/rates/chainlink-rate.ts";
 import type { AskRate, RateProblem } from "../../../src/pricing/rates/live-value.ts";
-import { type Anvil, startAnvil } from "../../helpers/anvil.ts";
-import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
+import { startAnvil } from "../../helpers/anvil.ts";
+import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
 const MAX_AGE_MS = 3_600_000;
 const NOW = 1_900_000_000_000;
 
-let anvil: Anvil;
-let rpc: FaultProxy;
+const anvil = startBeforeAll(startAnvil);
+const rpc = startBeforeAll(() => startFaultProxy({ target: anvil.rpcUrl }));
 let feed: PriceFeed;
-
 beforeAll(async () => {
-  anvil = await startAnvil();
-  rpc = await startFaultProxy({ target: anvil.rpcUrl });
   feed = await deployPriceFeed({ anvil, decimals: 8 });
-});
-afterAll(async () => {
-  await rpc?.stop();
-  await anvil?.stop();
 });
 beforeEach(() => rpc.clear());
 

@@ -3,10 +3,11 @@ import pino from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { AcceptedToken, RateSource } from "../../../src/config/config.ts";
 import { createRateBoard, type RateBoard } from "../../../src/pricing/rates/rate-board.ts";
-import { type Anvil, startAnvil } from "../../helpers/anvil.ts";
+import { startAnvil } from "../../helpers/anvil.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
-import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
+import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { EURC, USDC } from "../../x402/payments.ts";
 
 const REFRESH_MS = 20;
@@ -219,18 +220,11 @@ test("A board that was stopped asks no more, and logs nothing of what it was tol
 });
 
 describe("a feed on a chain", () => {
-  let anvil: Anvil;
-  let rpc: FaultProxy;
+  const anvil = startBeforeAll(startAnvil);
+  const rpc = startBeforeAll(() => startFaultProxy({ target: anvil.rpcUrl }));
   let feed: PriceFeed;
-
   beforeAll(async () => {
-    anvil = await startAnvil();
-    rpc = await startFaultProxy({ target: anvil.rpcUrl });
     feed = await deployPriceFeed({ anvil, decimals: 8 });
-  });
-  afterAll(async () => {
-    await rpc?.stop();
-    await anvil?.stop();
   });
 
   const source = (): RateSource => ({
