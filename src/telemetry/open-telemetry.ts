@@ -116,7 +116,10 @@ function nameOf(error: unknown): string {
 }
 
 function exporterOf(name: TraceExporterName): SpanExporter {
-  return name === "console" ? new ConsoleSpanExporter() : new OTLPTraceExporter();
+  if (name === "console") return new ConsoleSpanExporter();
+  const { OTEL_EXPORTER_OTLP_TIMEOUT: general, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: own } = process.env;
+  // What is being sent, or sent again, keeps the process alive: with the SDK's 10 s that would hold up a stop.
+  return new OTLPTraceExporter(general || own ? {} : { timeoutMillis: STOP_TIMEOUT_MS });
 }
 
 /** An exporter that is down is no more than a line in the log. */

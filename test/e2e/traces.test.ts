@@ -1,0 +1,234 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { startJobgate } from "../helpers/jobgate-process.ts";
+import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from "../helpers/otlp-receiver.ts";
+import { startRunner } from "../helpers/runner.ts";
+import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
+import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+const TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736";
+const CLIENT_SPAN = "00f067aa0ba902b7";
+const WEBHOOKS = `
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/traced"
+job_id = 30
+auth = "bearer"
+secret = "webhook-secret-do-not-tell"
+`;
+const CONFIG = `
+[store]
+url = "sqlite:own.db"
+[runner]
+bind_address = "127.0.0.1:0"
+[operator]
+bind_address = "127.0.0.1:0"
+${WEBHOOKS}`;
+
+let parts: PaidParts;
+let collector: OtlpReceiver;
+let gateway: PaidGateway;
+
+beforeAll(async () => {
+  [parts, collector] = await Promise.all([startPaidParts(), startOtlpReceiver()]);
+  gateway = await startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    env: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_BSP_SCHEDULE_DELAY: "100",
+      OTEL_SERVICE_NAME: "jobgate-under-test",
+      OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=testing",
+    },
+    edit: (config) => config + WEBHOOKS,
+  });
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await Promise.all([parts?.stop(), collector?.stop()]);
+});
+
+/** The spans of one trace, once one of each of these names has come. */
+async function spansOf(traceId: string, names: readonly string[]): Promise<ReceivedSpan[]> {
+  await vi.waitFor(
+    () => {
+      const found = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
+      expect(found).toEqual(expect.arrayContaining([...names]));
+    },
+    { timeout: 10_000, interval: 50 },
+  );
+  return collector.spans.filter((span) => span.traceId === traceId);
+}
+
+const PAID_ROUTE = "POST /x402/jobs/{service}/{job}";
+
+describe("The trace of a paid request", () => {
+  it("Goes on with the client's, holds every step, and ends at the runner", async () => {
+    const payment = await gateway.sign();
+    const traceparent = `00-${TRACE_ID}-${CLIENT_SPAN}-01`;
+    const { status, call_id } = await gateway.send(payment, { body: "traced", headers: { traceparent } });
+    expect(status).toBe(202);
+    const [call] = await gateway.waitForJobs("traced");
+
+    const steps = ["facilitator.verify", "facilitator.settle", "store.commit", "chain.rpc"];
+    const spans = await spansOf(TRACE_ID, [PAID_ROUTE, "jobcall.deliver", ...steps]);
+    const named = (name: string) => spans.filter((span) => span.name === name);
+    const [server] = named(PAID_ROUTE);
+    expect(server).toMatchObject({
+      kind: 2,
+      parentSpanId: CLIENT_SPAN,
+      attributes: {
+        "http.request.method": "POST",
+        "http.route": "/x402/jobs/{service}/{job}",
+        "http.response.status_code": 202,
+      },
+      resource: {
+        "service.name": "jobgate-under-test",
+        "deployment.environment.name": "testing",
+      },
+    });
+    for (const step of steps.flatMap(named)) expect(step.parentSpanId).toBe(server?.spanId);
+    expect(named("facilitator.verify")[0]?.attributes).toMatchObject({ "jobgate.outcome": "valid" });
+    expect(named("facilitator.settle")[0]?.attributes).toMatchObject({ "jobgate.outcome": "success" });
+    const commits = named("store.commit").map(({ attributes }) => attributes["jobgate.operation"]);
+    expect(commits).toEqual(["begin", "settle"]);
+    expect(named("chain.rpc").map(({ attributes }) => attributes["rpc.method"])).toContain("eth_blockNumber");
+
+    const [delivery] = named("jobcall.deliver");
+    expect(delivery).toMatchObject({
+      kind: 4,
+      parentSpanId: server?.spanId,
+      links: [{ traceId: TRACE_ID, spanId: server?.spanId }],
+      attributes: { "jobgate.call_id": call_id, "jobgate.attempt": 1 },
+    });
+    expect(call?.metadata.traceparent).toBe(`00-${TRACE_ID}-${server?.spanId}-01`);
+  });
+
+  it("Tells of a refusal by its code", async () => {
+    const traceId = "11f92f3577b34da6a3ce929d0e0e4736";
+    const headers = { traceparent: `00-${traceId}-${CLIENT_SPAN}-01` };
+    await fetch(gateway.urlOf(), { method: "POST", body: "unpaid", headers });
+    const [span] = await spansOf(traceId, [PAID_ROUTE]);
+    expect(span?.attributes).toMatchObject({
+      "http.response.status_code": 402,
+      "jobgate.error_code": "payment_required",
+    });
+  });
+
+  it("Goes on in another process, when the one that took the request is gone before the delivery", async () => {
+    gateway.runner.kill();
+    const traceId = "22f92f3577b34da6a3ce929d0e0e4736";
+    const headers = { traceparent: `00-${traceId}-${CLIENT_SPAN}-01` };
+    const { status } = await gateway.send(await gateway.sign(), { body: "later", headers });
+    expect(status).toBe(202);
+    await spansOf(traceId, [PAID_ROUTE]);
+    await gateway.restart({
+      signal: "SIGKILL",
+      env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "100" },
+    });
+    await gateway.waitForJobs("later");
+    const spans = await spansOf(traceId, [PAID_ROUTE, "jobcall.deliver"]);
+    const server = spans.find(({ name }) => name === PAID_ROUTE);
+    const delivery = spans.find(({ name }) => name === "jobcall.deliver");
+    expect(delivery?.links).toEqual([{ traceId, spanId: server?.spanId }]);
+    expect(delivery?.resource["service.name"]).toBe("jobgate");
+  });
+});
+
+describe("Webhooks are traced", () => {
+  it("Without a valid traceparent of its own, a request begins a trace", async () => {
+    const response = await fetch(`${gateway.jobgate.webhooksUrl}/hooks/traced`, {
+      method: "POST",
+      body: "hook",
+      headers: { authorization: "Bearer webhook-secret-do-not-tell", traceparent: "00-zzz-1-01" },
+    });
+    expect(response.status).toBe(202);
+    const [call] = await gateway.waitForJobs("hook");
+    const [, traceId = "", spanId] = call?.metadata.traceparent?.split("-") ?? [];
+    const spans = await spansOf(traceId, ["POST /hooks/traced", "store.commit", "jobcall.deliver"]);
+    const server = spans.find(({ name }) => name === "POST /hooks/traced");
+    expect(server).toMatchObject({ spanId, parentSpanId: "" });
+  });
+});
+
+it("No span holds a body, a payment, a signature, a token or a URL", async () => {
+  const payment = await gateway.sign();
+  await gateway.send(payment, { body: "a body that nobody is to see" });
+  await gateway.waitForJobs("a body that nobody is to see");
+  await vi.waitFor(() => expect(collector.spans.some(({ name }) => name === "jobcall.deliver")).toBe(true));
+  const secrets = [
+    payment.signed.signature.slice(2),
+    Object.values(payment.headers)[0] as string,
+    "a body that nobody is to see",
+    "webhook-secret-do-not-tell",
+    "http://",
+  ];
+  for (const secret of secrets) expect(collector.raw).not.toContain(secret);
+});
+
+it("What was not sent yet is sent when jobgate stops", async () => {
+  const jobgate = await startJobgate({
+    config: CONFIG,
+    env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "60000" },
+  });
+  const traceId = "33f92f3577b34da6a3ce929d0e0e4736";
+  await fetch(`${jobgate.operatorUrl}/healthz`, {
+    headers: { traceparent: `00-${traceId}-${CLIENT_SPAN}-01` },
+  });
+  jobgate.kill("SIGTERM");
+  expect((await jobgate.exited).code).toBe(0);
+  await jobgate.stop();
+  expect(collector.spans.filter((span) => span.traceId === traceId)).toHaveLength(1);
+});
+
+describe("Without a collector", () => {
+  const headers = {
+    authorization: "Bearer webhook-secret-do-not-tell",
+    traceparent: `00-${TRACE_ID}-${CLIENT_SPAN}-01`,
+  };
+
+  it("A collector that is down harms nothing, and does not hold up a stop", async () => {
+    const jobgate = await startJobgate({
+      config: CONFIG,
+      env: { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_BSP_SCHEDULE_DELAY: "50" },
+    });
+    try {
+      for (let i = 0; i < 20; i++) {
+        const sent = await fetch(`${jobgate.webhooksUrl}/hooks/traced`, {
+          method: "POST",
+          headers,
+          body: "x",
+        });
+        expect(sent.status).toBe(202);
+      }
+      const stoppedAt = performance.now();
+      jobgate.kill("SIGTERM");
+      expect((await jobgate.exited).code).toBe(0);
+      expect(performance.now() - stoppedAt).toBeLessThan(7_000);
+    } finally {
+      await jobgate.stop();
+    }
+  });
+
+  it.each([
+    {},
+    { OTEL_TRACES_EXPORTER: "none", OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" },
+    { OTEL_SDK_DISABLED: "true", OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" },
+  ])("Nothing is added to a JobCall's metadata when traces are off: %j", async (env) => {
+    const jobgate = await startJobgate({ config: CONFIG, env });
+    const runner = await startRunner({ address: jobgate.runnerAddress });
+    try {
+      await fetch(`${jobgate.webhooksUrl}/hooks/traced`, { method: "POST", headers, body: "x" });
+      const [call] = await runner.waitFor(1);
+      expect(Object.keys(call?.metadata ?? {}).sort()).toEqual([
+        "X-CHAIN-CALL-ID",
+        "X-CHAIN-SERVICE-ID",
+        "X-WEBHOOK-ORIGIN",
+        "X-WEBHOOK-PATH",
+      ]);
+    } finally {
+      await runner.stop();
+      await jobgate.stop();
+    }
+  });
+});
