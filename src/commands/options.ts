@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from "commander";
-import { LOG_LEVELS } from "./log.ts";
+import { LOG_FORMATS, LOG_LEVELS } from "./log.ts";
 
 /** `-c`: the same for every command that reads the configuration. */
 export const configOption = () =>
@@ -11,10 +11,16 @@ export const serviceIdOption = () =>
     .argParser(parseServiceId);
 
 export const logLevelOption = () =>
-  new Option("--log-level <level>", "how much to log to stderr, as JSON lines")
+  new Option("--log-level <level>", "how much to log to stderr")
     .choices(LOG_LEVELS)
     .default("info")
     .env("JOBGATE_LOG_LEVEL");
+
+export const logFormatOption = () =>
+  new Option("--log-format <format>", "json lines, or pretty for people; auto: pretty on a terminal")
+    .choices(LOG_FORMATS)
+    .default("auto")
+    .env("JOBGATE_LOG_FORMAT");
 
 /**
  * Whether a flag's environment twin asks for it. commander would take any value, `0` and `false` included, for yes.

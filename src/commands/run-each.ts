@@ -6,8 +6,8 @@ import { parseBindAddress } from "../config/bind-address.ts";
 import { SubscriptionRefused, startWorker } from "../delivery/runner-client/worker.ts";
 import { isMediaType } from "../delivery/runner-requests.ts";
 import { runJobProgram } from "./job-program.ts";
-import { makeLogger } from "./log.ts";
-import { logLevelOption, parseServiceId } from "./options.ts";
+import { type LogFormat, openLog } from "./log.ts";
+import { logFormatOption, logLevelOption, parseServiceId } from "./options.ts";
 import { Refusal } from "./refusal.ts";
 
 interface RunEachOptions {
@@ -19,6 +19,7 @@ interface RunEachOptions {
   readonly contentType: string;
   readonly failOn: readonly number[];
   readonly logLevel: string;
+  readonly logFormat: LogFormat;
 }
 
 const MAX_CONCURRENCY = 10_000;
@@ -84,6 +85,7 @@ export function addRunEachCommand(program: Command): void {
         ),
     )
     .addOption(logLevelOption())
+    .addOption(logFormatOption())
     .addHelpText(
       "after",
       "\nThe token of the runner listener is taken from JOBGATE_RUNNER_TOKEN.\n" +
@@ -95,6 +97,8 @@ export function addRunEachCommand(program: Command): void {
 async function runEach(command: string, args: readonly string[], options: RunEachOptions): Promise<void> {
   await findProgram(command);
   const token = process.env.JOBGATE_RUNNER_TOKEN || undefined;
+  const log = openLog({ level: options.logLevel, format: options.logFormat });
+  log.hide(token === undefined ? [] : [token]);
   const { runner: address, concurrency, jobIds, timeout, contentType, failOn: failCodes } = options;
   const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
   const job = { command, args, timeoutMs, contentType, failCodes, env: programEnvironment() };
@@ -103,7 +107,7 @@ async function runEach(command: string, args: readonly string[], options: RunEac
     ...(token === undefined ? {} : { token }),
     subscriber: options.subscriber ?? `${hostname()}/${basename(command)}`.slice(0, MAX_SUBSCRIBER_LENGTH),
     work: (delivery, lost) => runJobProgram(job, delivery, lost),
-    logger: makeLogger(options.logLevel),
+    logger: log.logger,
   });
 
   let stops = 0;

@@ -3,8 +3,9 @@ import type { Logger } from "pino";
 import type { Config } from "../config/config.ts";
 import { mistakeText } from "../config/mistake.ts";
 import { changesThatNeedRestart } from "../config/reload.ts";
-import { makeLogger } from "./log.ts";
-import { configOption, logLevelOption, serviceIdOption } from "./options.ts";
+import { secretsOf } from "./config-secrets.ts";
+import { type Log, type LogFormat, openLog } from "./log.ts";
+import { configOption, logFormatOption, logLevelOption, serviceIdOption } from "./options.ts";
 import { readConfig } from "./read-config.ts";
 import { Refusal } from "./refusal.ts";
 
@@ -12,6 +13,7 @@ interface ServeOptions {
   readonly config: string;
   readonly serviceId?: bigint;
   readonly logLevel: string;
+  readonly logFormat: LogFormat;
 }
 
 export function addServeCommand(program: Command): void {
@@ -21,13 +23,16 @@ export function addServeCommand(program: Command): void {
     .addOption(configOption())
     .addOption(serviceIdOption())
     .addOption(logLevelOption())
+    .addOption(logFormatOption())
     .addHelpText("after", "\nExample:\n  $ jobgate serve -c jobgate.toml --service-id 1")
     .action(serve);
 }
 
 async function serve(options: ServeOptions): Promise<void> {
-  const logger = makeLogger(options.logLevel);
+  const log = openLog({ level: options.logLevel, format: options.logFormat });
+  const { logger } = log;
   const { config, warnings } = await readConfig(options);
+  log.hide(secretsOf(config));
   for (const warning of warnings) logger.warn(mistakeText(warning));
 
   // A SIGHUP that comes while starting is answered afterwards: by default it would end the process.
@@ -44,7 +49,7 @@ async function serve(options: ServeOptions): Promise<void> {
 
   let reloads = Promise.resolve();
   onReload = () => {
-    reloads = reloads.then(() => reload({ options, running: config, gateway, logger }));
+    reloads = reloads.then(() => reload({ options, running: config, gateway, log }));
   };
   if (reloadAsked) onReload();
 
@@ -60,13 +65,15 @@ interface ReloadOptions {
   /** What the process was started with. */
   readonly running: Config;
   readonly gateway: { reload(config: Config): Promise<void> };
-  readonly logger: Logger;
+  readonly log: Log;
 }
 
 /** Takes over a changed configuration, or none of it when there is a mistake. Never rejects. */
-async function reload({ options, running, gateway, logger }: ReloadOptions): Promise<void> {
+async function reload({ options, running, gateway, log }: ReloadOptions): Promise<void> {
+  const { logger } = log;
   try {
     const { config, warnings } = await readConfig(options);
+    log.hide(secretsOf(config));
     for (const warning of warnings) logger.warn(mistakeText(warning));
     const needRestart = changesThatNeedRestart(running, config);
     if (needRestart.length > 0)

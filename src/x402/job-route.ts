@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import type { Logger } from "pino";
+import { jobKeyText } from "../config/config.ts";
 import { ERROR_KINDS, type ErrorCode, GatewayError } from "../errors.ts";
 import { ClientGone, type HttpRequest } from "../http/http-request.ts";
 import { errorResponse, type HttpResponse } from "../http/http-response.ts";
@@ -23,6 +25,7 @@ export interface JobRouteOptions {
   readonly waitForResult: WaitForResult;
   readonly limits: ClientLimits;
   readonly stats: X402Stats;
+  readonly logger: Logger;
   readonly maxBodyBytes: number;
   /** Absolute URL of a job, as clients are told. */
   readonly resourceOf: (job: JobKey) => string;
@@ -33,7 +36,7 @@ export type JobRoute = (request: HttpRequest, job: JobKey) => Promise<HttpRespon
 
 export function createJobRoute(options: JobRouteOptions): JobRoute {
   const { findSale, inHand, purchasing, waitForResult } = options;
-  const { limits, stats, maxBodyBytes, resourceOf } = options;
+  const { limits, stats, logger, maxBodyBytes, resourceOf } = options;
 
   /** In the order of the refusals; {@link Purchasing} goes on from the payment to the money. */
   async function runJob(request: HttpRequest, key: JobKey): Promise<HttpResponse> {
@@ -118,7 +121,13 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
     });
   }
 
-  return async (request, job) => {
+  /** Without a payment, being asked for one is the ordinary course: only the debug log has that. */
+  function logRefusal({ id, headers }: HttpRequest, { serviceId, jobIndex }: JobKey, code: ErrorCode): void {
+    if ((headers["payment-signature"] ?? headers["x-payment"]) === undefined) return;
+    logger.info({ request: id, job: jobKeyText(serviceId, jobIndex), code }, "paid request refused");
+  }
+
+  async function answerOrRefuse(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
     try {
       return await runJob(request, job);
     } catch (error) {
@@ -129,6 +138,12 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
         details: { ...chargedNothing("internal_error"), charged: "unknown" },
       });
     }
+  }
+
+  return async (request, job) => {
+    const response = await answerOrRefuse(request, job);
+    if (response.refusal !== undefined) logRefusal(request, job, response.refusal);
+    return response;
   };
 }
 

@@ -147,7 +147,7 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
         quoteDigest: receipt.quoteDigest,
         ...(authorized === undefined ? {} : { caller: authorized.caller }),
       });
-      return settlement.settle(intent, call);
+      return settlement.settle(intent, call, request.id);
     },
   };
 }

@@ -24,6 +24,13 @@ export interface SettlementOptions {
 
 const CONFIRMATION_POLL_MS = 200;
 
+/** An intent that is in the journal, with what its log lines say of it. */
+type Journalled = PaymentIntent & {
+  readonly callId: number;
+  /** Id of the request that is being answered; absent where there is none. */
+  readonly requestId?: string;
+};
+
 /**
  * Moves the money: the only place that asks a facilitator to settle, and that decides what came of it.
  *
@@ -42,9 +49,10 @@ export class Settlement {
   /**
    * Journals the intent, settles, and makes the outcome durable; in this order, so that a crash anywhere leaves a
    * record of what may have moved. Goes on when the client hangs up.
+   * @param requestId for the log
    * @throws GatewayError `payment_replay`, `quote_conflict`, `signature_replay`, `queue_full`, `store_unavailable`: nothing was charged
    */
-  async settle(intent: PaymentIntent, call: JobCall): Promise<PaymentOutcome> {
+  async settle(intent: PaymentIntent, call: JobCall, requestId?: string): Promise<PaymentOutcome> {
     const { journal, facilitator } = this.#options;
     faultPoint("before-journal");
     const begun = await journal.beginPayment(intent, call);
@@ -64,7 +72,11 @@ export class Settlement {
         faultPoint("after-journal");
         const answer = await facilitator.settle(facilitatorRequest(intent));
         faultPoint("after-settle");
-        return this.#conclude({ ...intent, receipt: begun.receipt }, answer);
+        const { receipt, callId } = begun;
+        return this.#conclude(
+          { ...intent, receipt, callId, ...(requestId === undefined ? {} : { requestId }) },
+          answer,
+        );
       }
     }
   }
@@ -88,12 +100,12 @@ export class Settlement {
     );
   }
 
-  async #conclude(intent: PaymentIntent, answer: SettlementAnswer): Promise<PaymentOutcome> {
+  async #conclude(intent: Journalled, answer: SettlementAnswer): Promise<PaymentOutcome> {
     const { evidence, logger } = this.#options;
     const success = believableSuccess(intent, answer);
     if (success !== undefined && !evidence.isRequired(intent.key)) return this.#accept(intent, success);
 
-    logger.debug({ payment: intent.key, answer }, "the chain decides");
+    logger.debug({ ...about(intent), answer }, "the chain decides");
     if (!evidence.covers(intent.key)) return this.#undecided(intent, answer.kind);
     return this.#decide(
       intent,
@@ -104,7 +116,7 @@ export class Settlement {
   }
 
   /** The facilitator answers when the transaction is mined; the RPC that is asked here may see it a little later. */
-  async #awaitConfirmation(intent: PaymentIntent, transaction: string): Promise<Evidence> {
+  async #awaitConfirmation(intent: Journalled, transaction: string): Promise<Evidence> {
     const { evidence, clock, confirmationTimeoutMs } = this.#options;
     const deadline = clock() + confirmationTimeoutMs;
     for (;;) {
@@ -114,7 +126,7 @@ export class Settlement {
     }
   }
 
-  async #decide(intent: PaymentIntent, evidence: Evidence): Promise<PaymentOutcome> {
+  async #decide(intent: Journalled, evidence: Evidence): Promise<PaymentOutcome> {
     switch (evidence.kind) {
       case "paid":
         return this.#accept(intent, successResponse(intent, evidence.transaction));
@@ -127,7 +139,7 @@ export class Settlement {
     }
   }
 
-  async #accept(intent: PaymentIntent, settlement: SettleResponse): Promise<PaymentOutcome> {
+  async #accept(intent: Journalled, settlement: SettleResponse): Promise<PaymentOutcome> {
     const { journal, logger } = this.#options;
     this.#unrecorded.set(intent.fingerprint, settlement);
     try {
@@ -135,22 +147,25 @@ export class Settlement {
       this.#unrecorded.delete(intent.fingerprint);
       faultPoint("after-commit");
       if (settled.kind === "settled") {
+        const { symbol, amount } = intent;
+        const { transaction } = settlement;
+        logger.info({ ...about(intent), symbol, amount, transaction }, "payment settled");
         return { kind: "accepted", callId: settled.callId, receipt: intent.receipt, settlement };
       }
       logger.error(
-        { payment: intent.key, settlement },
+        { ...about(intent), settlement },
         "a payment that was closed as failed turned out to be paid",
       );
     } catch (error) {
       logger.error(
-        { err: error, payment: intent.key, settlement },
+        { err: error, ...about(intent), settlement },
         "paid, but not written down yet: will be tried again",
       );
     }
     return { kind: "undecided" };
   }
 
-  async #fail(intent: PaymentIntent, reason: string): Promise<PaymentOutcome> {
+  async #fail(intent: Journalled, reason: string): Promise<PaymentOutcome> {
     const { journal, logger } = this.#options;
     const settlement = failureResponse(intent, reason);
     try {
@@ -160,11 +175,11 @@ export class Settlement {
     } catch (error) {
       return this.#notWrittenDown(intent, error);
     }
-    logger.info({ payment: intent.key }, `payment failed: ${reason}`);
+    logger.info(about(intent), `payment failed: ${reason}`);
     return { kind: "failed", settlement };
   }
 
-  async #leaveUnresolved(intent: PaymentIntent | PaymentRecord, reason: string): Promise<PaymentOutcome> {
+  async #leaveUnresolved(intent: Journalled | PaymentRecord, reason: string): Promise<PaymentOutcome> {
     const { journal, logger } = this.#options;
     if ("state" in intent && intent.state === "unresolved") return { kind: "undecided" };
     try {
@@ -172,23 +187,28 @@ export class Settlement {
     } catch (error) {
       return this.#notWrittenDown(intent, error);
     }
-    logger.error({ payment: intent.key }, `payment unresolved: ${reason}`);
+    logger.error(about(intent), `payment unresolved: ${reason}`);
     return { kind: "undecided" };
   }
 
   /** Money may have moved by now: whatever the store says, the client must not be told that it was not charged. */
-  #notWrittenDown(intent: PaymentIntent, error: unknown): PaymentOutcome {
+  #notWrittenDown(intent: Journalled, error: unknown): PaymentOutcome {
     this.#options.logger.error(
-      { err: error, payment: intent.key },
+      { err: error, ...about(intent) },
       "what became of a payment could not be written down: will be tried again",
     );
     return { kind: "undecided" };
   }
 
-  #undecided(intent: PaymentIntent, reason: string): PaymentOutcome {
-    this.#options.logger.warn({ payment: intent.key, reason }, "payment undecided");
+  #undecided(intent: Journalled, reason: string): PaymentOutcome {
+    this.#options.logger.warn({ ...about(intent), reason }, "payment undecided");
     return { kind: "undecided" };
   }
+}
+
+/** By what a line of the log can be found. */
+function about({ key, callId, requestId }: Journalled): Record<string, unknown> {
+  return { ...(requestId === undefined ? {} : { request: requestId }), callId, payment: key };
 }
 
 function facilitatorRequest({ payload, requirements }: PaymentIntent) {

@@ -102,6 +102,7 @@ export class X402Gateway implements BackgroundService {
       streamEvents: createCallEvents({ watch: this.#callWatch, clock }),
       offerTime: createOfferTime(clock),
       stats: new X402Stats(),
+      logger,
     };
   }
 

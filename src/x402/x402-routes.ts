@@ -1,3 +1,4 @@
+import type { Logger } from "pino";
 import type { Clock } from "../clock.ts";
 import type { X402Config } from "../config/config.ts";
 import { jsonResponse, textResponse } from "../http/http-response.ts";
@@ -46,6 +47,7 @@ export interface X402Parts {
   readonly streamEvents: StreamCallEvents;
   readonly offerTime: OfferTime;
   readonly stats: X402Stats;
+  readonly logger: Logger;
   readonly clock: Clock;
 }
 
