@@ -1,22 +1,18 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import type { RateSource } from "../../../src/config/config.ts";
 import { findRateProblem } from "../../../src/pricing/rates/online-check.ts";
-import { type Anvil, startAnvil } from "../../helpers/anvil.ts";
-import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
+import { startAnvil } from "../../helpers/anvil.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
 import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
-let anvil: Anvil;
+const anvil = startBeforeAll(startAnvil);
+const server = startBeforeAll(() =>
+  listenHttp({ handler: (_, response) => response.end('{"data":{"rate":"3200"}}') }),
+);
 let feed: PriceFeed;
-let server: HttpListener;
-
 beforeAll(async () => {
-  anvil = await startAnvil();
   feed = await deployPriceFeed({ anvil, decimals: 8 });
-  server = await listenHttp({ handler: (_, response) => response.end('{"data":{"rate":"3200"}}') });
-});
-afterAll(async () => {
-  await server?.stop();
-  await anvil?.stop();
 });
 
 const times = { maxAgeMs: 3_600_000, refreshMs: 5_000 };
