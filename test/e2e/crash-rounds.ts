@@ -49,22 +49,31 @@ export interface CrashSite {
   stop(): Promise<void>;
 }
 
-export function startCrashSite(setUp: SetUp): Promise<CrashSite> {
-  return openSite(setUp, { leavesUndecided: false });
+/** @param newStoreUrl makes an empty Postgres store; default: a SQLite file */
+export function startCrashSite(setUp: SetUp, newStoreUrl?: () => Promise<string>): Promise<CrashSite> {
+  return openSite(setUp, { leavesUndecided: false, newStoreUrl });
 }
 
-async function openSite(
-  setUp: SetUp,
-  { leavesUndecided }: { readonly leavesUndecided: boolean },
-): Promise<CrashSite> {
+interface SiteOptions {
+  readonly leavesUndecided: boolean;
+  readonly newStoreUrl: (() => Promise<string>) | undefined;
+}
+
+async function openSite(setUp: SetUp, { leavesUndecided, newStoreUrl }: SiteOptions): Promise<CrashSite> {
   const parts = await startPaidParts();
-  const gateway = await startPaidGateway({ parts, setUp, facilitatorTimeoutSecs: 5, leaseSecs: 1 });
+  const gateway = await startPaidGateway({
+    parts,
+    setUp,
+    facilitatorTimeoutSecs: 5,
+    leaseSecs: 1,
+    ...(newStoreUrl === undefined ? {} : { storeUrl: await newStoreUrl() }),
+  });
   const sold: { payment: Payment; body: string; end: End }[] = [];
 
   return {
     async round(crash) {
       const end = ENDS[crash][setUp];
-      if (end === "undecided" && !leavesUndecided) return roundOfItsOwn(setUp, crash);
+      if (end === "undecided" && !leavesUndecided) return roundOfItsOwn(setUp, crash, newStoreUrl);
       const body = `${crash} ${sold.length}`;
       const payment = await crashOnce(gateway, crash, body);
       sold.push({ payment, body, end });
@@ -98,8 +107,12 @@ async function openSite(
  * An undecided payment is asked for again and again, and each refusal leaves the facilitator's wallet a nonce short for
  * a moment: beside it, other settlements may come late.
  */
-async function roundOfItsOwn(setUp: SetUp, crash: Crash): Promise<void> {
-  const site = await openSite(setUp, { leavesUndecided: true });
+async function roundOfItsOwn(
+  setUp: SetUp,
+  crash: Crash,
+  newStoreUrl: SiteOptions["newStoreUrl"],
+): Promise<void> {
+  const site = await openSite(setUp, { leavesUndecided: true, newStoreUrl });
   try {
     await site.round(crash);
     await site.expectAllAccounted();

@@ -13,6 +13,7 @@ import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts"
 import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
 import { type Journal, openJournal } from "./journal.ts";
 import type { PaidParts } from "./paid-parts.ts";
+import { openPostgresJournal } from "./postgres-journal.ts";
 
 /** Whether jobgate can see the token's chain, or has only the facilitator's word. */
 export type SetUp = "rpc_url" | "no rpc_url";
@@ -97,6 +98,8 @@ export interface PaidGatewayOptions {
   /** Of every token, as TOML. Default: 3200 tokens for one native unit. */
   readonly rate?: string;
   readonly maxPending?: number;
+  /** A Postgres store; default: a SQLite file. */
+  readonly storeUrl?: string;
   /** Default 60 s. */
   readonly leaseSecs?: number;
   readonly env?: Readonly<Record<string, string>>;
@@ -131,7 +134,10 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
     await subscribe();
   }
   await start(options.env);
-  const journal = openJournal(join(folder, "jobgate.db"));
+  const journal =
+    options.storeUrl === undefined
+      ? openJournal(join(folder, "jobgate.db"))
+      : openPostgresJournal(options.storeUrl);
 
   const urlOf = (job = 0) => `${jobgate.x402Url}/x402/jobs/1/${job}`;
   const jobsWith = (body: string) => delivered.filter((call) => Buffer.from(call.body).toString() === body);
@@ -265,7 +271,7 @@ ${setUp === "rpc_url" ? `rpc_url = "${rpcUrl}"\nconfirmations = ${confirmations}
   return `
 service_id = 1
 [store]
-url = "sqlite:jobgate.db"
+url = "${options.storeUrl ?? "sqlite:jobgate.db"}"
 max_pending = ${maxPending}
 [runner]
 bind_address = "127.0.0.1:0"
