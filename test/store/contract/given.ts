@@ -25,7 +25,7 @@ export interface Given {
 }
 
 export const MAX_PENDING = 40;
-export const NO_BACKOFF = { baseMs: 0, maxMs: 0 };
+const NO_BACKOFF = { baseMs: 0, maxMs: 0 };
 
 /** Opens a new store before each test, and disposes of it after. */
 export function givenStore(open: OpenStoreUnderTest): Given {
