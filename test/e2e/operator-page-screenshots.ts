@@ -31,19 +31,17 @@ const scene = await startOperatorScene({
   edit: (config) => config.replace("[job_pricing.1]", '[job_pricing.1]\n2 = "7600000000000000"'),
 });
 
-async function shoot(name: string, look: { dark: boolean; phone?: boolean; full?: boolean }, logIn = true) {
+async function shoot(name: string, look: { dark: boolean; phone?: boolean; full?: boolean }) {
   const { page, close } = await openPage(browser, scene.gateway.jobgate.operatorUrl, {
     colorScheme: look.dark ? "dark" : "light",
     viewport: look.phone ? PHONE : DESKTOP,
     reducedMotion: "reduce",
   });
   await page.getByLabel("Token").waitFor();
-  if (logIn) {
-    await page.getByLabel("Token").fill(OPERATOR_TOKEN);
-    await page.keyboard.press("Enter");
-    await page.getByText("Live", { exact: true }).waitFor();
-    if (name !== "empty") await flowSome();
-  }
+  await page.getByLabel("Token").fill(OPERATOR_TOKEN);
+  await page.keyboard.press("Enter");
+  await page.getByText("Live", { exact: true }).waitFor();
+  await flowSome();
   await page.screenshot({ path: join(folder, `operator-${name}.png`), fullPage: look.full ?? false });
   await close();
 }
@@ -63,9 +61,6 @@ async function flowSome(): Promise<void> {
   }
   await sleep(4_000);
 }
-
-await shoot("login", { dark: false }, false);
-await shoot("empty", { dark: false });
 
 for (let i = 0; i < PAYMENTS; i++) {
   const body = `work ${i}`;
@@ -88,7 +83,6 @@ const gpu = await startRunner({
 await shoot("light", { dark: false, full: true });
 await shoot("dark", { dark: true });
 await shoot("phone", { dark: true, phone: true });
-await shoot("phone-full", { dark: false, phone: true, full: true });
 
 await gpu.stop();
 await browser.close();

@@ -161,6 +161,33 @@ describe("what flows", () => {
   });
 });
 
+test("A tab that nobody looks at reads no events, and does so again once somebody looks", async () => {
+  const watched = await openPage(browser, "about:blank");
+  open.push(watched);
+  const { page } = watched;
+  await page.clock.install();
+  await page.addInitScript({
+    content: `let unseen = false;
+Object.defineProperty(document, "hidden", { get: () => unseen });
+globalThis.setUnseen = (value) => { unseen = value; document.dispatchEvent(new Event("visibilitychange")); };`,
+  });
+  const setUnseen = (value: boolean) =>
+    page.evaluate(
+      (unseen) => (globalThis as unknown as { setUnseen(v: boolean): void }).setUnseen(unseen),
+      value,
+    );
+  await page.goto(scene.gateway.jobgate.operatorUrl);
+  await logIn(page, OPERATOR_TOKEN);
+  await page.getByText("Live", { exact: true }).waitFor();
+  await setUnseen(true);
+  await page.clock.fastForward(21_000);
+  await page.getByText("Polling", { exact: true }).waitFor();
+  await setUnseen(false);
+  await page.getByText("Live", { exact: true }).waitFor();
+  const callId = await scene.sendWebhook("seen again");
+  await lineOf(page, callId).getByText("done").waitFor();
+});
+
 describe("dead letters", () => {
   test("One that is retried reaches the runner again, and leaves the list", async () => {
     const page = await openLoggedIn();

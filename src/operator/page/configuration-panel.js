@@ -77,7 +77,7 @@ function x402Groups(x402) {
     group("Paid jobs", [
       ["Public URL", mono(x402.public_url)],
       ["Facilitator", mono(x402.facilitator_url)],
-      ["It gets", durationText(x402.facilitator_timeout ?? "0s")],
+      ["Facilitator's time limit", durationText(x402.facilitator_timeout ?? "0s")],
       ["Offers last", durationText(x402.quote_ttl ?? "0s")],
       ["Largest body", `${countText(x402.max_body_bytes)} bytes`],
       ["Jobs without a policy", x402.default_invocation_mode],

@@ -32,7 +32,7 @@ export function durationText(duration) {
 }
 
 /** The exact time, in the reader's own zone. @param {string | number} time */
-export function momentText(time) {
+function momentText(time) {
   return MOMENT.format(new Date(time));
 }
 

@@ -17,7 +17,8 @@ export function createStatus() {
       : isStreaming
         ? ["good", "Live"]
         : ["warn", "Polling"];
-    if (connection.dataset.tone !== state && connection.dataset.tone !== undefined) announce(`${text}.`);
+    // Losing the stream is no news: the figures still come.
+    if ((connection.dataset.tone === "bad") !== (state === "bad")) announce(`${text}.`);
     connection.dataset.tone = state;
     setText(connection, text);
   }

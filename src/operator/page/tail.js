@@ -3,9 +3,12 @@
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
+/** A tab that nobody looks at gives its stream up: browsers open only six connections to one server. */
+const KEPT_WHEN_HIDDEN_MS = 20_000;
 
 /**
- * Reads the stream of events, and opens it again when it breaks, sooner or later. Ends when `signal` aborts.
+ * Reads the stream of events while somebody looks, and opens it again when it breaks, sooner or later. Ends when
+ * `signal` aborts.
  * @param {object} options
  * @param {Client} options.client
  * @param {AbortSignal} options.signal
@@ -16,21 +19,63 @@ const LONGEST_WAIT_MS = 15_000;
 export async function followTail({ client, signal, onMessage, onOpen, onError }) {
   let waitMs = FIRST_WAIT_MS;
   while (!signal.aborted) {
+    const unseen = abortWhenUnseen(signal);
     try {
-      for await (const message of client.tail(signal)) {
+      for await (const message of client.tail(unseen.signal)) {
         waitMs = FIRST_WAIT_MS;
         onOpen(true);
         onMessage(message);
       }
     } catch (error) {
       if (signal.aborted) return;
-      onError(error);
+      if (!unseen.signal.aborted) onError(error);
     }
+    unseen.stop();
     onOpen(false);
     // Many pages that lost one jobgate do not all come back at the same moment.
     await pause(waitMs * (0.5 + Math.random() / 2), signal);
     waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS);
+    await seen(signal);
   }
+}
+
+/**
+ * @param {AbortSignal} closed
+ * @returns {{ signal: AbortSignal, stop: () => void }} `signal` aborts once the tab has been hidden for a while
+ */
+function abortWhenUnseen(closed) {
+  const controller = new AbortController();
+  const watching = new AbortController();
+  /** @type {number | undefined} */
+  let timer;
+  const look = () => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(() => controller.abort(), KEPT_WHEN_HIDDEN_MS);
+  };
+  const signal = AbortSignal.any([closed, watching.signal]);
+  document.addEventListener("visibilitychange", look, { signal });
+  look();
+  return {
+    signal: controller.signal,
+    stop() {
+      clearTimeout(timer);
+      watching.abort();
+    },
+  };
+}
+
+/** Resolves once somebody looks at the tab. @param {AbortSignal} signal @returns {Promise<void>} */
+function seen(signal) {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look, { once: true });
+    look();
+  });
 }
 
 /** @param {number} ms @param {AbortSignal} signal @returns {Promise<void>} */

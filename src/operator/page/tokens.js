@@ -36,7 +36,7 @@ export function amountText(token, units) {
 }
 
 /** @param {TokenKey} token @param {bigint} units */
-export function amountTitle(token, units) {
+function amountTitle(token, units) {
   const decimals = decimalsOf.get(tokenKey(token));
   const exact = decimals === undefined ? "" : `${exactAmount(units, decimals)} ${token.symbol}: `;
   return `${exact}${units} units of ${token.asset} on ${token.network}`;
