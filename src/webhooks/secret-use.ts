@@ -15,15 +15,15 @@ export function createSecretUse(options: {
 }): SecretUse {
   const { endpoint, logger, clock } = options;
   const { path, auth } = endpoint;
-  const current = auth.mode === "none" ? undefined : auth.secrets[0]?.name;
+  const currentName = auth.mode === "none" ? undefined : auth.secrets[0]?.name;
   const remindedAt = new Map<string, number>();
-  return (secret) => {
-    if (secret === undefined) return;
-    logger.debug({ endpoint: path, secret }, "webhook authenticated");
-    if (secret === current) return;
+  return (secretName) => {
+    if (secretName === undefined) return;
+    logger.debug({ endpoint: path, secretName }, "webhook authenticated");
+    if (secretName === currentName) return;
     const now = clock();
-    if (now - (remindedAt.get(secret) ?? Number.NEGATIVE_INFINITY) < REMINDER_MS) return;
-    remindedAt.set(secret, now);
-    logger.info({ endpoint: path, secret, current }, "a sender still uses an old webhook secret");
+    if (now - (remindedAt.get(secretName) ?? Number.NEGATIVE_INFINITY) < REMINDER_MS) return;
+    remindedAt.set(secretName, now);
+    logger.info({ endpoint: path, secretName, currentName }, "a sender still uses an old webhook secret");
   };
 }

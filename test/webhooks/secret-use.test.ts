@@ -17,8 +17,8 @@ afterAll(() => webhooks?.stop());
 test("Which secret was used is logged by its name: each use at debug, an old one at info once an hour", async () => {
   const lines = (level: number) =>
     webhooks.log
-      .filter((line) => line.level === level && "secret" in line)
-      .map(({ endpoint: path, secret }) => [path, secret]);
+      .filter((line) => line.level === level && "secretName" in line)
+      .map(({ endpoint: path, secretName }) => [path, secretName]);
   const use = async (secret: string, atMs: number) => {
     webhooks.now = NOW_MS + atMs;
     expect((await webhooks.post("/a", { authorization: `Bearer ${secret}` })).status).toBe(202);

@@ -1,0 +1,47 @@
+import { readFile } from "node:fs/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { WEBHOOK_AUTH_MODES } from "../../src/config/webhook-auth-modes.ts";
+import { signWebhook, webhookPath } from "../../src/webhooks/sign.ts";
+import { loadFiles } from "../config/config-folder.ts";
+import { startWebhooks, type WebhooksUnderTest } from "./webhook-harness.ts";
+
+const KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const docs = await readFile(new URL("../../docs/webhook-senders.md", import.meta.url), "utf8");
+const recipes = [...docs.matchAll(/^```toml\n([\s\S]*?)^```/gm)].map(([, toml = ""]) => ({
+  toml,
+  path: /^path = "(.*)"/m.exec(toml)?.[1],
+}));
+
+let webhooks: WebhooksUnderTest;
+beforeAll(async () => {
+  webhooks = await startWebhooks([]);
+});
+afterAll(() => webhooks?.stop());
+
+test.each(recipes)(
+  "The recipe for $path loads as it is written, and takes what its sender sends once",
+  async ({ toml }) => {
+    const names = [...toml.matchAll(/env:(\w+)/g)].map(([, name = ""]) => name);
+    const env = Object.fromEntries(
+      names.map((name) => [name, /STANDARD|SVIX/.test(name) ? KEY : `${name}-0123456789abcdef`]),
+    );
+    const result = await loadFiles(`service_id = 1\n${toml}`, { env });
+    if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
+    expect(result.warnings).toEqual([]);
+    for (const { allowCidrs: _, ...endpoint } of result.config.webhooks?.endpoints ?? []) {
+      webhooks.use([endpoint]);
+      const body = Buffer.from(JSON.stringify({ id: endpoint.path, event_id: endpoint.path }));
+      const headers = signWebhook(endpoint, body);
+      const post = (sent = headers) => webhooks.post(webhookPath(endpoint), sent, body);
+      expect((await post()).status).toBe(202);
+      expect((await post()).json.duplicate).toBe(endpoint.dedupe === undefined ? undefined : true);
+      if (Object.keys(headers).length > 0) expect((await post({})).status).toBe(401);
+    }
+  },
+);
+
+test("Every way to authenticate is told of", () => {
+  const table = docs.slice(0, docs.indexOf("## Changing a secret"));
+  const told = [...table.matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map(([, mode]) => mode);
+  expect(told.sort()).toEqual(Object.keys(WEBHOOK_AUTH_MODES).sort());
+});
