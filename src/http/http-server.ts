@@ -151,9 +151,16 @@ export class HttpServer {
       // The refusal would pass for the answer to a request before it that is still being worked on.
       if (this.#isAwaitedOn(socket)) return void socket.destroy();
       const refusal = refuseBrokenRequest(error, socket);
-      if (refusal !== undefined) this.#exchanges.broken(this.#firstListener(), refusal);
+      // A request whose rest was no good is told of as the one that it began as.
+      if (refusal !== undefined && !this.#isInHand(socket))
+        this.#exchanges.broken(this.#firstListener(), refusal);
     });
     return server;
+  }
+
+  #isInHand(socket: Duplex): boolean {
+    for (const incoming of this.#inHand.keys()) if (incoming.socket === socket) return true;
+    return false;
   }
 
   /** Whether a request that arrived whole on this connection has no answer yet. */

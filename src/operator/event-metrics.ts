@@ -28,7 +28,9 @@ export function countEvents(events: EventHub, telemetry: Telemetry): () => void 
         if (state !== "settled") return;
         return telemetry.count("jobgate_payment_amount_total", { network, symbol, asset }, Number(amount));
       }
-      default:
+      case "accepted":
+      case "delivered":
+      case "progressed":
         return;
     }
   }, KINDS);

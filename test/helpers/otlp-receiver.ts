@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { gunzipSync } from "node:zlib";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
@@ -33,17 +34,20 @@ export interface OtlpReceiver {
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   const spans: ReceivedSpan[] = [];
   let raw = "";
+  async function receive(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const sent = await buffer(incoming);
+    const bytes = incoming.headers["content-encoding"] === "gzip" ? gunzipSync(sent) : sent;
+    const isTraces =
+      incoming.url === "/v1/traces" && incoming.headers["content-type"] === "application/x-protobuf";
+    if (isTraces) {
+      spans.push(...readRequest(bytes));
+      raw += bytes.toString("latin1");
+    }
+    outgoing.writeHead(isTraces ? 200 : 404, { "content-type": "application/x-protobuf" }).end();
+  }
   const listener = await listenHttp({
-    async handler(incoming, outgoing) {
-      const sent = await buffer(incoming);
-      const bytes = incoming.headers["content-encoding"] === "gzip" ? gunzipSync(sent) : sent;
-      const isTraces =
-        incoming.url === "/v1/traces" && incoming.headers["content-type"] === "application/x-protobuf";
-      if (isTraces) {
-        spans.push(...readRequest(bytes));
-        raw += bytes.toString("latin1");
-      }
-      outgoing.writeHead(isTraces ? 200 : 404, { "content-type": "application/x-protobuf" }).end();
+    handler: (incoming, outgoing) => {
+      receive(incoming, outgoing).catch(() => outgoing.destroy());
     },
   });
   return {

@@ -1,0 +1,241 @@
+import { spawnSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { create } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type JobCall, NackRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { version } from "../../src/version.ts";
+import { findExpositionMistakes, type MetricFamily, parseExposition } from "../helpers/exposition.ts";
+import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+const WEBHOOKS = `
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/open"
+job_id = 30
+[[webhooks.endpoints]]
+path = "/hooks/closed"
+job_id = 31
+auth = "bearer"
+secret = "webhook-secret"
+`;
+const file = (name: string) => readFile(new URL(`../../${name}`, import.meta.url), "utf8");
+
+let parts: PaidParts;
+let gateway: PaidGateway;
+/** Bodies whose JobCalls fail for good. */
+const failing = new Set<string>();
+
+beforeAll(async () => {
+  parts = await startPaidParts();
+  gateway = await startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    edit: (config) => config + WEBHOOKS,
+    handle: async (call) => {
+      if (failing.has(Buffer.from(call.body).toString())) await bury(call);
+      return undefined;
+    },
+  });
+});
+afterAll(async () => {
+  await gateway?.stop();
+  await parts?.stop();
+});
+
+async function bury({ callId, leaseToken }: JobCall): Promise<void> {
+  const outcome = { case: "fail", value: { reason: "no good" } } as const;
+  await gateway.runner.nack(create(NackRequestSchema, { nacks: [{ callId, leaseToken, outcome }] }));
+}
+
+async function scrape(): Promise<{
+  text: string;
+  families: MetricFamily[];
+  value: ReturnType<typeof reader>;
+}> {
+  const response = await fetch(`${gateway.jobgate.operatorUrl}/metrics`);
+  expect(response.status).toBe(200);
+  const text = await response.text();
+  const families = parseExposition(text);
+  return { text, families, value: reader(families) };
+}
+
+/** Gives the sum of the samples with these labels; undefined when there is none. */
+function reader(families: readonly MetricFamily[]) {
+  const samples = families.flatMap((family) => family.samples);
+  return (name: string, labels: Readonly<Record<string, string>> = {}): number | undefined => {
+    const found = samples.filter(
+      (sample) =>
+        sample.name === name &&
+        Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
+    );
+    return found.length === 0 ? undefined : found.reduce((sum, { value }) => sum + value, 0);
+  };
+}
+
+const NETWORK = () => `eip155:${parts.anvil.chainId}`;
+
+describe("What has happened is told", () => {
+  it("A payment: by state and token, each step with how long it took, and the journal balances", async () => {
+    expect((await gateway.send(await gateway.sign(), { body: "paid" })).status).toBe(202);
+    await gateway.waitForJobs("paid");
+    await vi.waitFor(async () => {
+      expect((await scrape()).value("jobgate_jobcalls_acked_total")).toBeGreaterThan(0);
+    });
+    // Totals are kept for a second.
+    await vi.waitFor(
+      async () => expect((await scrape()).value("jobgate_payments", { state: "settled" })).toBe(1),
+      { timeout: 5_000 },
+    );
+    const { value } = await scrape();
+    const token = { network: NETWORK(), symbol: "USDC" };
+    expect(value("jobgate_payments_total", { state: "settled", ...token })).toBe(1);
+    expect(value("jobgate_payment_amount_total", { ...token, asset: parts.usdc.address.toLowerCase() })).toBe(
+      Number(AMOUNT),
+    );
+    expect(value("jobgate_journal_balanced")).toBe(1);
+
+    const took = (name: string, labels: Record<string, string> = {}) => {
+      expect(value(`${name}_sum`, labels)).toBeGreaterThan(0);
+      return value(`${name}_count`, labels);
+    };
+    const facilitator = "jobgate_facilitator_request_duration_seconds";
+    expect(took(facilitator, { operation: "verify", outcome: "valid" })).toBe(1);
+    expect(took(facilitator, { operation: "settle", outcome: "success" })).toBe(1);
+    const evidence = { purpose: "evidence", outcome: "ok" };
+    expect(took("jobgate_chain_rpc_duration_seconds", evidence)).toBeGreaterThan(1);
+    expect(took("jobgate_store_commit_duration_seconds", { outcome: "committed" })).toBeGreaterThan(1);
+    expect(took("jobgate_store_commit_operations")).toBeGreaterThan(1);
+    expect(took("jobgate_event_loop_delay_seconds")).toBeGreaterThan(1);
+    expect(value("jobgate_first_delivery_delay_seconds_count")).toBe(1);
+    expect(value("jobgate_deliveries_total", { attempt: "first" })).toBe(1);
+    expect(value("jobgate_build_info", { version })).toBe(1);
+  });
+
+  it("Requests: by the route's pattern, never by the path that was sent, with the code of a refusal", async () => {
+    const paid = { listener: "x402", route: "/x402/jobs/{service}/{job}", method: "POST" };
+    const before = (await scrape()).value;
+    await fetch(gateway.urlOf(1), { method: "POST", body: "x" });
+    await fetch(`${gateway.jobgate.x402Url}/x402/jobs/77/12345`, { method: "POST", body: "x" });
+    await fetch(`${gateway.jobgate.x402Url}/x402/jobs/1/0/price`);
+    await fetch(`${gateway.jobgate.x402Url}/x402/calls/4242/events`);
+    for (let i = 0; i < 5; i++) await fetch(`${gateway.jobgate.webhooksUrl}/no/such/path/${i}`);
+    await fetch(`${gateway.jobgate.webhooksUrl}/hooks/closed`, { method: "POST", body: "x" });
+    await fetch(`${gateway.jobgate.webhooksUrl}/hooks/open`, { method: "PROPFIND" });
+
+    const { text, value } = await scrape();
+    const requests = (labels: Record<string, string>) =>
+      (value("jobgate_http_requests_total", labels) ?? 0) -
+      (before("jobgate_http_requests_total", labels) ?? 0);
+    expect(requests({ ...paid, code: "402", error: "payment_required" })).toBe(1);
+    expect(requests({ ...paid, code: "404", error: "job_not_found" })).toBe(1);
+    expect(requests({ route: "/x402/jobs/{service}/{job}/price", code: "200", error: "" })).toBe(1);
+    expect(requests({ route: "/x402/calls/{call}/events", code: "401", error: "unauthorized" })).toBe(1);
+    const unmatched = { listener: "webhooks", route: "unmatched" };
+    expect(requests({ ...unmatched, code: "404", error: "not_found" })).toBe(5);
+    expect(requests({ listener: "webhooks", route: "/hooks/closed", error: "unauthorized" })).toBe(1);
+    expect(requests({ route: "/hooks/open", method: "_OTHER", error: "method_not_allowed" })).toBe(1);
+    expect(requests({ listener: "operator", route: "/metrics", code: "200" })).toBe(1);
+    expect(text).not.toMatch(/12345|4242|such/);
+  });
+
+  it("A request that is none, and a client that hangs up before its answer", async () => {
+    const [host, port] = (gateway.jobgate.listeners.get("webhooks") ?? "").split(":");
+    const broken = connect(Number(port), host);
+    broken.write("nonsense\r\n\r\n");
+    const left = connect(Number(port), host);
+    left.write("POST /hooks/open HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n123");
+    setTimeout(() => left.destroy(), 100);
+    await vi.waitFor(async () => {
+      const { value } = await scrape();
+      const code = (labels: Record<string, string>) => value("jobgate_http_requests_total", labels);
+      expect(code({ route: "unmatched", code: "400", error: "bad_request" })).toBe(1);
+      expect(code({ route: "/hooks/open", code: "499" })).toBe(1);
+    });
+    broken.destroy();
+  });
+
+  it("Dead letters, runners and what waits", async () => {
+    failing.add("bad");
+    await fetch(`${gateway.jobgate.webhooksUrl}/hooks/open`, { method: "POST", body: "bad" });
+    await vi.waitFor(
+      async () => {
+        const { value } = await scrape();
+        expect(value("jobgate_jobcalls_dead_lettered_total")).toBe(1);
+        expect(value("jobgate_queue_calls", { state: "dead" })).toBe(1);
+        expect(value("jobgate_runner_streams")).toBe(1);
+        expect(value("jobgate_queue_oldest_age_seconds")).toBe(0);
+      },
+      { timeout: 5_000 },
+    );
+    gateway.runner.kill();
+    await fetch(`${gateway.jobgate.webhooksUrl}/hooks/open`, { method: "POST", body: "waits" });
+    await vi.waitFor(
+      async () => {
+        const { value } = await scrape();
+        expect(value("jobgate_runner_streams")).toBe(0);
+        expect(value("jobgate_queue_calls", { state: "ready" })).toBe(1);
+        expect(value("jobgate_queue_oldest_age_seconds")).toBeGreaterThan(0);
+      },
+      { timeout: 5_000 },
+    );
+    await gateway.replaceRunner();
+    await gateway.waitForJobs("waits");
+  });
+});
+
+describe("The exposition", () => {
+  it("Is in the format, and its names follow the conventions", async () => {
+    const { text, families } = await scrape();
+    expect(findExpositionMistakes(families)).toEqual([]);
+    // Besides the check above, never in place of it.
+    const promtool = spawnSync("promtool", ["check", "metrics"], { input: text, encoding: "utf8" });
+    if (promtool.error === undefined) expect(promtool.stdout + promtool.stderr).toBe("");
+  });
+
+  it("Is what docs/metrics.md says, both ways: names, types and labels", async () => {
+    const rows = (await file("docs/metrics.md")).matchAll(/^\| `(\w+)` \| (\w+) \| ([^|]*) \| \S.* \|$/gm);
+    const documented = new Map(
+      [...rows].map(([, name = "", type, labels = ""]) => [
+        name,
+        { type, labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label) },
+      ]),
+    );
+    const { families } = await scrape();
+    expect(Object.fromEntries(families.map(({ name, type }) => [name, type]))).toEqual(
+      Object.fromEntries([...documented].map(([name, { type }]) => [name, type])),
+    );
+    for (const { name, samples } of families) {
+      for (const { labels } of samples) {
+        const { le: _, ...named } = labels;
+        expect(Object.keys(named).sort(), name).toEqual([...(documented.get(name)?.labels ?? [])].sort());
+      }
+    }
+  });
+
+  it.each(["deploy/prometheus/alerts.yml", "deploy/grafana/jobgate.json"])(
+    "Every metric that %s names exists, with its labels",
+    async (path) => {
+      const known = new Set(
+        (await scrape()).families.flatMap(({ name, type }) =>
+          type === "histogram" ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+        ),
+      );
+      const named = (await file(path)).match(/\b(?:jobgate|process|nodejs)_\w+/g) ?? [];
+      expect(named.length).toBeGreaterThan(15);
+      expect([...new Set(named)].filter((name) => !known.has(name))).toEqual([]);
+    },
+  );
+
+  it("The alert rules are rules", async () => {
+    const path = new URL("../../deploy/prometheus/alerts.yml", import.meta.url).pathname;
+    const rules = await file("deploy/prometheus/alerts.yml");
+    const alerts = [...rules.matchAll(/^ {6}- alert: (\w+)\n {8}expr: \S.*\n {8}for: \d+m\n {8}labels: /gm)];
+    expect(alerts.length).toBe([...rules.matchAll(/- alert:/g)].length);
+    expect(new Set(alerts.map(([, name]) => name)).size).toBe(alerts.length);
+    const promtool = spawnSync("promtool", ["check", "rules", path], { encoding: "utf8" });
+    if (promtool.error === undefined) expect(promtool.stdout).toContain("SUCCESS");
+  });
+});
