@@ -24,11 +24,13 @@ const SECOND_MS = 1_000;
  *   `onRefused` is told of every call that did not work
  */
 export async function startDashboard({ client, signal, onRefused }) {
+  // Amounts need the tokens' decimals: the configuration comes first.
+  const configuration = createConfigurationPanel({ client });
+  await configuration.refresh().catch(onRefused);
   const status = createStatus();
   const totals = createTotalsPanel();
   const queue = createQueuePanel();
   const flow = createFlowPanel();
-  const configuration = createConfigurationPanel({ client });
   const payments = createPaymentsPanel({ client });
   const runners = createRunnersPanel({ client });
   const rates = createRatesPanel({ client });
@@ -50,8 +52,6 @@ export async function startDashboard({ client, signal, onRefused }) {
       },
     });
 
-  // Amounts need the tokens' decimals: the configuration comes first.
-  await configuration.refresh().catch(onRefused);
   const pollers = {
     totals: poll(async () => {
       const now = await client.call("GetTotals", {});
