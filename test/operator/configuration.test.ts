@@ -83,9 +83,22 @@ const FULL: Config = {
     maxBodyBytes: 2_048,
     endpoints: [
       { path: "/hooks/a", jobId: 1n, auth: { mode: "none" } },
-      { path: "/hooks/b", jobId: 2n, auth: { mode: "bearer", secrets: [{ name: "secret", secret: secret() }] } },
-      { path: "/hooks/c", jobId: 3n, auth: { mode: "hmac-sha256", secrets: [{ name: "secret", secret: secret() }] }, name: "Alerts" },
-      { path: "/hooks/d", jobId: 4n, auth: { mode: "api-key", secrets: [{ name: "secret", secret: secret() }], header: "x-api-key" } },
+      {
+        path: "/hooks/b",
+        jobId: 2n,
+        auth: { mode: "bearer", secrets: [{ name: "secret", secret: secret() }] },
+      },
+      {
+        path: "/hooks/c",
+        jobId: 3n,
+        auth: { mode: "hmac-sha256", secrets: [{ name: "secret", secret: secret() }] },
+        name: "Alerts",
+      },
+      {
+        path: "/hooks/d",
+        jobId: 4n,
+        auth: { mode: "api-key", secrets: [{ name: "secret", secret: secret() }], header: "x-api-key" },
+      },
     ],
   },
   pricingEngine: {
