@@ -2,6 +2,7 @@ import { benchJobs } from "./jobs.ts";
 import { benchPaid } from "./paid.ts";
 import { benchPostgres } from "./postgres.ts";
 import { benchAccepts, benchDelivery, CONFIG } from "./webhook.ts";
+import { benchWebhookModes } from "./webhook-modes.ts";
 
 /** Each prints a table with ratios against a baseline measured in the same run; absolute figures depend on the machine. */
 const BENCHMARKS: Readonly<Record<string, () => Promise<void>>> = {
@@ -10,6 +11,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<void>>> = {
   jobs: () => benchJobs(CONFIG),
   paid: benchPaid,
   postgres: benchPostgres,
+  webhooks: benchWebhookModes,
 };
 
 const wanted = process.argv.slice(2);

@@ -1,5 +1,3 @@
-import type { IpRange } from "./ip-range.ts";
-
 /**
  * The configuration after it was read, checked and completed: what every part of jobgate is given.
  * The file's own shape, with its key names and defaults, is in schema.ts.
@@ -164,6 +162,13 @@ export interface WebhooksConfig {
   /** Whose `X-Forwarded-For` is believed. Default: nobody's. */
   readonly trustedProxies?: readonly IpRange[];
   readonly endpoints: readonly WebhookEndpoint[];
+}
+
+/** A range of addresses, as `BlockList.addSubnet` takes it. */
+export interface IpRange {
+  readonly address: string;
+  readonly prefixBits: number;
+  readonly family: "ipv4" | "ipv6";
 }
 
 export interface WebhookEndpoint {

@@ -1,11 +1,5 @@
 import { isIP } from "node:net";
-
-/** A range of addresses, as `BlockList.addSubnet` takes it. */
-export interface IpRange {
-  readonly address: string;
-  readonly prefixBits: number;
-  readonly family: "ipv4" | "ipv6";
-}
+import type { IpRange } from "./config.ts";
 
 /** `address/bits`, or one address alone. IPv4 written as IPv6 is refused: requests are compared as IPv4. */
 export function parseIpRange(text: string): IpRange | undefined {

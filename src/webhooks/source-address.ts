@@ -1,5 +1,5 @@
 import { BlockList, isIP } from "node:net";
-import type { IpRange } from "../config/ip-range.ts";
+import type { IpRange } from "../config/config.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 
 /** Whether a request comes from where an endpoint's senders are. */

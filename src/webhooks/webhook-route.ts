@@ -1,7 +1,6 @@
 import type { Logger } from "pino";
 import type { Clock } from "../clock.ts";
-import type { WebhookEndpoint } from "../config/config.ts";
-import type { IpRange } from "../config/ip-range.ts";
+import type { IpRange, WebhookEndpoint } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 import { type HttpResponse, jsonResponse } from "../http/http-response.ts";

@@ -1,6 +1,6 @@
+import { parseStandardWebhooksKey } from "../../webhooks/auth/standard-webhooks-key.ts";
 import type { KeyPath } from "../mistake.ts";
 import type { MistakeList } from "../mistake-list.ts";
-import { parseStandardWebhooksKey } from "../standard-webhooks-key.ts";
 import { WEBHOOK_AUTH_MODES, type WebhookAuthMode } from "../webhook-auth-modes.ts";
 import type { EndpointTable } from "./webhook-tables.ts";
 
