@@ -1,0 +1,45 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { healthRoutes } from "../../src/operator/health-routes.ts";
+import { type OperatorUnderTest, startOperator, TOKEN } from "./operator-harness.ts";
+
+let operator: OperatorUnderTest;
+beforeAll(async () => {
+  operator = await startOperator({ token: TOKEN });
+});
+afterAll(() => operator?.stop());
+
+async function ask(path: string) {
+  const response = await fetch(operator.url + path);
+  return { status: response.status, body: await response.text() };
+}
+
+describe("Without a token", () => {
+  it("/healthz and /readyz answer 200 while all is well", async () => {
+    expect(await ask("/healthz")).toEqual({ status: 200, body: "ok" });
+    expect(await ask("/readyz")).toEqual({ status: 200, body: '{"ready":true,"queue_full":false}' });
+  });
+
+  it("/readyz is 503 and says so once jobgate shuts down, while /healthz is 200 to the end", async () => {
+    operator.operator.endStreams();
+    expect(await ask("/readyz")).toEqual({
+      status: 503,
+      body: '{"ready":false,"reason":"jobgate is shutting down"}',
+    });
+    expect((await ask("/healthz")).status).toBe(200);
+  });
+});
+
+it("/readyz is 503 with the store's reason when it cannot be written to, and 200 when the queue is full", async () => {
+  const answer = async (status: { writable: boolean; full: boolean; reason?: string }) => {
+    const handlers = healthRoutes({ status: () => status, isStopping: () => false })("/readyz");
+    return handlers?.GET?.({} as never);
+  };
+  expect(await answer({ writable: false, full: false, reason: "disk full" })).toMatchObject({
+    status: 503,
+    body: '{"ready":false,"reason":"disk full"}',
+  });
+  expect(await answer({ writable: true, full: true })).toMatchObject({
+    status: 200,
+    body: '{"ready":true,"queue_full":true}',
+  });
+});
