@@ -6,7 +6,6 @@ import {
   type ServerWritableStream,
   type sendUnaryData,
 } from "@grpc/grpc-js";
-import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import { encodeDelivery, encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import {
   type AckRequest,
@@ -15,6 +14,7 @@ import {
   RunnerService,
   type SubscribeRequest,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import { serveBaseline } from "./serve.ts";
 
 /** jobgate's HTTP and gRPC with nothing between: each accepted body is written to the stream at once, and each Ack is answered. */

@@ -2,8 +2,8 @@
 
 import { create } from "@bufbuild/protobuf";
 import { credentials, makeClientConstructor } from "@grpc/grpc-js";
-import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import { type JobCall, RunnerService, SubscribeRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 
 const [address = ""] = process.argv.slice(2);
 const Client = makeClientConstructor(grpcServiceDefinition(RunnerService), RunnerService.typeName);

@@ -8,7 +8,6 @@ import { promisify } from "node:util";
 import { create } from "@bufbuild/protobuf";
 import { credentials, makeClientConstructor, type ServiceError, status } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import {
   Health,
   HealthCheckRequestSchema,
@@ -16,6 +15,7 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import { connectRunner, openTestStore, sleep, startDelivery, until } from "./harness.ts";
 
 const run = promisify(execFile);
