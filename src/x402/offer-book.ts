@@ -60,7 +60,7 @@ export function createOfferBook({ ledger, clock, logger }: OfferBookOptions): Of
       const needed = clock() + terms.ttlSecs * 1000;
       const stale = offers.filter((offer) => (written.get(offerId(offer))?.validUntil ?? 0) < needed);
       if (stale.length > 0) void write(stale, needed + SLACK_MS);
-      await Promise.all(offers.map((offer) => written.get(offerId(offer))?.durable));
+      for (const offer of offers) await written.get(offerId(offer))?.durable;
       return offers;
     },
 
