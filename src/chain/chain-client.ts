@@ -12,7 +12,7 @@ import { splitCredentials } from "./basic-auth.ts";
 /** Who is told of an RPC's calls, and what they are for. */
 export interface RpcObserver {
   readonly telemetry: Telemetry;
-  readonly purpose: "permission" | "evidence" | "rate";
+  readonly purpose: "permission" | "evidence";
 }
 
 export interface RpcClientOptions {

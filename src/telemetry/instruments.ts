@@ -58,7 +58,7 @@ export const HISTOGRAMS = {
     buckets: REMOTE_SECONDS,
   },
   jobgate_chain_rpc_duration_seconds: {
-    help: "Calls of a chain's RPC, for callers' permissions, evidence of settlements, or rates.",
+    help: "Calls of a chain's RPC, for callers' permissions or evidence of settlements.",
     labels: ["purpose", "method", "outcome"],
     buckets: REMOTE_SECONDS,
   },
