@@ -33,13 +33,14 @@ function sourceAddress(request: HttpRequest, isProxy: (address: string) => boole
   return source;
 }
 
-/** An address as proxies write it, without its port; IPv4 that came through an IPv6 socket is IPv4. */
+/** An address as proxies write it, without its port and zone. */
 function toAddress(text: string): string | undefined {
   const [, bracketed, ipv4] = /^(?:\[([^\]]+)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/.exec(text) ?? [];
-  const address = (bracketed ?? ipv4 ?? text).replace(/%.*$/, "").replace(/^::ffff:(?=\d+\.)/i, "");
+  const address = (bracketed ?? ipv4 ?? text).replace(/%.*$/, "");
   return isIP(address) === 0 ? undefined : address;
 }
 
+/** A BlockList takes IPv4 that came through an IPv6 socket for what it is. */
 function matcher(ranges: readonly IpRange[]): (address: string) => boolean {
   const list = new BlockList();
   for (const { address, prefixBits, family } of ranges) list.addSubnet(address, prefixBits, family);
