@@ -33,7 +33,9 @@ module.exports = {
     {
       name: "nothing-below-imports-the-top",
       severity: "error",
-      from: { path: "^src/(config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry)/" },
+      from: {
+        path: "^src/(config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry)/",
+      },
       to: { path: "^src/(main|gateway|open-store)\\.ts$|^src/commands/" },
     },
     {
