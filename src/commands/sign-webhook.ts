@@ -45,7 +45,6 @@ export function addSignWebhookCommand(program: Command): void {
       "after",
       `
 Example:
-  $ jobgate sign-webhook --endpoint /hooks/alerts --body alert.json
   $ jobgate sign-webhook --endpoint /hooks/alerts --body alert.json |
       curl --header @- --data-binary @alert.json http://127.0.0.1:9090/hooks/alerts`,
     )

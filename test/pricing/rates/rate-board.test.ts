@@ -17,8 +17,8 @@ let server: HttpListener;
 /** What the URL answers: a rate, or a status. */
 let answers: string | number;
 let asked: string[];
-let open: number;
-let mostOpen: number;
+/** Of this test: questions of an earlier one may still be answered. */
+let questions: { open: number; mostOpen: number };
 let delayMs: number;
 
 let now: number;
@@ -29,9 +29,10 @@ beforeAll(async () => {
   server = await listenHttp({
     handler: (request, response) => {
       asked.push(request.url ?? "");
-      mostOpen = Math.max(mostOpen, ++open);
+      const mine = questions;
+      mine.mostOpen = Math.max(mine.mostOpen, ++mine.open);
       void sleep(delayMs, undefined, { ref: false }).then(() => {
-        open--;
+        mine.open--;
         if (typeof answers === "number") response.writeHead(answers).end();
         else response.end(JSON.stringify({ rate: answers }));
       });
@@ -40,7 +41,8 @@ beforeAll(async () => {
 });
 afterAll(() => server?.stop());
 beforeEach(() => {
-  [answers, asked, open, mostOpen, delayMs] = ["3200", [], 0, 0, 0];
+  [answers, asked, delayMs] = ["3200", [], 0];
+  questions = { open: 0, mostOpen: 0 };
   now = 1_900_000_000_000;
   logged = [];
   const logger = pino({}, { write: (line) => void logged.push(JSON.parse(line)) });
@@ -156,7 +158,7 @@ describe("a live rate", () => {
     delayMs = 3 * REFRESH_MS;
     await board.watch([usdc(http())]);
     for (let round = 0; round < 3; round++) await askedAgain();
-    expect(mostOpen).toBe(1);
+    expect(questions.mostOpen).toBe(1);
   });
 
   test("Two tokens with the same source share its questions, and another source has its own", async () => {
