@@ -193,7 +193,7 @@ describe("a new configuration", () => {
     expect(rateOf(old)).toBeUndefined();
     expect(rateOf(next)).toBe("3200");
     delayMs = 0;
-    await eventually(() => expect(open).toBe(0));
+    await eventually(() => expect(questions.open).toBe(0));
     const before = asked.length;
     for (let round = 0; round < 3; round++) await askedAgain();
     expect(new Set(asked.slice(before))).toEqual(new Set(["/next"]));
@@ -213,7 +213,7 @@ test("A board that was stopped asks no more, and logs nothing of what it was tol
   await board.watch([usdc(http())]);
   delayMs = 30;
   answers = 500;
-  await eventually(() => expect(open).toBe(1));
+  await eventually(() => expect(questions.open).toBe(1));
   board.stop();
   const before = asked.length;
   await sleep(5 * REFRESH_MS);
