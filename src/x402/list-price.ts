@@ -2,6 +2,7 @@ import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { JobKey } from "../job-call.ts";
 import type { PriceSource } from "../pricing/price-map.ts";
+import { priceUnavailable } from "../pricing/price-unavailable.ts";
 import { quoteDigest } from "../pricing/quote-digest.ts";
 import type { Offer, PricedToken } from "./offer.ts";
 import type { OfferBook } from "./offer-book.ts";
@@ -34,7 +35,7 @@ export function createListPrice(options: ListPriceOptions) {
         tokens: pricedTokens(),
         ttlSecs: quoteTtlSecs,
       }));
-    if (made === undefined || made.length === 0) throw noPrice();
+    if (made === undefined || made.length === 0) throw priceUnavailable("no token can be asked for it now");
     return made;
   }
 
@@ -60,15 +61,6 @@ export function createListPrice(options: ListPriceOptions) {
         : { quoteDigest: digest, receipt: digest, spareReceipt: own };
     },
   });
-}
-
-/** The refusal while there is nothing that could be asked for. */
-function noPrice(): GatewayError {
-  return new GatewayError(
-    "price_unavailable",
-    "There is no price for this job now that could be paid. Nothing was charged: try again.",
-    { headers: { "retry-after": "2" } },
-  );
 }
 
 /** What was offered before counts while nobody can say what the job costs now. */
