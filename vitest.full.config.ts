@@ -1,7 +1,7 @@
 import { configDefaults, defineConfig } from "vitest/config";
 import base from "./vitest.config.ts";
 
-/** The slow tests: crash rounds, other clients and languages. One file at a time, since each starts many processes. */
+/** The slow tests: crash rounds, replicas, other clients and languages, a browser. Most of each is waiting for processes. */
 export default defineConfig({
   test: {
     ...base.test,
@@ -9,7 +9,7 @@ export default defineConfig({
     exclude: configDefaults.exclude,
     testTimeout: 600_000,
     hookTimeout: 300_000,
-    fileParallelism: false,
+    maxWorkers: 2,
     globalSetup: "test/full-setup.ts",
   },
 });

@@ -3,14 +3,13 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { runProgram } from "../../src/commands/program.ts";
 import { startDelivery, until } from "../delivery/harness.ts";
+import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { processEnded, spawnTethered } from "../helpers/tethered-process.ts";
 import { runJobgate } from "./run-jobgate.ts";
 
-const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 /** Runs the body of each JobCall as a script, with one argument that a shell would expand. */
 const SCRIPTS = ["--", "sh", "-s", "$(date)"];
 
@@ -18,7 +17,7 @@ const SCRIPTS = ["--", "sh", "-s", "$(date)"];
 async function startRunEach(address: string, args: readonly string[], env: Record<string, string> = {}) {
   const child = spawnTethered({
     command: process.execPath,
-    args: ["--import", import.meta.resolve("tsx"), MAIN, "run-each", "--runner", address, ...args],
+    args: [...jobgateProgram(), "run-each", "--runner", address, ...args],
     env: { PATH: process.env.PATH, ...env },
   });
   onTestFinished(async () => {

@@ -2,10 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
+import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { spawnTethered } from "../helpers/tethered-process.ts";
-
-const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
 export interface Ended {
   readonly code: number | null;
@@ -30,7 +28,7 @@ export async function runJobgate(
       await writeFile(join(folder, name), content);
     const child = spawnTethered({
       command: process.execPath,
-      args: ["--import", import.meta.resolve("tsx"), MAIN, ...args],
+      args: [...jobgateProgram(), ...args],
       env: { PATH: process.env.PATH, ...options.env },
       cwd: folder,
     });

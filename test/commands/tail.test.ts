@@ -1,12 +1,11 @@
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { startJobgate } from "../helpers/jobgate-process.ts";
+import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { spawnTethered } from "../helpers/tethered-process.ts";
 
-const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const CONFIG = `service_id = 1
 [runner]
 bind_address = "127.0.0.1:0"
@@ -28,7 +27,7 @@ async function startTail() {
   const target = jobgate.operatorUrl.slice("http://".length);
   const child = spawnTethered({
     command: process.execPath,
-    args: ["--import", import.meta.resolve("tsx"), MAIN, "tail", "--target", target],
+    args: [...jobgateProgram(), "tail", "--target", target],
     env: { PATH: process.env.PATH, JOBGATE_OPERATOR_TOKEN: "hunter2" },
   });
   onTestFinished(() => void child.kill("SIGKILL"));

@@ -1,22 +1,11 @@
-import { readdirSync, statSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
+import { jobgateProgram } from "./jobgate-program.ts";
 import { spawnTethered } from "./tethered-process.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const BUILT = join(ROOT, "dist/main.js");
 const START_TIMEOUT_MS = 20_000;
-
-/** The build starts three times faster, but only one of the sources as they are now is to be tested. */
-function isBuildCurrent(): boolean {
-  const builtMs = statSync(BUILT, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  return readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" }).every(
-    (path) => !/\.(ts|js|css|html|svg)$/.test(path) || statSync(join(ROOT, "src", path)).mtimeMs < builtMs,
-  );
-}
 
 /** How a process ended. */
 export interface Exit {
@@ -65,15 +54,13 @@ export async function startJobgate(options: {
   /** Default: the build, if it is newer than the sources. */
   readonly from?: "build" | "sources";
 }): Promise<JobgateProcess> {
-  const { config, env = {}, args = [], from = isBuildCurrent() ? "build" : "sources" } = options;
+  const { config, env = {}, args = [], from } = options;
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), "jobgate-")));
   const configPath = join(folder, "jobgate.toml");
   await writeFile(configPath, config);
-  const program =
-    from === "build" ? [BUILT] : ["--import", import.meta.resolve("tsx"), join(ROOT, "src/main.ts")];
   const child = spawnTethered({
     command: process.execPath,
-    args: [...program, "serve", "-c", configPath, ...args],
+    args: [...jobgateProgram(from), "serve", "-c", configPath, ...args],
     env: { ...process.env, ...env },
     cwd: folder,
   });
