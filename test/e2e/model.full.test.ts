@@ -6,6 +6,6 @@ it.each(SET_UPS)(
   "Whatever happens for longer, with %s: no settled payment without its job, no second job, no charge for a refusal",
   { timeout: 240_000 },
   async (setUp) => {
-    expect(await runModel({ setUp, durationMs: 90_000 })).toBeGreaterThan(3);
+    expect(await runModel({ setUp, durationMs: 60_000 })).toBeGreaterThan(3);
   },
 );

@@ -1,0 +1,3 @@
+import { describeCrashMatrix } from "./crash-matrix.ts";
+
+describeCrashMatrix("no rpc_url");

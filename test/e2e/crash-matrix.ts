@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { CRASHES, type CrashSite, startCrashSite } from "./crash-rounds.ts";
+import type { SetUp } from "./paid-gateway.ts";
+
+const ROUNDS = 10;
+
+/** Ten rounds of every crash. Each set-up has a file of its own, so that they run side by side. */
+export function describeCrashMatrix(setUp: SetUp): void {
+  describe(`Crash: kill -9, ten rounds of each, with ${setUp}`, () => {
+    let site: CrashSite;
+
+    beforeAll(async () => {
+      site = await startCrashSite(setUp);
+    });
+    afterAll(() => site?.stop());
+
+    it.each(CRASHES)(
+      "%s loses no settled payment and runs no unpaid job",
+      { timeout: 240_000 },
+      async (crash) => {
+        for (let round = 0; round < ROUNDS; round++) await site.round(crash);
+      },
+    );
+
+    it("Then the journal balances, and chain, journal and runner agree", async () => {
+      await site.expectAllAccounted();
+    });
+  });
+}
