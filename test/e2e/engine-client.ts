@@ -23,6 +23,8 @@ export interface QuoteRequest {
   readonly body?: string;
   /** Default: the payer of the tests. */
   readonly requester?: `0x${string}`;
+  /** The service that the proof of work is made for. Default: 1, which is asked about. */
+  readonly provenService?: bigint;
 }
 
 export interface GivenQuote {
@@ -37,10 +39,10 @@ export interface GivenQuote {
 export async function askForQuote(
   address: string,
   engine: ReferenceEngine,
-  { job = 0, body = "work", requester = accounts.payer.address }: QuoteRequest = {},
+  { job = 0, body = "work", requester = accounts.payer.address, provenService = 1n }: QuoteRequest = {},
 ): Promise<GivenQuote> {
   const timestamp = BigInt(Math.floor(Date.now() / 1000));
-  const proofOfWork = solveChallenge({ id: 1n, timestamp, bits: PROOF_BITS }, () => false);
+  const proofOfWork = solveChallenge({ id: provenService, timestamp, bits: PROOF_BITS }, () => false);
   if (proofOfWork === undefined) throw new Error("no proof of work was found");
   const request = create(GetJobPriceRequestSchema, {
     serviceId: 1n,

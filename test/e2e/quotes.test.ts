@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { status } from "@grpc/grpc-js";
 import { afterEach, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch } from "../helpers/clients.ts";
@@ -184,6 +185,13 @@ describe("Pricing: quotes that are refused before any charge", () => {
     await sleep(2_500);
     expect(await gateway.send(payment, { body, headers })).toMatchObject(refused(404, "quote_not_found"));
     await expectChanges({});
+  });
+
+  it("proof-of-work spent on another service → refused", async () => {
+    await expect(ask({ provenService: 2n })).rejects.toMatchObject({
+      code: status.INVALID_ARGUMENT,
+      details: "invalid proof of work",
+    });
   });
 
   it("quote with an altered price or signer → nothing can be paid with it", async () => {
