@@ -33,8 +33,7 @@ export function answerChallenge({ query }: HttpRequest, challenge: WebhookChalle
  * @throws GatewayError `bad_request` for a text that is empty, too long, or has control characters
  */
 export function challengeResponse(value: string): HttpResponse {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-  if (value.length > MAX_LENGTH || !/^[^\u0000-\u001f\u007f]+$/.test(value))
+  if (value.length > MAX_LENGTH || !/^\P{Cc}+$/u.test(value))
     throw new GatewayError("bad_request", `Expected a challenge of 1 to ${MAX_LENGTH} printable characters.`);
   return {
     status: 200,
