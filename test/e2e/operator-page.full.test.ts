@@ -1,77 +1,17 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { openPage, startBrowser, type WatchedPage } from "../helpers/browser.ts";
-import { auditAccessibility, overflow } from "../helpers/page-audit.ts";
-import { OPERATOR_TOKEN, type OperatorScene, startOperatorScene } from "./operator-page-scene.ts";
-
-const PHONE = { viewport: { width: 390, height: 844 } };
-
-let scene: OperatorScene;
-let browser: Browser;
-let open: WatchedPage[] = [];
-/** Bodies that the runner cannot do now. */
-const undoable = new Set<string>();
-
-beforeAll(async () => {
-  [scene, browser] = await Promise.all([
-    startOperatorScene({
-      handle(call) {
-        const body = Buffer.from(call.body).toString();
-        if (undoable.has(body)) throw new Error(`cannot do ${body}`);
-        return { body: Buffer.from("result") };
-      },
-    }),
-    startBrowser(),
-  ]);
-});
-afterEach(async () => {
-  const watched = open;
-  open = [];
-  for (const { close } of watched) await close();
-  // A refused login is an error in the console too, and the only one that there may be.
-  const faults = watched
-    .flatMap(({ faults }) => faults)
-    .filter((text) => !/\b401\b|ERR_(FAILED|INTERNET)/.test(text));
-  expect(faults).toEqual([]);
-});
-afterAll(async () => {
-  await browser?.close();
-  await scene?.stop();
-});
-
-async function openOperatorPage(options: Parameters<typeof openPage>[2] = {}): Promise<Page> {
-  const watched = await openPage(browser, scene.gateway.jobgate.operatorUrl, options);
-  open.push(watched);
-  return watched.page;
-}
-
-async function openLoggedIn(options: Parameters<typeof openPage>[2] = {}): Promise<Page> {
-  const page = await openOperatorPage(options);
-  await logIn(page, OPERATOR_TOKEN);
-  await page.getByText("Live", { exact: true }).waitFor();
-  return page;
-}
-
-async function logIn(page: Page, token: string): Promise<void> {
-  await page.getByLabel("Token").fill(token);
-  await page.getByRole("button", { name: "Log in" }).click();
-}
-
-const lineOf = (page: Page, callId: number) => page.locator("#flow li", { hasText: `#${callId}` });
-const rowOf = (page: Page, callId: number) =>
-  page.locator("#dead-letters tbody tr", { hasText: `#${callId}` });
-
-/** Payments settled, as the page counts them. */
-async function settled(page: Page): Promise<number> {
-  const text = () => page.locator("#paid-value").textContent();
-  await expect.poll(text, { timeout: 5_000 }).toMatch(/^\d+$/);
-  return Number(await text());
-}
-
-async function bury(body: string): Promise<number> {
-  undoable.add(body);
-  return scene.sendWebhook(body);
-}
+import { describe, expect, test } from "vitest";
+import {
+  bury,
+  lineOf,
+  logIn,
+  openLoggedIn,
+  openOperatorPage,
+  openWatched,
+  rowOf,
+  scene,
+  settled,
+  undoable,
+} from "./operator-page-harness.ts";
+import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
 
 describe("the token", () => {
   test("A wrong one is refused, the right one lets in, a reload keeps it and logging out forgets it", async () => {
@@ -162,8 +102,7 @@ describe("what flows", () => {
 });
 
 test("A tab that nobody looks at reads no events, and does so again once somebody looks", async () => {
-  const watched = await openPage(browser, "about:blank");
-  open.push(watched);
+  const watched = await openWatched("about:blank");
   const { page } = watched;
   await page.clock.install();
   await page.addInitScript({
@@ -247,8 +186,7 @@ test("A payment that has been undecided for too long is listed, and one of just 
   await page.getByText("No payment needs a look.").waitFor();
   expect(await page.locator("#undecided-value").textContent()).toBe("1");
 
-  const watched = await openPage(browser, "about:blank");
-  open.push(watched);
+  const watched = await openWatched("about:blank");
   await watched.page.clock.install({ time: Date.now() + 6 * 60_000 });
   await watched.page.goto(scene.gateway.jobgate.operatorUrl);
   await logIn(watched.page, OPERATOR_TOKEN);
@@ -257,6 +195,22 @@ test("A payment that has been undecided for too long is listed, and one of just 
   const text = await row.textContent();
   for (const part of ["3.264 USDC", "not decided yet", "6 min ago"]) expect(text).toContain(part);
   expect(await row.locator(`[title="${key.nonce}"]`).count()).toBe(1);
+});
+
+test("Who says no and presses Drop again at once is asked again, and the no is not the answer to it", async () => {
+  const callId = await bury("asked twice");
+  const page = await openLoggedIn();
+  const drop = rowOf(page, callId).getByRole("button", { name: `Drop call ${callId}` });
+  await drop.evaluate((button) => {
+    button.click();
+    button.ownerDocument.getElementById("confirm-no")?.click();
+    button.click();
+  });
+  const dialog = page.getByRole("dialog", { name: `Drop call ${callId}?` });
+  await dialog.waitFor();
+  await dialog.getByRole("button", { name: "Drop it" }).click();
+  await rowOf(page, callId).waitFor({ state: "detached" });
+  expect(await page.locator("#dead-letters-problem").textContent()).toBe("");
 });
 
 test("Everything can be done by keyboard alone, and what has the focus can be seen", async () => {
@@ -306,82 +260,4 @@ test("Everything can be done by keyboard alone, and what has the focus can be se
   await tabTo("Pause");
   await page.keyboard.press("Space");
   await page.getByRole("button", { name: "Go on" }).waitFor();
-});
-
-describe("how it looks", () => {
-  beforeAll(async () => {
-    await bury("something to look at");
-    await scene.pay("something to look at, paid");
-  });
-
-  test.each([
-    ["light", 1280],
-    ["dark", 1280],
-    ["light", 390],
-    ["dark", 390],
-  ] as const)(
-    "In %s at %i px axe-core has nothing to say, with a dialog open or not, and nothing sticks out",
-    async (colorScheme, width) => {
-      const page = await openLoggedIn({
-        colorScheme,
-        viewport: { width, height: 844 },
-        reducedMotion: "reduce",
-      });
-      await page.locator("#dead-letters tbody tr").first().waitFor();
-      await page.getByRole("heading", { name: "Configuration" }).click();
-      const { kept, broken } = await auditAccessibility(page);
-      expect(broken).toEqual([]);
-      expect(kept).toEqual(
-        expect.arrayContaining(["color-contrast", "button-name", "landmark-one-main", "td-headers-attr"]),
-      );
-      expect(await overflow(page)).toBe(0);
-      await page
-        .getByRole("button", { name: /^Drop call/ })
-        .first()
-        .click();
-      await page.getByRole("dialog").waitFor();
-      expect((await auditAccessibility(page)).broken).toEqual([]);
-    },
-  );
-
-  test("The login fits a phone, and can be read in the dark", async () => {
-    const page = await openOperatorPage({ ...PHONE, colorScheme: "dark" });
-    await page.getByLabel("Token").waitFor();
-    expect((await auditAccessibility(page)).broken).toEqual([]);
-    expect(await overflow(page)).toBe(0);
-  });
-
-  test("At phone width a dead letter is a card: each value has its label beside it, and its buttons fit", async () => {
-    const page = await openLoggedIn(PHONE);
-    const row = page.locator("#dead-letters tbody tr").first();
-    await row.waitFor();
-    const cell = row.locator("td", { hasText: "cannot do" });
-    expect(
-      await cell.evaluate(
-        (element) => element.ownerDocument.defaultView?.getComputedStyle(element, "::before").content,
-      ),
-    ).toBe('"Reason"');
-    for (const button of await row.getByRole("button").all()) {
-      const box = await button.boundingBox();
-      expect(box?.height).toBeGreaterThanOrEqual(40);
-      expect((box?.x ?? 999) + (box?.width ?? 0)).toBeLessThanOrEqual(390);
-    }
-  });
-
-  test("Dark and light follow the system until the operator chooses, and the choice stays", async () => {
-    const page = await openLoggedIn({ colorScheme: "dark" });
-    const ground = () =>
-      page
-        .locator("body")
-        .evaluate((element) => element.ownerDocument.defaultView?.getComputedStyle(element).backgroundColor);
-    const dark = await ground();
-    await page.emulateMedia({ colorScheme: "light" });
-    const light = await ground();
-    expect(light).not.toBe(dark);
-    await page.getByRole("button", { name: "Theme: as the system" }).click();
-    await page.getByRole("button", { name: "Theme: light" }).click();
-    await page.reload();
-    await page.getByRole("button", { name: "Theme: dark" }).waitFor();
-    expect(await ground()).toBe(dark);
-  });
 });

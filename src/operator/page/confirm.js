@@ -1,5 +1,8 @@
 import { byId } from "./dom.js";
 
+/** Answers the question that was asked last. @type {(sure: boolean) => void} */
+let answer = () => {};
+
 /**
  * Asks before something that cannot be undone. Escape is a no.
  * @param {{ title: string, text: string, action: string }} question
@@ -13,10 +16,13 @@ export function confirmed({ title, text, action }) {
   yes.textContent = action;
   yes.onclick = () => dialog.close("yes");
   byId("confirm-no", HTMLButtonElement).onclick = () => dialog.close("no");
+  // A browser tells of a dialog's end some time after it: who is quick has asked again by then.
+  answer(dialog.returnValue === "yes");
+  dialog.onclose = () => dialog.open || answer(dialog.returnValue === "yes");
   dialog.returnValue = "no";
   dialog.showModal();
   byId("confirm-no", HTMLButtonElement).focus();
   return new Promise((resolve) => {
-    dialog.onclose = () => resolve(dialog.returnValue === "yes");
+    answer = resolve;
   });
 }

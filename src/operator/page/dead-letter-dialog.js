@@ -4,6 +4,9 @@ import { byId, h } from "./dom.js";
 /** Of a body, in characters. */
 const SHOWN = 10_000;
 
+/** Whose answer is awaited: a late one for a call that was shown before is not this one's. */
+let shownCall = "";
+
 /**
  * One dead letter with its metadata and body, which come from outside and are shown as text, whatever they are.
  * @param {Client} client
@@ -16,8 +19,10 @@ export async function showDeadLetter(client, callId) {
   byId("dead-letter-close", HTMLButtonElement).onclick = () => dialog.close();
   content.replaceChildren(h("p", { class: "muted" }, "…"));
   dialog.showModal();
+  shownCall = callId;
   try {
     const { metadata, body } = await client.call("GetDeadLetter", { call_id: callId });
+    if (shownCall !== callId) return;
     content.replaceChildren(
       h(
         "dl",
@@ -31,6 +36,7 @@ export async function showDeadLetter(client, callId) {
       h("pre", { tabindex: 0, "aria-label": "Body" }, bodyText(body)),
     );
   } catch (error) {
+    if (shownCall !== callId) return;
     content.replaceChildren(
       h("p", { role: "alert" }, error instanceof Error ? error.message : String(error)),
     );

@@ -21,13 +21,18 @@ export function createDeadLettersPanel({ client, onChange }) {
   place.replaceChildren();
   /** @type {string[]} */
   let shown = [];
+  /** Calls that something is being done about: pressing again does nothing more. @type {Set<string>} */
+  const beingDone = new Set();
 
   /**
-   * @param {string[]} callIds
+   * @param {string[]} asked
    * @param {"RetryDeadLetters" | "DropDeadLetters"} method
    * @param {string} done
    */
-  async function act(callIds, method, done) {
+  async function act(asked, method, done) {
+    const callIds = asked.filter((callId) => !beingDone.has(callId));
+    if (callIds.length === 0) return;
+    for (const callId of callIds) beingDone.add(callId);
     setText(problem, "");
     const index = shown.indexOf(callIds[0] ?? "");
     try {
@@ -35,13 +40,14 @@ export function createDeadLettersPanel({ client, onChange }) {
       const gone = statuses.filter((status) => status !== "DEAD_LETTER_STATUS_DONE").length;
       if (gone > 0) setText(problem, `${plural(gone, "dead letter")} had been dealt with already.`);
       announce(`${plural(callIds.length, "dead letter")} ${done}.`);
+      onChange();
+      await refresh().catch(() => undefined);
+      focusRow(index);
     } catch (error) {
       setText(problem, error instanceof Error ? error.message : String(error));
-      return;
+    } finally {
+      for (const callId of callIds) beingDone.delete(callId);
     }
-    onChange();
-    await refresh().catch(() => undefined);
-    focusRow(index);
   }
 
   /** The row is gone, and the focus with it: the next one gets it. @param {number} index */
@@ -113,20 +119,11 @@ export function createDeadLettersPanel({ client, onChange }) {
 }
 
 /**
- * A button that does nothing while what it started is going on.
  * @param {string} text
  * @param {string} callId
- * @param {() => Promise<void>} work
+ * @param {() => Promise<void>} click
  * @param {string} [tone]
  */
-function button(text, callId, work, tone = "") {
-  const element = h("button", { type: "button", class: tone, "aria-label": `${text} call ${callId}` }, text);
-  let working = false;
-  element.onclick = async () => {
-    if (working) return;
-    working = true;
-    await work();
-    working = false;
-  };
-  return element;
+function button(text, callId, click, tone = "") {
+  return h("button", { type: "button", class: tone, "aria-label": `${text} call ${callId}`, click }, text);
 }

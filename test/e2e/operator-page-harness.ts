@@ -1,0 +1,86 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import { openPage, startBrowser, type WatchedPage } from "../helpers/browser.ts";
+import { OPERATOR_TOKEN, type OperatorScene, startOperatorScene } from "./operator-page-scene.ts";
+
+/*
+ * One jobgate and one browser for all tests of a file that imports this; what a page complains of fails its test.
+ */
+
+export const PHONE = { viewport: { width: 390, height: 844 } };
+
+/** What the page shows; there once a file's tests run. */
+export let scene: OperatorScene;
+let browser: Browser;
+let open: WatchedPage[] = [];
+/** Bodies that the runner cannot do now. */
+export const undoable = new Set<string>();
+
+beforeAll(async () => {
+  [scene, browser] = await Promise.all([
+    startOperatorScene({
+      handle(call) {
+        const body = Buffer.from(call.body).toString();
+        if (undoable.has(body)) throw new Error(`cannot do ${body}`);
+        return { body: Buffer.from("result") };
+      },
+    }),
+    startBrowser(),
+  ]);
+});
+afterEach(async () => {
+  const watched = open;
+  open = [];
+  for (const { close } of watched) await close();
+  // A refused login is an error in the console too, and the only one that there may be.
+  const faults = watched
+    .flatMap(({ faults }) => faults)
+    .filter((text) => !/\b401\b|ERR_(FAILED|INTERNET)/.test(text));
+  expect(faults).toEqual([]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await scene?.stop();
+});
+
+export async function openOperatorPage(options: Parameters<typeof openPage>[2] = {}): Promise<Page> {
+  return (await openWatched(scene.gateway.jobgate.operatorUrl, options)).page;
+}
+
+/** A page of any address, which is closed after its test. */
+export async function openWatched(
+  url: string,
+  options: Parameters<typeof openPage>[2] = {},
+): Promise<WatchedPage> {
+  const watched = await openPage(browser, url, options);
+  open.push(watched);
+  return watched;
+}
+
+export async function openLoggedIn(options: Parameters<typeof openPage>[2] = {}): Promise<Page> {
+  const page = await openOperatorPage(options);
+  await logIn(page, OPERATOR_TOKEN);
+  await page.getByText("Live", { exact: true }).waitFor();
+  return page;
+}
+
+export async function logIn(page: Page, token: string): Promise<void> {
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Log in" }).click();
+}
+
+export const lineOf = (page: Page, callId: number) => page.locator("#flow li", { hasText: `#${callId}` });
+export const rowOf = (page: Page, callId: number) =>
+  page.locator("#dead-letters tbody tr", { hasText: `#${callId}` });
+
+/** Payments settled, as the page counts them. */
+export async function settled(page: Page): Promise<number> {
+  const text = () => page.locator("#paid-value").textContent();
+  await expect.poll(text, { timeout: 5_000 }).toMatch(/^\d+$/);
+  return Number(await text());
+}
+
+export async function bury(body: string): Promise<number> {
+  undoable.add(body);
+  return scene.sendWebhook(body);
+}
