@@ -1,7 +1,10 @@
 import { Metadata } from "@grpc/grpc-js";
 
-/** What one connection says to its other end, and what each end of a call says for itself. */
-const OF_ONE_CONNECTION = new Set(["te", "content-type", "user-agent", "host", "date"]);
+/**
+ * What one connection says to its other end, and what each end of a call says for itself. The length is of the bytes
+ * as they were sent: an answer that is amended has another, and HTTP/2 resets a stream that does not keep to it.
+ */
+const OF_ONE_CONNECTION = new Set(["te", "content-type", "content-length", "user-agent", "host", "date"]);
 
 /** What the sender of metadata said in its own name, which is all that is passed on. */
 export function passedMetadata(metadata: Metadata): Metadata {

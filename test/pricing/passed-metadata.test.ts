@@ -4,7 +4,9 @@ import { passedMetadata } from "../../src/pricing/passed-metadata.ts";
 
 test("What a sender says for itself is passed on, in order; what belongs to a connection or to gRPC is not", () => {
   const metadata = new Metadata();
-  for (const key of [":path", "te", "content-type", "user-agent", "host", "date"]) metadata.add(key, "here");
+  for (const key of [":path", "te", "content-type", "content-length", "user-agent", "host", "date"]) {
+    metadata.add(key, "here");
+  }
   for (const key of ["grpc-timeout", "grpc-encoding", "grpc-accept-encoding", "grpc-previous-rpc-attempts"]) {
     metadata.add(key, "1");
   }

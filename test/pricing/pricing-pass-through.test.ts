@@ -78,6 +78,18 @@ test("Metadata goes through both ways, without what belongs to each connection",
   });
 });
 
+test("An engine that says how long its answer is does not stop the answer from being added to", async () => {
+  const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
+  await ask();
+  const framed = 5 + (engine.calls[0]?.response?.length ?? 0);
+  engine.faults.initialMetadata = metadata({ "content-length": [String(framed)] });
+  const answer = await ask();
+  expect(answer.status).toMatchObject({ code: status.OK });
+  expect(engine.calls[1]?.response?.length).toBe(framed - 5);
+  expect(parse(answer.message).x402Endpoint).toBe(PAYMENT.endpoint);
+  expect(answer.initialMetadata?.getMap()).not.toHaveProperty("content-length");
+});
+
 function metadata(fields: Record<string, (string | Buffer)[]>): Metadata {
   const made = new Metadata();
   for (const [key, values] of Object.entries(fields)) for (const value of values) made.add(key, value);
