@@ -1,11 +1,9 @@
 import type { handleUnaryCall, ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
 import type { Logger } from "pino";
+import type { Amendment } from "./amendment.ts";
 import type { EngineAnswer, EngineClient } from "./engine-client.ts";
 import type { EngineMethod } from "./engine-methods.ts";
 import { passedMetadata } from "./passed-metadata.ts";
-
-/** Changes the message of an answer on its way back. Never rejects. */
-export type Amendment = (message: Buffer) => Promise<Buffer>;
 
 export interface EngineServiceOptions {
   readonly client: EngineClient;
@@ -28,13 +26,16 @@ export function createEngineService({
   amendJobPrice,
   logger,
 }: EngineServiceOptions): Record<EngineMethod, Handler> {
-  async function ask(method: EngineMethod, call: ServerUnaryCall<Buffer, Buffer>): Promise<EngineAnswer> {
+  async function ask(
+    method: EngineMethod,
+    call: ServerUnaryCall<Buffer, Buffer>,
+    deadlineMs: number,
+  ): Promise<EngineAnswer> {
     const cancelled = new AbortController();
     call.on("cancelled", () => cancelled.abort());
-    const given = Number(call.getDeadline());
     return client.call(method, call.request, {
       metadata: passedMetadata(call.metadata),
-      deadline: new Date(Number.isFinite(given) ? given : Date.now() + DEFAULT_DEADLINE_MS),
+      deadline: new Date(deadlineMs),
       signal: cancelled.signal,
     });
   }
@@ -45,9 +46,11 @@ export function createEngineService({
     call: ServerUnaryCall<Buffer, Buffer>,
     reply: sendUnaryData<Buffer>,
   ): Promise<void> {
-    const { initialMetadata, message, status } = await ask(method, call);
+    const given = Number(call.getDeadline());
+    const deadlineMs = Number.isFinite(given) ? given : Date.now() + DEFAULT_DEADLINE_MS;
+    const { initialMetadata, message, status } = await ask(method, call, deadlineMs);
     const metadata = passedMetadata(status.metadata);
-    const answer = message === undefined ? undefined : await amend(message);
+    const answer = message === undefined ? undefined : await amend(message, deadlineMs);
     if (initialMetadata !== undefined) call.sendMetadata(passedMetadata(initialMetadata));
     if (answer === undefined) reply({ code: status.code, details: status.details, metadata });
     else reply(null, answer, metadata);

@@ -8,6 +8,7 @@ import { PricingEngine } from "../gen/pricing_engine/pricing_pb.ts";
 import { addHealth, type Health } from "../grpc/health.ts";
 import { addReflection } from "../grpc/reflection.ts";
 import { close, listenOnTcp } from "../grpc/server-socket.ts";
+import { limitAmendments } from "./amendment.ts";
 import { MAX_MESSAGE_BYTES } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
 import { RAW_ENGINE_METHODS } from "./engine-methods.ts";
@@ -53,7 +54,10 @@ export class PricingServer implements BackgroundService {
       "grpc.keepalive_timeout_ms": 10_000,
     });
     const amendJobPrice = payWith
-      ? createQuotePaymentWriter({ payWith, signing: config.signing, clock, logger })
+      ? limitAmendments({
+          amend: createQuotePaymentWriter({ payWith, signing: config.signing, clock, logger }),
+          logger,
+        })
       : async (message: Buffer) => message;
     server.addService(RAW_ENGINE_METHODS, createEngineService({ client, amendJobPrice, logger }));
     const health = addHealth(server, {

@@ -1,0 +1,39 @@
+import type { Logger } from "pino";
+
+/**
+ * Changes the message of an answer on its way back. Never rejects.
+ * @param deadlineMs Unix milliseconds at which nobody waits for the answer any more
+ */
+export type Amendment = (message: Buffer, deadlineMs: number) => Promise<Buffer>;
+
+export interface AmendmentLimits {
+  /** Never rejects. */
+  readonly amend: (message: Buffer) => Promise<Buffer>;
+  readonly logger: Logger;
+}
+
+/** The longest that an answer which is there is held back. */
+const MAX_WAIT_MS = 1_000;
+
+/**
+ * Lets an answer be amended within a second, and within half of the time that its call has left: an answer without
+ * the amendment is worth more than none. An amendment that comes later is lost.
+ */
+export function limitAmendments({ amend, logger }: AmendmentLimits): Amendment {
+  return async (message, deadlineMs) => {
+    const waitMs = Math.max(0, Math.min(MAX_WAIT_MS, (deadlineMs - Date.now()) / 2));
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => resolve(undefined), waitMs);
+    });
+    const amended = await Promise.race([amend(message), late]);
+    clearTimeout(timer);
+    if (amended === undefined) {
+      logger.warn(
+        { waitMs },
+        "how to pay the pricing engine's quote was not known in time: it goes on as it came",
+      );
+    }
+    return amended ?? message;
+  };
+}

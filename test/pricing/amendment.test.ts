@@ -1,0 +1,41 @@
+import { status } from "@grpc/grpc-js";
+import { expect, test } from "vitest";
+import { PAYMENT, parse, soon, startServer } from "./pricing-server-harness.ts";
+
+/** Says how to pay, once it is let go. */
+function startStalledPayment() {
+  let letGo = () => {};
+  const stalled = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  return {
+    letGo,
+    async payWith() {
+      await stalled;
+      return PAYMENT;
+    },
+  };
+}
+
+test("A quote goes on as it came when nobody says within a second how to pay it, and the log has that", async () => {
+  const { payWith, letGo } = startStalledPayment();
+  const { engine, ask, lines } = await startServer({ payWith });
+  const started = performance.now();
+  const { message, status: ended } = await ask(undefined, { deadline: soon(10_000) });
+  expect(performance.now() - started).toBeLessThan(3_000);
+  expect(ended.code).toBe(status.OK);
+  expect(message?.equals(engine.calls[0]?.response ?? Buffer.alloc(0))).toBe(true);
+  expect(lines).toEqual([
+    expect.objectContaining({ level: 40, msg: expect.stringContaining("not known in time") as string }),
+  ]);
+  letGo();
+  expect(parse((await ask()).message).x402Endpoint).toBe(PAYMENT.endpoint);
+});
+
+test("A call with little time left is answered before its deadline, whoever stalls", async () => {
+  const { payWith } = startStalledPayment();
+  const { engine, ask } = await startServer({ payWith });
+  const { message, status: ended } = await ask(undefined, { deadline: soon(700) });
+  expect(ended.code).toBe(status.OK);
+  expect(message?.equals(engine.calls[0]?.response ?? Buffer.alloc(0))).toBe(true);
+});
