@@ -53,14 +53,17 @@ export async function startJobgate(options: {
   readonly folder?: string;
   /** Default: the build, if it is newer than the sources. */
   readonly from?: "build" | "sources";
+  /** A command that becomes what its further arguments say; default: none. */
+  readonly through?: readonly string[];
 }): Promise<JobgateProcess> {
-  const { config, env = {}, args = [], from } = options;
+  const { config, env = {}, args = [], from, through = [] } = options;
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), "jobgate-")));
   const configPath = join(folder, "jobgate.toml");
   await writeFile(configPath, config);
+  const [command = process.execPath, ...before] = [...through, process.execPath];
   const child = spawnTethered({
-    command: process.execPath,
-    args: [...jobgateProgram(from), "serve", "-c", configPath, ...args],
+    command,
+    args: [...before, ...jobgateProgram(from), "serve", "-c", configPath, ...args],
     env: { ...process.env, ...env },
     cwd: folder,
   });
