@@ -147,6 +147,9 @@ export class HttpServer {
         this.#inHand.set(incoming, answered);
       },
     );
+    // Past 1,000 Node would leave headers out without a word, and with them a second signature or a proxy's own
+    // X-Forwarded-For; their size is bounded above.
+    server.maxHeadersCount = 0;
     server.on("clientError", (error, socket) => {
       // The refusal would pass for the answer to a request before it that is still being worked on.
       if (this.#isAwaitedOn(socket)) return void socket.destroy();

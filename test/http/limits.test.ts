@@ -44,6 +44,26 @@ describe("limits", () => {
     expect((await rawRequest(url, "POST /count")).status).toBe(200);
   });
 
+  it("Of as many headers as fit none is left out", async () => {
+    const values: string[][] = [];
+    const { url } = await startServer({
+      routes: {
+        "/values": {
+          POST: async (incoming) => {
+            values.push([...incoming.headerValues("x-signature")]);
+            return textResponse(200, "ok");
+          },
+        },
+      },
+    });
+    const lines = ["x-signature: first", ...Array<string>(4_000).fill("a:b"), "x-signature: last"];
+    const [answer] = await sendRaw(
+      url,
+      `POST /values HTTP/1.1\r\nhost: a\r\nconnection: close\r\n${lines.join("\r\n")}\r\n\r\n`,
+    );
+    expect([answer?.status, values]).toEqual([200, [["first", "last"]]]);
+  });
+
   it("A malformed request is answered 400 as JSON", async () => {
     const { url } = await startServer();
     for (const bytes of [

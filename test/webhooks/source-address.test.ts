@@ -1,7 +1,15 @@
+import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { HttpRequest } from "../../src/http/http-request.ts";
 import { createSourceCheck } from "../../src/webhooks/source-address.ts";
-import { endpoint, ranges, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "./webhook-harness.ts";
+import {
+  endpoint,
+  named,
+  ranges,
+  startWebhooks,
+  UNAUTHORIZED,
+  type WebhooksUnderTest,
+} from "./webhook-harness.ts";
 
 const OPEN = { mode: "none" } as const;
 
@@ -35,6 +43,39 @@ describe("allow_cidrs, over the wire", () => {
     expect(await webhooks.post("/here", { "x-forwarded-for": "198.51.100.1" }, "x")).toMatchObject(
       UNAUTHORIZED,
     );
+  });
+});
+
+/** As many as Node leaves headers out for, unless it is told not to. */
+const FILLERS = Array<string>(1_500).fill("a: b");
+
+describe("among more headers than Node counts by itself", () => {
+  let webhooks: WebhooksUnderTest;
+  beforeAll(async () => {
+    const allowCidrs = ranges("203.0.113.0/24");
+    webhooks = await startWebhooks(
+      [
+        endpoint("/away", OPEN, { allowCidrs }),
+        endpoint("/bearer", { mode: "bearer", secrets: named("t0ken") }),
+        endpoint("/hmac", { mode: "hmac-sha256", secrets: named("secret") }),
+      ],
+      { config: { trustedProxies: ranges("127.0.0.1") } },
+    );
+  });
+  afterAll(() => webhooks?.stop());
+
+  it("the address that the proxy added last is the one that counts", async () => {
+    const lines = ["x-forwarded-for: 203.0.113.9", ...FILLERS, "x-forwarded-for: 198.51.100.66"];
+    expect(await webhooks.postLines("/away", lines)).toMatchObject(UNAUTHORIZED);
+  });
+
+  it("a second bearer token is seen, and so is a second signature that is wrong", async () => {
+    const bearer = ["authorization: Bearer t0ken", ...FILLERS, "authorization: Bearer other"];
+    expect(await webhooks.postLines("/bearer", bearer)).toMatchObject(UNAUTHORIZED);
+    const good = `x-signature-256: ${createHmac("sha256", "secret").update("x").digest("hex")}`;
+    const bad = `x-hub-signature-256: ${"0".repeat(64)}`;
+    expect(await webhooks.postLines("/hmac", [good, ...FILLERS, bad], "x")).toMatchObject(UNAUTHORIZED);
+    expect((await webhooks.postLines("/hmac", [good, ...FILLERS], "x")).status).toBe(202);
   });
 });
 
