@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import type { WebhookEndpoint } from "../config/config.ts";
 import { fileErrorText } from "../config/config-files.ts";
-import { SigningKeyMissing } from "../webhooks/auth/auth-scheme.ts";
+import { CannotSign, SigningKeyMissing } from "../webhooks/auth/auth-scheme.ts";
 import { signWebhook, webhookPath } from "../webhooks/sign.ts";
 import { configOption } from "./options.ts";
 import { readConfig } from "./read-config.ts";
@@ -82,9 +82,9 @@ function headersFor(
       ...(key === undefined ? {} : { signingKey: readSigningKey(key) }),
     });
   } catch (error) {
-    if (error instanceof SigningKeyMissing)
-      throw new Refusal([`${endpoint.path}: ${error.message} (--key env:NAME)`]);
-    throw error;
+    if (!(error instanceof CannotSign)) throw error;
+    const hint = error instanceof SigningKeyMissing ? " (--key env:NAME)" : "";
+    throw new Refusal([`${endpoint.path}: ${error.message}${hint}`]);
   }
 }
 

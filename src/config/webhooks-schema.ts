@@ -14,6 +14,7 @@ import {
   webhookPath,
 } from "./value-types.ts";
 import { WEBHOOK_AUTH_MODES, type WebhookAuthMode } from "./webhook-auth-modes.ts";
+import { DEFAULT_WINDOW_SECS } from "./webhook-defaults.ts";
 
 const AUTH_MODES = Object.keys(WEBHOOK_AUTH_MODES) as [WebhookAuthMode, ...WebhookAuthMode[]];
 const SECRET = "the secret, or env:NAME";
@@ -22,7 +23,7 @@ const namedSecret = z.object({ name: label(), secret: text(SECRET) });
 
 const dedupe = z.object({
   header: headerName().optional(),
-  window_secs: integer(1, 31_536_000).default(86_400n),
+  window_secs: integer(1, 31_536_000).default(BigInt(DEFAULT_WINDOW_SECS)),
 });
 
 const challenge = z.object({

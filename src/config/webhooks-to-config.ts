@@ -9,13 +9,12 @@ import type {
 import { present, required } from "./present.ts";
 import type { CheckedFile } from "./schema.ts";
 import { WEBHOOK_AUTH_MODES } from "./webhook-auth-modes.ts";
+import { DEFAULT_TOLERANCE_SECS, DEFAULT_WINDOW_SECS } from "./webhook-defaults.ts";
 
 type WebhooksTable = NonNullable<CheckedFile["webhooks"]>;
 type EndpointTable = WebhooksTable["endpoints"][number];
 type ChallengeTable = NonNullable<EndpointTable["challenge"]>;
 
-const DEFAULT_TOLERANCE_SECS = 300;
-const DEFAULT_WINDOW_SECS = 86_400;
 /** Meta's name for it, which others took over. */
 const DEFAULT_TOKEN_PARAMETER = "hub.verify_token";
 

@@ -20,7 +20,7 @@ export function createDedupe(endpoint: WebhookEndpoint, scheme: AuthScheme): Del
   const source = idSource(dedupe, scheme);
   const keyOf = (kind: "id" | "body", value: string) => sha256(`${path}\0${kind}\0${value}`);
   return (request, body) => {
-    const bodyHash = sha256(source?.lastingBody?.(body) ?? body);
+    const bodyHash = sha256(lastingBody(scheme, body));
     const id = source?.find(request, body);
     return { keys: keys(keyOf, id, bodyHash), bodyHash, windowMs: dedupe.windowMs };
   };
@@ -35,6 +35,11 @@ export function createDedupe(endpoint: WebhookEndpoint, scheme: AuthScheme): Del
     const byId = { key: key("id", id), identifies: true };
     return source?.isSigned ? [byId] : [byId, byBody(scheme.signsBody)];
   }
+}
+
+/** Whatever tells deliveries apart, what the sender changes in the body of a repeat does not. */
+function lastingBody({ deliveryId }: AuthScheme, body: Uint8Array): string | Uint8Array {
+  return deliveryId?.lastingBody?.(body) ?? body;
 }
 
 function idSource(dedupe: WebhookDedupe, { deliveryId }: AuthScheme): DeliveryIdSource | undefined {

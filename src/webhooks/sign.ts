@@ -8,7 +8,8 @@ import { schemeOf } from "./auth/scheme-of.ts";
  * The headers that a sender must send with a body for an endpoint to accept it: none when the endpoint asks
  * for nothing, or for something that is not in a header. For `bearer` and `api-key` they hold the secret itself.
  * @param options default: signed now, as a new delivery
- * @throws SigningKeyMissing when the endpoint knows only the sender's public key and no `signingKey` is given
+ * @throws CannotSign when the endpoint knows only the sender's public key and no `signingKey` is given, or when it would
+ *   refuse the delivery's id
  */
 export function signWebhook(
   endpoint: WebhookEndpoint,

@@ -26,7 +26,7 @@ export interface WebhookRouteOptions {
 }
 
 /**
- * One endpoint: an authentic request becomes one durable JobCall. A refused one never reaches the store, and uses up
+ * One endpoint: an authentic request becomes one durable JobCall. One that is not never reaches the store, and uses up
  * nothing of the endpoint's rate limit.
  */
 export function webhookRoute(options: WebhookRouteOptions): MethodHandlers {

@@ -82,4 +82,13 @@ describe.concurrent("jobgate sign-webhook", () => {
       expect(refused.stderr).not.toContain("hunter2");
     }
   });
+
+  test("A delivery id that the endpoint would refuse is not signed", async () => {
+    for (const id of ["evt.1", "2026.11.21-a.7"]) {
+      const refused = await sign("/hooks/public", "--key", "env:PRIVATE", "--delivery-id", id);
+      expect({ code: refused.code, stdout: refused.stdout }).toEqual({ code: 1, stdout: "" });
+      expect(refused.stderr).toContain("expected an id without dots");
+    }
+    expect((await sign("/hooks/public", "--key", "env:PRIVATE", "--delivery-id", "evt.a")).code).toBe(0);
+  });
 });

@@ -142,6 +142,17 @@ describe("by which id or body a repeat is known", () => {
       ],
       expected: ["202 #1", "repeat of #1", "duplicate_conflict", "202 #2", "202 #3", "repeat of #3"],
     },
+    ...([BY_BODY, BY_HEADER] as const).map((dedupe) => ({
+      what: `stripe by ${dedupe.by}: pending_webhooks makes no delivery of its own there either`,
+      auth: { mode: "stripe", ...timed } as const,
+      dedupe,
+      sent: (send: ReturnType<typeof receiver>) => [
+        () => send('{"id":"evt_1","pending_webhooks": 2}', "", { "X-Id": "1" }),
+        () => send('{"id":"evt_1","pending_webhooks": 1}', "", { "X-Id": "1" }),
+        () => send('{"id":"evt_2","pending_webhooks": 1}', "", { "X-Id": "2" }),
+      ],
+      expected: ["202 #1", "repeat of #1", "202 #2"],
+    })),
     {
       what: "slack: the event id in the body, also of a retry; of a command the body",
       auth: { mode: "slack", ...timed },

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { WebhookEndpoint } from "../../src/config/config.ts";
 import { WEBHOOK_AUTH_MODES } from "../../src/config/webhook-auth-modes.ts";
 import { signWebhook, webhookPath } from "../../src/webhooks/sign.ts";
 import { loadFiles } from "../config/config-folder.ts";
@@ -12,11 +13,21 @@ const recipes = [...docs.matchAll(/^```toml\n([\s\S]*?)^```/gm)].map(([, toml = 
   path: /^path = "(.*)"/m.exec(toml)?.[1],
 }));
 
+/** What a sender calls the header that `sign-webhook` prints under another of its names. */
+const SENDERS_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "/hooks/whatsapp": { "X-Signature-256": "X-Hub-Signature-256" },
+};
+
 let webhooks: WebhooksUnderTest;
 beforeAll(async () => {
   webhooks = await startWebhooks([]);
 });
 afterAll(() => webhooks?.stop());
+
+test("Each sender that is told of has a recipe", () => {
+  for (const section of docs.split(/^### /m).slice(1)) expect(section).toContain("```toml\n");
+  expect(recipes.length).toBeGreaterThan(docs.split(/^### /m).length);
+});
 
 test.each(recipes)(
   "The recipe for $path loads as it is written, and takes what its sender sends once",
@@ -31,14 +42,35 @@ test.each(recipes)(
     for (const { allowCidrs: _, ...endpoint } of result.config.webhooks?.endpoints ?? []) {
       webhooks.use([endpoint]);
       const body = Buffer.from(JSON.stringify({ id: endpoint.path, event_id: endpoint.path }));
-      const headers = signWebhook(endpoint, body);
+      const names = SENDERS_NAMES[endpoint.path] ?? {};
+      const signed = Object.entries(signWebhook(endpoint, body)).map(([name, value]) => [
+        names[name] ?? name,
+        value,
+      ]);
+      const id = endpoint.dedupe?.by === "header" ? { [endpoint.dedupe.header]: "delivery-1" } : {};
+      const headers = { ...Object.fromEntries(signed), ...id };
       const post = (sent = headers) => webhooks.post(webhookPath(endpoint), sent, body);
       expect((await post()).status).toBe(202);
       expect((await post()).json.duplicate).toBe(endpoint.dedupe === undefined ? undefined : true);
-      if (Object.keys(headers).length > 0) expect((await post({})).status).toBe(401);
+      if (signed.length > 0) expect((await post(id)).status).toBe(401);
+      await tryChallenge(endpoint);
     }
   },
 );
+
+/** The sender's test of the endpoint is passed, and starts no job. */
+async function tryChallenge(endpoint: WebhookEndpoint): Promise<void> {
+  const { challenge } = endpoint;
+  if (challenge === undefined) return;
+  const waiting = await webhooks.waiting();
+  const { parameter, verify } = challenge;
+  const query = new URLSearchParams({ [parameter]: "sent-back" });
+  if (verify !== undefined) query.set(verify.parameter, verify.token);
+  const target = `${webhookPath(endpoint)}?${query}`;
+  const answer = challenge.method === "GET" ? await webhooks.get(target) : await webhooks.post(target, {});
+  expect([answer.status, answer.text]).toEqual([200, "sent-back"]);
+  expect(await webhooks.waiting()).toBe(waiting);
+}
 
 test("Every way to authenticate is told of", () => {
   const table = docs.slice(0, docs.indexOf("## Changing a secret"));

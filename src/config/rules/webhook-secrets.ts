@@ -6,6 +6,8 @@ import type { EndpointTable } from "./webhook-tables.ts";
 
 /** Each is tried for each request. */
 const MAX_SECRETS = 8;
+/** What Standard Webhooks asks of a shared key. */
+const MIN_SHARED_KEY_BYTES = 24;
 
 /** What an endpoint's `auth` asks of its `secret` or `secrets`. */
 export function checkSecrets(endpoint: EndpointTable, path: KeyPath, mistakes: MistakeList): void {
@@ -81,11 +83,20 @@ function checkFormat(secret: string, auth: WebhookAuthMode, path: KeyPath, mista
       }
       return;
     case "key": {
-      const kind = parseStandardWebhooksKey(secret)?.kind;
-      if (kind === "symmetric" || kind === "public") return;
+      const key = parseStandardWebhooksKey(secret);
+      if (key?.kind === "public") return;
+      if (key?.kind === "symmetric") {
+        const { length } = key.bytes;
+        if (length < MIN_SHARED_KEY_BYTES)
+          mistakes.warn(
+            path,
+            `is ${length} bytes long; expected ${MIN_SHARED_KEY_BYTES} random ones or more`,
+          );
+        return;
+      }
       mistakes.report(
         path,
-        kind === "private"
+        key?.kind === "private"
           ? "is the sender's private key, which only the sender may have; expected its public key, whpk_ and base64"
           : "is not a key of Standard Webhooks; expected whsec_ and base64, or whpk_ and the base64 of an ed25519 public key",
       );

@@ -17,7 +17,7 @@ export interface AuthScheme {
    * @returns what the sender wants back; undefined for every other request
    */
   handshake?(body: Uint8Array): string | undefined;
-  /** The headers that a sender must send with a body. @throws SigningKeyMissing */
+  /** The headers that a sender must send with a body. @throws CannotSign */
   sign(body: Uint8Array, options: SignOptions): Record<string, string>;
 }
 
@@ -46,7 +46,12 @@ export interface SignOptions {
   readonly signingKey?: string;
 }
 
+/** What was asked for cannot be signed in a way that the endpoint would accept. */
+export class CannotSign extends Error {
+  override readonly name: string = "CannotSign";
+}
+
 /** The endpoint's configuration is not enough to sign for it. */
-export class SigningKeyMissing extends Error {
+export class SigningKeyMissing extends CannotSign {
   override readonly name = "SigningKeyMissing";
 }

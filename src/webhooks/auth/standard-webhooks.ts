@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import type { WebhookSecret } from "../../config/config.ts";
-import { type AuthScheme, SigningKeyMissing } from "./auth-scheme.ts";
+import { type AuthScheme, CannotSign, SigningKeyMissing } from "./auth-scheme.ts";
 import { digestFromBase64, equalDigests, hmacSha256 } from "./digest.ts";
 import { isTimely, signedTime } from "./signed-time.ts";
 import { singleHeader } from "./single-header.ts";
@@ -11,6 +11,8 @@ type HeaderPrefix = "webhook" | "svix";
 
 /** Of all versions, in one header. A sender sends one for each key that is valid. */
 const MAX_SIGNATURES = 16;
+/** Of ed25519, which hashes the body anew for each signature and key: a stranger's list must not cost much. */
+const MAX_PUBLIC_KEY_SIGNATURES = 4;
 /** What comes before the 32 bytes of an ed25519 key in DER: RFC 8410. */
 const PUBLIC_KEY_DER = Buffer.from("302a300506032b6570032100", "hex");
 const PRIVATE_KEY_DER = Buffer.from("302e020100300506032b657004220420", "hex");
@@ -36,14 +38,18 @@ export function standardWebhooks(
       const id = singleHeader(request, idHeader) ?? "";
       const time = singleHeader(request, `${prefix}-timestamp`) ?? "";
       const list = (singleHeader(request, `${prefix}-signature`) ?? "").split(" ", MAX_SIGNATURES + 1);
-      if (list.length > MAX_SIGNATURES || !isUnambiguous(id) || !isTimely(time, now, toleranceSecs))
-        return undefined;
+      if (isTooLong(list) || !isUnambiguous(id) || !isTimely(time, now, toleranceSecs)) return undefined;
       const used = keys.find((key) => isSigned(`${id}.${time}.`, body, list, key));
       return used && { secretName: used.name };
     },
     signsBody: true,
     deliveryId: { header: idHeader, isSigned: true, find: (request) => singleHeader(request, idHeader) },
     sign(body, { now, deliveryId, signingKey }) {
+      if (!isUnambiguous(deliveryId)) {
+        throw new CannotSign(
+          "the delivery id is empty or has a dot and digits in it, which could pass for the time; expected an id without dots",
+        );
+      }
       const time = signedTime(now);
       return {
         [idHeader]: deliveryId,
@@ -52,6 +58,11 @@ export function standardWebhooks(
       };
     },
   };
+}
+
+function isTooLong(list: readonly string[]): boolean {
+  const withPublicKeys = list.filter((item) => item.startsWith("v1a,"));
+  return list.length > MAX_SIGNATURES || withPublicKeys.length > MAX_PUBLIC_KEY_SIGNATURES;
 }
 
 /** Whether no other id, time and body give the same signed text: a dot and digits could pass for the time. */

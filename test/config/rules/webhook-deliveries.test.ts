@@ -1,3 +1,5 @@
+import { expect, test } from "vitest";
+import { loadFiles } from "../config-folder.ts";
 import { ENDPOINT, testMistakes } from "../mistake-cases.ts";
 
 const AT = "webhooks.endpoints[0]";
@@ -44,6 +46,19 @@ testMistakes([
     message: /did you mean header\?/,
     suggestion: "header",
   },
+  ...[
+    { auth: "bearer", more: "", name: "Authorization" },
+    { auth: "api-key", more: "", name: "x-api-key" },
+    { auth: "api-key", more: 'api_key_header = "X-Mine"\n', name: "X-Mine" },
+  ].map(({ auth, more, name }) => ({
+    promise: `${name}, which holds the secret of auth "${auth}", is no delivery's id`,
+    ...endpoint(
+      `dedupe = { header = "${name}" }`,
+      "dedupe.header",
+      `${ENDPOINT}auth = "${auth}"\nsecret = "s"\n${more}`,
+    ),
+    message: /the same in each delivery; expected the header with the delivery's id/,
+  })),
   {
     promise: "A challenge without its parameter is a mistake",
     ...endpoint('challenge = { method = "GET" }', "challenge.parameter"),
@@ -97,3 +112,20 @@ testMistakes([
     message: /expected an IPv4 or IPv6 address or range/,
   },
 ]);
+
+test.each([
+  ["dedupe = { window_secs = 599 }", "dedupe.window_secs"],
+  ["dedupe = { window_secs = 600 }", undefined],
+  ["tolerance_secs = 43_201", "tolerance_secs"],
+  ["tolerance_secs = 43_200", undefined],
+  ["tolerance_secs = 43_201\ndedupe = false", undefined],
+])("%s: a warning when a captured request lives longer than it is remembered", async (line, key) => {
+  const loaded = await loadFiles(`service_id = 1\n${ENDPOINT}auth = "slack"\nsecret = "s"\n${line}`);
+  const warned = loaded.ok && loaded.warnings.map(({ keyPath }) => keyPath);
+  expect(warned).toEqual(key === undefined ? [] : [`${AT}.${key}`]);
+});
+
+test("A window may be as short as one likes where nothing is timed", async () => {
+  const loaded = await loadFiles(`service_id = 1\n${GITHUB}dedupe = { window_secs = 1 }`);
+  expect(loaded.ok && loaded.warnings).toEqual([]);
+});

@@ -111,6 +111,16 @@ test("Keys of Standard Webhooks are taken with their prefix, shared and public",
   }
 });
 
+test("A shared key of Standard Webhooks that is shorter than these ask for is a warning", async () => {
+  const warnings = async (bytes: number) => {
+    const key = `whsec_${Buffer.alloc(bytes, 1).toString("base64")}`;
+    const loaded = await loadFiles(`service_id = 1\n${ENDPOINT}auth = "svix"\nsecret = "${key}"`);
+    return loaded.ok && loaded.warnings.map(({ keyPath, message }) => `${keyPath} ${message}`);
+  };
+  expect(await warnings(23)).toEqual([`${AT}.secret is 23 bytes long; expected 24 random ones or more`]);
+  expect(await warnings(24)).toEqual([]);
+});
+
 test("A short token in a path is a warning", async () => {
   const loaded = (token: string) =>
     loadFiles(`service_id = 1\n${ENDPOINT}auth = "url-token"\nsecret = "${token}"`);

@@ -124,6 +124,12 @@ describe("Standard Webhooks", () => {
     expect(await post("/shared", `${bad} ${bad}`)).toMatchObject(UNAUTHORIZED);
   });
 
+  it("of ed25519 signatures no more than 4 are tried, since each takes a hash of the whole body", async () => {
+    const bad = `v1a,${Buffer.alloc(64).toString("base64")}`;
+    expect((await post("/public", `${`${bad} `.repeat(3)}${ASYMMETRIC}`)).status).toBe(202);
+    expect(await post("/public", `${ASYMMETRIC}${` ${bad}`.repeat(4)}`)).toMatchObject(UNAUTHORIZED);
+  });
+
   it("another id or time than was signed → 401", async () => {
     expect(await post("/shared", SHARED, `${ID}2`)).toMatchObject(UNAUTHORIZED);
     expect(await post("/shared", SHARED, ID, String(TIME + 1))).toMatchObject(UNAUTHORIZED);
