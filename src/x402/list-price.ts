@@ -53,6 +53,9 @@ export function createListPrice(options: ListPriceOptions) {
       }
     },
 
+    // An offer is honoured for its time, which counts to the request that answers it.
+    checkOpen: async () => {},
+
     receiptOf({ priceWei, quoteDigest: digest }) {
       const own = quoteDigest(job, priceWei, offerTime());
       // Many may buy at one quote, but what a client asks for its call with is its own.

@@ -13,6 +13,11 @@ export interface PriceTag {
    * @throws GatewayError `payment_mismatch`, and whatever speaks against the price itself
    */
   answeredBy(payment: SignedPayment): Promise<Offer>;
+  /**
+   * To be asked last before the money moves: what came between may have taken longer than the price holds.
+   * @throws GatewayError when it holds no longer
+   */
+  checkOpen(): Promise<void>;
   /** What stands for the purchase, once one of the offers is paid. */
   receiptOf(offer: Offer): Receipt;
 }

@@ -138,6 +138,7 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
         restriction && (await callerAuth.authorize(job, restriction, { request, body, payer: payment.from }));
       checkRoom();
       const verified = await verify(payment, offer, request);
+      await priceTag.checkOpen();
 
       const receipt = priceTag.receiptOf(offer);
       const intent = toIntent(paid, verified, receipt, authorized?.nonce);

@@ -34,9 +34,26 @@ export interface QuoteBook {
   give(quote: JobQuote, offers: readonly Offer[]): Promise<readonly Offer[]>;
   /** @throws GatewayError `quote_not_found`, `quote_mismatch`, `quote_conflict` */
   redeem(digest: string | undefined, redemption: Redemption): Promise<PayableQuote>;
+  /**
+   * Whether a quote has not expired. Not whether it was paid: that is for the write which begins a payment to say, since
+   * it may have been by this very payment.
+   * @throws GatewayError `quote_not_found`
+   */
+  checkOpen(digest: string | undefined): Promise<void>;
 }
 
 export function createQuoteBook(ledger: QuoteLedger): QuoteBook {
+  async function find(digest: string | undefined) {
+    const found = digest === undefined ? undefined : await ledger.findQuote(digest);
+    if (found === undefined) {
+      throw new GatewayError(
+        "quote_not_found",
+        "No open quote has this digest: it was not given here, or it has expired. Ask for a new one.",
+      );
+    }
+    return found;
+  }
+
   return {
     async give(quote, offers) {
       const { digest, requester, inputsHash, expiry } = quote;
@@ -51,17 +68,15 @@ export function createQuoteBook(ledger: QuoteLedger): QuoteBook {
     },
 
     async redeem(digest, redemption) {
-      const found = digest === undefined ? undefined : await ledger.findQuote(digest);
-      if (found === undefined) {
-        throw new GatewayError(
-          "quote_not_found",
-          "No open quote has this digest: it was not given here, or it has expired. Ask for a new one.",
-        );
-      }
+      const found = await find(digest);
       const quote = parseQuote(found.quote);
       await checkRedemption(quote, redemption);
       if (found.isPaid) throw quotePaid();
       return quote;
+    },
+
+    async checkOpen(digest) {
+      await find(digest);
     },
   };
 }

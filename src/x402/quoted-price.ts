@@ -21,6 +21,8 @@ export function createQuotedPrice({ quotes, clock }: QuotedPriceOptions) {
       return matchOffer(payment, offers, clock());
     },
 
+    checkOpen: () => quotes.checkOpen(digest),
+
     receiptOf({ quoteDigest }) {
       if (quoteDigest === undefined) throw new Error("an offer of a quote has no digest");
       return { quoteDigest, receipt: quoteDigest };

@@ -187,6 +187,19 @@ describe("Pricing: quotes that are refused before any charge", () => {
     await expectChanges({});
   });
 
+  it("A quote that runs out while the facilitator verifies is refused, and nothing is settled", async () => {
+    engine.quoteLifetimeSecs = 3;
+    const body = "slow facilitator";
+    const { headers, response } = await ask({ body });
+    const payment = await gateway.sign({ body, headers });
+    const expectChanges = await watchLedger(parts, gateway);
+    const expiresAtMs = Number(response.quoteDetails?.expiry) * 1000;
+    await sleep(expiresAtMs - 700 - Date.now());
+    gateway.facilitatorProxy.add({ path: "/verify", times: 1, fault: { kind: "delay-answer", ms: 1_000 } });
+    expect(await gateway.send(payment, { body, headers })).toMatchObject(refused(404, "quote_not_found"));
+    await expectChanges({ verifyCalls: 1 });
+  });
+
   it("proof-of-work spent on another service → refused", async () => {
     await expect(ask({ provenService: 2n })).rejects.toMatchObject({
       code: status.INVALID_ARGUMENT,
