@@ -25,6 +25,8 @@ export interface Postgres {
   createDatabase(): Promise<string>;
   /** Runs SQL in a database of {@link createDatabase}. */
   query<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]>;
+  /** Runs SQL in a transaction that stays open, with its locks, until it is told to commit. */
+  hold(url: string, sql: string): Promise<{ commit(): Promise<void> }>;
   /** Ends it by a signal: SIGINT stops it in order, though at once; SIGKILL is a crash. Resolves when it is gone. */
   kill(signal: "SIGINT" | "SIGKILL"): Promise<void>;
   /** After {@link kill}: starts it again, on the same port and files. */
@@ -131,6 +133,23 @@ export async function startPostgres(
     }
   }
 
+  async function hold(url: string, sql: string): Promise<{ commit(): Promise<void> }> {
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+    client.on("error", () => undefined);
+    await client.connect();
+    try {
+      await client.query(`BEGIN; ${sql}`);
+    } catch (error) {
+      await client.end();
+      throw error;
+    }
+    return {
+      async commit() {
+        await client.query("COMMIT").finally(() => client.end());
+      },
+    };
+  }
+
   async function kill(signal: NodeJS.Signals): Promise<void> {
     child.kill(signal);
     await processEnded(child);
@@ -146,6 +165,7 @@ export async function startPostgres(
   return {
     port,
     query,
+    hold,
     async createDatabase() {
       databases += 1;
       const name = `jobgate_${databases}`;

@@ -11,6 +11,8 @@ export interface BatchContext {
   takeCallId(): number;
   /** JobCalls that this batch made ready. */
   readonly madeReady: Set<number>;
+  /** The batch will be rolled back: what takes several rounds need not go on. */
+  hasFailed(): boolean;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { ClaimedCall, ClaimRequest } from "../../store.ts";
 import { type Sql, statement, storable } from "../sql.ts";
+import { allSettled } from "./all-settled.ts";
 import type { BatchContext } from "./batch-context.ts";
 import type { Entry } from "./operations.ts";
 
@@ -74,9 +75,9 @@ const CLAIM_OF_JOBS = statement<FoundRow>(
 export async function runClaims(entries: readonly Entry<"claim">[], context: BatchContext): Promise<void> {
   if (entries.length === 0) return;
   const { sql, now, madeReady } = context;
-  const [due, claimed] = await Promise.all([
+  const [due, claimed] = await allSettled([
     sql.run(READY_DUE, [now]),
-    Promise.all(entries.map(({ input }) => claim(sql, input, context))),
+    allSettled(entries.map(({ input }) => claim(sql, input, context))),
   ]);
   for (const { call_id } of due) madeReady.add(call_id);
   for (const { leftIds } of claimed) for (const callId of leftIds) madeReady.add(callId);
@@ -92,7 +93,8 @@ interface Claimed {
   readonly leftIds: number[];
 }
 
-async function claim(sql: Sql, request: ClaimRequest, { now, capacity }: BatchContext): Promise<Claimed> {
+async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Promise<Claimed> {
+  const { now, capacity, hasFailed } = context;
   const { leaseMs, maxAttempts, subscriber } = request;
   const leaseExpiresAt = now + leaseMs;
   const calls: ClaimedCall[] = [];
@@ -110,7 +112,7 @@ async function claim(sql: Sql, request: ClaimRequest, { now, capacity }: BatchCo
     capacity.adjust(-buried.length);
     buriedIds.push(...buried);
     // Dead letters took the place of others that are due.
-    if (buried.length > 0 && calls.length < request.limit) continue;
+    if (buried.length > 0 && calls.length < request.limit && !hasFailed()) continue;
     return {
       calls,
       buriedIds,

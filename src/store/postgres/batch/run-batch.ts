@@ -1,6 +1,7 @@
 import { createCapacity } from "../../capacity.ts";
 import { type Sql, statement } from "../sql.ts";
 import { acceptsPart } from "./accepts.ts";
+import { allSettled } from "./all-settled.ts";
 import type { BatchContext, BatchPart } from "./batch-context.ts";
 import { callsPart } from "./calls.ts";
 import { runClaims } from "./claims.ts";
@@ -56,7 +57,7 @@ export async function runBatch(
   const parts = partsOf(entries);
   const callIdCount = parts.reduce((total, { callIds }) => total + callIds, 0);
 
-  const [, [start], callIds] = await Promise.all([
+  const [, [start], callIds] = await allSettled([
     sql.run(BEGIN),
     sql.run(READ_START),
     callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
@@ -65,17 +66,24 @@ export async function runBatch(
   if (start === undefined) throw new Error("Postgres gave no row");
 
   const capacity = createCapacity(start.pending, options.maxPending);
+  let hasFailed = false;
   const context: BatchContext = {
     sql,
+    hasFailed: () => hasFailed,
     now: options.clock?.() ?? start.now,
     capacity,
     takeCallId: callIdGiver(callIds.map(({ call_id }) => call_id)),
     madeReady: new Set(),
   };
-  await Promise.all([
+  const steps = [
     ...parts.map((part) => part.write(context)),
     runClaims(entriesOf(entries, "claim"), context),
-  ]);
+  ];
+  const noteFailure = () => {
+    hasFailed = true;
+  };
+  for (const step of steps) step.catch(noteFailure);
+  await allSettled(steps);
   return {
     outcomes,
     leavesWork: context.madeReady.size > 0,
