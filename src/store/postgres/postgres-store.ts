@@ -3,6 +3,7 @@ import type { Clock } from "../../clock.ts";
 import type { JobCallEncoder } from "../../job-call.ts";
 import { createGroupCommit } from "../group-commit.ts";
 import { toNewCall } from "../new-call.ts";
+import { payloadBytes } from "../payload-bytes.ts";
 import type { BatchListener, Store } from "../store.ts";
 import { createWorkListeners } from "../work-listeners.ts";
 import { createWriteHealth } from "../write-health.ts";
@@ -81,7 +82,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const pump = createGroupCommit<Operation>({
     maxInFlight: BATCHES_IN_FLIGHT,
     ...(onBatch === undefined ? {} : { onBatch }),
-    bytesOf: ({ input }) => (input !== undefined && "call" in input ? input.call.encoded.byteLength : 0),
+    bytesOf: ({ input }) => payloadBytes(input),
     async commit(operations) {
       try {
         return await commitBatch(operations);

@@ -1,6 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import { createGroupCommit, type OperationOutcome } from "../group-commit.ts";
 import { packBytes } from "../pack-bytes.ts";
+import { payloadBytes } from "../payload-bytes.ts";
 import type { BatchListener } from "../store.ts";
 import type { AnyOperation, InputOf, OperationTable } from "./operations/index.ts";
 import { startWorker, type WorkerLink } from "./worker-link.ts";
@@ -59,7 +60,7 @@ export async function openDatabaseChannel<Operations extends OperationTable>(
   const pump = createGroupCommit<AnyOperation>({
     commit,
     maxInFlight: 1,
-    bytesOf,
+    bytesOf: ({ input }) => payloadBytes(input),
     ...(onBatch === undefined ? {} : { onBatch }),
   });
   return {
@@ -94,8 +95,4 @@ function send(worker: WorkerLink, batch: readonly AnyOperation[]) {
 
 function encodedOf(input: { call?: { encoded: Uint8Array } } | undefined): Uint8Array | undefined {
   return input?.call?.encoded;
-}
-
-function bytesOf({ input }: AnyOperation): number {
-  return encodedOf(input)?.byteLength ?? 0;
 }

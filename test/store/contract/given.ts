@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect } from "vitest";
 import type { Clock } from "../../../src/clock.ts";
-import type { Store } from "../../../src/store/store.ts";
+import type { BatchListener, Store } from "../../../src/store/store.ts";
 import { claimRequest, START_MS } from "../store-fixtures.ts";
 
 /** A store under test, with the means to see what survives. */
@@ -13,13 +13,19 @@ export interface StoreUnderTest {
 }
 
 /** Opens an empty store whose encoder gives the JobCall's body. */
-export type OpenStoreUnderTest = (options: { maxPending: number; clock: Clock }) => Promise<StoreUnderTest>;
+export type OpenStoreUnderTest = (options: {
+  maxPending: number;
+  clock: Clock;
+  onBatch: BatchListener;
+}) => Promise<StoreUnderTest>;
 
 /** What each test of the contract starts from: an empty store, and a clock that only the test moves. */
 export interface Given {
   /** Unix milliseconds. */
   now: number;
   readonly store: Store;
+  /** Of each batch that was written since the test began, how many operations were in it. */
+  readonly batches: number[];
   /** Closes the store and opens what it kept. */
   reopen(): Promise<void>;
 }
@@ -32,6 +38,7 @@ export function givenStore(open: OpenStoreUnderTest): Given {
   let underTest: StoreUnderTest;
   const given = {
     now: START_MS,
+    batches: [] as number[],
     get store() {
       return underTest.store;
     },
@@ -41,7 +48,12 @@ export function givenStore(open: OpenStoreUnderTest): Given {
   };
   beforeEach(async () => {
     given.now = START_MS;
-    underTest = await open({ maxPending: MAX_PENDING, clock: () => given.now });
+    given.batches = [];
+    underTest = await open({
+      maxPending: MAX_PENDING,
+      clock: () => given.now,
+      onBatch: ({ operations }) => given.batches.push(operations),
+    });
   });
   afterEach(() => underTest.dispose());
   return given;

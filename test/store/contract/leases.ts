@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimedCall } from "../../../src/store/store.ts";
-import { acceptId, claimOne, claimRequest, LEASE_MS } from "../store-fixtures.ts";
+import { acceptId, claimOne, claimRequest, LEASE_MS, paidId } from "../store-fixtures.ts";
 import { type Given, idsOf, retryNow } from "./given.ts";
 
 export function describeLeases(given: Given): void {
@@ -49,6 +49,16 @@ export function describeLeases(given: Given): void {
       expect((await given.store.extend(lease, LEASE_MS)).outcome).toBe("lease_lost");
       given.now -= 1;
       expect(await given.store.ack(lease)).toBe("done");
+    });
+
+    test("Results count towards the 16 MiB that are written at once", async () => {
+      for (const number of [1, 2, 3]) await paidId(given.store, number);
+      const leases = await given.store.claim(claimRequest());
+      const result = { body: Buffer.alloc(6 * 1024 * 1024, 1), contentType: "image/png" };
+      given.batches.length = 0;
+      const outcomes = await Promise.all(leases.map((lease) => given.store.ack(lease, result)));
+      expect(outcomes).toEqual(["done", "done", "done"]);
+      expect(given.batches.toSorted()).toEqual([1, 2]);
     });
 
     test("A foreign token loses, a finished or unknown call is not found", async () => {

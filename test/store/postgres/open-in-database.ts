@@ -1,6 +1,6 @@
 import type { Clock } from "../../../src/clock.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../../src/store/postgres/postgres-store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import type { BatchListener, Store } from "../../../src/store/store.ts";
 import type { Postgres } from "../../helpers/postgres.ts";
 import type { StoreUnderTest } from "../contract/given.ts";
 
@@ -18,7 +18,7 @@ export function openReplica(url: string, options: Partial<PostgresStoreOptions> 
 /** A store in a new database. */
 export async function openInDatabase(
   postgres: Postgres,
-  options: { maxPending: number; clock: Clock },
+  options: { maxPending: number; clock: Clock; onBatch: BatchListener },
 ): Promise<StoreUnderTest> {
   const url = await postgres.createDatabase();
   let store = await openReplica(url, options);
