@@ -32,10 +32,10 @@ afterEach(async () => {
   const watched = open;
   open = [];
   for (const { close } of watched) await close();
-  // A refused login is an error in the console too, and the only one that there may be.
+  // A refused login, and what tests have fail, are errors in the console too: the only ones that there may be.
   const faults = watched
     .flatMap(({ faults }) => faults)
-    .filter((text) => !/\b401\b|ERR_(FAILED|INTERNET)/.test(text));
+    .filter((text) => !/\b(401|503)\b|ERR_(FAILED|INTERNET)/.test(text));
   expect(faults).toEqual([]);
 });
 afterAll(async () => {
@@ -78,6 +78,16 @@ export async function settled(page: Page): Promise<number> {
   const text = () => page.locator("#paid-value").textContent();
   await expect.poll(text, { timeout: 5_000 }).toMatch(/^\d+$/);
   return Number(await text());
+}
+
+/** Has a method of the API answered like this: with JSON, or an error by its code. */
+export function answerWith(page: Page, method: string, answer: object | "unavailable"): Promise<unknown> {
+  const failure = { code: "unavailable", message: "The store cannot be asked." };
+  return page.route(`**/${method}`, (route) =>
+    answer === "unavailable"
+      ? route.fulfill({ status: 503, json: failure })
+      : route.fulfill({ status: 200, json: answer }),
+  );
 }
 
 export async function bury(body: string): Promise<number> {

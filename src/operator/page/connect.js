@@ -6,7 +6,7 @@ const CALL_TIMEOUT_MS = 15_000;
 const PREFIX_BYTES = 5;
 const END_OF_STREAM = 0b10;
 
-/** A call that did not work. `code` is Connect's, or `unreachable` when there was no answer. */
+/** A call that did not work. `code` is Connect's, or `unreachable` when jobgate is not there. */
 export class CallError extends Error {
   /**
    * @param {string} code
@@ -43,7 +43,7 @@ export function createClient({ token, signal: closed }) {
     try {
       return await fetch(SERVICE + method, { method: "POST", headers, body, signal, cache: "no-store" });
     } catch {
-      throw new CallError(closed.aborted ? "canceled" : "unreachable", "jobgate cannot be reached.");
+      throw closed.aborted ? new CallError("canceled", "") : brokenOff(signal, "jobgate cannot be reached.");
     }
   }
 
@@ -55,7 +55,7 @@ export function createClient({ token, signal: closed }) {
       try {
         return await response.json();
       } catch {
-        throw new CallError("unreachable", "jobgate's answer broke off.");
+        throw brokenOff(signal, "jobgate's answer broke off.");
       }
     },
 
@@ -71,6 +71,17 @@ export function createClient({ token, signal: closed }) {
       throw new CallError("unreachable", "The stream broke off.");
     },
   };
+}
+
+/**
+ * Something that took too long is not out of reach: other calls may well be answered.
+ * @param {AbortSignal} signal
+ * @param {string} message
+ */
+function brokenOff({ reason }, message) {
+  return reason instanceof DOMException && reason.name === "TimeoutError"
+    ? new CallError("deadline_exceeded", `jobgate did not answer within ${CALL_TIMEOUT_MS / 1_000} s.`)
+    : new CallError("unreachable", message);
 }
 
 /**

@@ -37,39 +37,41 @@ export async function startDashboard({ client, signal, onRefused }) {
   const revenue = createRevenuePanel({ client, signal, onChange: () => pollers.revenue.soon(0) });
   const deadLetters = createDeadLettersPanel({ client, onChange: () => pollers.totals.soon(0) });
 
-  /** @param {() => Promise<void>} ask @param {number} seconds */
-  const poll = (ask, seconds) =>
+  /** @param {string} question @param {() => Promise<void>} ask @param {number} seconds */
+  const poll = (question, ask, seconds) =>
     createPoller({
       async ask() {
         await ask();
-        status.answered();
+        status.answered(question);
       },
       everyMs: seconds * SECOND_MS,
       signal,
       onError(error) {
-        status.failed(error);
+        status.failed(question, error);
         onRefused(error);
       },
     });
 
+  async function askForTotals() {
+    const now = await client.call("GetTotals", {});
+    totals.update(now);
+    queue.update(now);
+  }
+  async function askForInfo() {
+    const info = await client.call("GetInfo", {});
+    status.inform(info);
+    configuration.update(info);
+  }
   const pollers = {
-    totals: poll(async () => {
-      const now = await client.call("GetTotals", {});
-      totals.update(now);
-      queue.update(now);
-    }, 3),
-    info: poll(async () => {
-      const info = await client.call("GetInfo", {});
-      status.inform(info);
-      configuration.update(info);
-    }, 10),
-    runners: poll(runners.refresh, 3),
-    payments: poll(payments.refresh, 15),
-    deadLetters: poll(deadLetters.refresh, 15),
-    revenue: poll(revenue.refresh, 20),
-    rates: poll(rates.refresh, 10),
-    configuration: poll(configuration.refresh, 60),
+    totals: poll("totals", askForTotals, 3),
+    runners: poll("runners", runners.refresh, 3),
+    payments: poll("payments", payments.refresh, 15),
+    deadLetters: poll("dead letters", deadLetters.refresh, 15),
+    revenue: poll("revenue", revenue.refresh, 20),
   };
+  poll("info", askForInfo, 10);
+  poll("rates", rates.refresh, 10);
+  poll("configuration", configuration.refresh, 60);
 
   /** @param {Event} event */
   function onEvent(event) {

@@ -1,5 +1,7 @@
 /** In a tab that nobody looks at, everything takes so many times as long. */
 const HIDDEN_FACTOR = 10;
+/** After a failure, however seldom the question is asked: what is wrong is to be gone once it is. */
+const TRY_AGAIN_MS = 3_000;
 /** A question that took long is asked less often: at most this share of the time is spent on it. */
 const MAX_SHARE = 1 / 10;
 
@@ -32,14 +34,16 @@ export function createPoller({ ask, everyMs, onError, signal }) {
     asking = true;
     const startedAt = performance.now();
     dueAt = Number.POSITIVE_INFINITY;
+    let nextMs = everyMs;
     try {
       await ask();
     } catch (error) {
+      nextMs = Math.min(everyMs, TRY_AGAIN_MS);
       if (!signal.aborted) onError(error);
     }
     tookMs = performance.now() - startedAt;
     asking = false;
-    const regular = Math.max(everyMs, tookMs / MAX_SHARE) * (document.hidden ? HIDDEN_FACTOR : 1);
+    const regular = Math.max(nextMs, tookMs / MAX_SHARE) * (document.hidden ? HIDDEN_FACTOR : 1);
     schedule(Math.min(regular, Math.max(0, dueAt - performance.now())));
   }
 

@@ -1,5 +1,6 @@
 /** @import { Info } from "./api.js" */
 import { announce } from "./announce.js";
+import { CallError } from "./connect.js";
 import { byId, setText } from "./dom.js";
 import { ago } from "./format.js";
 
@@ -9,18 +10,28 @@ export function createStatus() {
   const store = byId("store-status", HTMLElement);
   const problem = byId("problem", HTMLElement);
   let isStreaming = false;
-  let isAnswering = true;
+  /** What went wrong with each question when it was last asked. @type {Map<string, unknown>} */
+  const failures = new Map();
 
   function show() {
-    const [state, text] = !isAnswering
+    const errors = [...failures.values()];
+    const [tone, text] = errors.some((error) => error instanceof CallError && error.code === "unreachable")
       ? ["bad", "Not reachable"]
-      : isStreaming
-        ? ["good", "Live"]
-        : ["warn", "Polling"];
-    // Losing the stream is no news: the figures still come.
-    if ((connection.dataset.tone === "bad") !== (state === "bad")) announce(`${text}.`);
-    connection.dataset.tone = state;
+      : errors.length > 0
+        ? ["bad", "Failing"]
+        : isStreaming
+          ? ["good", "Live"]
+          : ["warn", "Polling"];
+    // That it fails, the problem says aloud itself, as long as it is the same one once.
+    if (connection.dataset.tone === "bad" && tone !== "bad") announce(`${text}.`);
+    connection.dataset.tone = tone;
     setText(connection, text);
+    const messages = new Set(errors.map((error) => (error instanceof Error ? error.message : String(error))));
+    setText(
+      problem,
+      errors.length === 0 ? "" : `${[...messages].join(" ")} What is shown may be out of date.`,
+    );
+    problem.hidden = errors.length === 0;
   }
 
   return {
@@ -29,17 +40,14 @@ export function createStatus() {
       isStreaming = open;
       show();
     },
-    answered() {
-      isAnswering = true;
-      setText(problem, "");
-      problem.hidden = true;
+    /** @param {string} question */
+    answered(question) {
+      failures.delete(question);
       show();
     },
-    /** @param {unknown} error */
-    failed(error) {
-      isAnswering = false;
-      setText(problem, `${error instanceof Error ? error.message : error} What is shown may be out of date.`);
-      problem.hidden = false;
+    /** @param {string} question @param {unknown} error */
+    failed(question, error) {
+      failures.set(question, error);
       show();
     },
     /** @param {Info} info */

@@ -1,5 +1,5 @@
 /** @import { Child } from "./dom.js" */
-import { h, present } from "./dom.js";
+import { h, present, setText } from "./dom.js";
 import { keyedChildren } from "./keyed.js";
 
 /**
@@ -11,7 +11,7 @@ import { keyedChildren } from "./keyed.js";
  */
 
 /**
- * A table in a panel, or a sentence when there is nothing in it.
+ * A table in a panel, or a sentence when there is nothing in it. Filled by the function that it gives.
  * @template Item
  * @param {Element} container
  * @param {object} options
@@ -41,7 +41,9 @@ export function createTable(container, { caption, empty, columns, keyOf }) {
     ),
     body,
   );
-  const nothing = h("p", { class: "empty" }, empty);
+  table.hidden = true;
+  // That there is nothing is not known before the first answer.
+  const nothing = h("p", { class: "empty" }, "…");
   const update = keyedChildren(body, {
     keyOf,
     render: (/** @type {Item} */ item) =>
@@ -61,6 +63,7 @@ export function createTable(container, { caption, empty, columns, keyOf }) {
   return (items) => {
     table.hidden = items.length === 0;
     nothing.hidden = items.length > 0;
+    setText(nothing, empty);
     update(items);
   };
 }
