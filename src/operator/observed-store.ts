@@ -82,6 +82,7 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     acceptOnce: (call, delivery) =>
       watched(store.acceptOnce(call, delivery), ["accepted"], (outcome) => tellAccepted(call, outcome)),
 
+    isShared: store.isShared,
     findPayment: (key) => store.findPayment(key),
     findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
     isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
@@ -118,6 +119,7 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
         },
       ),
     listPayments: (filter) => store.listPayments(filter),
+    listUndecided: (filter) => store.listUndecided(filter),
 
     claim: (request) =>
       watched(store.claim(request), ["delivered", "deadLettered", "retried"], (calls) => {

@@ -84,6 +84,9 @@ export type AcceptOnceOutcome =
 
 /** For paid jobs: nothing moves that is not written here first. */
 export interface PaymentJournal {
+  /** Whether other processes write to it too: an intent that this one did not begin may be in the hands of another. */
+  readonly isShared: boolean;
+
   findPayment(key: PaymentKey): Promise<PaymentRecord | undefined>;
   /** Finds this very payment, whatever its unsigned parts say now. `fingerprint` is unique. */
   findPaymentByFingerprint(fingerprint: string): Promise<PaymentRecord | undefined>;
@@ -123,6 +126,18 @@ export interface PaymentJournal {
 
   /** Newest first. `before` is the `callId` to page from. */
   listPayments(filter: { state?: PaymentState; limit: number; before?: number }): Promise<PaymentRecord[]>;
+
+  /** Those of one state that wait to be decided, oldest first. `after` is the `callId` to page from. */
+  listUndecided(filter: {
+    state: "intent" | "unresolved";
+    limit: number;
+    after?: number;
+  }): Promise<UndecidedPayment[]>;
+}
+
+export interface UndecidedPayment extends PaymentRecord {
+  /** Since it was begun, by the store's clock, milliseconds. */
+  readonly ageMs: number;
 }
 
 export type BeginPaymentOutcome =

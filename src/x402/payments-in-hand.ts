@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { equalJobs, type JobKey } from "../job-call.ts";
 import { type PaymentOutcome, paymentReplay } from "./payment-outcome.ts";
 
@@ -12,15 +13,24 @@ interface InHand {
   readonly outcome: Promise<PaymentOutcome>;
 }
 
+/** Payments that were left undecided, and are remembered. */
+const MAX_LEFT = 10_000;
+
 /**
  * Payments that this process is working on right now. A client that sends one payment many times at once gets the
  * one outcome many times; over processes and restarts the store decides.
  */
 export class PaymentsInHand {
   readonly #byFingerprint = new Map<string, InHand>();
+  readonly #left = new LRUCache<string, true>({ max: MAX_LEFT });
 
   has(fingerprint: string): boolean {
     return this.#byFingerprint.has(fingerprint);
+  }
+
+  /** Whether a request of this process asked for its settlement, and had to leave it undecided. */
+  wasLeftUndecided(fingerprint: string): boolean {
+    return this.#left.has(fingerprint);
   }
 
   /**
@@ -34,9 +44,19 @@ export class PaymentsInHand {
       if (!isSame(existing.purchase, purchase)) throw paymentReplay();
       return { ...(await existing.outcome), replayed: true };
     }
-    const outcome = buy().finally(() => this.#byFingerprint.delete(fingerprint));
+    const outcome = this.#work(fingerprint, buy);
     this.#byFingerprint.set(fingerprint, { purchase, outcome });
     return outcome;
+  }
+
+  async #work(fingerprint: string, buy: () => Promise<PaymentOutcome>): Promise<PaymentOutcome> {
+    try {
+      const outcome = await buy();
+      if (outcome.kind === "undecided" && !outcome.replayed) this.#left.set(fingerprint, true);
+      return outcome;
+    } finally {
+      this.#byFingerprint.delete(fingerprint);
+    }
   }
 }
 

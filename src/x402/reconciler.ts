@@ -1,14 +1,19 @@
+import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import type { BackgroundService } from "../background-service.ts";
 import type { Clock } from "../clock.ts";
-import type { PaymentRecord } from "../payment.ts";
-import type { PaymentJournal } from "../store/store.ts";
+import type { PaymentJournal, UndecidedPayment } from "../store/store.ts";
+import type { ChainEvidence } from "./chain-evidence.ts";
 import type { PaymentsInHand } from "./payments-in-hand.ts";
 import type { Settlement } from "./settlement.ts";
+import { createUndecidedPayments } from "./undecided-payments.ts";
 
 export interface ReconcilerOptions {
   readonly journal: PaymentJournal;
   readonly settlement: Settlement;
+  readonly evidence: Pick<ChainEvidence, "covers">;
+  /** How long a request may wait for the facilitator to settle. */
+  readonly settleTimeoutMs: number;
   /** Payments that a request is working on: the reconciler keeps out of their way. */
   readonly inHand: PaymentsInHand;
   readonly clock: Clock;
@@ -18,12 +23,13 @@ export interface ReconcilerOptions {
 const ROUND_EVERY_MS = 1_000;
 /** What the operator is to look at can still decide itself: a chain's node catches up, an RPC is configured. */
 const UNRESOLVED_EVERY_MS = 60_000;
-const PAGE = 200;
-/** Most payments looked at in one round, and at once. */
-const MAX_PER_ROUND = 2_000;
 const CONCURRENCY = 8;
 const FIRST_DELAY_MS = 1_000;
 const MAX_DELAY_MS = 30_000;
+/** Payments whose next look is remembered; one that is forgotten is looked at early. */
+const MAX_BACKOFFS = 20_000;
+/** Of a request at another replica: what it takes beside the facilitator's time. */
+const IN_OTHER_HANDS_MARGIN_MS = 5_000;
 
 /**
  * Decides what requests had to leave undecided: payments whose settlement nobody saw to its end, because the
@@ -32,7 +38,9 @@ const MAX_DELAY_MS = 30_000;
 export class Reconciler implements BackgroundService {
   readonly #options: ReconcilerOptions;
   /** When to look next at each undecided payment, by fingerprint. */
-  readonly #backoff = new Map<string, { nextAt: number; delayMs: number }>();
+  readonly #backoff = new LRUCache<string, { nextAt: number; delayMs: number }>({ max: MAX_BACKOFFS });
+  readonly #intents: () => Promise<UndecidedPayment[]>;
+  readonly #unresolved: () => Promise<UndecidedPayment[]>;
   #lookAtUnresolvedAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> = Promise.resolve();
@@ -40,6 +48,8 @@ export class Reconciler implements BackgroundService {
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
+    this.#intents = createUndecidedPayments(options.journal, "intent");
+    this.#unresolved = createUndecidedPayments(options.journal, "unresolved");
   }
 
   async start(): Promise<void> {
@@ -63,49 +73,43 @@ export class Reconciler implements BackgroundService {
   }
 
   async #reconcile(): Promise<void> {
-    const undecided = await this.#list("intent");
+    const undecided = await this.#intents();
     if (this.#options.clock() >= this.#lookAtUnresolvedAt) {
-      undecided.push(...(await this.#list("unresolved")));
+      undecided.push(...(await this.#unresolved()));
       this.#lookAtUnresolvedAt = this.#options.clock() + UNRESOLVED_EVERY_MS;
     }
-    const known = new Set(undecided.map(({ fingerprint }) => fingerprint));
-    for (const fingerprint of this.#backoff.keys())
-      if (!known.has(fingerprint)) this.#backoff.delete(fingerprint);
-
-    const due = undecided.filter((record) => this.#isDue(record));
+    const due = undecided.filter((payment) => this.#isDue(payment));
     const workers = Array.from({ length: CONCURRENCY }, async () => {
-      for (let record = due.shift(); record !== undefined && !this.#stopped; record = due.shift()) {
-        await this.#recheck(record);
+      for (let payment = due.shift(); payment !== undefined && !this.#stopped; payment = due.shift()) {
+        await this.#recheck(payment);
       }
     });
     await Promise.all(workers);
   }
 
-  async #list(state: PaymentRecord["state"]): Promise<PaymentRecord[]> {
-    const found: PaymentRecord[] = [];
-    for (let before: number | undefined; found.length < MAX_PER_ROUND; before = found.at(-1)?.callId) {
-      const page = await this.#options.journal.listPayments({
-        state,
-        limit: PAGE,
-        ...(before === undefined ? {} : { before }),
-      });
-      found.push(...page);
-      if (page.length < PAGE) break;
-    }
-    return found;
-  }
-
-  #isDue({ fingerprint }: PaymentRecord): boolean {
+  #isDue(payment: UndecidedPayment): boolean {
     const { inHand, clock } = this.#options;
-    return !inHand.has(fingerprint) && clock() >= (this.#backoff.get(fingerprint)?.nextAt ?? 0);
+    const { fingerprint } = payment;
+    if (inHand.has(fingerprint) || this.#mayBeInOtherHands(payment)) return false;
+    return clock() >= (this.#backoff.get(fingerprint)?.nextAt ?? 0);
   }
 
-  async #recheck(record: PaymentRecord): Promise<void> {
+  /**
+   * Whether a request at another replica may be waiting for its settlement right now. To ask for that as well would have
+   * the facilitator refuse one of the two, and maybe the request; to look at the chain disturbs nobody.
+   */
+  #mayBeInOtherHands({ key, fingerprint, ageMs }: UndecidedPayment): boolean {
+    const { journal, evidence, inHand, settleTimeoutMs } = this.#options;
+    if (!journal.isShared || evidence.covers(key) || inHand.wasLeftUndecided(fingerprint)) return false;
+    return ageMs < settleTimeoutMs + IN_OTHER_HANDS_MARGIN_MS;
+  }
+
+  async #recheck(payment: UndecidedPayment): Promise<void> {
     const { journal, settlement, clock, logger } = this.#options;
-    const { fingerprint, key, callId } = record;
+    const { fingerprint, key, callId } = payment;
     try {
       // Requests may have decided it since it was listed; only what the journal says now is to be acted on.
-      const current = this.#isDue(record) ? await journal.findPayment(key) : undefined;
+      const current = this.#isDue(payment) ? await journal.findPayment(key) : undefined;
       if (current?.state !== "intent" && current?.state !== "unresolved") return;
       const { kind } = await settlement.recheck(current);
       if (kind !== "undecided") logger.info({ payment: key, callId }, `undecided payment ${kind}`);

@@ -82,7 +82,15 @@ export class X402Gateway implements BackgroundService {
       logger,
     });
     const inHand = new PaymentsInHand();
-    this.#reconciler = new Reconciler({ journal: store, settlement, inHand, clock, logger });
+    this.#reconciler = new Reconciler({
+      journal: store,
+      settlement,
+      evidence,
+      settleTimeoutMs: config.facilitatorTimeoutMs,
+      inHand,
+      clock,
+      logger,
+    });
     this.#parts = {
       store,
       facilitator,

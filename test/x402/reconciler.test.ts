@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, it } from "vitest";
+import type { PaymentJournal } from "../../src/store/store.ts";
 import { PaymentsInHand } from "../../src/x402/payments-in-hand.ts";
 import { Reconciler } from "../../src/x402/reconciler.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
@@ -16,12 +17,31 @@ afterEach(async () => {
 
 /** A little more than the time between two rounds. */
 const ROUND_MS = 1_100;
+const SETTLE_TIMEOUT_MS = 2_000;
 
-async function startReconciler(inHand = new PaymentsInHand()): Promise<void> {
-  const { store: journal, withoutRpc: settlement, clock, logger } = harness;
-  reconciler = new Reconciler({ journal, settlement, inHand, clock, logger });
+async function startReconciler({
+  inHand = new PaymentsInHand(),
+  journal = harness.store,
+}: {
+  inHand?: PaymentsInHand;
+  journal?: PaymentJournal;
+} = {}): Promise<void> {
+  const { withoutRpc: settlement, clock, logger } = harness;
+  const evidence = { covers: () => false };
+  reconciler = new Reconciler({
+    journal,
+    settlement,
+    evidence,
+    settleTimeoutMs: SETTLE_TIMEOUT_MS,
+    inHand,
+    clock,
+    logger,
+  });
   await reconciler.start();
 }
+
+/** The store, as one of several replicas knows it. */
+const sharedJournal = (): PaymentJournal => ({ ...harness.store, isShared: true });
 
 /** A payment whose settlement the facilitator never hears of. */
 async function undecidedPayment() {
@@ -60,7 +80,7 @@ it("A payment that a request is working on is left alone until the request is do
     await waiting;
     return { kind: "undecided" };
   });
-  await startReconciler(inHand);
+  await startReconciler({ inHand });
   await sleep(ROUND_MS);
   expect(settles(signed.authorization.nonce)).toBe(1);
   answer();
@@ -71,14 +91,11 @@ it("A payment that a request is working on is left alone until the request is do
 it("A payment that was decided after it was listed is not asked for again", async () => {
   const { intent, signed } = await undecidedPayment();
   const { store } = harness;
-  const listed = await store.listPayments({ state: "intent", limit: 100 });
+  const listed = await store.listUndecided({ state: "intent", limit: 100 });
   expect(listed.map(({ fingerprint }) => fingerprint)).toContain(intent.fingerprint);
   for (const { key } of listed) await store.settlePayment(key, JSON.stringify({ success: true }));
   const before = settles(signed.authorization.nonce);
-  const stale = { ...store, listPayments: async () => listed };
-  const { withoutRpc: settlement, clock, logger } = harness;
-  reconciler = new Reconciler({ journal: stale, settlement, inHand: new PaymentsInHand(), clock, logger });
-  await reconciler.start();
+  await startReconciler({ journal: { ...store, listUndecided: async () => listed } });
   await sleep(ROUND_MS);
   expect(settles(signed.authorization.nonce)).toBe(before);
 });
@@ -90,4 +107,24 @@ it("A payment left behind by a process that is gone is settled once the facilita
   await expect
     .poll(async () => (await harness.store.findPayment(intent.key))?.state, { timeout: 5_000 })
     .toBe("settled");
+});
+
+it("On a shared store, a payment that another replica may be settling is left alone until its time is over", async () => {
+  const { signed } = await undecidedPayment();
+  await startReconciler({ journal: sharedJournal() });
+  await sleep(ROUND_MS);
+  expect(settles(signed.authorization.nonce)).toBe(1);
+  harness.moveClock(SETTLE_TIMEOUT_MS + 5_000);
+  await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
+});
+
+it("On a shared store, what a request of this replica left undecided is looked at again at once", async () => {
+  const inHand = new PaymentsInHand();
+  const { intent, signed } = await undecidedPayment();
+  await inHand.join(intent, async () => ({ kind: "undecided", replayed: true }));
+  await startReconciler({ inHand, journal: sharedJournal() });
+  await sleep(ROUND_MS);
+  expect(settles(signed.authorization.nonce)).toBe(1);
+  await inHand.join(intent, async () => ({ kind: "undecided" }));
+  await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
 });

@@ -97,10 +97,12 @@ function failingJournal(store: Store): FailingJournal {
   const refuse = () => Promise.reject(new GatewayError("store_unavailable", "The disk is full."));
   const journal: FailingJournal = {
     fails: false,
+    isShared: store.isShared,
     findPayment: (key) => store.findPayment(key),
     findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
     isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
     listPayments: (filter) => store.listPayments(filter),
+    listUndecided: (filter) => store.listUndecided(filter),
     beginPayment: (intent, call) => (journal.fails ? refuse() : store.beginPayment(intent, call)),
     settlePayment: (key, settlement) => (journal.fails ? refuse() : store.settlePayment(key, settlement)),
     failPayment: (key, settlement, reason) =>

@@ -20,10 +20,10 @@ describe("embedding", () => {
     onTestFinished(() => second.stop());
     await expect(second.gateway.start()).rejects.toThrow(/EADDRINUSE/);
     let lookedAt = 0;
-    const { listPayments } = second.store;
-    second.store.listPayments = (filter) => {
+    const { listUndecided } = second.store;
+    second.store.listUndecided = (filter) => {
       lookedAt++;
-      return listPayments(filter);
+      return listUndecided(filter);
     };
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     expect(lookedAt).toBe(0);

@@ -33,6 +33,11 @@ const LIST_PAYMENTS_IN_STATE = statement<PaymentRow>(
   `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
     WHERE call_id < $1 AND state = $3 ORDER BY call_id DESC LIMIT $2`,
 );
+const LIST_UNDECIDED = statement<PaymentRow & { age_ms: number }>(
+  "list_undecided",
+  `SELECT ${PAYMENT_COLUMN_LIST}, ${NOW} - created_at AS age_ms FROM jobgate.payments
+    WHERE state = $2 AND call_id > $3 ORDER BY call_id LIMIT $4`,
+);
 const FIND_USED_NONCE = statement(
   "find_used_nonce",
   `SELECT FROM jobgate.caller_nonces WHERE caller = $2 AND service_id = $3 AND job_index = $4 AND nonce = $5
@@ -110,6 +115,7 @@ export type Lookups = Pick<
   | "findPaymentByFingerprint"
   | "isCallerNonceUsed"
   | "listPayments"
+  | "listUndecided"
   | "nextDue"
   | "listDeadLetters"
   | "findDeadLetter"
@@ -181,6 +187,10 @@ export function createLookups(options: {
           ? await ask(LIST_PAYMENTS, [before, limit])
           : await ask(LIST_PAYMENTS_IN_STATE, [before, limit, state]);
       return rows.map(toPaymentRecord);
+    },
+    async listUndecided({ state, limit, after = 0 }) {
+      const rows = await ask(LIST_UNDECIDED, [now(), state, after, limit]);
+      return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: row.age_ms }));
     },
 
     nextDue: async () => (await askForOne(NEXT_DUE, []))?.due ?? undefined,

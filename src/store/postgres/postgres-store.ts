@@ -130,6 +130,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     acceptOnce: (call, delivery) =>
       withNewWork(push("acceptOnce", { call: toNewCall(call, encodeJobCall), delivery })),
 
+    isShared: true,
     beginPayment: (intent, call) => push("beginPayment", { intent, call: toNewCall(call, encodeJobCall) }),
     settlePayment: (key, settlement) => withNewWork(push("settlePayment", { key, settlement })),
     failPayment: (key, settlement, reason) => push("failPayment", { key, settlement, reason }),

@@ -79,6 +79,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     acceptOnce: (call, delivery) =>
       withNewWork(writer.call("acceptOnce", { call: toNewCall(call, encodeJobCall), delivery })),
 
+    // One file belongs to one process.
+    isShared: false,
     findPayment: (key) => reader.call("findPayment", { key }),
     findPaymentByFingerprint: (fingerprint) => reader.call("findPaymentByFingerprint", { fingerprint }),
     isCallerNonceUsed: (nonce) => reader.call("isCallerNonceUsed", { nonce }),
@@ -90,6 +92,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       await writer.call("leavePaymentUnresolved", { key, reason });
     },
     listPayments: (filter) => reader.call("listPayments", filter),
+    listUndecided: (filter) => reader.call("listUndecided", filter),
 
     claim: (request) => writer.call("claim", request),
     ack: (lease, result) => writer.call("ack", { lease, result }),

@@ -154,5 +154,26 @@ export function describePayments(given: Given): void {
       expect(await given.store.listPayments({ limit: 10 })).toHaveLength(4);
       expect((await given.store.listPayments({ limit: 1 }))[0]?.state).toBe("intent");
     });
+
+    test("Payments that wait to be decided are listed oldest first, by state, in pages, and with their age", async () => {
+      const ids: number[] = [];
+      for (const number of [1, 2, 3, 4]) {
+        const begun = await given.store.beginPayment(paymentIntent(number), paidCall());
+        if (begun.kind === "begun") ids.push(begun.callId);
+        given.now += 1_000;
+      }
+      await given.store.settlePayment(paymentIntent(2).key, "{}");
+      await given.store.leavePaymentUnresolved(paymentIntent(4).key, "no answer");
+      const intents = await given.store.listUndecided({ state: "intent", limit: 10 });
+      expect(intents).toEqual([
+        { ...(await given.store.findPayment(paymentIntent(1).key)), ageMs: 4_000 },
+        { ...(await given.store.findPayment(paymentIntent(3).key)), ageMs: 2_000 },
+      ]);
+      const page = await given.store.listUndecided({ state: "intent", limit: 1 });
+      expect(idsOf(page)).toEqual([ids[0]]);
+      const after = ids[0] ?? 0;
+      expect(idsOf(await given.store.listUndecided({ state: "intent", limit: 1, after }))).toEqual([ids[2]]);
+      expect(idsOf(await given.store.listUndecided({ state: "unresolved", limit: 10 }))).toEqual([ids[3]]);
+    });
   });
 }

@@ -1,7 +1,7 @@
 import type { CallerNonce, PaymentKey, PaymentRecord, PaymentState } from "../../../payment.ts";
 import { type DeadLetterRow, type PaidCallRow, toCallState, toDeadLetter } from "../../call-row.ts";
 import { type PaymentRow, toPaymentRecord } from "../../payment-row.ts";
-import type { CallState, DeadLetter, JobResult } from "../../store.ts";
+import type { CallState, DeadLetter, JobResult, UndecidedPayment } from "../../store.ts";
 import type { Database } from "../driver.ts";
 import { prepareCallerNonces } from "./caller-nonces.ts";
 import { prepareFindPayment, prepareFindPaymentByFingerprint } from "./payments.ts";
@@ -21,6 +21,9 @@ export function lookupOperations(database: Database) {
   );
   const deadLetterColumns =
     "call_id, origin, job_id, service_id, attempts, dead_reason, enqueued_at, dead_at";
+  const selectOldestInState = database.prepare<PaymentRow>(
+    "SELECT * FROM payments WHERE state = ? AND call_id > ? ORDER BY call_id LIMIT ?",
+  );
   const selectDeadLetters = database.prepare<DeadLetterRow>(
     `SELECT ${deadLetterColumns} FROM job_calls INDEXED BY job_calls_dead
       WHERE state = 'dead' AND call_id < ? ORDER BY call_id DESC LIMIT ?`,
@@ -57,6 +60,15 @@ export function lookupOperations(database: Database) {
           ? selectPayments.all([before, limit])
           : selectPaymentsInState.all([state, before, limit]);
       return rows.map(toPaymentRecord);
+    },
+
+    listUndecided(
+      input: { state: PaymentState; limit: number; after?: number },
+      now: number,
+    ): UndecidedPayment[] {
+      const { state, limit, after = 0 } = input;
+      const rows = selectOldestInState.all([state, after, limit]);
+      return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: now - row.created_at }));
     },
 
     listDeadLetters(input: { limit: number; before?: number }): DeadLetter[] {

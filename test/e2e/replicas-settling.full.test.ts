@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Postgres, startPostgres } from "../helpers/postgres.ts";
+import { ACCEPTED } from "./expected-answers.ts";
+import { type PaidGateway, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+/** Several rounds of every replica's reconciler. */
+const SETTLE_MS = 2_500;
+const PAYMENTS = 3;
+
+let parts: PaidParts;
+let postgres: Postgres;
+
+beforeAll(async () => {
+  [parts, postgres] = await Promise.all([startPaidParts(), startPostgres()]);
+});
+afterAll(async () => {
+  await postgres?.stop();
+  await parts?.stop();
+});
+
+describe.each(SET_UPS)("Three replicas on one Postgres, with %s", (setUp) => {
+  let replicas: PaidGateway[];
+
+  beforeAll(async () => {
+    const storeUrl = await postgres.createDatabase();
+    replicas = await Promise.all(
+      Array.from({ length: 3 }, () =>
+        startPaidGateway({ parts, setUp, storeUrl, facilitatorTimeoutSecs: 10 }),
+      ),
+    );
+  });
+  afterAll(async () => {
+    await Promise.all((replicas ?? []).map((replica) => replica.stop()));
+  });
+
+  const settles = () =>
+    replicas.reduce((sum, { facilitatorProxy }) => sum + facilitatorProxy.count("/settle"), 0);
+
+  it("While one waits for a slow settlement, the others leave the payment to it: its client gets its job", async () => {
+    const [first] = replicas as [PaidGateway];
+    for (let number = 0; number < PAYMENTS; number++) {
+      const payment = await first.sign();
+      const body = `slow ${number}`;
+      const before = settles();
+      // Before the money moves, and after: a reconciler that looks at the chain has seen it then.
+      const when = number % 2 === 0 ? "delay-request" : "delay-answer";
+      first.facilitatorProxy.add({ path: "/settle", times: 1, fault: { kind: when, ms: SETTLE_MS } });
+      const answer = await first.send(payment, { body });
+      expect(answer).toMatchObject(ACCEPTED);
+      expect(settles() - before).toBe(1);
+      await expect
+        .poll(() => replicas.flatMap((replica) => replica.jobsWith(body)).length, { timeout: 5_000 })
+        .toBe(1);
+      expect(await first.send(payment, { body })).toMatchObject({ ...ACCEPTED, call_id: answer.call_id });
+    }
+  });
+});
