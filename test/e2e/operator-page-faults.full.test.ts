@@ -1,5 +1,6 @@
+import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { answerWith, logIn, openOperatorPage } from "./operator-page-harness.ts";
+import { answerWith, logIn, openLoggedIn, openOperatorPage } from "./operator-page-harness.ts";
 import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
 
 describe("while the store fails", () => {
@@ -34,5 +35,57 @@ for (const id of ["connection", "problem", "announcements"]) {
     await page.getByText("Live", { exact: true }).waitFor();
     expect(await page.locator("#problem").isVisible()).toBe(false);
     await page.getByText("There are no dead letters.").waitFor();
+  });
+});
+
+describe("payments that need a look", () => {
+  const AGE_OF_OLD_MS = 3_600_000;
+  const payment = (callId: number, state: "INTENT" | "UNRESOLVED", ageMs = 1_000) => ({
+    call_id: String(callId),
+    state: `PAYMENT_STATE_${state}`,
+    reason: "no rpc_url",
+    symbol: "USDC",
+    network: "eip155:1",
+    asset: "0x1",
+    amount: "1",
+    payer: "0x1",
+    nonce: "0x2",
+    created_at: new Date(Date.now() - ageMs).toISOString(),
+  });
+  type Request = { state: string; page_size: number; page_token: string };
+  const answerPayments = (page: Page, list: (request: Request) => object) =>
+    page.route("**/ListPayments", (route) => route.fulfill({ json: list(route.request().postDataJSON()) }));
+  const EMPTY = { payments: [], next_page_token: "" };
+
+  /** This many payments are undecided; the first, which comes last, has been for long. */
+  const undecided =
+    (count: number) =>
+    ({ state, page_size, page_token }: Request) => {
+      if (state !== "PAYMENT_STATE_INTENT") return EMPTY;
+      const newest = page_token === "" ? count : Number(page_token);
+      const oldest = Math.max(1, newest - page_size + 1);
+      const callIds = Array.from({ length: newest - oldest + 1 }, (_, i) => newest - i);
+      return {
+        payments: callIds.map((callId) => payment(callId, "INTENT", callId === 1 ? AGE_OF_OLD_MS : 1_000)),
+        next_page_token: oldest === 1 ? "" : String(oldest - 1),
+      };
+    };
+
+  test("An old one is listed however many newer ones there are", async () => {
+    const page = await openLoggedIn();
+    await answerPayments(page, undecided(1_700));
+    await page.reload();
+    await page.locator("#payments tbody tr").getByText("#1", { exact: true }).waitFor();
+    expect(await page.locator("#payments tbody tr").count()).toBe(1);
+    expect(await page.locator("#payments-count").textContent()).toBe("1");
+  });
+
+  test("With more than it looks through the page does not say that there is none", async () => {
+    const page = await openLoggedIn();
+    await answerPayments(page, undecided(6_000));
+    await page.reload();
+    await page.getByText("too many undecided payments").waitFor();
+    expect(await page.locator("#payments-count").textContent()).toBe("0+");
+    expect(await page.getByText("No payment needs a look.").isVisible()).toBe(false);
   });
 });

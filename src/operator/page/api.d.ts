@@ -50,7 +50,10 @@ export interface Methods {
   GetInfo: [request: Record<string, never>, answer: Info];
   GetTotals: [request: Record<string, never>, answer: Totals];
   GetConfiguration: [request: Record<string, never>, answer: Json<operator.GetConfigurationResponse>];
-  ListPayments: [request: { state: string; page_size: number }, answer: Json<operator.ListPaymentsResponse>];
+  ListPayments: [
+    request: { state: string; page_size: number; page_token: string },
+    answer: Json<operator.ListPaymentsResponse>,
+  ];
   ListDeadLetters: [request: { page_size: number }, answer: Json<operator.ListDeadLettersResponse>];
   GetDeadLetter: [request: { call_id: string }, answer: Json<operator.GetDeadLetterResponse>];
   RetryDeadLetters: [request: { call_ids: string[] }, answer: Json<operator.RetryDeadLettersResponse>];

@@ -1,13 +1,17 @@
 /** @import { Payment } from "./api.js" */
 /** @import { Client } from "./connect.js" */
 import { byId, setText } from "./dom.js";
-import { ago, shortHex } from "./format.js";
+import { ago, countText, shortHex } from "./format.js";
 import { createTable } from "./table.js";
 import { amount } from "./tokens.js";
 
 /** Payments are decided within seconds, unless something is wrong. */
 const UNDECIDED_TOO_LONG_MS = 5 * 60_000;
-const PAGE_SIZE = 200;
+const PAGE_SIZE = 500;
+/** The newest come first: those that are old are on the last page. */
+const MAX_PAGES = 10;
+/** Rows in the table. */
+const MAX_SHOWN = 200;
 
 /**
  * Payments that jobgate cannot decide, or has been deciding for too long.
@@ -35,21 +39,37 @@ export function createPaymentsPanel({ client }) {
       { label: "Since", class: "nowrap", cell: ({ created_at }) => ago(created_at) },
     ],
   });
+
+  /** @param {string} state @param {number} maxPages */
+  async function list(state, maxPages) {
+    /** @type {Payment[]} */
+    const found = [];
+    let page_token = "";
+    for (let page = 0; page < maxPages; page++) {
+      const answer = await client.call("ListPayments", { state, page_size: PAGE_SIZE, page_token });
+      found.push(...answer.payments);
+      page_token = answer.next_page_token;
+      if (page_token === "") break;
+    }
+    return { found, isAll: page_token === "" };
+  }
+
   return {
     async refresh() {
-      const [unresolved, undecided] = await Promise.all(
-        ["PAYMENT_STATE_UNRESOLVED", "PAYMENT_STATE_INTENT"].map((state) =>
-          client.call("ListPayments", { state, page_size: PAGE_SIZE }),
-        ),
+      const [unresolved, undecided] = await Promise.all([
+        list("PAYMENT_STATE_UNRESOLVED", 1),
+        list("PAYMENT_STATE_INTENT", MAX_PAGES),
+      ]);
+      const latest = Date.now() - UNDECIDED_TOO_LONG_MS;
+      const old = undecided.found.filter(({ created_at = "" }) => Date.parse(created_at) < latest);
+      // Of those that are old, the oldest.
+      const found = [...unresolved.found, ...old.reverse()];
+      const isAll = unresolved.isAll && undecided.isAll;
+      setText(count, found.length === 0 && isAll ? "" : `${countText(found.length)}${isAll ? "" : "+"}`);
+      update(
+        found.slice(0, MAX_SHOWN),
+        isAll ? undefined : "There are too many undecided payments to look for those that are old.",
       );
-      const oldest = Date.now() - UNDECIDED_TOO_LONG_MS;
-      const old = (undecided?.payments ?? []).filter(
-        ({ created_at = "" }) => Date.parse(created_at) < oldest,
-      );
-      const shown = [...(unresolved?.payments ?? []), ...old];
-      const more = unresolved?.next_page_token || undecided?.next_page_token ? "+" : "";
-      setText(count, shown.length === 0 ? "" : `${shown.length}${more}`);
-      update(shown);
     },
   };
 }

@@ -19,7 +19,7 @@ import { keyedChildren } from "./keyed.js";
  * @param {string} options.empty
  * @param {readonly Column<Item>[]} options.columns
  * @param {(item: Item) => string} options.keyOf
- * @returns {(items: readonly Item[]) => void}
+ * @returns {(items: readonly Item[], sentence?: string) => void} `sentence`: instead of `empty`
  */
 export function createTable(container, { caption, empty, columns, keyOf }) {
   // Roles are said again: browsers drop a table's where its parts are laid out as blocks.
@@ -60,10 +60,10 @@ export function createTable(container, { caption, empty, columns, keyOf }) {
       ),
   });
   container.append(table, nothing);
-  return (items) => {
+  return (items, sentence = empty) => {
     table.hidden = items.length === 0;
     nothing.hidden = items.length > 0;
-    setText(nothing, empty);
+    setText(nothing, sentence);
     update(items);
   };
 }
