@@ -1,5 +1,6 @@
 import pg, { type ClientBase, type Pool, type PoolClient } from "pg";
 import type { Logger } from "pino";
+import { BoundedClient } from "./bounded-client.ts";
 import { clientConfig, type PostgresAddress, type PostgresTimeouts, prepareSession } from "./connect.ts";
 import { migrate } from "./migrate.ts";
 
@@ -46,6 +47,7 @@ function createPool({ address, timeouts, logger }: ConnectionsOptions, max: numb
   const pool = new pg.Pool({
     ...clientConfig(address, timeouts),
     max,
+    Client: BoundedClient,
     // A queue is idle at one moment and busy at the next: connections are kept.
     idleTimeoutMillis: 0,
     // The pool waits for what it gives, which its types do not say.

@@ -1,15 +1,23 @@
 import { randomUUID } from "node:crypto";
-import pg, { type Client } from "pg";
 import type { Logger } from "pino";
+import { BoundedClient } from "./bounded-client.ts";
 import { clientConfig, type PostgresAddress, type PostgresTimeouts } from "./connect.ts";
+
+/** What a replica tells the others. */
+export interface News {
+  /** JobCalls are ready. */
+  readonly hasWork: boolean;
+  /** JobCalls whose leases it ended, though another had given them out. */
+  readonly endedCallIds: readonly number[];
+}
 
 /** How replicas tell each other of work: LISTEN and NOTIFY, on a connection of its own. */
 export interface WorkChannel {
   /**
-   * Tells all other replicas, soon. What is announced while they are being told is told once, afterwards. May be lost
-   * with the connection; they look for themselves as well.
+   * Tells all other replicas, soon. What is announced while they are being told is told at once, afterwards. May be lost
+   * with the connection, or be too much to tell; they look for themselves as well.
    */
-  announce(): void;
+  announce(news: News): void;
   close(): Promise<void>;
 }
 
@@ -19,23 +27,32 @@ export interface WorkChannelOptions {
   readonly logger: Logger | undefined;
   /** Another replica has work, or may have had while the connection was broken. */
   readonly onWork: () => void;
+  readonly onEnded: (callIds: readonly number[]) => void;
 }
 
 const CHANNEL = "jobgate_work";
 const MIN_RECONNECT_MS = 50;
 const MAX_RECONNECT_MS = 2_000;
+/** Postgres takes less than 8000 bytes in one notification, and an id has up to 16 digits. */
+const MAX_ENDED_TOLD = 400;
+
+/** A notification's payload. */
+interface Message extends News {
+  /** Which replica tells of it. */
+  readonly from: string;
+}
 
 /** Connects and goes on connecting, by itself, until it is closed. */
 export function openWorkChannel(options: WorkChannelOptions): WorkChannel {
-  const { address, timeouts, logger, onWork } = options;
+  const { address, timeouts, logger, onWork, onEnded } = options;
   /** Tells a replica's own announcements from others'. */
   const self = randomUUID();
-  let connected: Client | undefined;
+  let connected: BoundedClient | undefined;
   let connecting: Promise<void> | undefined;
   let reconnectMs = MIN_RECONNECT_MS;
   let timer: NodeJS.Timeout | undefined;
   let isTelling = false;
-  let isMoreToTell = false;
+  let toTell: News | undefined;
   let closed = false;
 
   function connect(): void {
@@ -49,12 +66,15 @@ export function openWorkChannel(options: WorkChannelOptions): WorkChannel {
   }
 
   async function listen(): Promise<void> {
-    const client = new pg.Client(clientConfig(address, timeouts));
+    const client = new BoundedClient(clientConfig(address, timeouts));
     client.on("error", (error) =>
       logger?.warn({ reason: error.message }, "lost the connection that listens"),
     );
     client.on("notification", ({ payload }) => {
-      if (payload !== self) onWork();
+      const { from, hasWork, endedCallIds } = readMessage(payload);
+      if (from === self) return;
+      if (hasWork) onWork();
+      if (endedCallIds.length > 0) onEnded(endedCallIds);
     });
     try {
       await client.connect();
@@ -81,28 +101,35 @@ export function openWorkChannel(options: WorkChannelOptions): WorkChannel {
     reconnectMs = Math.min(MAX_RECONNECT_MS, reconnectMs * 2);
   }
 
+  function announce({ hasWork, endedCallIds }: News): void {
+    const ended = [...(toTell?.endedCallIds ?? []), ...endedCallIds].slice(0, MAX_ENDED_TOLD);
+    toTell = { hasWork: hasWork || (toTell?.hasWork ?? false), endedCallIds: ended };
+    tell();
+  }
+
   function tell(): void {
-    if (isTelling) {
-      isMoreToTell = true;
-      return;
-    }
+    if (isTelling || toTell === undefined) return;
+    const message: Message = { from: self, ...toTell };
+    toTell = undefined;
     if (connected === undefined) return;
     isTelling = true;
     connected
-      .query({ name: "notify", text: `SELECT pg_notify('${CHANNEL}', $1)`, values: [self] })
+      .query({
+        name: "notify",
+        text: `SELECT pg_notify('${CHANNEL}', $1)`,
+        values: [JSON.stringify(message)],
+      })
       // A time-out has closed the connection, which is told of there.
       .catch(() => undefined)
       .finally(() => {
         isTelling = false;
-        if (!isMoreToTell) return;
-        isMoreToTell = false;
         tell();
       });
   }
 
   connect();
   return {
-    announce: tell,
+    announce,
     async close() {
       closed = true;
       clearTimeout(timer);
@@ -110,4 +137,13 @@ export function openWorkChannel(options: WorkChannelOptions): WorkChannel {
       await connected?.end();
     },
   };
+}
+
+/** Whatever else is on the channel may be a replica of another version, that has work. */
+function readMessage(payload = ""): Message {
+  try {
+    return JSON.parse(payload) as Message;
+  } catch {
+    return { from: payload, hasWork: true, endedCallIds: [] };
+  }
 }

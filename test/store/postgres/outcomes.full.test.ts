@@ -138,6 +138,16 @@ describe("A Postgres that goes away", () => {
     expect((await store.totals()).calls.ready).toBe(1);
   });
 
+  test("A store is closed in bounded time while Postgres cannot be reached", async () => {
+    await acceptId(store);
+    await store.findCall(1);
+    proxy.setStalled(true);
+    const closedAt = performance.now();
+    await store.close();
+    // An answer that someone may still wait for, and goodbyes without one.
+    expect(performance.now() - closedAt).toBeLessThan(TIMEOUTS.answerMs + 5_000);
+  });
+
   test("A server that went away is noticed without traffic", async () => {
     proxy.redirect(1);
     proxy.cut();
