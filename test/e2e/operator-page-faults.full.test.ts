@@ -38,6 +38,9 @@ for (const id of ["connection", "problem", "announcements"]) {
   });
 });
 
+/** As when somebody comes back to the tab. */
+const askAgain = (page: Page) => page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+
 describe("payments that need a look", () => {
   const AGE_OF_OLD_MS = 3_600_000;
   const payment = (callId: number, state: "INTENT" | "UNRESOLVED", ageMs = 1_000) => ({
@@ -70,6 +73,27 @@ describe("payments that need a look", () => {
         next_page_token: oldest === 1 ? "" : String(oldest - 1),
       };
     };
+
+  test("One that is in both lists, as it changes between the two, is one row, and leaves with it", async () => {
+    const page = await openLoggedIn();
+    let lists = { INTENT: [payment(7, "INTENT", AGE_OF_OLD_MS)], UNRESOLVED: [] as object[] };
+    await answerPayments(page, ({ state }) => ({
+      payments: lists[state.replace("PAYMENT_STATE_", "") as "INTENT" | "UNRESOLVED"],
+      next_page_token: "",
+    }));
+    const rows = page.locator("#payments tbody tr");
+    await page.reload();
+    await rows.getByText("not decided yet").waitFor();
+    lists = { ...lists, UNRESOLVED: [payment(7, "UNRESOLVED", AGE_OF_OLD_MS)] };
+    await askAgain(page);
+    await rows.getByText("unresolved: no rpc_url").waitFor();
+    expect(await rows.count()).toBe(1);
+    expect(await page.locator("#payments-count").textContent()).toBe("1");
+    lists = { INTENT: [], UNRESOLVED: [payment(9, "UNRESOLVED")] };
+    await askAgain(page);
+    await rows.getByText("#9", { exact: true }).waitFor();
+    expect(await rows.count()).toBe(1);
+  });
 
   test("An old one is listed however many newer ones there are", async () => {
     const page = await openLoggedIn();

@@ -15,6 +15,8 @@ export function keyedChildren(container, { keyOf, render }) {
     const next = new Map();
     for (const item of items) {
       const key = keyOf(item);
+      // The first of a key is the one: a second element of it would never be taken away again.
+      if (next.has(key)) continue;
       const json = JSON.stringify(item);
       const known = shown.get(key);
       next.set(key, known?.json === json ? known : { json, element: replace(known?.element, render(item)) });

@@ -61,7 +61,11 @@ export function createPaymentsPanel({ client }) {
         list("PAYMENT_STATE_INTENT", MAX_PAGES),
       ]);
       const latest = Date.now() - UNDECIDED_TOO_LONG_MS;
-      const old = undecided.found.filter(({ created_at = "" }) => Date.parse(created_at) < latest);
+      // The lists are of two moments: a payment may have become unresolved between them.
+      const known = new Set(unresolved.found.map(({ call_id }) => call_id));
+      const old = undecided.found.filter(
+        ({ call_id, created_at = "" }) => Date.parse(created_at) < latest && !known.has(call_id),
+      );
       // Of those that are old, the oldest.
       const found = [...unresolved.found, ...old.reverse()];
       const isAll = unresolved.isAll && undecided.isAll;
