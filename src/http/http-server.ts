@@ -47,6 +47,8 @@ const HTTP_TIMEOUTS: HttpTimeouts = {
 
 /** Most bytes of request line and headers together; a payment header is 1 to 4 KiB. */
 const MAX_HEADER_BYTES = 32 * 1024;
+/** Of silence, before the peer is asked whether it is still there. */
+const TCP_KEEP_ALIVE_MS = 30_000;
 /** A listener that was mounted without a name. */
 const UNNAMED = "http";
 
@@ -133,6 +135,9 @@ export class HttpServer {
         headersTimeout: headersMs,
         requestTimeout: requestMs,
         keepAliveTimeout: keepAliveMs,
+        // The reader of a stream whose network is gone is noticed, and gives its place back.
+        keepAlive: true,
+        keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
         connectionsCheckingInterval: Math.min(1_000, headersMs),
         // Checked where the answer is made, so that the refusal has the shape of every other one.
         requireHostHeader: false,
