@@ -12,6 +12,7 @@ import { observeDelivery } from "./operator/observed-delivery.ts";
 import { observeStore } from "./operator/observed-store.ts";
 import { OperatorServer } from "./operator/operator-server.ts";
 import { traceStore } from "./operator/traced-store.ts";
+import { knownServices } from "./pricing/known-services.ts";
 import { createPricingEngine } from "./pricing/pricing-engine.ts";
 import { PricingServer } from "./pricing/pricing-server.ts";
 import { startTelemetry } from "./telemetry/start-telemetry.ts";
@@ -51,9 +52,16 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
   const status = () => store.status();
 
   let configuration = config;
+  let known = knownServices(config);
 
   const engine =
-    config.pricingEngine && createPricingEngine({ config: config.pricingEngine, logger, telemetry });
+    config.pricingEngine &&
+    createPricingEngine({
+      config: config.pricingEngine,
+      isKnownService: (serviceId) => known.has(serviceId),
+      logger,
+      telemetry,
+    });
   const x402 =
     config.x402 &&
     new X402Gateway({
@@ -148,6 +156,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
       if (next.x402) await x402?.reload(next.x402);
       if (next.webhooks) webhooks?.reload(next.webhooks);
       configuration = afterReload(configuration, next);
+      known = knownServices(configuration);
     },
     stop,
   };

@@ -11,6 +11,8 @@ import { createProofMaker } from "./proof-maker.ts";
 
 export interface PricingEngineOptions {
   readonly config: PricingEngineConfig;
+  /** Services that come first where proofs of work have to wait. Default: those that the engine has quoted. */
+  readonly isKnownService?: (serviceId: bigint) => boolean;
   readonly logger: Logger;
   /** Default: the system's. */
   readonly clock?: Clock;
@@ -28,11 +30,16 @@ export interface PricingEngine {
 }
 
 export function createPricingEngine(options: PricingEngineOptions): PricingEngine {
-  const { config, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
+  const { config, isKnownService, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
   const { url, signing, proofOfWorkBits } = config;
   const client = measureEngineClient(createEngineClient({ url }), telemetry);
   if (signing === undefined) return { client, stop: async () => client.stop() };
-  const proofs = createProofMaker({ difficulty: proofOfWorkBits, clock, logger });
+  const proofs = createProofMaker({
+    difficulty: proofOfWorkBits,
+    ...(isKnownService === undefined ? {} : { isKnownService }),
+    clock,
+    logger,
+  });
   const quotes = createEngineQuotes({ client, proofs, signing, clock });
   return {
     client,

@@ -16,14 +16,14 @@ export interface Proof {
 /** Makes proofs of work on a thread of its own. Those who ask for one service at a time share one. */
 export interface ProofMaker {
   /**
-   * A proof that is young enough to be sent. Work that every asker has aborted is given up.
+   * A proof that is young enough to be sent.
    * @throws GatewayError `price_unavailable` when too many services wait, or the thread died; the signal's
    * reason when it was aborted
    */
   proofFor(serviceId: bigint, signal?: AbortSignal): Promise<Proof>;
   /** A proof that the engine refused is not given out again. */
   drop(serviceId: bigint, proof: Proof): void;
-  /** Lets a service that the engine has quoted go ahead of others: anybody can ask for any service's price. */
+  /** Lets a service that the engine has quoted go ahead of others, like those that are known beforehand. */
   prefer(serviceId: bigint): void;
   stop(): Promise<void>;
 }
@@ -31,6 +31,11 @@ export interface ProofMaker {
 export interface ProofMakerOptions {
   /** Leading zero bits. Default: 20. */
   readonly difficulty?: number;
+  /**
+   * Services that go ahead of others from the start: anybody can ask for the price of any service, and as fast as they
+   * like. Default: none.
+   */
+  readonly isKnownService?: (serviceId: bigint) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -48,15 +53,18 @@ const MAX_WORK_MS = 10_000;
 const MAX_WAITING = 64;
 const MAX_PROOFS = 1024;
 
-export function createProofMaker({ difficulty = 20, clock, logger }: ProofMakerOptions): ProofMaker {
+export function createProofMaker(options: ProofMakerOptions): ProofMaker {
+  const { difficulty = 20, isKnownService = () => false, clock, logger } = options;
   const thread = createProofThread();
   const proofs = new LRUCache<bigint, Proof>({ max: MAX_PROOFS });
-  const preferred = new LRUCache<bigint, true>({ max: MAX_PROOFS });
+  const quoted = new LRUCache<bigint, true>({ max: MAX_PROOFS });
   const waiting = new Map<bigint, Order>();
   let current: Order | undefined;
   let stopped = false;
 
   const nowSecs = () => BigInt(Math.floor(clock() / 1000));
+
+  const isPreferred = (serviceId: bigint) => isKnownService(serviceId) || quoted.has(serviceId);
 
   function usableProof(serviceId: bigint): Proof | undefined {
     const proof = proofs.get(serviceId);
@@ -75,17 +83,27 @@ export function createProofMaker({ difficulty = 20, clock, logger }: ProofMakerO
   }
 
   function makeRoomFor(serviceId: bigint): void {
-    const youngestUnknown = [...waiting.values()].findLast((order) => !preferred.has(order.serviceId));
-    if (!preferred.has(serviceId) || youngestUnknown === undefined) throw tooMany();
+    const youngestUnknown = [...waiting.values()].findLast((order) => !isPreferred(order.serviceId));
+    if (!isPreferred(serviceId) || youngestUnknown === undefined) throw tooMany();
     waiting.delete(youngestUnknown.serviceId);
     for (const asker of youngestUnknown.askers) asker.reject(tooMany());
   }
 
-  function nextOrder(): Order | undefined {
+  function firstWaiting(): Order | undefined {
     const orders = [...waiting.values()];
-    const order = orders.find(({ serviceId }) => preferred.has(serviceId)) ?? orders[0];
+    return orders.find(({ serviceId }) => isPreferred(serviceId)) ?? orders[0];
+  }
+
+  function nextOrder(): Order | undefined {
+    const order = firstWaiting();
     if (order !== undefined) waiting.delete(order.serviceId);
     return order;
+  }
+
+  /** Whether somebody waits who goes ahead of the work in hand. */
+  function givesWay({ serviceId }: Order): boolean {
+    const next = firstWaiting();
+    return next !== undefined && isPreferred(next.serviceId) && !isPreferred(serviceId);
   }
 
   async function work(): Promise<void> {
@@ -94,7 +112,10 @@ export function createProofMaker({ difficulty = 20, clock, logger }: ProofMakerO
       const { serviceId, askers } = current;
       try {
         const proof = await make(current);
-        if (proof === undefined) continue;
+        if (proof === undefined) {
+          if (askers.size > 0) waiting.set(serviceId, current);
+          continue;
+        }
         proofs.set(serviceId, proof);
         for (const asker of askers) asker.resolve(proof);
       } catch (error) {
@@ -104,9 +125,10 @@ export function createProofMaker({ difficulty = 20, clock, logger }: ProofMakerO
     }
   }
 
-  /** @returns undefined once nobody waits for it */
-  async function make({ serviceId, askers }: Order): Promise<Proof | undefined> {
-    while (askers.size > 0) {
+  /** @returns undefined once nobody waits for it, or when it gives way to another */
+  async function make(order: Order): Promise<Proof | undefined> {
+    const { serviceId, askers } = order;
+    while (askers.size > 0 && !givesWay(order)) {
       const timestamp = nowSecs();
       const proof = await thread.solve({ id: serviceId, timestamp, bits: difficulty }, MAX_WORK_MS);
       if (proof !== undefined) return { proof, timestamp };
@@ -148,13 +170,14 @@ export function createProofMaker({ difficulty = 20, clock, logger }: ProofMakerO
       const proof = usableProof(serviceId);
       if (proof !== undefined) return proof;
       const asked = join(orderFor(serviceId), signal);
+      if (current !== undefined && givesWay(current)) thread.cancel();
       void work();
       return asked;
     },
     drop(serviceId, proof) {
       if (proofs.peek(serviceId) === proof) proofs.delete(serviceId);
     },
-    prefer: (serviceId) => void preferred.set(serviceId, true),
+    prefer: (serviceId) => void quoted.set(serviceId, true),
     async stop() {
       stopped = true;
       const orders = [...waiting.values(), ...(current ? [current] : [])];

@@ -1,6 +1,6 @@
 import { type JobPolicy, jobKeyText, type X402Config } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
-import type { JobKey } from "../job-call.ts";
+import { equalJobs, type JobKey } from "../job-call.ts";
 import type { PriceSource } from "../pricing/price-map.ts";
 
 /** A job that can be bought: it has a price, and its policy lets it be bought. */
@@ -11,7 +11,8 @@ export interface PurchasableJob extends JobKey {
 export interface JobCatalog {
   /**
    * A job at its list price.
-   * @throws GatewayError `job_not_found` when it has none, `x402_disabled` when its policy forbids
+   * @throws GatewayError `job_not_found` when it has none, `x402_disabled` when its policy forbids,
+   * `price_unavailable` when nobody can tell now whether it has one and no policy of its own is known
    */
   find(job: JobKey): Promise<PurchasableJob>;
   /**
@@ -25,6 +26,7 @@ type PolicyConfig = Pick<X402Config, "jobPolicies" | "defaultInvocationMode">;
 
 export function createJobCatalog(config: PolicyConfig, prices: PriceSource): JobCatalog {
   const policyOf = createJobPolicies(config);
+  const hasOwnPolicy = (job: JobKey) => config.jobPolicies.some((policy) => equalJobs(policy, job));
 
   function findQuoted({ serviceId, jobIndex }: JobKey): PurchasableJob {
     const policy = policyOf({ serviceId, jobIndex });
@@ -39,24 +41,23 @@ export function createJobCatalog(config: PolicyConfig, prices: PriceSource): Job
   return {
     findQuoted,
     async find(job) {
-      if (!(await isPriced(job, prices))) {
-        throw new GatewayError("job_not_found", "No such job is for sale here: it has no price.", {
-          details: { service_id: job.serviceId, job_index: job.jobIndex },
-        });
+      try {
+        if ((await prices.priceOf(job)) === undefined) throw notFound(job);
+      } catch (error) {
+        if (!(error instanceof GatewayError && error.code === "price_unavailable")) throw error;
+        // The default says nothing of a job that may not exist. One that is for sale may have been offered before:
+        // its offers decide.
+        if (config.defaultInvocationMode === "disabled" && !hasOwnPolicy(job)) throw error;
       }
       return findQuoted(job);
     },
   };
 }
 
-/** A job whose price nobody can tell now may have been offered before: its offers decide. */
-async function isPriced(job: JobKey, prices: PriceSource): Promise<boolean> {
-  try {
-    return (await prices.priceOf(job)) !== undefined;
-  } catch (error) {
-    if (error instanceof GatewayError && error.code === "price_unavailable") return true;
-    throw error;
-  }
+function notFound({ serviceId, jobIndex }: JobKey): GatewayError {
+  return new GatewayError("job_not_found", "No such job is for sale here: it has no price.", {
+    details: { service_id: serviceId, job_index: jobIndex },
+  });
 }
 
 /** The policy of each job: its own, or the default. */

@@ -127,3 +127,33 @@ describe("With the pricing engine as the price map", () => {
     await vi.waitFor(async () => expect(await price(2)).toMatchObject({ status: 200 }), { timeout: 5_000 });
   });
 });
+
+describe("While a stranger asks for the prices of more services than can wait for a proof of work", () => {
+  const SLOW_PROOF_BITS = 20;
+  const slowEngine = startBeforeAll(() =>
+    startPricingEngine({ difficulty: SLOW_PROOF_BITS, prices: { "1/0": PRICE_WEI } }),
+  );
+  const flooded = startBeforeAll(() =>
+    startPaidGateway({
+      parts,
+      setUp: "rpc_url",
+      edit: (config) =>
+        config.replace("[x402]", '[x402]\nprice_source = "engine"').replace(/\[job_pricing.1\][\s\S]*/, "") +
+        engineTable(slowEngine).replace(
+          `proof_of_work_bits = ${PROOF_BITS}`,
+          `proof_of_work_bits = ${SLOW_PROOF_BITS}`,
+        ),
+    }),
+  );
+
+  it("the operator's own service has its price, also when the engine was never asked for it", async () => {
+    const priceOf = async (service: number) =>
+      (await rawRequest(flooded.jobgate.x402Url, `GET /x402/jobs/${service}/0/price`)).status;
+    const flood = Array.from({ length: 100 }, (_, i) => priceOf(1_000 + i));
+    expect(await Promise.race(flood)).toBe(503);
+    expect(await priceOf(1)).toBe(200);
+    // It would answer the stranger first.
+    flooded.jobgate.kill("SIGKILL");
+    await Promise.allSettled(flood);
+  });
+});

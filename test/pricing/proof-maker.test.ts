@@ -15,11 +15,16 @@ const SLOW = 10n;
 const QUICK = [82n, 424n, 436n, 588n, 632n, 648n] as const;
 const [FIRST, SECOND, THIRD] = QUICK;
 
-/** A maker with a clock that the test moves. */
+/** 133 s later, the slow service and this one are quick. */
+const LATER_MS = 133_000;
+const KNOWN = 400n;
+
+/** A maker with a clock that the test moves, of an operator with one service. */
 function startMaker(difficulty: number) {
   const time = { nowMs: NOW_MS };
   const { logger, lines } = startLog();
-  const maker = createProofMaker({ difficulty, clock: () => time.nowMs, logger });
+  const isKnownService = (serviceId: bigint) => serviceId === KNOWN;
+  const maker = createProofMaker({ difficulty, isKnownService, clock: () => time.nowMs, logger });
   onTestFinished(() => maker.stop());
   return { maker, time, lines };
 }
@@ -94,8 +99,7 @@ test("Who asks for a service whose search is just being given up gets a search o
   await maker.proofFor(FIRST);
   const { release } = occupy(maker);
   const released = release();
-  // 133 s later the challenge of the slow service takes 78,868 hashes.
-  time.nowMs += 133_000;
+  time.nowMs += LATER_MS;
   const again = maker.proofFor(SLOW);
   await released;
   expect((await again).timestamp).toBe(NOW_SECS + 133n);
@@ -144,6 +148,34 @@ test("At most 64 services wait; a quoted one takes the place of the last that is
     (one) => one.status === "rejected" && (one.reason as { code: string }).code,
   );
   expect(codes).toEqual([...Array<string>(63).fill("shutting_down"), "price_unavailable"]);
+});
+
+test("The operator's own service gets through at once, though 64 made-up ones wait and one is worked on", async () => {
+  const { maker, time } = startMaker(HARD);
+  const unknown = [SLOW, ...Array.from({ length: 64 }, (_, i) => 10_000n + BigInt(i))];
+  const outcomes = Promise.allSettled(unknown.map((serviceId) => maker.proofFor(serviceId)));
+  time.nowMs += LATER_MS;
+  const started = performance.now();
+  expect((await maker.proofFor(KNOWN)).timestamp).toBe(NOW_SECS + 133n);
+  expect(performance.now() - started).toBeLessThan(4_000);
+  await maker.stop();
+  const codes = (await outcomes).map(
+    (one) => one.status === "rejected" && (one.reason as { code: string }).code,
+  );
+  // Only the last had to make room, and nobody's work was done before.
+  expect(codes).toEqual([...Array<string>(64).fill("shutting_down"), "price_unavailable"]);
+});
+
+test("Work that gave way to the operator's own service is taken up again", async () => {
+  const { maker, time } = startMaker(HARD);
+  const order: bigint[] = [];
+  const slow = maker.proofFor(SLOW).then(() => order.push(SLOW));
+  time.nowMs += LATER_MS;
+  const started = performance.now();
+  const known = maker.proofFor(KNOWN).then(() => order.push(KNOWN));
+  await Promise.all([slow, known]);
+  expect(order).toEqual([KNOWN, SLOW]);
+  expect(performance.now() - started).toBeLessThan(4_000);
 });
 
 test("A maker that is stopped refuses all who wait and all who come, and its thread ends", async () => {
