@@ -113,3 +113,54 @@ describe("payments that need a look", () => {
     expect(await page.getByText("No payment needs a look.").isVisible()).toBe(false);
   });
 });
+
+describe("dead letters", () => {
+  const letter = (callId: number) => ({
+    call_id: String(callId),
+    origin: "webhook",
+    job_id: "30",
+    service_id: "1",
+    attempts: 1,
+    reason: "no good",
+    enqueued_at: new Date().toISOString(),
+    dead_at: new Date().toISOString(),
+  });
+
+  test("A list that comes late does not bring back one that has been dropped meanwhile", async () => {
+    let dead = [letter(5)];
+    /** Lets the list go that is held back. */
+    let release: (() => void) | undefined;
+    let holdNext = false;
+    const page = await openOperatorPage();
+    await page.route("**/ListDeadLetters", async (route) => {
+      const json = { dead_letters: dead, next_page_token: "" };
+      if (holdNext) {
+        holdNext = false;
+        await new Promise<void>((resolve) => {
+          release = resolve;
+        });
+      }
+      await route.fulfill({ json });
+    });
+    await page.route("**/DropDeadLetters", async (route) => {
+      dead = [];
+      await route.fulfill({ json: { statuses: ["DEAD_LETTER_STATUS_DONE"] } });
+    });
+    await logIn(page, OPERATOR_TOKEN);
+    const rows = page.locator("#dead-letters tbody tr");
+    await rows.waitFor();
+    holdNext = true;
+    await askAgain(page);
+    await expect.poll(() => release, { timeout: 10_000 }).toBeDefined();
+    await page.getByRole("button", { name: "Drop call 5" }).click();
+    await page.getByRole("button", { name: "Drop it" }).click();
+    await rows.waitFor({ state: "detached" });
+    const late = page.waitForResponse("**/ListDeadLetters");
+    release?.();
+    await (await late).finished();
+    // The page has seen the answer once a later one of its own is there.
+    await page.evaluate("fetch('/page/icon.svg').then((response) => response.text())");
+    expect(await rows.count()).toBe(0);
+    await page.getByText("There are no dead letters.").waitFor();
+  });
+});

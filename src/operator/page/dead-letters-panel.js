@@ -106,8 +106,14 @@ export function createDeadLettersPanel({ client, onChange }) {
     ],
   });
 
+  // It is asked for by the clock and after each action: an older answer may come after a newer one.
+  let asked = 0;
+  let newest = 0;
   async function refresh() {
+    const number = ++asked;
     const { dead_letters, next_page_token } = await client.call("ListDeadLetters", { page_size: PAGE_SIZE });
+    if (number < newest) return;
+    newest = number;
     shown = dead_letters.map(({ call_id }) => call_id);
     setText(count, shown.length === 0 ? "" : `${shown.length}${next_page_token === "" ? "" : "+"}`);
     retryAll.hidden = shown.length < 2;
