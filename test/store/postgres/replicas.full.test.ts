@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { DEFAULT_TIMEOUTS } from "../../../src/store/postgres/connect.ts";
 import type { ClaimedCall, Store } from "../../../src/store/store.ts";
 import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
 import {
@@ -222,6 +223,26 @@ describe("Tables", () => {
     } finally {
       await Promise.all(replicas.map((replica) => replica.close()));
     }
+  });
+
+  test("A replica waits for another that migrates for longer than any other answer may take", async () => {
+    const empty = await postgres.createDatabase();
+    // Anyone who holds this lock is one that migrates.
+    const migrating = await postgres.hold(empty, "SELECT pg_advisory_xact_lock(x'6a6f6267'::int)");
+    const timeouts = { ...DEFAULT_TIMEOUTS, lockMs: 200, statementMs: 500, answerMs: 700 };
+    const opening = openReplica(empty, { timeouts });
+    const first = await Promise.race([
+      opening.then(
+        () => "opened",
+        (error: Error) => error.message,
+      ),
+      sleep(1_500).then(() => "waits"),
+    ]);
+    await migrating.commit();
+    expect(first).toBe("waits");
+    const replica = await opening;
+    await acceptId(replica);
+    await replica.close();
   });
 
   test("A newer jobgate's, a server without durable commits, and one that is not there are refused", async () => {
