@@ -78,6 +78,25 @@ describe("what flows", () => {
     expect(await page.content()).not.toContain(OPERATOR_TOKEN);
   });
 
+  test.each([
+    ["90s", "90 s"],
+    ["7200s", "2 h"],
+    ["1.500s", "1.5 s"],
+  ])("A lease of %s is shown as %s: exactly", async (lease, shown) => {
+    const page = await openOperatorPage();
+    await page.route("**/GetConfiguration", async (route) => {
+      const { configuration } = await (await route.fetch()).json();
+      await route.fulfill({
+        json: { configuration: { ...configuration, runner: { ...configuration.runner, lease } } },
+      });
+    });
+    await logIn(page, OPERATOR_TOKEN);
+    await page.getByRole("heading", { name: "Configuration" }).click();
+    const name = page.getByText("Lease", { exact: true });
+    await name.waitFor();
+    expect(await name.locator("xpath=following-sibling::dd[1]").textContent()).toBe(shown);
+  });
+
   test("Without the stream of events the page asks for totals, and says so", async () => {
     const page = await openOperatorPage();
     await page.route("**/Tail", (route) => route.abort());

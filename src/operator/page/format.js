@@ -3,6 +3,12 @@ import { h, setText } from "./dom.js";
 const COUNT = new Intl.NumberFormat("en");
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const MINUTE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+/** In seconds. @type {readonly [string, number][]} */
+const UNITS = [
+  ["d", 86_400],
+  ["h", 3_600],
+  ["min", 60],
+];
 /** Digits after the point that are shown; the title has all of them. */
 const SHOWN_DECIMALS = 6;
 
@@ -25,10 +31,11 @@ export function spanText(ms) {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** Of a duration in JSON, such as `1.500s`. @param {string} duration */
+/** Of a duration in JSON, such as `1.500s`, exactly: in the largest unit of which it is a multiple. @param {string} duration */
 export function durationText(duration) {
   const seconds = Number(duration.replace("s", ""));
-  return Number.isInteger(seconds) && seconds >= 60 ? spanText(seconds * 1_000) : `${seconds} s`;
+  const [unit, length] = UNITS.find(([, length]) => seconds > 0 && seconds % length === 0) ?? ["s", 1];
+  return `${countText(seconds / length)} ${unit}`;
 }
 
 /** The exact time, in the reader's own zone. @param {string | number} time */
