@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { BackgroundService } from "./background-service.ts";
 import { systemClock } from "./clock.ts";
 import type { BindAddress, Config } from "./config/config.ts";
+import { afterReload } from "./config/reload.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
 import { createEventHub } from "./events.ts";
 import { HttpServer } from "./http/http-server.ts";
@@ -153,34 +154,13 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
   return {
     listeners: listeners(),
     async reload(next) {
-      if (next.x402) await x402?.reload(next.x402);
-      if (next.webhooks) webhooks?.reload(next.webhooks);
-      configuration = afterReload(configuration, next);
+      const reloaded = afterReload(configuration, next);
+      if (reloaded.x402) await x402?.reload(reloaded.x402);
+      if (reloaded.webhooks) webhooks?.reload(reloaded.webhooks);
+      configuration = reloaded;
       known = knownServices(configuration);
     },
     stop,
-  };
-}
-
-/** What holds after a reload: addresses, the facilitator and where prices come from stay. */
-function afterReload(before: Config, next: Config): Config {
-  const { x402, webhooks } = before;
-  return {
-    ...before,
-    ...(x402 && next.x402
-      ? {
-          x402: {
-            ...next.x402,
-            bindAddress: x402.bindAddress,
-            facilitatorUrl: x402.facilitatorUrl,
-            facilitatorTimeoutMs: x402.facilitatorTimeoutMs,
-            priceSource: x402.priceSource,
-          },
-        }
-      : {}),
-    ...(webhooks && next.webhooks
-      ? { webhooks: { ...next.webhooks, bindAddress: webhooks.bindAddress } }
-      : {}),
   };
 }
 

@@ -72,6 +72,24 @@ describe("Prices", () => {
     await gateway.jobgate.reload(config);
   });
 
+  it("A reload that changes where prices come from changes no price, and the log says so", async () => {
+    const logged = gateway.jobgate.logs.length;
+    await gateway.jobgate.reload(
+      `${edited('0 = "1000000000000000"', '0 = "1"').replace("[x402]", '[x402]\nprice_source = "engine"')}
+[pricing_engine]
+url = "http://127.0.0.1:9"
+chain_id = 1
+verifying_contract = "${parts.usdc.address}"
+operator_address = "${parts.usdc.address}"
+`,
+    );
+    const newLogs = () => gateway.jobgate.logs.slice(logged).join("\n");
+    await vi.waitFor(() => expect(newLogs()).toMatch(/configuration reloaded/), { timeout: 5_000 });
+    expect(newLogs()).toMatch(/"needRestart":\[.*"x402.price_source".*"job_pricing"\]/);
+    expect(await priceOf(0)).toBe(String(AMOUNT));
+    await gateway.jobgate.reload(config);
+  });
+
   it("rates reloaded between the 402 and the payment → the old offer is honoured for its time, also after a restart", async () => {
     const before = await gateway.sign();
     const beforeRestart = await gateway.sign();
