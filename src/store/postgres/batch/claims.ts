@@ -7,14 +7,16 @@ import type { Entry } from "./operations.ts";
 /** What became of a JobCall that a claim has found. */
 interface FoundRow {
   call_id: number;
-  /** `buried`: a dead letter in place of another attempt. `left`: locked, but not taken, which others may have missed. */
-  fate: "leased" | "buried" | "left";
+  /** `buried`: a dead letter in place of another attempt. `more`: no JobCall, but there may be others to find. */
+  fate: "leased" | "buried" | "more";
   lease_token: string;
   attempts: number;
   enqueued_at: number;
   encoded: Buffer;
 }
 
+/** How much further a claim looks when others have locked what it found. */
+const WIDENING = 4;
 /** Most leases and delays that are seen to have run out at once. */
 const DUE_AT_ONCE = 5_000;
 
@@ -31,7 +33,6 @@ const READY_DUE = statement<{ call_id: number }>(
 
 /** $1 how many · $2 now · $3 the lease's end · $4 max attempts · $5 subscriber */
 const TAKE = `
-  found AS MATERIALIZED (SELECT * FROM locked ORDER BY call_id LIMIT $1),
   leased AS (
     UPDATE jobgate.job_calls AS job_call
        SET state = 'leased', attempts = job_call.attempts + 1, visible_at = $3, subscriber = $5,
@@ -48,27 +49,33 @@ const TAKE = `
     RETURNING job_call.call_id)
   SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, encoded
     FROM leased JOIN jobgate.job_bodies USING (call_id)
-   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL FROM buried
-   UNION ALL SELECT call_id, 'left', NULL, NULL, NULL, NULL FROM locked
-              WHERE NOT EXISTS (SELECT 1 FROM found WHERE found.call_id = locked.call_id)
-   ORDER BY call_id`;
+   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL FROM buried`;
 
 const CLAIM_ANY = statement<FoundRow>(
   "claim_any",
-  `WITH locked AS MATERIALIZED (
+  `WITH found AS MATERIALIZED (
      SELECT call_id, attempts - forgiven >= $4::bigint AS is_used_up FROM jobgate.job_calls
       WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),
-   ${TAKE}`,
+   ${TAKE} ORDER BY call_id`,
 );
 
-// Job by job, so that no other jobs' rows are read, however many they are.
+// Job by job, so that no other jobs' rows are read, however many they are; and only what is taken is locked, since each
+// lock is written down. Of the first $7, others may have locked so many that it must be looked further.
 const CLAIM_OF_JOBS = statement<FoundRow>(
   "claim_of_jobs",
-  `WITH locked AS MATERIALIZED (
-     SELECT ready.* FROM unnest($6::text[]) AS job (id) CROSS JOIN LATERAL (
-       SELECT call_id, attempts - forgiven >= $4::bigint AS is_used_up FROM jobgate.job_calls
-        WHERE state = 'ready' AND job_id = job.id ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED) AS ready),
-   ${TAKE}`,
+  `WITH candidates AS MATERIALIZED (
+     SELECT ready.call_id FROM unnest($6::text[]) AS job (id) CROSS JOIN LATERAL (
+       SELECT call_id FROM jobgate.job_calls
+        WHERE state = 'ready' AND job_id = job.id ORDER BY call_id LIMIT $7) AS ready
+      ORDER BY call_id LIMIT $7),
+   found AS MATERIALIZED (
+     SELECT call_id, attempts - forgiven >= $4::bigint AS is_used_up
+       FROM candidates JOIN jobgate.job_calls USING (call_id)
+      WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE OF job_calls SKIP LOCKED),
+   ${TAKE}
+   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL
+              WHERE (SELECT count(*) FROM found) < $1 AND (SELECT count(*) FROM candidates) = $7
+   ORDER BY call_id`,
 );
 
 /** {@link WorkQueue.claim}: after everything else in the batch, so that it gets what that made ready. */
@@ -80,7 +87,6 @@ export async function runClaims(entries: readonly Entry<"claim">[], context: Bat
     allSettled(entries.map(({ input }) => claim(sql, input, context))),
   ]);
   for (const { call_id } of due) madeReady.add(call_id);
-  for (const { leftIds } of claimed) for (const callId of leftIds) madeReady.add(callId);
   for (const [index, { calls, buriedIds }] of claimed.entries()) {
     for (const callId of [...buriedIds, ...calls.map((call) => call.callId)]) madeReady.delete(callId);
     entries[index]?.decide(calls);
@@ -90,7 +96,6 @@ export async function runClaims(entries: readonly Entry<"claim">[], context: Bat
 interface Claimed {
   readonly calls: ClaimedCall[];
   readonly buriedIds: number[];
-  readonly leftIds: number[];
 }
 
 async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Promise<Claimed> {
@@ -101,23 +106,21 @@ async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Pr
   const buriedIds: number[] = [];
   // A job named twice must not be claimed twice.
   const jobIds = [...new Set(request.jobIds.map(String))];
+  let width = request.limit;
   for (;;) {
-    const limit = request.limit - calls.length;
-    const values = [limit, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
+    const values = [request.limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
     const rows = await (jobIds.length === 0
       ? sql.run(CLAIM_ANY, values)
-      : sql.run(CLAIM_OF_JOBS, [...values, jobIds]));
+      : sql.run(CLAIM_OF_JOBS, [...values, jobIds, width]));
     for (const row of rows) if (row.fate === "leased") calls.push(toClaimedCall(row, leaseExpiresAt));
     const buried = rows.filter(({ fate }) => fate === "buried").map(({ call_id }) => call_id);
     capacity.adjust(-buried.length);
     buriedIds.push(...buried);
+    const isMore = rows.some(({ fate }) => fate === "more");
+    if (isMore) width *= WIDENING;
     // Dead letters took the place of others that are due.
-    if (buried.length > 0 && calls.length < request.limit && !hasFailed()) continue;
-    return {
-      calls,
-      buriedIds,
-      leftIds: rows.filter(({ fate }) => fate === "left").map(({ call_id }) => call_id),
-    };
+    const isToGoOn = (isMore || buried.length > 0) && calls.length < request.limit && !hasFailed();
+    if (!isToGoOn) return { calls, buriedIds };
   }
 }
 

@@ -1,0 +1,48 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Store } from "../../../src/store/store.ts";
+import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
+import { idsOf } from "../contract/given.ts";
+import { acceptId, claimRequest } from "../store-fixtures.ts";
+import { openReplica } from "./open-in-database.ts";
+
+const JOB_IDS = Array.from({ length: 20 }, (_, job) => BigInt(job));
+
+let postgres: Postgres;
+let url: string;
+let store: Store;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+beforeEach(async () => {
+  url = await postgres.createDatabase();
+  store = await openReplica(url);
+  // Call 1 for job 0, call 2 for job 1 and so on, over and over.
+  for (let i = 0; i < 100; i += 1) await acceptId(store, { jobId: BigInt(i % JOB_IDS.length) });
+});
+afterEach(() => store.close());
+
+describe("A claim of some jobs", () => {
+  test("It takes the oldest calls of all of them, and locks no others", async () => {
+    const claimed = await store.claim(claimRequest({ jobIds: JOB_IDS, limit: 7 }));
+    expect(idsOf(claimed)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    // Of a row that nobody has locked since it was written, that is 0.
+    const locked = await postgres.query(url, "SELECT FROM jobgate.job_calls WHERE call_id > 7 AND xmax <> 0");
+    expect(locked).toHaveLength(0);
+  });
+
+  test("It goes past what others have locked, however many that are, and waits for none of it", async () => {
+    const other = await postgres.hold(
+      url,
+      "SELECT FROM jobgate.job_calls WHERE call_id <= 90 AND call_id <> 50 FOR UPDATE",
+    );
+    const claim = () => store.claim(claimRequest({ jobIds: JOB_IDS, limit: 4 }));
+    expect(idsOf(await claim())).toEqual([50, 91, 92, 93]);
+    expect(idsOf(await claim())).toEqual([94, 95, 96, 97]);
+    expect(idsOf(await claim())).toEqual([98, 99, 100]);
+    expect(await claim()).toEqual([]);
+    await other.commit();
+    expect(idsOf(await claim())).toEqual([1, 2, 3, 4]);
+  });
+});
