@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { answerWith, logIn, openLoggedIn, openOperatorPage } from "./operator-page-harness.ts";
+import { answerWith, lineOf, logIn, openLoggedIn, openOperatorPage, scene } from "./operator-page-harness.ts";
 import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
 
 describe("while the store fails", () => {
@@ -163,4 +163,120 @@ describe("dead letters", () => {
     expect(await rows.count()).toBe(0);
     await page.getByText("There are no dead letters.").waitFor();
   });
+
+  test("What another operator has dealt with already is not said to be done", async () => {
+    const page = await openOperatorPage();
+    await answerWith(page, "ListDeadLetters", { dead_letters: [letter(4)], next_page_token: "" });
+    await answerWith(page, "RetryDeadLetters", { statuses: ["DEAD_LETTER_STATUS_NOT_FOUND"] });
+    await logIn(page, OPERATOR_TOKEN);
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Retry call 4" }).click();
+    await page.getByText("1 dead letter had been dealt with already.").waitFor();
+    expect(await page.locator("#announcements").textContent()).not.toContain("back in the queue");
+  });
+
+  test("The focus goes to the next row when its row goes, and is left alone when it has gone elsewhere", async () => {
+    const dead = new Set([1, 2, 3]);
+    let release = () => {};
+    const page = await openOperatorPage();
+    await page.route("**/ListDeadLetters", (route) =>
+      route.fulfill({ json: { dead_letters: [...dead].map(letter), next_page_token: "" } }),
+    );
+    await page.route("**/RetryDeadLetters", async (route) => {
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      for (const callId of route.request().postDataJSON().call_ids) dead.delete(Number(callId));
+      await route.fulfill({ json: { statuses: ["DEAD_LETTER_STATUS_DONE"] } });
+    });
+    await logIn(page, OPERATOR_TOKEN);
+    const focused = page.locator(":focus");
+    for (const { callId, goesOn, has } of [
+      { callId: 1, goesOn: false, has: "Show call 2" },
+      { callId: 2, goesOn: true, has: "Pause" },
+    ]) {
+      const asked = page.waitForRequest("**/RetryDeadLetters");
+      await page.getByRole("button", { name: `Retry call ${callId}` }).click();
+      await asked;
+      if (goesOn) await page.getByRole("button", { name: "Pause" }).focus();
+      const row = page.getByRole("button", { name: `Retry call ${callId}` });
+      release();
+      await row.waitFor({ state: "detached" });
+      const name = () =>
+        focused.evaluate((element) => element.getAttribute("aria-label") ?? element.textContent);
+      await expect.poll(name, { timeout: 5_000 }).toBe(has);
+    }
+  });
 });
+
+describe("a token that is refused while the page is at work", () => {
+  const REFUSAL = { status: 401, json: { code: "unauthenticated", message: "No." } };
+
+  test("The next login finds what flows as at the first", async () => {
+    const page = await openLoggedIn();
+    const before = await scene.sendWebhook("before the refusal");
+    await lineOf(page, before).waitFor();
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.route("**/GetTotals", (route) => route.fulfill(REFUSAL));
+    await page.getByText("jobgate does not take this token any more.").waitFor();
+    await page.unroute("**/GetTotals");
+    await logIn(page, OPERATOR_TOKEN);
+    await page.getByText("Nothing has come since this page was opened.").waitFor();
+    expect(await page.getByRole("button", { name: "Pause" }).getAttribute("aria-pressed")).toBe("false");
+    await page.getByText("Live", { exact: true }).waitFor();
+    await lineOf(page, await scene.sendWebhook("after the refusal")).waitFor();
+  });
+
+  test("Refused at the first question already, it leaves no clock behind", async () => {
+    const page = await openOperatorPage();
+    await page.addInitScript({
+      content: `globalThis.intervals = new Set();
+const { setInterval: start, clearInterval: stop } = globalThis;
+globalThis.setInterval = (...args) => { const id = start(...args); intervals.add(id); return id; };
+globalThis.clearInterval = (id) => { intervals.delete(id); stop(id); };`,
+    });
+    await page.reload();
+    await page.route("**/GetConfiguration", (route) => route.fulfill(REFUSAL), { times: 1 });
+    await logIn(page, OPERATOR_TOKEN);
+    await page.getByText("jobgate does not take this token any more.").waitFor();
+    await logIn(page, OPERATOR_TOKEN);
+    await page.getByText("Live", { exact: true }).waitFor();
+    expect(await page.evaluate("intervals.size")).toBe(1);
+  });
+});
+
+test("A JobCall that is delivered before it is told to be accepted is shown as delivered", async () => {
+  const page = await openOperatorPage();
+  const at = new Date().toISOString();
+  const events = [
+    { at, call_id: "8", delivered: { job_id: "3", attempt: 1, subscriber: "early bird" } },
+    { at, call_id: "8", accepted: { origin: "x402", job_id: "3", service_id: "1" } },
+  ];
+  const body = Buffer.concat(events.map((event) => envelope({ event, missed: "0" })));
+  await page.route("**/Tail", (route) => route.fulfill({ contentType: "application/connect+json", body }), {
+    times: 1,
+  });
+  await logIn(page, OPERATOR_TOKEN);
+  const line = lineOf(page, 8);
+  await line.getByText("paid job 1/3").waitFor();
+  expect(await line.textContent()).toContain("running");
+  expect(await line.textContent()).toContain("early bird");
+});
+
+test("The chart of an empty queue says that there was nothing in it", async () => {
+  const page = await openOperatorPage();
+  await page.route("**/GetTotals", async (route) => {
+    const totals = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...totals, calls: { held: "0", ready: "0", leased: "0", dead: "0" } } });
+  });
+  await logIn(page, OPERATOR_TOKEN);
+  await page.getByRole("img", { name: /at most 0; now 0 wait and 0 are at runners/ }).waitFor();
+});
+
+/** A message of a stream, as Connect frames it. */
+function envelope(message: object): Buffer {
+  const json = Buffer.from(JSON.stringify(message));
+  const prefix = Buffer.alloc(5);
+  prefix.writeUInt32BE(json.length, 1);
+  return Buffer.concat([prefix, json]);
+}

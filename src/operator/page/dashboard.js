@@ -27,6 +27,7 @@ export async function startDashboard({ client, signal, onRefused }) {
   // Amounts need the tokens' decimals: the configuration comes first.
   const configuration = createConfigurationPanel({ client });
   await configuration.refresh().catch(onRefused);
+  if (signal.aborted) return;
   const status = createStatus();
   const totals = createTotalsPanel();
   const queue = createQueuePanel();

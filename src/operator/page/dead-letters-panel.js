@@ -37,9 +37,10 @@ export function createDeadLettersPanel({ client, onChange }) {
     const index = shown.indexOf(callIds[0] ?? "");
     try {
       const { statuses } = await client.call(method, { call_ids: callIds });
-      const gone = statuses.filter((status) => status !== "DEAD_LETTER_STATUS_DONE").length;
+      const took = statuses.filter((status) => status === "DEAD_LETTER_STATUS_DONE").length;
+      const gone = callIds.length - took;
       if (gone > 0) setText(problem, `${plural(gone, "dead letter")} had been dealt with already.`);
-      announce(`${plural(callIds.length, "dead letter")} ${done}.`);
+      if (took > 0) announce(`${plural(took, "dead letter")} ${done}.`);
       onChange();
       await refresh().catch(() => undefined);
       focusRow(index);
@@ -50,8 +51,12 @@ export function createDeadLettersPanel({ client, onChange }) {
     }
   }
 
-  /** The row is gone, and the focus with it: the next one gets it. @param {number} index */
+  /** Where the row is gone, and the focus with it, the next one gets it. @param {number} index */
   function focusRow(index) {
+    const focused = document.activeElement;
+    const isLost = focused === null || focused === document.body || (focused === retryAll && retryAll.hidden);
+    // Who has gone on to something else is not called back.
+    if (!isLost) return;
     const rows = place.querySelectorAll("tbody tr");
     const row = rows[Math.min(index, rows.length - 1)];
     const target = row?.querySelector("button") ?? byId("dead-letters-title", HTMLElement);

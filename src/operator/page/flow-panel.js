@@ -20,6 +20,7 @@ const RATE_WINDOW_MS = 10_000;
  * @property {string} detail
  * @property {number | undefined} percent
  * @property {string} at
+ * @property {boolean} isDealt Whether something has been told of it that comes after its payment and its acceptance.
  * @property {{ network: string, asset: string, symbol: string, amount: string } | undefined} paid
  */
 
@@ -46,12 +47,17 @@ export function createFlowPanel() {
     update([...calls.values()].reverse());
   }
 
-  pause.onclick = () => {
-    paused = !paused;
+  /** @param {boolean} wanted */
+  function hold(wanted) {
+    paused = wanted;
     setText(pause, paused ? "Go on" : "Pause");
     pause.setAttribute("aria-pressed", String(paused));
     draw();
-  };
+  }
+  pause.onclick = () => hold(!paused);
+  // After another login the page is the same, and this panel a new one.
+  hold(false);
+  setText(byId("flow-missed", HTMLElement), "");
 
   return {
     /** @param {Event} event */
@@ -60,12 +66,15 @@ export function createFlowPanel() {
       if (event.accepted) recent.push({ at: Date.now(), kind: "in" });
       if (event.acked) recent.push({ at: Date.now(), kind: "done" });
       const known = calls.get(event.call_id);
+      const isBeginning = event.accepted !== undefined || event.payment_decided !== undefined;
+      // Events that are milliseconds apart may come in another order: a line does not go back to the beginning.
+      const state =
+        isBeginning && known?.isDealt ? known : { ...told, at: event.at ?? "", isDealt: !isBeginning };
       calls.set(event.call_id, {
+        ...state,
         callId: event.call_id,
         job: job ?? known?.job ?? "",
         paid: event.payment_decided ?? known?.paid,
-        at: event.at ?? "",
-        ...told,
       });
       for (const callId of calls.keys()) {
         if (calls.size <= MAX_CALLS) break;

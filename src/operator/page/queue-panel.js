@@ -6,6 +6,8 @@ import { countText, spanText } from "./format.js";
 const LONGEST_MS = 10 * 60_000;
 /** A page that was just opened has little to show, and shows it on a smaller scale. */
 const SHORTEST_MS = 60_000;
+/** Of the scale. */
+const LOWEST_MAX = 4;
 
 /** How deep the queue was over the last minutes, as far as this page has seen it. */
 export function createQueuePanel() {
@@ -21,7 +23,8 @@ export function createQueuePanel() {
       samples.push({ at: now, ready: Number(calls?.ready ?? 0), leased: Number(calls?.leased ?? 0) });
       samples = samples.filter(({ at }) => at >= now - LONGEST_MS);
       const spanMs = Math.max(SHORTEST_MS, now - (samples[0]?.at ?? now));
-      const max = Math.max(4, ...samples.flatMap(({ ready, leased }) => [ready, leased]));
+      const most = Math.max(...samples.flatMap(({ ready, leased }) => [ready, leased]));
+      const max = Math.max(LOWEST_MAX, most);
       const pick = (/** @type {"ready" | "leased"} */ name) =>
         samples.map((sample) => ({ at: sample.at, value: sample[name] }));
       const last = samples.at(-1);
@@ -29,7 +32,7 @@ export function createQueuePanel() {
       setText(byId("queue-from", HTMLElement), `${spanText(spanMs)} ago`);
       place.replaceChildren(
         lineChart({
-          label: `Over the last ${spanText(spanMs)} at most ${max}; now ${last?.ready} wait and ${last?.leased} are at runners.`,
+          label: `Over the last ${spanText(spanMs)} at most ${most}; now ${last?.ready} wait and ${last?.leased} are at runners.`,
           series: [
             { class: "ready", points: pick("ready") },
             { class: "leased", points: pick("leased") },
