@@ -17,9 +17,10 @@ export interface JobCatalog {
   find(job: JobKey): Promise<PurchasableJob>;
   /**
    * A job whose price is in a quote.
-   * @throws GatewayError `x402_disabled` when its policy forbids
+   * @param checkQuote rejects unless there is such a quote: without one, it is not said whether the job exists
+   * @throws GatewayError `x402_disabled` when its policy forbids; whatever `checkQuote` rejects with then
    */
-  findQuoted(job: JobKey): PurchasableJob;
+  findQuoted(job: JobKey, checkQuote: () => Promise<void>): Promise<PurchasableJob>;
 }
 
 type PolicyConfig = Pick<X402Config, "jobPolicies" | "defaultInvocationMode">;
@@ -28,7 +29,7 @@ export function createJobCatalog(config: PolicyConfig, prices: PriceSource): Job
   const policyOf = createJobPolicies(config);
   const hasOwnPolicy = (job: JobKey) => config.jobPolicies.some((policy) => equalJobs(policy, job));
 
-  function findQuoted({ serviceId, jobIndex }: JobKey): PurchasableJob {
+  function findPriced({ serviceId, jobIndex }: JobKey): PurchasableJob {
     const policy = policyOf({ serviceId, jobIndex });
     if (policy.invocationMode === "disabled") {
       throw new GatewayError("x402_disabled", "This job exists, but cannot be bought over x402.", {
@@ -39,7 +40,11 @@ export function createJobCatalog(config: PolicyConfig, prices: PriceSource): Job
   }
 
   return {
-    findQuoted,
+    async findQuoted(job, checkQuote) {
+      // A quote that has run out still finds the payment that was made for it: for a job that is for sale it is not asked for here.
+      if (policyOf(job).invocationMode === "disabled") await checkQuote();
+      return findPriced(job);
+    },
     async find(job) {
       try {
         if ((await prices.priceOf(job)) === undefined) throw notFound(job);
@@ -49,7 +54,7 @@ export function createJobCatalog(config: PolicyConfig, prices: PriceSource): Job
         // its offers decide.
         if (config.defaultInvocationMode === "disabled" && !hasOwnPolicy(job)) throw error;
       }
-      return findQuoted(job);
+      return findPriced(job);
     },
   };
 }

@@ -20,7 +20,7 @@ export interface PayWithOptions {
 /**
  * How a quote of the pricing engine can be paid here; undefined when it cannot: its job is not for sale over x402, or
  * no token can be asked for its price now. A quote that was checked is written down first, and can be redeemed from
- * then on.
+ * then on; also that of a job which is not for sale, so that whoever names it is told so.
  */
 export function createPayWith({ config, rates, quotes, clock }: PayWithOptions): PayWith {
   const policyOf = createJobPolicies(config);
@@ -39,11 +39,11 @@ export function createPayWith({ config, rates, quotes, clock }: PayWithOptions):
 
   return async (received) => {
     const { job, priceWei } = received;
-    if (policyOf(job).invocationMode === "disabled") return undefined;
     const offers = received.verified
       ? await redeemable(received.quote)
       : offersAt(priceWei, job, { ttlSecs: config.quoteTtlSecs });
-    return offers.length === 0 ? undefined : toPayment(offers, resourceUrl(config, job));
+    if (offers.length === 0 || policyOf(job).invocationMode === "disabled") return undefined;
+    return toPayment(offers, resourceUrl(config, job));
   };
 }
 

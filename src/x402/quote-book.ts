@@ -35,11 +35,11 @@ export interface QuoteBook {
   /** @throws GatewayError `quote_not_found`, `quote_mismatch`, `quote_conflict` */
   redeem(digest: string | undefined, redemption: Redemption): Promise<PayableQuote>;
   /**
-   * Whether a quote has not expired. Not whether it was paid: that is for the write which begins a payment to say, since
-   * it may have been by this very payment.
-   * @throws GatewayError `quote_not_found`
+   * Whether there is such a quote of a job, and it has not expired. Not whether it was paid: that is for the write which
+   * begins a payment to say, since it may have been by this very payment.
+   * @throws GatewayError `quote_not_found`, `quote_mismatch`
    */
-  checkOpen(digest: string | undefined): Promise<void>;
+  readonly checkOpen: (digest: string | undefined, job: JobKey) => Promise<void>;
 }
 
 export function createQuoteBook(ledger: QuoteLedger): QuoteBook {
@@ -75,8 +75,8 @@ export function createQuoteBook(ledger: QuoteLedger): QuoteBook {
       return quote;
     },
 
-    async checkOpen(digest) {
-      await find(digest);
+    async checkOpen(digest, job) {
+      checkJob(parseQuote((await find(digest)).quote), job);
     },
   };
 }
@@ -87,14 +87,21 @@ export function quotePaid(): GatewayError {
 }
 
 async function checkRedemption(quote: PayableQuote, { job, body, payer }: Redemption): Promise<void> {
-  const mismatch = (message: string) => new GatewayError("quote_mismatch", message);
-  if (!equalJobs(quote.job, job)) throw mismatch("This quote is for another job.");
+  checkJob(quote, job);
   if (`0x${await keccak(body, 256)}` !== quote.inputsHash) {
     throw mismatch("This quote is for other inputs: the keccak-256 of the body must be its inputs_hash.");
   }
   if (payer !== undefined && payer !== quote.requester) {
     throw mismatch("This quote is for another payer: whoever asked for it has to pay it.");
   }
+}
+
+function checkJob(quote: PayableQuote, job: JobKey): void {
+  if (!equalJobs(quote.job, job)) throw mismatch("This quote is for another job.");
+}
+
+function mismatch(message: string): GatewayError {
+  return new GatewayError("quote_mismatch", message);
 }
 
 function formatQuote({ offers, job, ...rest }: PayableQuote): string {

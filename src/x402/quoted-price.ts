@@ -4,28 +4,41 @@ import { matchOffer } from "./payment-check.ts";
 import type { PriceTag } from "./price-tag.ts";
 import type { QuoteBook } from "./quote-book.ts";
 
-export interface QuotedPriceOptions {
+export interface QuotedPricesOptions {
   readonly quotes: QuoteBook;
   readonly clock: Clock;
 }
 
-/** The price of a signed quote: for its requester, for the body that it is for, once. */
-export function createQuotedPrice({ quotes, clock }: QuotedPriceOptions) {
-  return (digest: string | undefined, job: JobKey, body: Uint8Array): PriceTag => ({
-    async offers() {
-      return (await quotes.redeem(digest, { job, body, payer: undefined })).offers;
-    },
+/** Prices of signed quotes. A digest that is undefined is that of no quote. */
+export interface QuotedPrices {
+  /** The price of a quote: for its requester, for the body that it is for, once. */
+  priceTag(digest: string | undefined, job: JobKey, body: Uint8Array): PriceTag;
+  /**
+   * Whether there is such a quote of this job.
+   * @throws GatewayError `quote_not_found`, `quote_mismatch`
+   */
+  checkOpen(digest: string | undefined, job: JobKey): Promise<void>;
+}
 
-    async answeredBy(payment) {
-      const { offers } = await quotes.redeem(digest, { job, body, payer: payment.from });
-      return matchOffer(payment, offers, clock());
-    },
+export function createQuotedPrices({ quotes, clock }: QuotedPricesOptions): QuotedPrices {
+  return {
+    checkOpen: quotes.checkOpen,
+    priceTag: (digest, job, body) => ({
+      async offers() {
+        return (await quotes.redeem(digest, { job, body, payer: undefined })).offers;
+      },
 
-    checkOpen: () => quotes.checkOpen(digest),
+      async answeredBy(payment) {
+        const { offers } = await quotes.redeem(digest, { job, body, payer: payment.from });
+        return matchOffer(payment, offers, clock());
+      },
 
-    receiptOf({ quoteDigest }) {
-      if (quoteDigest === undefined) throw new Error("an offer of a quote has no digest");
-      return { quoteDigest, receipt: quoteDigest };
-    },
-  });
+      checkOpen: () => quotes.checkOpen(digest, job),
+
+      receiptOf({ quoteDigest }) {
+        if (quoteDigest === undefined) throw new Error("an offer of a quote has no digest");
+        return { quoteDigest, receipt: quoteDigest };
+      },
+    }),
+  };
 }

@@ -2,6 +2,7 @@ import type { HttpRequest } from "../http/http-request.ts";
 import type { JobKey } from "../job-call.ts";
 import type { JobCatalog, PurchasableJob } from "./job-catalog.ts";
 import type { PriceTag } from "./price-tag.ts";
+import type { QuotedPrices } from "./quoted-price.ts";
 
 /** What one request wants to buy. */
 export interface Sale {
@@ -11,31 +12,27 @@ export interface Sale {
 
 /**
  * Finds what a request wants to buy: a job at its list price, or at that of a quote which it names.
- * @throws GatewayError `job_not_found`, `x402_disabled`
+ * @throws GatewayError `job_not_found`, `quote_not_found`, `quote_mismatch`, `x402_disabled`
  */
 export type FindSale = (request: HttpRequest, job: JobKey) => Promise<Sale>;
 
 export interface SalesOptions {
   readonly catalog: JobCatalog;
   readonly listPrice: (job: JobKey) => PriceTag;
-  /**
-   * Absent: there is no pricing engine, and so a request cannot name a quote.
-   * @param digest undefined: what the request names is no digest
-   */
-  readonly quotedPrice?:
-    | ((digest: string | undefined, job: JobKey, body: Uint8Array) => PriceTag)
-    | undefined;
+  /** Absent: there is no pricing engine, and so a request cannot name a quote. */
+  readonly quotedPrices?: QuotedPrices | undefined;
 }
 
 const QUOTE_HEADER = "x-x402-quote-digest";
 
-export function createSales({ catalog, listPrice, quotedPrice }: SalesOptions): FindSale {
+export function createSales({ catalog, listPrice, quotedPrices }: SalesOptions): FindSale {
   return async (request, key) => {
-    if (quotedPrice === undefined || request.headerValues(QUOTE_HEADER).length === 0) {
+    if (quotedPrices === undefined || request.headerValues(QUOTE_HEADER).length === 0) {
       return { job: await catalog.find(key), priceTag: () => listPrice(key) };
     }
-    const job = catalog.findQuoted(key);
-    return { job, priceTag: (body) => quotedPrice(quoteDigestOf(request), key, body) };
+    const digest = quoteDigestOf(request);
+    const job = await catalog.findQuoted(key, () => quotedPrices.checkOpen(digest, key));
+    return { job, priceTag: (body) => quotedPrices.priceTag(digest, key, body) };
   };
 }
 

@@ -25,7 +25,7 @@ import { createPriceRoute } from "./price-route.ts";
 import { pricedTokens } from "./priced-tokens.ts";
 import { createPurchasing } from "./purchase.ts";
 import type { QuoteBook } from "./quote-book.ts";
-import { createQuotedPrice } from "./quoted-price.ts";
+import { createQuotedPrices } from "./quoted-price.ts";
 import { createSales } from "./sales.ts";
 import type { Settlement } from "./settlement.ts";
 import type { X402Stats } from "./stats.ts";
@@ -75,7 +75,7 @@ export function createX402Routes({ config, prices, redeemsQuotes, parts }: X402R
   const findSale = createSales({
     catalog,
     listPrice,
-    quotedPrice: redeemsQuotes ? createQuotedPrice({ quotes, clock }) : undefined,
+    quotedPrices: redeemsQuotes ? createQuotedPrices({ quotes, clock }) : undefined,
   });
   const purchasing = createPurchasing({ ...parts, producer: new X402Producer(), limits, resourceOf });
 

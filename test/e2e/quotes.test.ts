@@ -137,6 +137,28 @@ describe("A quote that came through jobgate", () => {
     const answer = await gateway.send({ headers: {} }, { job: 8, headers });
     expect(answer).toMatchObject(refused(403, "x402_disabled"));
   });
+
+  it("is needed to learn that a job is disabled: with a made-up digest, or another job's, it is not said", async () => {
+    const other = await ask({ job: 0 });
+    const madeUp = { "x-x402-quote-digest": "ab".repeat(32) };
+    const noDigest = { "x-x402-quote-digest": "junk" };
+    const answerTo = (headers: Record<string, string>) =>
+      gateway.send({ headers: {} }, { job: 8, body: "work", headers });
+    expect(await answerTo(madeUp)).toMatchObject(refused(404, "quote_not_found"));
+    expect(await answerTo(noDigest)).toMatchObject(refused(404, "quote_not_found"));
+    expect(await answerTo({ ...other.headers })).toMatchObject(refused(403, "quote_mismatch"));
+  });
+
+  it("still finds the payment that was made for it after it has expired", async () => {
+    engine.quoteLifetimeSecs = 3;
+    const body = "paid and expired";
+    const { headers, response } = await ask({ body });
+    const payment = await gateway.sign({ body, headers });
+    const answer = await gateway.send(payment, { body, headers });
+    expect(answer.status).toBe(202);
+    await sleep(Number(response.quoteDetails?.expiry) * 1000 + 100 - Date.now());
+    expect(await gateway.send(payment, { body, headers })).toEqual(answer);
+  });
 });
 
 describe("Pricing: quotes that are refused before any charge", () => {
