@@ -35,3 +35,13 @@ describe("A configuration that is deployed", () => {
     }
   });
 });
+
+describe("A Service of Kubernetes", () => {
+  it.each(["sidecar.yaml", "replicas.yaml"])("names jobgate's ports by number: %s", async (name) => {
+    const yaml = await read(`kubernetes/${name}`);
+    const targets = [...yaml.matchAll(/^ +targetPort: (.*)$/gm)].map(([, port]) => port);
+    const ports = [...yaml.matchAll(/^ +containerPort: (\d+)$/gm)].map(([, port]) => port);
+    expect(targets).toHaveLength(1);
+    expect(ports).toEqual(expect.arrayContaining(targets));
+  });
+});
