@@ -13,6 +13,7 @@ import type {
 import { type Claimer, createClaimer } from "./claimer.ts";
 import { createDueWatcher } from "./due-watcher.ts";
 import { createLeaseTable, type OutLease } from "./lease-table.ts";
+import { createLeaseWatch } from "./lease-watch.ts";
 import { createSubscription, type Subscription, type SubscriptionOptions } from "./subscription.ts";
 
 export interface DispatcherOptions {
@@ -80,7 +81,17 @@ const BACKOFF_LOOK_MS = 10;
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { workQueue, leaseMs, maxAttempts, clock, logger } = options;
   const { observer = UNOBSERVED } = options;
-  const leases = createLeaseTable({ clock, onExpired: observer.leaseExpired });
+  const { sharedLeases } = workQueue;
+  const leases = createLeaseTable({
+    clock,
+    onRanOut: (ranOut) => (leaseWatch ? leaseWatch.look(ranOut) : ranOut.forEach(expire)),
+    onAbandoned(lease) {
+      if (!ending) letGo(lease, { excused: false });
+    },
+  });
+  const leaseWatch =
+    sharedLeases &&
+    createLeaseWatch({ sharedLeases, leases, clock, logger, onExpired: expire, onRenewed: leaveToOthers });
   const claimers = new Map<string, Claimer>();
   const streams = new Map<Subscription, Omit<RunnerReport, "inFlight">>();
   /** Releases, and claims of filters that nobody has any more: to be waited for before the store may close. */
@@ -108,7 +119,15 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     const expiresAt = clock() + leaseMs;
     const { callId, leaseToken } = call;
     faultPoint("before-delivery");
-    const lease: OutLease = { callId, leaseToken, expiresAt, requestsInHand: 0, holder: subscription };
+    const lease: OutLease = {
+      callId,
+      leaseToken,
+      expiresAt,
+      leaseExpiresAt: call.leaseExpiresAt,
+      renewedElsewhere: false,
+      requestsInHand: 0,
+      holder: subscription,
+    };
     leases.add(lease);
     dueWatcher.expect(expiresAt);
     subscription.deliver(call, lease, observer.delivering(call, subscription.subscriber));
@@ -142,23 +161,30 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     release(lease, options);
   }
 
-  /** Keeps the lease from being expired or released while the store decides about it. */
+  function expire(lease: OutLease): void {
+    leases.remove(lease);
+    observer.leaseExpired();
+  }
+
+  /** A runner that renews its lease at another process goes on there when this one goes away. */
+  function leaveToOthers(lease: OutLease): void {
+    if (ending) leases.remove(lease);
+  }
+
   async function whileInHand<T>(lease: Lease, ask: (out: OutLease | undefined) => Promise<T>): Promise<T> {
     const out = leases.find(lease);
-    if (out === undefined) return ask(undefined);
-    out.requestsInHand++;
+    const done = out && leases.takeInHand(out);
     try {
       return await ask(out);
     } finally {
-      out.requestsInHand--;
-      const streamEnded = out.holder === undefined && !ending;
-      if (streamEnded && out.requestsInHand === 0 && leases.find(out)) letGo(out, { excused: false });
+      done?.();
     }
   }
 
-  function finish(lease: Lease, ask: () => Promise<LeaseOutcome>): Promise<LeaseOutcome> {
+  function finish(lease: Lease, ask: (lease: Lease) => Promise<LeaseOutcome>): Promise<LeaseOutcome> {
     return whileInHand(lease, async (out) => {
-      const outcome = await ask();
+      const fromElsewhere = sharedLeases !== undefined && out === undefined;
+      const outcome = await ask(fromElsewhere ? { ...lease, fromElsewhere } : lease);
       if (out !== undefined) leases.remove(out);
       return outcome;
     });
@@ -166,7 +192,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
 
   function ackSent({ callId, leaseToken }: OutLease): void {
     const lease = { callId, leaseToken };
-    finish(lease, () => workQueue.ack(lease)).catch((error: unknown) => {
+    finish(lease, (held) => workQueue.ack(held)).catch((error: unknown) => {
       logger.warn({ err: error, callId }, "Could not mark a sent JobCall as done: it will be sent again");
     });
   }
@@ -206,21 +232,23 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
 
     ack(lease, result) {
       faultPoint("before-ack");
-      return finish(lease, () => workQueue.ack(lease, result));
+      return finish(lease, (held) => workQueue.ack(held, result));
     },
-    fail: (lease, reason) => finish(lease, () => workQueue.fail(lease, reason)),
+    fail: (lease, reason) => finish(lease, (held) => workQueue.fail(held, reason)),
     async retry(lease, retry) {
-      const outcome = await finish(lease, () => workQueue.retry(lease, retry));
+      const outcome = await finish(lease, (held) => workQueue.retry(held, retry));
       if (retry.delayMs === 0) wakeAll();
       else dueWatcher.expect(clock() + (retry.delayMs ?? BACKOFF_LOOK_MS));
       return outcome;
     },
     extend: (lease, extendMs, progress) =>
       whileInHand(lease, async (out) => {
-        const { outcome } = await workQueue.extend(lease, extendMs, progress);
-        if (out !== undefined && outcome === "done") leases.renew(out, clock() + extendMs);
+        const { outcome, leaseExpiresAt } = await workQueue.extend(lease, extendMs, progress);
+        const expiresAt = clock() + extendMs;
+        if (out !== undefined && outcome === "done")
+          leases.renew(out, { expiresAt, leaseExpiresAt, renewedElsewhere: false });
         else if (out !== undefined) leases.remove(out);
-        dueWatcher.expect(clock() + extendMs);
+        dueWatcher.expect(expiresAt);
         return outcome;
       }),
 
@@ -235,11 +263,13 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         subscription.endForShutdown();
       }
       streams.clear();
+      for (const lease of leases.all()) if (lease.renewedElsewhere) leaveToOthers(lease);
     },
 
     async drain(drainMs) {
       for (const claimer of claimers.values()) waitFor(claimer.idle());
       await leases.whenEmpty(drainMs);
+      await leaseWatch?.stop();
       for (const lease of leases.all()) letGo(lease, { excused: true });
       // What a claim still in flight brings is released too, and so adds to the set.
       while (background.size > 0) await Promise.all(background);

@@ -5,6 +5,10 @@ import type { Lease } from "../store/store.ts";
 export interface OutLease extends Lease {
   /** When it runs out by this process's clock, Unix milliseconds. */
   expiresAt: number;
+  /** The same by the store's clock. */
+  leaseExpiresAt: number;
+  /** It was renewed last by another process: the runner that holds it goes on there. */
+  renewedElsewhere: boolean;
   /** Requests about it that are with the store right now: until they are decided it is neither expired nor released. */
   requestsInHand: number;
   /** The stream that it went out on; undefined once that stream has ended. */
@@ -23,7 +27,12 @@ export interface LeaseTable {
   find(lease: Lease): OutLease | undefined;
   /** Takes it out and tells its holder. */
   remove(lease: OutLease): void;
-  renew(lease: OutLease, expiresAt: number): void;
+  renew(lease: OutLease, end: Pick<OutLease, "expiresAt" | "leaseExpiresAt" | "renewedElsewhere">): void;
+  /**
+   * Keeps the lease from running out or being released while the store decides about it.
+   * @returns a function that ends this
+   */
+  takeInHand(lease: OutLease): () => void;
   all(): OutLease[];
   /** Resolves when no lease is out, or after `timeoutMs`. */
   whenEmpty(timeoutMs: number): Promise<void>;
@@ -35,11 +44,13 @@ const MIN_SWEEP_INTERVAL_MS = 20;
 
 export interface LeaseTableOptions {
   readonly clock: Clock;
-  /** A lease ran out before anyone finished its JobCall. */
-  readonly onExpired: () => void;
+  /** By this process's clock, leases have run out before anyone finished their JobCalls. They are to be removed or renewed. */
+  readonly onRanOut: (leases: readonly OutLease[]) => void;
+  /** A lease is in nobody's hand any more, and its stream has ended meanwhile. */
+  readonly onAbandoned: (lease: OutLease) => void;
 }
 
-export function createLeaseTable({ clock, onExpired }: LeaseTableOptions): LeaseTable {
+export function createLeaseTable({ clock, onRanOut, onAbandoned }: LeaseTableOptions): LeaseTable {
   const leases = new Map<string, OutLease>();
   const emptyListeners = new Set<() => void>();
   let timer: NodeJS.Timeout | undefined;
@@ -63,13 +74,12 @@ export function createLeaseTable({ clock, onExpired }: LeaseTableOptions): Lease
   function sweep(): void {
     sweepAt = Number.POSITIVE_INFINITY;
     const now = clock();
+    const ranOut = [...leases.values()].filter(
+      ({ expiresAt, requestsInHand }) => expiresAt <= now && requestsInHand === 0,
+    );
+    if (ranOut.length > 0) onRanOut(ranOut);
     let next = Number.POSITIVE_INFINITY;
-    for (const lease of [...leases.values()]) {
-      if (lease.expiresAt <= now && lease.requestsInHand === 0) {
-        remove(lease);
-        onExpired();
-      } else next = Math.min(next, lease.expiresAt);
-    }
+    for (const { expiresAt } of leases.values()) next = Math.min(next, expiresAt);
     if (next < Number.POSITIVE_INFINITY) sweepBy(next);
   }
 
@@ -83,9 +93,17 @@ export function createLeaseTable({ clock, onExpired }: LeaseTableOptions): Lease
       return lease?.callId === callId ? lease : undefined;
     },
     remove,
-    renew(lease, expiresAt) {
-      lease.expiresAt = expiresAt;
-      sweepBy(expiresAt);
+    renew(lease, end) {
+      Object.assign(lease, end);
+      sweepBy(end.expiresAt);
+    },
+    takeInHand(lease) {
+      lease.requestsInHand++;
+      return () => {
+        lease.requestsInHand--;
+        const isOver = lease.holder === undefined && lease.requestsInHand === 0;
+        if (isOver && leases.get(lease.leaseToken) === lease) onAbandoned(lease);
+      };
     },
     all: () => [...leases.values()],
     whenEmpty(timeoutMs) {

@@ -160,6 +160,7 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
       }),
     onWork: (listener) => store.onWork(listener),
     nextDue: () => store.nextDue(),
+    ...(store.sharedLeases === undefined ? {} : { sharedLeases: store.sharedLeases }),
 
     listDeadLetters: (filter) => store.listDeadLetters(filter),
     findDeadLetter: (callId) => store.findDeadLetter(callId),

@@ -190,7 +190,33 @@ export interface WorkQueue {
 
   /** When the earliest lease or retry delay runs out, Unix milliseconds; undefined when nothing is waiting. */
   nextDue(): Promise<number | undefined>;
+
+  /** Absent where only this process gives out and ends leases. */
+  readonly sharedLeases?: SharedLeases;
 }
+
+/** For a process whose leases others may end and renew. */
+export interface SharedLeases {
+  /** How the leases stand now, in their order. */
+  look(leases: readonly Lease[]): Promise<LeaseStanding[]>;
+  /**
+   * Tells of JobCalls whose leases were ended by a process that had not given them out. Soon, but what is told may be
+   * lost on its way.
+   * @returns a function that ends the subscription
+   */
+  onEndedElsewhere(listener: (callIds: readonly number[]) => void): () => void;
+}
+
+/**
+ * - `held`: until `leaseExpiresAt`.
+ * - `lease_lost`, `not_found`: as in {@link LeaseOutcome}.
+ *
+ * `at` is when it stood so. All times are Unix milliseconds, by the store's clock.
+ */
+export type LeaseStanding =
+  | { readonly kind: "held"; readonly at: number; readonly leaseExpiresAt: number }
+  | { readonly kind: "lease_lost"; readonly at: number }
+  | { readonly kind: "not_found" };
 
 export interface ClaimRequest {
   readonly limit: number;
@@ -205,6 +231,8 @@ export interface ClaimRequest {
 export interface Lease {
   readonly callId: number;
   readonly leaseToken: string;
+  /** Another process gave it out, and is to be told when it ends. Default: no. */
+  readonly fromElsewhere?: boolean;
 }
 
 export interface ClaimedCall extends Lease {
@@ -213,7 +241,7 @@ export interface ClaimedCall extends Lease {
   readonly attempt: number;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;
-  /** Unix milliseconds. */
+  /** Unix milliseconds, by the store's clock. */
   readonly leaseExpiresAt: number;
 }
 

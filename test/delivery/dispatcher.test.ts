@@ -6,9 +6,7 @@ import { openTestStore, type Runner, type RunnerStream, sleep, startDelivery, un
 
 /** The same store, its claims seen or refused on their way. */
 function withClaims(store: Store, claim: (request: ClaimRequest) => Promise<ClaimedCall[]>): Store {
-  return new Proxy(store, {
-    get: (target, name) => (name === "claim" ? claim : Reflect.get(target, name).bind(target)),
-  });
+  return { ...store, claim };
 }
 
 /** Acks whatever comes, for as long as the stream lives. */

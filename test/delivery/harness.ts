@@ -74,6 +74,7 @@ type DeliveryOptions = Partial<RunnerConfig> & {
   readonly store?: Store;
   readonly status?: RunnerServerOptions["status"];
   readonly keepalive?: NonNullable<RunnerServerOptions["keepalive"]>;
+  readonly observer?: NonNullable<RunnerServerOptions["observer"]>;
 };
 
 /** Starts a runner server on a real store, for one test. */
@@ -81,6 +82,7 @@ export async function startDelivery({
   store: given,
   status,
   keepalive,
+  observer,
   ...config
 }: DeliveryOptions = {}): Promise<Delivery> {
   const store = given ?? (await openTestStore());
@@ -98,6 +100,7 @@ export async function startDelivery({
     status: status ?? (() => store.status()),
     logger: pino({ level: "silent" }),
     ...(keepalive && { keepalive }),
+    ...(observer && { observer }),
   });
   await server.start();
   onTestFinished(() => server.stop());

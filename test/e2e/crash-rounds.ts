@@ -17,6 +17,10 @@ export const CRASHES = [
 ] as const;
 export type Crash = (typeof CRASHES)[number];
 
+const FACILITATOR_TIMEOUT_SECS = 5;
+/** On a shared store, another replica might be at it until then. */
+const DECIDED_WITHIN_MS = FACILITATOR_TIMEOUT_SECS * 1_000 + 15_000;
+
 /** What a payment must have come to, once jobgate is up again and has decided. */
 type End = "job" | "not paid" | "undecided";
 
@@ -64,7 +68,7 @@ async function openSite(setUp: SetUp, { leavesUndecided, newStoreUrl }: SiteOpti
   const gateway = await startPaidGateway({
     parts,
     setUp,
-    facilitatorTimeoutSecs: 5,
+    facilitatorTimeoutSecs: FACILITATOR_TIMEOUT_SECS,
     leaseSecs: 1,
     ...(newStoreUrl === undefined ? {} : { storeUrl: await newStoreUrl() }),
   });
@@ -152,11 +156,12 @@ interface Sold {
 
 async function expectEnd(gateway: PaidGateway, { payment, body, end }: Sold): Promise<void> {
   if (end === "undecided") {
-    await expect.poll(() => settlesOf(gateway, payment), { timeout: 5_000 }).toBeGreaterThanOrEqual(2);
+    const timeout = DECIDED_WITHIN_MS;
+    await expect.poll(() => settlesOf(gateway, payment), { timeout }).toBeGreaterThanOrEqual(2);
     expect(await gateway.send(payment, { body })).toEqual(UNDECIDED);
     return;
   }
-  const answer = await gateway.sendUntilDecided(payment, { body });
+  const answer = await gateway.sendUntilDecided(payment, { body, timeoutMs: DECIDED_WITHIN_MS });
   if (end === "not paid") {
     expect(answer).toMatchObject(FAILED);
     return;

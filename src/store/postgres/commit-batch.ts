@@ -17,7 +17,7 @@ export interface CommitBatchOptions extends RunBatchOptions {
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
   /** Told of each batch once it is durable, before those who asked for it. */
-  readonly onCommitted: (batch: RanBatch) => void;
+  readonly onCommitted: (batch: RanBatch, operations: readonly Operation[]) => void;
 }
 
 export type CommitBatch = (operations: readonly Operation[]) => Promise<OperationOutcome[]>;
@@ -65,7 +65,7 @@ export function createCommitBatch(options: CommitBatchOptions): CommitBatch {
       const committed = await findOutcome({ ...options, batchId: id, startedAt: attempt.batch.startedAt });
       if (!committed) throw attempt.error;
     }
-    onCommitted(attempt.batch);
+    onCommitted(attempt.batch, operations);
     return attempt.batch;
   }
 
@@ -138,9 +138,14 @@ async function attemptOn(
     await commit(sql, batch, { id, isProbe: operations.some(({ name }) => name === "probe") });
     return { kind: "committed", batch };
   } catch (error) {
-    if (!isRefusal(error)) return { kind: "unanswered", batch, error };
-    await sql.run(ROLLBACK);
-    return { kind: "refused", error };
+    // Only a connection that lives on shows that the COMMIT was not carried out before something went wrong.
+    const livesOn =
+      isRefusal(error) &&
+      (await sql.run(ROLLBACK).then(
+        () => true,
+        () => false,
+      ));
+    return livesOn ? { kind: "refused", error } : { kind: "unanswered", batch, error };
   }
 }
 

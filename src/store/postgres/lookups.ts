@@ -1,6 +1,7 @@
 import type { Pool } from "pg";
 import { GatewayError } from "../../errors.ts";
 import {
+  type CallState,
   type CountedRows,
   type DeadLetterRow,
   type PaidCallRow,
@@ -9,7 +10,7 @@ import {
   toTotals,
 } from "../call-row.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
-import type { Revenue, SavedQuote, Store } from "../store.ts";
+import type { LeaseStanding, Revenue, SavedQuote, SharedLeases, Store } from "../store.ts";
 import { withClient } from "./connections.ts";
 import { isRefusal } from "./database-errors.ts";
 import { FIND_PAYMENTS_BY_FINGERPRINT, keyColumns, PAYMENT_COLUMN_LIST } from "./payment-statements.ts";
@@ -83,6 +84,11 @@ const NEXT_DUE = statement<{ due: number | null }>(
   "next_due",
   "SELECT min(visible_at) AS due FROM jobgate.job_calls WHERE state IN ('leased', 'delayed')",
 );
+const FIND_LEASES = statement<LeaseRow>(
+  "find_leases",
+  `SELECT call_id, state, lease_token, visible_at, ${NOW} AS now FROM jobgate.job_calls
+    WHERE call_id = ANY ($2::bigint[])`,
+);
 // One statement, and so one moment: the journal balances in it.
 const COUNT_ROWS = statement<{ counted: CountedRows }>(
   "count_rows",
@@ -125,6 +131,14 @@ export type Lookups = Pick<
   | "findQuote"
 >;
 
+interface LeaseRow {
+  call_id: number;
+  state: CallState;
+  lease_token: string | null;
+  visible_at: number | null;
+  now: number;
+}
+
 /**
  * What only reads: on connections of its own, so that no lookup holds up a write.
  * All reject with `GatewayError("store_unavailable")` when the database cannot be asked.
@@ -133,7 +147,7 @@ export function createLookups(options: {
   readonly readers: Pool;
   /** In place of the database's clock. */
   readonly clock: (() => number) | undefined;
-}): Lookups {
+}): Lookups & { readonly lookAtLeases: SharedLeases["look"] } {
   const { readers, clock } = options;
   const now = () => clock?.() ?? null;
 
@@ -193,6 +207,11 @@ export function createLookups(options: {
       return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: row.age_ms }));
     },
 
+    async lookAtLeases(leases) {
+      const rows = await ask(FIND_LEASES, [now(), leases.map(({ callId }) => callId)]);
+      const byCallId = new Map(rows.map((row) => [row.call_id, row]));
+      return leases.map(({ callId, leaseToken }) => standingOf(byCallId.get(callId), leaseToken));
+    },
     nextDue: async () => (await askForOne(NEXT_DUE, []))?.due ?? undefined,
 
     listDeadLetters: async ({ limit, before = MAX_CALL_ID }) =>
@@ -222,4 +241,11 @@ export function createLookups(options: {
       return { ...quote, isPaid: row.is_paid };
     },
   };
+}
+
+function standingOf(row: LeaseRow | undefined, leaseToken: string): LeaseStanding {
+  if (row === undefined || row.state === "held" || row.state === "dead") return { kind: "not_found" };
+  const { state, lease_token, visible_at, now: at } = row;
+  const isHeld = state === "leased" && lease_token === leaseToken && visible_at !== null && visible_at > at;
+  return isHeld ? { kind: "held", at, leaseExpiresAt: visible_at } : { kind: "lease_lost", at };
 }

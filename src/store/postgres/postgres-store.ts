@@ -2,15 +2,16 @@ import type { Logger } from "pino";
 import type { Clock } from "../../clock.ts";
 import type { JobCallEncoder } from "../../job-call.ts";
 import { createGroupCommit } from "../group-commit.ts";
+import { createListeners } from "../listeners.ts";
 import { toNewCall } from "../new-call.ts";
 import { payloadBytes } from "../payload-bytes.ts";
 import type { BatchListener, Store } from "../store.ts";
-import { createWorkListeners } from "../work-listeners.ts";
 import { createWriteHealth } from "../write-health.ts";
 import type { Operation, OperationName, Operations } from "./batch/operations.ts";
 import { createCommitBatch } from "./commit-batch.ts";
 import { DEFAULT_TIMEOUTS, type PostgresAddress, type PostgresTimeouts } from "./connect.ts";
 import { openConnections } from "./connections.ts";
+import { endedLeasesOfOthers } from "./ended-leases.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { createLookups } from "./lookups.ts";
 import { openWorkChannel } from "./work-channel.ts";
@@ -49,9 +50,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     logger,
   });
 
-  const work = createWorkListeners();
+  const work = createListeners();
   const health = createWriteHealth({ probe: () => push("probe", undefined), logger });
-  const lookups = createLookups({ readers, clock });
+  const { lookAtLeases, ...lookups } = createLookups({ readers, clock });
+  const endedListeners = createListeners<readonly number[]>();
   let pending = 0;
   const stopHeartbeat = await startHeartbeat({
     readers,
@@ -63,7 +65,13 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     await connections.close();
     throw error;
   });
-  const channel = openWorkChannel({ address, timeouts, logger, onWork: work.notify });
+  const channel = openWorkChannel({
+    address,
+    timeouts,
+    logger,
+    onWork: work.notify,
+    onEnded: endedListeners.notify,
+  });
 
   const commitBatch = createCommitBatch({
     writers,
@@ -71,12 +79,13 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     logger,
     maxPending,
     clock,
-    onCommitted(batch) {
+    onCommitted(batch, operations) {
       pending = batch.pending;
       // Told before it was written, too; those who asked then may have been in another batch.
-      if (!batch.leavesWork) return;
-      work.notify();
-      channel.announce();
+      if (batch.leavesWork) work.notify();
+      const endedCallIds = endedLeasesOfOthers(operations, batch.outcomes);
+      if (batch.leavesWork || endedCallIds.length > 0)
+        channel.announce({ hasWork: batch.leavesWork, endedCallIds });
     },
   });
   const pump = createGroupCommit<Operation>({
@@ -146,6 +155,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     extend: (lease, leaseMs, progress) => push("extend", { lease, leaseMs, progress }),
     release: (lease, { excused }) => withNewWork(push("release", { lease, excused })),
     onWork: (listener) => work.add(listener),
+    sharedLeases: { look: lookAtLeases, onEndedElsewhere: (listener) => endedListeners.add(listener) },
 
     retryDeadLetter: (callId) => withNewWork(push("retryDeadLetter", { callId })),
     dropDeadLetter: (callId) => push("dropDeadLetter", { callId }),

@@ -14,7 +14,7 @@ export interface News {
 /** How replicas tell each other of work: LISTEN and NOTIFY, on a connection of its own. */
 export interface WorkChannel {
   /**
-   * Tells all other replicas, soon. What is announced while they are being told is told at once, afterwards. May be lost
+   * Tells all other replicas, soon. What is announced while they are being told is told together, afterwards. May be lost
    * with the connection, or be too much to tell; they look for themselves as well.
    */
   announce(news: News): void;
@@ -142,8 +142,10 @@ export function openWorkChannel(options: WorkChannelOptions): WorkChannel {
 /** Whatever else is on the channel may be a replica of another version, that has work. */
 function readMessage(payload = ""): Message {
   try {
-    return JSON.parse(payload) as Message;
+    const message = JSON.parse(payload) as Partial<Message> | null;
+    if (Array.isArray(message?.endedCallIds)) return message as Message;
   } catch {
-    return { from: payload, hasWork: true, endedCallIds: [] };
+    // Not ours.
   }
+  return { from: payload, hasWork: true, endedCallIds: [] };
 }

@@ -1,9 +1,9 @@
 import type { Logger } from "pino";
 import { type Clock, systemClock } from "../../clock.ts";
 import type { JobCallEncoder } from "../../job-call.ts";
+import { createListeners } from "../listeners.ts";
 import { toNewCall } from "../new-call.ts";
 import type { BatchListener, Store } from "../store.ts";
-import { createWorkListeners } from "../work-listeners.ts";
 import { createWriteHealth } from "../write-health.ts";
 import { openDatabaseChannel } from "./database-channel.ts";
 import type { ReadOperations, WriteOperations } from "./operations/index.ts";
@@ -49,7 +49,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     throw error;
   });
 
-  const work = createWorkListeners();
+  const work = createListeners();
   /** Tells of the work that `pushed` makes, while it still waits to be committed. */
   function withNewWork<T>(pushed: Promise<T>): Promise<T> {
     work.notify();

@@ -1,0 +1,189 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
+import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import type { Store } from "../../src/store/store.ts";
+import { type Postgres, startPostgres } from "../helpers/postgres.ts";
+import { openReplica } from "../store/postgres/open-in-database.ts";
+import { type Delivery, type Runner, sleep, startDelivery, until } from "./harness.ts";
+
+const DONE = 1;
+const LEASE_MS = 1_500;
+/** The longest that an end or a renewal elsewhere goes unnoticed, and something for a busy machine. */
+const NOTICED_WITHIN_MS = 2_500;
+
+let postgres: Postgres;
+let stores: [Store, Store];
+/** Leases that were counted as run out at the first replica. */
+let expired: number;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+beforeEach(async () => {
+  const url = await postgres.createDatabase();
+  stores = await Promise.all([openReplica(url, { encodeJobCall }), openReplica(url, { encodeJobCall })]);
+  expired = 0;
+});
+afterEach(async () => {
+  await Promise.all(stores.map((store) => store.close()));
+});
+
+interface Replicas {
+  /** At which the runner subscribes. */
+  readonly first: Delivery;
+  readonly runner: Runner;
+  /** The runner's connection to the other replica. */
+  readonly atOther: Runner;
+  readonly other: Delivery;
+}
+
+type Settings = Parameters<typeof startDelivery>[0];
+
+async function startReplicas(settings: Settings = {}): Promise<Replicas> {
+  const [store, otherStore] = stores;
+  const leaseExpired = () => void expired++;
+  const first = await startDelivery({
+    store,
+    leaseMs: 60_000,
+    observer: { delivering: () => () => undefined, leaseExpired },
+    ...settings,
+  });
+  const other = await startDelivery({ leaseMs: 60_000, ...settings, store: otherStore });
+  return { first, runner: first.connect(), other, atOther: other.connect() };
+}
+
+/** The first store, that never hears what others tell of leases. */
+function deaf(store: Store): Store {
+  if (store.sharedLeases === undefined) throw new Error("this store is not shared");
+  const { look } = store.sharedLeases;
+  return { ...store, sharedLeases: { look, onEndedElsewhere: () => () => undefined } };
+}
+
+const inFlight = ({ server }: Delivery) => server.runners()[0]?.inFlight;
+
+const fail = { case: "fail", value: { reason: "no good" } } as const;
+const retryLater = { case: "retry", value: { delay: { seconds: 600n } } } as const;
+const endings: [string, (runner: Runner, call: JobCall) => Promise<unknown>][] = [
+  ["An Ack", (runner, call) => runner.ack(call)],
+  [
+    "A Nack that fails it",
+    (runner, { callId, leaseToken }) => runner.nack({ callId, leaseToken, outcome: fail }),
+  ],
+  [
+    "A Nack that retries it",
+    (runner, { callId, leaseToken }) => runner.nack({ callId, leaseToken, outcome: retryLater }),
+  ],
+];
+
+describe("A JobCall that one replica has dealt and another ends", () => {
+  test.each(endings)(
+    "%s frees its slot, in the median in less than 100 ms",
+    { timeout: 60_000 },
+    async (_, end) => {
+      const { first, runner, atOther } = await startReplicas();
+      const stream = await runner.subscribe({ maxInFlight: 1 });
+      const tookMs: number[] = [];
+      for (let i = 0; i < 20; i++) await first.accept();
+      let call = await stream.next();
+      for (let i = 1; i < 20; i++) {
+        const endedAt = performance.now();
+        await end(atOther, call);
+        call = await stream.next();
+        tookMs.push(performance.now() - endedAt);
+      }
+      await end(atOther, call);
+      const median = tookMs.sort((a, b) => a - b)[10] ?? Number.NaN;
+      console.log(`from the end at one replica to the next JobCall at another: p50 ${median.toFixed(1)} ms`);
+      expect(median).toBeLessThan(100);
+      expect(expired).toBe(0);
+    },
+  );
+
+  test("Its slot is free within seconds also where the replica was not told", async () => {
+    const { first, runner, atOther } = await startReplicas({ store: deaf(stores[0]) });
+    const stream = await runner.subscribe({ maxInFlight: 3 });
+    for (let i = 0; i < 6; i++) await first.accept();
+    const calls = [await stream.next(), await stream.next(), await stream.next()];
+    const endedAt = performance.now();
+    await Promise.all([endings[0]?.[1](atOther, calls[0] as JobCall), atOther.ack(calls[1] as JobCall)]);
+    await until(() => stream.calls.length === 5);
+    expect(performance.now() - endedAt).toBeLessThan(NOTICED_WITHIN_MS);
+    expect([inFlight(first), expired]).toEqual([3, 0]);
+    await runner.ack(...stream.calls.slice(2));
+    await runner.ack(await stream.next());
+  });
+
+  test("A stop does not wait for it", async () => {
+    const { first, runner, atOther } = await startReplicas({ drainMs: 20_000 });
+    const stream = await runner.subscribe();
+    await first.accept();
+    const call = await stream.next();
+    const startedAt = performance.now();
+    const stopping = first.server.stop();
+    expect(await atOther.ack(call)).toEqual([DONE]);
+    await stopping;
+    expect(performance.now() - startedAt).toBeLessThan(NOTICED_WITHIN_MS);
+  });
+
+  test("A thousand ended at once are more than one message tells of, and free their slots all the same", {
+    timeout: 60_000,
+  }, async () => {
+    const { first, runner, atOther } = await startReplicas();
+    const stream = await runner.subscribe({ maxInFlight: 1_000 });
+    await Promise.all(Array.from({ length: 1_000 }, () => first.accept()));
+    await until(() => stream.calls.length === 1_000);
+    await atOther.ack(...stream.calls);
+    await until(() => inFlight(first) === 0, NOTICED_WITHIN_MS);
+    expect(expired).toBe(0);
+  });
+});
+
+describe("A lease that one replica has given out and another renews", () => {
+  test("It keeps its slot until the renewed lease runs out, which counts once", async () => {
+    const { first, runner, atOther } = await startReplicas({ leaseMs: LEASE_MS });
+    const stream = await runner.subscribe({ maxInFlight: 1 });
+    const callId = await first.accept();
+    const call = await stream.next();
+    for (let i = 0; i < 4; i++) {
+      await sleep(LEASE_MS / 2);
+      expect(await atOther.extend([call])).toEqual([DONE]);
+    }
+    expect([inFlight(first), expired]).toEqual([1, 0]);
+    // The slot is free again, so it comes once more.
+    expect(await stream.next()).toMatchObject({ callId: BigInt(callId), attempt: 2 });
+    expect(expired).toBe(1);
+    await runner.ack(stream.calls[1] as JobCall);
+  });
+
+  test("A stop leaves it with its runner, and does not wait for it", async () => {
+    const { first, runner, other, atOther } = await startReplicas({ drainMs: 20_000 });
+    const stream = await runner.subscribe();
+    await first.accept();
+    const call = await stream.next();
+    const bystander = await other.connect().subscribe();
+    const startedAt = performance.now();
+    const stopping = first.server.stop();
+    expect(await atOther.extend([call])).toEqual([DONE]);
+    await stopping;
+    expect(performance.now() - startedAt).toBeLessThan(NOTICED_WITHIN_MS);
+    expect(await atOther.ack(call)).toEqual([DONE]);
+    expect(bystander.calls).toEqual([]);
+  });
+
+  test("Renewed at the last moment, or long before the stop, it stays with its runner; any other is given back", async () => {
+    const { first, runner, other, atOther } = await startReplicas({ drainMs: 400 });
+    const stream = await runner.subscribe();
+    for (let i = 0; i < 3; i++) await first.accept();
+    const [early, late, neither] = [await stream.next(), await stream.next(), await stream.next()];
+    await atOther.extend([early]);
+    await sleep(NOTICED_WITHIN_MS);
+    const stopping = first.server.stop();
+    await atOther.extend([late]);
+    const bystander = await other.connect().subscribe();
+    await stopping;
+    expect(await bystander.next()).toMatchObject({ callId: neither.callId, attempt: 2 });
+    expect(await atOther.ack(early, late, ...bystander.calls)).toEqual([DONE, DONE, DONE]);
+    expect(bystander.calls).toHaveLength(1);
+  });
+});
