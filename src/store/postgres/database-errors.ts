@@ -6,11 +6,20 @@ export class LostRace extends Error {
 }
 
 /**
+ * Codes of errors with which the server ends the connection, or after which it is no good: exceptions of the connection,
+ * too many of them, shut-downs, failures of the system and of the server itself, time-outs of the session (appendix A of
+ * Postgres' manual). How severe it is, the server says in its own language.
+ */
+const ENDS_CONNECTION = /^(?:08|53300|57P|58|XX|25P03|25P04)/;
+
+/**
  * Whether the server itself has said that this failed, and the connection lives on: nothing of the transaction was
  * committed then. Of everything else, such as a connection that broke, only the database knows what came of it.
  */
 export function isRefusal(error: unknown): boolean {
-  return error instanceof LostRace || (error instanceof DatabaseError && error.severity === "ERROR");
+  return (
+    error instanceof LostRace || (error instanceof DatabaseError && !ENDS_CONNECTION.test(error.code ?? "XX"))
+  );
 }
 
 /** Whether the same batch may well succeed when it is run again: it was in the way of another one. */
