@@ -101,9 +101,11 @@ function cancelled(): StatusObject {
 }
 
 /**
- * grpc-js reads a status message with decodeURI, which leaves `%23` and its like as they are, while servers in other
- * languages encode `#` and `?` so: the text would come out changed.
+ * grpc-js reads a status message with decodeURI, which leaves the escapes of `;/?:@&=+$,#` as they are. Of these, tonic,
+ * which the stock engine is made with, escapes `#` and `?`; gRPC's rules and most other servers escape none, and so mean
+ * an escape that is left. A text with a literal `%23` or `%3F` looks the same as an escaped one here and is decoded too;
+ * from a server that escapes more, such as `/`, those escapes stay.
  */
 function decodeReserved(details: string): string {
-  return details.replace(/%(?:2[346BCF]|3[ABDF]|40)/gi, decodeURIComponent);
+  return details.replace(/%(?:23|3F)/gi, decodeURIComponent);
 }

@@ -113,12 +113,18 @@ test("Credentials of the URL are sent with calls that have none of their own", a
   expect(engine.calls.map((call) => call.metadata.get("authorization"))).toEqual([[basic], ["Bearer mine"]]);
 });
 
-test("An error's text is what the engine meant, in whichever way its language encodes it", async () => {
+test.each([
+  [
+    "`#` and `?` escaped, as tonic does",
+    "job %231 of caf%C3%A9%3F 100%25 a&b/c",
+    "job #1 of café? 100% a&b/c",
+  ],
+  ["escapes that it holds itself", "bad path a%252Fb and %253A, 5%2526", "bad path a%2Fb and %3A, 5%26"],
+])("An error's text is what the engine meant: %s", async (_, sent, meant) => {
   const server = createServer();
   server.on("stream", (stream) => {
-    const message = "job %231 of caf%C3%A9%3F 100%25 a&b%2Fc";
     stream.respond(
-      { ":status": 200, "content-type": "application/grpc", "grpc-status": "9", "grpc-message": message },
+      { ":status": 200, "content-type": "application/grpc", "grpc-status": "9", "grpc-message": sent },
       { endStream: true },
     );
   });
@@ -129,6 +135,6 @@ test("An error's text is what the engine meant, in whichever way its language en
   client.stop();
   expect(answer.status).toMatchObject({
     code: status.FAILED_PRECONDITION,
-    details: "job #1 of café? 100% a&b/c",
+    details: meant,
   });
 });

@@ -102,7 +102,7 @@ const CODES = Object.values(status).filter(
 
 test.each(CODES)("An error with code %i comes back with its text and metadata", async (code) => {
   const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
-  const details = `no: 100% of "café" #${code}?`;
+  const details = `no: 100% of "café" #${code}? a%2Fb`;
   const errorMetadata = metadata({ "x-retry-in": ["7"], "grpc-status-details-bin": [Buffer.from([8, 5])] });
   engine.faults.initialMetadata = metadata({ "x-engine-region": ["eu"] });
   engine.faults.fail = { code, details, metadata: errorMetadata };
