@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
 
 /**
  * Changes the message of an answer on its way back. Never rejects.
@@ -14,13 +15,19 @@ export interface AmendmentLimits {
 
 /** The longest that an answer which is there is held back. */
 const MAX_WAIT_MS = 1_000;
+/** Each costs a signature check of some milliseconds and a row in the store, and one proof of work buys any number. */
+const MAX_PER_SECOND = 100;
+const SECS_BETWEEN_WARNINGS = 10;
 
 /**
- * Lets an answer be amended within a second, and within half of the time that its call has left: an answer without
- * the amendment is worth more than none. An amendment that comes later is lost.
+ * Lets at most 100 answers a second be amended, each within a second and within half of the time that its call has left:
+ * an answer without the amendment is worth more than none. An amendment that comes later is lost.
  */
 export function limitAmendments({ amend, logger }: AmendmentLimits): Amendment {
-  return async (message, deadlineMs) => {
+  const hasRoom = createLimit(MAX_PER_SECOND, 1);
+  const mayWarn = createLimit(1, SECS_BETWEEN_WARNINGS);
+
+  async function amendInTime(message: Buffer, deadlineMs: number): Promise<Buffer> {
     const waitMs = Math.max(0, Math.min(MAX_WAIT_MS, (deadlineMs - Date.now()) / 2));
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<undefined>((resolve) => {
@@ -35,5 +42,30 @@ export function limitAmendments({ amend, logger }: AmendmentLimits): Amendment {
       );
     }
     return amended ?? message;
+  }
+
+  return async (message, deadlineMs) => {
+    if (await hasRoom()) return amendInTime(message, deadlineMs);
+    if (await mayWarn()) {
+      logger.warn(
+        { maxPerSecond: MAX_PER_SECOND },
+        "too many quotes are asked for: those above the limit go on as they came, and cannot be paid",
+      );
+    }
+    return message;
+  };
+}
+
+/** Whether something may be done once more within the time in which it may be done so often. */
+function createLimit(points: number, secs: number): () => Promise<boolean> {
+  const limiter = new RateLimiterMemory({ points, duration: secs });
+  return async () => {
+    try {
+      await limiter.consume("all");
+      return true;
+    } catch (rejection) {
+      if (!(rejection instanceof RateLimiterRes)) throw rejection;
+      return false;
+    }
   };
 }

@@ -39,3 +39,29 @@ test("A call with little time left is answered before its deadline, whoever stal
   expect(ended.code).toBe(status.OK);
   expect(message?.equals(engine.calls[0]?.response ?? Buffer.alloc(0))).toBe(true);
 });
+
+test("Of a flood of quotes, 100 a second can be paid; the others go on as they came, with one warning for all", async () => {
+  let asked = 0;
+  const { engine, ask, lines } = await startServer({
+    async payWith() {
+      asked++;
+      return PAYMENT;
+    },
+  });
+  const { message: quote = Buffer.alloc(0) } = await startServer().then((plain) => plain.ask());
+  // The engine's own work, which is not what is measured, is done once.
+  engine.faults.rawAnswer = quote;
+  const started = performance.now();
+  const answers = await Promise.all(Array.from({ length: 400 }, () => ask()));
+  const seconds = Math.ceil((performance.now() - started) / 1_000);
+  expect(answers.map(({ status: { code } }) => code)).toEqual(Array(400).fill(status.OK));
+  const unchanged = answers.filter(({ message }) => message?.equals(quote));
+  expect(asked).toBe(400 - unchanged.length);
+  expect(asked).toBeGreaterThanOrEqual(100);
+  expect(asked).toBeLessThanOrEqual(100 * seconds);
+  expect(lines).toEqual([
+    expect.objectContaining({ level: 40, msg: expect.stringContaining("too many quotes") as string }),
+  ]);
+
+  await expect.poll(async () => (await ask()).message?.equals(quote), { timeout: 3_000 }).toBe(false);
+});
