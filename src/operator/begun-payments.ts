@@ -1,17 +1,14 @@
 import { LRUCache } from "lru-cache";
-import type { PaymentIntent, PaymentKey, PaymentState } from "../payment.ts";
+import type { PaymentIntent, PaymentKey } from "../payment.ts";
 import type { PaymentJournal } from "../store/store.ts";
 
-/** A payment as it was when it was last looked at. */
-export type BegunPayment = PaymentIntent & { readonly callId: number; readonly state: PaymentState };
+export type BegunPayment = PaymentIntent & { readonly callId: number };
 
-/**
- * Remembers the payments that this process has begun until they are decided, so that what is told of a decision is
- * what it changed: by the time that the journal is asked, it may know the decision already.
- */
+/** Remembers the payments that this process has begun until they are decided: to tell of that needs no look at the journal. */
 export interface BegunPayments {
   begun(payment: BegunPayment): void;
-  decided(key: PaymentKey, state: PaymentState): void;
+  /** It will not be asked for again. */
+  decided(key: PaymentKey): void;
   /** What was begun elsewhere, or too long ago, is looked up. */
   find(key: PaymentKey): Promise<BegunPayment | undefined>;
 }
@@ -22,12 +19,7 @@ export function createBegunPayments(journal: Pick<PaymentJournal, "findPayment">
   const payments = new LRUCache<string, BegunPayment>({ max: MAX_REMEMBERED });
   return {
     begun: (payment) => void payments.set(textOf(payment.key), payment),
-    decided(key, state) {
-      const payment = payments.get(textOf(key));
-      if (payment === undefined) return;
-      if (state === "unresolved") payments.set(textOf(key), { ...payment, state });
-      else payments.delete(textOf(key));
-    },
+    decided: (key) => void payments.delete(textOf(key)),
     async find(key) {
       return payments.get(textOf(key)) ?? journal.findPayment(key);
     },

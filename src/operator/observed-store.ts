@@ -34,25 +34,26 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
    * Gives what the store gives; `look` sees it too, when one of these kinds is watched. Whatever fails in looking is no
    * business of the caller.
    */
-  function watched<T>(result: Promise<T>, kinds: readonly EventKind[], look: (value: T) => void): Promise<T> {
+  function watched<T>(
+    result: Promise<T>,
+    kinds: readonly EventKind[],
+    look: (value: T) => unknown,
+  ): Promise<T> {
     if (events.watches(...kinds)) result.then(look).catch(() => undefined);
     return result;
   }
 
-  /** The same for what happens to a payment; `look` is given it as it was before. */
+  /** The same for what decides a payment, where it `hasChanged` that: others may have decided it before. */
   function watchedPayment<T>(
-    decide: () => Promise<T>,
+    decided: Promise<T>,
     key: PaymentKey,
-    look: (payment: BegunPayment, value: T) => void,
+    hasChanged: (value: T) => boolean,
+    look: (payment: BegunPayment) => void,
   ): Promise<T> {
-    const before = events.watches("paymentDecided", "accepted") ? payments.find(key) : undefined;
-    const decided = decide();
-    if (before !== undefined) {
-      Promise.all([before, decided])
-        .then(([payment, value]) => payment && look(payment, value))
-        .catch(() => undefined);
-    }
-    return decided;
+    return watched(decided, ["paymentDecided", "accepted"], async (value) => {
+      const payment = hasChanged(value) ? await payments.find(key) : undefined;
+      if (payment !== undefined) look(payment);
+    });
   }
 
   function tellDecided(
@@ -60,7 +61,7 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     state: "settled" | "failed" | "unresolved",
     reason: string,
   ): void {
-    payments.decided(key, state);
+    if (state !== "unresolved") payments.decided(key);
     const { network, asset, payer } = key;
     const token = { network, asset, symbol };
     tell(callId, { kind: "paymentDecided", state, ...token, amount, payer, reason: short(reason) });
@@ -88,35 +89,32 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
     isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
     beginPayment: (intent, call) =>
       watched(store.beginPayment(intent, call), ["paymentDecided", "accepted"], (outcome) => {
-        if (outcome.kind === "begun") payments.begun({ ...intent, callId: outcome.callId, state: "intent" });
+        if (outcome.kind === "begun") payments.begun({ ...intent, callId: outcome.callId });
       }),
     settlePayment: (key, settlement) =>
       watchedPayment(
-        () => store.settlePayment(key, settlement),
+        store.settlePayment(key, settlement),
         key,
-        (record, outcome) => {
-          // Settling is idempotent: the second time, nothing happened.
-          if (outcome.kind !== "settled" || record.state === "settled") return;
-          const { callId, serviceId, jobIndex } = record;
-          tellDecided(record, "settled", "");
+        (outcome) => outcome.kind === "settled" && outcome.changed,
+        (payment) => {
+          const { callId, serviceId, jobIndex } = payment;
+          tellDecided(payment, "settled", "");
           tell(callId, { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId });
         },
       ),
     failPayment: (key, settlement, reason) =>
       watchedPayment(
-        () => store.failPayment(key, settlement, reason),
+        store.failPayment(key, settlement, reason),
         key,
-        (record, outcome) => {
-          if (outcome.kind === "failed") tellDecided(record, "failed", reason);
-        },
+        (outcome) => outcome.kind === "failed",
+        (payment) => tellDecided(payment, "failed", reason),
       ),
     leavePaymentUnresolved: (key, reason) =>
       watchedPayment(
-        () => store.leavePaymentUnresolved(key, reason),
+        store.leavePaymentUnresolved(key, reason),
         key,
-        (record) => {
-          if (record.state === "intent") tellDecided(record, "unresolved", reason);
-        },
+        (changed) => changed,
+        (payment) => tellDecided(payment, "unresolved", reason),
       ),
     listPayments: (filter) => store.listPayments(filter),
     listUndecided: (filter) => store.listUndecided(filter),

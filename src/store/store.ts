@@ -106,10 +106,7 @@ export interface PaymentJournal {
    * settled before it changes nothing and answers with its call id. Also takes an `unresolved` payment further.
    * @param settlement JSON of the settlement response
    */
-  settlePayment(
-    key: PaymentKey,
-    settlement: string,
-  ): Promise<{ kind: "settled"; callId: number } | { kind: "not_open" }>;
+  settlePayment(key: PaymentKey, settlement: string): Promise<SettlePaymentOutcome>;
 
   /**
    * It is certain that nothing moved: the held JobCall is dropped and the caller's nonce is free again.
@@ -121,8 +118,11 @@ export interface PaymentJournal {
     reason: string,
   ): Promise<{ kind: "failed" } | { kind: "not_open" }>;
 
-  /** Nothing more can be found out automatically: the operator is to look. The JobCall stays held. */
-  leavePaymentUnresolved(key: PaymentKey, reason: string): Promise<void>;
+  /**
+   * Nothing more can be found out automatically: the operator is to look. The JobCall stays held.
+   * @returns whether it was this that made it so: only an `intent` can become unresolved
+   */
+  leavePaymentUnresolved(key: PaymentKey, reason: string): Promise<boolean>;
 
   /** Newest first. `before` is the `callId` to page from. */
   listPayments(filter: { state?: PaymentState; limit: number; before?: number }): Promise<PaymentRecord[]>;
@@ -139,6 +139,10 @@ export interface UndecidedPayment extends PaymentRecord {
   /** Since it was begun, by the store's clock, milliseconds. */
   readonly ageMs: number;
 }
+
+export type SettlePaymentOutcome =
+  /** `changed`: it was this that settled it. Of several that settle one payment, in whatever process, one is told so. */
+  { kind: "settled"; callId: number; changed: boolean } | { kind: "not_open" };
 
 export type BeginPaymentOutcome =
   | { kind: "begun"; callId: number; receipt: string }

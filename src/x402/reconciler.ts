@@ -106,13 +106,12 @@ export class Reconciler implements BackgroundService {
 
   async #recheck(payment: UndecidedPayment): Promise<void> {
     const { journal, settlement, clock, logger } = this.#options;
-    const { fingerprint, key, callId } = payment;
+    const { fingerprint, key } = payment;
     try {
       // Requests may have decided it since it was listed; only what the journal says now is to be acted on.
       const current = this.#isDue(payment) ? await journal.findPayment(key) : undefined;
       if (current?.state !== "intent" && current?.state !== "unresolved") return;
-      const { kind } = await settlement.recheck(current);
-      if (kind !== "undecided") logger.info({ payment: key, callId }, `undecided payment ${kind}`);
+      await settlement.recheck(current);
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not look at an undecided payment");
     }

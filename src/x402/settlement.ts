@@ -149,7 +149,9 @@ export class Settlement {
       if (settled.kind === "settled") {
         const { symbol, amount } = intent;
         const { transaction } = settlement;
-        logger.info({ ...about(intent), symbol, amount, transaction }, "payment settled");
+        // Otherwise another replica has decided it, and told of it.
+        if (settled.changed)
+          logger.info({ ...about(intent), symbol, amount, transaction }, "payment settled");
         return { kind: "accepted", callId: settled.callId, receipt: intent.receipt, settlement };
       }
       logger.error(
@@ -170,8 +172,7 @@ export class Settlement {
     const settlement = failureResponse(intent, reason);
     try {
       const { kind } = await journal.failPayment(intent.key, JSON.stringify(settlement), reason);
-      // Someone else decided it meanwhile: the journal's word counts.
-      if (kind === "not_open") return { kind: "undecided" };
+      if (kind === "not_open") return await this.#asDecidedElsewhere(intent);
     } catch (error) {
       return this.#notWrittenDown(intent, error);
     }
@@ -179,15 +180,21 @@ export class Settlement {
     return { kind: "failed", settlement };
   }
 
+  /** Someone else decided it meanwhile: the journal's word counts. */
+  async #asDecidedElsewhere(intent: Journalled): Promise<PaymentOutcome> {
+    const record = await this.#options.journal.findPayment(intent.key);
+    return record === undefined ? { kind: "undecided" } : outcomeOfKnown(record, intent);
+  }
+
   async #leaveUnresolved(intent: Journalled | PaymentRecord, reason: string): Promise<PaymentOutcome> {
     const { journal, logger } = this.#options;
     if ("state" in intent && intent.state === "unresolved") return { kind: "undecided" };
     try {
-      await journal.leavePaymentUnresolved(intent.key, reason);
+      const changed = await journal.leavePaymentUnresolved(intent.key, reason);
+      if (changed) logger.error(about(intent), `payment unresolved: ${reason}`);
     } catch (error) {
       return this.#notWrittenDown(intent, error);
     }
-    logger.error(about(intent), `payment unresolved: ${reason}`);
     return { kind: "undecided" };
   }
 

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseExposition, type Sample } from "../helpers/exposition.ts";
 import { type Postgres, startPostgres } from "../helpers/postgres.ts";
 import { ACCEPTED } from "./expected-answers.ts";
 import { type PaidGateway, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
-import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 
 /** Several rounds of every replica's reconciler. */
 const SETTLE_MS = 2_500;
@@ -55,4 +56,21 @@ describe.each(SET_UPS)("Three replicas on one Postgres, with %s", (setUp) => {
       expect(await first.send(payment, { body })).toMatchObject({ ...ACCEPTED, call_id: answer.call_id });
     }
   });
+
+  it("Then each settlement is counted and logged once, over all of them", async () => {
+    const samples = await Promise.all(replicas.map(({ jobgate }) => samplesOf(jobgate.operatorUrl)));
+    const total = (metric: string) =>
+      samples.flat().reduce((sum, { name, value }) => (name === metric ? sum + value : sum), 0);
+    expect(total("jobgate_payments_total")).toBe(PAYMENTS);
+    expect(total("jobgate_payment_amount_total")).toBe(PAYMENTS * Number(AMOUNT));
+    const logged = replicas.flatMap(({ jobgate }) =>
+      jobgate.logs.filter((line) => line.includes("payment settled")),
+    );
+    expect(logged).toHaveLength(PAYMENTS);
+  });
 });
+
+async function samplesOf(operatorUrl: string): Promise<Sample[]> {
+  const text = await (await fetch(`${operatorUrl}/metrics`)).text();
+  return parseExposition(text).flatMap(({ samples }) => samples);
+}

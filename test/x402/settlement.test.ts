@@ -118,6 +118,47 @@ describe("Without rpc_url", () => {
 });
 
 describe("A payment that is decided already", () => {
+  it("Failed by another replica while this one asked: the client is told what the journal has, and the log once", async () => {
+    const { intent, signed } = await newPayment();
+    await harness.usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
+    const settlement = {
+      success: false,
+      errorReason: "settlement_failed",
+      transaction: "",
+      network: "eip155:1",
+    };
+    const when = (): boolean => {
+      void harness.store.failPayment(intent.key, JSON.stringify(settlement), "as the other saw it");
+      return true;
+    };
+    harness.facilitator.add({ path: "/settle", when, times: 1, fault: { kind: "cut" } });
+    const told = harness.messages.length;
+    expect(await harness.withRpc.settle(intent, jobCall)).toEqual({ kind: "failed", settlement });
+    expect(harness.messages.slice(told).filter((message) => message.startsWith("payment failed"))).toEqual(
+      [],
+    );
+  });
+
+  it("Settled or left to the operator by another replica meanwhile: the log tells of it there alone", async () => {
+    const { intent } = await newPayment(20_000);
+    const told = harness.messages.length;
+    await harness.withRpc.settle(intent, jobCall);
+    const record = await recordOf(intent);
+    expect(await harness.withRpc.recheck(record)).toMatchObject({ kind: "accepted", callId: record.callId });
+    const messages = harness.messages.slice(told);
+    expect(messages.filter((message) => message === "payment settled")).toHaveLength(1);
+
+    const { intent: unknown } = await newPayment(-60);
+    harness.facilitator.add({ path: "/settle", times: 1, fault: { kind: "cut" } });
+    await harness.withoutRpc.settle(unknown, jobCall);
+    const undecided = await recordOf(unknown);
+    await Promise.all([harness.withoutRpc.recheck(undecided), harness.withoutRpc.recheck(undecided)]);
+    const unresolved = harness.messages
+      .slice(told)
+      .filter((message) => message.startsWith("payment unresolved"));
+    expect(unresolved).toHaveLength(1);
+  });
+
   it("Is begun once, whoever else tries: the same payment gets its outcome, another job or body is a replay", async () => {
     const { intent } = await newPayment(20_000);
     const first = await harness.withRpc.settle(intent, jobCall);

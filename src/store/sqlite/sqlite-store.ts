@@ -88,9 +88,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       writer.call("beginPayment", { intent, call: toNewCall(call, encodeJobCall) }),
     settlePayment: (key, settlement) => withNewWork(writer.call("settlePayment", { key, settlement })),
     failPayment: (key, settlement, reason) => writer.call("failPayment", { key, settlement, reason }),
-    leavePaymentUnresolved: async (key, reason) => {
-      await writer.call("leavePaymentUnresolved", { key, reason });
-    },
+    leavePaymentUnresolved: (key, reason) => writer.call("leavePaymentUnresolved", { key, reason }),
     listPayments: (filter) => reader.call("listPayments", filter),
     listUndecided: (filter) => reader.call("listUndecided", filter),
 

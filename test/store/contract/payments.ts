@@ -76,14 +76,15 @@ export function describePayments(given: Given): void {
       expect(await claimOne(given.store)).toMatchObject({ attempt: 1, enqueuedAt: START_MS + 1000 });
     });
 
-    test("Settling twice gives one call and keeps the first settlement", async () => {
+    test("Settling twice gives one call, keeps the first settlement, and changes something only once", async () => {
       await given.store.beginPayment(paymentIntent(1), paidCall());
       const { key } = paymentIntent(1);
-      const outcomes = await Promise.all([
+      const [first, second] = await Promise.all([
         given.store.settlePayment(key, "first"),
         given.store.settlePayment(key, "second"),
       ]);
-      expect(outcomes[0]).toEqual(outcomes[1]);
+      expect(first).toMatchObject({ kind: "settled", changed: true });
+      expect(second).toEqual({ ...first, changed: false });
       await given.store.ack(await claimOne(given.store));
       expect((await given.store.settlePayment(key, "third")).kind).toBe("settled");
       expect(await given.store.claim(claimRequest())).toEqual([]);
@@ -120,14 +121,16 @@ export function describePayments(given: Given): void {
     test("An unresolved payment keeps its call held, and can be settled or failed later", async () => {
       for (const number of [1, 2, 3]) {
         await given.store.beginPayment(paymentIntent(number), paidCall());
-        await given.store.leavePaymentUnresolved(paymentIntent(number).key, "no answer");
+        const { key } = paymentIntent(number);
+        expect(await given.store.leavePaymentUnresolved(key, "no answer")).toBe(true);
+        expect(await given.store.leavePaymentUnresolved(key, "still no answer")).toBe(false);
       }
       expect(await given.store.findPayment(paymentIntent(1).key)).toMatchObject({
         state: "unresolved",
         reason: "no answer",
       });
       expect(await given.store.claim(claimRequest())).toEqual([]);
-      expect((await given.store.settlePayment(paymentIntent(1).key, "{}")).kind).toBe("settled");
+      expect(await given.store.settlePayment(paymentIntent(1).key, "{}")).toMatchObject({ changed: true });
       expect((await given.store.failPayment(paymentIntent(2).key, "{}", "why")).kind).toBe("failed");
       expect((await given.store.totals()).payments).toEqual({
         intent: 0,
@@ -140,7 +143,7 @@ export function describePayments(given: Given): void {
 
     test("A decided payment cannot become unresolved", async () => {
       await paidId(given.store, 1);
-      await given.store.leavePaymentUnresolved(paymentIntent(1).key, "late");
+      expect(await given.store.leavePaymentUnresolved(paymentIntent(1).key, "late")).toBe(false);
       expect((await given.store.findPayment(paymentIntent(1).key))?.state).toBe("settled");
     });
 

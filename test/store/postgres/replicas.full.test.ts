@@ -143,7 +143,11 @@ describe("What one replica began", () => {
 
   test("Another answers a resend of", async () => {
     const callId = await paidId(one, 1);
-    expect(await other.settlePayment(paymentIntent(1).key, "again")).toEqual({ kind: "settled", callId });
+    expect(await other.settlePayment(paymentIntent(1).key, "again")).toEqual({
+      kind: "settled",
+      callId,
+      changed: false,
+    });
     expect(await other.beginPayment(paymentIntent(1), paidCall())).toMatchObject({
       kind: "payment_known",
       record: { callId, state: "settled" },

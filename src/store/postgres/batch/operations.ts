@@ -13,6 +13,7 @@ import type {
   RetryRequest,
   SavedOffer,
   SavedQuote,
+  SettlePaymentOutcome,
 } from "../../store.ts";
 
 /** Everything that is done in batches, by name: what it is given, and what comes of it. */
@@ -26,13 +27,13 @@ export interface Operations {
   beginPayment: { input: { intent: PaymentIntent; call: NewCall }; outcome: BeginPaymentOutcome };
   settlePayment: {
     input: { key: PaymentKey; settlement: string };
-    outcome: { kind: "settled"; callId: number } | { kind: "not_open" };
+    outcome: SettlePaymentOutcome;
   };
   failPayment: {
     input: { key: PaymentKey; settlement: string; reason: string };
     outcome: { kind: "failed" } | { kind: "not_open" };
   };
-  leavePaymentUnresolved: { input: { key: PaymentKey; reason: string }; outcome: undefined };
+  leavePaymentUnresolved: { input: { key: PaymentKey; reason: string }; outcome: boolean };
 
   claim: { input: ClaimRequest; outcome: ClaimedCall[] };
   ack: { input: { lease: Lease; result: JobResult | undefined }; outcome: LeaseOutcome };

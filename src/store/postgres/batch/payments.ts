@@ -84,12 +84,13 @@ export function paymentsPart(entries: readonly (Begin | Decision)[]): BatchPart 
   ): Operations["settlePayment"]["outcome"] {
     const row = find(key);
     if (row === undefined || row.state === "failed") return { kind: "not_open" };
-    if (row.state !== "settled") {
+    const changed = row.state !== "settled";
+    if (changed) {
       change(row, { state: "settled", settlement, reason: null, updated_at: now });
       settledIds.push(row.call_id);
       madeReady.add(row.call_id);
     }
-    return { kind: "settled", callId: row.call_id };
+    return { kind: "settled", callId: row.call_id, changed };
   }
 
   function fail(
@@ -110,10 +111,11 @@ export function paymentsPart(entries: readonly (Begin | Decision)[]): BatchPart 
   function leaveUnresolved(
     { key, reason }: Operations["leavePaymentUnresolved"]["input"],
     { now }: BatchContext,
-  ): undefined {
+  ): boolean {
     const row = find(key);
-    if (row?.state === "intent")
-      change(row, { state: "unresolved", reason: storable(reason), updated_at: now });
+    if (row?.state !== "intent") return false;
+    change(row, { state: "unresolved", reason: storable(reason), updated_at: now });
+    return true;
   }
 
   function decide(entry: Decision, context: BatchContext): void {

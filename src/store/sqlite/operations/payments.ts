@@ -2,12 +2,11 @@ import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../../payment.
 import type { Capacity } from "../../capacity.ts";
 import type { NewCall } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
-import type { BeginPaymentOutcome } from "../../store.ts";
+import type { BeginPaymentOutcome, SettlePaymentOutcome } from "../../store.ts";
 import type { Database } from "../driver.ts";
 import { prepareCallerNonces } from "./caller-nonces.ts";
 import type { InsertCall } from "./new-calls.ts";
 
-type SettleOutcome = { kind: "settled"; callId: number } | { kind: "not_open" };
 type FailOutcome = { kind: "failed" } | { kind: "not_open" };
 
 /** The {@link PaymentJournal} operations that write. */
@@ -22,7 +21,7 @@ export function paymentOperations(database: Database, capacity: Capacity, insert
     "UPDATE payments SET state = ?, settlement = ?, reason = ?, updated_at = ? WHERE call_id = ?",
   );
   const leaveUnresolved = database.prepare(
-    "UPDATE payments SET state = 'unresolved', reason = ?, updated_at = ? WHERE call_id = ? AND state = 'intent'",
+    "UPDATE payments SET state = 'unresolved', reason = ?, updated_at = ? WHERE call_id = ?",
   );
   // The client waits for its job from here on, so this is when it was enqueued.
   const releaseHeldCall = database.prepare(
@@ -62,14 +61,16 @@ export function paymentOperations(database: Database, capacity: Capacity, insert
       return { kind: "begun", callId, receipt };
     },
 
-    settlePayment(input: { key: PaymentKey; settlement: string }, now: number): SettleOutcome {
+    settlePayment(input: { key: PaymentKey; settlement: string }, now: number): SettlePaymentOutcome {
       const record = findPayment(input.key);
       if (record === undefined || record.state === "failed") return { kind: "not_open" };
-      if (record.state !== "settled") {
-        decidePayment.run(["settled", input.settlement, null, now, record.callId]);
-        releaseHeldCall.run([now, record.callId]);
+      const { callId } = record;
+      const changed = record.state !== "settled";
+      if (changed) {
+        decidePayment.run(["settled", input.settlement, null, now, callId]);
+        releaseHeldCall.run([now, callId]);
       }
-      return { kind: "settled", callId: record.callId };
+      return { kind: "settled", callId, changed };
     },
 
     failPayment(input: { key: PaymentKey; settlement: string; reason: string }, now: number): FailOutcome {
@@ -83,10 +84,11 @@ export function paymentOperations(database: Database, capacity: Capacity, insert
       return { kind: "failed" };
     },
 
-    leavePaymentUnresolved(input: { key: PaymentKey; reason: string }, now: number): null {
-      const record = findOpen(input.key);
-      if (record !== undefined) leaveUnresolved.run([input.reason, now, record.callId]);
-      return null;
+    leavePaymentUnresolved(input: { key: PaymentKey; reason: string }, now: number): boolean {
+      const record = findPayment(input.key);
+      if (record?.state !== "intent") return false;
+      leaveUnresolved.run([input.reason, now, record.callId]);
+      return true;
     },
   };
 }
