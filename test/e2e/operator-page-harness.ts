@@ -69,9 +69,12 @@ export async function logIn(page: Page, token: string): Promise<void> {
   await page.getByRole("button", { name: "Log in" }).click();
 }
 
-export const lineOf = (page: Page, callId: number) => page.locator("#flow li", { hasText: `#${callId}` });
-export const rowOf = (page: Page, callId: number) =>
-  page.locator("#dead-letters tbody tr", { hasText: `#${callId}` });
+/** What has exactly this call id in it: #1 is not #10. */
+const ofCall = (page: Page, selector: string, callId: number) =>
+  page.locator(selector, { has: page.getByText(`#${callId}`, { exact: true }) });
+export const lineOf = (page: Page, callId: number) => ofCall(page, "#flow li", callId);
+export const rowOf = (page: Page, callId: number) => ofCall(page, "#dead-letters tbody tr", callId);
+export const paymentRowOf = (page: Page, callId: number) => ofCall(page, "#payments tbody tr", callId);
 
 /** Payments settled, as the page counts them. */
 export async function settled(page: Page): Promise<number> {
