@@ -15,6 +15,7 @@ export const ERROR_KINDS = {
   bad_request: { status: 400, retryable: false },
   request_timeout: { status: 408, retryable: true },
   body_too_large: { status: 413, retryable: false },
+  too_many_uploads: { status: 503, retryable: true },
   headers_too_large: { status: 431, retryable: false },
   unauthorized: { status: 401, retryable: false },
   call_not_found: { status: 404, retryable: false },

@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { GatewayError } from "../errors.ts";
 import { errorResponse } from "./http-response.ts";
+import type { MethodHandlers } from "./routes.ts";
 
 /** How long a refused client gets to read its answer: cutting it off at once would often lose the answer too. */
 const LINGER_MS = 2_000;
@@ -11,9 +12,14 @@ const refused = new WeakSet<Duplex>();
 
 /**
  * Answers what the HTTP parser refused, in the shape of every other refusal, and hangs up.
+ * @param handlers of the path that the request is for, when its headers had arrived
  * @returns how it was refused; undefined when nobody is there, or was answered before
  */
-export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex): GatewayError | undefined {
+export function refuseBrokenRequest(
+  error: NodeJS.ErrnoException,
+  socket: Duplex,
+  handlers?: MethodHandlers,
+): GatewayError | undefined {
   if (refused.has(socket)) return undefined;
   if (!(socket as Socket).writable || error.code === "ECONNRESET") {
     socket.destroy();
@@ -22,7 +28,7 @@ export function refuseBrokenRequest(error: NodeJS.ErrnoException, socket: Duplex
   refused.add(socket);
 
   const refusal = refusalOf(error);
-  const { body } = errorResponse(refusal);
+  const { body } = errorResponse(refusal, handlers?.refusalDetails?.(refusal.code));
   socket.end(
     `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\ncontent-type: application/json\r\n` +
       `cache-control: no-store\r\ncontent-length: ${body.length}\r\n\r\n${body}`,

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
-import { GatewayError } from "../errors.ts";
+import type { Uploads } from "./uploads.ts";
 
 /** One HTTP request as the routes see it. Nothing in it has been decoded or normalised. */
 export interface HttpRequest {
@@ -17,27 +17,23 @@ export interface HttpRequest {
   readonly closed: AbortSignal;
   /** Every value of a header, one for each time it was sent. `name` is lower case. */
   headerValues(name: string): readonly string[];
-  /**
-   * The whole body, as received (no content decoding).
-   * @throws GatewayError `body_too_large` above `maxBytes`; {@link ClientGone} if the client hangs up first
-   */
+  /** See {@link Uploads.readBody}. */
   readBody(maxBytes: number): Promise<Uint8Array>;
 }
 
-/** The client hung up before its request was complete: there is nobody to answer. */
-export class ClientGone extends Error {
-  override readonly name = "ClientGone";
-}
-
-export function toHttpRequest(incoming: IncomingMessage, outgoing: ServerResponse, id: string): HttpRequest {
+export function toHttpRequest(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  { id, uploads }: { readonly id: string; readonly uploads: Uploads },
+): HttpRequest {
   const target = incoming.url ?? "";
-  const queryStart = target.indexOf("?");
+  const path = pathOf(incoming);
   let closed: AbortSignal | undefined;
   return {
     id,
     method: incoming.method ?? "",
-    path: queryStart < 0 ? target : target.slice(0, queryStart),
-    query: queryStart < 0 ? "" : target.slice(queryStart + 1),
+    path,
+    query: target.slice(path.length + 1),
     headers: incoming.headers,
     remoteAddress: incoming.socket.remoteAddress ?? "",
     get closed() {
@@ -45,8 +41,14 @@ export function toHttpRequest(incoming: IncomingMessage, outgoing: ServerRespons
       return closed;
     },
     headerValues: (name) => incoming.headersDistinct[name] ?? [],
-    readBody: (maxBytes) => readBody(incoming, maxBytes),
+    readBody: (maxBytes) => uploads.readBody(incoming, maxBytes),
   };
+}
+
+/** As in {@link HttpRequest.path}. */
+export function pathOf({ url = "" }: IncomingMessage): string {
+  const queryStart = url.indexOf("?");
+  return queryStart < 0 ? url : url.slice(0, queryStart);
 }
 
 function closedSignal(incoming: IncomingMessage, outgoing: ServerResponse): AbortSignal {
@@ -54,35 +56,4 @@ function closedSignal(incoming: IncomingMessage, outgoing: ServerResponse): Abor
   const controller = new AbortController();
   outgoing.once("close", () => controller.abort());
   return controller.signal;
-}
-
-function readBody(incoming: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    const refuse = () =>
-      reject(
-        new GatewayError("body_too_large", `The body is larger than the ${maxBytes} bytes allowed here.`),
-      );
-    // A client that hung up before anyone read has already caused its last event.
-    if (incoming.destroyed) return reject(new ClientGone("The client hung up while sending its body."));
-    // Node has already refused a Content-Length that is not a number.
-    if (Number(incoming.headers["content-length"] ?? 0) > maxBytes) return refuse();
-
-    const chunks: Buffer[] = [];
-    let size = 0;
-    incoming.on("data", (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > maxBytes) {
-        // Keep reading and drop what comes, so that the client gets to see the answer; the request time-out bounds it.
-        chunks.length = 0;
-        refuse();
-      } else {
-        chunks.push(chunk);
-      }
-    });
-    incoming.on("end", () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
-    incoming.on("error", (cause) =>
-      reject(new ClientGone("The client hung up while sending its body.", { cause })),
-    );
-    incoming.on("close", () => reject(new ClientGone("The client hung up while sending its body.")));
-  });
 }

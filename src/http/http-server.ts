@@ -10,10 +10,11 @@ import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../unix-socket.ts";
 import { refuseBrokenRequest } from "./broken-request.ts";
 import { createExchangeObserver, type Exchange, type ExchangeObserver } from "./exchange.ts";
-import { ClientGone, toHttpRequest } from "./http-request.ts";
+import { pathOf, toHttpRequest } from "./http-request.ts";
 import { errorResponse, type HttpResponse, type StreamingResponse } from "./http-response.ts";
 import { closeWithConnection } from "./pipelined-answers.ts";
 import { handlerOf, type MethodHandlers, type RouteTable } from "./routes.ts";
+import { ClientGone, createUploads, type Uploads } from "./uploads.ts";
 
 export interface HttpServerOptions {
   readonly address: BindAddress;
@@ -22,6 +23,8 @@ export interface HttpServerOptions {
   readonly telemetry?: Telemetry;
   /** Default: {@link HTTP_TIMEOUTS}. */
   readonly timeouts?: Partial<HttpTimeouts>;
+  /** Of bodies that are still arriving, all together. Default: 64 MiB, or four of the largest that a route takes. */
+  readonly maxHeldBodyBytes?: number;
 }
 
 export interface HttpTimeouts {
@@ -68,9 +71,11 @@ export class HttpServer {
   #server: Server | undefined;
   #socketFile: UnixSocketFile | undefined;
   #listening: Promise<void> | undefined;
+  readonly #uploads: Uploads;
   #requestCount = 0;
 
   constructor(options: HttpServerOptions) {
+    this.#uploads = createUploads(options.maxHeldBodyBytes);
     this.#options = options;
     this.#exchanges = createExchangeObserver(options.telemetry ?? NO_TELEMETRY, options.logger);
     this.#timeouts = { ...HTTP_TIMEOUTS, ...options.timeouts };
@@ -142,33 +147,43 @@ export class HttpServer {
         // Checked where the answer is made, so that the refusal has the shape of every other one.
         requireHostHeader: false,
       },
-      (incoming, outgoing) => {
-        const answered = this.#answer(incoming, outgoing)
-          .catch((error: unknown) => {
-            this.#options.logger.error({ err: error }, "an answer could not be sent");
-            outgoing.destroy();
-          })
-          .finally(() => this.#inHand.delete(incoming));
-        this.#inHand.set(incoming, answered);
-      },
+      (incoming, outgoing) => this.#take(incoming, outgoing),
     );
+    // An expectation that is not known may be ignored (RFC 9110 §10.1.1); Node would answer by itself, and not in JSON.
+    server.on("checkExpectation", (incoming, outgoing) => this.#take(incoming, outgoing));
     // Past 1,000 Node would leave headers out without a word, and with them a second signature or a proxy's own
     // X-Forwarded-For; their size is bounded above.
     server.maxHeadersCount = 0;
     server.on("clientError", (error, socket) => {
       // The refusal would pass for the answer to a request before it that is still being worked on.
       if (this.#isAwaitedOn(socket)) return void socket.destroy();
-      const refusal = refuseBrokenRequest(error, socket);
+      const begun = this.#begunOn(socket);
+      const refusal = refuseBrokenRequest(
+        error,
+        socket,
+        begun && findRoute(this.#tables, pathOf(begun))?.handlers,
+      );
       // A request whose rest was no good is told of as the one that it began as.
-      if (refusal !== undefined && !this.#isInHand(socket))
+      if (refusal !== undefined && begun === undefined)
         this.#exchanges.broken(this.#firstListener(), refusal);
     });
     return server;
   }
 
-  #isInHand(socket: Duplex): boolean {
-    for (const incoming of this.#inHand.keys()) if (incoming.socket === socket) return true;
-    return false;
+  #take(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const answered = this.#answer(incoming, outgoing)
+      .catch((error: unknown) => {
+        this.#options.logger.error({ err: error }, "an answer could not be sent");
+        outgoing.destroy();
+      })
+      .finally(() => this.#inHand.delete(incoming));
+    this.#inHand.set(incoming, answered);
+  }
+
+  /** The request that is being worked on for this connection. */
+  #begunOn(socket: Duplex): IncomingMessage | undefined {
+    for (const incoming of this.#inHand.keys()) if (incoming.socket === socket) return incoming;
+    return undefined;
   }
 
   /** Whether a request that arrived whole on this connection has no answer yet. */
@@ -207,7 +222,10 @@ export class HttpServer {
     closeWithConnection(incoming, outgoing);
     // Once nothing is mounted the server is stopping: clients on a kept-alive connection are to go elsewhere.
     if (this.#tables.size === 0) outgoing.setHeader("connection", "close");
-    const request = toHttpRequest(incoming, outgoing, `r${++this.#requestCount}`);
+    const request = toHttpRequest(incoming, outgoing, {
+      id: `r${++this.#requestCount}`,
+      uploads: this.#uploads,
+    });
     await this.#exchanges.observe(
       request,
       this.#firstListener(),
@@ -226,9 +244,13 @@ export class HttpServer {
       send(outgoing, answer);
     };
     try {
-      if (incoming.httpVersion === "1.1" && incoming.headers.host === undefined)
-        throw new GatewayError("bad_request", "An HTTP/1.1 request needs a Host header.");
-      const answer = await handlerOf(this.#routeOf(exchange), request)(request);
+      const handlers = this.#routeOf(exchange);
+      if (incoming.httpVersion === "1.1" && incoming.headers.host === undefined) {
+        throw new GatewayError("bad_request", "An HTTP/1.1 request needs a Host header.", {
+          details: handlers.refusalDetails?.("bad_request") ?? {},
+        });
+      }
+      const answer = await handlerOf(handlers, request)(request);
       if (typeof answer === "function") answer(incoming, outgoing);
       else if ("stream" in answer) await sendStream(outgoing, answer);
       else sendWhole(answer);
@@ -240,13 +262,16 @@ export class HttpServer {
   }
 
   #routeOf(exchange: Exchange): MethodHandlers {
-    const found = findRoute(this.#tables, exchange);
-    if (found !== undefined) return found;
-    const leaving = findRoute(this.#leaving, exchange);
-    if (leaving === undefined)
+    const { path } = exchange.request;
+    const found = findRoute(this.#tables, path) ?? findRoute(this.#leaving, path);
+    if (found === undefined)
       throw new GatewayError("not_found", "There is nothing at this path. Paths are compared byte for byte.");
+    const { table, listener, handlers } = found;
+    exchange.listener = listener;
+    exchange.route = handlers.route ?? path;
+    if (this.#tables.has(table)) return handlers;
     throw new GatewayError("shutting_down", "jobgate is shutting down: try again soon.", {
-      details: leaving.refusalDetails?.("shutting_down") ?? {},
+      details: handlers.refusalDetails?.("shutting_down") ?? {},
       headers: { "retry-after": "5" },
     });
   }
@@ -265,14 +290,17 @@ export class HttpServer {
   }
 }
 
-function findRoute(tables: ReadonlyMap<RouteTable, string>, exchange: Exchange): MethodHandlers | undefined {
-  const { path } = exchange.request;
+interface FoundRoute {
+  readonly table: RouteTable;
+  /** Whose table it is. */
+  readonly listener: string;
+  readonly handlers: MethodHandlers;
+}
+
+function findRoute(tables: ReadonlyMap<RouteTable, string>, path: string): FoundRoute | undefined {
   for (const [table, listener] of tables) {
     const handlers = table(path);
-    if (handlers === undefined) continue;
-    exchange.listener = listener;
-    exchange.route = handlers.route ?? path;
-    return handlers;
+    if (handlers !== undefined) return { table, listener, handlers };
   }
   return undefined;
 }

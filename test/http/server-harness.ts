@@ -25,7 +25,7 @@ export function tableOf(routes: Record<string, MethodHandlers>): RouteTable {
 
 /** A server with nothing mounted, and so without a socket. */
 export function newServer(
-  options: { address?: BindAddress; timeouts?: Partial<HttpTimeouts> } = {},
+  options: { address?: BindAddress; timeouts?: Partial<HttpTimeouts>; maxHeldBodyBytes?: number } = {},
 ): HttpServer {
   return new HttpServer({ address: LOCAL, logger: pino({ level: "silent" }), ...options });
 }
@@ -36,6 +36,7 @@ export async function startServer(
     routes?: Record<string, MethodHandlers>;
     timeouts?: Partial<HttpTimeouts>;
     address?: BindAddress;
+    maxHeldBodyBytes?: number;
   } = {},
 ) {
   const { routes = {}, ...rest } = options;

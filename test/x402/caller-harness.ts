@@ -9,6 +9,7 @@ import type { Clock } from "../../src/clock.ts";
 import type { JobRestriction } from "../../src/config/config.ts";
 import { GatewayError } from "../../src/errors.ts";
 import { toHttpRequest } from "../../src/http/http-request.ts";
+import { createUploads } from "../../src/http/uploads.ts";
 import type { JobKey } from "../../src/job-call.ts";
 import { openStore } from "../../src/open-store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -44,8 +45,9 @@ export async function openCallerDesk(options: {
   const chain = createCallerChain({ timeoutMs: 2_000, clock });
   const auth = createCallerAuth({ chain, journal: store, clock });
 
+  const uploads = createUploads();
   const judge = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<Verdict> => {
-    const request = toHttpRequest(incoming, outgoing, "1");
+    const request = toHttpRequest(incoming, outgoing, { id: "1", uploads });
     try {
       const body = await request.readBody(4_000_000);
       const { caller } = await auth.authorize(job, restriction, { request, body, payer: "0x" });

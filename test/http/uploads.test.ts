@@ -1,0 +1,139 @@
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { jsonResponse } from "../../src/http/http-response.ts";
+import type { MethodHandlers } from "../../src/http/routes.ts";
+import { openSocket, sendRaw } from "../helpers/raw-request.ts";
+import { MAX_BODY, startServer } from "./server-harness.ts";
+
+const MIB = 1024 * 1024;
+
+/** Answers with the bytes themselves. */
+const ECHO: MethodHandlers = {
+  POST: async (request) => ({
+    status: 200,
+    headers: { "content-type": "application/octet-stream" },
+    body: Buffer.from(await request.readBody(MIB)),
+  }),
+};
+
+/** A body that stays open, with what the server says to it. */
+async function openUpload(url: string, head: string, bytes: string | Buffer) {
+  const socket = await openSocket(url);
+  onTestFinished(() => void socket.destroy());
+  let heard = "";
+  socket.on("data", (data: Buffer) => {
+    heard += data;
+  });
+  socket.write(`POST ${head}\r\nhost: a\r\n\r\n`);
+  if (!socket.write(bytes)) await once(socket, "drain");
+  return { socket, heard: () => heard };
+}
+
+test("A body in whatever pieces arrives as it was sent", async () => {
+  const { url } = await startServer({ routes: { "/echo": ECHO } });
+  const body = Buffer.from(Array.from({ length: 20_000 }, (_, i) => i % 251));
+  const chunks = [1, 2, 4_095, 4_096, 4_097, 7_709].reduce<{ at: number; bytes: Buffer[] }>(
+    ({ at, bytes }, length) => ({
+      at: at + length,
+      bytes: [
+        ...bytes,
+        Buffer.from(`${length.toString(16)}\r\n`),
+        body.subarray(at, at + length),
+        Buffer.from("\r\n"),
+      ],
+    }),
+    { at: 0, bytes: [] },
+  );
+  expect(chunks.at).toBe(body.length);
+  const head = "POST /echo HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
+  const chunked = `${head}transfer-encoding: chunked\r\n\r\n`;
+  const announced = `${head}content-length: ${body.length}\r\n\r\n`;
+  for (const sent of [
+    [Buffer.from(chunked), ...chunks.bytes, Buffer.from("0\r\n\r\n")],
+    [Buffer.from(announced), body],
+  ]) {
+    const response = await fetchRaw(url, Buffer.concat(sent));
+    expect(Buffer.compare(response, body)).toBe(0);
+  }
+});
+
+test("A body in pieces of one byte takes no more memory than one in large pieces", async () => {
+  const { url } = await startServer({ routes: { "/echo": ECHO } });
+  const pieces = Buffer.from("1\r\na\r\n".repeat(400_000));
+  const before = process.memoryUsage.rss();
+  for (let i = 0; i < 4; i++) {
+    await openUpload(url, "/echo HTTP/1.1\r\ntransfer-encoding: chunked", pieces);
+  }
+  // Until all of it has been read.
+  await sleep(1_000);
+  const after = process.memoryUsage.rss();
+  expect(after - before).toBeLessThan(50 * MIB);
+});
+
+test("When more bodies are arriving than may be held, the one that takes longest gives way", async () => {
+  const { url } = await startServer({ maxHeldBodyBytes: 10 * MAX_BODY });
+  const head = `/count HTTP/1.1\r\ncontent-length: ${MAX_BODY}`;
+  const uploads = [];
+  for (let i = 0; i < 10; i++) uploads.push(await openUpload(url, head, "x"));
+  await sleep(100);
+  expect(uploads.map(({ heard }) => heard())).toEqual(Array(10).fill(""));
+
+  const [answer] = await sendRaw(
+    url,
+    `POST ${head}\r\nconnection: close\r\nhost: a\r\n\r\n${"x".repeat(MAX_BODY)}`,
+  );
+  expect([answer?.status, JSON.parse(answer?.body ?? "")]).toMatchObject([200, { length: MAX_BODY }]);
+  const [oldest, second] = uploads;
+  await vi.waitFor(() => expect(oldest?.heard()).toMatch(/^HTTP\/1\.1 503 (?:.*\r\n)*retry-after: 1\r\n/i));
+  expect(oldest?.heard()).toContain('"code":"too_many_uploads"');
+  // The others go on, and what gave way does not count any more.
+  second?.socket.write("x".repeat(MAX_BODY - 1));
+  await vi.waitFor(() => expect(second?.heard()).toMatch(/^HTTP\/1\.1 200 /));
+  expect(uploads.slice(2).map(({ heard }) => heard())).toEqual(Array(8).fill(""));
+});
+
+test("A refusal of what comes after the headers has what the route adds to its refusals", async () => {
+  const details: MethodHandlers = {
+    POST: async (request) => jsonResponse(200, { length: (await request.readBody(MAX_BODY)).length }),
+    refusalDetails: (code) => ({ about: code }),
+  };
+  const { url } = await startServer({
+    routes: { "/paid": details },
+    timeouts: { requestMs: 300, headersMs: 200 },
+  });
+  for (const [bytes, status, code] of [
+    [
+      "POST /paid?a HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nno chunk\r\n",
+      400,
+      "bad_request",
+    ],
+    ["POST /paid HTTP/1.1\r\nconnection: close\r\n\r\n", 400, "bad_request"],
+    ["POST /paid HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nx", 408, "request_timeout"],
+  ] as const) {
+    const [answer] = await sendRaw(url, bytes);
+    expect([answer?.status, JSON.parse(answer?.body ?? "")]).toMatchObject([status, { code, about: code }]);
+  }
+});
+
+test("An expectation that nobody knows is ignored, and 100-continue is met", async () => {
+  const { url } = await startServer();
+  for (const expectation of ["anything-else", "100-continue"]) {
+    const answers = await sendRaw(
+      url,
+      `POST /count HTTP/1.1\r\nhost: a\r\nconnection: close\r\nexpect: ${expectation}\r\ncontent-length: 2\r\n\r\nok`,
+    );
+    expect(answers.at(-1)).toMatchObject({ status: 200, body: '{"length":2,"path":"/count"}' });
+  }
+});
+
+/** The body of the answer to bytes that ask for the connection to be closed. */
+async function fetchRaw(url: string, bytes: Buffer): Promise<Buffer> {
+  const socket = await openSocket(url);
+  const received: Buffer[] = [];
+  socket.on("data", (data: Buffer) => received.push(data));
+  socket.write(bytes);
+  await once(socket, "close");
+  const all = Buffer.concat(received);
+  return all.subarray(all.indexOf("\r\n\r\n") + 4);
+}
