@@ -76,6 +76,7 @@ export class Reconciler implements BackgroundService {
     const undecided = await this.#intents();
     if (this.#options.clock() >= this.#lookAtUnresolvedAt) {
       undecided.push(...(await this.#unresolved()));
+      await this.#options.settlement.forgetDecided();
       this.#lookAtUnresolvedAt = this.#options.clock() + UNRESOLVED_EVERY_MS;
     }
     const due = undecided.filter((payment) => this.#isDue(payment));

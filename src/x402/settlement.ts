@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { faultPoint } from "../fault-points.ts";
 import type { JobCall } from "../job-call.ts";
-import type { PaymentIntent, PaymentRecord } from "../payment.ts";
+import type { PaymentIntent, PaymentKey, PaymentRecord } from "../payment.ts";
 import type { PaymentJournal } from "../store/store.ts";
 import type { ChainEvidence, Evidence } from "./chain-evidence.ts";
 import type { Facilitator, SettlementAnswer } from "./facilitator.ts";
@@ -39,8 +39,8 @@ type Journalled = PaymentIntent & {
  */
 export class Settlement {
   readonly #options: SettlementOptions;
-  /** Payments that are known to be paid, but could not be written down yet, by fingerprint. */
-  readonly #unrecorded = new Map<string, SettleResponse>();
+  /** Payments that are known to be paid, but may not have been written down yet, by fingerprint. */
+  readonly #unrecorded = new Map<string, { readonly key: PaymentKey; readonly settlement: SettleResponse }>();
 
   constructor(options: SettlementOptions) {
     this.#options = options;
@@ -89,7 +89,7 @@ export class Settlement {
   async recheck(record: PaymentRecord): Promise<PaymentOutcome> {
     const { evidence, facilitator, clock } = this.#options;
     const paid = this.#unrecorded.get(record.fingerprint);
-    if (paid !== undefined) return this.#accept(record, paid);
+    if (paid !== undefined) return this.#accept(record, paid.settlement);
     if (evidence.covers(record.key)) return this.#decide(record, await evidence.look(record));
     if (clock() < record.validBefore * 1000) {
       return this.#conclude(record, await facilitator.settle(facilitatorRequest(record)));
@@ -98,6 +98,14 @@ export class Settlement {
       record,
       "the authorization has run out, and no chain could be asked whether it was used",
     );
+  }
+
+  /** Forgets what was left to be written down of payments that have been decided since, here or by another replica. */
+  async forgetDecided(): Promise<void> {
+    for (const [fingerprint, { key }] of this.#unrecorded) {
+      const record = await this.#options.journal.findPayment(key);
+      if (record?.state === "settled" || record?.state === "failed") this.#unrecorded.delete(fingerprint);
+    }
   }
 
   async #conclude(intent: Journalled, answer: SettlementAnswer): Promise<PaymentOutcome> {
@@ -141,10 +149,10 @@ export class Settlement {
 
   async #accept(intent: Journalled, settlement: SettleResponse): Promise<PaymentOutcome> {
     const { journal, logger } = this.#options;
-    this.#unrecorded.set(intent.fingerprint, settlement);
+    const { key, fingerprint } = intent;
     try {
-      const settled = await journal.settlePayment(intent.key, JSON.stringify(settlement));
-      this.#unrecorded.delete(intent.fingerprint);
+      const settled = await journal.settlePayment(key, JSON.stringify(settlement));
+      this.#unrecorded.delete(fingerprint);
       faultPoint("after-commit");
       if (settled.kind === "settled") {
         const { symbol, amount } = intent;
@@ -159,6 +167,7 @@ export class Settlement {
         "a payment that was closed as failed turned out to be paid",
       );
     } catch (error) {
+      this.#unrecorded.set(fingerprint, { key, settlement });
       logger.error(
         { err: error, ...about(intent), settlement },
         "paid, but not written down yet: will be tried again",

@@ -52,10 +52,33 @@ describe("A store that cannot write", () => {
       expect(await harness[setUp].recheck(record)).toEqual({ kind: "undecided" });
 
       harness.journal.fails = false;
+      await harness[setUp].forgetDecided();
       const settles = harness.facilitator.count("/settle");
       expect(await harness[setUp].recheck(record)).toMatchObject({ kind: "accepted", callId: record.callId });
       expect(harness.facilitator.count("/settle")).toBe(settles);
       expect((await recordOf(intent)).state).toBe("settled");
+    },
+  );
+
+  it.each(["settled", "failed"] as const)(
+    "After settling, and %s by another replica meanwhile: it is not kept in mind any longer",
+    async (state) => {
+      const { intent } = await newPayment();
+      storeFailsDuringSettle("pass");
+      await harness.withoutRpc.settle(intent, jobCall);
+      const record = await recordOf(intent);
+      harness.journal.fails = false;
+      if (state === "settled") {
+        await harness.store.settlePayment(intent.key, "{}");
+        await harness.withoutRpc.forgetDecided();
+      } else {
+        await harness.store.failPayment(intent.key, "{}", "as the other saw it");
+        expect(await harness.withoutRpc.recheck(record)).toEqual({ kind: "undecided" });
+      }
+      // Who knew it to be paid would not ask.
+      const settles = harness.facilitator.count("/settle");
+      await harness.withoutRpc.recheck(record);
+      expect(harness.facilitator.count("/settle")).toBe(settles + 1);
     },
   );
 
