@@ -1,19 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Pool, PoolClient } from "pg";
+import type { ClientBase } from "pg";
 import type { Logger } from "pino";
 import type { OperationOutcome } from "../group-commit.ts";
 import { UnknownOutcomeError } from "../unknown-outcome.ts";
 import type { Operation } from "./batch/operations.ts";
 import { type RanBatch, type RunBatchOptions, runBatch } from "./batch/run-batch.ts";
 import type { PostgresTimeouts } from "./connect.ts";
-import { withClient } from "./connections.ts";
-import { isCollision, isOperationsFault, isRefusal } from "./database-errors.ts";
+import type { ConnectionPool } from "./connection-pool.ts";
+import { isCollision, isOperationsFault, isReadOnly, isRefusal } from "./database-errors.ts";
 import { findOutcome } from "./outcome.ts";
 import { type Sql, sqlOf, statement } from "./sql.ts";
 
 export interface CommitBatchOptions extends RunBatchOptions {
-  readonly writers: Pool;
+  readonly writers: ConnectionPool;
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
   /** Told of each batch once it is durable, before those who asked for it. */
@@ -51,7 +51,7 @@ export function createCommitBatch(options: CommitBatchOptions): CommitBatch {
 
   async function tryOnce(operations: readonly Operation[]): Promise<RanBatch> {
     const id = randomUUID();
-    const attempt = await withClient(writers, async (client, discard) => {
+    const attempt = await writers.use(async (client, discard) => {
       const made = await attemptOn(client, operations, id, options);
       if (made.kind === "unanswered") discard();
       return made;
@@ -118,9 +118,9 @@ type Attempt =
   /** The connection was lost between the COMMIT and its answer. */
   | { readonly kind: "unanswered"; readonly batch: RanBatch; readonly error: unknown };
 
-/** Rejects when the connection was lost before the COMMIT was sent: then nothing was committed. */
+/** Rejects when the connection was lost before the COMMIT was sent, or is of no use: then nothing was committed. */
 async function attemptOn(
-  client: PoolClient,
+  client: ClientBase,
   operations: readonly Operation[],
   id: string,
   options: RunBatchOptions,
@@ -138,6 +138,8 @@ async function attemptOn(
     await commit(sql, batch, { id, isProbe: operations.some(({ name }) => name === "probe") });
     return { kind: "committed", batch };
   } catch (error) {
+    // One of the statements before the COMMIT.
+    if (isReadOnly(error)) throw error;
     // Only a connection that lives on shows that the COMMIT was not carried out before something went wrong.
     const livesOn =
       isRefusal(error) &&

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import pg, { type ClientBase, type ClientConfig } from "pg";
+import { ReadOnlyServer } from "./database-errors.ts";
 
 /** How to reach the database. */
 export interface PostgresAddress {
@@ -109,6 +110,5 @@ export async function prepareSession(client: ClientBase, timeouts: PostgresTimeo
   const { commit, read_only } = result.rows[0] ?? {};
   if (commit === "off")
     throw new Error("Postgres has synchronous_commit off, and so may lose what it has committed");
-  // A replica of the database, or what was the primary before a fail-over.
-  if (read_only !== "off") throw new Error("this Postgres server can only be read from");
+  if (read_only !== "off") throw new ReadOnlyServer();
 }

@@ -5,12 +5,21 @@ export class LostRace extends Error {
   override readonly name = "LostRace";
 }
 
+/** The server is a standby, or was the primary before a fail-over. */
+export class ReadOnlyServer extends Error {
+  override readonly name = "ReadOnlyServer";
+
+  constructor() {
+    super("this Postgres server can only be read from");
+  }
+}
+
 /**
  * Codes of errors with which the server ends the connection, or after which it is no good: exceptions of the connection,
- * too many of them, shut-downs, failures of the system and of the server itself, time-outs of the session (appendix A of
- * Postgres' manual). How severe it is, the server says in its own language.
+ * too many of them, shut-downs, failures of the system and of the server itself, time-outs of the session, a server that
+ * can only be read from (appendix A of Postgres' manual). How severe it is, the server says in its own language.
  */
-const ENDS_CONNECTION = /^(?:08|53300|57P|58|XX|25P03|25P04)/;
+const ENDS_CONNECTION = /^(?:08|53300|57P|58|XX|25006|25P03|25P04)/;
 
 /**
  * Whether the server itself has said that this failed, and the connection lives on: nothing of the transaction was
@@ -20,6 +29,11 @@ export function isRefusal(error: unknown): boolean {
   return (
     error instanceof LostRace || (error instanceof DatabaseError && !ENDS_CONNECTION.test(error.code ?? "XX"))
   );
+}
+
+/** Whether it needs another server to be done. */
+export function isReadOnly(error: unknown): boolean {
+  return error instanceof ReadOnlyServer || hasCode(error, /^25006$/);
 }
 
 /** Whether the same batch may well succeed when it is run again: it was in the way of another one. */

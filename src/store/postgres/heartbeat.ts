@@ -1,5 +1,7 @@
-import type { Pool } from "pg";
-import { withClient } from "./connections.ts";
+import type { ClientBase } from "pg";
+import type { Logger } from "pino";
+import type { ConnectionPool } from "./connection-pool.ts";
+import { ReadOnlyServer } from "./database-errors.ts";
 import { forgetBatches } from "./outcome.ts";
 import { sqlOf, statement } from "./sql.ts";
 
@@ -7,34 +9,46 @@ const BEAT_MS = 1_000;
 /** Beats between two clearings. */
 const CLEAR_EVERY = 60;
 
-const READ_PENDING = statement<{ pending: number }>(
-  "read_pending",
-  "SELECT sum(n)::bigint AS pending FROM jobgate.pending",
+const LOOK = statement<{ pending: number; is_read_only: boolean }>(
+  "look",
+  `SELECT sum(n)::bigint AS pending, current_setting('transaction_read_only') = 'on' AS is_read_only
+     FROM jobgate.pending`,
 );
 
 /**
  * Looks at the database once a second, also without traffic: how much other replicas have pending, and whether it is
- * there at all. Clears up now and then.
+ * there to be written to. Clears up now and then.
  * Resolves after the first look.
  * @returns a function that stops it, and waits for what is under way
  * @throws Error when the first look fails
  */
 export async function startHeartbeat(options: {
-  readonly readers: Pool;
+  /** Looks as writes do, since it tells whether they work: lookups may be slow at the same time. */
+  readonly writers: ConnectionPool;
+  readonly readers: ConnectionPool;
+  readonly logger: Logger | undefined;
   readonly onPending: (pending: number) => void;
   readonly onFailure: (reason: string) => void;
 }): Promise<() => Promise<void>> {
-  const { readers, onPending, onFailure } = options;
+  const { writers, readers, logger, onPending, onFailure } = options;
   let timer: NodeJS.Timeout | undefined;
   let beats = 0;
   let stopped = false;
   let beating: Promise<void> = Promise.resolve();
+  let clearing: Promise<void> = Promise.resolve();
 
   async function beat(): Promise<void> {
-    const [row] = await withClient(readers, (client) => sqlOf(client).run(READ_PENDING));
-    if (row !== undefined) onPending(row.pending);
-    if (beats % CLEAR_EVERY === 0) await forgetBatches(readers);
     beats += 1;
+    if (beats % CLEAR_EVERY === 1) clearing = clear();
+    // Then batches are under way, which tell the same once they are decided.
+    if (writers.isBusy()) return;
+    onPending(await writers.use(look));
+  }
+
+  async function clear(): Promise<void> {
+    await forgetBatches(readers).catch((error: Error) =>
+      logger?.warn({ reason: error.message }, "old batches are forgotten later than they could be"),
+    );
   }
 
   function schedule(): void {
@@ -48,9 +62,17 @@ export async function startHeartbeat(options: {
 
   await beat();
   schedule();
-  return () => {
+  return async () => {
     stopped = true;
     clearTimeout(timer);
-    return beating;
+    await Promise.all([beating, clearing]);
   };
+}
+
+/** @throws ReadOnlyServer */
+async function look(client: ClientBase): Promise<number> {
+  const [row] = await sqlOf(client).run(LOOK);
+  if (row === undefined) throw new Error("Postgres gave no row");
+  if (row.is_read_only) throw new ReadOnlyServer();
+  return row.pending;
 }

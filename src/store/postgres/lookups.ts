@@ -1,4 +1,3 @@
-import type { Pool } from "pg";
 import { GatewayError } from "../../errors.ts";
 import {
   type CallState,
@@ -11,7 +10,7 @@ import {
 } from "../call-row.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
 import type { LeaseStanding, Revenue, SavedQuote, SharedLeases, Store } from "../store.ts";
-import { withClient } from "./connections.ts";
+import type { ConnectionPool } from "./connection-pool.ts";
 import { isRefusal } from "./database-errors.ts";
 import { FIND_PAYMENTS_BY_FINGERPRINT, keyColumns, PAYMENT_COLUMN_LIST } from "./payment-statements.ts";
 import { type Statement, sqlOf, statement } from "./sql.ts";
@@ -144,7 +143,7 @@ interface LeaseRow {
  * All reject with `GatewayError("store_unavailable")` when the database cannot be asked.
  */
 export function createLookups(options: {
-  readonly readers: Pool;
+  readonly readers: ConnectionPool;
   /** In place of the database's clock. */
   readonly clock: (() => number) | undefined;
 }): Lookups & { readonly lookAtLeases: SharedLeases["look"] } {
@@ -152,7 +151,7 @@ export function createLookups(options: {
   const now = () => clock?.() ?? null;
 
   function askOnce<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row[]> {
-    return withClient(readers, (client) => sqlOf(client).run(asked, values));
+    return readers.use((client) => sqlOf(client).run(asked, values));
   }
 
   async function ask<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row[]> {

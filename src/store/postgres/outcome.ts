@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Pool } from "pg";
 import { UnknownOutcomeError } from "../unknown-outcome.ts";
 import type { PostgresTimeouts } from "./connect.ts";
-import { withClient } from "./connections.ts";
+import type { ConnectionPool } from "./connection-pool.ts";
 import { sqlOf, statement } from "./sql.ts";
 
 /** How long a batch stays noted after it was committed: far longer than it is looked up. */
@@ -33,7 +32,7 @@ const FORGET_BATCHES = statement(
  * @throws UnknownOutcomeError when no server could be asked in time
  */
 export async function findOutcome(options: {
-  readonly writers: Pool;
+  readonly writers: ConnectionPool;
   readonly timeouts: PostgresTimeouts;
   readonly batchId: string;
   /** By the database's clock. */
@@ -54,8 +53,8 @@ export async function findOutcome(options: {
   }
 }
 
-function askForOutcome(writers: Pool, batchId: string, startedAt: number): Promise<boolean> {
-  return withClient(writers, async (client) => {
+function askForOutcome(writers: ConnectionPool, batchId: string, startedAt: number): Promise<boolean> {
+  return writers.use(async (client) => {
     const sql = sqlOf(client);
     const [abandoned] = await sql.run(ABANDON_BATCH, [batchId]);
     if (abandoned === undefined) {
@@ -71,6 +70,6 @@ function askForOutcome(writers: Pool, batchId: string, startedAt: number): Promi
 }
 
 /** Forgets batches that nobody looks up any more. */
-export async function forgetBatches(readers: Pool): Promise<void> {
-  await withClient(readers, (client) => sqlOf(client).run(FORGET_BATCHES));
+export async function forgetBatches(readers: ConnectionPool): Promise<void> {
+  await readers.use((client) => sqlOf(client).run(FORGET_BATCHES));
 }

@@ -42,12 +42,14 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { url, tls, ca, maxPending, encodeJobCall, clock, logger, onBatch } = options;
   const { poolSize = DEFAULT_POOL_SIZE, timeouts = DEFAULT_TIMEOUTS } = options;
   const address = { url, ...(tls === undefined ? {} : { tls }), ...(ca === undefined ? {} : { ca }) };
+  let reconnectChannel = () => {};
   const { writers, readers, ...connections } = await openConnections({
     address,
     timeouts,
     poolSize,
     writers: BATCHES_IN_FLIGHT,
     logger,
+    onServerLeft: () => reconnectChannel(),
   });
 
   const work = createListeners();
@@ -56,7 +58,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const endedListeners = createListeners<readonly number[]>();
   let pending = 0;
   const stopHeartbeat = await startHeartbeat({
+    writers,
     readers,
+    logger,
     onFailure: health.failed,
     onPending: (counted) => {
       pending = counted;
@@ -72,6 +76,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     onWork: work.notify,
     onEnded: endedListeners.notify,
   });
+  reconnectChannel = channel.reconnect;
 
   const commitBatch = createCommitBatch({
     writers,

@@ -18,6 +18,8 @@ export interface WorkChannel {
    * with the connection, or be too much to tell; they look for themselves as well.
    */
   announce(news: News): void;
+  /** Listens on a new connection, by the same URL. */
+  reconnect(): void;
   close(): Promise<void>;
 }
 
@@ -130,6 +132,7 @@ export function openWorkChannel(options: WorkChannelOptions): WorkChannel {
   connect();
   return {
     announce,
+    reconnect: () => void connected?.end(),
     async close() {
       closed = true;
       clearTimeout(timer);

@@ -20,8 +20,8 @@ describe("What a server says in its own language", () => {
     },
   );
 
-  test.each(["57P01", "57P02", "57P03", "25P03", "25P04", "08006", "53300", "58030", "XX000"])(
-    "With the code %s the connection is lost, and with it what came of a COMMIT",
+  test.each(["57P01", "57P02", "57P03", "25006", "25P03", "25P04", "08006", "53300", "58030", "XX000"])(
+    "By the code %s the connection is lost or of no use, and with it what came of a COMMIT",
     (code) => {
       expect(isRefusal(germanError("FATAL", code))).toBe(false);
     },
