@@ -1,6 +1,7 @@
 import {
   BaseError,
   createPublicClient,
+  HttpRequestError,
   http,
   type PublicClient,
   RpcRequestError,
@@ -122,6 +123,13 @@ function observedTransport(
 /** Whether the RPC itself said no, as it does of a call that reverts. */
 function isAnswer(error: unknown): boolean {
   return error instanceof BaseError && error.walk((cause) => cause instanceof RpcRequestError) !== null;
+}
+
+/** Whether the RPC, or what stands before it, refuses this very question; another one it may answer. */
+export function isRefusal(error: unknown): boolean {
+  if (isAnswer(error)) return true;
+  const http = error instanceof BaseError && error.walk((cause) => cause instanceof HttpRequestError);
+  return http instanceof HttpRequestError && [400, 413, 422].includes(http.status ?? 0);
 }
 
 /** The chain id in a CAIP-2 `eip155:N`. */

@@ -1,10 +1,10 @@
 import { eip3009ABI } from "@x402/evm";
-import { type Log, type PublicClient, parseEventLogs } from "viem";
+import type { Log, PublicClient } from "viem";
 import { type ChainClient, chainIdOf, createChainClient } from "../chain/chain-client.ts";
 import type { AcceptedToken } from "../config/config.ts";
 import type { PaymentIntent } from "../payment.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
-import { NONCE_EVENTS, TOKEN_EVENTS } from "./token-events.ts";
+import { createNonceSearch, findUse, LogsRefused, type SearchUse } from "./nonce-use.ts";
 import { matchTransfer } from "./transfer-match.ts";
 
 /** What the token's chain shows of a payment. */
@@ -52,10 +52,6 @@ export interface ChainEvidenceOptions {
   readonly telemetry?: Telemetry;
 }
 
-/** RPC providers refuse log queries over long ranges. */
-const MAX_LOG_RANGE = 2_000n;
-/** Bounds one look: an authorization is used within its lifetime, so soon after its start block if ever. */
-const MAX_LOG_QUERIES = 50;
 /** Chains can shrink by a reorganisation between the start block and the settlement. */
 const START_MARGIN_BLOCKS = 16n;
 
@@ -63,6 +59,7 @@ interface WatchedToken {
   readonly client: ChainClient;
   readonly confirmations: bigint;
   readonly required: boolean;
+  readonly searchUse: SearchUse;
   lastHead?: bigint;
 }
 
@@ -86,6 +83,7 @@ export function createChainEvidence({
         }),
         confirmations: BigInt(confirmations),
         required: requireOnchainConfirmation,
+        searchUse: createNonceSearch(),
       });
     }
   }
@@ -104,9 +102,15 @@ export function createChainEvidence({
     let use = named && findUse(named, intent);
     if (use === undefined) {
       if (!(await isNonceUsed(client, intent, head))) return unusedEvidence(client, intent, confirmed);
-      use = await searchUse(client, intent, head);
+      try {
+        use = await token.searchUse(client, intent, head);
+      } catch (error) {
+        if (!(error instanceof LogsRefused)) throw error;
+        return unexplainedEvidence(client, intent, confirmed, `its nonce is used, but ${error.message}`);
+      }
     }
-    if (use === undefined) return unexplainedEvidence(client, intent, confirmed);
+    if (use === undefined)
+      return unexplainedEvidence(client, intent, confirmed, "its nonce is used, but no event says by what");
     if (use.blockNumber > confirmed) return { kind: "open", reason: "its block is not confirmed yet" };
     if (use.eventName === "AuthorizationCanceled")
       return { kind: "not_paid", reason: "the payer cancelled it" };
@@ -158,14 +162,6 @@ export function createChainEvidence({
   };
 }
 
-interface Use {
-  readonly eventName: "AuthorizationUsed" | "AuthorizationCanceled";
-  readonly blockNumber: bigint;
-  readonly transactionHash: `0x${string}`;
-  /** All logs of the transaction, when they are known already. */
-  readonly logs?: readonly Log[];
-}
-
 /** The logs of a successful transaction; undefined when there is none yet, or it was reverted. */
 async function settlementLogs(client: PublicClient, transaction: string): Promise<Log[] | undefined> {
   try {
@@ -175,60 +171,6 @@ async function settlementLogs(client: PublicClient, transaction: string): Promis
     if (error instanceof Error && error.name === "TransactionReceiptNotFoundError") return undefined;
     throw error;
   }
-}
-
-/** Finds the event that used up the payment's nonce among logs. */
-function findUse(logs: readonly Log[], { key }: PaymentIntent): Use | undefined {
-  const own = logs.filter((log) => log.address.toLowerCase() === key.asset);
-  const events = parseEventLogs({
-    abi: TOKEN_EVENTS,
-    logs: own,
-    eventName: ["AuthorizationUsed", "AuthorizationCanceled"],
-  });
-  for (const event of events) {
-    const { authorizer, nonce } = event.args;
-    if (authorizer.toLowerCase() !== key.payer || nonce.toLowerCase() !== key.nonce) continue;
-    if (event.blockNumber === null || event.transactionHash === null) continue;
-    const { eventName, blockNumber, transactionHash } = event;
-    return { eventName, blockNumber, transactionHash, logs };
-  }
-  return undefined;
-}
-
-async function searchUse(
-  client: PublicClient,
-  intent: PaymentIntent,
-  head: bigint,
-): Promise<Use | undefined> {
-  let from = intent.fromBlock === undefined ? latestRange(head) : BigInt(intent.fromBlock);
-  for (let query = 0; query < MAX_LOG_QUERIES && from <= head; query++) {
-    const to = from + MAX_LOG_RANGE - 1n < head ? from + MAX_LOG_RANGE - 1n : head;
-    const found = await Promise.all(
-      NONCE_EVENTS.map((event) =>
-        client.getLogs({
-          address: intent.key.asset as `0x${string}`,
-          event,
-          args: { authorizer: intent.key.payer as `0x${string}`, nonce: intent.key.nonce as `0x${string}` },
-          fromBlock: from,
-          toBlock: to,
-        }),
-      ),
-    );
-    const logs: Log[] = found.flat();
-    const use = findUse(logs, intent);
-    if (use !== undefined) {
-      const { logs: _partial, ...rest } = use;
-      return rest;
-    }
-    from = to + 1n;
-  }
-  return undefined;
-}
-
-/** As far back as one look can reach. */
-function latestRange(head: bigint): bigint {
-  const reach = MAX_LOG_RANGE * BigInt(MAX_LOG_QUERIES);
-  return head >= reach ? head - reach + 1n : 0n;
 }
 
 /** `authorizationState` is also true after a cancellation, or when the nonce was spent on something else. */
@@ -254,13 +196,13 @@ async function unusedEvidence(
   return { kind: "not_paid", reason: "it ran out unused" };
 }
 
-/** The nonce is used, but no event says by what: a node's logs may lag behind its state, though not for long. */
+/** The nonce is used, but nothing is found of how: a node's logs may lag behind its state, though not for long. */
 async function unexplainedEvidence(
   client: PublicClient,
   intent: PaymentIntent,
   confirmed: bigint,
+  reason: string,
 ): Promise<Evidence> {
-  const reason = "its nonce is used, but no event says by what";
   return { kind: (await hasRunOut(client, intent, confirmed)) ? "unknown" : "open", reason };
 }
 

@@ -38,6 +38,23 @@ const noLogs: Fault = {
   },
 };
 
+/** Providers refuse long ranges in their own ways. */
+const refuseLogs = (status: number): Fault => ({
+  kind: "change",
+  change: (answer, { body }) => {
+    const { id } = JSON.parse(body.toString()) as { id: number };
+    const error = { code: -32600, message: "the range of blocks is too long" };
+    return { ...answer, status, body: Buffer.from(JSON.stringify({ jsonrpc: "2.0", id, error })) };
+  },
+});
+
+const isOver =
+  (blocks: bigint) =>
+  ({ body }: { readonly body: Buffer }): boolean => {
+    const { params } = JSON.parse(body.toString()) as { params: [{ fromBlock: string; toBlock: string }] };
+    return BigInt(params[0].toBlock) - BigInt(params[0].fromBlock) + 1n > blocks;
+  };
+
 describe("What a chain shows of a payment", () => {
   it("Paid, with the transaction that paid, whoever sent it", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
@@ -53,6 +70,41 @@ describe("What a chain shows of a payment", () => {
     const wrong = await usdc.transferWithAuthorization(other.signed);
     const { fromBlock: _unknown, ...rest } = intent;
     expect(await evidence.look(rest, wrong)).toEqual({ kind: "paid", transaction });
+  });
+
+  it.each([
+    ["an error", 200, 10n],
+    ["an error", 200, 100n],
+    ["HTTP 400", 400, 10n],
+  ])(
+    "Paid, where the RPC answers long ranges of logs with %s (%i), and takes %i blocks",
+    async (_, status, most) => {
+      const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+      const transaction = await usdc.transferWithAuthorization(signed);
+      await anvil.client.mine({ blocks: 300 });
+      rpc.add({ rpcMethod: "eth_getLogs", when: isOver(most), fault: refuseLogs(status) });
+      const { fromBlock: _unknown, ...rest } = intent;
+      const evidence = evidenceFor(1);
+      expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
+      expect(await evidence.look(rest)).toEqual({ kind: "paid", transaction });
+      const asked = rpc.count("eth_getLogs");
+      expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
+      // It has learnt what the RPC takes: one question for each event.
+      expect(rpc.count("eth_getLogs") - asked).toBe(2);
+      rpc.clear();
+    },
+  );
+
+  it("Not known once it has run out, where the RPC answers no question for logs at all", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    await usdc.transferWithAuthorization(signed);
+    rpc.add({ rpcMethod: "eth_getLogs", fault: refuseLogs(200) });
+    const reason = "its nonce is used, but the RPC refuses to search logs";
+    expect(await evidence.look(intent)).toEqual({ kind: "open", reason });
+    await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore) });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await evidence.look(intent)).toEqual({ kind: "unknown", reason });
+    rpc.clear();
   });
 
   it("A token of a reloaded configuration is looked at too, and one that is gone from it still is", async () => {
