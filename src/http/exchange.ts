@@ -14,6 +14,8 @@ export interface Exchange {
   route: string;
   /** Present when it was refused. */
   error?: ErrorCode;
+  /** Present when it led to a JobCall. */
+  callId?: number;
 }
 
 /** A client that hung up before it was answered, in the word of nginx. */
@@ -42,13 +44,14 @@ export function createExchangeObserver(telemetry: Telemetry, logger: Logger): Ex
     telemetry.count("jobgate_http_requests_total", { listener, route, method, code, error });
   }
 
-  function ended({ request, listener, route, error }: Exchange, code: string, ms: number): void {
+  function ended({ request, listener, route, error, callId }: Exchange, code: string, ms: number): void {
     const method = methodOf(request);
     count({ listener, route }, method, code, error ?? "");
     telemetry.observe("jobgate_http_request_duration_seconds", { listener, route }, ms / 1000);
     if (!logger.isLevelEnabled("debug")) return;
     const answer = { status: Number(code), ...(error === undefined ? {} : { code: error }), ms };
-    logger.debug({ request: request.id, listener, method, route, ...answer }, "request answered");
+    const call = callId === undefined ? {} : { callId };
+    logger.debug({ request: request.id, listener, method, route, ...answer, ...call }, "request answered");
   }
 
   return {

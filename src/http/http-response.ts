@@ -9,6 +9,8 @@ export interface HttpResponse {
   readonly body: string | Uint8Array;
   /** Why the request was refused, if it was: told to the operator, not sent. */
   readonly refusal?: ErrorCode;
+  /** The JobCall that the request led to, if any: told to the operator beside the answer. */
+  readonly callId?: number;
 }
 
 /** An answer that goes on for as long as its body does; each piece is sent at once. */

@@ -241,6 +241,7 @@ export class HttpServer {
     const { request } = exchange;
     const sendWhole = (answer: HttpResponse) => {
       if (answer.refusal !== undefined) exchange.error = answer.refusal;
+      if (answer.callId !== undefined) exchange.callId = answer.callId;
       send(outgoing, answer);
     };
     try {

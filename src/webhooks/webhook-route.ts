@@ -82,13 +82,16 @@ export function webhookRoute(options: WebhookRouteOptions): MethodHandlers {
           "A delivery with this id was accepted with another body.",
         );
       case "accepted":
-      case "duplicate":
-        return jsonResponse(202, {
+      case "duplicate": {
+        const { callId } = outcome;
+        const answer = jsonResponse(202, {
           status: "accepted",
           job_id: endpoint.jobId,
-          call_id: outcome.callId,
+          call_id: callId,
           ...(outcome.kind === "duplicate" ? { duplicate: true } : {}),
         });
+        return { ...answer, callId };
+      }
     }
   }
 

@@ -12,6 +12,18 @@ function capture() {
   return { ...log, written, line: () => JSON.parse(written()) as Record<string, unknown> };
 }
 
+it("Every line says of which process it is, so that replicas can be told apart", () => {
+  const instanceOf = (line: string) => (JSON.parse(line) as { instance: string }).instance;
+  const [one, other] = [capture(), capture()].map(({ logger, written }) => {
+    logger.info("first");
+    logger.child({ subscriber: "runner" }).warn({ request: "r1" }, "second");
+    return written().trim().split("\n").map(instanceOf);
+  });
+  expect(one).toEqual([one?.[0], one?.[0]]);
+  expect(one?.[0]).toMatch(/^[0-9a-f]{8}$/);
+  expect(other?.[0]).not.toBe(one?.[0]);
+});
+
 describe("What never stands in the log", () => {
   it("A secret that it was told of: in a field, a message, an error, its stack or its cause, or with quotes", () => {
     const { logger, hide, written } = capture();

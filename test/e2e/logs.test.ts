@@ -81,6 +81,20 @@ it("A payment's lines name its request, its call and the payment; the request's 
   });
 });
 
+it("A webhook's line names the JobCall that it led to", async () => {
+  const response = await fetch(`${gateway.jobgate.webhooksUrl}/hooks/key`, {
+    method: "POST",
+    headers: { "x-api-key": `${MARK}-api-key` },
+    body: "an alert",
+  });
+  const { call_id: callId } = (await response.json()) as { call_id: number };
+  await vi.waitFor(() =>
+    expect(find("request answered").filter((line) => line.callId === callId)).toHaveLength(1),
+  );
+  const [answered] = find("request answered").filter((line) => line.callId === callId);
+  expect(answered).toMatchObject({ listener: "webhooks", route: "/hooks/key", status: 202 });
+});
+
 it("A paid request that is refused is told of by its code; being asked for a payment is not", async () => {
   const payment = await gateway.sign();
   expect((await gateway.send(payment, { body: "first" })).status).toBe(202);
