@@ -21,10 +21,13 @@ async function tail(options: OperatorOptions): Promise<void> {
   try {
     await askOperator(options, async (client) => {
       try {
+        let watching = false;
         for await (const { event, missed } of client.tail({}, { signal: stopping.signal })) {
+          // The first message has nothing in it, and so have others that only show that the stream is alive.
+          if (!watching) console.error("watching; end with Ctrl-C");
+          watching = true;
           if (missed > 0n) await print(`{"missed":"${missed}"}`);
           if (event !== undefined) await print(jsonLine(event));
-          else if (missed === 0n) console.error("watching; end with Ctrl-C");
         }
       } catch (error) {
         if (!stopping.signal.aborted) throw error;

@@ -133,7 +133,7 @@ export function createOperatorService(options: OperatorServiceOptions): ServiceI
     getConfiguration: () =>
       create(GetConfigurationResponseSchema, { configuration: toConfiguration(configuration()) }),
 
-    tail: createTail(events),
+    tail: createTail({ events }),
   };
 
   /** The journal is asked for the page of one entry that starts with the call id. */

@@ -8,9 +8,15 @@ import { toEvent } from "./messages.ts";
 const MAX_WAITING = 1_000;
 /** Readers at once. */
 const MAX_TAILS = 32;
+/** The longest that a stream is silent: connections can be lost without either end being told. */
+const MAX_SILENCE_MS = 20_000;
 
-/** Answers Tail. Each reader has a bounded buffer of its own: the newest events are dropped, and counted, when it is full. */
-export function createTail(events: EventHub) {
+/**
+ * Answers Tail. Each reader has a bounded buffer of its own: the newest events are dropped, and counted, when it is full.
+ * While nothing happens it gets an empty message now and then.
+ */
+export function createTail(options: { readonly events: EventHub; readonly maxSilenceMs?: number }) {
+  const { events, maxSilenceMs = MAX_SILENCE_MS } = options;
   let tails = 0;
 
   return async function* tail(
@@ -28,7 +34,7 @@ export function createTail(events: EventHub) {
       yield message({});
       while (!signal.aborted) {
         for (const waiting of reader.take()) yield message(waiting);
-        if (!signal.aborted) await reader.filled();
+        if (!signal.aborted && !(await reader.filled(maxSilenceMs))) yield message({});
       }
       // jobgate stops, or the reader is gone and will not see this.
       throw signal.reason;
@@ -76,11 +82,15 @@ function createReader() {
         yield { missed: BigInt(last) };
       }
     },
-    /** Resolves when there is something to take, or when woken. */
-    filled(): Promise<void> {
-      if (waiting.length > 0) return Promise.resolve();
+    /** Resolves when there is something to take, or when woken; with false when neither comes in time. */
+    filled(timeoutMs: number): Promise<boolean> {
+      if (waiting.length > 0) return Promise.resolve(true);
       return new Promise((resolve) => {
-        wake = resolve;
+        const timer = setTimeout(resolve, timeoutMs, false);
+        wake = () => {
+          clearTimeout(timer);
+          resolve(true);
+        };
       });
     },
     wake: () => wake(),

@@ -1,5 +1,11 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
+import type { ConnectRouter } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { OperatorService } from "../../src/gen/jobgate/v1/operator_pb.ts";
 import { startJobgate } from "../helpers/jobgate-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { startRunner } from "../helpers/runner.ts";
@@ -23,8 +29,7 @@ job_id = 3
 const jobgate = startBeforeAll(() => startJobgate({ config: CONFIG }));
 
 /** Starts `jobgate tail` as a process of its own; resolves once it watches. */
-async function startTail() {
-  const target = jobgate.operatorUrl.slice("http://".length);
+async function startTail(target = jobgate.operatorUrl.slice("http://".length)) {
   const child = spawnTethered({
     command: process.execPath,
     args: [...jobgateProgram(), "tail", "--target", target],
@@ -54,6 +59,26 @@ test("jobgate tail prints each event as a line of JSON, and SIGINT ends it with 
   await runner.stop();
   child.kill("SIGINT");
   expect(await exited).toBe(0);
+});
+
+test("jobgate tail says nothing of messages that only show that the stream is alive", async () => {
+  const routes = (router: ConnectRouter) =>
+    router.service(OperatorService, {
+      async *tail() {
+        for (let count = 0; count < 3; count++) yield {};
+        yield { event: { callId: 9n, what: { case: "dropped", value: {} } } };
+        yield {};
+      },
+    });
+  const server = createServer(connectNodeAdapter({ routes })).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const { lines, complaints, exited } = await startTail(
+    `127.0.0.1:${(server.address() as AddressInfo).port}`,
+  );
+  expect(await exited).toBe(0);
+  await vi.waitFor(() => expect(lines).toMatchObject([{ call_id: "9", dropped: {} }]));
+  expect(complaints).toEqual(["watching; end with Ctrl-C"]);
 });
 
 test("jobgate tail ends with 0 when nobody reads its lines any more, and with 1 when jobgate stops", async () => {

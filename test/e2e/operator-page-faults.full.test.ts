@@ -1,6 +1,16 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
-import { answerWith, lineOf, logIn, openLoggedIn, openOperatorPage, scene } from "./operator-page-harness.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
+import {
+  answerWith,
+  lineOf,
+  logIn,
+  openLoggedIn,
+  openOperatorPage,
+  openWatched,
+  scene,
+} from "./operator-page-harness.ts";
 import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
 
 describe("while the store fails", () => {
@@ -243,6 +253,43 @@ globalThis.clearInterval = (id) => { intervals.delete(id); stop(id); };`,
     await page.getByText("Live", { exact: true }).waitFor();
     expect(await page.evaluate("intervals.size")).toBe(1);
   });
+});
+
+test("A stream of events that is lost without a word is opened again", async () => {
+  const target = new URL(scene.gateway.jobgate.operatorUrl);
+  /** Passes everything on, but of the first stream of events nothing any more once `isLost`. */
+  let isLost = false;
+  let streams = 0;
+  const proxy = createServer((client) => {
+    const server = connect(Number(target.port), target.hostname);
+    let isFirst = false;
+    client.on("data", (data) => {
+      if (data.includes("OperatorService/Tail")) isFirst = ++streams === 1;
+      server.write(data);
+    });
+    server.on("data", (data) => (isFirst && isLost) || client.write(data));
+    for (const [end, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      end.on("error", () => undefined).on("close", () => other.destroy());
+    }
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void proxy.close());
+  await once(proxy, "listening");
+
+  const { page } = await openWatched("about:blank");
+  await page.clock.install();
+  await page.goto(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}`);
+  await logIn(page, OPERATOR_TOKEN);
+  await page.getByText("Live", { exact: true }).waitFor();
+  isLost = true;
+  await page.clock.fastForward(55_000);
+  expect(streams).toBe(1);
+  await page.clock.fastForward(10_000);
+  await expect.poll(() => streams, { timeout: 10_000 }).toBe(2);
+  await page.getByText("Live", { exact: true }).waitFor();
+  await lineOf(page, await scene.sendWebhook("over the second stream")).waitFor();
 });
 
 test("A JobCall that is delivered before it is told to be accepted is shown as delivered", async () => {

@@ -1,10 +1,18 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError, createClient, type HandlerContext } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { type Event, OperatorService, PaymentState } from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { createEventHub } from "../../src/events.ts";
+import {
+  type Event,
+  OperatorService,
+  PaymentState,
+  TailRequestSchema,
+} from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { createTail } from "../../src/operator/tail.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { acceptId, paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
 import { type OperatorUnderTest, startOperator } from "./operator-harness.ts";
@@ -157,6 +165,25 @@ test("Beyond 32 readers at once there is no room, until one of them goes", async
   await vi.waitFor(async () => (await openTail(gateway)).leave(), { timeout: 5_000 });
   for (const { leave } of tails) leave();
   await vi.waitFor(() => expect(events.watches("accepted")).toBe(false), { timeout: 5_000 });
+});
+
+test("While nothing happens a reader gets an empty message now and then, and an event still comes at once", async () => {
+  const events = createEventHub();
+  const leaving = new AbortController();
+  const tail = createTail({ events, maxSilenceMs: 200 });
+  const messages = tail(create(TailRequestSchema), { signal: leaving.signal } as HandlerContext);
+  const startedAt = performance.now();
+  for (let count = 0; count < 3; count++) {
+    const { value } = await messages.next();
+    expect([value?.event, value?.missed]).toEqual([undefined, 0n]);
+  }
+  // The first one is sent at once.
+  expect(performance.now() - startedAt).toBeGreaterThan(390);
+  const next = messages.next();
+  events.emit({ at: 0, callId: 7, what: { kind: "dropped" } });
+  expect((await next).value).toMatchObject({ event: { callId: 7n } });
+  leaving.abort(new Error("gone"));
+  await expect(messages.next()).rejects.toThrow("gone");
 });
 
 test("Stopping ends open tails with UNAVAILABLE, at once", async () => {

@@ -5,6 +5,8 @@ const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 /** A tab that nobody looks at gives its stream up: browsers open only six connections to one server. */
 const KEPT_WHEN_HIDDEN_MS = 20_000;
+/** jobgate says something every 20 s: after so long a silence the connection is lost, and nobody was told. */
+const LONGEST_SILENCE_MS = 60_000;
 
 /**
  * Reads the stream of events while somebody looks, and opens it again when it breaks, sooner or later. Ends when
@@ -19,18 +21,19 @@ const KEPT_WHEN_HIDDEN_MS = 20_000;
 export async function followTail({ client, signal, onMessage, onOpen, onError }) {
   let waitMs = FIRST_WAIT_MS;
   while (!signal.aborted) {
-    const unseen = abortWhenUnseen(signal);
+    const stream = watchStream(signal);
     try {
-      for await (const message of client.tail(unseen.signal)) {
+      for await (const message of client.tail(stream.signal)) {
+        stream.heard();
         waitMs = FIRST_WAIT_MS;
         onOpen(true);
         onMessage(message);
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (!unseen.signal.aborted) onError(error);
+      if (!stream.signal.aborted) onError(error);
     }
-    unseen.stop();
+    stream.stop();
     onOpen(false);
     // Many pages that lost one jobgate do not all come back at the same moment.
     await pause(waitMs * (0.5 + Math.random() / 2), signal);
@@ -41,24 +44,35 @@ export async function followTail({ client, signal, onMessage, onOpen, onError })
 
 /**
  * @param {AbortSignal} closed
- * @returns {{ signal: AbortSignal, stop: () => void }} `signal` aborts once the tab has been hidden for a while
+ * @returns {{ signal: AbortSignal, heard: () => void, stop: () => void }} `signal` aborts once the tab has been hidden
+ *   for a while, or nothing was heard for too long
  */
-function abortWhenUnseen(closed) {
+function watchStream(closed) {
   const controller = new AbortController();
   const watching = new AbortController();
+  const abort = () => controller.abort();
   /** @type {number | undefined} */
-  let timer;
+  let hidden;
+  /** @type {number | undefined} */
+  let silence;
   const look = () => {
-    clearTimeout(timer);
-    if (document.hidden) timer = setTimeout(() => controller.abort(), KEPT_WHEN_HIDDEN_MS);
+    clearTimeout(hidden);
+    if (document.hidden) hidden = setTimeout(abort, KEPT_WHEN_HIDDEN_MS);
+  };
+  const heard = () => {
+    clearTimeout(silence);
+    silence = setTimeout(abort, LONGEST_SILENCE_MS);
   };
   const signal = AbortSignal.any([closed, watching.signal]);
   document.addEventListener("visibilitychange", look, { signal });
   look();
+  heard();
   return {
     signal: controller.signal,
+    heard,
     stop() {
-      clearTimeout(timer);
+      clearTimeout(hidden);
+      clearTimeout(silence);
       watching.abort();
     },
   };

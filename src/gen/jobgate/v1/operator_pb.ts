@@ -1226,7 +1226,7 @@ export const TailRequestSchema: GenMessage<TailRequest> = /*@__PURE__*/
  */
 export type TailResponse = Message<"jobgate.v1.TailResponse"> & {
   /**
-   * What happened. Unset in the first message, and in one that only tells of lost events.
+   * What happened. Unset in the first message, and in one that only tells of lost events or that the stream is alive.
    *
    * @generated from field: jobgate.v1.Event event = 1;
    */
@@ -1823,6 +1823,7 @@ export const OperatorService: GenService<{
    * Tail streams what happens in this process from now on, until either side ends it.
    *
    * The first message is sent at once and has no event: from then on nothing is missed unless it is counted.
+   * While nothing happens there is a message without an event every 20 s: without one for longer, the connection is gone.
    * A reader that is too slow loses events, and is told how many. RESOURCE_EXHAUSTED when too many are
    * tailing already; UNAVAILABLE ends the stream when jobgate stops.
    *
