@@ -56,7 +56,8 @@ const MAX_REASON_LENGTH = 200;
 const optionalText = z
   .string()
   .nullish()
-  .transform((text) => text ?? undefined);
+  // Go and Rust write what they do not know as "".
+  .transform((text) => text || undefined);
 const optionalReason = optionalText.transform((text) => text?.slice(0, MAX_REASON_LENGTH));
 /** The SDK's wire format; it does not export its schemas, and `success: "true"` must not count as success. */
 const verifyAnswer = z.object({ isValid: z.boolean(), invalidReason: optionalReason, payer: optionalText });

@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 import type { JobKey } from "../job-call.ts";
-import type { CallerNonce, PaymentIntent } from "../payment.ts";
+import type { CallerNonce, PaymentIntent, PaymentRecord } from "../payment.ts";
 import type { Store } from "../store/store.ts";
 import type { CallerAuth } from "./caller-auth.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
@@ -75,6 +75,20 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
     if (status.full) throw queueFull();
   }
 
+  /** Until it is found out, this may be the resend of a payment that was charged for. */
+  async function findKnown(fingerprint: string): Promise<PaymentRecord | undefined> {
+    try {
+      return await store.findPaymentByFingerprint(fingerprint);
+    } catch (cause) {
+      if (!(cause instanceof GatewayError)) throw cause;
+      throw new GatewayError(
+        "store_unavailable",
+        "The store cannot be asked now whether this payment was sent before. This request charged nothing: send the very same one again.",
+        { cause, details: { charged: "unknown" }, headers: { "retry-after": "5" } },
+      );
+    }
+  }
+
   function requirementsFor(payment: SignedPayment, offer: Offer): FacilitatorRequest["requirements"] {
     const v1 = payment.x402Version === 1 ? toRequirementsV1(offer, options.resourceOf(offer.job)) : undefined;
     return v1 ?? toRequirements(offer);
@@ -128,7 +142,7 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
     async buy(paid) {
       const { job, priceTag, body, bodyHash, payment, request } = paid;
       const { fingerprint } = payment;
-      const known = await store.findPaymentByFingerprint(fingerprint);
+      const known = await findKnown(fingerprint);
       if (known !== undefined)
         return { ...outcomeOfKnown(known, { ...job, bodyHash, fingerprint }), replayed: true };
 

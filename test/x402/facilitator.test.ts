@@ -108,6 +108,19 @@ describe("verify", () => {
     expect(await facilitator.verify(REQUEST)).toMatchObject({ kind: "invalid" });
   });
 
+  it("takes an empty payer for none, as it comes from languages without undefined", async () => {
+    const { facilitator } = await serve(
+      answer(200, { ...VALID, payer: "" }),
+      answer(200, { ...SETTLED, payer: "" }),
+    );
+    expect(await facilitator.verify(REQUEST)).toEqual({ kind: "valid" });
+    expect(await facilitator.settle(REQUEST)).toEqual({
+      kind: "success",
+      transaction: TRANSACTION,
+      network: "eip155:84532",
+    });
+  });
+
   it("shortens a reason that is too long for a header", async () => {
     const { facilitator } = await serve(answer(200, { isValid: false, invalidReason: "é".repeat(20_000) }));
     expect(await facilitator.verify(REQUEST)).toEqual({ kind: "invalid", reason: "é".repeat(200) });

@@ -1,6 +1,7 @@
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
 import { parsePaymentRequired } from "@x402/core/schemas";
 import { describe, expect, it } from "vitest";
+import { GatewayError } from "../../src/errors.ts";
 import { startPaidParts } from "../e2e/paid-parts.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV1Payment, signV2Payment } from "../helpers/clients.ts";
@@ -104,6 +105,18 @@ describe("a paid request", () => {
         charged: "unknown",
         retryable: true,
       },
+    ]);
+  });
+
+  it("A store that cannot be asked for an earlier request with the payment does not claim that it charged nothing", async () => {
+    const cut = await startAnotherGateway();
+    const payment = await cut.sign();
+    cut.store.findPaymentByFingerprint = () =>
+      Promise.reject(new GatewayError("store_unavailable", "The store could not be asked."));
+    const { status, body } = await cut.post(payment.headers);
+    expect([status, body]).toMatchObject([
+      503,
+      { code: "store_unavailable", charged: "unknown", retryable: true },
     ]);
   });
 });
