@@ -328,17 +328,25 @@ export interface CallState {
 /** The prices that clients were offered, so that they stay payable over changes, restarts and replicas. */
 export interface OfferLedger {
   /** Writes new ones down; one that is there keeps the later of its ends. Those that have ended are forgotten. */
-  saveOffers(offers: readonly SavedOffer[]): Promise<void>;
+  saveOffers(offers: readonly NewOffer[]): Promise<void>;
   /** Those of one job that have not ended, the one that ends last first. */
   findOffers(job: JobKey): Promise<SavedOffer[]>;
 }
 
-export interface SavedOffer {
+interface KnownOffer {
   readonly id: string;
   readonly job: JobKey;
   /** JSON */
   readonly offer: string;
-  /** Unix milliseconds. */
+}
+
+export interface NewOffer extends KnownOffer {
+  /** How long from now on, by the store's clock: whose clock the offer was made by does not matter. */
+  readonly validForMs: number;
+}
+
+export interface SavedOffer extends KnownOffer {
+  /** By the store's clock, Unix milliseconds. */
   readonly validUntil: number;
 }
 

@@ -30,7 +30,7 @@ const SLACK_MS = 1000;
 const MAX_REMEMBERED = 10_000;
 
 interface Written {
-  /** Unix milliseconds. */
+  /** By this gateway's clock, Unix milliseconds: it only tells for how long what was written is enough. */
   readonly validUntil: number;
   readonly durable: Promise<void>;
 }
@@ -38,12 +38,13 @@ interface Written {
 export function createOfferBook({ ledger, clock, logger }: OfferBookOptions): OfferBook {
   const written = new LRUCache<string, Written>({ max: MAX_REMEMBERED });
 
-  function write(offers: readonly Offer[], validUntil: number): Promise<void> {
+  function write(offers: readonly Offer[], validForMs: number): Promise<void> {
+    const validUntil = clock() + validForMs;
     const saved = offers.map((offer) => ({
       id: offerId(offer),
       job: offer.job,
       offer: formatOffer(offer),
-      validUntil,
+      validForMs,
     }));
     const durable = ledger.saveOffers(saved).catch((error: unknown) => {
       for (const { id } of saved) written.delete(id);
@@ -57,9 +58,10 @@ export function createOfferBook({ ledger, clock, logger }: OfferBookOptions): Of
   return {
     async make(terms) {
       const offers = makeOffers(terms);
-      const needed = clock() + terms.ttlSecs * 1000;
+      const ttlMs = terms.ttlSecs * 1000;
+      const needed = clock() + ttlMs;
       const stale = offers.filter((offer) => (written.get(offerId(offer))?.validUntil ?? 0) < needed);
-      if (stale.length > 0) void write(stale, needed + SLACK_MS);
+      if (stale.length > 0) void write(stale, ttlMs + SLACK_MS);
       for (const offer of offers) await written.get(offerId(offer))?.durable;
       return offers;
     },

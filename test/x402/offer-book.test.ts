@@ -4,7 +4,7 @@ import { join } from "node:path";
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { SavedOffer, Store } from "../../src/store/store.ts";
+import type { NewOffer, Store } from "../../src/store/store.ts";
 import type { OfferTerms } from "../../src/x402/offer.ts";
 import { createOfferBook, type OfferBook } from "../../src/x402/offer-book.ts";
 import { EURC, JOB, PRICE_WEI, USDC } from "./payments.ts";
@@ -18,7 +18,7 @@ let folder: string;
 let store: Store;
 let book: OfferBook;
 let now: number;
-let writes: (readonly SavedOffer[])[];
+let writes: (readonly NewOffer[])[];
 
 beforeEach(async () => {
   now = 1_800_000_000_000;
@@ -40,7 +40,7 @@ async function open(): Promise<void> {
   writes = [];
   const ledger = {
     findOffers: (job: typeof JOB) => store.findOffers(job),
-    saveOffers: (offers: readonly SavedOffer[]) => {
+    saveOffers: (offers: readonly NewOffer[]) => {
       writes.push(offers);
       return store.saveOffers(offers);
     },
@@ -109,6 +109,18 @@ describe("an offer that was made", () => {
     expect(await madeBefore()).toEqual(["3264000"]);
     now += TTL_SECS * 1000 - 100_000 + SLACK_MS;
     expect(await madeBefore()).toEqual([]);
+  });
+
+  it("is payable for its time by the store's clock, however far the gateway's own is behind or ahead", async () => {
+    for (const offsetMs of [-400_000, 400_000]) {
+      const job = { serviceId: 1n, jobIndex: offsetMs > 0 ? 1 : 2 };
+      const elsewhere = createOfferBook({ ledger: store, clock: () => now + offsetMs, logger });
+      await elsewhere.make(terms({ job }));
+      now += TTL_SECS * 1000;
+      expect(await madeBefore(job)).toEqual(["3264000"]);
+      now += SLACK_MS;
+      expect(await madeBefore(job)).toEqual([]);
+    }
   });
 
   it("comes back exact, with ids and prices of 64 and 256 bits", async () => {

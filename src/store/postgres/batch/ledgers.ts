@@ -52,12 +52,12 @@ export function ledgersPart(entries: readonly Entry<"saveOffers" | "saveQuote">[
 async function saveOffers(sql: Sql, entries: readonly Entry<"saveOffers">[], now: number): Promise<void> {
   if (entries.length === 0) return;
   const rows = entries.flatMap(({ input }) =>
-    input.offers.map(({ id, job, offer, validUntil }) => ({
+    input.offers.map(({ id, job, offer, validForMs }) => ({
       id,
       service_id: String(job.serviceId),
       job_index: job.jobIndex,
       offer,
-      valid_until: validUntil,
+      valid_until: now + validForMs,
     })),
   );
   await Promise.all([sql.run(FORGET_OFFERS, [now]), sql.run(SAVE_OFFERS, [JSON.stringify(rows)])]);

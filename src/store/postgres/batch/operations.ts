@@ -9,9 +9,9 @@ import type {
   JobResult,
   Lease,
   LeaseOutcome,
+  NewOffer,
   Progress,
   RetryRequest,
-  SavedOffer,
   SavedQuote,
   SettlePaymentOutcome,
 } from "../../store.ts";
@@ -48,7 +48,7 @@ export interface Operations {
   retryDeadLetter: { input: { callId: number }; outcome: boolean };
   dropDeadLetter: { input: { callId: number }; outcome: boolean };
 
-  saveOffers: { input: { offers: readonly SavedOffer[] }; outcome: undefined };
+  saveOffers: { input: { offers: readonly NewOffer[] }; outcome: undefined };
   saveQuote: { input: { quote: SavedQuote }; outcome: SavedQuote };
 
   /** The smallest write: shows whether the store can write again. */

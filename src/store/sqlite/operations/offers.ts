@@ -1,5 +1,5 @@
 import type { JobKey } from "../../../job-call.ts";
-import type { SavedOffer } from "../../store.ts";
+import type { NewOffer, SavedOffer } from "../../store.ts";
 import type { Database } from "../driver.ts";
 
 /** Ended offers that are forgotten with each write: more than a write brings, so that they never pile up. */
@@ -16,10 +16,10 @@ export function offerOperations(database: Database) {
        (SELECT id FROM offers WHERE valid_until <= ? LIMIT ${OFFERS_FORGOTTEN_AT_ONCE})`,
   );
   return {
-    saveOffers(input: { offers: readonly SavedOffer[] }, now: number): null {
+    saveOffers(input: { offers: readonly NewOffer[] }, now: number): null {
       forgetEnded.run([now]);
-      for (const { id, job, offer, validUntil } of input.offers) {
-        upsert.run([id, String(job.serviceId), job.jobIndex, offer, validUntil]);
+      for (const { id, job, offer, validForMs } of input.offers) {
+        upsert.run([id, String(job.serviceId), job.jobIndex, offer, now + validForMs]);
       }
       return null;
     },
