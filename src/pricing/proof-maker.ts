@@ -16,7 +16,8 @@ export interface Proof {
 /** Makes proofs of work on a thread of its own. Those who ask for one service at a time share one. */
 export interface ProofMaker {
   /**
-   * A proof that is young enough to be sent.
+   * A proof that is young enough to be sent. Work that every asker has left goes on for a while, for the next who asks,
+   * as long as nobody waits for another.
    * @throws GatewayError `price_unavailable` when too many services wait, or the thread died; the signal's
    * reason when it was aborted
    */
@@ -36,6 +37,8 @@ export interface ProofMakerOptions {
    * like. Default: none.
    */
   readonly isKnownService?: (serviceId: bigint) => boolean;
+  /** How long work goes on that every asker has left. Default: 15 s. */
+  readonly maxUnwantedMs?: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -44,17 +47,23 @@ export interface ProofMakerOptions {
 interface Order {
   readonly serviceId: bigint;
   readonly askers: Set<{ resolve(proof: Proof): void; reject(error: unknown): void }>;
+  /** Once all of them have left work in hand: until it is given up. */
+  unwanted?: NodeJS.Timeout;
+  givenUp: boolean;
 }
 
 /** 10 s less than the engine allows, for clocks that differ and the call itself. */
 const USABLE_SECS = 20n;
 /** Then it is begun anew with a younger timestamp; nothing is lost, since each hash is a new chance. */
 const MAX_WORK_MS = 10_000;
+/** With the 10 s of an asker, work goes on for 25 s in all: hard proofs take longer than anybody is kept waiting. */
+const MAX_UNWANTED_MS = 15_000;
 const MAX_WAITING = 64;
 const MAX_PROOFS = 1024;
 
 export function createProofMaker(options: ProofMakerOptions): ProofMaker {
-  const { difficulty = 20, isKnownService = () => false, clock, logger } = options;
+  const { difficulty = 20, maxUnwantedMs = MAX_UNWANTED_MS, clock, logger } = options;
+  const { isKnownService = () => false } = options;
   const thread = createProofThread();
   const proofs = new LRUCache<bigint, Proof>({ max: MAX_PROOFS });
   const quoted = new LRUCache<bigint, true>({ max: MAX_PROOFS });
@@ -72,12 +81,11 @@ export function createProofMaker(options: ProofMakerOptions): ProofMaker {
   }
 
   function orderFor(serviceId: bigint): Order {
-    // An order that all have left is being cancelled, and will bring no proof.
-    if (current?.serviceId === serviceId && current.askers.size > 0) return current;
+    if (current?.serviceId === serviceId) return current;
     const found = waiting.get(serviceId);
     if (found !== undefined) return found;
     if (waiting.size >= MAX_WAITING) makeRoomFor(serviceId);
-    const order: Order = { serviceId, askers: new Set() };
+    const order: Order = { serviceId, askers: new Set(), givenUp: false };
     waiting.set(serviceId, order);
     return order;
   }
@@ -101,9 +109,11 @@ export function createProofMaker(options: ProofMakerOptions): ProofMaker {
   }
 
   /** Whether somebody waits who goes ahead of the work in hand. */
-  function givesWay({ serviceId }: Order): boolean {
+  function givesWay({ serviceId, askers }: Order): boolean {
     const next = firstWaiting();
-    return next !== undefined && isPreferred(next.serviceId) && !isPreferred(serviceId);
+    if (next === undefined) return false;
+    const isNextPreferred = isPreferred(next.serviceId);
+    return isNextPreferred === isPreferred(serviceId) ? askers.size === 0 : isNextPreferred;
   }
 
   async function work(): Promise<void> {
@@ -125,10 +135,14 @@ export function createProofMaker(options: ProofMakerOptions): ProofMaker {
     }
   }
 
-  /** @returns undefined once nobody waits for it, or when it gives way to another */
+  function isWanted({ askers, givenUp }: Order): boolean {
+    return askers.size > 0 || !(givenUp || stopped);
+  }
+
+  /** @returns undefined once it is given up, or when it gives way to another */
   async function make(order: Order): Promise<Proof | undefined> {
-    const { serviceId, askers } = order;
-    while (askers.size > 0 && !givesWay(order)) {
+    const { serviceId } = order;
+    while (isWanted(order) && !givesWay(order)) {
       const timestamp = nowSecs();
       const proof = await thread.solve({ id: serviceId, timestamp, bits: difficulty }, MAX_WORK_MS);
       if (proof !== undefined) return { proof, timestamp };
@@ -154,13 +168,22 @@ export function createProofMaker(options: ProofMakerOptions): ProofMaker {
         reject(signal?.reason);
       }
       order.askers.add(asker);
+      clearTimeout(order.unwanted);
+      order.givenUp = false;
       signal?.addEventListener("abort", leave, { once: true });
     });
   }
 
   function abandon(order: Order): void {
+    if (waiting.get(order.serviceId) === order) waiting.delete(order.serviceId);
+    if (order !== current) return;
+    if (givesWay(order)) thread.cancel();
+    order.unwanted = setTimeout(() => giveUp(order), maxUnwantedMs).unref();
+  }
+
+  function giveUp(order: Order): void {
+    order.givenUp = true;
     if (order === current) thread.cancel();
-    else if (waiting.get(order.serviceId) === order) waiting.delete(order.serviceId);
   }
 
   return {

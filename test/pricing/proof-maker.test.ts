@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { createProofMaker, type ProofMaker } from "../../src/pricing/proof-maker.ts";
 import { isProof } from "../helpers/pricing-engine.ts";
@@ -20,11 +21,17 @@ const LATER_MS = 133_000;
 const KNOWN = 400n;
 
 /** A maker with a clock that the test moves, of an operator with one service. */
-function startMaker(difficulty: number) {
+function startMaker(difficulty: number, options: { maxUnwantedMs?: number } = {}) {
   const time = { nowMs: NOW_MS };
   const { logger, lines } = startLog();
   const isKnownService = (serviceId: bigint) => serviceId === KNOWN;
-  const maker = createProofMaker({ difficulty, isKnownService, clock: () => time.nowMs, logger });
+  const maker = createProofMaker({
+    difficulty,
+    isKnownService,
+    clock: () => time.nowMs,
+    logger,
+    ...options,
+  });
   onTestFinished(() => maker.stop());
   return { maker, time, lines };
 }
@@ -71,7 +78,7 @@ test("A proof that was dropped is not given out again, and dropping it twice spa
   expect(await maker.proofFor(7n)).toBe(second);
 });
 
-test("Work that every asker has left is stopped, and the next proof is begun at once", async () => {
+test("Work that every asker has left makes way at once for what somebody waits for", async () => {
   const { maker } = startMaker(HARD);
   await maker.proofFor(FIRST);
   const { release } = occupy(maker);
@@ -94,15 +101,50 @@ test("Work goes on for those who still want it when one of them leaves", async (
   expect((await stays).timestamp).toBe(NOW_SECS);
 });
 
-test("Who asks for a service whose search is just being given up gets a search of its own", async () => {
+/** Asks for a service, and leaves as soon as its search has begun. */
+async function askAndLeave(maker: ProofMaker, serviceId: bigint) {
+  const control = new AbortController();
+  const asked = maker.proofFor(serviceId, control.signal);
+  control.abort(new Error("gone"));
+  await expect(asked).rejects.toThrow("gone");
+}
+
+test("Work that every asker has left goes on, and the next who asks gets its proof", async () => {
   const { maker, time } = startMaker(HARD);
-  await maker.proofFor(FIRST);
-  const { release } = occupy(maker);
-  const released = release();
+  await askAndLeave(maker, FIRST);
+  time.nowMs += 5_000;
+  expect((await maker.proofFor(FIRST)).timestamp).toBe(NOW_SECS);
+});
+
+test("Work for the operator's own service goes on although a made-up one waits", async () => {
+  const { maker, time } = startMaker(HARD);
   time.nowMs += LATER_MS;
-  const again = maker.proofFor(SLOW);
-  await released;
-  expect((await again).timestamp).toBe(NOW_SECS + 133n);
+  await askAndLeave(maker, KNOWN);
+  await maker.proofFor(SLOW);
+  time.nowMs += 5_000;
+  expect((await maker.proofFor(KNOWN)).timestamp).toBe(NOW_SECS + 133n);
+});
+
+test("Work that nobody comes back for is given up, and who asks later gets a search of its own", async () => {
+  const { maker, time } = startMaker(HARD, { maxUnwantedMs: 50 });
+  await maker.proofFor(FIRST);
+  await askAndLeave(maker, SLOW);
+  await sleep(200);
+  time.nowMs += LATER_MS;
+  const started = performance.now();
+  expect((await maker.proofFor(SLOW)).timestamp).toBe(NOW_SECS + 133n);
+  expect(performance.now() - started).toBeLessThan(4_000);
+});
+
+test("Work that somebody comes back for in time is not given up", async () => {
+  const { maker, time } = startMaker(HARD, { maxUnwantedMs: 200 });
+  await maker.proofFor(FIRST);
+  await askAndLeave(maker, SLOW);
+  const { release } = occupy(maker);
+  // A search that began now would be over before it is let go of.
+  time.nowMs += LATER_MS;
+  await sleep(800);
+  await release();
 });
 
 test("Nothing is begun for who has left already", async () => {
