@@ -170,6 +170,51 @@ describe("What one replica began", () => {
   });
 });
 
+describe("Leases that one replica gave out", () => {
+  test("It sees how they stand, in the order in which it asks, whatever another did with them", async () => {
+    for (let i = 0; i < 6; i += 1) await acceptId(one);
+    type Six = [ClaimedCall, ClaimedCall, ClaimedCall, ClaimedCall, ClaimedCall, ClaimedCall];
+    const [kept, renewed, acked, failed, released, ranOut] = (await one.claim(claimRequest())) as Six;
+    const { leaseExpiresAt } = await other.extend(renewed, 600_000);
+    await Promise.all([other.ack(acked), other.fail(failed, "no good")]);
+    await other.release(released, { excused: false });
+    await other.extend(ranOut, 1);
+    await sleep(20);
+    const asked = [renewed, kept, released, ranOut, failed, acked, { ...kept, leaseToken: "foreign" }];
+    const at = expect.any(Number);
+    expect(await one.sharedLeases?.look(asked)).toEqual([
+      { kind: "held", at, leaseExpiresAt },
+      { kind: "held", at, leaseExpiresAt: kept.leaseExpiresAt },
+      { kind: "lease_lost", at },
+      { kind: "lease_lost", at },
+      { kind: "not_found" },
+      { kind: "not_found" },
+      { kind: "lease_lost", at },
+    ]);
+  });
+
+  test("It is told of those that another ended, and of no other; and of work by whatever else is on the channel", async () => {
+    const told: number[] = [];
+    let heardOfWork = 0;
+    one.sharedLeases?.onEndedElsewhere((callIds) => void told.push(...callIds));
+    for (let i = 0; i < 3; i += 1) await acceptId(one);
+    const [foreign, own, lost] = (await one.claim(claimRequest())) as [ClaimedCall, ClaimedCall, ClaimedCall];
+    await sleep(100);
+    one.onWork(() => {
+      heardOfWork += 1;
+    });
+    await other.ack({ ...lost, leaseToken: "foreign", fromElsewhere: true });
+    await other.ack(own);
+    await other.ack({ ...foreign, fromElsewhere: true });
+    await expect.poll(() => told).toEqual([foreign.callId]);
+    expect(heardOfWork).toBe(0);
+    for (const payload of ["", "null", "7", "{}", "from another version"]) {
+      await postgres.query(url, `SELECT pg_notify('jobgate_work', '${payload}')`);
+    }
+    await expect.poll(() => heardOfWork).toBe(5);
+  });
+});
+
 describe("Work that one replica accepts", () => {
   // Again where others kept this machine busy.
   test("It reaches a listener of another in less than 10 ms, in the median", {
