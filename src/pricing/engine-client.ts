@@ -22,8 +22,8 @@ export interface EngineAnswer {
 }
 
 /**
- * The operator's pricing engine. Calls are tried up to three times when it cannot be reached, and never reject: a
- * call that failed is an answer with its code.
+ * The operator's pricing engine. Calls that come to UNAVAILABLE are tried up to three times, also if it is the engine's own
+ * answer. They never reject: a call that failed is an answer with its code.
  */
 export interface EngineClient {
   readonly call: (method: EngineMethod, request: Buffer, options: EngineCallOptions) => Promise<EngineAnswer>;
