@@ -1,8 +1,8 @@
 import type { Logger } from "pino";
+import { afterReload } from "./after-reload.ts";
 import type { BackgroundService } from "./background-service.ts";
 import { systemClock } from "./clock.ts";
 import type { BindAddress, Config } from "./config/config.ts";
-import { afterReload } from "./config/reload.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
 import { createEventHub } from "./events.ts";
 import { HttpServer } from "./http/http-server.ts";

@@ -84,8 +84,8 @@ operator_address = "${parts.usdc.address}"
 `,
     );
     const newLogs = () => gateway.jobgate.logs.slice(logged).join("\n");
-    await vi.waitFor(() => expect(newLogs()).toMatch(/configuration reloaded/), { timeout: 5_000 });
-    expect(newLogs()).toMatch(/"needRestart":\[.*"x402.price_source".*"job_pricing"\]/);
+    const told = /"needRestart":\[.*"x402.price_source".*"job_pricing"\][\s\S]*configuration reloaded/;
+    await vi.waitFor(() => expect(newLogs()).toMatch(told), { timeout: 10_000 });
     expect(await priceOf(0)).toBe(String(AMOUNT));
     await gateway.jobgate.reload(config);
   });
