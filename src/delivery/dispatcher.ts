@@ -102,7 +102,13 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     for (const claimer of claimers.values()) claimer.wake();
   };
   const stopListening = workQueue.onWork(wakeAll);
-  const dueWatcher = createDueWatcher({ nextDue: () => workQueue.nextDue(), onDue: wakeAll, clock, logger });
+  const dueWatcher = createDueWatcher({
+    nextDue: () => workQueue.nextDue(),
+    onDue: wakeAll,
+    onOverdue: makeDue,
+    clock,
+    logger,
+  });
 
   function claimerFor(filter: readonly bigint[]): { key: string; claimer: Claimer } {
     const jobIds = [...new Set(filter)].sort((left, right) => (left < right ? -1 : 1));
@@ -141,7 +147,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   function release(lease: Lease, { excused }: { excused: boolean }): void {
     const { callId, leaseToken } = lease;
     const released = workQueue
-      .release({ callId, leaseToken }, { excused })
+      .release({ callId, leaseToken }, { excused, maxAttempts })
       .then(wakeAll, (error: unknown) => {
         logger.warn(
           { err: error, callId },
@@ -149,6 +155,13 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         );
       });
     waitFor(released);
+  }
+
+  /** Nobody has claimed what ran out: a JobCall that has used up its attempts is a dead letter all the same. */
+  async function makeDue(): Promise<void> {
+    const made = workQueue.claim({ limit: 0, jobIds: [], leaseMs, maxAttempts, subscriber: "" });
+    waitFor(made.then(() => undefined).catch(() => undefined));
+    await made;
   }
 
   function waitFor(work: Promise<void>): void {

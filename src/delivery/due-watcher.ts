@@ -6,6 +6,8 @@ export interface DueWatcherOptions {
   readonly nextDue: () => Promise<number | undefined>;
   /** Called when something may have become due, and at least every second. */
   readonly onDue: () => void;
+  /** Called when what became due was taken by nobody. */
+  readonly onOverdue: () => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -21,7 +23,8 @@ export interface DueWatcher {
 const MAX_WAIT_MS = 1_000;
 const MIN_WAIT_MS = 10;
 
-export function createDueWatcher({ nextDue, onDue, clock, logger }: DueWatcherOptions): DueWatcher {
+export function createDueWatcher(options: DueWatcherOptions): DueWatcher {
+  const { nextDue, onDue, onOverdue, clock, logger } = options;
   let timer: NodeJS.Timeout | undefined;
   let lookAt = Number.POSITIVE_INFINITY;
   let stopped = false;
@@ -43,8 +46,11 @@ export function createDueWatcher({ nextDue, onDue, clock, logger }: DueWatcherOp
     try {
       const dueAt = await nextDue();
       const overdue = dueAt !== undefined && dueAt <= clock();
-      if (overdue) waitMs = overdueWaitMs;
-      else if (dueAt !== undefined) waitMs = Math.min(MAX_WAIT_MS, dueAt - clock());
+      if (overdue) {
+        waitMs = overdueWaitMs;
+        await onOverdue();
+      }
+      if (!overdue && dueAt !== undefined) waitMs = Math.min(MAX_WAIT_MS, dueAt - clock());
       overdueWaitMs = overdue ? Math.min(MAX_WAIT_MS, overdueWaitMs * 2) : MIN_WAIT_MS;
     } catch (error) {
       logger.warn({ err: error }, "Could not ask the store when work becomes due");

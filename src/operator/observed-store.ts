@@ -152,9 +152,8 @@ export function observeStore(store: Store, events: EventHub, clock: Clock = syst
       ),
     release: (lease, options) =>
       watched(store.release(lease, options), ["retried", "deadLettered"], (outcome: LeaseOutcome) => {
-        if (outcome !== "done") return;
-        burials.extended(lease.callId, 0);
-        tellRetried(lease.callId, "stream ended");
+        if (outcome === "done")
+          burials.returned(lease.callId, () => tellRetried(lease.callId, "stream ended"));
       }),
     onWork: (listener) => store.onWork(listener),
     nextDue: () => store.nextDue(),

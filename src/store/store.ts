@@ -155,7 +155,8 @@ export type BeginPaymentOutcome =
 export interface WorkQueue {
   /**
    * Takes up to `limit` due JobCalls in order of their call id, each with a new lease and its attempt counted.
-   * A JobCall that has used up `maxAttempts` becomes a dead letter instead.
+   * A JobCall that has used up `maxAttempts` becomes a dead letter instead: whichever jobs are asked for, and with a
+   * `limit` of 0 too, all whose lease has run out do.
    */
   claim(request: ClaimRequest): Promise<ClaimedCall[]>;
 
@@ -181,9 +182,9 @@ export interface WorkQueue {
   /**
    * Gives a JobCall back because its stream ended: due again at once.
    * `excused` releases do not count towards `maxAttempts` (the gateway went away, not the runner), but the
-   * next delivery still has a higher attempt number.
+   * next delivery still has a higher attempt number. One that uses up `maxAttempts` makes a dead letter.
    */
-  release(lease: Lease, options: { excused: boolean }): Promise<LeaseOutcome>;
+  release(lease: Lease, options: ReleaseOptions): Promise<LeaseOutcome>;
 
   /**
    * Tells of new work, as early as possible: a claim made inside the listener may share the write that accepts
@@ -230,6 +231,11 @@ export interface ClaimRequest {
   readonly maxAttempts: number;
   /** Kept with the lease, for the operator. */
   readonly subscriber: string;
+}
+
+export interface ReleaseOptions {
+  readonly excused: boolean;
+  readonly maxAttempts: number;
 }
 
 export interface Lease {

@@ -21,3 +21,28 @@ test("Of two runners one is killed: all its work goes to the other at once, and 
   expect(stream.calls.map((call) => String(call.callId))).toEqual(victim.callIds);
   expect((await store.totals()).calls).toMatchObject({ ready: 0, leased: 0, dead: 0 });
 });
+
+test("A JobCall whose runners all died is a dead letter, with nobody left to take it", async () => {
+  const { store, address, accept, connect } = await startDelivery({ maxAttempts: 2 });
+  const callId = await accept();
+  for (let attempt = 1; attempt <= 2; attempt++) {
+    const victim = await spawnRunner(address);
+    await until(() => victim.callIds.length === 1);
+    expect((await store.totals()).calls).toMatchObject({ leased: 1, dead: 0 });
+    victim.signal("SIGKILL");
+    await until(async () => (await store.totals()).calls.leased === 0);
+  }
+  expect(await store.findDeadLetter(callId)).toMatchObject({ attempts: 2, reason: "max_attempts" });
+  // For whoever comes there is nothing.
+  const late = await connect().subscribe();
+  await accept({ body: Buffer.from("next") });
+  expect(Buffer.from((await late.next()).body).toString()).toBe("next");
+});
+
+test("A JobCall whose last lease ran out is a dead letter, though nobody is connected that would take it", async () => {
+  const { store, accept } = await startDelivery({ maxAttempts: 1 });
+  const callId = await accept();
+  // As of a jobgate that was killed: no stream of this one has it.
+  await store.claim({ limit: 1, jobIds: [], leaseMs: 300, maxAttempts: 1, subscriber: "gone" });
+  await until(async () => (await store.findDeadLetter(callId)) !== undefined);
+});

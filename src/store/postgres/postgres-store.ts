@@ -158,7 +158,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     },
     fail: (lease, reason) => push("fail", { lease, reason }),
     extend: (lease, leaseMs, progress) => push("extend", { lease, leaseMs, progress }),
-    release: (lease, { excused }) => withNewWork(push("release", { lease, excused })),
+    release: (lease, options) => withNewWork(push("release", { lease, ...options })),
     onWork: (listener) => work.add(listener),
     sharedLeases: { look: lookAtLeases, onEndedElsewhere: (listener) => endedListeners.add(listener) },
 

@@ -100,7 +100,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
     fail: (lease, reason) => writer.call("fail", { lease, reason }),
     extend: (lease, leaseMs, progress) => writer.call("extend", { lease, leaseMs, progress }),
-    release: (lease, { excused }) => withNewWork(writer.call("release", { lease, excused })),
+    release: (lease, options) => withNewWork(writer.call("release", { lease, ...options })),
     onWork: (listener) => work.add(listener),
     nextDue: () => writer.call("nextDue", undefined),
 

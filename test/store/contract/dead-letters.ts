@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { acceptId, claimOne, claimRequest, LEASE_MS, START_MS } from "../store-fixtures.ts";
-import { failAll, type Given, idsOf, retryNow } from "./given.ts";
+import { failAll, type Given, idsOf, MAX_PENDING, retryNow } from "./given.ts";
 
 export function describeDeadLetters(given: Given): void {
   describe("dead letters", () => {
@@ -26,6 +26,27 @@ export function describeDeadLetters(given: Given): void {
       ]);
     });
 
+    test("What ran out for the last time is a dead letter whichever jobs are asked for, and if none is", async () => {
+      for (const claimed of [{ jobIds: [31n] }, { limit: 0 }]) {
+        const callId = await acceptId(given.store, { jobId: 30n });
+        const other = await acceptId(given.store, { jobId: 32n });
+        await given.store.claim(claimRequest({ jobIds: [30n], maxAttempts: 1 }));
+        await given.store.claim(claimRequest({ jobIds: [32n] }));
+        given.now += LEASE_MS;
+        const before = await given.store.totals();
+        expect(await given.store.claim(claimRequest({ maxAttempts: 1, ...claimed }))).toEqual([]);
+        expect(await given.store.findDeadLetter(callId)).toMatchObject({
+          reason: "max_attempts",
+          deadAt: given.now,
+        });
+        // 32 was claimed once as well.
+        expect((await given.store.findDeadLetter(other))?.attempts).toBe(1);
+        expect((await given.store.totals()).calls.dead).toBe(before.calls.dead + 2);
+      }
+      // Dead letters are no work that waits.
+      for (let i = 0; i < MAX_PENDING; i++) await acceptId(given.store);
+    });
+
     test("A retry of the last attempt makes a dead letter, with the retry's reason", async () => {
       const callId = await acceptId(given.store);
       for (let attempt = 1; attempt <= 3; attempt += 1) {
@@ -42,9 +63,8 @@ export function describeDeadLetters(given: Given): void {
       for (let attempt = 1; attempt <= 6; attempt += 1) {
         const call = await claimOne(given.store);
         expect(call.attempt).toBe(attempt);
-        await given.store.release(call, { excused: attempt <= 3 });
+        await given.store.release(call, { excused: attempt <= 3, maxAttempts: 3 });
       }
-      expect(await given.store.claim(claimRequest())).toEqual([]);
       expect((await given.store.listDeadLetters({ limit: 1 }))[0]?.attempts).toBe(6);
     });
 

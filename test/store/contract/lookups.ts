@@ -86,7 +86,7 @@ export function describeLookups(given: Given): void {
       const next = await claimOne(given.store);
       expect(await shown()).toEqual(["running", undefined]);
       await given.store.extend(next, LEASE_MS, { percent: 10, text: "ten" });
-      await given.store.release(next, { excused: false });
+      await given.store.release(next, { excused: false, maxAttempts: 3 });
       expect(await shown()).toEqual(["queued", undefined]);
       await given.store.fail(await claimOne(given.store), "no good");
       expect(await shown()).toEqual(["failed", undefined]);

@@ -150,10 +150,12 @@ export function callsPart(entries: readonly CallEntry[]): BatchPart {
         break;
       }
       case "release": {
-        const { lease, excused } = entry.input;
+        const { lease, excused, maxAttempts } = entry.input;
         entry.decide(
           withLease(lease, now, (row) => {
-            giveBack(row, { state: "ready", forgiven: row.forgiven + (excused ? 1 : 0) });
+            const forgiven = row.forgiven + (excused ? 1 : 0);
+            if (!excused && row.attempts - forgiven >= maxAttempts) return bury(row, "max_attempts", context);
+            giveBack(row, { state: "ready", forgiven });
             madeReady.add(row.call_id);
           }),
         );

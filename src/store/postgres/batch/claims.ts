@@ -21,14 +21,16 @@ const WIDENING = 4;
 const DUE_AT_ONCE = 5_000;
 
 // What another batch has locked it is changing just now: it is not waited for.
-const READY_DUE = statement<{ call_id: number }>(
-  "ready_due",
+const MAKE_DUE = statement<{ call_id: number; state: "ready" | "dead" }>(
+  "make_due",
   `WITH due AS MATERIALIZED (
-     SELECT call_id FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= $1
+     SELECT call_id, attempts - forgiven >= $2::bigint AS is_used_up FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= $1
       ORDER BY visible_at LIMIT ${DUE_AT_ONCE} FOR UPDATE SKIP LOCKED)
    UPDATE jobgate.job_calls AS job_call
-      SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL
-     FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.call_id`,
+      SET state = CASE WHEN is_used_up THEN 'dead' ELSE 'ready' END,
+          dead_at = CASE WHEN is_used_up THEN $1 END, dead_reason = CASE WHEN is_used_up THEN 'max_attempts' END,
+          visible_at = NULL, lease_token = NULL, subscriber = NULL
+     FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.call_id, job_call.state`,
 );
 
 /** $1 how many · $2 now · $3 the lease's end · $4 max attempts · $5 subscriber */
@@ -80,13 +82,17 @@ const CLAIM_OF_JOBS = statement<FoundRow>(
 
 /** {@link WorkQueue.claim}: after everything else in the batch, so that it gets what that made ready. */
 export async function runClaims(entries: readonly Entry<"claim">[], context: BatchContext): Promise<void> {
-  if (entries.length === 0) return;
-  const { sql, now, madeReady } = context;
+  const [first] = entries;
+  if (first === undefined) return;
+  const { sql, now, madeReady, capacity } = context;
   const [due, claimed] = await allSettled([
-    sql.run(READY_DUE, [now]),
+    sql.run(MAKE_DUE, [now, first.input.maxAttempts]),
     allSettled(entries.map(({ input }) => claim(sql, input, context))),
   ]);
-  for (const { call_id } of due) madeReady.add(call_id);
+  for (const { call_id, state } of due) {
+    if (state === "ready") madeReady.add(call_id);
+    else capacity.adjust(-1);
+  }
   for (const [index, { calls, buriedIds }] of claimed.entries()) {
     for (const callId of [...buriedIds, ...calls.map((call) => call.callId)]) madeReady.delete(callId);
     entries[index]?.decide(calls);
@@ -107,6 +113,7 @@ async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Pr
   // A job named twice must not be claimed twice.
   const jobIds = [...new Set(request.jobIds.map(String))];
   let width = request.limit;
+  if (request.limit === 0) return { calls, buriedIds };
   for (;;) {
     const values = [request.limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
     const rows = await (jobIds.length === 0

@@ -11,6 +11,7 @@ import type {
   LeaseOutcome,
   NewOffer,
   Progress,
+  ReleaseOptions,
   RetryRequest,
   SavedQuote,
   SettlePaymentOutcome,
@@ -43,7 +44,7 @@ export interface Operations {
     input: { lease: Lease; leaseMs: number; progress: Progress | undefined };
     outcome: { outcome: LeaseOutcome; leaseExpiresAt: number };
   };
-  release: { input: { lease: Lease; excused: boolean }; outcome: LeaseOutcome };
+  release: { input: { lease: Lease } & ReleaseOptions; outcome: LeaseOutcome };
 
   retryDeadLetter: { input: { callId: number }; outcome: boolean };
   dropDeadLetter: { input: { callId: number }; outcome: boolean };

@@ -9,6 +9,7 @@ import type {
   Lease,
   LeaseOutcome,
   Progress,
+  ReleaseOptions,
   RetryRequest,
 } from "../../store.ts";
 import type { Database } from "../driver.ts";
@@ -42,6 +43,10 @@ export function workQueueOperations(
     `UPDATE job_calls INDEXED BY job_calls_waiting
         SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL
       WHERE state IN ('leased', 'delayed') AND visible_at <= ?`,
+  );
+  const selectUsedUp = database.prepare<{ call_id: number }>(
+    `SELECT call_id FROM job_calls INDEXED BY job_calls_waiting
+      WHERE state IN ('leased', 'delayed') AND visible_at <= ? AND attempts - forgiven >= ?`,
   );
   const lease = database.prepare(
     `UPDATE job_calls
@@ -87,9 +92,15 @@ export function workQueueOperations(
     return "done";
   }
 
+  function makeDue(now: number, maxAttempts: number): void {
+    if (selectAnyDue.get([now]) === undefined) return;
+    for (const { call_id } of selectUsedUp.all([now, maxAttempts])) buryCall(call_id, "max_attempts", now);
+    readyDue.run([now]);
+  }
+
   return {
     claim(request: ClaimRequest, now: number): ClaimedCall[] {
-      if (selectAnyDue.get([now]) !== undefined) readyDue.run([now]);
+      makeDue(now, request.maxAttempts);
       const claimed: ClaimedCall[] = [];
       while (claimed.length < request.limit) {
         const rows = nextReady(request.jobIds, request.limit - claimed.length);
@@ -162,9 +173,13 @@ export function workQueueOperations(
       return { outcome, leaseExpiresAt: outcome === "done" ? leaseExpiresAt : 0 };
     },
 
-    release(input: { lease: Lease; excused: boolean }, now: number): LeaseOutcome {
+    release(input: { lease: Lease } & ReleaseOptions, now: number): LeaseOutcome {
+      const { excused, maxAttempts } = input;
+      const { callId } = input.lease;
       return withLease(input.lease, now, (row) => {
-        giveBack.run(["ready", null, row.forgiven + (input.excused ? 1 : 0), input.lease.callId]);
+        const forgiven = row.forgiven + (excused ? 1 : 0);
+        if (!excused && row.attempts - forgiven >= maxAttempts) buryCall(callId, "max_attempts", now);
+        else giveBack.run(["ready", null, forgiven, callId]);
       });
     },
 
