@@ -1,8 +1,10 @@
 import { chmod, lstat, mkdtemp, rename, rm } from "node:fs/promises";
 import { connect } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 const PROBE_TIMEOUT_MS = 1_000;
+/** As much as the operating system's `sockaddr_un` holds, with a zero at its end. */
+const MAX_PATH_BYTES = process.platform === "linux" ? 107 : 103;
 
 /** A socket file that nobody but its owner can open, at any time. */
 export interface UnixSocketFile {
@@ -20,8 +22,16 @@ export async function bindUnixSocket(
   path: string,
   bind: (path: string) => Promise<void>,
 ): Promise<UnixSocketFile> {
+  const parent = dirname(path);
+  // In the private folder it has a name of its own, which may be the longer one.
+  const longest = Math.max(Buffer.byteLength(path), Buffer.byteLength(parent) + "/.XXXXXX/s".length);
+  if (longest > MAX_PATH_BYTES) {
+    throw new Error(`${path} is too long for a Unix socket; expected at most ${MAX_PATH_BYTES} bytes`);
+  }
   await assertFree(path);
-  const folder = await mkdtemp(`${path}.`);
+  const folder = await mkdtemp(`${parent}/.`).catch((cause: unknown) => {
+    throw new Error(`${path} cannot be made: is there a folder ${parent}, and may it be written?`, { cause });
+  });
   try {
     const privatePath = join(folder, "s");
     await bind(privatePath);

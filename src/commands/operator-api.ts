@@ -13,7 +13,8 @@ import { Refusal } from "./refusal.ts";
 
 export interface OperatorOptions {
   readonly config: string;
-  readonly target?: OperatorAddress;
+  /** Checked in the action, because commander quotes what it refuses, and people put passwords into URLs. */
+  readonly target?: string;
 }
 
 /** The options of every command that asks a running jobgate. */
@@ -24,9 +25,7 @@ export function addOperatorOptions(command: Command): Command {
       new Option(
         "--target <address>",
         "host:port, unix:PATH or URL of the operator listener, instead of the configuration file's",
-      )
-        .env("JOBGATE_TARGET")
-        .argParser(parseTarget),
+      ).env("JOBGATE_TARGET"),
     )
     .addHelpText(
       "after",
@@ -87,7 +86,7 @@ async function findOperator(
   options: OperatorOptions,
 ): Promise<{ address: OperatorAddress; token: string | undefined }> {
   const token = process.env.JOBGATE_OPERATOR_TOKEN || undefined;
-  if (options.target !== undefined) return { address: options.target, token };
+  if (options.target !== undefined) return { address: parseTarget(options.target), token };
   const { operator } = (await readConfig(options)).config;
   if (operator.bindAddress.kind === "tcp" && operator.bindAddress.port === 0) {
     throw new Refusal([
@@ -98,9 +97,18 @@ async function findOperator(
 }
 
 function parseTarget(value: string): OperatorAddress {
-  if (/^https?:\/\//.test(value) && URL.canParse(value)) return { url: value.replace(/\/+$/, "") };
+  if (/^https?:\/\//.test(value) && URL.canParse(value)) {
+    const { username, password } = new URL(value);
+    if (username !== "" || password !== "") {
+      throw new InvalidArgumentError(
+        "--target: a URL with a user or password in it; expected one without, since jobgate takes only its token.",
+      );
+    }
+    return { url: value.replace(/\/+$/, "") };
+  }
   const address = parseBindAddress(value);
-  if (address === undefined) throw new InvalidArgumentError("Expected host:port, unix:PATH or a URL.");
+  if (address === undefined)
+    throw new InvalidArgumentError("--target: expected host:port, unix:PATH or a URL.");
   return toAddress(address);
 }
 

@@ -43,8 +43,11 @@ async function serve(options: ServeOptions): Promise<void> {
     onReload();
   });
 
-  const gateway = await startGatewayOrRefuse(config, logger);
+  // One that comes while starting is answered afterwards too, since runners may be connected by then.
   const stopped = nextStopSignal();
+  const gateway = await startGatewayOrRefuse(config, logger);
+  // Whoever started jobgate may have read as much of this as it wanted, and gone.
+  process.stdout.on("error", () => undefined);
   for (const { name, address } of gateway.listeners) console.log(`${name} listening on ${address}`);
 
   let reloads = Promise.resolve();

@@ -54,6 +54,7 @@ describe("jobgate dead-letters", () => {
       [second, 2],
     ]);
     await runner.stop();
+    await expect.poll(jobgate.connectedRunners).toBe(0);
   });
 
   test("drop gives them up for good", async () => {

@@ -125,6 +125,20 @@ describe("finding the running jobgate", () => {
     }
   });
 
+  test("A URL with a password in it is refused, and not printed", async () => {
+    const { code, stdout, stderr } = await runHere(
+      "payments",
+      "list",
+      "--target",
+      `http://u:hunter2@${target}`,
+    );
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toMatch(/^error: --target: /);
+    expect(stderr).not.toContain("hunter2");
+    const malformed = await runHere("payments", "list", "--target", "http://u:hunter2@");
+    expect([malformed.code, malformed.stderr]).toEqual([2, expect.not.stringContaining("hunter2")]);
+  });
+
   test("A wrong token ends with 1, tells what to check, and is not printed", async () => {
     vi.stubEnv("JOBGATE_OPERATOR_TOKEN", "hunter2");
     const { code, stderr } = await runHere("payments", "list", "--target", target);

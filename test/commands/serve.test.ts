@@ -1,5 +1,15 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { TOKEN, X402 } from "../config/config-folder.ts";
+import { freePort } from "../helpers/free-port.ts";
+import { listenHttp } from "../helpers/http-listener.ts";
 import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { jobgateProgram } from "../helpers/jobgate-program.ts";
+import { spawnTethered } from "../helpers/tethered-process.ts";
 import { runJobgate } from "./run-jobgate.ts";
 
 const config = (path: string) => `service_id = 1
@@ -42,6 +52,17 @@ describe("jobgate serve", () => {
     expect(jobgate.logs.join("\n")).not.toContain("hunter2");
   });
 
+  test("A peer that stays connected and silent does not keep it from ending", async () => {
+    const { hostname, port } = new URL(`http://${jobgate.runnerAddress}`);
+    const silent = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+    onTestFinished(() => void silent.destroy());
+    await once(silent, "connect");
+    const signalled = performance.now();
+    jobgate.kill("SIGTERM");
+    expect(await jobgate.exited).toEqual({ code: 0, signal: null });
+    expect(performance.now() - signalled).toBeLessThan(8_000);
+  });
+
   test("SIGHUP takes over new endpoints; a file with a mistake is refused whole and changes nothing", async () => {
     await jobgate.reload(config("/hooks/b"));
     await logged("configuration reloaded");
@@ -56,6 +77,55 @@ describe("jobgate serve", () => {
     await logged('"needRestart":["runner"]');
     jobgate.kill("SIGINT");
     expect(await jobgate.exited).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe("jobgate serve, while it starts", () => {
+  /** A process of which nothing but the port of its operator listener is known. */
+  async function launch(more = "") {
+    const port = await freePort();
+    const folder = await mkdtemp(join(tmpdir(), "jobgate-serve-"));
+    await writeFile(
+      join(folder, "jobgate.toml"),
+      `[runner]\nbind_address = "127.0.0.1:0"\n[operator]\nbind_address = "127.0.0.1:${port}"\n${more}`,
+    );
+    const child = spawnTethered({
+      command: process.execPath,
+      args: [...jobgateProgram(), "serve"],
+      cwd: folder,
+    });
+    let stderr = "";
+    child.stderr.on("data", (text) => {
+      stderr += text;
+    });
+    const ended = once(child, "exit");
+    onTestFinished(async () => {
+      child.kill("SIGKILL");
+      await ended;
+      await rm(folder, { recursive: true });
+    });
+    const isThere = async () => expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
+    return { child, ended, isThere: () => vi.waitFor(isThere, { timeout: 15_000 }), log: () => stderr };
+  }
+
+  test("SIGTERM is answered with a drain, once it has started", async () => {
+    const silent = await listenHttp({ handler: () => undefined });
+    onTestFinished(() => silent.stop());
+    const source = `rate_source = { http = { url = "${silent.url}/rate", pointer = "/rate", max_age_secs = 60 } }`;
+    const token = TOKEN.replace(/rate_per_native_unit = .*/, source);
+    const { child, ended, isThere, log } = await launch(`${X402}bind_address = "127.0.0.1:0"\n${token}`);
+    await isThere();
+    child.kill("SIGTERM");
+    expect(await ended).toEqual([0, null]);
+    expect(log()).toContain('"msg":"stopped"');
+  });
+
+  test("Nobody has to read where it listens", async () => {
+    const { child, ended, isThere } = await launch();
+    child.stdout.destroy();
+    await isThere();
+    child.kill("SIGTERM");
+    expect(await ended).toEqual([0, null]);
   });
 });
 
@@ -75,6 +145,6 @@ describe.concurrent("jobgate serve that cannot", () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     const lines = stderr.trimEnd().split("\n");
     expect(lines.filter((line) => line.startsWith("    at "))).toEqual([]);
-    expect(lines.at(-1)).toMatch(/^[^{]/);
+    expect(lines.at(-1)).toMatch(/^[^{].*there is no folder \/nonexistent\/folder/);
   });
 });

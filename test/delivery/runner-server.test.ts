@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { chmod, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { create } from "@bufbuild/protobuf";
 import { credentials, makeClientConstructor, type ServiceError, status } from "@grpc/grpc-js";
@@ -150,6 +150,19 @@ describe("Unix socket", () => {
     await stream.next();
     await server.stop();
     await expect(stat(path)).rejects.toMatchObject({ code: "ENOENT" });
+  });
+
+  test("A path may be as long as the system takes; a longer one, or one in no folder, is told as what it is", async () => {
+    const folder = dirname(await socketPath());
+    const most = process.platform === "linux" ? 107 : 103;
+    const long = (bytes: number) => join(folder, "x".repeat(bytes - folder.length - 1));
+    const { connect } = await startDelivery({ bindAddress: { kind: "unix", path: long(most) } });
+    await connect().subscribe();
+    for (const [path, message] of [
+      [long(most + 1), `expected at most ${most} bytes`],
+      [join(folder, "none", "runner.sock"), `is there a folder ${join(folder, "none")}`],
+    ] as const)
+      await expect(startDelivery({ bindAddress: { kind: "unix", path } })).rejects.toThrow(message);
   });
 
   test("The socket file that a dead process left behind is replaced", async () => {

@@ -21,6 +21,8 @@ export interface OperatorUnderTest {
   /** `http://host:port`; empty on a unix socket. */
   readonly url: string;
   readonly runnerAddress: string;
+  /** Streams that are open, as jobgate sees it: it takes a moment to notice that one has ended. */
+  connectedRunners(): number;
   /** Makes a dead letter. @returns its call id */
   bury(body?: string, reason?: string): Promise<number>;
   stop(): Promise<void>;
@@ -94,6 +96,7 @@ export async function startOperator(
     operator,
     url: socketPath === undefined ? `http://${operator.address}` : "",
     runnerAddress: runners.address,
+    connectedRunners: () => runners.runners().length,
     async bury(body = "hello", reason = "no good") {
       const metadata = { "X-WEBHOOK-ORIGIN": "webhook", "X-WEBHOOK-PATH": "/hooks/test" };
       await store.accept({

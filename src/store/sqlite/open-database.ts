@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { type Database, openDriver } from "./driver.ts";
 import { MIGRATIONS } from "./schema.ts";
 
@@ -21,15 +23,29 @@ const PRAGMAS = [
  * @throws Error when the file cannot be opened, is from a newer jobgate, or does not take a setting
  */
 export function openDatabase(path: string): Database {
-  const database = openDriver(path);
+  const database = openFile(path);
   try {
     for (const { name, value } of PRAGMAS) setPragma(database, name, value);
-    migrate(database, path);
+    migrate(database);
     return database;
-  } catch (error) {
+  } catch (cause) {
     database.close();
-    throw error;
+    throw new Error(`${path}: ${reasonOf(cause)}`, { cause });
   }
+}
+
+function openFile(path: string): Database {
+  try {
+    return openDriver(path);
+  } catch (cause) {
+    const folder = dirname(path);
+    const reason = existsSync(folder) ? reasonOf(cause) : `there is no folder ${folder}`;
+    throw new Error(`${path} cannot be opened: ${reason}`, { cause });
+  }
+}
+
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 function setPragma(database: Database, name: string, value: string | number): void {
@@ -44,13 +60,24 @@ function readPragma(database: Database, name: string): unknown {
   return row === undefined ? undefined : Object.values(row)[0];
 }
 
-function migrate(database: Database, path: string): void {
+function migrate(database: Database): void {
   database.exec("BEGIN IMMEDIATE");
   const version = Number(readPragma(database, "user_version"));
   if (version > MIGRATIONS.length) {
-    throw new Error(`${path} has schema version ${version}; this jobgate knows ${MIGRATIONS.length}`);
+    throw new Error(`the schema has version ${version}; this jobgate knows ${MIGRATIONS.length}`);
   }
+  if (isForeign(database, version)) throw new Error("this is the database of another program");
   for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
   database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
   database.exec("COMMIT");
+}
+
+/** Whether there are tables, and they are not jobgate's. */
+function isForeign(database: Database, version: number): boolean {
+  const tables = database
+    .prepare<{ name: string }>(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+    )
+    .all([]);
+  return version === 0 ? tables.length > 0 : !tables.some(({ name }) => name === "job_calls");
 }

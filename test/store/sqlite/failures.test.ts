@@ -18,18 +18,36 @@ const open = (path: string) =>
   openSqliteStore({ path, maxPending: 1000, encodeJobCall: ({ body }: JobCall) => body });
 
 test("A folder that does not exist, a file that is no database, and a newer jobgate's file are refused", async () => {
-  await expect(open(join(folder, "missing", "jobgate.db"))).rejects.toThrow(/open/);
+  await expect(open(join(folder, "missing", "jobgate.db"))).rejects.toThrow(
+    `cannot be opened: there is no folder ${join(folder, "missing")}`,
+  );
 
   const noDatabase = join(folder, "text.db");
   await writeFile(noDatabase, "this is a text of more than a hundred bytes ".repeat(10));
-  await expect(open(noDatabase)).rejects.toThrow(/not a database/);
+  await expect(open(noDatabase)).rejects.toThrow(/text\.db: .*not a database/);
 
   const newer = join(folder, "newer.db");
   const database = openDriver(newer);
   database.exec("PRAGMA user_version = 99");
   database.close();
-  await expect(open(newer)).rejects.toThrow(/schema version 99/);
+  await expect(open(newer)).rejects.toThrow(/newer\.db: the schema has version 99/);
 });
+
+test.each([0, 1, 2])(
+  "The database of another program, of its version %i, is refused and left as it is",
+  async (version) => {
+    const path = join(folder, "other.db");
+    const other = openDriver(path);
+    other.exec("CREATE TABLE songs (title TEXT)");
+    other.exec(`PRAGMA user_version = ${version}`);
+    other.close();
+    await expect(open(path)).rejects.toThrow(/other\.db: this is the database of another program/);
+    const again = openDriver(path);
+    expect(again.prepare("SELECT name FROM sqlite_master").all([])).toEqual([{ name: "songs" }]);
+    expect(again.prepare("PRAGMA user_version").all([])).toEqual([{ user_version: version }]);
+    again.close();
+  },
+);
 
 test("An operation that the database cannot take is refused alone, not with those that share its batch", async () => {
   const store = await open(join(folder, "jobgate.db"));
