@@ -49,7 +49,7 @@ export function createUploads(maxHeldBytes = DEFAULT_MAX_HELD_BYTES): Uploads {
   }
 
   function release(upload: Upload): void {
-    if (!unfinished.delete(upload)) return;
+    unfinished.delete(upload);
     heldBytes -= upload.buffer.length;
     upload.buffer = NOTHING;
   }
@@ -78,6 +78,7 @@ export function createUploads(maxHeldBytes = DEFAULT_MAX_HELD_BYTES): Uploads {
         const lengthBound = announced === undefined ? maxBytes : Number(announced);
         let size = 0;
         const settle = (finish: () => void) => {
+          if (!unfinished.has(upload)) return;
           finish();
           release(upload);
         };
