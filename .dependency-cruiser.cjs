@@ -49,7 +49,7 @@ module.exports = {
       name: "only-open-store-names-a-store",
       severity: "error",
       from: { path: "^src/", pathNot: "^src/open-store\\.ts$|^src/store/" },
-      to: { path: "^src/store/", pathNot: "^src/store/store\\.ts$" },
+      to: { path: "^src/store/", pathNot: "^src/store/(store\\.ts$|contract/)" },
     },
     {
       name: "the-store-knows-no-gateway",

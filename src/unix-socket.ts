@@ -5,6 +5,8 @@ import { dirname, join } from "node:path";
 const PROBE_TIMEOUT_MS = 1_000;
 /** As much as the operating system's `sockaddr_un` holds, with a zero at its end. */
 const MAX_PATH_BYTES = process.platform === "linux" ? 107 : 103;
+/** `/.` and the six characters of mkdtemp, then `/s`. */
+const PRIVATE_NAME_BYTES = 10;
 
 /** A socket file that nobody but its owner can open, at any time. */
 export interface UnixSocketFile {
@@ -24,7 +26,7 @@ export async function bindUnixSocket(
 ): Promise<UnixSocketFile> {
   const parent = dirname(path);
   // In the private folder it has a name of its own, which may be the longer one.
-  const longest = Math.max(Buffer.byteLength(path), Buffer.byteLength(parent) + "/.XXXXXX/s".length);
+  const longest = Math.max(Buffer.byteLength(path), Buffer.byteLength(parent) + PRIVATE_NAME_BYTES);
   if (longest > MAX_PATH_BYTES) {
     throw new Error(`${path} is too long for a Unix socket; expected at most ${MAX_PATH_BYTES} bytes`);
   }

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { ClaimedCall, WorkQueue } from "../store/store.ts";
+import type { ClaimedCall, WorkQueue } from "../store/contract/work-queue.ts";
 import type { Subscription } from "./subscription.ts";
 
 export interface ClaimerOptions {

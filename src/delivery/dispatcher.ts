@@ -9,7 +9,7 @@ import type {
   Progress,
   RetryRequest,
   WorkQueue,
-} from "../store/store.ts";
+} from "../store/contract/work-queue.ts";
 import { type Claimer, createClaimer } from "./claimer.ts";
 import { createDueWatcher } from "./due-watcher.ts";
 import { createLeaseTable, type OutLease } from "./lease-table.ts";

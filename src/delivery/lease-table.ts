@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { Lease } from "../store/store.ts";
+import type { Lease } from "../store/contract/work-queue.ts";
 
 /** One delivery that is out and not finished. */
 export interface OutLease extends Lease {

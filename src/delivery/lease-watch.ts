@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { Clock } from "../clock.ts";
-import type { LeaseStanding, SharedLeases } from "../store/store.ts";
+import type { LeaseStanding, SharedLeases } from "../store/contract/work-queue.ts";
 import type { LeaseTable, OutLease } from "./lease-table.ts";
 
 export interface LeaseWatchOptions {

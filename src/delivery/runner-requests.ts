@@ -9,7 +9,7 @@ import {
   type NackRequest_Nack,
   type SubscribeRequest,
 } from "../gen/jobgate/v1/runner_pb.ts";
-import type { JobResult, Lease, Progress } from "../store/store.ts";
+import type { JobResult, Lease, Progress } from "../store/contract/work-queue.ts";
 
 /** What a runner may ask for; docs/writing-a-runner.md repeats this table. */
 export const RUNNER_LIMITS = {

@@ -22,7 +22,7 @@ import {
   NackResponseSchema,
   type SubscribeRequest,
 } from "../gen/jobgate/v1/runner_pb.ts";
-import type { Lease, LeaseOutcome, RetryBackoff } from "../store/store.ts";
+import type { Lease, LeaseOutcome, RetryBackoff } from "../store/contract/work-queue.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import {
   InvalidRequestError,

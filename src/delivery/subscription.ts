@@ -1,4 +1,4 @@
-import type { ClaimedCall } from "../store/store.ts";
+import type { ClaimedCall } from "../store/contract/work-queue.ts";
 import { encodeDelivery } from "./job-call-codec.ts";
 import type { LeaseHolder, OutLease } from "./lease-table.ts";
 

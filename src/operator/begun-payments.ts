@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { PaymentIntent, PaymentKey } from "../payment.ts";
-import type { PaymentJournal } from "../store/store.ts";
+import type { PaymentJournal } from "../store/contract/payment-journal.ts";
 
 export type BegunPayment = PaymentIntent & { readonly callId: number };
 

@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.ts";
-import type { ClaimedCall, Store } from "../store/store.ts";
+import type { ClaimedCall } from "../store/contract/work-queue.ts";
+import type { Store } from "../store/store.ts";
 
 export interface BurialWatchOptions {
   readonly store: Pick<Store, "findDeadLetter">;

@@ -29,7 +29,8 @@ import {
 } from "../gen/jobgate/v1/operator_pb.ts";
 import type { PaymentRecord, PaymentState } from "../payment.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
-import type { DeadLetter, Revenue, StoreTotals } from "../store/store.ts";
+import type { DeadLetter } from "../store/contract/dead-letter-box.ts";
+import type { Revenue, StoreTotals } from "../store/store.ts";
 import { isBalanced } from "./journal-balance.ts";
 import { PAYMENT_STATES } from "./presentation.ts";
 

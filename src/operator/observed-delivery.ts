@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { DeliveryObserver } from "../delivery/dispatcher.ts";
 import { decodeJobCall } from "../delivery/job-call-codec.ts";
-import type { ClaimedCall } from "../store/store.ts";
+import type { ClaimedCall } from "../store/contract/work-queue.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Tracing } from "../telemetry/tracing.ts";
 

@@ -3,7 +3,9 @@ import { decodeJobCall } from "../delivery/job-call-codec.ts";
 import type { EventHub, EventKind, WhatHappened } from "../events.ts";
 import type { JobCall } from "../job-call.ts";
 import type { PaymentKey } from "../payment.ts";
-import type { AcceptOnceOutcome, ClaimedCall, LeaseOutcome, Store } from "../store/store.ts";
+import type { AcceptOnceOutcome } from "../store/contract/intake.ts";
+import type { ClaimedCall, LeaseOutcome } from "../store/contract/work-queue.ts";
+import type { Store } from "../store/store.ts";
 import { type BegunPayment, createBegunPayments } from "./begun-payments.ts";
 import { createBurialWatch } from "./burial-watch.ts";
 

@@ -1,6 +1,8 @@
 import type { JobCallOrigin } from "../job-call.ts";
 import type { PaymentState } from "../payment.ts";
-import type { CallState as CallStateAnswer, DeadLetter, StoreTotals } from "./store.ts";
+import type { CallState as CallStateAnswer } from "./contract/call-lookup.ts";
+import type { DeadLetter } from "./contract/dead-letter-box.ts";
+import type { StoreTotals } from "./store.ts";
 
 /** The `state` column of `job_calls`. */
 export type CallState = "held" | "ready" | "leased" | "delayed" | "dead";

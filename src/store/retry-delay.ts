@@ -1,4 +1,4 @@
-import type { RetryBackoff } from "./store.ts";
+import type { RetryBackoff } from "./contract/work-queue.ts";
 
 /**
  * Milliseconds before the attempt after number `attempt` (1 is the first): exponential, capped, full jitter.

@@ -5,7 +5,7 @@ import type { WebhooksConfig } from "../config/config.ts";
 import { textResponse } from "../http/http-response.ts";
 import { HttpServer } from "../http/http-server.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
-import type { Intake } from "../store/store.ts";
+import type { Intake } from "../store/contract/intake.ts";
 import { WebhookProducer } from "./webhook-producer.ts";
 import { webhookRoute } from "./webhook-route.ts";
 

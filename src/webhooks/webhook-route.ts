@@ -5,7 +5,7 @@ import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
 import type { MethodHandlers } from "../http/routes.ts";
-import type { Intake } from "../store/store.ts";
+import type { Intake } from "../store/contract/intake.ts";
 import { schemeOf } from "./auth/scheme-of.ts";
 import { answerChallenge, challengeResponse, isChallenge } from "./challenge.ts";
 import { createDedupe } from "./dedupe.ts";

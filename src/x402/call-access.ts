@@ -2,7 +2,7 @@ import { equalInConstantTime } from "../constant-time.ts";
 import { GatewayError } from "../errors.ts";
 import { bearerToken } from "../http/bearer-token.ts";
 import type { HttpRequest } from "../http/http-request.ts";
-import type { CallLookup, CallState } from "../store/store.ts";
+import type { CallLookup, CallState } from "../store/contract/call-lookup.ts";
 
 /**
  * The paid call that the request asks for, if it carries the call's receipt.

@@ -1,4 +1,4 @@
-import type { CallState } from "../store/store.ts";
+import type { CallState } from "../store/contract/call-lookup.ts";
 
 /** A paid call's state as its client is told, in JSON. */
 export function describeCall({ callId, state, attempt, progress, enqueuedAt, finishedAt }: CallState) {

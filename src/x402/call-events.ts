@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 import type { HttpResponse, StreamingResponse } from "../http/http-response.ts";
-import type { CallState } from "../store/store.ts";
+import type { CallState } from "../store/contract/call-lookup.ts";
 import { describeCall } from "./call-description.ts";
 import { createStreamSlots } from "./call-stream-slots.ts";
 import { type CallWatch, isFinished } from "./call-watch.ts";

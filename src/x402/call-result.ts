@@ -1,5 +1,5 @@
 import type { HttpResponse } from "../http/http-response.ts";
-import type { JobResult } from "../store/store.ts";
+import type { JobResult } from "../store/contract/work-queue.ts";
 
 /** 200 with what the runner gave back, byte for byte. */
 export function resultResponse(

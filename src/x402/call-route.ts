@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../http/http-response.ts";
-import type { CallLookup, CallState } from "../store/store.ts";
+import type { CallLookup, CallState } from "../store/contract/call-lookup.ts";
 import { findPaidCall } from "./call-access.ts";
 import { describeCall } from "./call-description.ts";
 import type { StreamCallEvents } from "./call-events.ts";

@@ -1,5 +1,5 @@
 import type { EventHub } from "../events.ts";
-import type { CallLookup, CallState } from "../store/store.ts";
+import type { CallLookup, CallState } from "../store/contract/call-lookup.ts";
 
 export interface CallWatchOptions {
   readonly calls: Pick<CallLookup, "findCall">;

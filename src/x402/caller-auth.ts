@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { HttpRequest } from "../http/http-request.ts";
 import type { JobKey } from "../job-call.ts";
 import type { CallerNonce } from "../payment.ts";
-import type { PaymentJournal } from "../store/store.ts";
+import type { PaymentJournal } from "../store/contract/payment-journal.ts";
 import type { CallerChain } from "./caller-chain.ts";
 import { readCaller, readCallerExpiry, readCallerNonce, readCallerSignature } from "./caller-headers.ts";
 import { callerClaimHash, isAccountSignature, recoverSigner } from "./caller-signature.ts";

@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import type { Clock } from "../clock.ts";
 import { jobKeyText } from "../config/config.ts";
 import type { JobKey } from "../job-call.ts";
-import type { OfferLedger } from "../store/store.ts";
+import type { OfferLedger } from "../store/contract/price-ledgers.ts";
 import { formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "./offer.ts";
 
 export interface OfferBookOptions {

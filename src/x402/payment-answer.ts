@@ -3,7 +3,7 @@ import type { SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../errors.ts";
 import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
 import type { JobKey } from "../job-call.ts";
-import type { JobResult } from "../store/store.ts";
+import type { JobResult } from "../store/contract/work-queue.ts";
 import { resultResponse } from "./call-result.ts";
 import type { PaymentOutcome } from "./payment-outcome.ts";
 import { v1NetworkName } from "./v1-networks.ts";

@@ -2,7 +2,7 @@ import { keccak } from "hash-wasm";
 import { GatewayError } from "../errors.ts";
 import { equalJobs, type JobKey } from "../job-call.ts";
 import type { JobQuote } from "../pricing/job-quote.ts";
-import type { QuoteLedger } from "../store/store.ts";
+import type { QuoteLedger } from "../store/contract/price-ledgers.ts";
 import { formatOffer, type Offer, parseOffer } from "./offer.ts";
 
 /** A signed quote that one client may pay, for one run of a job. */

@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import type { BackgroundService } from "../background-service.ts";
 import type { Clock } from "../clock.ts";
-import type { PaymentJournal, UndecidedPayment } from "../store/store.ts";
+import type { PaymentJournal, UndecidedPayment } from "../store/contract/payment-journal.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
 import type { PaymentsInHand } from "./payments-in-hand.ts";
 import type { Settlement } from "./settlement.ts";

@@ -5,7 +5,7 @@ import { GatewayError } from "../errors.ts";
 import { faultPoint } from "../fault-points.ts";
 import type { JobCall } from "../job-call.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../payment.ts";
-import type { PaymentJournal } from "../store/store.ts";
+import type { PaymentJournal } from "../store/contract/payment-journal.ts";
 import type { ChainEvidence, Evidence } from "./chain-evidence.ts";
 import type { Facilitator, SettlementAnswer } from "./facilitator.ts";
 import { outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";

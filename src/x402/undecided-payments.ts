@@ -1,4 +1,4 @@
-import type { PaymentJournal, UndecidedPayment } from "../store/store.ts";
+import type { PaymentJournal, UndecidedPayment } from "../store/contract/payment-journal.ts";
 
 const PAGE = 200;
 /** Most payments given at once. */

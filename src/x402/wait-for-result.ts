@@ -1,4 +1,5 @@
-import type { CallLookup, JobResult } from "../store/store.ts";
+import type { CallLookup } from "../store/contract/call-lookup.ts";
+import type { JobResult } from "../store/contract/work-queue.ts";
 import type { CallWatch } from "./call-watch.ts";
 
 export interface WaitOptions {

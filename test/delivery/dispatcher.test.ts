@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { AckMode } from "../../src/gen/jobgate/v1/runner_pb.ts";
-import type { ClaimedCall, ClaimRequest, Store } from "../../src/store/store.ts";
+import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
+import type { Store } from "../../src/store/store.ts";
 import { openTestStore, type Runner, type RunnerStream, sleep, startDelivery, until } from "./harness.ts";
 
 /** The same store, its claims seen or refused on their way. */

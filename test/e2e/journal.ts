@@ -1,8 +1,9 @@
 import type { PaymentRecord } from "../../src/payment.ts";
+import type { CallState } from "../../src/store/contract/call-lookup.ts";
 import { openDriver } from "../../src/store/sqlite/driver.ts";
 import { lookupOperations } from "../../src/store/sqlite/operations/lookups.ts";
 import { totalsOperations } from "../../src/store/sqlite/operations/totals.ts";
-import type { CallState, StoreTotals } from "../../src/store/store.ts";
+import type { StoreTotals } from "../../src/store/store.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";
 
 /** The payment journal, read from the store's file by a connection of its own. */

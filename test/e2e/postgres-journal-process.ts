@@ -1,6 +1,6 @@
 // Prints what is in a Postgres store, once, for a reader that cannot wait for promises.
 import { serialize } from "node:v8";
-import type { CallState } from "../../src/store/store.ts";
+import type { CallState } from "../../src/store/contract/call-lookup.ts";
 import { openReplica } from "../store/postgres/open-in-database.ts";
 
 const [, , url] = process.argv;

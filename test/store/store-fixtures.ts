@@ -1,6 +1,7 @@
 import type { JobCall } from "../../src/job-call.ts";
 import type { CallerNonce, PaymentIntent } from "../../src/payment.ts";
-import type { ClaimedCall, ClaimRequest, Store } from "../../src/store/store.ts";
+import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
+import type { Store } from "../../src/store/store.ts";
 
 /** Unix milliseconds at which the tests' moved clock starts. */
 export const START_MS = 1_800_000_000_000;

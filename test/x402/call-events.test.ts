@@ -1,7 +1,7 @@
 import pino from "pino";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { HttpServer } from "../../src/http/http-server.ts";
-import type { CallState } from "../../src/store/store.ts";
+import type { CallState } from "../../src/store/contract/call-lookup.ts";
 import { createCallEvents, MAX_STREAMS, MAX_STREAMS_PER_CALL } from "../../src/x402/call-events.ts";
 import { createStreamSlots } from "../../src/x402/call-stream-slots.ts";
 import { createCallWatch } from "../../src/x402/call-watch.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { JobResult } from "../../src/store/store.ts";
+import type { JobResult } from "../../src/store/contract/work-queue.ts";
 import { startPaidParts } from "../e2e/paid-parts.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startTestGateway } from "./gateway-harness.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, it } from "vitest";
-import type { PaymentJournal } from "../../src/store/store.ts";
+import type { PaymentJournal } from "../../src/store/contract/payment-journal.ts";
 import { PaymentsInHand } from "../../src/x402/payments-in-hand.ts";
 import { Reconciler } from "../../src/x402/reconciler.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";

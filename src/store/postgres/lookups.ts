@@ -8,8 +8,10 @@ import {
   toDeadLetter,
   toTotals,
 } from "../call-row.ts";
+import type { SavedQuote } from "../contract/price-ledgers.ts";
+import type { LeaseStanding, SharedLeases } from "../contract/work-queue.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
-import type { LeaseStanding, Revenue, SavedQuote, SharedLeases, Store } from "../store.ts";
+import type { Revenue, Store } from "../store.ts";
 import type { ConnectionPool } from "./connection-pool.ts";
 import { isRefusal } from "./database-errors.ts";
 import { FIND_PAYMENTS_BY_FINGERPRINT, keyColumns, PAYMENT_COLUMN_LIST } from "./payment-statements.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ClaimedCall } from "../../../src/store/store.ts";
+import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
 import { acceptId, claimOne, claimRequest, LEASE_MS, paidId } from "../store-fixtures.ts";
 import { type Given, idsOf, retryNow } from "./given.ts";
 

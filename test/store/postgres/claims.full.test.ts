@@ -1,43 +1,34 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Store } from "../../../src/store/store.ts";
-import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
+import { beforeEach, describe, expect, test } from "vitest";
 import { idsOf } from "../contract/given.ts";
 import { acceptId, claimRequest } from "../store-fixtures.ts";
-import { openReplica } from "./open-in-database.ts";
+import { givenReplica } from "./given-replica.ts";
 
 const JOB_IDS = Array.from({ length: 20 }, (_, job) => BigInt(job));
 
-let postgres: Postgres;
-let url: string;
-let store: Store;
-
-beforeAll(async () => {
-  postgres = await startPostgres();
-});
-afterAll(() => postgres?.stop());
+const given = givenReplica();
 beforeEach(async () => {
-  url = await postgres.createDatabase();
-  store = await openReplica(url);
   // Call 1 for job 0, call 2 for job 1 and so on, over and over.
-  for (let i = 0; i < 100; i += 1) await acceptId(store, { jobId: BigInt(i % JOB_IDS.length) });
+  for (let i = 0; i < 100; i += 1) await acceptId(given.store, { jobId: BigInt(i % JOB_IDS.length) });
 });
-afterEach(() => store.close());
 
 describe("A claim of some jobs", () => {
   test("It takes the oldest calls of all of them, and locks no others", async () => {
-    const claimed = await store.claim(claimRequest({ jobIds: JOB_IDS, limit: 7 }));
+    const claimed = await given.store.claim(claimRequest({ jobIds: JOB_IDS, limit: 7 }));
     expect(idsOf(claimed)).toEqual([1, 2, 3, 4, 5, 6, 7]);
     // Of a row that nobody has locked since it was written, that is 0.
-    const locked = await postgres.query(url, "SELECT FROM jobgate.job_calls WHERE call_id > 7 AND xmax <> 0");
+    const locked = await given.postgres.query(
+      given.url,
+      "SELECT FROM jobgate.job_calls WHERE call_id > 7 AND xmax <> 0",
+    );
     expect(locked).toHaveLength(0);
   });
 
   test("It goes past what others have locked, however many that are, and waits for none of it", async () => {
-    const other = await postgres.hold(
-      url,
+    const other = await given.postgres.hold(
+      given.url,
       "SELECT FROM jobgate.job_calls WHERE call_id <= 90 AND call_id <> 50 FOR UPDATE",
     );
-    const claim = () => store.claim(claimRequest({ jobIds: JOB_IDS, limit: 4 }));
+    const claim = () => given.store.claim(claimRequest({ jobIds: JOB_IDS, limit: 4 }));
     expect(idsOf(await claim())).toEqual([50, 91, 92, 93]);
     expect(idsOf(await claim())).toEqual([94, 95, 96, 97]);
     expect(idsOf(await claim())).toEqual([98, 99, 100]);

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Intake } from "../../../src/store/store.ts";
+import type { Intake } from "../../../src/store/contract/intake.ts";
 import { WebhookGateway } from "../../../src/webhooks/webhook-gateway.ts";
 import { rawRequest } from "../../helpers/raw-request.ts";
 import {

@@ -1,4 +1,4 @@
-import type { ClaimedCall, ClaimRequest } from "../../store.ts";
+import type { ClaimedCall, ClaimRequest } from "../../contract/work-queue.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { allSettled } from "./all-settled.ts";
 import type { BatchContext } from "./batch-context.ts";

@@ -1,4 +1,4 @@
-import type { Delivery } from "../../store.ts";
+import type { Delivery } from "../../contract/intake.ts";
 import { LostRace } from "../database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 

@@ -1,4 +1,4 @@
-import type { SavedQuote } from "../../store.ts";
+import type { SavedQuote } from "../../contract/price-ledgers.ts";
 import { type Sql, statement } from "../sql.ts";
 import type { BatchPart } from "./batch-context.ts";
 import { type Entry, entriesOf } from "./operations.ts";

@@ -1,21 +1,18 @@
 import type { PaymentIntent, PaymentKey } from "../../../payment.ts";
-import type { NewCall } from "../../new-call.ts";
+import type { AcceptOnceOutcome, Delivery } from "../../contract/intake.ts";
+import type { BeginPaymentOutcome, SettlePaymentOutcome } from "../../contract/payment-journal.ts";
+import type { NewOffer, SavedQuote } from "../../contract/price-ledgers.ts";
 import type {
-  AcceptOnceOutcome,
-  BeginPaymentOutcome,
   ClaimedCall,
   ClaimRequest,
-  Delivery,
   JobResult,
   Lease,
   LeaseOutcome,
-  NewOffer,
   Progress,
   ReleaseOptions,
   RetryRequest,
-  SavedQuote,
-  SettlePaymentOutcome,
-} from "../../store.ts";
+} from "../../contract/work-queue.ts";
+import type { NewCall } from "../../new-call.ts";
 
 /** Everything that is done in batches, by name: what it is given, and what comes of it. */
 export interface Operations {

@@ -1,4 +1,4 @@
-import type { Delivery } from "../../store.ts";
+import type { Delivery } from "../../contract/intake.ts";
 import type { Database } from "../driver.ts";
 
 /** Ended entries that are forgotten with each delivery: more than it brings, so that they never pile up. */

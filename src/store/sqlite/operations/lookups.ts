@@ -1,7 +1,10 @@
 import type { CallerNonce, PaymentKey, PaymentRecord, PaymentState } from "../../../payment.ts";
 import { type DeadLetterRow, type PaidCallRow, toCallState, toDeadLetter } from "../../call-row.ts";
+import type { CallState } from "../../contract/call-lookup.ts";
+import type { DeadLetter } from "../../contract/dead-letter-box.ts";
+import type { UndecidedPayment } from "../../contract/payment-journal.ts";
+import type { JobResult } from "../../contract/work-queue.ts";
 import { type PaymentRow, toPaymentRecord } from "../../payment-row.ts";
-import type { CallState, DeadLetter, JobResult, UndecidedPayment } from "../../store.ts";
 import type { Database } from "../driver.ts";
 import { prepareCallerNonces } from "./caller-nonces.ts";
 import { prepareFindPayment, prepareFindPaymentByFingerprint } from "./payments.ts";

@@ -1,6 +1,6 @@
 import type { Capacity } from "../../capacity.ts";
+import type { AcceptOnceOutcome, Delivery } from "../../contract/intake.ts";
 import type { NewCall } from "../../new-call.ts";
-import type { AcceptOnceOutcome, Delivery } from "../../store.ts";
 import type { Database } from "../driver.ts";
 import { prepareDeliveries } from "./deliveries.ts";
 

@@ -1,5 +1,5 @@
 import type { JobKey } from "../../../job-call.ts";
-import type { NewOffer, SavedOffer } from "../../store.ts";
+import type { NewOffer, SavedOffer } from "../../contract/price-ledgers.ts";
 import type { Database } from "../driver.ts";
 
 /** Ended offers that are forgotten with each write: more than a write brings, so that they never pile up. */

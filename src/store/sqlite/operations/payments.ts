@@ -1,8 +1,8 @@
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../../payment.ts";
 import type { Capacity } from "../../capacity.ts";
+import type { BeginPaymentOutcome, SettlePaymentOutcome } from "../../contract/payment-journal.ts";
 import type { NewCall } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
-import type { BeginPaymentOutcome, SettlePaymentOutcome } from "../../store.ts";
 import type { Database } from "../driver.ts";
 import { prepareCallerNonces } from "./caller-nonces.ts";
 import type { InsertCall } from "./new-calls.ts";

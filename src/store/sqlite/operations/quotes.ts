@@ -1,4 +1,4 @@
-import type { SavedQuote } from "../../store.ts";
+import type { SavedQuote } from "../../contract/price-ledgers.ts";
 import type { Database } from "../driver.ts";
 
 /** Expired quotes that are forgotten with each write: more than the one that it brings, so that they never pile up. */

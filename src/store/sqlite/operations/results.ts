@@ -1,4 +1,4 @@
-import type { JobResult } from "../../store.ts";
+import type { JobResult } from "../../contract/work-queue.ts";
 import type { Database } from "../driver.ts";
 
 /** Keeps how a paid JobCall ended, once its row in `job_calls` is gone. */

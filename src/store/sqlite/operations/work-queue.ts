@@ -1,7 +1,6 @@
 import type { JobCallOrigin } from "../../../job-call.ts";
 import type { CallState } from "../../call-row.ts";
 import type { Capacity } from "../../capacity.ts";
-import { retryDelayMs } from "../../retry-delay.ts";
 import type {
   ClaimedCall,
   ClaimRequest,
@@ -11,7 +10,8 @@ import type {
   Progress,
   ReleaseOptions,
   RetryRequest,
-} from "../../store.ts";
+} from "../../contract/work-queue.ts";
+import { retryDelayMs } from "../../retry-delay.ts";
 import type { Database } from "../driver.ts";
 import type { BuryCall } from "./dead-letters.ts";
 import { createLeaseTokens } from "./lease-tokens.ts";

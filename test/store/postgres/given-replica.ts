@@ -1,0 +1,31 @@
+import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
+import type { Store } from "../../../src/store/store.ts";
+import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
+import { openReplica } from "./open-in-database.ts";
+
+/** One replica on a database of its own for each test; the server is one for all tests of a file. */
+export function givenReplica(): { readonly postgres: Postgres; readonly url: string; readonly store: Store } {
+  let postgres: Postgres;
+  let url: string;
+  let store: Store;
+  beforeAll(async () => {
+    postgres = await startPostgres();
+  });
+  afterAll(() => postgres?.stop());
+  beforeEach(async () => {
+    url = await postgres.createDatabase();
+    store = await openReplica(url);
+  });
+  afterEach(() => store.close());
+  return {
+    get postgres() {
+      return postgres;
+    },
+    get url() {
+      return url;
+    },
+    get store() {
+      return store;
+    },
+  };
+}
