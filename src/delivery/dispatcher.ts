@@ -94,7 +94,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     createLeaseWatch({ sharedLeases, leases, clock, logger, onExpired: expire, onRenewed: leaveToOthers });
   const claimers = new Map<string, Claimer>();
   const streams = new Map<Subscription, Omit<RunnerReport, "inFlight">>();
-  /** Releases, and claims of filters that nobody has any more: to be waited for before the store may close. */
+  /** What no request waits for: it has to end before the store may close. */
   const background = new Set<Promise<void>>();
   let ending = false;
 
