@@ -1,11 +1,13 @@
 /**
- * The layers of docs/architecture.md, checked. Dependencies point down:
- * main, commands, gateway, config, http, x402, webhooks, pricing, delivery, operator, chain, grpc, store, telemetry,
- * the centre.
- * src/config/config.ts is the vocabulary of the configuration, types only, and belongs to the centre.
+ * The layers of docs/architecture.md. Imports point down:
+ * main, commands, gateway, operator, (x402 | webhooks | delivery), pricing, store, (http | chain | grpc | telemetry),
+ * (config | log | node), core.
  */
-const CENTRE =
-  "^src/(job-call|payment|errors|background-service|clock|constant-time|fault-points|events|version|config/config)\\.ts$";
+const CORE = "^src/core/";
+/** The configuration's types, which every part may name. */
+const CONFIG_TYPES = "^src/config/config\\.ts$";
+/** What telemetry's collectors read; everything else tells telemetry. */
+const COLLECTORS = "^src/telemetry/(.*-metrics|metrics|observed-delivery)\\.ts$";
 
 /** @type {import("dependency-cruiser").IConfiguration} */
 module.exports = {
@@ -14,14 +16,20 @@ module.exports = {
     {
       name: "no-orphans",
       severity: "error",
-      from: { orphan: true, path: "^src/", pathNot: [CENTRE, "^src/gen/", "-worker\\.ts$"] },
+      from: { orphan: true, path: "^src/", pathNot: [CORE, "^src/gen/", "worker\\.ts$"] },
       to: {},
     },
     {
-      name: "the-centre-imports-nothing-outward",
+      name: "core-imports-nothing-outward",
       severity: "error",
-      from: { path: CENTRE },
-      to: { path: "^src/", pathNot: CENTRE },
+      from: { path: CORE },
+      to: { path: "^src/", pathNot: CORE },
+    },
+    {
+      name: "config-log-and-node-import-only-core",
+      severity: "error",
+      from: { path: "^src/(config|log|node)/" },
+      to: { path: "^src/", pathNot: ["^src/$1/", CORE] },
     },
     {
       name: "ingress-and-delivery-meet-only-in-the-store",
@@ -34,7 +42,7 @@ module.exports = {
       name: "nothing-below-imports-the-top",
       severity: "error",
       from: {
-        path: "^src/(config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry)/",
+        path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry)/",
       },
       to: { path: "^src/(main|gateway|open-store)\\.ts$|^src/commands/" },
     },
@@ -42,20 +50,20 @@ module.exports = {
       name: "only-commands-read-configuration-files",
       comment: "parts are given a Config; how it was read is not their business",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(commands|config)/|^src/main\\.ts$" },
-      to: { path: "^src/config/", pathNot: CENTRE },
+      from: { path: "^src/", pathNot: "^src/(commands|config|api)/|^src/(main|gateway)\\.ts$" },
+      to: { path: "^src/config/", pathNot: CONFIG_TYPES },
     },
     {
       name: "only-open-store-names-a-store",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/open-store\\.ts$|^src/store/" },
-      to: { path: "^src/store/", pathNot: "^src/store/(store\\.ts$|contract/)" },
+      from: { path: "^src/", pathNot: "^src/(open-store|gateway)\\.ts$|^src/store/" },
+      to: { path: "^src/store/", pathNot: "^src/store/(store\\.ts$|contract/|rules/)" },
     },
     {
       name: "the-store-knows-no-gateway",
       severity: "error",
       from: { path: "^src/store/" },
-      to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing|chain|grpc)/" },
+      to: { path: "^src/(x402|webhooks|operator|http|pricing|chain|grpc)/" },
     },
     {
       name: "chain-and-grpc-are-tools",
@@ -68,8 +76,8 @@ module.exports = {
       name: "telemetry-is-only-told",
       comment: "what it is told of is not its business",
       severity: "error",
-      from: { path: "^src/telemetry/" },
-      to: { path: "^src/", pathNot: ["^src/telemetry/", CENTRE] },
+      from: { path: "^src/telemetry/", pathNot: COLLECTORS },
+      to: { path: "^src/", pathNot: ["^src/(telemetry|node)/", CORE] },
     },
     {
       name: "monitoring-stays-behind-telemetry",
@@ -88,26 +96,33 @@ module.exports = {
     {
       name: "grpc-stays-where-grpc-is-spoken",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(delivery|operator|pricing|grpc|gen)/" },
+      from: {
+        path: "^src/",
+        pathNot: [
+          "^src/(delivery|operator|pricing|grpc|gen)/",
+          "^src/page/api\\.d\\.ts$",
+          "^src/commands/operator-client\\.ts$",
+        ],
+      },
       to: { path: "node_modules/(@grpc|@connectrpc|@bufbuild|grpc-health-check)/|^src/gen/" },
     },
     {
       name: "the-page-runs-in-a-browser",
       comment: "its files are served as they are: they import each other, and nobody imports them",
       severity: "error",
-      from: { path: "^src/operator/page/" },
-      to: { pathNot: "^src/operator/page/", dependencyTypesNot: ["type-only"] },
+      from: { path: "^src/page/" },
+      to: { pathNot: "^src/page/", dependencyTypesNot: ["type-only"] },
     },
     {
       name: "nobody-imports-the-page",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/operator/page/" },
-      to: { path: "^src/operator/page/" },
+      from: { path: "^src/", pathNot: "^src/page/" },
+      to: { path: "^src/page/" },
     },
     {
       name: "viem-stays-where-chains-are-asked",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(x402|pricing|chain)/" },
+      from: { path: "^src/", pathNot: "^src/(x402|pricing|chain)/|^src/core/addresses\\.ts$" },
       to: { path: "node_modules/(viem|@x402)/" },
     },
     {

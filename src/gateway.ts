@@ -1,25 +1,25 @@
 import type { Logger } from "pino";
-import { afterReload } from "./after-reload.ts";
-import type { BackgroundService } from "./background-service.ts";
-import { systemClock } from "./clock.ts";
+import { afterReload } from "./config/after-reload.ts";
 import type { BindAddress, Config } from "./config/config.ts";
+import type { BackgroundService } from "./core/background-service.ts";
+import { systemClock } from "./core/clock.ts";
+import { createEventHub } from "./core/events.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
-import { createEventHub } from "./events.ts";
-import { HttpServer } from "./http/http-server.ts";
+import { HttpServer } from "./http/server.ts";
 import { openStore } from "./open-store.ts";
-import { measureBatches } from "./operator/batch-metrics.ts";
-import { countEvents } from "./operator/event-metrics.ts";
-import { observeDelivery } from "./operator/observed-delivery.ts";
-import { observeStore } from "./operator/observed-store.ts";
-import { OperatorServer } from "./operator/operator-server.ts";
-import { traceStore } from "./operator/traced-store.ts";
+import { OperatorServer } from "./operator/server.ts";
 import { knownServices } from "./pricing/known-services.ts";
 import { createPricingEngine } from "./pricing/pricing-engine.ts";
 import { PricingServer } from "./pricing/pricing-server.ts";
+import { observeStore } from "./store/observed-store.ts";
+import { traceStore } from "./store/traced-store.ts";
+import { measureBatches } from "./telemetry/batch-metrics.ts";
+import { countEvents } from "./telemetry/event-metrics.ts";
+import { observeDelivery } from "./telemetry/observed-delivery.ts";
 import { startTelemetry } from "./telemetry/start-telemetry.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
-import { WebhookGateway } from "./webhooks/webhook-gateway.ts";
-import { X402Gateway } from "./x402/x402-gateway.ts";
+import { WebhookGateway } from "./webhooks/gateway.ts";
+import { X402Gateway } from "./x402/gateway.ts";
 
 export interface GatewayOptions {
   readonly config: Config;

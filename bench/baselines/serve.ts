@@ -1,7 +1,7 @@
 import { pino } from "pino";
-import { jsonResponse } from "../../src/http/http-response.ts";
-import { HttpServer } from "../../src/http/http-server.ts";
+import { jsonResponse } from "../../src/http/response.ts";
 import type { RouteTable } from "../../src/http/routes.ts";
+import { HttpServer } from "../../src/http/server.ts";
 
 /**
  * jobgate's own HTTP server with one route that reads the body, hands it to `accept` and answers 202: what is left of

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import type { OperatorClient } from "../operator/operator-client.ts";
 import {
   type DeadLetter,
   DeadLetterStatus,
@@ -13,6 +12,7 @@ import {
   callIdsArgument,
   type OperatorOptions,
 } from "./operator-api.ts";
+import type { OperatorClient } from "./operator-client.ts";
 import {
   jsonOption,
   type ListOptions,

@@ -6,7 +6,7 @@ import {
   type OperatorAddress,
   type OperatorClient,
   operatorFailure,
-} from "../operator/operator-client.ts";
+} from "./operator-client.ts";
 import { configOption } from "./options.ts";
 import { readConfig } from "./read-config.ts";
 import { Refusal } from "./refusal.ts";

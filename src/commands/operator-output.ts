@@ -1,7 +1,7 @@
 import { Option } from "commander";
-import type { OperatorClient } from "../operator/operator-client.ts";
 import { jsonLine } from "../operator/presentation.ts";
 import { askOperator, type OperatorOptions } from "./operator-api.ts";
+import type { OperatorClient } from "./operator-client.ts";
 import { isFlagSet } from "./options.ts";
 import { firstOf, type Page, type PageRequest } from "./paged-list.ts";
 import { table } from "./table.ts";

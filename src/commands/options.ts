@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from "commander";
-import { LOG_FORMATS, LOG_LEVELS } from "./log.ts";
+import { LOG_FORMATS, LOG_LEVELS } from "../log/log.ts";
 
 /** `-c`: the same for every command that reads the configuration. */
 export const configOption = () =>

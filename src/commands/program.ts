@@ -1,10 +1,10 @@
 import { Command, CommanderError, InvalidArgumentError } from "commander";
-import { version } from "../version.ts";
+import { version } from "../node/version.ts";
 import { addCheckCommand } from "./check.ts";
 import { addDeadLettersCommand } from "./dead-letters.ts";
 import { addPaymentsCommand } from "./payments.ts";
 import { Refusal } from "./refusal.ts";
-import { addRunEachCommand } from "./run-each.ts";
+import { addRunEachCommand } from "./run-each/run-each.ts";
 import { addServeCommand } from "./serve.ts";
 import { addSignCallerCommand } from "./sign-caller.ts";
 import { addSignWebhookCommand } from "./sign-webhook.ts";

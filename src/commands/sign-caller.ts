@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { systemClock } from "../clock.ts";
 import { fileErrorText } from "../config/config-files.ts";
-import { signCaller } from "../x402/sign-caller.ts";
+import { systemClock } from "../core/clock.ts";
+import { signCaller } from "../x402/callers/sign-caller.ts";
 import { parseJobIndex, parseServiceId } from "./options.ts";
 import { Refusal } from "./refusal.ts";
 

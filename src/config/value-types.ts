@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseEvmAddress } from "../pricing/evm-address.ts";
+import { parseEvmAddress } from "../core/addresses.ts";
 import { parseBindAddress } from "./bind-address.ts";
 import type { TcpAddress } from "./config.ts";
 import { parseIpRange } from "./ip-range.ts";

@@ -1,5 +1,5 @@
 import { ServerInterceptingCall, type ServerInterceptor, status } from "@grpc/grpc-js";
-import { equalInConstantTime } from "../constant-time.ts";
+import { equalInConstantTime } from "../core/constant-time.ts";
 
 export interface AuthenticationOptions {
   /** Bearer token that every call must carry; undefined: none is asked for. */

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
-import type { Clock } from "../clock.ts";
-import { faultPoint } from "../fault-points.ts";
+import type { Clock } from "../core/clock.ts";
+import { faultPoint } from "../core/fault-points.ts";
 import type {
   ClaimedCall,
   JobResult,

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../core/clock.ts";
 
 export interface DueWatcherOptions {
   /** When the earliest lease or retry delay runs out, Unix milliseconds. */

@@ -1,7 +1,7 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { CALL_ID_METADATA, type JobCallEncoder } from "../core/job-call.ts";
 import { type JobCall as JobCallMessage, JobCallSchema } from "../gen/jobgate/v1/runner_pb.ts";
-import { CALL_ID_METADATA, type JobCallEncoder } from "../job-call.ts";
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
 
 /** Encodes what is known of a JobCall when it is accepted, as a `jobgate.v1.JobCall`. */

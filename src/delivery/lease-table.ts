@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Lease } from "../store/contract/work-queue.ts";
 
 /** One delivery that is out and not finished. */

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../core/clock.ts";
 import type { LeaseStanding, SharedLeases } from "../store/contract/work-queue.ts";
 import type { LeaseTable, OutLease } from "./lease-table.ts";
 

@@ -8,7 +8,7 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 import {
   type AckRequest,
   type AckResponse,

@@ -1,4 +1,4 @@
-import type { HttpRequest } from "./http-request.ts";
+import type { HttpRequest } from "./request.ts";
 
 /**
  * RFC 6750: the token of `Authorization: Bearer <token>`, if that header was sent once and so.

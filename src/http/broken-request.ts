@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { GatewayError } from "../errors.ts";
-import { errorResponse } from "./http-response.ts";
+import { GatewayError } from "../core/errors.ts";
+import { errorResponse } from "./response.ts";
 import type { MethodHandlers } from "./routes.ts";
 
 /** How long a refused client gets to read its answer: cutting it off at once would often lose the answer too. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type ErrorCode, GatewayError } from "../errors.ts";
-import type { HttpRequest } from "./http-request.ts";
-import type { HttpResponse, StreamingResponse } from "./http-response.ts";
+import { type ErrorCode, GatewayError } from "../core/errors.ts";
+import type { HttpRequest } from "./request.ts";
+import type { HttpResponse, StreamingResponse } from "./response.ts";
 
 /** Answers on Node's own objects, for what is a protocol of its own. */
 export type TakeOver = (incoming: IncomingMessage, outgoing: ServerResponse) => void;

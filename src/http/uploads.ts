@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 
 /** The client hung up before its request was complete: there is nobody to answer. */
 export class ClientGone extends Error {

@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
-import { equalInConstantTime } from "../constant-time.ts";
+import { equalInConstantTime } from "../core/constant-time.ts";
 import { bearerToken } from "../http/bearer-token.ts";
-import type { HttpRequest } from "../http/http-request.ts";
-import { type HttpResponse, jsonResponse } from "../http/http-response.ts";
+import type { HttpRequest } from "../http/request.ts";
+import { type HttpResponse, jsonResponse } from "../http/response.ts";
 
 /**
  * Lets a request pass to the API or to the metrics, or not.

@@ -1,9 +1,9 @@
 import { Code, ConnectError, type Interceptor, type ServiceImpl } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "pino";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 import { OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
-import type { HttpRequest } from "../http/http-request.ts";
+import type { HttpRequest } from "../http/request.ts";
 import type { RouteHandler, RouteTable } from "../http/routes.ts";
 import { checkAccess, refusalResponse } from "./access.ts";
 import { JSON_OPTIONS } from "./presentation.ts";

@@ -1,4 +1,4 @@
-import { jsonResponse, textResponse } from "../http/http-response.ts";
+import { jsonResponse, textResponse } from "../http/response.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 import type { StoreStatus } from "../store/store.ts";
 

@@ -1,7 +1,8 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { GatewayEvent, WhatHappened } from "../core/events.ts";
+import type { PaymentRecord, PaymentState } from "../core/payment.ts";
 import type { RunnerReport } from "../delivery/dispatcher.ts";
-import type { GatewayEvent, WhatHappened } from "../events.ts";
 import {
   type DeadLetter as DeadLetterMessage,
   DeadLetterSchema,
@@ -27,11 +28,10 @@ import {
   type Runner,
   RunnerSchema,
 } from "../gen/jobgate/v1/operator_pb.ts";
-import type { PaymentRecord, PaymentState } from "../payment.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { DeadLetter } from "../store/contract/dead-letter-box.ts";
+import { isBalanced } from "../store/rules/journal-balance.ts";
 import type { Revenue, StoreTotals } from "../store/store.ts";
-import { isBalanced } from "./journal-balance.ts";
 import { PAYMENT_STATES } from "./presentation.ts";
 
 /** Undefined for a state that this version does not know, and for the unspecified one. */

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { extname } from "node:path";
-import type { HttpRequest } from "../http/http-request.ts";
-import type { HttpResponse } from "../http/http-response.ts";
+import type { HttpRequest } from "../http/request.ts";
+import type { HttpResponse } from "../http/response.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 
 /** The files of the page, beside this one in the sources and in the build. */
-const FOLDER = new URL("./page/", import.meta.url);
+const FOLDER = new URL("../page/", import.meta.url);
 
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",

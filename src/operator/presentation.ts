@@ -1,7 +1,7 @@
 import { createRegistry, type Message, toJsonString } from "@bufbuild/protobuf";
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import type { PaymentState as PaymentStateName } from "../core/payment.ts";
 import { file_jobgate_v1_operator, PaymentState } from "../gen/jobgate/v1/operator_pb.ts";
-import type { PaymentState as PaymentStateName } from "../payment.ts";
 
 export type {
   DeadLetter,

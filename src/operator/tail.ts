@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
-import type { EventHub, GatewayEvent } from "../events.ts";
+import type { EventHub, GatewayEvent } from "../core/events.ts";
 import { type TailRequest, type TailResponse, TailResponseSchema } from "../gen/jobgate/v1/operator_pb.ts";
 import { toEvent } from "./messages.ts";
 

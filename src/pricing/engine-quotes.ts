@@ -2,14 +2,14 @@ import { randomBytes } from "node:crypto";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { bytesToHex, hexToBytes } from "viem";
-import type { Clock } from "../clock.ts";
 import type { QuoteSigning } from "../config/config.ts";
+import type { Clock } from "../core/clock.ts";
+import type { JobKey } from "../core/job-call.ts";
 import {
   GetJobPriceRequestSchema,
   type GetJobPriceResponse,
   GetJobPriceResponseSchema,
 } from "../gen/pricing_engine/pricing_pb.ts";
-import type { JobKey } from "../job-call.ts";
 import type { EngineAnswer, EngineClient } from "./engine-client.ts";
 import { type JobQuote, readJobQuote } from "./job-quote.ts";
 import type { ProofMaker } from "./proof-maker.ts";

@@ -1,7 +1,7 @@
 import { bytesToBigInt, bytesToHex, hashTypedData, recoverAddress } from "viem";
 import type { QuoteSigning } from "../config/config.ts";
+import type { JobKey } from "../core/job-call.ts";
 import type { GetJobPriceResponse, JobQuoteDetails } from "../gen/pricing_engine/pricing_pb.ts";
-import type { JobKey } from "../job-call.ts";
 
 /** What the operator signs: one run of a job, for one requester and one input, at a price, for a time. */
 export interface JobQuoteTerms extends JobKey {

@@ -1,4 +1,4 @@
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 
 /** The refusal of whoever cannot say now what a job costs: to be asked again in 2 s. */
 export function priceUnavailable(reason: string, cause?: unknown): GatewayError {

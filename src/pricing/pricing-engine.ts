@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
-import { type Clock, systemClock } from "../clock.ts";
 import type { PricingEngineConfig } from "../config/config.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { createEngineClient, type EngineClient } from "./engine-client.ts";
 import { createEnginePrices } from "./engine-prices.ts";

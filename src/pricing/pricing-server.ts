@@ -1,8 +1,8 @@
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import type { BackgroundService } from "../background-service.ts";
-import { type Clock, systemClock } from "../clock.ts";
 import type { PricingEngineConfig } from "../config/config.ts";
+import type { BackgroundService } from "../core/background-service.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
 import { Health as HealthService } from "../gen/grpc/health/v1/health_pb.ts";
 import { PricingEngine } from "../gen/pricing_engine/pricing_pb.ts";
 import { addHealth, type Health } from "../grpc/health.ts";

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
-import type { Clock } from "../clock.ts";
-import { GatewayError } from "../errors.ts";
+import type { Clock } from "../core/clock.ts";
+import { GatewayError } from "../core/errors.ts";
 import { priceUnavailable } from "./price-unavailable.ts";
 import { createProofThread } from "./proof-thread.ts";
 

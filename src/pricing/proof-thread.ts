@@ -1,5 +1,5 @@
 import type { Worker } from "node:worker_threads";
-import { startWorkerThread } from "../worker-thread.ts";
+import { startWorkerThread } from "../node/worker-thread.ts";
 import type { Challenge } from "./proof-of-work.ts";
 import type { ProofAnswer, ProofTask, ProofWorkerData } from "./proof-worker-protocol.ts";
 

@@ -1,5 +1,5 @@
 import { concat, keccak256, numberToHex } from "viem";
-import type { JobKey } from "../job-call.ts";
+import type { JobKey } from "../core/job-call.ts";
 
 /**
  * The digest that stands for one quote of a mapped price: keccak-256 of service_id u64 BE, job_index u32 BE,

@@ -1,9 +1,9 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { Logger } from "pino";
-import type { Clock } from "../clock.ts";
 import type { QuoteSigning } from "../config/config.ts";
+import type { Clock } from "../core/clock.ts";
+import type { JobKey } from "../core/job-call.ts";
 import { type GetJobPriceResponse, GetJobPriceResponseSchema } from "../gen/pricing_engine/pricing_pb.ts";
-import type { JobKey } from "../job-call.ts";
 import { type JobQuote, readJobQuote, readUncheckedTerms } from "./job-quote.ts";
 
 /** A quote on its way to who asked for it. */

@@ -1,5 +1,5 @@
-import type { JobCallOrigin } from "../job-call.ts";
-import type { PaymentState } from "../payment.ts";
+import type { JobCallOrigin } from "../core/job-call.ts";
+import type { PaymentState } from "../core/payment.ts";
 import type { CallState as CallStateAnswer } from "./contract/call-lookup.ts";
 import type { DeadLetter } from "./contract/dead-letter-box.ts";
 import type { StoreTotals } from "./store.ts";

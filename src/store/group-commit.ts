@@ -1,4 +1,4 @@
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 import type { BatchListener } from "./store.ts";
 import { UnknownOutcomeError } from "./unknown-outcome.ts";
 

@@ -1,4 +1,4 @@
-import type { JobCall, JobCallEncoder, JobCallOrigin } from "../job-call.ts";
+import type { JobCall, JobCallEncoder, JobCallOrigin } from "../core/job-call.ts";
 
 /** A JobCall as it is written: the ids as text, the rest inside the encoded bytes. */
 export interface NewCall {

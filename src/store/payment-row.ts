@@ -1,4 +1,4 @@
-import type { PaymentIntent, PaymentRecord, PaymentState } from "../payment.ts";
+import type { PaymentIntent, PaymentRecord, PaymentState } from "../core/payment.ts";
 
 /** A row of `payments`, by column. */
 export interface PaymentRow {

@@ -1,4 +1,4 @@
-import type { PaymentState } from "../payment.ts";
+import type { PaymentState } from "../core/payment.ts";
 import type { CallLookup } from "./contract/call-lookup.ts";
 import type { DeadLetterBox } from "./contract/dead-letter-box.ts";
 import type { Intake } from "./contract/intake.ts";

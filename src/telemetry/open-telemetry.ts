@@ -23,7 +23,7 @@ import {
   type SpanExporter,
 } from "@opentelemetry/sdk-trace-node";
 import type { Logger } from "pino";
-import { version } from "../version.ts";
+import { version } from "../node/version.ts";
 import type { Span, SpanOptions, Tracing } from "./tracing.ts";
 
 /** What OTEL_TRACES_EXPORTER may name. */

@@ -1,8 +1,8 @@
 import type { WebhookChallenge } from "../config/config.ts";
-import { equalInConstantTime } from "../constant-time.ts";
-import { GatewayError } from "../errors.ts";
-import type { HttpRequest } from "../http/http-request.ts";
-import type { HttpResponse } from "../http/http-response.ts";
+import { equalInConstantTime } from "../core/constant-time.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { HttpRequest } from "../http/request.ts";
+import type { HttpResponse } from "../http/response.ts";
 import { unauthorized } from "./unauthorized.ts";
 
 /** Senders use up to a few hundred characters. */

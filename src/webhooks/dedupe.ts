@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { WebhookDedupe, WebhookEndpoint } from "../config/config.ts";
-import type { HttpRequest } from "../http/http-request.ts";
+import type { HttpRequest } from "../http/request.ts";
 import type { Delivery, DeliveryKey } from "../store/contract/intake.ts";
 import type { AuthScheme, DeliveryIdSource } from "./auth/auth-scheme.ts";
 import { singleHeader } from "./auth/single-header.ts";

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
-import type { Clock } from "../clock.ts";
 import type { WebhookEndpoint } from "../config/config.ts";
+import type { Clock } from "../core/clock.ts";
 
 /** Between two lines about the same old secret. */
 const REMINDER_MS = 60 * 60_000;

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
 import type { IpRange } from "../config/config.ts";
-import type { HttpRequest } from "../http/http-request.ts";
+import type { HttpRequest } from "../http/request.ts";
 
 /** Whether a request comes from where an endpoint's senders are. */
 export type SourceCheck = (request: HttpRequest) => boolean;

@@ -1,4 +1,4 @@
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 
 /** The same answer whatever was wrong: who is not known learns nothing. */
 export function unauthorized(): GatewayError {

@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../errors.ts";
+import type { ErrorCode } from "../core/errors.ts";
 
 /** This process's counters since it started, by the names of `GET /x402/stats`. */
 const COUNTER_NAMES = [

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startRunner } from "../helpers/runner.ts";
-import { type OperatorUnderTest, startOperator } from "../operator/operator-harness.ts";
+import { type OperatorUnderTest, startOperator } from "../operator/harness.ts";
 import { runHere } from "./operator-commands.ts";
 
 let jobgate: OperatorUnderTest;

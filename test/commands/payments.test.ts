@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { type OperatorUnderTest, startOperator, TOKEN } from "../operator/operator-harness.ts";
+import { type OperatorUnderTest, startOperator, TOKEN } from "../operator/harness.ts";
 import { paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
 import { runHere } from "./operator-commands.ts";
 import { runJobgate } from "./run-jobgate.ts";

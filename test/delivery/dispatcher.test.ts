@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { GatewayError } from "../../src/errors.ts";
+import { GatewayError } from "../../src/core/errors.ts";
 import { AckMode } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -1,4 +1,4 @@
-import type { PaymentRecord } from "../../src/payment.ts";
+import type { PaymentRecord } from "../../src/core/payment.ts";
 import type { CallState } from "../../src/store/contract/call-lookup.ts";
 import { openDriver } from "../../src/store/sqlite/driver.ts";
 import { lookupOperations } from "../../src/store/sqlite/operations/lookups.ts";

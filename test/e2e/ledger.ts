@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import type { PaymentState } from "../../src/payment.ts";
+import type { PaymentState } from "../../src/core/payment.ts";
 import { accounts } from "../helpers/accounts.ts";
 import type { Token } from "../helpers/usdc.ts";
 import type { PaidGateway } from "./paid-gateway.ts";

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { create } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type JobCall, NackRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
-import { version } from "../../src/version.ts";
+import { version } from "../../src/node/version.ts";
 import { findExpositionMistakes, type MetricFamily, parseExposition } from "../helpers/exposition.ts";
 import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";

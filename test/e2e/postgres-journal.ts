@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { deserialize } from "node:v8";
-import type { PaymentRecord } from "../../src/payment.ts";
+import type { PaymentRecord } from "../../src/core/payment.ts";
 import type { CallState } from "../../src/store/contract/call-lookup.ts";
 import type { StoreTotals } from "../../src/store/store.ts";
 import type { Journal } from "./journal.ts";

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import pLimit from "p-limit";
 import { expect, onTestFinished, test } from "vitest";
-import { createOperatorClient } from "../../src/operator/operator-client.ts";
+import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
 import { processEnded, spawnTethered } from "../helpers/tethered-process.ts";

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { textResponse } from "../../src/http/http-response.ts";
+import { textResponse } from "../../src/http/response.ts";
 import { openSocket, rawRequest, sendRaw } from "../helpers/raw-request.ts";
 import { closed, heldRoute, MAX_BODY, startServer } from "./server-harness.ts";
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { textResponse } from "../../src/http/http-response.ts";
+import { textResponse } from "../../src/http/response.ts";
 import { openSocket, rawRequest, readAnswers } from "../helpers/raw-request.ts";
 import { closed, heldRoute, isGone, MAX_BODY, SHORT, startServer } from "./server-harness.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
-import { GatewayError } from "../../src/errors.ts";
-import { textResponse } from "../../src/http/http-response.ts";
+import { GatewayError } from "../../src/core/errors.ts";
+import { textResponse } from "../../src/http/response.ts";
 import type { MethodHandlers } from "../../src/http/routes.ts";
 import { rawRequest, sendRaw } from "../helpers/raw-request.ts";
 import { startServer } from "./server-harness.ts";

@@ -3,9 +3,9 @@ import type { Socket } from "node:net";
 import pino from "pino";
 import { onTestFinished } from "vitest";
 import type { BindAddress } from "../../src/config/config.ts";
-import { jsonResponse } from "../../src/http/http-response.ts";
-import { HttpServer, type HttpTimeouts } from "../../src/http/http-server.ts";
+import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers, RouteHandler, RouteTable } from "../../src/http/routes.ts";
+import { HttpServer, type HttpTimeouts } from "../../src/http/server.ts";
 import { openSocket } from "../helpers/raw-request.ts";
 
 const LOCAL: BindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 };

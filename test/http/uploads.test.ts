@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { jsonResponse } from "../../src/http/http-response.ts";
+import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers } from "../../src/http/routes.ts";
 import { openSocket, sendRaw } from "../helpers/raw-request.ts";
 import { MAX_BODY, startServer } from "./server-harness.ts";

@@ -5,7 +5,7 @@ import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OperatorService } from "../../src/gen/jobgate/v1/operator_pb.ts";
-import { callJson, type OperatorUnderTest, startOperator, TOKEN } from "./operator-harness.ts";
+import { callJson, type OperatorUnderTest, startOperator, TOKEN } from "./harness.ts";
 
 let guarded: OperatorUnderTest;
 let open: OperatorUnderTest;

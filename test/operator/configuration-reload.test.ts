@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { startJobgate } from "../helpers/jobgate-process.ts";
-import { callJson } from "./operator-harness.ts";
+import { callJson } from "./harness.ts";
 
 const configOf = ({ leaseSecs = 60, maxPending = 1_000, endpoints = "" }) => `service_id = 1
 [store]

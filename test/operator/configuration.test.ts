@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import { callJson, type OperatorUnderTest, startOperator } from "./operator-harness.ts";
+import { callJson, type OperatorUnderTest, startOperator } from "./harness.ts";
 
 const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const tcp = (port: number) => ({ kind: "tcp", host: "127.0.0.1", port }) as const;

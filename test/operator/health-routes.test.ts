@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { healthRoutes } from "../../src/operator/health-routes.ts";
-import { type OperatorUnderTest, startOperator, TOKEN } from "./operator-harness.ts";
+import { type OperatorUnderTest, startOperator, TOKEN } from "./harness.ts";
 
 let operator: OperatorUnderTest;
 beforeAll(async () => {

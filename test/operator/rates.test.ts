@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { version } from "../../src/node/version.ts";
 import type { RateReport } from "../../src/pricing/rates/rate-board.ts";
-import { version } from "../../src/version.ts";
-import { callJson, type OperatorUnderTest, startOperator, TOKEN } from "./operator-harness.ts";
+import { callJson, type OperatorUnderTest, startOperator, TOKEN } from "./harness.ts";
 
 const NETWORK = "eip155:84532";
 const [USDC, EURC, NEW] = ["0x036CbD53842c5426634e7929541eC2318f3dCF7e", "0xe", "0xn"];

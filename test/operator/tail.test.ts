@@ -5,7 +5,7 @@ import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient, type HandlerContext } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { createEventHub } from "../../src/events.ts";
+import { createEventHub } from "../../src/core/events.ts";
 import {
   type Event,
   OperatorService,
@@ -15,7 +15,7 @@ import {
 import { createTail } from "../../src/operator/tail.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { acceptId, paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
-import { type OperatorUnderTest, startOperator } from "./operator-harness.ts";
+import { type OperatorUnderTest, startOperator } from "./harness.ts";
 
 let jobgate: OperatorUnderTest | undefined;
 afterEach(async () => {

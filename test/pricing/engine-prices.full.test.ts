@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { createPricingEngine } from "../../src/pricing/pricing-engine.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 import { startLog } from "./log.ts";

@@ -3,7 +3,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { Metadata, status } from "@grpc/grpc-js";
 import { bytesToHex } from "viem";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import {
   GetJobPriceRequestSchema,
   type GetJobPriceResponse,

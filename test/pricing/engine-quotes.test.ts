@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { createEngineClient } from "../../src/pricing/engine-client.ts";
 import { createEngineQuotes } from "../../src/pricing/engine-quotes.ts";
 import { createProofMaker } from "../../src/pricing/proof-maker.ts";

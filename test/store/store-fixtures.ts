@@ -1,5 +1,5 @@
-import type { JobCall } from "../../src/job-call.ts";
-import type { CallerNonce, PaymentIntent } from "../../src/payment.ts";
+import type { JobCall } from "../../src/core/job-call.ts";
+import type { CallerNonce, PaymentIntent } from "../../src/core/payment.ts";
 import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
 

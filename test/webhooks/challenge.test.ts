@@ -1,12 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  endpoint,
-  named,
-  ranges,
-  startWebhooks,
-  UNAUTHORIZED,
-  type WebhooksUnderTest,
-} from "./webhook-harness.ts";
+import { endpoint, named, ranges, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "./harness.ts";
 
 const secrets = named("secret");
 const hmac = { mode: "hmac-sha256", secrets } as const;

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { WebhookAuth, WebhookDedupe } from "../../src/config/config.ts";
 import { signWebhook } from "../../src/webhooks/sign.ts";
-import { endpoint, type Headers, named, startWebhooks, type WebhooksUnderTest } from "./webhook-harness.ts";
+import { endpoint, type Headers, named, startWebhooks, type WebhooksUnderTest } from "./harness.ts";
 
 const WINDOW_MS = 86_400_000;
 const NOW_MS = 1_790_000_000_000;

@@ -4,7 +4,7 @@ import type { WebhookEndpoint } from "../../src/config/config.ts";
 import { WEBHOOK_AUTH_MODES } from "../../src/config/webhook-auth-modes.ts";
 import { signWebhook, webhookPath } from "../../src/webhooks/sign.ts";
 import { loadFiles } from "../config/config-folder.ts";
-import { startWebhooks, type WebhooksUnderTest } from "./webhook-harness.ts";
+import { startWebhooks, type WebhooksUnderTest } from "./harness.ts";
 
 const KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const docs = await readFile(new URL("../../docs/webhook-senders.md", import.meta.url), "utf8");

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { endpoint, startWebhooks, type WebhooksUnderTest } from "./webhook-harness.ts";
+import { endpoint, startWebhooks, type WebhooksUnderTest } from "./harness.ts";
 
 const NOW_MS = 1_790_000_000_000;
 const HOUR_MS = 3_600_000;

@@ -1,15 +1,8 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { HttpRequest } from "../../src/http/http-request.ts";
+import type { HttpRequest } from "../../src/http/request.ts";
 import { createSourceCheck } from "../../src/webhooks/source-address.ts";
-import {
-  endpoint,
-  named,
-  ranges,
-  startWebhooks,
-  UNAUTHORIZED,
-  type WebhooksUnderTest,
-} from "./webhook-harness.ts";
+import { endpoint, named, ranges, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "./harness.ts";
 
 const OPEN = { mode: "none" } as const;
 

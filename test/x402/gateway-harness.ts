@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import type { X402Config } from "../../src/config/config.ts";
 import { openStore } from "../../src/open-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { X402Gateway } from "../../src/x402/x402-gateway.ts";
+import { X402Gateway } from "../../src/x402/gateway.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
 import { PRICE_WEI, USDC } from "./payments.ts";

@@ -1,7 +1,7 @@
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { AcceptedToken } from "../../src/config/config.ts";
-import type { JobCall } from "../../src/job-call.ts";
-import type { PaymentIntent } from "../../src/payment.ts";
+import type { JobCall } from "../../src/core/job-call.ts";
+import type { PaymentIntent } from "../../src/core/payment.ts";
 import { accounts } from "../helpers/accounts.ts";
 import type { Anvil } from "../helpers/anvil.ts";
 import { type SignedPayment, signV2Payment } from "../helpers/clients.ts";

@@ -1,14 +1,14 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { PaymentPayload } from "@x402/core/types";
-import type { HttpRequest } from "../../src/http/http-request.ts";
+import type { HttpRequest } from "../../src/http/request.ts";
 import {
   makeOffers,
   type Offer,
   type OfferTerms,
   type PricedToken,
   toRequirements,
-} from "../../src/x402/offer.ts";
-import { readPayment, type SignedPayment } from "../../src/x402/payment-header.ts";
+} from "../../src/x402/wire/offer.ts";
+import { readPayment, type SignedPayment } from "../../src/x402/wire/payment-header.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, signV2Payment } from "../helpers/clients.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";

@@ -4,7 +4,7 @@ import {
   smallestPriceWei,
   type TokenTerms,
   tokenAmount,
-} from "../../pricing/amount.ts";
+} from "../../core/amounts.ts";
 import type { Checked } from "../check-shape.ts";
 import { jobKeyText } from "../config.ts";
 import { keyPathText } from "../mistake.ts";

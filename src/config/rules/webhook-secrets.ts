@@ -1,4 +1,4 @@
-import { parseStandardWebhooksKey } from "../../webhooks/auth/standard-webhooks-key.ts";
+import { parseStandardWebhooksKey } from "../../core/standard-webhooks-key.ts";
 import type { KeyPath } from "../mistake.ts";
 import type { MistakeList } from "../mistake-list.ts";
 import { WEBHOOK_AUTH_MODES, type WebhookAuthMode } from "../webhook-auth-modes.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../../clock.ts";
 import type { RateSource } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
 import { createChainlinkRate } from "./chainlink-rate.ts";
 import { createHttpRate } from "./http-rate.ts";
 import type { AskRate } from "./live-value.ts";

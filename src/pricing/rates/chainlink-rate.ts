@@ -6,7 +6,7 @@ import {
   type PublicClient,
 } from "viem";
 import { createChainClient } from "../../chain/chain-client.ts";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { type AskRate, type LiveValue, RateProblem } from "./live-value.ts";
 
 export interface ChainlinkRateOptions {

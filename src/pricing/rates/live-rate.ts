@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { type AskRate, type LiveValue, RateProblem } from "./live-value.ts";
 
 export interface LiveRateOptions {

@@ -1,5 +1,5 @@
-import { systemClock } from "../../clock.ts";
 import type { RateSource } from "../../config/config.ts";
+import { systemClock } from "../../core/clock.ts";
 import { createAsk } from "./ask-rate.ts";
 import { RateProblem } from "./live-value.ts";
 

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
-import type { Clock } from "../../clock.ts";
 import type { AcceptedToken, RateSource } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
 import { createAsk } from "./ask-rate.ts";
 import { createLiveRate, type LiveRate } from "./live-rate.ts";
 

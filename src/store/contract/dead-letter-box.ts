@@ -1,4 +1,4 @@
-import type { JobCall } from "../../job-call.ts";
+import type { JobCall } from "../../core/job-call.ts";
 
 export interface DeadLetterBox {
   /** Newest first. `before` is the `callId` to page from. */

@@ -1,4 +1,4 @@
-import type { JobCall } from "../../job-call.ts";
+import type { JobCall } from "../../core/job-call.ts";
 
 /** For webhooks: one write makes one JobCall. */
 export interface Intake {

@@ -1,5 +1,11 @@
-import type { JobCall } from "../../job-call.ts";
-import type { CallerNonce, PaymentIntent, PaymentKey, PaymentRecord, PaymentState } from "../../payment.ts";
+import type { JobCall } from "../../core/job-call.ts";
+import type {
+  CallerNonce,
+  PaymentIntent,
+  PaymentKey,
+  PaymentRecord,
+  PaymentState,
+} from "../../core/payment.ts";
 
 /** For paid jobs: nothing moves that is not written here first. */
 export interface PaymentJournal {

@@ -1,4 +1,4 @@
-import type { JobKey } from "../../job-call.ts";
+import type { JobKey } from "../../core/job-call.ts";
 
 /** The prices that clients were offered, so that they stay payable over changes, restarts and replicas. */
 export interface OfferLedger {

@@ -1,4 +1,4 @@
-import { GatewayError } from "../../errors.ts";
+import { GatewayError } from "../../core/errors.ts";
 import {
   type CallState,
   type CountedRows,
@@ -12,8 +12,8 @@ import type { SavedQuote } from "../contract/price-ledgers.ts";
 import type { LeaseStanding, SharedLeases } from "../contract/work-queue.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
 import type { Revenue, Store } from "../store.ts";
-import type { ConnectionPool } from "./connection-pool.ts";
-import { isRefusal } from "./database-errors.ts";
+import type { ConnectionPool } from "./connection/connection-pool.ts";
+import { isRefusal } from "./connection/database-errors.ts";
 import { FIND_PAYMENTS_BY_FINGERPRINT, keyColumns, PAYMENT_COLUMN_LIST } from "./payment-statements.ts";
 import { type Statement, sqlOf, statement } from "./sql.ts";
 

@@ -1,4 +1,4 @@
-import type { PaymentKey } from "../../payment.ts";
+import type { PaymentKey } from "../../core/payment.ts";
 import { PAYMENT_COLUMNS, type PaymentRow } from "../payment-row.ts";
 import { statement } from "./sql.ts";
 

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
-import type { Clock } from "../../clock.ts";
-import type { JobCallEncoder } from "../../job-call.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { JobCallEncoder } from "../../core/job-call.ts";
 import { createGroupCommit } from "../group-commit.ts";
 import { createListeners } from "../listeners.ts";
 import { toNewCall } from "../new-call.ts";
@@ -8,13 +8,13 @@ import { payloadBytes } from "../payload-bytes.ts";
 import type { BatchListener, Store } from "../store.ts";
 import { createWriteHealth } from "../write-health.ts";
 import type { Operation, OperationName, Operations } from "./batch/operations.ts";
-import { createCommitBatch } from "./commit-batch.ts";
-import { DEFAULT_TIMEOUTS, type PostgresAddress, type PostgresTimeouts } from "./connect.ts";
-import { openConnections } from "./connections.ts";
-import { endedLeasesOfOthers } from "./ended-leases.ts";
-import { startHeartbeat } from "./heartbeat.ts";
+import { createCommitBatch } from "./commit/commit-batch.ts";
+import { endedLeasesOfOthers } from "./commit/ended-leases.ts";
+import { DEFAULT_TIMEOUTS, type PostgresAddress, type PostgresTimeouts } from "./connection/connect.ts";
+import { openConnections } from "./connection/connections.ts";
+import { startHeartbeat } from "./connection/heartbeat.ts";
+import { openWorkChannel } from "./connection/work-channel.ts";
 import { createLookups } from "./lookups.ts";
-import { openWorkChannel } from "./work-channel.ts";
 
 export interface PostgresStoreOptions extends PostgresAddress {
   /** Connections that it may have open; at least 4. Default 10. */

@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { createGroupCommit, type OperationOutcome } from "../group-commit.ts";
 import { packBytes } from "../pack-bytes.ts";
 import { payloadBytes } from "../payload-bytes.ts";

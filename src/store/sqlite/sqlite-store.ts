@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
-import { type Clock, systemClock } from "../../clock.ts";
-import type { JobCallEncoder } from "../../job-call.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
+import type { JobCallEncoder } from "../../core/job-call.ts";
 import { createListeners } from "../listeners.ts";
 import { toNewCall } from "../new-call.ts";
 import type { BatchListener, Store } from "../store.ts";

@@ -1,5 +1,5 @@
 import type { TransferListItem } from "node:worker_threads";
-import { startWorkerThread } from "../../worker-thread.ts";
+import { startWorkerThread } from "../../node/worker-thread.ts";
 import type { OperationOutcome } from "../group-commit.ts";
 import type { WorkerAnswer, WorkerRequest, WorkerRole } from "./worker-protocol.ts";
 

@@ -1,4 +1,4 @@
-import type { HttpRequest } from "../../http/http-request.ts";
+import type { HttpRequest } from "../../http/request.ts";
 
 /** One way in which senders prove who they are, with the secrets of one endpoint. */
 export interface AuthScheme {

@@ -1,5 +1,5 @@
 import type { WebhookSecret } from "../../config/config.ts";
-import { equalInConstantTime } from "../../constant-time.ts";
+import { equalInConstantTime } from "../../core/constant-time.ts";
 import { bearerToken } from "../../http/bearer-token.ts";
 import type { AuthScheme } from "./auth-scheme.ts";
 import { firstSecret } from "./first-secret.ts";

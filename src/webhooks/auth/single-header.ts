@@ -1,4 +1,4 @@
-import type { HttpRequest } from "../../http/http-request.ts";
+import type { HttpRequest } from "../../http/request.ts";
 
 /** The value of a header that was sent once and is not empty. `name` is lower case. */
 export function singleHeader(request: HttpRequest, name: string): string | undefined {

@@ -1,10 +1,10 @@
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import type { WebhookSecret } from "../../config/config.ts";
+import { parseStandardWebhooksKey } from "../../core/standard-webhooks-key.ts";
 import { type AuthScheme, CannotSign, SigningKeyMissing } from "./auth-scheme.ts";
 import { digestFromBase64, equalDigests, hmacSha256 } from "./digest.ts";
 import { isTimely, signedTime } from "./signed-time.ts";
 import { singleHeader } from "./single-header.ts";
-import { parseStandardWebhooksKey } from "./standard-webhooks-key.ts";
 
 /** Whose names the three headers bear: `webhook-id` or `svix-id`, and so on. */
 type HeaderPrefix = "webhook" | "svix";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect } from "vitest";
-import type { Clock } from "../../../src/clock.ts";
+import type { Clock } from "../../../src/core/clock.ts";
 import type { BatchListener, Store } from "../../../src/store/store.ts";
 import { claimRequest, START_MS } from "../store-fixtures.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { PaymentIntent } from "../../../src/payment.ts";
+import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { paidCall, paymentIntent } from "../store-fixtures.ts";
 import type { Given } from "./given.ts";
 

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { GatewayError } from "../../../src/errors.ts";
+import { GatewayError } from "../../../src/core/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { UnknownOutcomeError } from "../../../src/store/unknown-outcome.ts";
 import { claimRequest, webhookCall } from "../store-fixtures.ts";

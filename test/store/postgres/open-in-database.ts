@@ -1,4 +1,4 @@
-import type { Clock } from "../../../src/clock.ts";
+import type { Clock } from "../../../src/core/clock.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../../src/store/postgres/postgres-store.ts";
 import type { BatchListener, Store } from "../../../src/store/store.ts";
 import type { Postgres } from "../../helpers/postgres.ts";

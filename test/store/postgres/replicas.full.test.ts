@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
-import { DEFAULT_TIMEOUTS } from "../../../src/store/postgres/connect.ts";
+import { DEFAULT_TIMEOUTS } from "../../../src/store/postgres/connection/connect.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
 import {

@@ -2,7 +2,7 @@ import { copyFile, mkdtemp, readFile, rm, stat, truncate, writeFile } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { systemClock } from "../../../src/clock.ts";
+import { systemClock } from "../../../src/core/clock.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { acceptId } from "../store-fixtures.ts";
 import { runCrashRounds } from "./crash-rounds.ts";

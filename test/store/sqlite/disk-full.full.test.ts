@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { systemClock } from "../../../src/clock.ts";
+import { systemClock } from "../../../src/core/clock.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { StoreUnderTest } from "../contract/given.ts";
 import { acceptId, claimRequest, webhookCall } from "../store-fixtures.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { JobCall } from "../../../src/job-call.ts";
+import type { JobCall } from "../../../src/core/job-call.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { acceptId, claimRequest, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";

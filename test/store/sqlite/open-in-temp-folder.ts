@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Clock } from "../../../src/clock.ts";
+import type { Clock } from "../../../src/core/clock.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { BatchListener } from "../../../src/store/store.ts";
 import type { StoreUnderTest } from "../contract/given.ts";

@@ -1,6 +1,6 @@
 import { sign } from "@octokit/webhooks-methods";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../webhook-harness.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
 import { describeSignedSender } from "./signed-senders.ts";
 
 let webhooks: WebhooksUnderTest;

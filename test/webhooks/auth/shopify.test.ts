@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../webhook-harness.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
 import { describeSignedSender } from "./signed-senders.ts";
 
 const digest = (body: string, secret: string) => createHmac("sha256", secret).update(body);

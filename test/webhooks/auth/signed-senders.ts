@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import type { WebhookAuth, WebhookSecret } from "../../../src/config/config.ts";
-import { endpoint, type Headers, named, UNAUTHORIZED, type WebhooksUnderTest } from "../webhook-harness.ts";
+import { endpoint, type Headers, named, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
 
 export interface SignedSender {
   readonly auth: (secrets: readonly WebhookSecret[]) => WebhookAuth;

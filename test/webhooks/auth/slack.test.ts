@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../webhook-harness.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
 import { describeSignedSender } from "./signed-senders.ts";
 
 const SECRET = "8f742231b10e8888abcd99yyyzzz85a5";

@@ -1,16 +1,9 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Intake } from "../../../src/store/contract/intake.ts";
-import { WebhookGateway } from "../../../src/webhooks/webhook-gateway.ts";
+import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { rawRequest } from "../../helpers/raw-request.ts";
-import {
-  endpoint,
-  LOCAL,
-  named,
-  startWebhooks,
-  UNAUTHORIZED,
-  type WebhooksUnderTest,
-} from "../webhook-harness.ts";
+import { endpoint, LOCAL, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
 
 const TOKEN = "s3cr3t-0123456789-token";
 const auth = { mode: "url-token", secrets: named("next-0123456789-token", TOKEN) } as const;

@@ -1,5 +1,5 @@
-import type { CallerNonce } from "../../../payment.ts";
-import { LostRace } from "../database-errors.ts";
+import type { CallerNonce } from "../../../core/payment.ts";
+import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 
 /** Expired nonces that are forgotten whenever one is remembered: more than one, so that they never pile up. */

@@ -1,7 +1,7 @@
-import type { JobCallOrigin } from "../../../job-call.ts";
+import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { CallState } from "../../call-row.ts";
 import type { JobResult, Lease, LeaseOutcome, RetryRequest } from "../../contract/work-queue.ts";
-import { retryDelayMs } from "../../retry-delay.ts";
+import { retryDelayMs } from "../../rules/retry-delay.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import type { BatchContext, BatchPart } from "./batch-context.ts";
 import { packed } from "./new-rows.ts";

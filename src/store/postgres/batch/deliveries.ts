@@ -1,5 +1,5 @@
 import type { Delivery } from "../../contract/intake.ts";
-import { LostRace } from "../database-errors.ts";
+import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 
 /** Ended entries that are forgotten with each delivery: more than it brings, so that they never pile up. */

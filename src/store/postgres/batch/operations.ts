@@ -1,4 +1,4 @@
-import type { PaymentIntent, PaymentKey } from "../../../payment.ts";
+import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import type { AcceptOnceOutcome, Delivery } from "../../contract/intake.ts";
 import type { BeginPaymentOutcome, SettlePaymentOutcome } from "../../contract/payment-journal.ts";
 import type { NewOffer, SavedQuote } from "../../contract/price-ledgers.ts";

@@ -1,8 +1,8 @@
-import type { PaymentIntent, PaymentKey } from "../../../payment.ts";
+import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import type { BeginPaymentOutcome } from "../../contract/payment-journal.ts";
 import type { NewCall } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
-import { LostRace } from "../database-errors.ts";
+import { LostRace } from "../connection/database-errors.ts";
 import {
   FIND_PAYMENTS_BY_FINGERPRINT,
   keyColumns,

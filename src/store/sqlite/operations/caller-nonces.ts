@@ -1,4 +1,4 @@
-import type { CallerNonce } from "../../../payment.ts";
+import type { CallerNonce } from "../../../core/payment.ts";
 import type { Database } from "../driver.ts";
 
 /** Expired nonces that are forgotten whenever one is remembered: more than one, so that they never pile up. */

@@ -1,4 +1,4 @@
-import type { JobCallOrigin } from "../../../job-call.ts";
+import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { Capacity } from "../../capacity.ts";
 import type { Database } from "../driver.ts";
 import type { FinishPaidCall } from "./results.ts";

@@ -1,4 +1,4 @@
-import type { CallerNonce, PaymentKey, PaymentRecord, PaymentState } from "../../../payment.ts";
+import type { CallerNonce, PaymentKey, PaymentRecord, PaymentState } from "../../../core/payment.ts";
 import { type DeadLetterRow, type PaidCallRow, toCallState, toDeadLetter } from "../../call-row.ts";
 import type { CallState } from "../../contract/call-lookup.ts";
 import type { DeadLetter } from "../../contract/dead-letter-box.ts";

@@ -1,4 +1,4 @@
-import type { JobKey } from "../../../job-call.ts";
+import type { JobKey } from "../../../core/job-call.ts";
 import type { NewOffer, SavedOffer } from "../../contract/price-ledgers.ts";
 import type { Database } from "../driver.ts";
 

@@ -1,4 +1,4 @@
-import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../../payment.ts";
+import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
 import type { Capacity } from "../../capacity.ts";
 import type { BeginPaymentOutcome, SettlePaymentOutcome } from "../../contract/payment-journal.ts";
 import type { NewCall } from "../../new-call.ts";

@@ -1,5 +1,5 @@
-import type { JobCallOrigin } from "../../../job-call.ts";
-import type { PaymentState } from "../../../payment.ts";
+import type { JobCallOrigin } from "../../../core/job-call.ts";
+import type { PaymentState } from "../../../core/payment.ts";
 import { type CallState, toTotals } from "../../call-row.ts";
 import type { StoreTotals } from "../../store.ts";
 import type { Database } from "../driver.ts";

@@ -1,4 +1,4 @@
-import type { JobCallOrigin } from "../../../job-call.ts";
+import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { CallState } from "../../call-row.ts";
 import type { Capacity } from "../../capacity.ts";
 import type {
@@ -11,7 +11,7 @@ import type {
   ReleaseOptions,
   RetryRequest,
 } from "../../contract/work-queue.ts";
-import { retryDelayMs } from "../../retry-delay.ts";
+import { retryDelayMs } from "../../rules/retry-delay.ts";
 import type { Database } from "../driver.ts";
 import type { BuryCall } from "./dead-letters.ts";
 import { createLeaseTokens } from "./lease-tokens.ts";

@@ -1,0 +1,178 @@
+import { access, constants } from "node:fs/promises";
+import { hostname } from "node:os";
+import { basename, delimiter, join } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { parseBindAddress } from "../../config/bind-address.ts";
+import { SubscriptionRefused, startWorker } from "../../delivery/runner-client/worker.ts";
+import { isMediaType } from "../../delivery/runner-requests.ts";
+import { type LogFormat, openLog } from "../../log/log.ts";
+import { logFormatOption, logLevelOption, parseServiceId } from "../options.ts";
+import { Refusal } from "../refusal.ts";
+import { runJobProgram } from "./job-program.ts";
+
+interface RunEachOptions {
+  readonly runner: string;
+  readonly concurrency: number;
+  readonly jobIds: readonly bigint[];
+  readonly subscriber?: string;
+  readonly timeout?: number;
+  readonly contentType: string;
+  readonly failOn: readonly number[];
+  readonly logLevel: string;
+  readonly logFormat: LogFormat;
+}
+
+const MAX_CONCURRENCY = 10_000;
+const MAX_SUBSCRIBER_LENGTH = 128;
+/** What timers hold. */
+const MAX_TIMEOUT_SECS = 2_147_483;
+
+export function addRunEachCommand(program: Command): void {
+  program
+    .command("run-each")
+    .description(
+      "Run a program once for each JobCall: a runner for whatever reads stdin and prints a result.",
+    )
+    .usage("[options] -- PROGRAM [ARGS...]")
+    .argument(
+      "<program>",
+      "gets the body on stdin, prints the result, ends with 0; it is run without a shell",
+    )
+    .argument("[args...]", "its arguments")
+    .addOption(
+      new Option("--runner <address>", "host:port or unix:PATH of the runner listener")
+        .env("JOBGATE_RUNNER")
+        .default("127.0.0.1:8403")
+        .argParser(parseRunner),
+    )
+    .addOption(
+      new Option("--concurrency <N>", "the most programs at once")
+        .env("JOBGATE_CONCURRENCY")
+        .default(1)
+        .argParser((value) => parseInteger(value, 1, MAX_CONCURRENCY)),
+    )
+    .addOption(
+      new Option("--job-ids <ids>", "only these jobs, separated by commas (default: all)")
+        .env("JOBGATE_JOB_IDS")
+        .default([], "all")
+        .argParser((value) => value.split(",").map(parseServiceId)),
+    )
+    .addOption(
+      new Option("--subscriber <name>", "name in jobgate's log (default: host and program)")
+        .env("JOBGATE_SUBSCRIBER")
+        .argParser(parseSubscriber),
+    )
+    .addOption(
+      new Option(
+        "--timeout <seconds>",
+        "end a program that takes longer; its JobCall is retried (default: none)",
+      )
+        .env("JOBGATE_TIMEOUT")
+        .argParser((value) => parseInteger(value, 1, MAX_TIMEOUT_SECS)),
+    )
+    .addOption(
+      new Option("--content-type <type>", "media type of the results")
+        .env("JOBGATE_CONTENT_TYPE")
+        .default("application/octet-stream")
+        .argParser(parseContentType),
+    )
+    .addOption(
+      new Option("--fail-on <codes>", "exit codes that make a dead letter; any other but 0 is retried")
+        .env("JOBGATE_FAIL_ON")
+        .default([64, 65], "64,65")
+        .argParser((value) =>
+          value === "" ? [] : value.split(",").map((code) => parseInteger(code, 1, 255)),
+        ),
+    )
+    .addOption(logLevelOption())
+    .addOption(logFormatOption())
+    .addHelpText(
+      "after",
+      "\nThe token of the runner listener is taken from JOBGATE_RUNNER_TOKEN.\n" +
+        "\nExample:\n  $ jobgate run-each --concurrency 4 --timeout 60 -- ./resize.sh --width 200",
+    )
+    .action(runEach);
+}
+
+async function runEach(command: string, args: readonly string[], options: RunEachOptions): Promise<void> {
+  await findProgram(command);
+  const token = process.env.JOBGATE_RUNNER_TOKEN || undefined;
+  const log = openLog({ level: options.logLevel, format: options.logFormat });
+  log.hide(token === undefined ? [] : [token]);
+  const { runner: address, concurrency, jobIds, timeout, contentType, failOn: failCodes } = options;
+  const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
+  const job = { command, args, timeoutMs, contentType, failCodes, env: programEnvironment() };
+  const worker = startWorker({
+    ...{ address, concurrency, jobIds },
+    ...(token === undefined ? {} : { token }),
+    subscriber: options.subscriber ?? `${hostname()}/${basename(command)}`.slice(0, MAX_SUBSCRIBER_LENGTH),
+    work: (delivery, lost) => runJobProgram(job, delivery, lost),
+    logger: log.logger,
+  });
+
+  let stops = 0;
+  const stop = (): void => {
+    stops++;
+    if (stops === 1) worker.stop();
+    else worker.kill();
+  };
+  process.on("SIGINT", stop).on("SIGTERM", stop);
+  try {
+    await worker.ended;
+  } catch (error) {
+    if (!(error instanceof SubscriptionRefused)) throw error;
+    throw new Refusal([`${address} refuses this runner: ${error.message}`]);
+  } finally {
+    process.off("SIGINT", stop).off("SIGTERM", stop);
+  }
+  if (stops > 1) throw new Refusal(["Stopped at once: what was being run goes to the next subscriber."]);
+}
+
+/**
+ * This process's variables without its tokens, and without those that would pass for metadata of a JobCall that
+ * has none.
+ */
+function programEnvironment(): NodeJS.ProcessEnv {
+  const isKept = (name: string): boolean => !/^JOBGATE_.*TOKEN$|^X_(X402|WEBHOOK|CHAIN)_/.test(name);
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => isKept(name)));
+}
+
+/** Looks where the system will, so that a slip of the pen costs no JobCall an attempt. */
+async function findProgram(command: string): Promise<void> {
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  const candidates = command.includes("/") ? [command] : folders.map((folder) => join(folder, command));
+  for (const candidate of candidates) {
+    if (
+      await access(candidate, constants.X_OK).then(
+        () => true,
+        () => false,
+      )
+    )
+      return;
+  }
+  throw new Refusal([`${command}: there is no such program that may be run`]);
+}
+
+function parseRunner(value: string): string {
+  if (parseBindAddress(value) === undefined)
+    throw new InvalidArgumentError("Expected host:port or unix:PATH.");
+  return value;
+}
+
+function parseSubscriber(value: string): string {
+  if (value.length > MAX_SUBSCRIBER_LENGTH)
+    throw new InvalidArgumentError(`Expected at most ${MAX_SUBSCRIBER_LENGTH} characters.`);
+  return value;
+}
+
+function parseContentType(value: string): string {
+  if (!isMediaType(value)) throw new InvalidArgumentError("Expected a media type such as application/json.");
+  return value;
+}
+
+function parseInteger(value: string, min: number, max: number): number {
+  const number = /^(0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : Number.NaN;
+  if (!(number >= min && number <= max))
+    throw new InvalidArgumentError(`Expected an integer from ${min} to ${max}.`);
+  return number;
+}

@@ -1,0 +1,165 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ClientBase } from "pg";
+import type { Logger } from "pino";
+import type { OperationOutcome } from "../../group-commit.ts";
+import { UnknownOutcomeError } from "../../unknown-outcome.ts";
+import type { Operation } from "../batch/operations.ts";
+import { type RanBatch, type RunBatchOptions, runBatch } from "../batch/run-batch.ts";
+import type { PostgresTimeouts } from "../connection/connect.ts";
+import type { ConnectionPool } from "../connection/connection-pool.ts";
+import { isCollision, isOperationsFault, isReadOnly, isRefusal } from "../connection/database-errors.ts";
+import { type Sql, sqlOf, statement } from "../sql.ts";
+import { findOutcome } from "./outcome.ts";
+
+export interface CommitBatchOptions extends RunBatchOptions {
+  readonly writers: ConnectionPool;
+  readonly timeouts: PostgresTimeouts;
+  readonly logger: Logger | undefined;
+  /** Told of each batch once it is durable, before those who asked for it. */
+  readonly onCommitted: (batch: RanBatch, operations: readonly Operation[]) => void;
+}
+
+export type CommitBatch = (operations: readonly Operation[]) => Promise<OperationOutcome[]>;
+
+const MAX_TRIES = 4;
+const COLLISION_WAIT_MS = 20;
+
+// Any of the rows will do, since only their sum is read: one that nobody else is changing.
+const ADJUST_PENDING = statement(
+  "adjust_pending",
+  `WITH free AS MATERIALIZED (SELECT slot FROM jobgate.pending ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)
+   UPDATE jobgate.pending SET n = n + $1
+    WHERE slot = COALESCE((SELECT slot FROM free), 1 + floor(random() * 64)::int)`,
+);
+// One that has changed nothing is not written down, and so costs nothing: whatever is found out about it is true.
+const NOTE_BATCH = statement(
+  "note_batch",
+  `INSERT INTO jobgate.batches (id, is_abandoned)
+   SELECT $1::uuid, false WHERE $2::boolean OR pg_current_xact_id_if_assigned() IS NOT NULL`,
+);
+const COMMIT = statement("commit", "COMMIT");
+const ROLLBACK = statement("rollback", "ROLLBACK");
+
+/**
+ * Gives the function that makes batches durable. A batch that collides with another, or whose connection breaks, is run
+ * again. One of which an operation asks for something that the database cannot take is taken apart, so that it harms no
+ * other.
+ */
+export function createCommitBatch(options: CommitBatchOptions): CommitBatch {
+  const { writers, logger, onCommitted } = options;
+
+  async function tryOnce(operations: readonly Operation[]): Promise<RanBatch> {
+    const id = randomUUID();
+    const attempt = await writers.use(async (client, discard) => {
+      const made = await attemptOn(client, operations, id, options);
+      if (made.kind === "unanswered") discard();
+      return made;
+    });
+    if (attempt.kind === "refused") throw attempt.error;
+    if (attempt.kind === "unanswered") {
+      logger?.warn(
+        { reason: String(attempt.error) },
+        "a COMMIT was not answered: looking up what came of it",
+      );
+      const committed = await findOutcome({ ...options, batchId: id, startedAt: attempt.batch.startedAt });
+      if (!committed) throw attempt.error;
+    }
+    onCommitted(attempt.batch, operations);
+    return attempt.batch;
+  }
+
+  async function tryAgainIfUseful(operations: readonly Operation[]): Promise<RanBatch> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await tryOnce(operations);
+      } catch (error) {
+        if (!isWorthAnotherTry(error, tries)) throw error;
+        await sleep(Math.random() * COLLISION_WAIT_MS * tries);
+      }
+    }
+  }
+
+  async function oneByOne(operations: readonly Operation[]): Promise<OperationOutcome[]> {
+    const outcomes: OperationOutcome[] = [];
+    for (const operation of operations) {
+      try {
+        outcomes.push({ result: (await tryAgainIfUseful([operation])).outcomes[0] });
+      } catch (error) {
+        outcomes.push(error instanceof UnknownOutcomeError ? { error } : { error: String(error) });
+      }
+    }
+    return outcomes;
+  }
+
+  return async (operations) => {
+    try {
+      const { outcomes } = await tryAgainIfUseful(operations);
+      return outcomes.map((result) => ({ result }));
+    } catch (error) {
+      if (!isOperationsFault(error) && !isCollision(error)) throw error;
+      return oneByOne(operations);
+    }
+  };
+}
+
+/** After an error that says that nothing was committed. */
+function isWorthAnotherTry(error: unknown, tries: number): boolean {
+  if (error instanceof UnknownOutcomeError) return false;
+  // A connection may have been broken for a while without anyone having used it; another one shows what is the matter.
+  return isRefusal(error) ? isCollision(error) && tries < MAX_TRIES : tries === 1;
+}
+
+/** How far one connection has come with a batch. */
+type Attempt =
+  | { readonly kind: "committed"; readonly batch: RanBatch }
+  /** Nothing of it was committed, and the connection is as good as before. */
+  | { readonly kind: "refused"; readonly error: unknown }
+  /** The connection was lost between the COMMIT and its answer. */
+  | { readonly kind: "unanswered"; readonly batch: RanBatch; readonly error: unknown };
+
+/** Rejects when the connection was lost before the COMMIT was sent, or is of no use: then nothing was committed. */
+async function attemptOn(
+  client: ClientBase,
+  operations: readonly Operation[],
+  id: string,
+  options: RunBatchOptions,
+): Promise<Attempt> {
+  const sql = sqlOf(client);
+  let batch: RanBatch;
+  try {
+    batch = await runBatch(sql, operations, options);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    await sql.run(ROLLBACK);
+    return { kind: "refused", error };
+  }
+  try {
+    await commit(sql, batch, { id, isProbe: operations.some(({ name }) => name === "probe") });
+    return { kind: "committed", batch };
+  } catch (error) {
+    // One of the statements before the COMMIT.
+    if (isReadOnly(error)) throw error;
+    // Only a connection that lives on shows that the COMMIT was not carried out before something went wrong.
+    const livesOn =
+      isRefusal(error) &&
+      (await sql.run(ROLLBACK).then(
+        () => true,
+        () => false,
+      ));
+    return livesOn ? { kind: "refused", error } : { kind: "unanswered", batch, error };
+  }
+}
+
+/** In one round trip. Where one statement is refused, the COMMIT after it rolls back. */
+async function commit(
+  sql: Sql,
+  { pendingChange }: RanBatch,
+  { id, isProbe }: { readonly id: string; readonly isProbe: boolean },
+): Promise<void> {
+  await Promise.all([
+    pendingChange === 0 ? [] : sql.run(ADJUST_PENDING, [pendingChange]),
+    sql.run(NOTE_BATCH, [id, isProbe]),
+    sql.run(COMMIT),
+  ]);
+}

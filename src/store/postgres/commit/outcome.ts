@@ -1,0 +1,75 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { UnknownOutcomeError } from "../../unknown-outcome.ts";
+import type { PostgresTimeouts } from "../connection/connect.ts";
+import type { ConnectionPool } from "../connection/connection-pool.ts";
+import { sqlOf, statement } from "../sql.ts";
+
+/** How long a batch stays noted after it was committed: far longer than it is looked up. */
+const NOTED_FOR_MS = 15 * 60_000;
+const RETRY_MS = 100;
+
+const NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+// Waits for a transaction that has noted the same batch and is still under way. Once this is written, that one cannot
+// commit any more: it would note the batch a second time.
+const ABANDON_BATCH = statement<{ now: number }>(
+  "abandon_batch",
+  `INSERT INTO jobgate.batches (id, is_abandoned) VALUES ($1, true) ON CONFLICT (id) DO NOTHING RETURNING ${NOW} AS now`,
+);
+const FIND_BATCH = statement<{ is_abandoned: boolean }>(
+  "find_batch",
+  "SELECT is_abandoned FROM jobgate.batches WHERE id = $1",
+);
+const FORGET_BATCHES = statement(
+  "forget_batches",
+  `DELETE FROM jobgate.batches WHERE id = ANY (ARRAY (
+     SELECT id FROM jobgate.batches WHERE committed_at < now() - interval '${NOTED_FOR_MS / 60_000} minutes'
+      ORDER BY committed_at LIMIT 100000 FOR UPDATE SKIP LOCKED))`,
+);
+
+/**
+ * Finds out whether a batch was committed whose COMMIT was not answered, on whichever server is there now: after a
+ * fail-over, what counts is what the new primary has. If it was not committed, it never will be.
+ * @throws UnknownOutcomeError when no server could be asked in time
+ */
+export async function findOutcome(options: {
+  readonly writers: ConnectionPool;
+  readonly timeouts: PostgresTimeouts;
+  readonly batchId: string;
+  /** By the database's clock. */
+  readonly startedAt: number;
+}): Promise<boolean> {
+  const { writers, timeouts, batchId, startedAt } = options;
+  const deadline = performance.now() + timeouts.outcomeMs;
+  for (;;) {
+    try {
+      return await askForOutcome(writers, batchId, startedAt);
+    } catch (cause) {
+      const isOver = performance.now() >= deadline;
+      if (cause instanceof UnknownOutcomeError) throw cause;
+      if (isOver)
+        throw new UnknownOutcomeError("Postgres did not say whether a change was committed", { cause });
+    }
+    await sleep(RETRY_MS);
+  }
+}
+
+function askForOutcome(writers: ConnectionPool, batchId: string, startedAt: number): Promise<boolean> {
+  return writers.use(async (client) => {
+    const sql = sqlOf(client);
+    const [abandoned] = await sql.run(ABANDON_BATCH, [batchId]);
+    if (abandoned === undefined) {
+      const [found] = await sql.run(FIND_BATCH, [batchId]);
+      // This may be the second time, and the answer to the first was lost.
+      return found?.is_abandoned === false;
+    }
+    if (abandoned.now - startedAt > NOTED_FOR_MS / 2) {
+      throw new UnknownOutcomeError("a change is too long ago to find out whether it was committed");
+    }
+    return false;
+  });
+}
+
+/** Forgets batches that nobody looks up any more. */
+export async function forgetBatches(readers: ConnectionPool): Promise<void> {
+  await readers.use((client) => sqlOf(client).run(FORGET_BATCHES));
+}

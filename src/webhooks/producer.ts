@@ -1,0 +1,31 @@
+import type { WebhookEndpoint } from "../config/config.ts";
+import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
+
+export interface WebhookProducerOptions {
+  /** u64, stamped on every JobCall. */
+  readonly serviceId: bigint;
+}
+
+/** Makes the JobCall of an authentic webhook request. */
+export class WebhookProducer {
+  readonly #serviceId: bigint;
+
+  constructor(options: WebhookProducerOptions) {
+    this.#serviceId = options.serviceId;
+  }
+
+  jobCall(endpoint: WebhookEndpoint, body: Uint8Array): JobCall {
+    return {
+      origin: "webhook",
+      jobId: endpoint.jobId,
+      serviceId: this.#serviceId,
+      body,
+      metadata: {
+        "X-WEBHOOK-ORIGIN": "webhook",
+        "X-WEBHOOK-PATH": endpoint.path,
+        ...(endpoint.name === undefined ? {} : { "X-WEBHOOK-NAME": endpoint.name }),
+        [SERVICE_ID_METADATA]: this.#serviceId.toString(),
+      },
+    };
+  }
+}

@@ -1,0 +1,127 @@
+import type { JobRestriction } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
+import { GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import type { CallerNonce } from "../../core/payment.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
+import type { CallerChain } from "./chain.ts";
+import { readCaller, readCallerExpiry, readCallerNonce, readCallerSignature } from "./headers.ts";
+import { callerClaimHash, isAccountSignature, recoverSigner } from "./signature.ts";
+
+export interface CallerAuthOptions {
+  readonly chain: CallerChain;
+  readonly journal: Pick<PaymentJournal, "isCallerNonceUsed">;
+  readonly clock: Clock;
+}
+
+/** Someone who may run a restricted job. */
+export interface AuthorizedCaller {
+  /** Lower case. */
+  readonly caller: `0x${string}`;
+  /** Used up with the payment. Only delegated callers have one. */
+  readonly nonce?: CallerNonce;
+}
+
+export interface CallerAuth {
+  /**
+   * Checks a restricted job's caller, without using up anything.
+   * @throws GatewayError for each refusal, in the order of the contract
+   */
+  authorize(job: JobKey, restriction: JobRestriction, request: CallerRequest): Promise<AuthorizedCaller>;
+}
+
+export interface CallerRequest {
+  readonly request: HttpRequest;
+  readonly body: Uint8Array;
+  /** Lower case; the caller of a `payer_is_caller` job. */
+  readonly payer: `0x${string}`;
+}
+
+export function createCallerAuth({ chain, journal, clock }: CallerAuthOptions): CallerAuth {
+  return {
+    async authorize(job, restriction, { request, body, payer }) {
+      const authorized =
+        restriction.authMode === "payer_is_caller"
+          ? { caller: payer }
+          : await readDelegatedCaller(job, restriction, request, body);
+      if (!(await chain.isPermitted(restriction, job.serviceId, authorized.caller))) {
+        throw new GatewayError(
+          "caller_not_permitted",
+          `${authorized.caller} may not run this job: its service's owner has to permit it first.`,
+        );
+      }
+      return authorized;
+    },
+  };
+
+  async function readDelegatedCaller(
+    { serviceId, jobIndex }: JobKey,
+    restriction: JobRestriction,
+    request: HttpRequest,
+    body: Uint8Array,
+  ): Promise<AuthorizedCaller> {
+    const caller = readCaller(request);
+    const signature = readCallerSignature(request);
+    if (!isAccountSignature(signature))
+      await requireContract(signature, () => chain.isContract(restriction, caller));
+    const nonce = readCallerNonce(request);
+    const expiry = readCallerExpiry(request, clock());
+
+    const hash = await callerClaimHash({ serviceId, jobIndex, body, nonce, expiry });
+    if ((await recoverSigner(hash, signature)) !== caller)
+      await requireContract(signature, () => chain.approvesSignature(restriction, caller, hash, signature));
+
+    const expiresAt = Number(expiry);
+    if (clock() >= expiresAt * 1000) {
+      throw new GatewayError("signature_expired", "X-CHAIN-CALLER-EXPIRY has passed: sign with a later one.");
+    }
+    const claimed: CallerNonce = { caller, serviceId, jobIndex, nonce, expiresAt };
+    if (await journal.isCallerNonceUsed(claimed)) {
+      throw new GatewayError(
+        "signature_replay",
+        "This caller has used this nonce for this job before: sign with a new one.",
+      );
+    }
+    return { caller, nonce: claimed };
+  }
+}
+
+/**
+ * What is not the caller's own signature can still be one that the caller's contract approves of (ERC-1271).
+ * A chain that cannot be asked turns no signature into a good one; only the refusal is not final then.
+ */
+async function requireContract(signature: `0x${string}`, ask: () => Promise<boolean>): Promise<void> {
+  let approved: boolean;
+  try {
+    approved = await ask();
+  } catch (cause) {
+    throw signatureRefusal(
+      signature,
+      " Whether the caller is a contract that approves of it is not known now.",
+      {
+        cause,
+        details: { retryable: true },
+      },
+    );
+  }
+  if (!approved) throw signatureRefusal(signature, "");
+}
+
+function signatureRefusal(
+  signature: `0x${string}`,
+  doubt: string,
+  options: ConstructorParameters<typeof GatewayError>[2] = {},
+): GatewayError {
+  return isAccountSignature(signature)
+    ? new GatewayError(
+        "signature_mismatch",
+        `X-CHAIN-CALLER-SIG is not the caller's signature over this service, job, body, nonce and expiry.${doubt}`,
+        options,
+      )
+    : new GatewayError(
+        "invalid_signature",
+        `X-CHAIN-CALLER-SIG must be 65 bytes in hex, with v 27, 28, 0 or 1 and a low s.${doubt}`,
+        options,
+      );
+}

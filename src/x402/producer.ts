@@ -1,0 +1,33 @@
+import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
+import type { Offer } from "./wire/offer.ts";
+
+export interface PaidRequest {
+  /** The offer that the payment answered. */
+  readonly offer: Offer;
+  readonly body: Uint8Array;
+  /** 64 hex digits. */
+  readonly quoteDigest: string;
+  /** Who was permitted to call a restricted job. */
+  readonly caller?: string;
+}
+
+/** Makes the JobCall of a request that is being paid for. */
+export class X402Producer {
+  jobCall({ offer, body, quoteDigest, caller }: PaidRequest): JobCall {
+    const { job, token } = offer;
+    return {
+      origin: "x402",
+      jobId: BigInt(job.jobIndex),
+      serviceId: job.serviceId,
+      body,
+      metadata: {
+        "X-X402-ORIGIN": "x402",
+        "X-X402-QUOTE-DIGEST": quoteDigest,
+        "X-X402-PAYMENT-NETWORK": token.network,
+        "X-X402-PAYMENT-TOKEN": token.symbol,
+        [SERVICE_ID_METADATA]: job.serviceId.toString(),
+        ...(caller === undefined ? {} : { "X-CHAIN-CALLER": caller.toLowerCase() }),
+      },
+    };
+  }
+}

@@ -1,0 +1,36 @@
+import type { JobKey } from "../../core/job-call.ts";
+
+const JOB_PATH = /^\/x402\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
+const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result|\/events)?$/;
+const MAX_U64 = 2n ** 64n - 1n;
+const MAX_U32 = 2 ** 32 - 1;
+
+export interface JobPath extends JobKey {
+  readonly tail: "" | "/price" | "/auth-dry-run";
+}
+
+/**
+ * Reads a raw path as one of a job's routes. Ids are canonical decimals (u64 and u32): percent-encoding, signs,
+ * leading zeros, doubled or trailing slashes never reach a job.
+ */
+export function parseJobPath(path: string): JobPath | undefined {
+  const match = JOB_PATH.exec(path);
+  if (match === null) return undefined;
+  const serviceId = BigInt(match[1] as string);
+  const jobIndex = Number(match[2]);
+  if (serviceId > MAX_U64 || jobIndex > MAX_U32) return undefined;
+  return { serviceId, jobIndex, tail: (match[3] ?? "") as JobPath["tail"] };
+}
+
+export interface CallPath {
+  readonly callId: number;
+  readonly tail: "" | "/result" | "/events";
+}
+
+/** Reads a raw path as one of a paid call's routes. */
+export function parseCallPath(path: string): CallPath | undefined {
+  const match = CALL_PATH.exec(path);
+  if (match === null) return undefined;
+  const callId = Number(match[1]);
+  return Number.isSafeInteger(callId) ? { callId, tail: (match[2] ?? "") as CallPath["tail"] } : undefined;
+}

@@ -1,0 +1,36 @@
+import { expect, it } from "vitest";
+import { createEventHub, type GatewayEvent } from "../../src/core/events.ts";
+
+const acked: GatewayEvent = { at: 0, callId: 1, what: { kind: "acked", resultBytes: 0 } };
+const dropped: GatewayEvent = { at: 0, callId: 2, what: { kind: "dropped" } };
+
+it("A listener hears the kinds that it asked for, or all; and what nobody asked for is not watched", () => {
+  const hub = createEventHub();
+  const heard: Record<string, number[]> = { all: [], acks: [] };
+  expect(hub.watches("acked", "dropped")).toBe(false);
+  const endAcks = hub.subscribe(({ callId }) => heard.acks?.push(callId), ["acked"]);
+  expect(hub.watches("dropped")).toBe(false);
+  expect(hub.watches("dropped", "acked")).toBe(true);
+  const endAll = hub.subscribe(({ callId }) => heard.all?.push(callId));
+  expect(hub.watches("dropped")).toBe(true);
+  for (const event of [acked, dropped]) hub.emit(event);
+  endAcks();
+  for (const event of [acked, dropped]) hub.emit(event);
+  endAll();
+  hub.emit(acked);
+  expect(heard).toEqual({ all: [1, 2, 1, 2], acks: [1] });
+  expect(hub.watches("acked", "dropped")).toBe(false);
+});
+
+it("One function that listens twice hears everything twice, until each has ended", () => {
+  const hub = createEventHub();
+  let heard = 0;
+  const listener = () => void heard++;
+  const [endFirst, endSecond] = [hub.subscribe(listener), hub.subscribe(listener)];
+  hub.emit(acked);
+  endFirst();
+  hub.emit(acked);
+  endSecond();
+  hub.emit(acked);
+  expect(heard).toBe(3);
+});

@@ -1,0 +1,129 @@
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { Agent, type IncomingMessage, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { textResponse } from "../../src/http/response.ts";
+import type { MethodHandlers } from "../../src/http/routes.ts";
+import { openSocket, rawRequest, readAnswers } from "../helpers/raw-request.ts";
+import { COUNT, heldRoute, isGone, newServer, SHORT, startServer, tableOf } from "./server-harness.ts";
+
+describe("mounting and stopping", () => {
+  it("Two gateways given one server share its socket until the last one stops", async () => {
+    const server = newServer();
+    const gets = (answer: string): MethodHandlers => ({ GET: () => textResponse(200, answer) });
+    const a = tableOf({ "/a": gets("a") });
+    const b = tableOf({ "/b": gets("b") });
+    await Promise.all([server.mount(a), server.mount(b)]);
+    const url = `http://${server.address}`;
+    expect((await rawRequest(url, "GET /a")).body).toBe("a");
+    expect((await rawRequest(url, "GET /b")).body).toBe("b");
+
+    await server.unmount(a);
+    expect((await rawRequest(url, "GET /a")).status).toBe(404);
+    expect((await rawRequest(url, "GET /b")).body).toBe("b");
+    await server.unmount(b);
+    await server.unmount(b);
+    expect(await isGone(url)).toBe(true);
+  });
+
+  it("Stopping waits for the requests in hand and answers them", async () => {
+    const slow = heldRoute(() => textResponse(202, "done"));
+    const { url, stop } = await startServer({ routes: { "/slow": slow.handlers } });
+    const inHand = rawRequest(url, "POST /slow");
+    await slow.asked;
+    let stopped = false;
+    const stopping = stop().then(() => {
+      stopped = true;
+    });
+    await vi.waitFor(async () => expect(await isGone(url)).toBe(true));
+    expect(stopped).toBe(false);
+    slow.release();
+    expect(await inHand).toMatchObject({ status: 202, body: "done" });
+    await stopping;
+  });
+
+  it("While stopping, a kept-alive connection is told to come back later and closed", async () => {
+    const slow = heldRoute(() => textResponse(202, "done"));
+    const { url, stop } = await startServer({
+      routes: {
+        "/slow": slow.handlers,
+        "/paid": { ...COUNT, refusalDetails: (code) => ({ charged: false, code }) },
+      },
+    });
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    onTestFinished(() => agent.destroy());
+    const inHand = rawRequest(url, "POST /slow");
+    await slow.asked;
+    // Begun before the stop, so that its connection is not idle then; its request is whole only after it.
+    const late = request(`${url}/paid`, { method: "POST", agent, headers: { "content-length": 1 } });
+    late.flushHeaders();
+    await sleep(50);
+    const pipelined = await openSocket(url);
+    pipelined.write("POST /count HTTP/1.1\r\nhost: a\r\n");
+    await sleep(50);
+
+    const stopping = stop();
+    late.end("x");
+    const [first] = (await once(late, "response")) as [IncomingMessage];
+    expect(JSON.parse(await text(first))).toEqual({ length: 1, path: "/paid" });
+    pipelined.write("content-length: 0\r\n\r\n");
+    const [answer] = await readAnswers(pipelined);
+    expect(answer).toMatchObject({ status: 503, headers: { connection: "close", "retry-after": "5" } });
+    expect(JSON.parse(answer?.body ?? "")).toMatchObject({ code: "shutting_down" });
+    slow.release();
+    expect((await inHand).status).toBe(202);
+    await stopping;
+  });
+
+  it("A client that never finishes its body does not hold up the stop for long", async () => {
+    const { url, stop } = await startServer({ timeouts: SHORT });
+    const socket = await openSocket(url);
+    socket.on("error", () => undefined);
+    socket.write("POST /count HTTP/1.1\r\nhost: a\r\ncontent-length: 90\r\n\r\n");
+    await sleep(50);
+    const startedAt = performance.now();
+    await stop();
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+  });
+
+  it("An address in use is refused, and nothing is left running", async () => {
+    const { server: first } = await startServer();
+    const port = Number(first.address.split(":")[1]);
+    const second = newServer({ address: { kind: "tcp", host: "127.0.0.1", port } });
+    const table = tableOf({});
+    await expect(second.mount(table)).rejects.toThrow(/EADDRINUSE/);
+    await second.unmount(table);
+  });
+});
+
+/** In a folder of its own. */
+async function socketPath(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-http-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  return join(folder, "operator.sock");
+}
+
+describe("a unix socket", () => {
+  it("It is open to its owner alone, and gone after the stop", async () => {
+    const path = await socketPath();
+    const { url, stop } = await startServer({ address: { kind: "unix", path } });
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect((await rawRequest(url, "POST /count")).status).toBe(200);
+    await stop();
+    await expect(stat(path)).rejects.toThrow(/ENOENT/);
+  });
+
+  it("The file of a process that died is replaced", async () => {
+    const path = await socketPath();
+    const dies = `require("net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`;
+    expect(() => execFileSync(process.execPath, ["-e", dies])).toThrow();
+    expect((await stat(path)).isSocket()).toBe(true);
+    const { url } = await startServer({ address: { kind: "unix", path } });
+    expect((await rawRequest(url, "POST /count")).status).toBe(200);
+  });
+});

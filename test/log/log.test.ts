@@ -1,0 +1,126 @@
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { secretsOf } from "../../src/commands/config-secrets.ts";
+import { type LogFormat, openLog } from "../../src/log/log.ts";
+
+function capture() {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const written = () => lines.join("");
+  const log = openLog({ level: "trace", format: "json", destination });
+  return { ...log, written, line: () => JSON.parse(written()) as Record<string, unknown> };
+}
+
+it("Every line says of which process it is, so that replicas can be told apart", () => {
+  const instanceOf = (line: string) => (JSON.parse(line) as { instance: string }).instance;
+  const [one, other] = [capture(), capture()].map(({ logger, written }) => {
+    logger.info("first");
+    logger.child({ subscriber: "runner" }).warn({ request: "r1" }, "second");
+    return written().trim().split("\n").map(instanceOf);
+  });
+  expect(one).toEqual([one?.[0], one?.[0]]);
+  expect(one?.[0]).toMatch(/^[0-9a-f]{8}$/);
+  expect(other?.[0]).not.toBe(one?.[0]);
+});
+
+describe("What never stands in the log", () => {
+  it("A secret that it was told of: in a field, a message, an error, its stack or its cause, or with quotes", () => {
+    const { logger, hide, written } = capture();
+    hide(["hunter2-hunter2", 'quo"ted\\secret']);
+    const cause = new Error('it said quo"ted\\secret');
+    logger.error(
+      { err: new Error("no hunter2-hunter2", { cause }), deep: { list: ["hunter2-hunter2"] } },
+      "is hunter2-hunter2 right?",
+    );
+    logger.child({ subscriber: "hunter2-hunter2" }).warn("child");
+    expect(written()).not.toMatch(/hunter2|ted\\/);
+    for (const line of written().trim().split("\n")) expect(() => JSON.parse(line)).not.toThrow();
+  });
+
+  it.each([
+    "authorization",
+    "Payment-Signature",
+    "X-PAYMENT",
+    "x-api-key",
+    "lease_token",
+    "leaseToken",
+    "secret",
+    "signature",
+    "headers",
+    "body",
+  ])("A field called %s, wherever it is", (name) => {
+    const { logger, written } = capture();
+    const err = Object.assign(new Error("refused"), { request: { [name]: "of-an-error" } });
+    logger.info({ [name]: "at-the-top", list: [{ [name]: { deeper: "below" } }], err }, "told");
+    expect(written()).not.toMatch(/at-the-top|deeper|of-an-error/);
+    expect(written()).toContain("refused");
+  });
+
+  it("Credentials and queries of URLs, in a text too; the rest of the URL stays", () => {
+    const { logger, written } = capture();
+    logger.info(
+      { url: "https://me:s3cret@rpc.example/v2?key=abcdef&b=1" },
+      "asked wss://u:p4ss@node.example:8546/?apikey=zzz: refused",
+    );
+    expect(written()).not.toMatch(/s3cret|abcdef|p4ss|zzz/);
+    expect(written()).toContain("rpc.example/v2");
+    expect(written()).toContain("node.example:8546/");
+  });
+
+  it("What is no secret stays as it is, down to nested fields and exact integers", () => {
+    const { logger, line } = capture();
+    const payment = { network: "eip155:8453", nonce: "0x12", payer: "0xab" };
+    logger.info(
+      { request: "r1", callId: 7, payment, serviceId: 2n ** 63n, tokens: ["USDC"] },
+      "payment settled",
+    );
+    const fields = { request: "r1", callId: 7, payment, serviceId: "9223372036854775808", tokens: ["USDC"] };
+    expect(line()).toMatchObject({ ...fields, level: 30, msg: "payment settled" });
+  });
+});
+
+it("All of a configuration's secrets are found by the names of its values", () => {
+  const config = {
+    store: { url: "postgres://jobgate:db%2Fpass@db.example/jobgate?sslpassword=ssl-pass" },
+    runner: { token: "runner-token", tls: { key: "/etc/jobgate/key.pem" } },
+    x402: {
+      publicUrl: "https://jobs.example.com",
+      acceptedTokens: [{ symbol: "USDC", rpcUrl: "https://rpc.example/v2/0123456789abcdef0123" }],
+      jobPricing: new Map([["1/0", 5n]]),
+    },
+    webhooks: {
+      endpoints: [{ path: "/hooks/a", auth: { secrets: [{ name: "now", secret: "hmac-secret" }] } }],
+    },
+  };
+  expect(secretsOf(config).sort()).toEqual(
+    [
+      ...["jobgate", "jobgate", "db%2Fpass", "db/pass", "?sslpassword=ssl-pass", "?sslpassword=ssl-pass"],
+      ...[
+        "ssl-pass",
+        "ssl-pass",
+        "runner-token",
+        "0123456789abcdef0123",
+        "0123456789abcdef0123",
+        "hmac-secret",
+      ],
+    ].sort(),
+  );
+});
+
+it.each<[LogFormat, RegExp]>([
+  ["json", /^\{"level":30,.*"callId":7,.*"msg":"hello"\}\n$/],
+  ["auto", /^\{"level":30,.*"callId":7,.*"msg":"hello"\}\n$/],
+  ["pretty", /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: hello\n {4}callId: 7\n$/],
+])("On a stderr that is no terminal, %s is what it should be", (format, expected) => {
+  const module = fileURLToPath(new URL("../../src/log/log.ts", import.meta.url));
+  const program = `import { openLog } from ${JSON.stringify(module)};
+    openLog({ level: "info", format: "${format}" }).logger.info({ callId: 7 }, "hello");`;
+  const { stderr, stdout } = spawnSync(
+    process.execPath,
+    ["--import", import.meta.resolve("tsx"), "--input-type=module", "-e", program],
+    { encoding: "utf8" },
+  );
+  expect(stderr).toMatch(expected);
+  expect(stdout).toBe("");
+});

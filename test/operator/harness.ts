@@ -1,0 +1,142 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pino from "pino";
+import type { Config } from "../../src/config/config.ts";
+import { createEventHub, type EventHub } from "../../src/core/events.ts";
+import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
+import { RunnerServer } from "../../src/delivery/runner-server.ts";
+import { HttpServer } from "../../src/http/server.ts";
+import { OperatorServer, type OperatorServerOptions } from "../../src/operator/server.ts";
+import { observeStore } from "../../src/store/observed-store.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+
+/** The operator's listener and the runners', on one store. */
+export interface OperatorUnderTest {
+  /** As the parts of jobgate see it: what happens in it can be watched. */
+  readonly store: Store;
+  readonly events: EventHub;
+  readonly operator: OperatorServer;
+  /** `http://host:port`; empty on a unix socket. */
+  readonly url: string;
+  readonly runnerAddress: string;
+  /** Streams that are open, as jobgate sees it: it takes a moment to notice that one has ended. */
+  connectedRunners(): number;
+  /** Makes a dead letter. @returns its call id */
+  bury(body?: string, reason?: string): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export const TOKEN = "the operator's token".replaceAll(" ", "-");
+
+/** Job of the calls that {@link OperatorUnderTest.bury} makes. */
+export const BURIED_JOB = 70n;
+
+export async function startOperator(
+  options: {
+    token?: string;
+    socketPath?: string;
+    leaseMs?: number;
+    maxAttempts?: number;
+    rates?: NonNullable<OperatorServerOptions["rates"]>;
+    configuration?: Config;
+  } = {},
+): Promise<OperatorUnderTest> {
+  const { token, socketPath, leaseMs = 60_000, maxAttempts = 3, rates } = options;
+  const logger = pino({ level: "silent" });
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-operator-"));
+  const events = createEventHub();
+  const path = join(folder, "jobgate.db");
+  const store = observeStore(
+    await openSqliteStore({ path, maxPending: 100_000, encodeJobCall, logger }),
+    events,
+  );
+  const loopback = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
+  const runnerConfig = {
+    bindAddress: loopback,
+    leaseMs,
+    maxAttempts,
+    retryBaseMs: 1,
+    retryMaxMs: 10,
+    drainMs: 0,
+  };
+  const configuration: Config = options.configuration ?? {
+    serviceId: 1n,
+    store: { url: `sqlite:${path}`, maxPending: 100_000 },
+    runner: runnerConfig,
+    operator: { bindAddress: loopback },
+  };
+  const runners = new RunnerServer({
+    config: runnerConfig,
+    workQueue: store,
+    status: () => store.status(),
+    logger,
+  });
+  const address = socketPath === undefined ? loopback : ({ kind: "unix", path: socketPath } as const);
+  const operator: OperatorServer = new OperatorServer({
+    server: new HttpServer({ address, logger }),
+    token,
+    store,
+    events,
+    listeners: () => [
+      { name: "runner", address: runners.address },
+      { name: "operator", address: operator.address },
+    ],
+    ...(rates === undefined ? {} : { rates }),
+    runners: () => runners.runners(),
+    configuration: () => configuration,
+    logger,
+  });
+  await runners.start();
+  await operator.start();
+  return {
+    store,
+    events,
+    operator,
+    url: socketPath === undefined ? `http://${operator.address}` : "",
+    runnerAddress: runners.address,
+    connectedRunners: () => runners.runners().length,
+    async bury(body = "hello", reason = "no good") {
+      const metadata = { "X-WEBHOOK-ORIGIN": "webhook", "X-WEBHOOK-PATH": "/hooks/test" };
+      await store.accept({
+        origin: "webhook",
+        jobId: BURIED_JOB,
+        serviceId: 1n,
+        body: Buffer.from(body),
+        metadata,
+      });
+      const [call] = await store.claim({
+        limit: 1,
+        jobIds: [BURIED_JOB],
+        leaseMs: 60_000,
+        maxAttempts,
+        subscriber: "burier",
+      });
+      if (call === undefined) throw new Error("nothing to bury");
+      await store.fail(call, reason);
+      return call.callId;
+    },
+    async stop() {
+      await operator.stop();
+      await runners.stop();
+      await store.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Calls the API as curl would: plain JSON over HTTP. */
+export async function callJson(
+  url: string,
+  method: string,
+  request: unknown = {},
+  headers: Record<string, string> = {},
+): Promise<{ status: number; answer: Record<string, unknown> }> {
+  const response = await fetch(`${url}/jobgate.v1.OperatorService/${method}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(request),
+  });
+  return { status: response.status, answer: (await response.json()) as Record<string, unknown> };
+}

@@ -1,0 +1,185 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { PostgresTimeouts } from "../../../../src/store/postgres/connection/connect.ts";
+import type { Store } from "../../../../src/store/store.ts";
+import { UnknownOutcomeError } from "../../../../src/store/unknown-outcome.ts";
+import { type Postgres, startPostgres } from "../../../helpers/postgres.ts";
+import { type PostgresProxy, startPostgresProxy } from "../../../helpers/postgres-proxy.ts";
+import { acceptId, paidCall, paymentIntent, webhookCall } from "../../store-fixtures.ts";
+import { expectTruthful, startAcceptLoad } from "../accept-load.ts";
+import { openReplica } from "../open-in-database.ts";
+
+const TIMEOUTS: PostgresTimeouts = {
+  connectMs: 500,
+  lockMs: 500,
+  statementMs: 1_000,
+  answerMs: 1_500,
+  outcomeMs: 3_000,
+};
+
+let postgres: Postgres;
+let proxy: PostgresProxy;
+let store: Store;
+let url: string;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+beforeEach(async () => {
+  proxy = await startPostgresProxy(postgres.port);
+  url = await postgres.createDatabase();
+  store = await openReplica(proxy.urlOf(url), { timeouts: TIMEOUTS });
+});
+afterEach(async () => {
+  await store.close();
+  await proxy.stop();
+});
+
+async function writableAgain(): Promise<void> {
+  await expect.poll(() => store.status(), { timeout: 15_000 }).toEqual({ writable: true, full: false });
+}
+
+describe("A connection that is lost at a COMMIT", () => {
+  test("Before it: what was asked for is looked up, and done on another connection, once", async () => {
+    const lost = proxy.atNextCommit("cut before");
+    await acceptId(store);
+    await lost;
+    expect((await store.totals()).calls.ready).toBe(1);
+    expect(store.status().writable).toBe(true);
+  });
+
+  test.each(["cut after", "silent after"] as const)(
+    "%s it: what was committed is looked up, and told as done",
+    async (fault) => {
+      const lost = proxy.atNextCommit(fault);
+      const begun = await store.beginPayment(paymentIntent(1), paidCall());
+      await lost;
+      expect(begun.kind).toBe("begun");
+      expect(await store.findPayment(paymentIntent(1).key)).toMatchObject({ state: "intent" });
+      expect(store.status().writable).toBe(true);
+      expect((await store.beginPayment(paymentIntent(1), paidCall())).kind).toBe("payment_known");
+    },
+  );
+
+  test("After it, with nobody left to ask: that is told as unknown, never as not done", async () => {
+    const lost = proxy.atNextCommit("silent after");
+    const accepted = store.accept(webhookCall());
+    await lost;
+    proxy.redirect(1);
+    await expect(accepted).rejects.toThrow(UnknownOutcomeError);
+    expect(store.status().writable).toBe(false);
+    proxy.redirect(postgres.port);
+    await writableAgain();
+    expect((await store.totals()).calls.ready).toBe(1);
+  });
+
+  test("Cut at thirty moments under load, everything is told as it is", { timeout: 60_000 }, async () => {
+    const load = startAcceptLoad(store);
+    for (let cuts = 0; cuts < 30; cuts += 1) {
+      await sleep(Math.random() * 60);
+      if (cuts % 3 === 0) proxy.cut();
+      else await proxy.atNextCommit(cuts % 3 === 1 ? "cut after" : "cut before");
+    }
+    await load.end();
+    await writableAgain();
+    expect(load.accepted.size).toBeGreaterThan(100);
+    await expectTruthful(store, load);
+  });
+});
+
+describe("A Postgres that goes away", () => {
+  test.each(["SIGINT", "SIGKILL"] as const)(
+    "Ended by %s three times under load, it has what was accepted and nothing that was refused",
+    { timeout: 120_000 },
+    async (signal) => {
+      const patient = await openReplica(url, { timeouts: { ...TIMEOUTS, outcomeMs: 20_000 } });
+      try {
+        const load = startAcceptLoad(patient);
+        for (let round = 0; round < 3; round += 1) {
+          await sleep(300 + Math.random() * 200);
+          await postgres.kill(signal);
+          await postgres.start();
+          await expect.poll(() => patient.status().writable, { timeout: 20_000 }).toBe(true);
+        }
+        await load.end();
+        expect(load.accepted.size).toBeGreaterThan(100);
+        expect(load.refused.size).toBeGreaterThan(0);
+        await expectTruthful(patient, load);
+        const [counted] = await postgres.query<{ counted: string; kept: string }>(
+          url,
+          `SELECT (SELECT sum(n) FROM jobgate.pending) AS counted,
+                  (SELECT count(*) FROM jobgate.job_calls WHERE state <> 'dead') AS kept`,
+        );
+        expect(counted?.counted).toBe(counted?.kept);
+      } finally {
+        await patient.close();
+      }
+    },
+  );
+
+  test("Without an answer, everything fails in bounded time, the status says so, and it recovers by itself", async () => {
+    proxy.setStalled(true);
+    const askedAt = performance.now();
+    const outcomes = await Promise.allSettled([
+      store.accept(webhookCall()),
+      store.findCall(1),
+      store.nextDue(),
+    ]);
+    // One answer that does not come, and one connection that does not come about.
+    expect(performance.now() - askedAt).toBeLessThan(4_000);
+    for (const outcome of outcomes) {
+      expect(outcome).toMatchObject({ reason: { code: "store_unavailable" } });
+    }
+    expect(store.status()).toMatchObject({ writable: false, reason: expect.stringMatching(/\S/) });
+    proxy.setStalled(false);
+    await writableAgain();
+    await acceptId(store);
+    expect((await store.totals()).calls.ready).toBe(1);
+  });
+
+  test("A store is closed in bounded time while Postgres cannot be reached", async () => {
+    await acceptId(store);
+    await store.findCall(1);
+    proxy.setStalled(true);
+    const closedAt = performance.now();
+    await store.close();
+    // An answer that someone may still wait for, and goodbyes without one.
+    expect(performance.now() - closedAt).toBeLessThan(TIMEOUTS.answerMs + 5_000);
+  });
+
+  test("A server that went away is noticed without traffic", async () => {
+    proxy.redirect(1);
+    proxy.cut();
+    await expect.poll(() => store.status().writable, { timeout: 5_000 }).toBe(false);
+    proxy.redirect(postgres.port);
+    await writableAgain();
+  });
+
+  test("A server that can only be read from, as after a fail-over, is not written to, and is left for another", async () => {
+    const name = new URL(url).pathname.slice(1);
+    await postgres.query(url, `ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+    proxy.cut();
+    await expect.poll(() => store.status().reason, { timeout: 5_000 }).toMatch(/only be read/);
+    await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+    await postgres.query(
+      url,
+      `BEGIN READ WRITE; ALTER DATABASE ${name} RESET default_transaction_read_only; COMMIT`,
+    );
+    await writableAgain();
+    await acceptId(store);
+  });
+});
+
+test("An operation that the database cannot take is refused alone, not with those that share its batch", async () => {
+  const bad = paymentIntent(1, { amount: null as unknown as string });
+  const [before, refused, after] = await Promise.allSettled([
+    store.accept(webhookCall()),
+    store.beginPayment(bad, paidCall()),
+    store.accept(webhookCall()),
+  ]);
+  expect([before, after]).toMatchObject([{ value: { kind: "accepted" } }, { value: { kind: "accepted" } }]);
+  expect(refused).toMatchObject({ reason: { code: "store_unavailable" } });
+  expect(store.status().writable).toBe(true);
+  expect((await store.totals()).calls).toEqual({ held: 0, ready: 2, leased: 0, dead: 0 });
+});

@@ -1,0 +1,164 @@
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import type { WebhookAuth, WebhookEndpoint, WebhooksConfig } from "../../src/config/config.ts";
+import { parseIpRange } from "../../src/config/ip-range.ts";
+import { decodeJobCall, encodeDelivery } from "../../src/delivery/job-call-codec.ts";
+import { openStore } from "../../src/open-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { WebhookGateway } from "../../src/webhooks/gateway.ts";
+import { sendRaw } from "../helpers/raw-request.ts";
+
+export const LOCAL = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
+export const MAX_BODY = 4_096;
+export const UNAUTHORIZED = {
+  status: 401,
+  text: '{"error":"unauthorized","code":"unauthorized"}',
+} as const;
+
+export type Headers = Readonly<Record<string, string>>;
+
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The body as JSON, of an answer that is. */
+  readonly json: Readonly<Record<string, unknown>>;
+}
+
+/** A JobCall as its runner sees it. */
+export interface TakenCall {
+  readonly callId: number;
+  readonly jobId: bigint;
+  readonly serviceId: bigint;
+  readonly body: Buffer;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** A gateway with a store of its own and no runner: nothing else writes there. */
+export interface WebhooksUnderTest {
+  readonly url: string;
+  readonly store: Store;
+  readonly gateway: WebhookGateway;
+  /** What was logged, as JSON lines. */
+  readonly log: readonly Readonly<Record<string, unknown>>[];
+  /** Unix milliseconds that the gateway takes for now; the real time when undefined. */
+  now: number | undefined;
+  /** Reloads with other endpoints. */
+  use(endpoints: readonly WebhookEndpoint[], more?: Partial<WebhooksConfig>): void;
+  post(path: string, headers: Headers, body?: string | Uint8Array): Promise<Answer>;
+  /** Sends header lines as they are, so that one can come twice. */
+  postLines(path: string, lines: readonly string[], body?: string | Uint8Array): Promise<Answer>;
+  get(target: string): Promise<Answer>;
+  /** JobCalls that were not taken yet. */
+  waiting(): Promise<number>;
+  /** Takes the JobCalls that wait, as their runner would see them. */
+  take(): Promise<TakenCall[]>;
+  /** Changes with every write: each commit is first in the write-ahead log. */
+  journalFile(): Promise<{ size: bigint; mtimeNs: bigint }>;
+  stop(): Promise<void>;
+}
+
+export async function startWebhooks(
+  endpoints: readonly WebhookEndpoint[],
+  options: { maxPending?: number; config?: Partial<WebhooksConfig> } = {},
+): Promise<WebhooksUnderTest> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-webhooks-"));
+  const log: Record<string, unknown>[] = [];
+  const logger = pino({ level: "debug" }, { write: (line: string) => void log.push(JSON.parse(line)) });
+  const { maxPending = 100_000 } = options;
+  const store = await openStore({ url: `sqlite:${join(folder, "jobgate.db")}`, maxPending }, logger);
+  const config = (list: readonly WebhookEndpoint[], more?: Partial<WebhooksConfig>): WebhooksConfig => ({
+    bindAddress: LOCAL,
+    maxBodyBytes: MAX_BODY,
+    endpoints: list,
+    ...more,
+  });
+  const clock = () => underTest.now ?? Date.now();
+  const gateway = new WebhookGateway({
+    config: config(endpoints, options.config),
+    serviceId: 42n,
+    intake: store,
+    logger,
+    clock,
+  });
+  await gateway.start();
+  const url = `http://${gateway.address}`;
+
+  async function send(line: string, lines: readonly string[], body: string | Uint8Array): Promise<Answer> {
+    const bytes = Buffer.from(body);
+    const always = ["host: a", "connection: close", `content-length: ${bytes.length}`];
+    const head = [`${line} HTTP/1.1`, ...always, ...lines].join("\r\n");
+    const [answer] = await sendRaw(url, Buffer.concat([Buffer.from(`${head}\r\n\r\n`), bytes]));
+    if (answer === undefined) throw new Error(`no answer to ${line}`);
+    const { status, headers, body: text } = answer;
+    return {
+      status,
+      text,
+      headers,
+      get json() {
+        return JSON.parse(text) as Record<string, unknown>;
+      },
+    };
+  }
+
+  const underTest: WebhooksUnderTest = {
+    url,
+    store,
+    gateway,
+    log,
+    now: undefined,
+    use: (list, more) => gateway.reload(config(list, more)),
+    post: (path, headers, body = "") =>
+      send(
+        `POST ${path}`,
+        Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+        body,
+      ),
+    postLines: (path, lines, body = "") => send(`POST ${path}`, lines, body),
+    get: (target) => send(`GET ${target}`, [], ""),
+    waiting: async () => (await store.totals()).calls.ready,
+    async take() {
+      const claimed = await store.claim({
+        ...{ limit: 1_000, jobIds: [], leaseMs: 60_000, maxAttempts: 1, subscriber: "test" },
+      });
+      await Promise.all(claimed.map((lease) => store.ack(lease)));
+      return claimed.map((call) => {
+        const { callId, jobId, serviceId, body, metadata } = decodeJobCall(encodeDelivery(call));
+        return { callId: Number(callId), jobId, serviceId, body: Buffer.from(body), metadata };
+      });
+    },
+    async journalFile() {
+      const { size, mtimeNs } = await stat(join(folder, "jobgate.db-wal"), { bigint: true });
+      return { size, mtimeNs };
+    },
+    async stop() {
+      await gateway.stop();
+      await store.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+  return underTest;
+}
+
+/** Names them as the configuration does. */
+export function named(...secrets: readonly string[]): { name: string; secret: string }[] {
+  return secrets.map((secret, i) => ({ name: `secrets[${i}]`, secret }));
+}
+
+export function endpoint(
+  path: string,
+  auth: WebhookAuth,
+  more: Partial<WebhookEndpoint> = {},
+): WebhookEndpoint {
+  return { path, jobId: 7n, auth, ...more };
+}
+
+export function ranges(...texts: readonly string[]) {
+  return texts.map((text) => {
+    const range = parseIpRange(text);
+    if (range === undefined) throw new Error(`${text} is no range`);
+    return range;
+  });
+}

@@ -1,0 +1,199 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { JobRestriction } from "../../../src/config/config.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { claimHeaders, highS, signClaim } from "../../helpers/caller-claim.ts";
+import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
+import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
+import { startTangle, type Tangle } from "../../helpers/tangle.ts";
+import { deployWallet } from "../../helpers/wallets.ts";
+import { type CallerDesk, openCallerDesk } from "./harness.ts";
+
+const JOB = { serviceId: 0n, jobIndex: 7 };
+const { deployer: owner, caller: stranger } = accounts;
+const ownerInLowerCase = owner.address.toLowerCase();
+
+let tangle: Tangle;
+let rpc: FaultProxy;
+let desk: CallerDesk;
+
+beforeAll(async () => {
+  tangle = await startTangle();
+  rpc = await startFaultProxy({ target: tangle.anvil.rpcUrl });
+  desk = await openCallerDesk({ restriction: restriction(), job: JOB, clock: Date.now });
+});
+afterAll(async () => {
+  await Promise.all([desk?.stop(), rpc?.stop()]);
+  await tangle?.stop();
+});
+
+function restriction(): JobRestriction {
+  return {
+    authMode: "delegated_caller_signature",
+    chainRpcUrl: rpc.url,
+    chainContract: tangle.contract,
+    permissionCacheSecs: 0,
+  };
+}
+const sign = (options: Partial<Parameters<typeof signClaim>[0]> = {}) =>
+  signClaim({ account: owner, ...JOB, body: "hello", ...options });
+
+describe("A caller with a plain account", () => {
+  test.each([
+    ["as it is", (text: string) => text],
+    ["in lower case", (text: string) => text.toLowerCase()],
+    ["in upper case", (text: string) => `0x${text.slice(2).toUpperCase()}`],
+  ])("is let in with its headers %s", async (_, change) => {
+    const claim = await sign();
+    const headers = claimHeaders({
+      ...claim,
+      caller: change(claim.caller),
+      signature: change(claim.signature),
+    });
+    expect(await desk.ask(headers)).toEqual({ caller: ownerInLowerCase });
+  });
+
+  test("is let in without 0x, and with v as 0 or 1", async () => {
+    const claim = await sign();
+    const v = claim.signature.endsWith("1b") ? "00" : "01";
+    const signature = `${claim.signature.slice(2, -2)}${v}`;
+    expect(await desk.ask(claimHeaders({ ...claim, signature }))).toEqual({ caller: ownerInLowerCase });
+  });
+
+  test.each([0, 1_048_576])("is let in with a body of %i bytes", async (size) => {
+    const body = Buffer.alloc(size, 7);
+    expect(await desk.ask(claimHeaders(await sign({ body })), body)).toEqual({ caller: ownerInLowerCase });
+  });
+
+  test("is refused when the signature is somebody else's, or over another body, job or nonce", async () => {
+    const claim = await sign();
+    const mismatch = { code: "signature_mismatch", status: 403 };
+    expect(await desk.ask(claimHeaders(claim), "another body")).toEqual(mismatch);
+    expect(await desk.ask(claimHeaders({ ...claim, nonce: "other" }))).toEqual(mismatch);
+    expect(await desk.ask(claimHeaders(await sign({ jobIndex: 8 })))).toEqual(mismatch);
+    expect(await desk.ask(claimHeaders(await sign({ serviceId: 1n })))).toEqual(mismatch);
+    const forged = await sign({ account: stranger });
+    expect(await desk.ask(claimHeaders({ ...forged, caller: owner.address }))).toEqual(mismatch);
+  });
+
+  test("is refused when the contract does not permit it", async () => {
+    expect(await desk.ask(claimHeaders(await sign({ account: stranger })))).toEqual({
+      code: "caller_not_permitted",
+      status: 403,
+    });
+  });
+
+  test("causes one question to the chain, and none when its signature is refused for good", async () => {
+    const before = rpc.requests.length;
+    await desk.ask(claimHeaders({ ...(await sign()), signature: "nothex" }));
+    expect(rpc.requests.length).toBe(before);
+    await desk.ask(claimHeaders(await sign()));
+    expect(rpc.requests.slice(before).map(({ rpcMethods }) => rpcMethods)).toEqual([["eth_call"]]);
+  });
+});
+
+describe("A caller that is a contract (ERC-1271)", () => {
+  let wallet: `0x${string}`;
+  const signForWallet = async (account = stranger) => ({ ...(await sign({ account })), caller: wallet });
+
+  beforeAll(async () => {
+    wallet = await deployWallet({ anvil: tangle.anvil, name: "OwnedWallet", argument: stranger.address });
+    await tangle.permit(wallet);
+  });
+
+  test("is let in by what its owner signed", async () => {
+    expect(await desk.ask(claimHeaders(await signForWallet()))).toEqual({ caller: wallet.toLowerCase() });
+  });
+
+  test("is let in by a signature in the contract's own form, which is not 65 bytes", async () => {
+    const claim = await signForWallet();
+    const signature = `0x00${claim.signature.slice(2)}`;
+    expect(await desk.ask(claimHeaders({ ...claim, signature }))).toEqual({ caller: wallet.toLowerCase() });
+  });
+
+  test("is refused by a wrong signature", async () => {
+    expect(await desk.ask(claimHeaders(await signForWallet(owner)))).toEqual({
+      code: "signature_mismatch",
+      status: 403,
+    });
+  });
+
+  test("is refused by a signature on which the contract reverts", async () => {
+    const claim = await signForWallet();
+    expect(await desk.ask(claimHeaders({ ...claim, signature: "0x1234" }))).toEqual({
+      code: "invalid_signature",
+      status: 400,
+    });
+  });
+
+  test("is refused when its owner is not the caller that is permitted", async () => {
+    const other = await deployWallet({
+      anvil: tangle.anvil,
+      name: "OwnedWallet",
+      argument: stranger.address,
+    });
+    expect(await desk.ask(claimHeaders({ ...(await sign({ account: stranger })), caller: other }))).toEqual({
+      code: "caller_not_permitted",
+      status: 403,
+    });
+  });
+
+  test("is refused, not for good, while its contract cannot be asked", async () => {
+    const claim = await signForWallet();
+    rpc.add({ rpcMethod: "eth_call", fault: { kind: "cut" }, times: 1 });
+    expect(await desk.ask(claimHeaders(claim))).toEqual({
+      code: "signature_mismatch",
+      status: 403,
+      retryable: true,
+    });
+    expect(await desk.ask(claimHeaders(claim))).toEqual({ caller: wallet.toLowerCase() });
+  });
+
+  test.each([
+    ["of 64 bytes", (signature: `0x${string}`) => signature.slice(0, -2)],
+    ["with a high s", highS],
+    ["with v = 5", (signature: `0x${string}`) => `${signature.slice(0, -2)}05`],
+  ])("is nobody without code: a signature %s is invalid", async (_, change) => {
+    const claim = await sign();
+    expect(await desk.ask(claimHeaders({ ...claim, signature: change(claim.signature) }))).toEqual({
+      code: "invalid_signature",
+      status: 400,
+    });
+  });
+
+  test.each([
+    ["that answers with the magic value and more", `0x1626ba7e${"0".repeat(120)}`],
+    ["that answers with the bare magic value", "0x1626ba7e"],
+    ["that answers yes", `0x${"0".repeat(63)}1`],
+    ["that answers nothing", "0x"],
+  ])("is refused by a contract %s", async (_, argument) => {
+    const caller = await deployWallet({ anvil: tangle.anvil, name: "Answers", argument });
+    expect(await desk.ask(claimHeaders({ ...(await sign()), caller }))).toEqual({
+      code: "signature_mismatch",
+      status: 403,
+    });
+  });
+
+  describe("that wants to have a URL fetched", () => {
+    const fetched: string[] = [];
+    let elsewhere: HttpListener;
+    beforeAll(async () => {
+      elsewhere = await listenHttp({
+        handler: (request, response) => {
+          fetched.push(request.url ?? "");
+          response.end(JSON.stringify({ data: "0x" }));
+        },
+      });
+    });
+    afterAll(() => elsewhere?.stop());
+
+    test("is refused, and nothing is fetched", async () => {
+      const argument = `${elsewhere.url}/{sender}/{data}`;
+      const caller = await deployWallet({ anvil: tangle.anvil, name: "OffchainWallet", argument });
+      expect(await desk.ask(claimHeaders({ ...(await sign()), caller }))).toEqual({
+        code: "signature_mismatch",
+        status: 403,
+      });
+      expect(fetched).toEqual([]);
+    });
+  });
+});

@@ -1,0 +1,218 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import type { JobRestriction } from "../../../src/config/config.ts";
+import { createCallerChain } from "../../../src/x402/callers/chain.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import type { Fault } from "../../helpers/fault.ts";
+import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
+import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
+import { startTangle, type Tangle } from "../../helpers/tangle.ts";
+import { deployWallet } from "../../helpers/wallets.ts";
+
+const { deployer: owner, caller: other } = accounts;
+const UNCLEAR = { code: "permission_check_failed", status: 503 };
+
+let tangle: Tangle;
+let rpc: FaultProxy;
+let nowMs = 1_700_000_000_000;
+let chain: ReturnType<typeof createCallerChain>;
+
+beforeAll(async () => {
+  tangle = await startTangle();
+  rpc = await startFaultProxy({ target: tangle.anvil.rpcUrl });
+  chain = createCallerChain({ timeoutMs: 500, clock: () => nowMs });
+});
+afterEach(() => rpc.clear());
+afterAll(async () => {
+  await rpc?.stop();
+  await tangle?.stop();
+});
+
+const restriction = (changes: Partial<JobRestriction> = {}): JobRestriction => ({
+  authMode: "payer_is_caller",
+  chainRpcUrl: rpc.url,
+  chainContract: tangle.contract,
+  permissionCacheSecs: 0,
+  ...changes,
+});
+const isPermitted = (caller: `0x${string}`, serviceId = 0n, changes: Partial<JobRestriction> = {}) =>
+  chain.isPermitted(restriction(changes), serviceId, caller);
+const answer = (result: string): Fault => ({
+  kind: "answer",
+  status: 200,
+  body: { jsonrpc: "2.0", id: 1, result },
+});
+
+/** Each connection that was reset meanwhile fails once more. */
+const permitsOwnerAgain = () => vi.waitFor(async () => expect(await isPermitted(owner.address)).toBe(true));
+
+describe("Tangle's own contract", () => {
+  test("permits the owner of the service, in any letter case, and nobody else", async () => {
+    expect(await isPermitted(owner.address)).toBe(true);
+    expect(await isPermitted(owner.address.toLowerCase() as `0x${string}`)).toBe(true);
+    for (const account of [accounts.facilitator, accounts.payTo, accounts.payer, other])
+      expect(await isPermitted(account.address), account.address).toBe(false);
+    for (const serviceId of [1n, 2n, 2n ** 64n - 1n])
+      expect(await isPermitted(owner.address, serviceId), String(serviceId)).toBe(false);
+  });
+
+  test("permits whom the owner adds, from the next request on, until the owner removes it", async () => {
+    expect(await isPermitted(other.address)).toBe(false);
+    await tangle.permit(other.address);
+    expect(await isPermitted(other.address)).toBe(true);
+    expect(await isPermitted(other.address, 1n)).toBe(false);
+    await tangle.revoke(other.address);
+    expect(await isPermitted(other.address)).toBe(false);
+  });
+});
+
+describe("What is neither yes nor no is no answer", () => {
+  test("A contract address without code", async () => {
+    const chainContract = "0x000000000000000000000000000000000000dEaD";
+    await expect(isPermitted(owner.address, 0n, { chainContract })).rejects.toMatchObject(UNCLEAR);
+  });
+
+  test.each([
+    ["of another length", `0x${"0".repeat(60)}01`],
+    ["of two words", `0x${"0".repeat(63)}1${"0".repeat(64)}`],
+    ["that is no boolean", `0x${"0".repeat(63)}2`],
+  ])("A contract's answer %s", async (_, argument) => {
+    const chainContract = await deployWallet({ anvil: tangle.anvil, name: "Answers", argument });
+    await expect(isPermitted(owner.address, 0n, { chainContract })).rejects.toMatchObject(UNCLEAR);
+  });
+
+  test.each<[string, Fault]>([
+    ["that is empty", answer("0x")],
+    ["of another length", answer("0x01")],
+    ["that is no hex", answer("true")],
+    [
+      "that is an error",
+      {
+        kind: "answer",
+        status: 200,
+        body: { jsonrpc: "2.0", id: 1, error: { code: -32000, message: "no" } },
+      },
+    ],
+    ["that is HTML", { kind: "answer", status: 200, body: "<html>" }],
+    ["with status 500", { kind: "answer", status: 500, body: "" }],
+    ["cut short", { kind: "truncate", bytes: 20 }],
+    ["that is lost", { kind: "lose-answer" }],
+    ["that comes too late", { kind: "delay-answer", ms: 1_000 }],
+    ["that comes a byte at a time", { kind: "slow-body", everyMs: 50 }],
+  ])("An RPC's answer %s", async (_, fault) => {
+    rpc.add({ rpcMethod: "eth_call", fault });
+    await expect(isPermitted(owner.address)).rejects.toMatchObject(UNCLEAR);
+    rpc.clear();
+    expect(await isPermitted(owner.address)).toBe(true);
+  });
+
+  test("An RPC's redirect, which is not followed, even to the right place", async () => {
+    const headers = { location: tangle.anvil.rpcUrl };
+    rpc.add({ rpcMethod: "eth_call", fault: { kind: "answer", status: 307, headers, body: "" } });
+    await expect(isPermitted(owner.address)).rejects.toMatchObject(UNCLEAR);
+  });
+
+  test("An RPC that is down, until it comes back", async () => {
+    await rpc.goDown();
+    try {
+      await expect(isPermitted(owner.address)).rejects.toMatchObject(UNCLEAR);
+    } finally {
+      await rpc.comeBack();
+    }
+    await permitsOwnerAgain();
+  });
+
+  test("An RPC that comes back as another chain, until it is the first one again", async () => {
+    expect(await isPermitted(owner.address)).toBe(true);
+    await rpc.goDown();
+    await expect(isPermitted(owner.address)).rejects.toMatchObject(UNCLEAR);
+    await rpc.comeBack();
+    rpc.add({ rpcMethod: "eth_chainId", fault: answer("0x1") });
+    await vi.waitFor(() =>
+      expect(isPermitted(owner.address)).rejects.toThrow(/for chain 1, expected chain 31337/),
+    );
+    await expect(isPermitted(owner.address)).rejects.toMatchObject(UNCLEAR);
+    rpc.clear();
+    await permitsOwnerAgain();
+  });
+});
+
+describe("permission_cache_secs", () => {
+  test("0 asks the chain every time", async () => {
+    const before = rpc.count("eth_call");
+    await isPermitted(owner.address);
+    await isPermitted(owner.address);
+    expect(rpc.count("eth_call") - before).toBe(2);
+  });
+
+  test("lets a permission be used again for so long, of this caller and service only", async () => {
+    await tangle.permit(other.address);
+    const cached = { permissionCacheSecs: 5 };
+    expect(await isPermitted(other.address, 0n, cached)).toBe(true);
+    await tangle.revoke(other.address);
+    nowMs += 4_999;
+    expect(await isPermitted(other.address, 0n, cached)).toBe(true);
+    expect(await isPermitted(other.address, 1n, cached)).toBe(false);
+    expect(await isPermitted(other.address)).toBe(false);
+    nowMs += 1;
+    expect(await isPermitted(other.address, 0n, cached)).toBe(false);
+  });
+
+  test("keeps no denial: whoever is added is let in at once", async () => {
+    const cached = { permissionCacheSecs: 60 };
+    expect(await isPermitted(other.address, 0n, cached)).toBe(false);
+    await tangle.permit(other.address);
+    expect(await isPermitted(other.address, 0n, cached)).toBe(true);
+    await tangle.revoke(other.address);
+  });
+});
+
+describe("Many checks at once", () => {
+  let slow: HttpListener;
+  let inHand = 0;
+  let most = 0;
+  let heldMs = 0;
+  beforeAll(async () => {
+    slow = await listenHttp({
+      handler: (request, response) => {
+        request.resume();
+        most = Math.max(most, ++inHand);
+        setTimeout(() => {
+          inHand--;
+          response.end(JSON.stringify({ jsonrpc: "2.0", id: 1, result: `0x${"0".repeat(63)}1` }));
+        }, heldMs);
+      },
+    });
+  });
+  afterAll(() => slow?.stop());
+  const askMany = (count: number) =>
+    Promise.allSettled(
+      Array.from({ length: count }, () =>
+        chain.isPermitted(restriction({ chainRpcUrl: slow.url }), 0n, owner.address),
+      ),
+    );
+
+  test("come to the RPC 32 at a time, and all get their answer", async () => {
+    heldMs = 20;
+    const answers = await askMany(200);
+    expect(answers.every((outcome) => outcome.status === "fulfilled" && outcome.value)).toBe(true);
+    expect(most).toBe(32);
+  });
+
+  test("fail at once beyond 1000 that wait, and fail rather than wait for longer than a time-out", async () => {
+    heldMs = 600;
+    const clocked = createCallerChain({ timeoutMs: 1_000, clock: Date.now });
+    const started = Date.now();
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 1_100 }, () =>
+        clocked.isPermitted(restriction({ chainRpcUrl: slow.url }), 0n, owner.address),
+      ),
+    );
+    expect(Date.now() - started).toBeLessThan(4_000);
+    const reasons = outcomes.flatMap((outcome) =>
+      outcome.status === "rejected" ? [String(outcome.reason)] : [],
+    );
+    expect(reasons.filter((reason) => reason.includes("too many checks are waiting"))).toHaveLength(100 - 32);
+    expect(reasons.filter((reason) => reason.includes("waited too long")).length).toBeGreaterThan(500);
+    expect(outcomes.some(({ status }) => status === "fulfilled")).toBe(true);
+  });
+});

@@ -1,0 +1,79 @@
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { json } from "node:stream/consumers";
+import { pino } from "pino";
+import type { JobRestriction } from "../../../src/config/config.ts";
+import type { Clock } from "../../../src/core/clock.ts";
+import { GatewayError } from "../../../src/core/errors.ts";
+import type { JobKey } from "../../../src/core/job-call.ts";
+import { toHttpRequest } from "../../../src/http/request.ts";
+import { createUploads } from "../../../src/http/uploads.ts";
+import { openStore } from "../../../src/open-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { createCallerAuth } from "../../../src/x402/callers/caller-auth.ts";
+import { createCallerChain } from "../../../src/x402/callers/chain.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
+
+/** A caller that was let in, or why not. */
+export interface Verdict {
+  readonly caller?: string;
+  readonly code?: string;
+  readonly status?: number;
+  readonly retryable?: boolean;
+}
+
+/** Callers as they come over a socket, against a real store and a real chain. */
+export interface CallerDesk {
+  readonly store: Store;
+  /** Sends a request with these headers, each in each of its values, and says who is let in. */
+  ask(headers: Readonly<Record<string, string | string[]>>, body?: string | Uint8Array): Promise<Verdict>;
+  stop(): Promise<void>;
+}
+
+export async function openCallerDesk(options: {
+  readonly restriction: JobRestriction;
+  readonly job: JobKey;
+  readonly clock: Clock;
+}): Promise<CallerDesk> {
+  const { restriction, job, clock } = options;
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-callers-"));
+  const url = `sqlite:${join(folder, "jobgate.db")}`;
+  const store = await openStore({ url, maxPending: 100 }, pino({ level: "silent" }));
+  const chain = createCallerChain({ timeoutMs: 2_000, clock });
+  const auth = createCallerAuth({ chain, journal: store, clock });
+
+  const uploads = createUploads();
+  const judge = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<Verdict> => {
+    const request = toHttpRequest(incoming, outgoing, { id: "1", uploads });
+    try {
+      const body = await request.readBody(4_000_000);
+      const { caller } = await auth.authorize(job, restriction, { request, body, payer: "0x" });
+      return { caller };
+    } catch (error) {
+      if (!(error instanceof GatewayError)) return { code: String(error) };
+      return { code: error.code, status: error.status, ...(error.details as { retryable?: boolean }) };
+    }
+  };
+  const listener = await listenHttp({
+    handler: (incoming, outgoing) =>
+      void judge(incoming, outgoing).then((verdict) => outgoing.end(JSON.stringify(verdict))),
+  });
+
+  return {
+    store,
+    async ask(headers, body = "hello") {
+      const request = sendRequest(listener.url, { method: "POST", headers: { ...headers }, agent: false });
+      request.end(body);
+      const [response] = await once(request, "response");
+      return (await json(response)) as Verdict;
+    },
+    async stop() {
+      await listener.stop();
+      await store.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,163 @@
+import pino from "pino";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
+import { HttpServer } from "../../../src/http/server.ts";
+import type { CallState } from "../../../src/store/contract/call-lookup.ts";
+import { createCallEvents, MAX_STREAMS, MAX_STREAMS_PER_CALL } from "../../../src/x402/calls/events.ts";
+import { createStreamSlots } from "../../../src/x402/calls/stream-slots.ts";
+import { createCallWatch } from "../../../src/x402/calls/watch.ts";
+import { openEvents } from "../../helpers/server-sent-events.ts";
+
+const CALL: CallState = {
+  callId: 7,
+  receipt: "r",
+  state: "queued",
+  attempt: 0,
+  enqueuedAt: 1_800_000_000_000,
+};
+
+/** Streams the events of calls that do what the test says. */
+async function serveEvents({ heartbeatMs = 60_000 } = {}) {
+  const calls = new Map<number, CallState>();
+  const now = (callId: number) => calls.get(callId) ?? { ...CALL, callId };
+  const watch = createCallWatch({ calls: { findCall: async (callId) => now(callId) }, pollMs: 5 });
+  const streamEvents = createCallEvents({ watch, clock: Date.now, heartbeatMs });
+  const address = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
+  const server = new HttpServer({ address, logger: pino({ level: "silent" }) });
+  const table = (path: string) => ({
+    GET: (request: Parameters<typeof streamEvents>[0]) => streamEvents(request, now(Number(path.slice(1)))),
+  });
+  await server.mount(table);
+  const stop = async () => {
+    watch.stop();
+    await server.unmount(table);
+  };
+  onTestFinished(stop);
+  const open = async (callId = 7, headers: Record<string, string> = {}) => {
+    const events = await openEvents(`http://${server.address}/${callId}`, headers);
+    opened.add(events);
+    return events;
+  };
+  return {
+    open,
+    stop,
+    change: (to: Partial<CallState>, callId = 7) => void calls.set(callId, { ...now(callId), ...to }),
+  };
+}
+const opened = new Set<Awaited<ReturnType<typeof openEvents>>>();
+afterEach(() => {
+  for (const events of opened) events.close();
+  opened.clear();
+});
+
+const RUNNING = { state: "running", attempt: 1 } as const;
+
+test("An event has an id, its state as its name, and the call as one line of JSON", async () => {
+  const { open, change } = await serveEvents();
+  change({ ...RUNNING, progress: { percent: 40, text: 'two\nlines\r\u2028 and "quotes"' } });
+  const events = await open();
+  expect(events.headers).toMatchObject({
+    "content-type": "text/event-stream",
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+  });
+  expect(await events.next()).toEqual({
+    id: expect.stringMatching(/^running-1-40-[0-9a-f]{8}$/),
+    event: "running",
+    data: {
+      call_id: 7,
+      state: "running",
+      attempt: 1,
+      progress: { percent: 40, text: 'two\nlines\r\u2028 and "quotes"' },
+      enqueued_at: "2027-01-15T08:00:00.000Z",
+    },
+  });
+});
+
+test("Each change is one event; what stays the same is told once; the end of the call ends the stream", async () => {
+  const { open, change } = await serveEvents();
+  const events = await open();
+  const ids = [(await events.next())?.id];
+  const changes: Partial<CallState>[] = [
+    RUNNING,
+    { progress: { percent: 40, text: "a" } },
+    { progress: { percent: 40, text: "b" } },
+    { progress: { percent: 41, text: "b" } },
+    { progress: { percent: 40, text: "a" } },
+    { state: "running", attempt: 2 },
+    { state: "succeeded", finishedAt: 1_800_000_001_000 },
+  ];
+  for (const to of changes) {
+    change(to);
+    ids.push((await events.next())?.id);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  expect(await events.next()).toBeUndefined();
+  expect(events.comments).toBe(0);
+  expect(ids).toHaveLength(8);
+  expect(ids[0]).toBe("queued-0");
+  expect(ids[1]).toBe("running-1");
+  expect(ids[5]).toBe(ids[2]);
+  expect(new Set(ids).size).toBe(7);
+});
+
+test("Last-Event-ID: what was seen is not told again, what is new is", async () => {
+  const { open, change } = await serveEvents();
+  change(RUNNING);
+  const same = await open(7, { "last-event-id": "running-1" });
+  const other = await open(7, { "last-event-id": "queued-0" });
+  const foolish = await open(7, { "last-event-id": "x".repeat(1_000) });
+  expect((await other.next())?.id).toBe("running-1");
+  expect((await foolish.next())?.id).toBe("running-1");
+  change({ state: "failed" });
+  expect((await same.next())?.id).toBe("failed-1");
+  expect(await same.next()).toBeUndefined();
+
+  const after = await open(7, { "last-event-id": "failed-1" });
+  expect(after.status).toBe(204);
+  const late = await open(7, { "last-event-id": "running-1" });
+  expect([(await late.next())?.id, await late.next()]).toEqual(["failed-1", undefined]);
+});
+
+test("Silence is broken by comments, and only silence", async () => {
+  const { open } = await serveEvents({ heartbeatMs: 50 });
+  const events = await open();
+  const startedAt = Date.now();
+  await events.next();
+  await vi.waitFor(() => expect(events.comments).toBeGreaterThanOrEqual(3), { timeout: 5_000 });
+  expect(Date.now() - startedAt).toBeGreaterThanOrEqual(145);
+});
+
+test("A call has 20 streams at most, each place is free again when its client leaves or its call ends", async () => {
+  const { open, change } = await serveEvents();
+  const streams = await Promise.all(Array.from({ length: MAX_STREAMS_PER_CALL }, () => open()));
+  const refused = await open();
+  expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "5"]);
+  expect((await open(8)).status).toBe(200);
+  streams[0]?.close();
+  await vi.waitFor(async () => expect((await open()).status).toBe(200));
+  change({ state: "succeeded" });
+  for (const stream of streams.slice(1)) while ((await stream.next()) !== undefined);
+  expect((await open()).status).toBe(200);
+});
+
+test("Streams are bounded in all, and a place is taken by nobody who has gone", () => {
+  const slots = createStreamSlots({ max: MAX_STREAMS, maxPerCall: 2 });
+  const leaving = new AbortController();
+  expect(slots.take(0, AbortSignal.abort())).toBe(false);
+  expect(slots.take(0, leaving.signal)).toBe(true);
+  for (let callId = 1; callId < MAX_STREAMS; callId++) {
+    expect(slots.take(callId, new AbortController().signal)).toBe(true);
+  }
+  expect(slots.take(5_000, new AbortController().signal)).toBe(false);
+  leaving.abort();
+  expect(slots.take(5_000, new AbortController().signal)).toBe(true);
+  expect(slots.take(5_001, new AbortController().signal)).toBe(false);
+});
+
+test("A stop ends every stream", async () => {
+  const { open, stop } = await serveEvents();
+  const streams = await Promise.all([open(1), open(2)]);
+  for (const stream of streams) await stream.next();
+  await stop();
+  for (const stream of streams) expect(await stream.next()).toBeUndefined();
+});

@@ -1,0 +1,176 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pino from "pino";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { createEventHub } from "../../../src/core/events.ts";
+import { openStore } from "../../../src/open-store.ts";
+import type { CallState } from "../../../src/store/contract/call-lookup.ts";
+import { observeStore } from "../../../src/store/observed-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { createWaitForResult } from "../../../src/x402/calls/wait-for-result.ts";
+import { type CallWatch, createCallWatch } from "../../../src/x402/calls/watch.ts";
+import { claimOne, paidId } from "../../store/store-fixtures.ts";
+
+const events = createEventHub();
+let folder: string;
+/** What a second process would have: nobody tells of what it does. */
+let quietStore: Store;
+let store: Store;
+let payments = 0;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "jobgate-watch-"));
+  const url = `sqlite:${join(folder, "jobgate.db")}`;
+  quietStore = await openStore({ url, maxPending: 100 }, pino({ level: "silent" }));
+  store = observeStore(quietStore, events);
+});
+afterAll(async () => {
+  await store?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const watches: CallWatch[] = [];
+afterEach(() => {
+  for (const watch of watches.splice(0)) watch.stop();
+});
+
+/** A watch that hears of events, and looks by itself only once an hour unless told otherwise. */
+function openWatch({
+  calls = store,
+  pollMs = 3_600_000,
+}: {
+  calls?: Pick<Store, "findCall">;
+  pollMs?: number;
+} = {}) {
+  const watch = createCallWatch({ calls, events, pollMs });
+  watches.push(watch);
+  return watch;
+}
+
+/** Follows a call to the end, and gives the states seen so far. */
+function follow(watch: CallWatch, callId: number, signal = new AbortController().signal) {
+  const seen: CallState["state"][] = [];
+  const ended = (async () => {
+    for await (const { state } of watch.states(callId, signal)) seen.push(state);
+  })();
+  return { seen, ended };
+}
+const newCall = () => paidId(store, ++payments);
+const RETRY = { delayMs: 0, backoff: { baseMs: 0, maxMs: 0 }, maxAttempts: 9, reason: "again" };
+
+test("What happens to a call is seen at once, from its state now to its end", async () => {
+  const callId = await newCall();
+  const { seen, ended } = follow(openWatch(), callId);
+  await vi.waitFor(() => expect(seen).toEqual(["queued"]));
+  const first = await claimOne(store);
+  await vi.waitFor(() => expect(seen.at(-1)).toBe("running"));
+  await store.retry(first, RETRY);
+  await vi.waitFor(() => expect(seen.at(-1)).toBe("queued"));
+  const second = await claimOne(store);
+  await vi.waitFor(() => expect(seen.at(-1)).toBe("running"));
+  await store.ack(second);
+  await ended;
+  expect(seen.at(-1)).toBe("succeeded");
+});
+
+test("What happens to other calls wakes nobody", async () => {
+  const callId = await newCall();
+  const { seen } = follow(openWatch(), callId);
+  await vi.waitFor(() => expect(seen).toHaveLength(1));
+  const own = await claimOne(store);
+  await vi.waitFor(() => expect(seen).toHaveLength(2));
+  await newCall();
+  await store.fail(await claimOne(store), "no good");
+  await store.findCall(callId);
+  expect(seen).toEqual(["queued", "running"]);
+  await store.ack(own);
+});
+
+test("What nobody tells of is seen at the next look: another process's work, a lease that runs out", async () => {
+  const callId = await newCall();
+  const { seen, ended } = follow(openWatch({ pollMs: 20 }), callId);
+  await claimOne(quietStore, { leaseMs: 150 });
+  await vi.waitFor(() => expect(seen).toContain("running"));
+  await vi.waitFor(() => expect(seen.at(-1)).toBe("queued"));
+  await quietStore.ack(await claimOne(quietStore));
+  await ended;
+  expect(seen.at(-1)).toBe("succeeded");
+});
+
+test("A call that has ended is told once, and one that is not there not at all", async () => {
+  const callId = await newCall();
+  await store.fail(await claimOne(store), "no good");
+  const dead = follow(openWatch(), callId);
+  await dead.ended;
+  expect(dead.seen).toEqual(["failed"]);
+  const missing = follow(openWatch(), callId + 1_000_000);
+  await missing.ended;
+  expect(missing.seen).toEqual([]);
+});
+
+test("A store that cannot be asked for a while ends nothing", async () => {
+  const callId = await newCall();
+  await store.ack(await claimOne(store));
+  let failures = 3;
+  const calls: Pick<Store, "findCall"> = {
+    findCall: (id) => (failures-- > 0 ? Promise.reject(new Error("busy")) : store.findCall(id)),
+  };
+  const { seen, ended } = follow(openWatch({ calls, pollMs: 5 }), callId);
+  await ended;
+  expect(seen).toEqual(["succeeded"]);
+});
+
+test("Whoever leaves, or is sent away by stop, leaves nothing behind; later watchers see nothing", async () => {
+  const callId = await newCall();
+  const watch = openWatch();
+  const leaving = new AbortController();
+  const left = follow(watch, callId, leaving.signal);
+  const sentAway = follow(watch, callId);
+  await vi.waitFor(() => expect([...left.seen, ...sentAway.seen]).toEqual(["queued", "queued"]));
+  leaving.abort();
+  await left.ended;
+  expect(events.watches("accepted")).toBe(true);
+  watch.stop();
+  await sentAway.ended;
+  expect(events.watches("accepted")).toBe(false);
+  const late = follow(watch, callId);
+  await late.ended;
+  expect(late.seen).toEqual([]);
+  await store.ack(await claimOne(store));
+});
+
+test("A wait ends when its client hangs up, even before it began", async () => {
+  const callId = await newCall();
+  const waitForResult = createWaitForResult({ calls: store, watch: openWatch() });
+  const leaving = new AbortController();
+  const waiting = waitForResult(callId, 60, leaving.signal);
+  await vi.waitFor(() => expect(events.watches("accepted")).toBe(true));
+  leaving.abort();
+  expect(await waiting).toEqual({ kind: "not_in_time" });
+  expect(events.watches("accepted")).toBe(false);
+  expect(await waitForResult(callId, 60, AbortSignal.abort())).toEqual({ kind: "not_in_time" });
+  await store.ack(await claimOne(store));
+});
+
+test("Trouble in fetching the result is no refusal: the call is paid for", async () => {
+  const callId = await newCall();
+  await store.ack(await claimOne(store));
+  const calls = { findResult: () => Promise.reject(new Error("busy")) };
+  const waitForResult = createWaitForResult({ calls, watch: openWatch() });
+  expect(await waitForResult(callId, 5, new AbortController().signal)).toEqual({ kind: "not_in_time" });
+});
+
+test("Of 10,001 who wait at once the last is not made to wait, and room comes back", async () => {
+  const callId = await newCall();
+  const waitForResult = createWaitForResult({ calls: store, watch: openWatch() });
+  const { signal } = new AbortController();
+  const waiting = Array.from({ length: 10_000 }, () =>
+    waitForResult(callId, 60, new AbortController().signal),
+  );
+  expect(await waitForResult(callId, 60, signal)).toEqual({ kind: "not_waited" });
+  await store.ack(await claimOne(store), { body: Buffer.from("x"), contentType: "text/plain" });
+  const kinds = new Set((await Promise.all(waiting)).map(({ kind }) => kind));
+  expect([...kinds]).toEqual(["succeeded"]);
+  expect(await waitForResult(callId, 60, signal)).toMatchObject({ kind: "succeeded" });
+});

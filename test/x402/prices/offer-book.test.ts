@@ -1,0 +1,161 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pino from "pino";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { NewOffer } from "../../../src/store/contract/price-ledgers.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { createOfferBook, type OfferBook } from "../../../src/x402/prices/offer-book.ts";
+import type { OfferTerms } from "../../../src/x402/wire/offer.ts";
+import { EURC, JOB, PRICE_WEI, USDC } from "../payments.ts";
+
+const logger = pino({ level: "silent" });
+const TTL_SECS = 300;
+/** An offer may be honoured this much longer than its time. */
+const SLACK_MS = 1000;
+
+let folder: string;
+let store: Store;
+let book: OfferBook;
+let now: number;
+let writes: (readonly NewOffer[])[];
+
+beforeEach(async () => {
+  now = 1_800_000_000_000;
+  folder = await mkdtemp(join(tmpdir(), "jobgate-offers-"));
+  await open();
+});
+afterEach(async () => {
+  await store.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function open(): Promise<void> {
+  store = await openSqliteStore({
+    path: join(folder, "jobgate.db"),
+    maxPending: 10,
+    clock: () => now,
+    encodeJobCall: (call) => call.body,
+  });
+  writes = [];
+  const ledger = {
+    findOffers: (job: typeof JOB) => store.findOffers(job),
+    saveOffers: (offers: readonly NewOffer[]) => {
+      writes.push(offers);
+      return store.saveOffers(offers);
+    },
+  };
+  book = createOfferBook({ ledger, clock: () => now, logger });
+}
+
+const terms = (changes: Partial<OfferTerms> = {}): OfferTerms => ({
+  job: JOB,
+  priceWei: PRICE_WEI,
+  tokens: [USDC],
+  ttlSecs: TTL_SECS,
+  ...changes,
+});
+const DOUBLE = terms({ priceWei: 2n * PRICE_WEI });
+const amounts = (offers: readonly { amount: string }[]) => offers.map(({ amount }) => amount);
+const madeBefore = async (job = JOB) => amounts(await book.madeBefore(job));
+
+describe("an offer that was made", () => {
+  it("is payable for its time from when it was last made, not from when it was first", async () => {
+    await book.make(terms());
+    now += 200_000;
+    await book.make(terms());
+    now += TTL_SECS * 1000 - 1;
+    expect(await madeBefore()).toEqual(["3264000"]);
+    now += SLACK_MS + 1;
+    expect(await madeBefore()).toEqual([]);
+  });
+
+  it("is payable beside the one that replaced it, also when that lives shorter", async () => {
+    await book.make(terms());
+    await book.make(terms({ priceWei: 2n * PRICE_WEI, ttlSecs: 10 }));
+    expect(await madeBefore()).toEqual(["3264000", "6528000"]);
+    now += 20_000;
+    expect(await madeBefore()).toEqual(["3264000"]);
+  });
+
+  it("is one offer however often prices go back and forth", async () => {
+    for (let i = 0; i < 20; i++) await book.make(i % 2 === 0 ? terms() : DOUBLE);
+    expect((await madeBefore()).sort()).toEqual(["3264000", "6528000"]);
+  });
+
+  it("is written down before it is shown, and then once in a while, however often it is made", async () => {
+    for (let i = 0; i < 50; i++) {
+      await book.make(terms());
+      expect(await madeBefore()).toEqual(["3264000"]);
+      now += 100;
+    }
+    expect(writes.length).toBeGreaterThan(3);
+    expect(writes.length).toBeLessThan(7);
+  });
+
+  it("is made all the same when it cannot be written down, and written down as soon as that is possible", async () => {
+    await store.close();
+    expect(amounts(await book.make(terms()))).toEqual(["3264000"]);
+    await open();
+    await book.make(terms());
+    expect(await madeBefore()).toEqual(["3264000"]);
+  });
+
+  it("is payable after a restart until it ends", async () => {
+    await book.make(terms());
+    await store.close();
+    now += 100_000;
+    await open();
+    expect(await madeBefore()).toEqual(["3264000"]);
+    now += TTL_SECS * 1000 - 100_000 + SLACK_MS;
+    expect(await madeBefore()).toEqual([]);
+  });
+
+  it("is payable for its time by the store's clock, however far the gateway's own is behind or ahead", async () => {
+    for (const offsetMs of [-400_000, 400_000]) {
+      const job = { serviceId: 1n, jobIndex: offsetMs > 0 ? 1 : 2 };
+      const elsewhere = createOfferBook({ ledger: store, clock: () => now + offsetMs, logger });
+      await elsewhere.make(terms({ job }));
+      now += TTL_SECS * 1000;
+      expect(await madeBefore(job)).toEqual(["3264000"]);
+      now += SLACK_MS;
+      expect(await madeBefore(job)).toEqual([]);
+    }
+  });
+
+  it("comes back exact, with ids and prices of 64 and 256 bits", async () => {
+    const job = { serviceId: 2n ** 64n - 1n, jobIndex: 2 ** 32 - 1 };
+    const big = terms({
+      job,
+      priceWei: 2n ** 63n + 1n,
+      quoteDigest: "ab".repeat(32),
+      tokens: [{ ...USDC, ratePerNativeUnit: "1", markupBps: 0, decimals: 18 }],
+    });
+    const made = await book.make(big);
+    expect(made[0]?.amount).toBe("9223372036854775809");
+    expect(await book.madeBefore(job)).toEqual(made);
+  });
+
+  it("is for its job alone", async () => {
+    await book.make(terms());
+    await book.make(terms({ job: { serviceId: 1n, jobIndex: 1 }, priceWei: 2n * PRICE_WEI }));
+    expect(await madeBefore()).toEqual(["3264000"]);
+    expect(await madeBefore({ serviceId: 1n, jobIndex: 1 })).toEqual(["6528000"]);
+    expect(await madeBefore({ serviceId: 2n, jobIndex: 0 })).toEqual([]);
+  });
+});
+
+describe("what is offered", () => {
+  it("is one offer a token, in the configured order", async () => {
+    const offers = await book.make(terms({ tokens: [EURC, USDC] }));
+    expect(offers.map(({ token }) => token.symbol)).toEqual(["EURC", "USDC"]);
+  });
+
+  it("leaves out a token whose amount rounds to 0 or does not fit u64", async () => {
+    const dear = { ...EURC, decimals: 36 };
+    const cheap = { ...EURC, symbol: "WBTC", ratePerNativeUnit: "0.0000000001" };
+    const offers = await book.make(terms({ tokens: [dear, USDC, cheap] }));
+    expect(offers.map(({ token }) => token.symbol)).toEqual(["USDC"]);
+  });
+});

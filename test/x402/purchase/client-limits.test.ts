@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import { GatewayError } from "../../../src/core/errors.ts";
+import { createClientLimits } from "../../../src/x402/purchase/client-limits.ts";
+
+const LIMITS = { maxUnpaidPerSecondPerClient: 3, maxVerifiesPerClient: 2, maxVerifies: 3 };
+
+function expectRateLimited(error: unknown): void {
+  expect(error).toBeInstanceOf(GatewayError);
+  const { code, status, retryable, headers } = error as GatewayError;
+  expect({ code, status, retryable }).toEqual({ code: "rate_limited", status: 429, retryable: true });
+  expect(Number(headers["retry-after"])).toBeGreaterThanOrEqual(1);
+}
+
+/** A verification that lasts until it is told to end. */
+function openVerification() {
+  let end = (): void => {};
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  return { verify: () => ended, end };
+}
+
+describe("limits of what clients can cause without paying", () => {
+  it("One client's unpaid requests are limited in a second, and another's are its own", async () => {
+    const limits = createClientLimits(LIMITS);
+    for (let request = 0; request < 3; request++) await limits.countUnpaid("192.0.2.1");
+    await limits
+      .countUnpaid("192.0.2.1")
+      .then(() => expect.unreachable("the fourth request in a second was let through"), expectRateLimited);
+    await limits.countUnpaid("192.0.2.2");
+  });
+
+  it("One client can have only so many verifications at once, and its room comes back as they end", async () => {
+    const limits = createClientLimits(LIMITS);
+    const [first, second] = [openVerification(), openVerification()];
+    const running = [first, second].map(({ verify }) => limits.whileVerifying("192.0.2.1", verify));
+    await limits
+      .whileVerifying("192.0.2.1", async () => "third")
+      .then(() => expect.unreachable("a third verification was let through"), expectRateLimited);
+    first.end();
+    await running[0];
+    expect(await limits.whileVerifying("192.0.2.1", async () => "again")).toBe("again");
+    second.end();
+    await running[1];
+  });
+
+  it("All clients together can have only so many, and a verification that fails gives its room back", async () => {
+    const limits = createClientLimits(LIMITS);
+    const open = [openVerification(), openVerification(), openVerification()];
+    const running = open.map(({ verify }, client) => limits.whileVerifying(`192.0.2.${client}`, verify));
+    await limits
+      .whileVerifying("192.0.2.9", async () => "fourth")
+      .then(() => expect.unreachable("a fourth verification was let through"), expectRateLimited);
+    for (const { end } of open) end();
+    await Promise.all(running);
+    for (let round = 0; round < 5; round++) {
+      const failing = limits.whileVerifying("192.0.2.9", async () => Promise.reject(new Error("refused")));
+      await expect(failing).rejects.toThrow("refused");
+    }
+  });
+});

@@ -1,0 +1,122 @@
+import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
+import { parsePaymentRequired } from "@x402/core/schemas";
+import { describe, expect, it } from "vitest";
+import { GatewayError } from "../../../src/core/errors.ts";
+import { startPaidParts } from "../../e2e/paid-parts.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { requestOffer, signV1Payment, signV2Payment } from "../../helpers/clients.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { MAX_BODY, PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
+import { USDC } from "../payments.ts";
+
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() => startTestGateway({ config: { facilitatorUrl: parts.facilitator.url } }));
+
+describe("the offer", () => {
+  it("One 402 parses with the official schemas of both versions", async () => {
+    const { status, body, headers } = await gateway.post({});
+    expect(status).toBe(402);
+    expect(headers.get("cache-control")).toBe("no-store");
+    expect(body).toMatchObject({
+      x402Version: 1,
+      code: "payment_required",
+      charged: false,
+      retryable: false,
+    });
+    expect(parsePaymentRequired(body)).toMatchObject({ success: true, data: { x402Version: 1 } });
+    const v2 = decodePaymentRequiredHeader(headers.get("payment-required") ?? "");
+    expect(parsePaymentRequired(v2)).toMatchObject({ success: true, data: { x402Version: 2 } });
+    expect(v2.resource).toEqual({ url: `${PUBLIC_URL}/x402/jobs/1/0` });
+  });
+
+  it("Where version 1 knows no network, the body is the version 2 object itself", async () => {
+    const mainnet = { ...USDC, network: "eip155:1" } as const;
+    const other = await startAnotherGateway({ config: { acceptedTokens: [mainnet] } });
+    const { body, headers } = await other.post({});
+    expect(parsePaymentRequired(body)).toMatchObject({ success: true, data: { x402Version: 2 } });
+    expect(body).toMatchObject(decodePaymentRequiredHeader(headers.get("payment-required") ?? ""));
+  });
+
+  it("Every 402 holds a fresh offer, also one that refuses a payment", async () => {
+    const { v2 } = await requestOffer(gateway.jobUrl());
+    const short = await signV2Payment({ offer: v2, account: accounts.payer, authorization: { value: "1" } });
+    const { status, body, headers } = await gateway.post(short.headers);
+    expect([status, body.code, body.charged]).toEqual([402, "payment_mismatch", false]);
+    expect(decodePaymentRequiredHeader(headers.get("payment-required") ?? "").accepts).toEqual(v2.accepts);
+  });
+});
+
+describe("a paid request", () => {
+  it("is answered 202 in the version that the client speaks", async () => {
+    const { v1, v2 } = await requestOffer(gateway.jobUrl());
+    const accepted = {
+      status: "accepted",
+      receipt: expect.stringMatching(/^[0-9a-f]{64}$/),
+      service_id: 1,
+      job_index: 0,
+      call_id: expect.any(Number),
+    };
+    const second = await gateway.post((await signV2Payment({ offer: v2, account: accounts.payer })).headers);
+    expect([second.status, second.body]).toEqual([202, accepted]);
+    const inV2 = decodePaymentResponseHeader(second.headers.get("payment-response") ?? "");
+    expect(inV2).toMatchObject({ success: true, network: "eip155:84532" });
+    expect(second.headers.has("x-payment-response")).toBe(false);
+
+    const first = await gateway.post((await signV1Payment({ offer: v1, account: accounts.payer })).headers);
+    expect([first.status, first.body]).toEqual([202, accepted]);
+    const inV1 = decodePaymentResponseHeader(first.headers.get("x-payment-response") ?? "");
+    expect(inV1).toMatchObject({ success: true, network: "base-sepolia" });
+    expect(first.headers.has("payment-response")).toBe(false);
+  });
+
+  it("is refused in the contract's order: no job, disabled, too large, no payment", async () => {
+    const tooLarge = { body: "x".repeat(MAX_BODY + 1) };
+    const garbage = { "payment-signature": "x" };
+    expect(await gateway.post(garbage, { job: 9, ...tooLarge })).toMatchObject({
+      status: 404,
+      body: { code: "job_not_found", charged: false, service_id: 1, job_index: 9 },
+    });
+    expect(await gateway.post(garbage, { job: 2, ...tooLarge })).toMatchObject({
+      status: 403,
+      body: { code: "x402_disabled", charged: false, service_id: 1, job_index: 2 },
+    });
+    expect(await gateway.post(garbage, tooLarge)).toMatchObject({
+      status: 413,
+      body: { code: "body_too_large", charged: false, retryable: false },
+    });
+    expect(await gateway.post(garbage)).toMatchObject({
+      status: 400,
+      body: { code: "invalid_payment", charged: false },
+    });
+    const fits = { body: "x".repeat(MAX_BODY) };
+    expect(await gateway.post({}, fits)).toMatchObject({ status: 402, body: { code: "payment_required" } });
+  });
+
+  it("An unexpected fault is 500 and does not claim that nothing was charged", async () => {
+    const broken = await startAnotherGateway();
+    const payment = await broken.sign();
+    broken.store.findPaymentByFingerprint = () => Promise.reject(new TypeError("a bug"));
+    const { status, body } = await broken.post(payment.headers);
+    expect([status, body]).toEqual([
+      500,
+      {
+        error: expect.not.stringContaining("a bug"),
+        code: "internal_error",
+        charged: "unknown",
+        retryable: true,
+      },
+    ]);
+  });
+
+  it("A store that cannot be asked for an earlier request with the payment does not claim that it charged nothing", async () => {
+    const cut = await startAnotherGateway();
+    const payment = await cut.sign();
+    cut.store.findPaymentByFingerprint = () =>
+      Promise.reject(new GatewayError("store_unavailable", "The store could not be asked."));
+    const { status, body } = await cut.post(payment.headers);
+    expect([status, body]).toMatchObject([
+      503,
+      { code: "store_unavailable", charged: "unknown", retryable: true },
+    ]);
+  });
+});

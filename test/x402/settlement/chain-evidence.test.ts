@@ -1,0 +1,215 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { type ChainEvidence, createChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { startAnvil } from "../../helpers/anvil.ts";
+import type { Fault } from "../../helpers/fault.ts";
+import { deployFaultyToken } from "../../helpers/faulty-token.ts";
+import { startFaultProxy } from "../../helpers/http-proxy.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { deployUsdc, type Token } from "../../helpers/usdc.ts";
+import { acceptedToken, paymentToSettle } from "../payment-fixtures.ts";
+
+const anvil = startBeforeAll(startAnvil);
+const rpc = startBeforeAll(() => startFaultProxy({ target: anvil.rpcUrl }));
+let usdc: Token;
+let movesNothing: Token;
+let evidence: ChainEvidence;
+
+beforeAll(async () => {
+  usdc = await deployUsdc({ anvil });
+  movesNothing = await deployFaultyToken({ anvil, fault: "MovesNothing" });
+  for (const token of [usdc, movesNothing]) await token.mint(accounts.payer.address, 1_000_000_000n);
+  evidence = evidenceFor(1);
+});
+
+function evidenceFor(confirmations: number): ChainEvidence {
+  const tokens = [usdc, movesNothing].map((token) => ({
+    ...acceptedToken(anvil, token, rpc.url),
+    confirmations,
+  }));
+  return createChainEvidence({ tokens, rpcTimeoutMs: 500 });
+}
+
+const noLogs: Fault = {
+  kind: "change",
+  change: (answer, { body }) => {
+    const { id } = JSON.parse(body.toString()) as { id: number };
+    return { ...answer, body: Buffer.from(JSON.stringify({ jsonrpc: "2.0", id, result: [] })) };
+  },
+};
+
+/** Providers refuse long ranges in their own ways. */
+const refuseLogs = (status: number): Fault => ({
+  kind: "change",
+  change: (answer, { body }) => {
+    const { id } = JSON.parse(body.toString()) as { id: number };
+    const error = { code: -32600, message: "the range of blocks is too long" };
+    return { ...answer, status, body: Buffer.from(JSON.stringify({ jsonrpc: "2.0", id, error })) };
+  },
+});
+
+const isOver =
+  (blocks: bigint) =>
+  ({ body }: { readonly body: Buffer }): boolean => {
+    const { params } = JSON.parse(body.toString()) as { params: [{ fromBlock: string; toBlock: string }] };
+    return BigInt(params[0].toBlock) - BigInt(params[0].fromBlock) + 1n > blocks;
+  };
+
+describe("What a chain shows of a payment", () => {
+  it("Paid, with the transaction that paid, whoever sent it", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    const transaction = await usdc.transferWithAuthorization(signed);
+    expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
+    expect(await evidence.look(intent, transaction)).toEqual({ kind: "paid", transaction });
+  });
+
+  it("Paid, also where it is not known from which block to look, or the facilitator names a wrong transaction", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    const other = await paymentToSettle({ anvil, token: usdc });
+    const transaction = await usdc.transferWithAuthorization(signed);
+    const wrong = await usdc.transferWithAuthorization(other.signed);
+    const { fromBlock: _unknown, ...rest } = intent;
+    expect(await evidence.look(rest, wrong)).toEqual({ kind: "paid", transaction });
+  });
+
+  it.each([
+    ["an error", 200, 10n],
+    ["an error", 200, 100n],
+    ["HTTP 400", 400, 10n],
+  ])(
+    "Paid, where the RPC answers long ranges of logs with %s (%i), and takes %i blocks",
+    async (_, status, most) => {
+      const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+      const transaction = await usdc.transferWithAuthorization(signed);
+      await anvil.client.mine({ blocks: 300 });
+      rpc.add({ rpcMethod: "eth_getLogs", when: isOver(most), fault: refuseLogs(status) });
+      const { fromBlock: _unknown, ...rest } = intent;
+      const evidence = evidenceFor(1);
+      expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
+      expect(await evidence.look(rest)).toEqual({ kind: "paid", transaction });
+      const asked = rpc.count("eth_getLogs");
+      expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
+      // It has learnt what the RPC takes: one question for each event.
+      expect(rpc.count("eth_getLogs") - asked).toBe(2);
+      rpc.clear();
+    },
+  );
+
+  it("Not known once it has run out, where the RPC answers no question for logs at all", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    await usdc.transferWithAuthorization(signed);
+    rpc.add({ rpcMethod: "eth_getLogs", fault: refuseLogs(200) });
+    const reason = "its nonce is used, but the RPC refuses to search logs";
+    expect(await evidence.look(intent)).toEqual({ kind: "open", reason });
+    await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore) });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await evidence.look(intent)).toEqual({ kind: "unknown", reason });
+    rpc.clear();
+  });
+
+  it("A token of a reloaded configuration is looked at too, and one that is gone from it still is", async () => {
+    const reloaded = createChainEvidence({
+      tokens: [acceptedToken(anvil, usdc, rpc.url)],
+      rpcTimeoutMs: 500,
+    });
+    const [old, added] = [usdc, movesNothing].map((token) => ({
+      network: `eip155:${anvil.chainId}`,
+      asset: token.address,
+    }));
+    if (old === undefined || added === undefined) throw new Error("two tokens were expected");
+    expect([reloaded.covers(old), reloaded.covers(added)]).toEqual([true, false]);
+    reloaded.watch([acceptedToken(anvil, movesNothing, rpc.url)]);
+    expect([reloaded.covers(old), reloaded.covers(added)]).toEqual([true, true]);
+  });
+
+  it("Not paid once the payer cancelled it", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    await usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
+    expect(await evidence.look(intent)).toEqual({ kind: "not_paid", reason: "the payer cancelled it" });
+  });
+
+  it("Not paid when its nonce was used and nothing moved, even if the facilitator names that very transaction", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: movesNothing });
+    const transaction = await movesNothing.transferWithAuthorization(signed);
+    expect(await evidence.look(intent, transaction)).toMatchObject({ kind: "not_paid" });
+  });
+
+  it("Open while it is unused and still valid; not paid once a block is past its time, to the second", async () => {
+    const { intent } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
+    await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore - 1) });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await evidence.look(intent)).toEqual({ kind: "open", reason: "unused, and still valid" });
+    await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore) });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await evidence.look(intent)).toEqual({ kind: "not_paid", reason: "it ran out unused" });
+  });
+
+  it("Neither paid nor run out before enough blocks confirm it", async () => {
+    const careful = evidenceFor(3);
+    const paid = await paymentToSettle({ anvil, token: usdc });
+    const unused = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
+    await usdc.transferWithAuthorization(paid.signed);
+    await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(unused.intent.validBefore) });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await careful.look(paid.intent)).toMatchObject({ kind: "open" });
+    expect(await careful.look(unused.intent)).toMatchObject({ kind: "open" });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await careful.look(paid.intent)).toMatchObject({ kind: "paid" });
+    expect(await careful.look(unused.intent)).toMatchObject({ kind: "open" });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await careful.look(unused.intent)).toMatchObject({ kind: "not_paid" });
+  });
+
+  it("A used nonce without its event is open while logs may lag, and unknown once the payment has run out", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
+    await usdc.transferWithAuthorization(signed);
+    rpc.add({ rpcMethod: "eth_getLogs", fault: noLogs });
+    expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
+    await anvil.client.increaseTime({ seconds: 101 });
+    await anvil.client.mine({ blocks: 1 });
+    expect(await evidence.look(intent)).toMatchObject({ kind: "unknown" });
+    rpc.clear();
+    expect(await evidence.look(intent)).toMatchObject({ kind: "paid" });
+  });
+
+  it("Open while the chain cannot be asked, or its answers make no sense", async () => {
+    const { intent } = await paymentToSettle({ anvil, token: usdc });
+    const faults: Fault[] = [
+      { kind: "cut" },
+      { kind: "delay-answer", ms: 1_000 },
+      { kind: "answer", status: 200, body: { jsonrpc: "2.0", id: 1, result: "0x01" } },
+      { kind: "answer", status: 200, body: "<html>" },
+    ];
+    for (const fault of faults) {
+      rpc.add({ rpcMethod: "eth_call", fault });
+      expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
+      rpc.clear();
+    }
+  });
+});
+
+describe("Which tokens a chain speaks for", () => {
+  it("Those with an rpc_url, in any letter case", () => {
+    const { network } = acceptedToken(anvil, usdc);
+    const key = { network, asset: usdc.address };
+    expect(evidence.covers({ network, asset: usdc.address.toLowerCase() })).toBe(true);
+    expect(evidence.isRequired(key)).toBe(true);
+    expect(evidence.covers({ network: "eip155:1", asset: usdc.address })).toBe(false);
+    const without = createChainEvidence({ tokens: [acceptedToken(anvil, usdc)], rpcTimeoutMs: 500 });
+    expect([without.covers(key), without.isRequired(key)]).toEqual([false, false]);
+  });
+
+  it("A start block can be told from memory while the RPC is down, but not if it was never up", async () => {
+    const { network } = acceptedToken(anvil, usdc);
+    const token = { network, asset: usdc.address };
+    const fresh = evidenceFor(1);
+    rpc.add({ fault: { kind: "cut" } });
+    await expect(fresh.startBlock(token)).rejects.toThrow();
+    rpc.clear();
+    const block = await fresh.startBlock(token);
+    expect(block).toBeLessThanOrEqual(await anvil.client.getBlockNumber());
+    rpc.add({ fault: { kind: "cut" } });
+    expect(await fresh.startBlock(token)).toBe(block);
+    rpc.clear();
+  });
+});

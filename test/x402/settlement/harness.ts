@@ -1,0 +1,115 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Logger, pino } from "pino";
+import { GatewayError } from "../../../src/core/errors.ts";
+import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { createChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
+import { createFacilitator } from "../../../src/x402/settlement/facilitator.ts";
+import { Settlement } from "../../../src/x402/settlement/settlement.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { type Anvil, startAnvil } from "../../helpers/anvil.ts";
+import { startFacilitator } from "../../helpers/facilitator.ts";
+import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
+import { deployUsdc, type Token } from "../../helpers/usdc.ts";
+import { acceptedToken } from "../payment-fixtures.ts";
+
+/** A settlement on a real store, with a real facilitator and chain, and a clock that can be moved. */
+export interface SettlementHarness {
+  readonly anvil: Anvil;
+  readonly usdc: Token;
+  /** What the settlement knows as the facilitator. */
+  readonly facilitator: FaultProxy;
+  readonly store: Store;
+  /** The store, as the settlement knows it. */
+  readonly journal: FailingJournal;
+  readonly withRpc: Settlement;
+  readonly withoutRpc: Settlement;
+  readonly logger: Logger;
+  /** Messages logged so far. */
+  readonly messages: readonly string[];
+  readonly clock: () => number;
+  moveClock(ms: number): void;
+  stop(): Promise<void>;
+}
+
+/** A store whose disk is full while it `fails`: reads go on, writes are refused and change nothing. */
+export interface FailingJournal extends PaymentJournal {
+  fails: boolean;
+}
+
+export async function startSettlementHarness(): Promise<SettlementHarness> {
+  const anvil = await startAnvil();
+  const usdc = await deployUsdc({ anvil });
+  await usdc.mint(accounts.payer.address, 1_000_000_000n);
+  const upstream = await startFacilitator({ anvil });
+  const facilitator = await startFaultProxy({ target: upstream.url });
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-settlement-"));
+  let movedMs = 0;
+  const clock = () => Date.now() + movedMs;
+  const store = await openSqliteStore({
+    path: join(folder, "jobgate.db"),
+    maxPending: 1000,
+    encodeJobCall: ({ body }) => body,
+    clock,
+  });
+  const messages: string[] = [];
+  const logger: Logger = pino(
+    { level: "debug" },
+    { write: (line: string) => void messages.push((JSON.parse(line) as { msg: string }).msg) },
+  );
+  const journal = failingJournal(store);
+  const settlementFor = (rpcUrl?: string) =>
+    new Settlement({
+      journal,
+      facilitator: createFacilitator({ url: facilitator.url, timeoutMs: 2_000 }),
+      evidence: createChainEvidence({ tokens: [acceptedToken(anvil, usdc, rpcUrl)], rpcTimeoutMs: 2_000 }),
+      confirmationTimeoutMs: 200,
+      clock,
+      logger,
+    });
+  return {
+    anvil,
+    usdc,
+    facilitator,
+    store,
+    journal,
+    withRpc: settlementFor(anvil.rpcUrl),
+    withoutRpc: settlementFor(),
+    logger,
+    messages,
+    clock,
+    moveClock(ms) {
+      movedMs += ms;
+    },
+    async stop() {
+      await store.close();
+      await facilitator.stop();
+      await upstream.stop();
+      await anvil.stop();
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+function failingJournal(store: Store): FailingJournal {
+  const refuse = () => Promise.reject(new GatewayError("store_unavailable", "The disk is full."));
+  const journal: FailingJournal = {
+    fails: false,
+    isShared: store.isShared,
+    findPayment: (key) => store.findPayment(key),
+    findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
+    isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
+    listPayments: (filter) => store.listPayments(filter),
+    listUndecided: (filter) => store.listUndecided(filter),
+    beginPayment: (intent, call) => (journal.fails ? refuse() : store.beginPayment(intent, call)),
+    settlePayment: (key, settlement) => (journal.fails ? refuse() : store.settlePayment(key, settlement)),
+    failPayment: (key, settlement, reason) =>
+      journal.fails ? refuse() : store.failPayment(key, settlement, reason),
+    leavePaymentUnresolved: (key, reason) =>
+      journal.fails ? refuse() : store.leavePaymentUnresolved(key, reason),
+  };
+  return journal;
+}

@@ -1,0 +1,130 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, expect, it } from "vitest";
+import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
+import { PaymentsInHand } from "../../../src/x402/settlement/payments-in-progress.ts";
+import { Reconciler } from "../../../src/x402/settlement/reconciler.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { jobCall, paymentToSettle } from "../payment-fixtures.ts";
+import { startSettlementHarness } from "./harness.ts";
+
+const harness = startBeforeAll(startSettlementHarness);
+let reconciler: Reconciler;
+
+afterEach(async () => {
+  await reconciler?.stop();
+  harness.facilitator.clear();
+});
+
+/** A little more than the time between two rounds. */
+const ROUND_MS = 1_100;
+const SETTLE_TIMEOUT_MS = 2_000;
+
+async function startReconciler({
+  inHand = new PaymentsInHand(),
+  journal = harness.store,
+}: {
+  inHand?: PaymentsInHand;
+  journal?: PaymentJournal;
+} = {}): Promise<void> {
+  const { withoutRpc: settlement, clock, logger } = harness;
+  const evidence = { covers: () => false };
+  reconciler = new Reconciler({
+    journal,
+    settlement,
+    evidence,
+    settleTimeoutMs: SETTLE_TIMEOUT_MS,
+    inHand,
+    clock,
+    logger,
+  });
+  await reconciler.start();
+}
+
+/** The store, as one of several replicas knows it. */
+const sharedJournal = (): PaymentJournal => ({ ...harness.store, isShared: true });
+
+/** A payment whose settlement the facilitator never hears of. */
+async function undecidedPayment() {
+  harness.facilitator.add({ path: "/settle", fault: { kind: "cut" } });
+  const payment = await paymentToSettle({ anvil: harness.anvil, token: harness.usdc, validSecs: 7_200 });
+  await harness.withoutRpc.settle(payment.intent, jobCall);
+  return payment;
+}
+
+const settles = (nonce: string): number =>
+  harness.facilitator.requests.filter(({ path, body }) => path === "/settle" && body.includes(nonce)).length;
+
+it("An undecided payment is looked at again after 1 s, then after twice as long each time, at most 30 s", async () => {
+  const { signed } = await undecidedPayment();
+  const { nonce } = signed.authorization;
+  await startReconciler();
+  await expect.poll(() => settles(nonce)).toBe(2);
+  let expected = 2;
+  for (const delaySecs of [1, 2, 4, 8, 16, 30, 30]) {
+    harness.moveClock(delaySecs * 1000 - 500 - ROUND_MS);
+    if (delaySecs === 4 || delaySecs === 30) await sleep(ROUND_MS);
+    expect(settles(nonce)).toBe(expected);
+    harness.moveClock(500 + ROUND_MS);
+    await expect.poll(() => settles(nonce), { timeout: 3_000 }).toBe(++expected);
+  }
+}, 30_000);
+
+it("A payment that a request is working on is left alone until the request is done", async () => {
+  const { intent, signed } = await undecidedPayment();
+  const inHand = new PaymentsInHand();
+  let answer: () => void = () => undefined;
+  const waiting = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  const request = inHand.join(intent, async () => {
+    await waiting;
+    return { kind: "undecided" };
+  });
+  await startReconciler({ inHand });
+  await sleep(ROUND_MS);
+  expect(settles(signed.authorization.nonce)).toBe(1);
+  answer();
+  await request;
+  await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
+});
+
+it("A payment that was decided after it was listed is not asked for again", async () => {
+  const { intent, signed } = await undecidedPayment();
+  const { store } = harness;
+  const listed = await store.listUndecided({ state: "intent", limit: 100 });
+  expect(listed.map(({ fingerprint }) => fingerprint)).toContain(intent.fingerprint);
+  for (const { key } of listed) await store.settlePayment(key, JSON.stringify({ success: true }));
+  const before = settles(signed.authorization.nonce);
+  await startReconciler({ journal: { ...store, listUndecided: async () => listed } });
+  await sleep(ROUND_MS);
+  expect(settles(signed.authorization.nonce)).toBe(before);
+});
+
+it("A payment left behind by a process that is gone is settled once the facilitator answers", async () => {
+  const { intent } = await undecidedPayment();
+  harness.facilitator.clear();
+  await startReconciler();
+  await expect
+    .poll(async () => (await harness.store.findPayment(intent.key))?.state, { timeout: 5_000 })
+    .toBe("settled");
+});
+
+it("On a shared store, a payment that another replica may be settling is left alone until its time is over", async () => {
+  const { signed } = await undecidedPayment();
+  await startReconciler({ journal: sharedJournal() });
+  await sleep(ROUND_MS);
+  expect(settles(signed.authorization.nonce)).toBe(1);
+  harness.moveClock(SETTLE_TIMEOUT_MS + 5_000);
+  await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
+});
+
+it("On a shared store, what a request of this replica left undecided is looked at again at once", async () => {
+  const inHand = new PaymentsInHand();
+  const { intent, signed } = await undecidedPayment();
+  await inHand.join(intent, async () => ({ kind: "undecided", replayed: true }));
+  await startReconciler({ inHand, journal: sharedJournal() });
+  await sleep(ROUND_MS);
+  expect(settles(signed.authorization.nonce)).toBe(1);
+  await inHand.join(intent, async () => ({ kind: "undecided" }));
+  await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
+});

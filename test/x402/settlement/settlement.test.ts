@@ -1,0 +1,209 @@
+import { afterEach, describe, expect, it } from "vitest";
+import type { PaymentIntent, PaymentRecord } from "../../../src/core/payment.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { jobCall, type PaymentToSettle, paymentToSettle } from "../payment-fixtures.ts";
+import { startSettlementHarness } from "./harness.ts";
+
+const harness = startBeforeAll(startSettlementHarness);
+
+afterEach(() => {
+  harness.facilitator.clear();
+  harness.journal.fails = false;
+});
+
+const newPayment = (validSecs = 300): Promise<PaymentToSettle> =>
+  paymentToSettle({ anvil: harness.anvil, token: harness.usdc, validSecs });
+
+async function recordOf({ key }: PaymentIntent): Promise<PaymentRecord> {
+  const record = await harness.store.findPayment(key);
+  if (record === undefined) throw new Error("the payment is not in the journal");
+  return record;
+}
+
+/** The store stops writing while the facilitator works, and the facilitator answers as told. */
+function storeFailsDuringSettle(fault: "pass" | "cut"): void {
+  const when = (): boolean => {
+    harness.journal.fails = true;
+    return true;
+  };
+  harness.facilitator.add({ path: "/settle", when, times: 1, fault: { kind: fault } });
+}
+
+describe("A store that cannot write", () => {
+  it("Before settling: the refusal says so, and the facilitator is not asked", async () => {
+    const { intent } = await newPayment();
+    const settles = harness.facilitator.count("/settle");
+    harness.journal.fails = true;
+    await expect(harness.withRpc.settle(intent, jobCall)).rejects.toMatchObject({
+      code: "store_unavailable",
+    });
+    expect(harness.facilitator.count("/settle")).toBe(settles);
+  });
+
+  it.each(["withRpc", "withoutRpc"] as const)(
+    "After settling, %s: undecided, not refused; known to be paid, it is written down without asking anyone again",
+    async (setUp) => {
+      const { intent } = await newPayment();
+      storeFailsDuringSettle("pass");
+      expect(await harness[setUp].settle(intent, jobCall)).toEqual({ kind: "undecided" });
+      const record = await recordOf(intent);
+      expect(record.state).toBe("intent");
+      expect(await harness[setUp].recheck(record)).toEqual({ kind: "undecided" });
+
+      harness.journal.fails = false;
+      await harness[setUp].forgetDecided();
+      const settles = harness.facilitator.count("/settle");
+      expect(await harness[setUp].recheck(record)).toMatchObject({ kind: "accepted", callId: record.callId });
+      expect(harness.facilitator.count("/settle")).toBe(settles);
+      expect((await recordOf(intent)).state).toBe("settled");
+    },
+  );
+
+  it.each(["settled", "failed"] as const)(
+    "After settling, and %s by another replica meanwhile: it is not kept in mind any longer",
+    async (state) => {
+      const { intent } = await newPayment();
+      storeFailsDuringSettle("pass");
+      await harness.withoutRpc.settle(intent, jobCall);
+      const record = await recordOf(intent);
+      harness.journal.fails = false;
+      if (state === "settled") {
+        await harness.store.settlePayment(intent.key, "{}");
+        await harness.withoutRpc.forgetDecided();
+      } else {
+        await harness.store.failPayment(intent.key, "{}", "as the other saw it");
+        expect(await harness.withoutRpc.recheck(record)).toEqual({ kind: "undecided" });
+      }
+      // Who knew it to be paid would not ask.
+      const settles = harness.facilitator.count("/settle");
+      await harness.withoutRpc.recheck(record);
+      expect(harness.facilitator.count("/settle")).toBe(settles + 1);
+    },
+  );
+
+  it("When it is certain that nothing was paid: undecided until that is written down", async () => {
+    const { intent, signed } = await newPayment();
+    await harness.usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
+    storeFailsDuringSettle("cut");
+    expect(await harness.withRpc.settle(intent, jobCall)).toEqual({ kind: "undecided" });
+    harness.journal.fails = false;
+    expect(await harness.withRpc.recheck(await recordOf(intent))).toMatchObject({ kind: "failed" });
+    expect((await recordOf(intent)).state).toBe("failed");
+  });
+
+  it("When the payment is to be left to the operator: undecided, and left to the operator later", async () => {
+    const { intent } = await newPayment(60);
+    harness.facilitator.add({ path: "/settle", times: 1, fault: { kind: "cut" } });
+    await harness.withoutRpc.settle(intent, jobCall);
+    harness.moveClock(61_000);
+    harness.journal.fails = true;
+    expect(await harness.withoutRpc.recheck(await recordOf(intent))).toEqual({ kind: "undecided" });
+    harness.journal.fails = false;
+    await harness.withoutRpc.recheck(await recordOf(intent));
+    expect((await recordOf(intent)).state).toBe("unresolved");
+  });
+});
+
+describe("Without rpc_url", () => {
+  it("The facilitator is asked until the authorization has run out; then the payment is unresolved, told once", async () => {
+    const { intent, signed } = await newPayment(3_600);
+    harness.facilitator.add({ path: "/settle", times: 1, fault: { kind: "lose-answer" } });
+    expect(await harness.withoutRpc.settle(intent, jobCall)).toEqual({ kind: "undecided" });
+    // It moved: the facilitator's no is no proof.
+    expect(await harness.usdc.authorizationState(signed.authorization.from, signed.authorization.nonce)).toBe(
+      true,
+    );
+    const settles = harness.facilitator.count("/settle");
+    expect(await harness.withoutRpc.recheck(await recordOf(intent))).toEqual({ kind: "undecided" });
+    expect(harness.facilitator.count("/settle")).toBe(settles + 1);
+    expect((await recordOf(intent)).state).toBe("intent");
+
+    harness.moveClock(3_600_000);
+    const told = () => harness.messages.filter((message) => message.startsWith("payment unresolved")).length;
+    const toldBefore = told();
+    expect(await harness.withoutRpc.recheck(await recordOf(intent))).toEqual({ kind: "undecided" });
+    expect(await recordOf(intent)).toMatchObject({ state: "unresolved", reason: expect.any(String) });
+    await harness.withoutRpc.recheck(await recordOf(intent));
+    expect(told()).toBe(toldBefore + 1);
+    expect(harness.facilitator.count("/settle")).toBe(settles + 1);
+    expect((await harness.store.totals()).calls.held).toBeGreaterThan(0);
+  });
+
+  it("An unresolved payment is decided once the operator has given its token an rpc_url", async () => {
+    const [unresolved] = await harness.store.listPayments({ state: "unresolved", limit: 1 });
+    expect(await harness.withRpc.recheck(unresolved as PaymentRecord)).toMatchObject({
+      kind: "accepted",
+      callId: unresolved?.callId,
+    });
+    expect((await recordOf(unresolved as PaymentRecord)).state).toBe("settled");
+  });
+});
+
+describe("A payment that is decided already", () => {
+  it("Failed by another replica while this one asked: the client is told what the journal has, and the log once", async () => {
+    const { intent, signed } = await newPayment();
+    await harness.usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
+    const settlement = {
+      success: false,
+      errorReason: "settlement_failed",
+      transaction: "",
+      network: "eip155:1",
+    };
+    const when = (): boolean => {
+      void harness.store.failPayment(intent.key, JSON.stringify(settlement), "as the other saw it");
+      return true;
+    };
+    harness.facilitator.add({ path: "/settle", when, times: 1, fault: { kind: "cut" } });
+    const told = harness.messages.length;
+    expect(await harness.withRpc.settle(intent, jobCall)).toEqual({ kind: "failed", settlement });
+    expect(harness.messages.slice(told).filter((message) => message.startsWith("payment failed"))).toEqual(
+      [],
+    );
+  });
+
+  it("Settled or left to the operator by another replica meanwhile: the log tells of it there alone", async () => {
+    const { intent } = await newPayment(20_000);
+    const told = harness.messages.length;
+    await harness.withRpc.settle(intent, jobCall);
+    const record = await recordOf(intent);
+    expect(await harness.withRpc.recheck(record)).toMatchObject({ kind: "accepted", callId: record.callId });
+    const messages = harness.messages.slice(told);
+    expect(messages.filter((message) => message === "payment settled")).toHaveLength(1);
+
+    const { intent: unknown } = await newPayment(-60);
+    harness.facilitator.add({ path: "/settle", times: 1, fault: { kind: "cut" } });
+    await harness.withoutRpc.settle(unknown, jobCall);
+    const undecided = await recordOf(unknown);
+    await Promise.all([harness.withoutRpc.recheck(undecided), harness.withoutRpc.recheck(undecided)]);
+    const unresolved = harness.messages
+      .slice(told)
+      .filter((message) => message.startsWith("payment unresolved"));
+    expect(unresolved).toHaveLength(1);
+  });
+
+  it("Is begun once, whoever else tries: the same payment gets its outcome, another job or body is a replay", async () => {
+    const { intent } = await newPayment(20_000);
+    const first = await harness.withRpc.settle(intent, jobCall);
+    expect(first.kind).toBe("accepted");
+    const settles = harness.facilitator.count("/settle");
+    expect(await harness.withRpc.settle(intent, jobCall)).toEqual({ ...first, replayed: true });
+    for (const other of [{ bodyHash: "11".repeat(32) }, { jobIndex: 1 }, { fingerprint: "another" }]) {
+      await expect(harness.withRpc.settle({ ...intent, ...other }, jobCall)).rejects.toMatchObject({
+        code: "payment_replay",
+      });
+    }
+    expect(harness.facilitator.count("/settle")).toBe(settles);
+  });
+
+  it("Of fifty begun at once, one is settled", async () => {
+    const { intent } = await newPayment(20_000);
+    const settles = harness.facilitator.count("/settle");
+    const outcomes = await Promise.all(
+      Array.from({ length: 50 }, () => harness.withRpc.settle(intent, jobCall)),
+    );
+    expect(harness.facilitator.count("/settle")).toBe(settles + 1);
+    expect(outcomes.filter(({ kind, replayed }) => kind === "accepted" && !replayed)).toHaveLength(1);
+    expect(outcomes.filter(({ kind, replayed }) => kind === "undecided" && replayed)).toHaveLength(49);
+  });
+});

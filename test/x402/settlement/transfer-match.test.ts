@@ -1,0 +1,77 @@
+import { encodeAbiParameters, encodeEventTopics, type Log } from "viem";
+import { describe, expect, it } from "vitest";
+import type { PaymentIntent } from "../../../src/core/payment.ts";
+import { TOKEN_EVENTS } from "../../../src/x402/settlement/token-events.ts";
+import { matchTransfer } from "../../../src/x402/settlement/transfer-match.ts";
+
+const address = (digit: string) => `0x${digit.repeat(40)}` as const;
+const nonce = (digit: string) => `0x${digit.repeat(64)}` as const;
+const payer = address("a");
+const payTo = address("b");
+const token = address("c");
+
+const intent = {
+  key: { network: "eip155:1", asset: token, payer, nonce: nonce("1") },
+  payTo,
+  amount: "100",
+} as PaymentIntent;
+
+const log = (topics: unknown, data: `0x${string}` = "0x", from: `0x${string}` = token): Log =>
+  ({ address: from, topics, data }) as unknown as Log;
+
+function used(digit: string, { by = payer, from = token } = {}): Log {
+  const args = { authorizer: by, nonce: nonce(digit) };
+  return log(encodeEventTopics({ abi: TOKEN_EVENTS, eventName: "AuthorizationUsed", args }), "0x", from);
+}
+
+function transfer({ from = payer, to = payTo, value = 100n, of = token } = {}): Log {
+  const topics = encodeEventTopics({ abi: TOKEN_EVENTS, eventName: "Transfer", args: { from, to } });
+  return log(topics, encodeAbiParameters([{ type: "uint256" }], [value]), of);
+}
+
+describe("A transaction that used one authorization of the payer", () => {
+  it.each([
+    ["the transfer after its use", [used("1"), transfer()]],
+    ["the transfer before its use, as some tokens have it", [transfer(), used("1")]],
+    [
+      "other logs around it",
+      [transfer({ value: 1n }), used("1"), transfer(), transfer({ of: address("d") })],
+    ],
+    ["an authorization of someone else beside it", [used("1"), transfer(), used("2", { by: address("e") })]],
+  ])("matches with %s", (_what, logs) => {
+    expect(matchTransfer(logs, intent)).toBe("matched");
+  });
+
+  it.each([
+    ["no transfer", [used("1")]],
+    ["a unit short", [used("1"), transfer({ value: 99n })]],
+    ["a unit over", [used("1"), transfer({ value: 101n })]],
+    ["another recipient", [used("1"), transfer({ to: address("e") })]],
+    ["another payer", [used("1"), transfer({ from: address("e") })]],
+    ["the amount in two parts", [used("1"), transfer({ value: 60n }), transfer({ value: 40n })]],
+    ["the transfer of another token", [used("1"), transfer({ of: address("d") })]],
+  ])("does not match with %s", (_what, logs) => {
+    expect(matchTransfer(logs, intent)).toBe("none");
+  });
+});
+
+describe("A transaction that used several authorizations of the payer", () => {
+  it("Counts one transfer for the one whose use it follows, and for no other", () => {
+    const logs = [used("1"), transfer({ to: address("e") }), used("2"), transfer()];
+    const second = { ...intent, key: { ...intent.key, nonce: nonce("2") } };
+    expect([matchTransfer(logs, intent), matchTransfer(logs, second)]).toEqual(["none", "matched"]);
+  });
+
+  it("Counts two transfers for two payments", () => {
+    const logs = [used("1"), transfer(), used("2"), transfer()];
+    const second = { ...intent, key: { ...intent.key, nonce: nonce("2") } };
+    expect([matchTransfer(logs, intent), matchTransfer(logs, second)]).toEqual(["matched", "matched"]);
+  });
+
+  it("Leaves it to the operator when the logs do not tell which transfer is whose", () => {
+    const logs = [used("2"), used("1"), used("3"), transfer()];
+    expect(matchTransfer(logs, intent)).toBe("ambiguous");
+    const last = [transfer(), used("2"), used("1")];
+    expect(matchTransfer(last, intent)).toBe("ambiguous");
+  });
+});

@@ -1,0 +1,141 @@
+import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import { describe, expect, it } from "vitest";
+import { matchOffer } from "../../../src/x402/wire/match-offer.ts";
+import type { Offer } from "../../../src/x402/wire/offer.ts";
+import { toRequirements } from "../../../src/x402/wire/offer.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { signPermit2Payment } from "../../helpers/clients.ts";
+import { AMOUNT, asV1, EURC, offersOf, read, signedPayload, USDC } from "../payments.ts";
+
+const NOW_SECS = 1_800_000_000;
+const [OFFER] = offersOf() as [Offer];
+/** Valid at the moved clock. */
+const WINDOW = { validAfter: String(NOW_SECS - 600), validBefore: String(NOW_SECS + 300) };
+
+/** What becomes of a payment against offers: the symbol of the offer that it pays, or the code of its refusal. */
+async function outcome(
+  payload: unknown,
+  options: { offers?: Offer[]; nowMs?: number; header?: string } = {},
+) {
+  const { offers = [OFFER], nowMs = NOW_SECS * 1000, header } = options;
+  try {
+    return (await matchOffer(read(payload, header), offers, nowMs)).token.symbol;
+  } catch (error) {
+    return (error as { code?: string }).code ?? error;
+  }
+}
+
+const good = (
+  authorization: Record<string, string> = {},
+  edit?: (payload: PaymentPayload) => PaymentPayload,
+) =>
+  signedPayload({ authorization: { ...WINDOW, ...authorization }, ...(edit === undefined ? {} : { edit }) });
+
+describe("what was signed", () => {
+  it("A payment of exactly what was offered is accepted, addresses in any letter case", async () => {
+    expect(await outcome(await good())).toBe("USDC");
+    const accepted = { asset: USDC.asset.toLowerCase(), payTo: USDC.payTo.toUpperCase().replace("0X", "0x") };
+    const edit = (payload: PaymentPayload) => ({
+      ...payload,
+      accepted: { ...payload.accepted, ...accepted },
+    });
+    expect(await outcome(await good({}, edit))).toBe("USDC");
+  });
+
+  it("A unit short or over, nothing, or 2^256 - 1 is a mismatch", async () => {
+    for (const value of [BigInt(AMOUNT) - 1n, BigInt(AMOUNT) + 1n, 0n, 2n ** 256n - 1n])
+      expect([value, await outcome(await good({ value: String(value) }))]).toEqual([
+        value,
+        "payment_mismatch",
+      ]);
+  });
+
+  it("Another recipient is a mismatch", async () => {
+    expect(await outcome(await good({ to: accounts.stranger.address }))).toBe("payment_mismatch");
+    expect(await outcome(await good({ to: accounts.payer.address }))).toBe("payment_mismatch");
+  });
+});
+
+describe("the offer that is named", () => {
+  it.each<[string, Partial<PaymentRequirements>]>([
+    ["scheme", { scheme: "upto" }],
+    ["network", { network: "eip155:8453" }],
+    ["asset", { asset: EURC.asset }],
+    ["payTo", { payTo: accounts.stranger.address }],
+    ["amount short", { amount: "3263999" }],
+    ["amount over", { amount: "3264001" }],
+    ["amount written otherwise", { amount: "03264000" }],
+    ["extra's name", { extra: { name: "USD Coin", version: "2" } }],
+    ["extra's version", { extra: { name: "USDC", version: "1" } }],
+    ["extra, empty", { extra: {} }],
+    ["extra, with more", { extra: { name: "USDC", version: "2", assetTransferMethod: "permit2" } }],
+  ])("An edited %s is a mismatch", async (_name, changes) => {
+    const edit = (payload: PaymentPayload) => ({ ...payload, accepted: { ...payload.accepted, ...changes } });
+    expect(await outcome(await good({}, edit))).toBe("payment_mismatch");
+  });
+
+  it("Version 1: another network or scheme is a mismatch", async () => {
+    const v1 = asV1(await good());
+    expect(await outcome(v1, { header: "x-payment" })).toBe("USDC");
+    for (const changes of [{ network: "base" }, { network: "eip155:84532" }, { scheme: "upto" }])
+      expect(await outcome({ ...v1, ...changes }, { header: "x-payment" })).toBe("payment_mismatch");
+  });
+
+  it("No open offer is a mismatch", async () => {
+    expect(await outcome(await good(), { offers: [] })).toBe("payment_mismatch");
+  });
+
+  it("Permit2 payload against an EIP-3009 offer is a mismatch", async () => {
+    const required = { x402Version: 2, resource: { url: "http://a" }, accepts: [toRequirements(OFFER)] };
+    const { payload } = await signPermit2Payment({ offer: required, account: accounts.payer });
+    expect(await outcome(payload, { nowMs: Date.now() })).toBe("payment_mismatch");
+  });
+});
+
+describe("the time window", () => {
+  it.each([
+    ["not yet valid by a second", -1, "payment_mismatch"],
+    ["valid from this second on", 0, "USDC"],
+  ])("An authorization that is %s", async (_name, offset, expected) => {
+    const payload = await good({ validAfter: String(NOW_SECS) });
+    expect(await outcome(payload, { nowMs: (NOW_SECS + offset) * 1000 })).toBe(expected);
+  });
+
+  it.each([
+    ["7 s left", 7_000, "USDC"],
+    ["6 s left", 6_000, "USDC"],
+    ["5.999 s left", 5_999, "payment_mismatch"],
+    ["5 s left", 5_000, "payment_mismatch"],
+    ["1 s left", 1_000, "payment_mismatch"],
+    ["none left", 0, "payment_mismatch"],
+    ["expired", -1_000, "payment_mismatch"],
+  ])("An authorization with %s", async (_name, leftMs, expected) => {
+    const payload = await good({ validBefore: String(NOW_SECS + 1_000) });
+    expect(await outcome(payload, { nowMs: (NOW_SECS + 1_000) * 1000 - leftMs })).toBe(expected);
+  });
+
+  it("An authorization whose end is before its start is a mismatch at any time", async () => {
+    const payload = await good({ validAfter: String(NOW_SECS + 100), validBefore: String(NOW_SECS - 100) });
+    for (const offset of [-200, 0, 200])
+      expect(await outcome(payload, { nowMs: (NOW_SECS + offset) * 1000 })).toBe("payment_mismatch");
+  });
+});
+
+describe("two tokens of one network at one amount", () => {
+  const offers = offersOf({ tokens: [USDC, EURC] });
+  const pay = (offer: Offer | undefined) => signedPayload({ offer: offer as Offer, authorization: WINDOW });
+
+  it("Version 1 names no token: the signature picks the one that was signed for, in either order", async () => {
+    for (const offer of offers)
+      for (const listed of [offers, [...offers].reverse()])
+        expect(await outcome(asV1(await pay(offer)), { offers: listed, header: "x-payment" })).toBe(
+          offer.token.symbol,
+        );
+  });
+
+  it("Version 2 names its token: naming one and signing for the other stays with the one that is named", async () => {
+    const [usdc, eurc] = offers as [Offer, Offer];
+    const forged = { ...(await pay(eurc)), accepted: toRequirements(usdc) };
+    expect(await outcome(forged, { offers })).toBe("USDC");
+  });
+});

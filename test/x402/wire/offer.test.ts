@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
+import { offersOf, USDC } from "../payments.ts";
+
+const URL = "https://operator.example.com/x402/jobs/1/0";
+const offerOn = (network: `eip155:${number}`) => offersOf({ tokens: [{ ...USDC, network }] })[0] as Offer;
+
+describe("what a client is asked for", () => {
+  it("Version 2 requirements hold exactly what the protocol has", () => {
+    expect(toRequirements(offerOn("eip155:84532"))).toEqual({
+      scheme: "exact",
+      network: "eip155:84532",
+      amount: "3264000",
+      asset: USDC.asset,
+      payTo: USDC.payTo,
+      maxTimeoutSeconds: 300,
+      extra: { name: "USDC", version: "2" },
+    });
+  });
+
+  it("Version 1 requirements name the network, the amount and the absolute resource as version 1 does", () => {
+    expect(toRequirementsV1(offerOn("eip155:84532"), URL)).toMatchObject({
+      scheme: "exact",
+      network: "base-sepolia",
+      maxAmountRequired: "3264000",
+      resource: URL,
+      asset: USDC.asset,
+      payTo: USDC.payTo,
+      maxTimeoutSeconds: 300,
+      extra: { name: "USDC", version: "2" },
+    });
+  });
+
+  it.each<[`eip155:${number}`, string | undefined]>([
+    ["eip155:8453", "base"],
+    ["eip155:43114", "avalanche"],
+    ["eip155:137", "polygon"],
+    ["eip155:1", undefined],
+    ["eip155:42161", undefined],
+    ["eip155:31337", undefined],
+  ])("Version 1 is offered only networks that its client knows: %s is %s", (network, name) => {
+    expect(toRequirementsV1(offerOn(network), URL)?.network).toBe(name);
+  });
+
+  it("An offer holds no RPC address, which may hold a key", () => {
+    const token = { ...USDC, rpcUrl: "https://rpc.example.com/key" };
+    expect(
+      JSON.stringify(offersOf({ tokens: [token] }), (_, v) => (typeof v === "bigint" ? `${v}` : v)),
+    ).not.toContain("rpc");
+  });
+});

@@ -1,0 +1,229 @@
+import type { PaymentPayload } from "@x402/core/types";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
+import { readPayment } from "../../../src/x402/wire/payment-header.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { base64Json, signPermit2Payment } from "../../helpers/clients.ts";
+import { AMOUNT, asV1, offersOf, read, requestWith, signedPayload } from "../payments.ts";
+
+const V2 = "payment-signature";
+const V1 = "x-payment";
+
+let payload: PaymentPayload;
+let other: PaymentPayload;
+beforeAll(async () => {
+  [payload, other] = await Promise.all([signedPayload(), signedPayload()]);
+});
+
+type Json = Record<string, unknown>;
+const authorizationOf = (of: PaymentPayload) => of.payload.authorization as Json;
+const withAuthorization = (changes: Json): PaymentPayload => ({
+  ...payload,
+  payload: { ...payload.payload, authorization: { ...authorizationOf(payload), ...changes } },
+});
+const refused = (lines: [string, string][]) => {
+  try {
+    readPayment(requestWith(lines));
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+  return "accepted";
+};
+
+describe("a payment that can be read", () => {
+  it("No header is no payment", () => {
+    expect(readPayment(requestWith([["x-payment-response", base64Json(payload)]]))).toBeUndefined();
+  });
+
+  it("Version 2: what was signed, in lower case and exact, with the offer that it names", () => {
+    const authorization = authorizationOf(payload);
+    expect(read(payload)).toEqual({
+      x402Version: 2,
+      scheme: "exact",
+      network: "eip155:84532",
+      accepted: payload.accepted,
+      transferMethod: "eip3009",
+      from: accounts.payer.address.toLowerCase(),
+      to: accounts.payTo.address.toLowerCase(),
+      value: BigInt(AMOUNT),
+      validAfter: BigInt(authorization.validAfter as string),
+      validBefore: BigInt(authorization.validBefore as string),
+      nonce: authorization.nonce,
+      fingerprint: expect.stringMatching(/^[0-9a-f]{64}$/),
+      payload,
+    });
+  });
+
+  it("Version 1: the same, with a network's name and without an offer", () => {
+    const { accepted: _, payload: __, ...v2 } = read(payload);
+    const v1 = asV1(payload);
+    expect(read(v1, V1)).toEqual({ ...v2, x402Version: 1, network: "base-sepolia", payload: v1 });
+  });
+
+  it("Both versions at once, when they agree, are read as version 2", () => {
+    const payment = readPayment(
+      requestWith([
+        [V1, base64Json(asV1(payload))],
+        [V2, base64Json(payload)],
+      ]),
+    );
+    expect(payment?.x402Version).toBe(2);
+  });
+
+  it("One payment has one fingerprint: whatever the letter case, the version and the unsigned parts", () => {
+    const upper = (text: unknown) => `0x${String(text).slice(2).toUpperCase()}`;
+    const { from, to, nonce } = authorizationOf(payload);
+    const shouting = withAuthorization({ from: upper(from), to: upper(to), nonce: upper(nonce) });
+    const { fingerprint } = read(payload);
+    expect(read(shouting).fingerprint).toBe(fingerprint);
+    const signature = upper(payload.payload.signature);
+    expect(read({ ...payload, payload: { ...payload.payload, signature } }).fingerprint).toBe(fingerprint);
+    expect(read(asV1(payload), V1).fingerprint).toBe(fingerprint);
+    const accepted = { ...payload.accepted, amount: "1" };
+    expect(read({ ...payload, accepted, resource: { url: "http://other" } }).fingerprint).toBe(fingerprint);
+  });
+
+  it("Every part that is signed changes the fingerprint", () => {
+    const changes = [
+      { from: accounts.stranger.address },
+      { to: accounts.stranger.address },
+      { value: "1" },
+      { validAfter: "1" },
+      { validBefore: "2" },
+      { nonce: `0x${"00".repeat(32)}` },
+    ];
+    const prints = [payload, other, ...changes.map(withAuthorization)].map((it) => read(it).fingerprint);
+    expect(new Set(prints).size).toBe(prints.length);
+  });
+
+  it("Permit2: read as what it is, so that it can be told from what was offered", async () => {
+    const offer = toRequirements(offersOf()[0] as Offer);
+    const permit = await signPermit2Payment({
+      offer: { x402Version: 2, resource: { url: "http://a" }, accepts: [offer] },
+      account: accounts.payer,
+    });
+    expect(read(permit.payload)).toMatchObject({
+      transferMethod: "permit2",
+      from: accounts.payer.address.toLowerCase(),
+      to: accounts.payTo.address.toLowerCase(),
+      value: BigInt(AMOUNT),
+      nonce: expect.stringMatching(/^[0-9]+$/),
+    });
+  });
+});
+
+describe("a payment that cannot be read is invalid_payment", () => {
+  it("Both versions at once that disagree in what was signed, or in the network", () => {
+    expect(
+      refused([
+        [V2, base64Json(payload)],
+        [V1, base64Json(asV1(other))],
+      ]),
+    ).toBe("invalid_payment");
+    const elsewhere = { ...asV1(payload), network: "base" };
+    expect(
+      refused([
+        [V2, base64Json(payload)],
+        [V1, base64Json(elsewhere)],
+      ]),
+    ).toBe("invalid_payment");
+  });
+
+  it("A header twice, even with the same value", () => {
+    const v2 = base64Json(payload);
+    const v1 = base64Json(asV1(payload));
+    expect(
+      refused([
+        [V2, v2],
+        [V2, v2],
+      ]),
+    ).toBe("invalid_payment");
+    expect(
+      refused([
+        [V1, v1],
+        [V1, v1],
+      ]),
+    ).toBe("invalid_payment");
+    expect(refused([[V2, ""]])).toBe("invalid_payment");
+  });
+
+  it("The version of the other header", () => {
+    expect(refused([[V1, base64Json(payload)]])).toBe("invalid_payment");
+    expect(refused([[V2, base64Json(asV1(payload))]])).toBe("invalid_payment");
+  });
+
+  const text = (make: () => string): string => Buffer.from(make()).toString("base64");
+  it.each<[string, () => string]>([
+    ["Not base64", () => "{}"],
+    ["Not JSON", () => text(() => "x")],
+    ["10,000-deep JSON", () => text(() => "[".repeat(10_000) + "]".repeat(10_000))],
+    [
+      "10,000-deep JSON inside a payment",
+      () =>
+        text(() =>
+          JSON.stringify(payload).replace(
+            "{",
+            `{"extensions":{"a":${"[".repeat(10_000)}${"]".repeat(10_000)}},`,
+          ),
+        ),
+    ],
+    [
+      "A payload with both kinds at once",
+      () => base64Json({ ...payload, payload: { ...payload.payload, permit2Authorization: {} } }),
+    ],
+    ["A payload with neither kind", () => base64Json({ ...payload, payload: {} })],
+    [
+      "A key that was not signed inside the authorization",
+      () => base64Json(withAuthorization({ extra: "1" })),
+    ],
+    [
+      "__proto__ inside the authorization",
+      () =>
+        text(() =>
+          JSON.stringify(payload).replace(
+            '"authorization":{',
+            '"authorization":{"__proto__":{"value":"1"},"y":1,',
+          ),
+        ),
+    ],
+    [
+      "constructor in the payload",
+      () => base64Json({ ...payload, payload: { ...payload.payload, constructor: {} } }),
+    ],
+    ["A number for the value", () => base64Json(withAuthorization({ value: Number(AMOUNT) }))],
+    ["A number for validBefore", () => base64Json(withAuthorization({ validBefore: 4_000_000_000 }))],
+    ["A value with a sign", () => base64Json(withAuthorization({ value: `+${AMOUNT}` }))],
+    ["A value with a blank", () => base64Json(withAuthorization({ value: ` ${AMOUNT}` }))],
+    ["A value with a leading zero", () => base64Json(withAuthorization({ value: `0${AMOUNT}` }))],
+    ["A value in hexadecimal", () => base64Json(withAuthorization({ value: "0x31ce00" }))],
+    ["A value of 79 digits", () => base64Json(withAuthorization({ value: "9".repeat(79) }))],
+    ["An address that is too short", () => base64Json(withAuthorization({ to: "0x1234" }))],
+    ["An address without 0x", () => base64Json(withAuthorization({ to: accounts.payTo.address.slice(2) }))],
+    ["A nonce of 31 bytes", () => base64Json(withAuthorization({ nonce: `0x${"00".repeat(31)}` }))],
+    [
+      "A signature of 64 bytes",
+      () => base64Json({ ...payload, payload: { ...payload.payload, signature: `0x${"00".repeat(64)}` } }),
+    ],
+    [
+      "A signature that is not hex",
+      () => base64Json({ ...payload, payload: { ...payload.payload, signature: `0x${"zz".repeat(65)}` } }),
+    ],
+    ["No offer", () => base64Json({ ...payload, accepted: undefined })],
+    [
+      "An offer with a number as its amount",
+      () => base64Json({ ...payload, accepted: { ...payload.accepted, amount: 1 } }),
+    ],
+    ["Version 3", () => base64Json({ ...payload, x402Version: 3 })],
+  ])("%s", (_name, make) => {
+    expect(refused([[V2, make()]])).toBe("invalid_payment");
+  });
+
+  it("Nothing in a payment reaches the prototypes of this process", () => {
+    const json = JSON.stringify(payload).replace(
+      "{",
+      '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},',
+    );
+    expect(read(JSON.parse(json)).value).toBe(BigInt(AMOUNT));
+    expect(({} as Json).polluted).toBeUndefined();
+  });
+});
