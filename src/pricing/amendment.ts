@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
+import { RateLimit } from "../http/rate-limit.ts";
 
 /**
  * Changes the message of an answer on its way back. Never rejects.
@@ -24,8 +24,8 @@ const SECS_BETWEEN_WARNINGS = 10;
  * an answer without the amendment is worth more than none. An amendment that comes later is lost.
  */
 export function limitAmendments({ amend, logger }: AmendmentLimits): Amendment {
-  const hasRoom = createLimit(MAX_PER_SECOND, 1);
-  const mayWarn = createLimit(1, SECS_BETWEEN_WARNINGS);
+  const rateLimit = new RateLimit();
+  const warningLimit = new RateLimit(SECS_BETWEEN_WARNINGS);
 
   async function amendInTime(message: Buffer, deadlineMs: number): Promise<Buffer> {
     const waitMs = Math.max(0, Math.min(MAX_WAIT_MS, (deadlineMs - Date.now()) / 2));
@@ -45,27 +45,14 @@ export function limitAmendments({ amend, logger }: AmendmentLimits): Amendment {
   }
 
   return async (message, deadlineMs) => {
-    if (await hasRoom()) return amendInTime(message, deadlineMs);
-    if (await mayWarn()) {
+    if ((await rateLimit.exceeded("all", MAX_PER_SECOND)) === undefined)
+      return amendInTime(message, deadlineMs);
+    if ((await warningLimit.exceeded("all", 1)) === undefined) {
       logger.warn(
         { maxPerSecond: MAX_PER_SECOND },
         "too many quotes are asked for: those above the limit go on as they came, and cannot be paid",
       );
     }
     return message;
-  };
-}
-
-/** Whether something may be done once more within the time in which it may be done so often. */
-function createLimit(points: number, secs: number): () => Promise<boolean> {
-  const limiter = new RateLimiterMemory({ points, duration: secs });
-  return async () => {
-    try {
-      await limiter.consume("all");
-      return true;
-    } catch (rejection) {
-      if (!(rejection instanceof RateLimiterRes)) throw rejection;
-      return false;
-    }
   };
 }

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { WebhooksConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
+import { RateLimit } from "../http/rate-limit.ts";
 import { textResponse } from "../http/response.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
@@ -25,6 +26,8 @@ export interface WebhookGatewayOptions {
 export class WebhookGateway implements BackgroundService {
   readonly #options: WebhookGatewayOptions;
   readonly #server: HttpServer;
+  /** Requests by endpoint path; the counts outlive a reload. */
+  readonly #rateLimit = new RateLimit();
   #endpoints: Endpoints;
 
   constructor(options: WebhookGatewayOptions) {
@@ -67,7 +70,16 @@ export class WebhookGateway implements BackgroundService {
     const byTokenPath = new Map<string, MethodHandlers>();
     for (const endpoint of config.endpoints) {
       const { path, auth } = endpoint;
-      const route = { endpoint, maxBodyBytes, trustedProxies, producer, intake, logger, clock };
+      const route = {
+        endpoint,
+        maxBodyBytes,
+        trustedProxies,
+        producer,
+        intake,
+        rateLimit: this.#rateLimit,
+        logger,
+        clock,
+      };
       // Not the path as it was sent: a token may stand in it.
       const handlers = { ...webhookRoute(route), route: path };
       byPath.set(path, handlers);

@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { IpRange, WebhookEndpoint } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import { GatewayError } from "../core/errors.ts";
-import { createRateLimit } from "../http/rate-limit.ts";
+import type { RateLimit } from "../http/rate-limit.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../http/response.ts";
 import type { MethodHandlers } from "../http/routes.ts";
@@ -21,6 +21,8 @@ export interface WebhookRouteOptions {
   readonly trustedProxies: readonly IpRange[];
   readonly producer: WebhookProducer;
   readonly intake: Intake;
+  /** Shared by all endpoints, keyed by their path. */
+  readonly rateLimit: RateLimit;
   readonly logger: Logger;
   readonly clock: Clock;
 }
@@ -30,11 +32,10 @@ export interface WebhookRouteOptions {
  * nothing of the endpoint's rate limit.
  */
 export function webhookRoute(options: WebhookRouteOptions): MethodHandlers {
-  const { endpoint, maxBodyBytes, trustedProxies, producer, intake, clock } = options;
-  const { auth, challenge, allowCidrs, rateLimitPerSecond } = endpoint;
+  const { endpoint, maxBodyBytes, trustedProxies, producer, intake, rateLimit, clock } = options;
+  const { path, auth, challenge, allowCidrs, rateLimitPerSecond } = endpoint;
   const scheme = schemeOf(endpoint);
   const isFromSender = allowCidrs && createSourceCheck({ allowCidrs, trustedProxies });
-  const countRequest = rateLimitPerSecond === undefined ? undefined : createRateLimit(rateLimitPerSecond);
   const deliveryOf = createDedupe(endpoint, scheme);
   const tellUse = createSecretUse(options);
 
@@ -62,7 +63,13 @@ export function webhookRoute(options: WebhookRouteOptions): MethodHandlers {
     authenticate(request, body);
     const greeting = scheme.handshake?.(body);
     if (greeting !== undefined) return challengeResponse(greeting);
-    await countRequest?.();
+    if (rateLimitPerSecond !== undefined) {
+      await rateLimit.count(
+        path,
+        rateLimitPerSecond,
+        `This endpoint takes ${rateLimitPerSecond} requests a second`,
+      );
+    }
     return accept(request, body);
   }
 

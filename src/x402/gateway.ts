@@ -19,6 +19,7 @@ import { createOfferBook } from "./prices/offer-book.ts";
 import { createOfferTime } from "./prices/offer-time.ts";
 import { createPayWith } from "./prices/pay-with.ts";
 import { createQuoteBook } from "./prices/quote-book.ts";
+import { ClientLimits } from "./purchase/client-limits.ts";
 import { createX402Routes, type X402Parts } from "./routes.ts";
 import { createChainEvidence } from "./settlement/chain-evidence.ts";
 import { createFacilitator } from "./settlement/facilitator.ts";
@@ -109,6 +110,7 @@ export class X402Gateway implements BackgroundService {
       waitForResult: createWaitForResult({ calls: store, watch: this.#callWatch }),
       streamEvents: createCallEvents({ watch: this.#callWatch, clock }),
       offerTime: createOfferTime(clock),
+      limits: new ClientLimits(config.limits),
       stats: new X402Stats(),
       logger,
     };
@@ -142,11 +144,12 @@ export class X402Gateway implements BackgroundService {
    * Addresses and the facilitator stay as they were.
    */
   async reload(config: X402Config): Promise<void> {
-    const { evidence, rates } = this.#parts;
+    const { evidence, rates, limits } = this.#parts;
     evidence.watch(config.acceptedTokens);
     await rates.watch(config.acceptedTokens);
     const prices = this.#options.prices ?? createPriceMap(config.jobPricing);
     const { redeemsQuotes = false } = this.#options;
+    limits.reload(config.limits);
     this.#routes = createX402Routes({ config, prices, redeemsQuotes, parts: this.#parts });
     this.#payWith = createPayWith({ config, ...this.#parts });
   }

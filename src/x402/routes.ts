@@ -21,7 +21,7 @@ import type { QuoteBook } from "./prices/quote-book.ts";
 import { createQuotedPrices } from "./prices/quoted-price.ts";
 import { createSales } from "./prices/sales.ts";
 import { X402Producer } from "./producer.ts";
-import { createClientLimits } from "./purchase/client-limits.ts";
+import type { ClientLimits } from "./purchase/client-limits.ts";
 import { createDryRunRoute } from "./purchase/dry-run-route.ts";
 import { chargedNothing, createJobRoute } from "./purchase/job-route.ts";
 import { createPurchasing } from "./purchase/purchase.ts";
@@ -46,6 +46,7 @@ export interface X402Parts {
   readonly waitForResult: WaitForResult;
   readonly streamEvents: StreamCallEvents;
   readonly offerTime: OfferTime;
+  readonly limits: ClientLimits;
   readonly stats: X402Stats;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -61,11 +62,10 @@ export interface X402RouteOptions {
 
 /** Every route of the gateway, at the prices, tokens and policies of one configuration. */
 export function createX402Routes({ config, prices, redeemsQuotes, parts }: X402RouteOptions): RouteTable {
-  const { store, quotes, stats, clock } = parts;
+  const { store, quotes, limits, stats, clock } = parts;
   const { maxBodyBytes, acceptedTokens, quoteTtlSecs } = config;
   const catalog = createJobCatalog(config, prices);
   const resourceOf = (job: JobKey) => resourceUrl(config, job);
-  const limits = createClientLimits(config.limits);
   const listPrice = createListPrice({
     ...parts,
     prices,

@@ -1,33 +1,37 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { endpoint, named, startWebhooks, type WebhooksUnderTest } from "../webhooks/harness.ts";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { RateLimit } from "../../src/http/rate-limit.ts";
 
-const limited = (path: string, rateLimitPerSecond: number) =>
-  endpoint(path, { mode: "bearer", secrets: named("t0ken") }, { rateLimitPerSecond });
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([limited("/a", 5), limited("/b", 5)]);
+test("Allows as many uses in a window as the limit says, and the next window starts from zero", async () => {
+  const limit = new RateLimit(10);
+  for (let use = 0; use < 3; use++) expect(await limit.exceeded("a", 3)).toBeUndefined();
+  vi.advanceTimersByTime(4_000);
+  expect(await limit.exceeded("a", 3)).toBe(6_000);
+  vi.advanceTimersByTime(6_000);
+  expect(await limit.exceeded("a", 3)).toBeUndefined();
 });
-afterAll(() => webhooks?.stop());
 
-const send = (path: string, token = "t0ken") =>
-  webhooks.post(path, { authorization: `Bearer ${token}` }, "x");
+test("Each key has its own count and may have its own limit", async () => {
+  const limit = new RateLimit();
+  const exceeded = await Promise.all([
+    limit.exceeded("a", 1),
+    limit.exceeded("b", 2),
+    limit.exceeded("a", 1),
+    limit.exceeded("b", 2),
+    limit.exceeded("b", 2),
+  ]);
+  expect(exceeded).toEqual([undefined, undefined, 1_000, undefined, 1_000]);
+});
 
-test("Above rate_limit_per_second requests get 429 with Retry-After until the second is over, each endpoint by itself; refused credentials use up nothing of it", async () => {
-  const refused = await Promise.all(Array.from({ length: 50 }, () => send("/a", "wrong")));
-  expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([401]));
-
-  const before = await webhooks.waiting();
-  const answers = await Promise.all(Array.from({ length: 12 }, () => send("/a")));
-  const statuses = answers.map(({ status }) => status);
-  expect(statuses.filter((status) => status === 202)).toHaveLength(5);
-  const limitedAnswers = answers.filter(({ status }) => status === 429);
-  expect(limitedAnswers).toHaveLength(7);
-  for (const { json, headers } of limitedAnswers)
-    expect([json.code, headers["retry-after"]]).toEqual(["rate_limited", "1"]);
-  expect(await webhooks.waiting()).toBe(before + 5);
-
-  expect((await send("/b")).status).toBe(202);
-  expect((await send("/a", "wrong")).status).toBe(401);
-  await expect.poll(async () => (await send("/a")).status, { timeout: 3_000, interval: 100 }).toBe(202);
+test("A refusal says in whole seconds when to try again", async () => {
+  const limit = new RateLimit(10);
+  await limit.count("a", 1, "Too much");
+  vi.advanceTimersByTime(8_500);
+  await expect(limit.count("a", 1, "Too much")).rejects.toMatchObject({
+    code: "rate_limited",
+    message: "Too much: try again in 2 s.",
+    headers: { "retry-after": "2" },
+  });
 });

@@ -49,6 +49,8 @@ export interface TestGateway {
     headers: Readonly<Record<string, string>>,
     options?: { readonly job?: number; readonly body?: string },
   ): Promise<Reply>;
+  /** Reloads with another configuration. */
+  reload(config: Partial<X402Config>): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -92,6 +94,7 @@ export async function openTestGateway(options: Options = {}): Promise<TestGatewa
         headers: response.headers,
       };
     },
+    reload: (config) => gateway.reload(configOf({ config })),
     async stop() {
       await gateway.stop();
       await store.close();

@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { openTestGateway, startAnotherGateway } from "./gateway-harness.ts";
 
@@ -37,5 +37,18 @@ describe("embedding", () => {
     const limited = replies.find(({ status }) => status === 429);
     expect(limited?.body).toMatchObject({ code: "rate_limited", charged: false, retryable: true });
     expect(limited?.headers.get("retry-after")).toBe("1");
+  });
+
+  it("A reload keeps a client's counts", async () => {
+    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const limits = { maxUnpaidPerSecondPerClient: 2, maxVerifiesPerClient: 1, maxVerifies: 1 };
+    const other = await startAnotherGateway({ config: { limits } });
+    const ask = async () => (await other.post({})).status;
+    expect([await ask(), await ask(), await ask()]).toEqual([402, 402, 429]);
+    await other.reload({ limits });
+    expect(await ask()).toBe(429);
+    await other.reload({ limits: { ...limits, maxUnpaidPerSecondPerClient: 100 } });
+    expect(await ask()).toBe(402);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
-import { createClientLimits } from "../../../src/x402/purchase/client-limits.ts";
+import { ClientLimits } from "../../../src/x402/purchase/client-limits.ts";
 
 const LIMITS = { maxUnpaidPerSecondPerClient: 3, maxVerifiesPerClient: 2, maxVerifies: 3 };
 
@@ -22,7 +22,7 @@ function openVerification() {
 
 describe("limits of what clients can cause without paying", () => {
   it("One client's unpaid requests are limited in a second, and another's are its own", async () => {
-    const limits = createClientLimits(LIMITS);
+    const limits = new ClientLimits(LIMITS);
     for (let request = 0; request < 3; request++) await limits.countUnpaid("192.0.2.1");
     await limits
       .countUnpaid("192.0.2.1")
@@ -31,7 +31,7 @@ describe("limits of what clients can cause without paying", () => {
   });
 
   it("One client can have only so many verifications at once, and its room comes back as they end", async () => {
-    const limits = createClientLimits(LIMITS);
+    const limits = new ClientLimits(LIMITS);
     const [first, second] = [openVerification(), openVerification()];
     const running = [first, second].map(({ verify }) => limits.whileVerifying("192.0.2.1", verify));
     await limits
@@ -45,7 +45,7 @@ describe("limits of what clients can cause without paying", () => {
   });
 
   it("All clients together can have only so many, and a verification that fails gives its room back", async () => {
-    const limits = createClientLimits(LIMITS);
+    const limits = new ClientLimits(LIMITS);
     const open = [openVerification(), openVerification(), openVerification()];
     const running = open.map(({ verify }, client) => limits.whileVerifying(`192.0.2.${client}`, verify));
     await limits
