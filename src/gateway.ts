@@ -1,9 +1,10 @@
 import type { Logger } from "pino";
 import { afterReload } from "./config/after-reload.ts";
-import type { BindAddress, Config } from "./config/config.ts";
+import type { Config } from "./config/config.ts";
 import type { BackgroundService } from "./core/background-service.ts";
 import { systemClock } from "./core/clock.ts";
 import { createEventHub } from "./core/events.ts";
+import type { BindAddress } from "./core/network-address.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
 import { HttpServer } from "./http/server.ts";
 import { openStore } from "./open-store.ts";

@@ -1,6 +1,5 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import { localUrl, parseBindAddress } from "../config/bind-address.ts";
-import type { BindAddress } from "../config/config.ts";
+import { type BindAddress, localUrl, parseBindAddress } from "../core/network-address.ts";
 import {
   createOperatorClient,
   type OperatorAddress,

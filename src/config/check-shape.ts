@@ -1,6 +1,6 @@
 import { closestMatch } from "leven";
 import { z } from "zod";
-import type { BindAddress } from "./config.ts";
+import type { BindAddress } from "../core/network-address.ts";
 import { isTable, UNREADABLE } from "./config-files.ts";
 import type { KeyPath } from "./mistake.ts";
 import type { MistakeList } from "./mistake-list.ts";

@@ -1,3 +1,5 @@
+import type { BindAddress, IpRange, TcpAddress } from "../core/network-address.ts";
+
 /**
  * The configuration after it was read, checked and completed: what every part of jobgate is given.
  * The file's own shape, with its key names and defaults, is in schema.ts.
@@ -14,13 +16,6 @@ export interface Config {
   readonly webhooks?: WebhooksConfig;
   readonly pricingEngine?: PricingEngineConfig;
 }
-
-/** Where a listener binds. */
-export type BindAddress =
-  | { readonly kind: "tcp"; readonly host: string; readonly port: number }
-  | { readonly kind: "unix"; readonly path: string };
-
-export type TcpAddress = Extract<BindAddress, { kind: "tcp" }>;
 
 export interface StoreConfig {
   /** `sqlite:PATH` or `postgres://…`; a relative path is relative to the working directory. */
@@ -164,13 +159,6 @@ export interface WebhooksConfig {
   readonly endpoints: readonly WebhookEndpoint[];
 }
 
-/** A range of addresses, as `BlockList.addSubnet` takes it. */
-export interface IpRange {
-  readonly address: string;
-  readonly prefixBits: number;
-  readonly family: "ipv4" | "ipv6";
-}
-
 export interface WebhookEndpoint {
   readonly path: string;
   /** u64 */
@@ -251,9 +239,4 @@ export interface QuoteSigning {
   readonly verifyingContract: `0x${string}`;
   /** Checksummed address. */
   readonly operatorAddress: `0x${string}`;
-}
-
-/** One job's key in maps and logs: `service/job`. */
-export function jobKeyText(serviceId: bigint, jobIndex: number): string {
-  return `${serviceId}/${jobIndex}`;
 }

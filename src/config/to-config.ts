@@ -1,14 +1,14 @@
-import { localUrl } from "./bind-address.ts";
-import {
-  type AcceptedToken,
-  type Config,
-  type JobPolicy,
-  jobKeyText,
-  type PricingEngineConfig,
-  type RateSource,
-  type RunnerConfig,
-  type StoreConfig,
-  type X402Config,
+import { jobKeyText } from "../core/job-call.ts";
+import { localUrl } from "../core/network-address.ts";
+import type {
+  AcceptedToken,
+  Config,
+  JobPolicy,
+  PricingEngineConfig,
+  RateSource,
+  RunnerConfig,
+  StoreConfig,
+  X402Config,
 } from "./config.ts";
 import { present, required } from "./present.ts";
 import { isPostgresUrl } from "./rules/store.ts";

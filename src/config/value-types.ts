@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { parseEvmAddress } from "../core/addresses.ts";
-import { parseBindAddress } from "./bind-address.ts";
-import type { TcpAddress } from "./config.ts";
-import { parseIpRange } from "./ip-range.ts";
+import type { TcpAddress } from "../core/network-address.ts";
+import { parseBindAddress, parseIpRange } from "../core/network-address.ts";
 
 /*
  * The kinds of value that configuration keys hold. The description of each completes "expected …" in mistakes,

@@ -36,3 +36,8 @@ export interface JobKey {
 export function equalJobs(left: JobKey, right: JobKey): boolean {
   return left.serviceId === right.serviceId && left.jobIndex === right.jobIndex;
 }
+
+/** Key of one job in maps and logs: `service/job`. */
+export function jobKeyText(serviceId: bigint, jobIndex: number): string {
+  return `${serviceId}/${jobIndex}`;
+}

@@ -2,7 +2,6 @@ import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type {
   AcceptedToken,
-  BindAddress,
   Config,
   JobPolicy,
   PricingEngineConfig,
@@ -11,6 +10,7 @@ import type {
   WebhooksConfig,
   X402Config,
 } from "../config/config.ts";
+import type { BindAddress } from "../core/network-address.ts";
 import { type Configuration, ConfigurationSchema } from "../gen/jobgate/v1/configuration_pb.ts";
 
 /** The configuration for the operator's eyes. Each value is named here: what is not, is not shown. */

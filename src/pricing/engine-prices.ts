@@ -1,8 +1,8 @@
 import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
-import { jobKeyText } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { JobKey } from "../core/job-call.ts";
+import { jobKeyText } from "../core/job-call.ts";
 import type { EngineQuotes, QuoteAnswer } from "./engine-quotes.ts";
 import { isExpired, type JobQuote, MAX_QUOTED_JOB_INDEX } from "./job-quote.ts";
 import type { JobPrice, PriceSource } from "./price-map.ts";

@@ -1,5 +1,5 @@
-import { jobKeyText } from "../config/config.ts";
 import type { JobKey } from "../core/job-call.ts";
+import { jobKeyText } from "../core/job-call.ts";
 import type { JobQuote } from "./job-quote.ts";
 
 /** What one run of a job costs. */

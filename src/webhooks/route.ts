@@ -1,7 +1,8 @@
 import type { Logger } from "pino";
-import type { IpRange, WebhookEndpoint } from "../config/config.ts";
+import type { WebhookEndpoint } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import { GatewayError } from "../core/errors.ts";
+import type { IpRange } from "../core/network-address.ts";
 import type { RateLimit } from "../http/rate-limit.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../http/response.ts";

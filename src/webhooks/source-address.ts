@@ -1,5 +1,5 @@
 import { BlockList, isIP } from "node:net";
-import type { IpRange } from "../config/config.ts";
+import type { IpRange } from "../core/network-address.ts";
 import type { HttpRequest } from "../http/request.ts";
 
 /** Whether a request comes from where an endpoint's senders are. */

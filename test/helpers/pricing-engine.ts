@@ -11,7 +11,8 @@ import {
   status,
 } from "@grpc/grpc-js";
 import { bytesToHex, hexToBytes, numberToBytes } from "viem";
-import { jobKeyText, type QuoteSigning } from "../../src/config/config.ts";
+import type { QuoteSigning } from "../../src/config/config.ts";
+import { jobKeyText } from "../../src/core/job-call.ts";
 import {
   GetJobPriceRequestSchema,
   type GetJobPriceResponse,

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import pino from "pino";
 import { onTestFinished } from "vitest";
-import type { BindAddress } from "../../src/config/config.ts";
+import type { BindAddress } from "../../src/core/network-address.ts";
 import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers, RouteHandler, RouteTable } from "../../src/http/routes.ts";
 import { HttpServer, type HttpTimeouts } from "../../src/http/server.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { jobKeyText } from "../../src/config/config.ts";
+import { jobKeyText } from "../../src/core/job-call.ts";
 import { createPriceMap } from "../../src/pricing/price-map.ts";
 
 const MAX_U64 = 2n ** 64n - 1n;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import type { WebhookAuth, WebhookEndpoint, WebhooksConfig } from "../../src/config/config.ts";
-import { parseIpRange } from "../../src/config/ip-range.ts";
+import { parseIpRange } from "../../src/core/network-address.ts";
 import { decodeJobCall, encodeDelivery } from "../../src/delivery/job-call-codec.ts";
 import { openStore } from "../../src/open-store.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -2,7 +2,7 @@ import { access, constants } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, delimiter, join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { parseBindAddress } from "../../config/bind-address.ts";
+import { parseBindAddress } from "../../core/network-address.ts";
 import { SubscriptionRefused, startWorker } from "../../delivery/runner-client/worker.ts";
 import { isMediaType } from "../../delivery/runner-requests.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";

@@ -1,6 +1,6 @@
-import { isLoopbackHost, isSameAddress } from "../bind-address.ts";
+import type { BindAddress } from "../../core/network-address.ts";
+import { isLoopbackHost, isSameAddress } from "../../core/network-address.ts";
 import type { Checked } from "../check-shape.ts";
-import type { BindAddress } from "../config.ts";
 import type { MistakeList } from "../mistake-list.ts";
 import type { CheckedFile } from "../schema.ts";
 

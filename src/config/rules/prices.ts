@@ -5,8 +5,8 @@ import {
   type TokenTerms,
   tokenAmount,
 } from "../../core/amounts.ts";
+import { jobKeyText } from "../../core/job-call.ts";
 import type { Checked } from "../check-shape.ts";
-import { jobKeyText } from "../config.ts";
 import { keyPathText } from "../mistake.ts";
 import type { MistakeList } from "../mistake-list.ts";
 import type { CheckedFile } from "../schema.ts";

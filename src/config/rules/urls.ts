@@ -1,4 +1,4 @@
-import { isLoopbackHost } from "../bind-address.ts";
+import { isLoopbackHost } from "../../core/network-address.ts";
 import type { KeyPath } from "../mistake.ts";
 import type { MistakeList } from "../mistake-list.ts";
 

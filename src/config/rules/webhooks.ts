@@ -1,4 +1,4 @@
-import { isSameAddress } from "../bind-address.ts";
+import { isSameAddress } from "../../core/network-address.ts";
 import type { Checked } from "../check-shape.ts";
 import { type KeyPath, keyPathText } from "../mistake.ts";
 import type { MistakeList } from "../mistake-list.ts";

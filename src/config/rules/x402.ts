@@ -1,6 +1,7 @@
-import { isLoopbackHost } from "../bind-address.ts";
+import { jobKeyText } from "../../core/job-call.ts";
+import { isLoopbackHost } from "../../core/network-address.ts";
 import type { Checked } from "../check-shape.ts";
-import { type JobPolicy, jobKeyText } from "../config.ts";
+import type { JobPolicy } from "../config.ts";
 import { type KeyPath, keyPathText } from "../mistake.ts";
 import type { MistakeList } from "../mistake-list.ts";
 import type { CheckedFile } from "../schema.ts";

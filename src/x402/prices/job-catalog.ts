@@ -1,6 +1,6 @@
-import { type JobPolicy, jobKeyText, type X402Config } from "../../config/config.ts";
+import type { JobPolicy, X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { equalJobs, type JobKey } from "../../core/job-call.ts";
+import { equalJobs, type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { PriceSource } from "../../pricing/price-map.ts";
 
 /** A job that can be bought: it has a price, and its policy lets it be bought. */

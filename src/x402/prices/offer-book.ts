@@ -1,8 +1,8 @@
 import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
-import { jobKeyText } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import { jobKeyText } from "../../core/job-call.ts";
 import type { OfferLedger } from "../../store/contract/price-ledgers.ts";
 import { formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "../wire/offer.ts";
 

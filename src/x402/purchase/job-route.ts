@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { Logger } from "pino";
-import { jobKeyText } from "../../config/config.ts";
 import { ERROR_KINDS, type ErrorCode, GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import { jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { errorResponse, type HttpResponse } from "../../http/response.ts";
 import { ClientGone } from "../../http/uploads.ts";

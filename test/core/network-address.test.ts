@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isLoopbackHost, isSameAddress, localUrl, parseBindAddress } from "../../src/config/bind-address.ts";
+import { isLoopbackHost, isSameAddress, localUrl, parseBindAddress } from "../../src/core/network-address.ts";
 
 test.each([
   ["127.0.0.1:8402", { kind: "tcp", host: "127.0.0.1", port: 8402 }],
