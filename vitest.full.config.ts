@@ -7,6 +7,7 @@ export default defineConfig({
     ...base.test,
     include: ["test/**/*.full.test.ts"],
     exclude: configDefaults.exclude,
+    isolate: true,
     testTimeout: 600_000,
     hookTimeout: 300_000,
     maxWorkers: 2,

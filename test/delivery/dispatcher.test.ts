@@ -3,7 +3,7 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { AckMode } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openTestStore, type Runner, type RunnerStream, sleep, startDelivery, until } from "./harness.ts";
+import { openStoreForTest, type Runner, type RunnerStream, sleep, startDelivery, until } from "./harness.ts";
 
 /** The same store, its claims seen or refused on their way. */
 function withClaims(store: Store, claim: (request: ClaimRequest) => Promise<ClaimedCall[]>): Store {
@@ -175,7 +175,7 @@ test("200 subscribers that all reconnect at once get all the work done", async (
 });
 
 test("A store that fails for a while is asked again, not too often, until it works", async () => {
-  const store = await openTestStore();
+  const store = await openStoreForTest();
   let refusals = 0;
   const failing = withClaims(store, async (request) => {
     if (refusals >= 2) return store.claim(request);
@@ -192,7 +192,7 @@ test("A store that fails for a while is asked again, not too often, until it wor
 });
 
 test("A claim that found too little is not repeated until there is a reason", async () => {
-  const store = await openTestStore();
+  const store = await openStoreForTest();
   const limits: number[] = [];
   const counting = withClaims(store, (request) => {
     limits.push(request.limit);
@@ -208,7 +208,7 @@ test("A claim that found too little is not repeated until there is a reason", as
 });
 
 test("The claim is made in the very moment in which work is announced, so that they share one write", async () => {
-  const store = await openTestStore();
+  const store = await openStoreForTest();
   let accepting = false;
   let claimedWhileAccepting = 0;
   const watching = withClaims(store, (request) => {

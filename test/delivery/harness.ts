@@ -1,13 +1,9 @@
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ClientReadableStream, ServiceError } from "@grpc/grpc-js";
 import pino from "pino";
-import { afterAll, onTestFinished } from "vitest";
+import { onTestFinished } from "vitest";
 import type { RunnerConfig } from "../../src/config/config.ts";
-import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import { RunnerServer, type RunnerServerOptions } from "../../src/delivery/runner-server.ts";
 import type {
   AckResponse,
@@ -19,45 +15,18 @@ import type {
   NackResponse,
   SubscribeRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { makeRunnerClient, type RunnerConnection } from "../helpers/runner-client.ts";
+import { openTestStore } from "../helpers/test-store.ts";
 
 /** Bounds every wait: longer than anything here takes, shorter than a test's own time-out. */
 const WAIT_MS = 10_000;
 
-let fileStore: { store: Store; folder: string } | undefined;
-
-/** The embedded store in a folder of its own: one for all tests of a file, empty at the start of each. */
-export async function openTestStore(): Promise<Store> {
-  fileStore ??= await createStore();
-  const { store } = fileStore;
-  onTestFinished(() => emptyStore(store));
+/** An embedded store for one test. */
+export async function openStoreForTest(): Promise<Store> {
+  const { store, stop } = await openTestStore();
+  onTestFinished(stop);
   return store;
-}
-
-afterAll(async () => {
-  if (fileStore === undefined) return;
-  await fileStore.store.close();
-  await rm(fileStore.folder, { recursive: true, force: true });
-});
-
-async function createStore() {
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-delivery-"));
-  const path = join(folder, "jobgate.db");
-  const logger = pino({ level: "silent" });
-  return { folder, store: await openSqliteStore({ path, maxPending: 100_000, encodeJobCall, logger }) };
-}
-
-async function emptyStore(store: Store): Promise<void> {
-  const everything = { limit: 1_000, jobIds: [], leaseMs: 60_000, maxAttempts: 1_000, subscriber: "cleaner" };
-  for (let calls = await store.claim(everything); calls.length > 0; calls = await store.claim(everything)) {
-    await Promise.all(calls.map(({ callId, leaseToken }) => store.ack({ callId, leaseToken })));
-  }
-  const dead = await store.listDeadLetters({ limit: 1_000 });
-  await Promise.all(dead.map(({ callId }) => store.dropDeadLetter(callId)));
-  const { ready, leased } = (await store.totals()).calls;
-  if (ready + leased > 0) throw new Error(`A test left ${ready} ready and ${leased} leased JobCalls behind`);
 }
 
 export interface Delivery {
@@ -85,7 +54,7 @@ export async function startDelivery({
   observer,
   ...config
 }: DeliveryOptions = {}): Promise<Delivery> {
-  const store = given ?? (await openTestStore());
+  const store = given ?? (await openStoreForTest());
   const server = new RunnerServer({
     config: {
       bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },

@@ -16,7 +16,7 @@ import {
 } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
-import { connectRunner, openTestStore, sleep, startDelivery, until } from "./harness.ts";
+import { connectRunner, openStoreForTest, sleep, startDelivery, until } from "./harness.ts";
 
 const run = promisify(execFile);
 
@@ -231,7 +231,7 @@ describe("Shutdown", () => {
   });
 
   test("What is not finished in time is delivered after the restart as a further attempt, and nothing is dead", async () => {
-    const store = await openTestStore();
+    const store = await openStoreForTest();
     const before = await startDelivery({ store, drainMs: 100, maxAttempts: 1 });
     const callId = BigInt(await before.accept());
     const held = await before.connect().subscribe();

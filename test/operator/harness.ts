@@ -1,16 +1,12 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import pino from "pino";
 import type { Config } from "../../src/config/config.ts";
 import { createEventHub, type EventHub } from "../../src/core/events.ts";
-import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import { HttpServer } from "../../src/http/server.ts";
 import { OperatorServer, type OperatorServerOptions } from "../../src/operator/server.ts";
 import { observeStore } from "../../src/store/observed-store.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { openTestStore } from "../helpers/test-store.ts";
 
 /** The operator's listener and the runners', on one store. */
 export interface OperatorUnderTest {
@@ -45,13 +41,9 @@ export async function startOperator(
 ): Promise<OperatorUnderTest> {
   const { token, socketPath, leaseMs = 60_000, maxAttempts = 3, rates } = options;
   const logger = pino({ level: "silent" });
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-operator-"));
   const events = createEventHub();
-  const path = join(folder, "jobgate.db");
-  const store = observeStore(
-    await openSqliteStore({ path, maxPending: 100_000, encodeJobCall, logger }),
-    events,
-  );
+  const opened = await openTestStore({ logger });
+  const store = observeStore(opened.store, events);
   const loopback = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
   const runnerConfig = {
     bindAddress: loopback,
@@ -63,7 +55,7 @@ export async function startOperator(
   };
   const configuration: Config = options.configuration ?? {
     serviceId: 1n,
-    store: { url: `sqlite:${path}`, maxPending: 100_000 },
+    store: { url: `sqlite:${opened.path}`, maxPending: 100_000 },
     runner: runnerConfig,
     operator: { bindAddress: loopback },
   };
@@ -120,8 +112,7 @@ export async function startOperator(
     async stop() {
       await operator.stop();
       await runners.stop();
-      await store.close();
-      await rm(folder, { recursive: true, force: true });
+      await opened.stop();
     },
   };
 }

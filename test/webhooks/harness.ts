@@ -1,14 +1,12 @@
-import { mkdtemp, rm, stat } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { stat } from "node:fs/promises";
 import { pino } from "pino";
 import type { WebhookAuth, WebhookEndpoint, WebhooksConfig } from "../../src/config/config.ts";
 import { parseIpRange } from "../../src/core/network-address.ts";
 import { decodeJobCall, encodeDelivery } from "../../src/delivery/job-call-codec.ts";
-import { openStore } from "../../src/open-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { WebhookGateway } from "../../src/webhooks/gateway.ts";
 import { sendRaw } from "../helpers/raw-request.ts";
+import { openTestStore } from "../helpers/test-store.ts";
 
 export const LOCAL = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
 export const MAX_BODY = 4_096;
@@ -64,11 +62,11 @@ export async function startWebhooks(
   endpoints: readonly WebhookEndpoint[],
   options: { maxPending?: number; config?: Partial<WebhooksConfig> } = {},
 ): Promise<WebhooksUnderTest> {
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-webhooks-"));
   const log: Record<string, unknown>[] = [];
   const logger = pino({ level: "debug" }, { write: (line: string) => void log.push(JSON.parse(line)) });
   const { maxPending = 100_000 } = options;
-  const store = await openStore({ url: `sqlite:${join(folder, "jobgate.db")}`, maxPending }, logger);
+  const opened = await openTestStore({ maxPending, logger });
+  const { store } = opened;
   const config = (list: readonly WebhookEndpoint[], more?: Partial<WebhooksConfig>): WebhooksConfig => ({
     bindAddress: LOCAL,
     maxBodyBytes: MAX_BODY,
@@ -130,13 +128,12 @@ export async function startWebhooks(
       });
     },
     async journalFile() {
-      const { size, mtimeNs } = await stat(join(folder, "jobgate.db-wal"), { bigint: true });
+      const { size, mtimeNs } = await stat(`${opened.path}-wal`, { bigint: true });
       return { size, mtimeNs };
     },
     async stop() {
       await gateway.stop();
-      await store.close();
-      await rm(folder, { recursive: true, force: true });
+      await opened.stop();
     },
   };
   return underTest;

@@ -1,14 +1,11 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import pino from "pino";
 import { onTestFinished } from "vitest";
 import type { X402Config } from "../../src/config/config.ts";
-import { openStore } from "../../src/open-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { X402Gateway } from "../../src/x402/gateway.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
+import { openTestStore } from "../helpers/test-store.ts";
 import { PRICE_WEI, USDC } from "./payments.ts";
 
 export const MAX_BODY = 1_000;
@@ -70,9 +67,9 @@ export async function startAnotherGateway(options: Options = {}): Promise<TestGa
 /** Without starting it. */
 export async function openTestGateway(options: Options = {}): Promise<TestGateway> {
   const logger = pino({ level: "silent" });
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-x402-"));
   const { maxPending = 1_000 } = options;
-  const store = await openStore({ url: `sqlite:${join(folder, "jobgate.db")}`, maxPending }, logger);
+  const opened = await openTestStore({ maxPending, logger });
+  const { store } = opened;
   const gateway = new X402Gateway({ config: configOf(options), store, logger });
   const jobUrl = (job = 0) => `http://${gateway.address}/x402/jobs/1/${job}`;
   return {
@@ -97,8 +94,7 @@ export async function openTestGateway(options: Options = {}): Promise<TestGatewa
     reload: (config) => gateway.reload(configOf({ config })),
     async stop() {
       await gateway.stop();
-      await store.close();
-      await rm(folder, { recursive: true, force: true });
+      await opened.stop();
     },
   };
 }

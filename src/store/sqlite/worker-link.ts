@@ -1,6 +1,7 @@
-import type { TransferListItem } from "node:worker_threads";
+import { MessageChannel, type MessagePort, type TransferListItem } from "node:worker_threads";
 import { startWorkerThread } from "../../node/worker-thread.ts";
 import type { OperationOutcome } from "../group-commit.ts";
+import { serveDatabase } from "./serve-database.ts";
 import type { WorkerAnswer, WorkerRequest, WorkerRole } from "./worker-protocol.ts";
 
 export interface Committed {
@@ -28,9 +29,15 @@ interface Waiting {
 }
 
 /** @param onDeath called once if the worker ends without being told to */
-export function startWorker(onDeath: (reason: string) => void): WorkerLink {
-  const worker = startWorkerThread("worker", import.meta.url, {});
-  const exited = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+export function startWorker({
+  threads,
+  onDeath,
+}: {
+  threads: boolean;
+  onDeath: (reason: string) => void;
+}): WorkerLink {
+  const worker = threads ? startWorkerThread("worker", import.meta.url, {}) : serveInThisThread();
+  const exited = new Promise<void>((resolve) => worker.once(threads ? "exit" : "close", () => resolve()));
   let diedOf: string | undefined;
   let closing = false;
   let waiting: Waiting | undefined;
@@ -77,4 +84,11 @@ export function startWorker(onDeath: (reason: string) => void): WorkerLink {
       await exited;
     },
   };
+}
+
+/** The same code and messages as with a thread, over a port whose other end is in this thread. */
+function serveInThisThread(): MessagePort {
+  const { port1, port2 } = new MessageChannel();
+  serveDatabase(port2);
+  return port1;
 }

@@ -1,21 +1,17 @@
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
 import { type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { json } from "node:stream/consumers";
-import { pino } from "pino";
 import type { JobRestriction } from "../../../src/config/config.ts";
 import type { Clock } from "../../../src/core/clock.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { JobKey } from "../../../src/core/job-call.ts";
 import { toHttpRequest } from "../../../src/http/request.ts";
 import { createUploads } from "../../../src/http/uploads.ts";
-import { openStore } from "../../../src/open-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { createCallerAuth } from "../../../src/x402/callers/caller-auth.ts";
 import { createCallerChain } from "../../../src/x402/callers/chain.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
+import { openTestStore } from "../../helpers/test-store.ts";
 
 /** A caller that was let in, or why not. */
 export interface Verdict {
@@ -39,9 +35,8 @@ export async function openCallerDesk(options: {
   readonly clock: Clock;
 }): Promise<CallerDesk> {
   const { restriction, job, clock } = options;
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-callers-"));
-  const url = `sqlite:${join(folder, "jobgate.db")}`;
-  const store = await openStore({ url, maxPending: 100 }, pino({ level: "silent" }));
+  const opened = await openTestStore();
+  const { store } = opened;
   const chain = createCallerChain({ timeoutMs: 2_000, clock });
   const auth = createCallerAuth({ chain, journal: store, clock });
 
@@ -72,8 +67,7 @@ export async function openCallerDesk(options: {
     },
     async stop() {
       await listener.stop();
-      await store.close();
-      await rm(folder, { recursive: true, force: true });
+      await opened.stop();
     },
   };
 }

@@ -1,33 +1,27 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import pino from "pino";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { createEventHub } from "../../../src/core/events.ts";
-import { openStore } from "../../../src/open-store.ts";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
 import { observeStore } from "../../../src/store/observed-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { createWaitForResult } from "../../../src/x402/calls/wait-for-result.ts";
 import { type CallWatch, createCallWatch } from "../../../src/x402/calls/watch.ts";
+import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
 import { claimOne, paidId } from "../../store/store-fixtures.ts";
 
 const events = createEventHub();
-let folder: string;
+let opened: TestStore;
 /** What a second process would have: nobody tells of what it does. */
 let quietStore: Store;
 let store: Store;
 let payments = 0;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "jobgate-watch-"));
-  const url = `sqlite:${join(folder, "jobgate.db")}`;
-  quietStore = await openStore({ url, maxPending: 100 }, pino({ level: "silent" }));
+  opened = await openTestStore();
+  quietStore = opened.store;
   store = observeStore(quietStore, events);
 });
 afterAll(async () => {
-  await store?.close();
-  await rm(folder, { recursive: true, force: true });
+  await opened.stop();
 });
 
 const watches: CallWatch[] = [];

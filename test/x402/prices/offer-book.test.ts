@@ -1,13 +1,10 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { NewOffer } from "../../../src/store/contract/price-ledgers.ts";
-import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { createOfferBook, type OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import type { OfferTerms } from "../../../src/x402/wire/offer.ts";
+import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
 import { EURC, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
 const logger = pino({ level: "silent" });
@@ -15,7 +12,7 @@ const TTL_SECS = 300;
 /** An offer may be honoured this much longer than its time. */
 const SLACK_MS = 1000;
 
-let folder: string;
+let opened: TestStore;
 let store: Store;
 let book: OfferBook;
 let now: number;
@@ -23,21 +20,16 @@ let writes: (readonly NewOffer[])[];
 
 beforeEach(async () => {
   now = 1_800_000_000_000;
-  folder = await mkdtemp(join(tmpdir(), "jobgate-offers-"));
-  await open();
+  opened = await openTestStore({ clock: () => now });
+  openBook(opened.store);
 });
 afterEach(async () => {
   await store.close();
-  await rm(folder, { recursive: true, force: true });
+  await opened.stop();
 });
 
-async function open(): Promise<void> {
-  store = await openSqliteStore({
-    path: join(folder, "jobgate.db"),
-    maxPending: 10,
-    clock: () => now,
-    encodeJobCall: (call) => call.body,
-  });
+function openBook(opened: Store): void {
+  store = opened;
   writes = [];
   const ledger = {
     findOffers: (job: typeof JOB) => store.findOffers(job),
@@ -97,7 +89,7 @@ describe("an offer that was made", () => {
   it("is made all the same when it cannot be written down, and written down as soon as that is possible", async () => {
     await store.close();
     expect(amounts(await book.make(terms()))).toEqual(["3264000"]);
-    await open();
+    openBook(await opened.openAgain());
     await book.make(terms());
     expect(await madeBefore()).toEqual(["3264000"]);
   });
@@ -106,7 +98,7 @@ describe("an offer that was made", () => {
     await book.make(terms());
     await store.close();
     now += 100_000;
-    await open();
+    openBook(await opened.openAgain());
     expect(await madeBefore()).toEqual(["3264000"]);
     now += TTL_SECS * 1000 - 100_000 + SLACK_MS;
     expect(await madeBefore()).toEqual([]);

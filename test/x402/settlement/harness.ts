@@ -1,10 +1,6 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { type Logger, pino } from "pino";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
-import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { createChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
 import { createFacilitator } from "../../../src/x402/settlement/facilitator.ts";
@@ -13,6 +9,7 @@ import { accounts } from "../../helpers/accounts.ts";
 import { type Anvil, startAnvil } from "../../helpers/anvil.ts";
 import { startFacilitator } from "../../helpers/facilitator.ts";
 import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
+import { openTestStore } from "../../helpers/test-store.ts";
 import { deployUsdc, type Token } from "../../helpers/usdc.ts";
 import { acceptedToken } from "../payment-fixtures.ts";
 
@@ -46,15 +43,10 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
   await usdc.mint(accounts.payer.address, 1_000_000_000n);
   const upstream = await startFacilitator({ anvil });
   const facilitator = await startFaultProxy({ target: upstream.url });
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-settlement-"));
   let movedMs = 0;
   const clock = () => Date.now() + movedMs;
-  const store = await openSqliteStore({
-    path: join(folder, "jobgate.db"),
-    maxPending: 1000,
-    encodeJobCall: ({ body }) => body,
-    clock,
-  });
+  const opened = await openTestStore({ encodeJobCall: ({ body }) => body, clock });
+  const { store } = opened;
   const messages: string[] = [];
   const logger: Logger = pino(
     { level: "debug" },
@@ -85,11 +77,10 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
       movedMs += ms;
     },
     async stop() {
-      await store.close();
+      await opened.stop();
       await facilitator.stop();
       await upstream.stop();
       await anvil.stop();
-      await rm(folder, { recursive: true });
     },
   };
 }

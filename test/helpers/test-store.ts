@@ -1,0 +1,35 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
+import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+
+/** A SQLite store in a folder of its own, which works in this thread: it opens ten times faster than with threads. */
+export interface TestStore {
+  readonly store: Store;
+  readonly path: string;
+  /** Opens the file again, after its store was closed or beside it. The caller closes that store. */
+  openAgain(): Promise<Store>;
+  /** Closes the store and removes the folder. */
+  stop(): Promise<void>;
+}
+
+export async function openTestStore(
+  options: Omit<Partial<SqliteStoreOptions>, "path" | "threads"> = {},
+): Promise<TestStore> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-store-"));
+  const path = join(folder, "jobgate.db");
+  const openAgain = () =>
+    openSqliteStore({ path, maxPending: 100_000, encodeJobCall, ...options, threads: false });
+  const store = await openAgain();
+  return {
+    store,
+    path,
+    openAgain,
+    async stop() {
+      await store.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
