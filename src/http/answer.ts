@@ -1,95 +1,95 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Logger } from "pino";
-import type { ErrorCode, GatewayError } from "../core/errors.ts";
-import type { Telemetry } from "../telemetry/telemetry.ts";
-import type { Span } from "../telemetry/tracing.ts";
-import type { HttpRequest } from "./request.ts";
+import type { Socket } from "node:net";
+import { type Duplex, Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { GatewayError } from "../core/errors.ts";
+import { errorResponse, type HttpResponse, type StreamingResponse } from "./response.ts";
+import type { MethodHandlers } from "./routes.ts";
 
-/** One request and its answer, as they are told to the operator: what it was for, and what came of it. */
-export interface Exchange {
-  readonly request: HttpRequest;
-  /** Name of the listener whose route it is. */
-  listener: string;
-  /** The route's pattern, never the path as it was sent: there is no end to those. */
-  route: string;
-  /** Present when it was refused. */
-  error?: ErrorCode;
-  /** Present when it led to a JobCall. */
-  callId?: number;
+/** Time that a refused client has to read its answer: cutting it off at once would often lose the answer too. */
+const LINGER_MS = 2_000;
+
+export function sendWhole(outgoing: ServerResponse, response: HttpResponse): void {
+  const body = typeof response.body === "string" ? Buffer.from(response.body) : response.body;
+  // RFC 9110 §8.6: a 204 has no Content-Length, and a 304 must not have that of its own empty body.
+  const length =
+    response.status === 204 || response.status === 304 ? {} : { "content-length": body.byteLength };
+  outgoing.writeHead(response.status, { ...response.headers, ...length });
+  outgoing.end(body);
 }
 
-/** A client that hung up before it was answered, in the word of nginx. */
-const CLIENT_GONE = "499";
-const UNMATCHED = "unmatched";
-
-export interface ExchangeObserver {
-  /**
-   * Lets `answer` answer the request, and tells of it once the answer has been sent.
-   * @param listener of requests that no route is found for
-   */
-  observe(
-    request: HttpRequest,
-    listener: string,
-    messages: { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse },
-    answer: (exchange: Exchange) => Promise<void>,
-  ): Promise<void>;
-  /** What came was no request, and was refused as a whole. */
-  broken(listener: string, refusal: GatewayError): void;
-}
-
-export function createExchangeObserver(telemetry: Telemetry, logger: Logger): ExchangeObserver {
-  const { tracing } = telemetry;
-
-  function count({ listener, route }: Told, method: string, code: string, error: ErrorCode | ""): void {
-    telemetry.count("jobgate_http_requests_total", { listener, route, method, code, error });
+/** Rejects when the stream fails; the connection is then cut, so that the answer does not pass for complete. */
+export async function sendStream(
+  outgoing: ServerResponse,
+  { status, headers, stream }: StreamingResponse,
+): Promise<void> {
+  outgoing.writeHead(status, headers);
+  // The client learns that it is connected before there is anything to send.
+  outgoing.flushHeaders();
+  try {
+    // One piece ahead at most, so that a slow client gets the newest state.
+    await pipeline(Readable.from(stream, { highWaterMark: 1 }), outgoing);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
   }
+}
 
-  function ended({ request, listener, route, error, callId }: Exchange, code: string, ms: number): void {
-    const method = methodOf(request);
-    count({ listener, route }, method, code, error ?? "");
-    telemetry.observe("jobgate_http_request_duration_seconds", { listener, route }, ms / 1000);
-    if (!logger.isLevelEnabled("debug")) return;
-    const answer = { status: Number(code), ...(error === undefined ? {} : { code: error }), ms };
-    const call = callId === undefined ? {} : { callId };
-    logger.debug({ request: request.id, listener, method, route, ...answer, ...call }, "request answered");
+const queued = new WeakMap<Socket, Set<ServerResponse>>();
+
+/**
+ * Emits "close" on a pipelined answer when its connection ends. Node does that only for the first answer in the queue;
+ * the others would never close, and their exchanges would never end.
+ */
+export function closeWithConnection({ socket }: IncomingMessage, outgoing: ServerResponse): void {
+  // Only the first answer in the queue has the socket already.
+  if (outgoing.socket !== null) return;
+  const answers = queued.get(socket) ?? new Set();
+  if (!queued.has(socket)) {
+    queued.set(socket, answers);
+    socket.once("close", () => {
+      for (const answer of answers) answer.emit("close");
+    });
   }
-
-  return {
-    async observe(request, listener, { incoming, outgoing }, answer) {
-      const startedAt = performance.now();
-      const exchange: Exchange = { request, listener, route: UNMATCHED };
-      const codeOf = () => (outgoing.headersSent ? String(outgoing.statusCode) : CLIENT_GONE);
-      try {
-        if (tracing === undefined) return await answer(exchange);
-        const name = methodOf(request);
-        await tracing.run({ name, kind: "server", carrier: incoming.headers }, async (span) => {
-          span.set({ "http.request.method": name, "jobgate.request_id": request.id });
-          await answer(exchange);
-          describe(span, exchange, codeOf());
-        });
-      } finally {
-        ended(exchange, codeOf(), performance.now() - startedAt);
-      }
-    },
-    broken: (listener, { status, code }) =>
-      count({ listener, route: UNMATCHED }, "_OTHER", String(status), code),
-  };
+  answers.add(outgoing);
+  outgoing.once("close", () => answers.delete(outgoing));
 }
 
-type Told = Pick<Exchange, "listener" | "route">;
+/** Connections whose malformed request is answered already: further bytes on them are dropped. */
+const refused = new WeakSet<Duplex>();
 
-function describe(span: Span, { request, listener, route, error }: Exchange, code: string): void {
-  span.rename(`${methodOf(request)} ${route}`);
-  span.set({
-    "http.route": route,
-    "http.response.status_code": Number(code),
-    "jobgate.listener": listener,
-    ...(error === undefined ? {} : { "jobgate.error_code": error }),
-  });
-  if (Number(code) >= 500) span.fail(error ?? code);
+/**
+ * Answers a request that the HTTP parser rejected with the JSON of every other refusal, and hangs up.
+ * @param handlers of the request's path, when its headers arrived
+ * @returns the refusal; undefined when the client is gone or was answered before
+ */
+export function refuseBrokenRequest(
+  error: NodeJS.ErrnoException,
+  socket: Duplex,
+  handlers?: MethodHandlers,
+): GatewayError | undefined {
+  if (refused.has(socket)) return undefined;
+  if (!(socket as Socket).writable || error.code === "ECONNRESET") {
+    socket.destroy();
+    return undefined;
+  }
+  refused.add(socket);
+
+  const refusal = parserRefusal(error);
+  const { body } = errorResponse(refusal, handlers?.refusalDetails?.(refusal.code));
+  socket.end(
+    `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\ncontent-type: application/json\r\n` +
+      `cache-control: no-store\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  );
+  // A client that never closes its side would hold the connection for ever.
+  const cut = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once("close", () => clearTimeout(cut));
+  return refusal;
 }
 
-/** Clients may send any word as a method. */
-function methodOf({ method }: HttpRequest): string {
-  return ["GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"].includes(method) ? method : "_OTHER";
+function parserRefusal({ code }: NodeJS.ErrnoException): GatewayError {
+  if (code === "HPE_HEADER_OVERFLOW")
+    return new GatewayError("headers_too_large", "The request's headers are larger than is allowed here.");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
+    return new GatewayError("request_timeout", "The request took too long to arrive.");
+  return new GatewayError("bad_request", "This is not a well-formed HTTP/1.1 request.");
 }

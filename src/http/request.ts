@@ -1,54 +1,65 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Uploads } from "./uploads.ts";
 
-/** One HTTP request as the routes see it. Nothing in it has been decoded or normalised. */
-export interface HttpRequest {
+/** One HTTP request as routes see it. Nothing in it is decoded or normalised. */
+export class HttpRequest {
   /** Unique in this process's logs. */
   readonly id: string;
   readonly method: string;
-  /** The request target up to `?`, exactly as it was sent: percent-encoding, dots and doubled slashes included. */
+  /** Request target up to `?`, byte for byte: percent-encoding, dots and doubled slashes included. */
   readonly path: string;
-  /** What comes after `?` in the request target, as it was sent. */
+  /** Request target after `?`, byte for byte. */
   readonly query: string;
-  /** Names in lower case; Node's joining rules for repeated ones. */
+  /** Headers by lower-case name, with repeated ones joined by Node's rules. */
   readonly headers: IncomingHttpHeaders;
   readonly remoteAddress: string;
-  /** Aborts when the exchange is over: the answer has been sent, or the client has hung up. */
-  readonly closed: AbortSignal;
-  /** Every value of a header, one for each time it was sent. `name` is lower case. */
-  headerValues(name: string): readonly string[];
-  /** See {@link Uploads.readBody}. */
-  readBody(maxBytes: number): Promise<Uint8Array>;
+  readonly #incoming: IncomingMessage;
+  readonly #outgoing: ServerResponse;
+  readonly #uploads: Uploads;
+  #closed: AbortSignal | undefined;
+
+  constructor(id: string, incoming: IncomingMessage, outgoing: ServerResponse, uploads: Uploads) {
+    this.id = id;
+    this.method = incoming.method ?? "";
+    this.path = pathOf(incoming);
+    this.query = (incoming.url ?? "").slice(this.path.length + 1);
+    this.headers = incoming.headers;
+    this.remoteAddress = incoming.socket.remoteAddress ?? "";
+    this.#incoming = incoming;
+    this.#outgoing = outgoing;
+    this.#uploads = uploads;
+  }
+
+  /** Aborts when the exchange is over: the answer is sent, or the client has hung up. */
+  get closed(): AbortSignal {
+    this.#closed ??= closedSignal(this.#incoming, this.#outgoing);
+    return this.#closed;
+  }
+
+  /** Returns every value of a header, one for each time it was sent. `name` is lower case. */
+  headerValues(name: string): readonly string[] {
+    return this.#incoming.headersDistinct[name] ?? [];
+  }
+
+  /** Reads the whole body. See {@link Uploads.readBody}. */
+  readBody(maxBytes: number): Promise<Uint8Array> {
+    return this.#uploads.readBody(this.#incoming, maxBytes);
+  }
 }
 
-export function toHttpRequest(
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-  { id, uploads }: { readonly id: string; readonly uploads: Uploads },
-): HttpRequest {
-  const target = incoming.url ?? "";
-  const path = pathOf(incoming);
-  let closed: AbortSignal | undefined;
-  return {
-    id,
-    method: incoming.method ?? "",
-    path,
-    query: target.slice(path.length + 1),
-    headers: incoming.headers,
-    remoteAddress: incoming.socket.remoteAddress ?? "",
-    get closed() {
-      closed ??= closedSignal(incoming, outgoing);
-      return closed;
-    },
-    headerValues: (name) => incoming.headersDistinct[name] ?? [],
-    readBody: (maxBytes) => uploads.readBody(incoming, maxBytes),
-  };
-}
-
-/** As in {@link HttpRequest.path}. */
+/** Returns the request target up to `?`, byte for byte. */
 export function pathOf({ url = "" }: IncomingMessage): string {
   const queryStart = url.indexOf("?");
   return queryStart < 0 ? url : url.slice(0, queryStart);
+}
+
+/**
+ * Returns the token of `Authorization: Bearer <token>` (RFC 6750), or undefined unless the header was sent exactly once
+ * in that form. The scheme's letter case does not matter.
+ */
+export function bearerToken(request: HttpRequest): string | undefined {
+  const values = request.headerValues("authorization");
+  return values.length === 1 ? /^bearer +(\S+)$/i.exec(values[0] ?? "")?.[1] : undefined;
 }
 
 function closedSignal(incoming: IncomingMessage, outgoing: ServerResponse): AbortSignal {

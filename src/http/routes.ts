@@ -3,31 +3,31 @@ import { type ErrorCode, GatewayError } from "../core/errors.ts";
 import type { HttpRequest } from "./request.ts";
 import type { HttpResponse, StreamingResponse } from "./response.ts";
 
-/** Answers on Node's own objects, for what is a protocol of its own. */
+/** Answers on Node's own objects, for routes that speak a protocol of their own. */
 export type TakeOver = (incoming: IncomingMessage, outgoing: ServerResponse) => void;
 
-/** What a route gives: the response, whole or in pieces, or a function that takes the request over. */
-export type RouteAnswer = HttpResponse | StreamingResponse | TakeOver;
-
+/** Returns the answer, whole or in pieces, or a function that takes the request over. */
 export type RouteHandler = (request: HttpRequest) => RouteAnswer | Promise<RouteAnswer>;
+
+type RouteAnswer = HttpResponse | StreamingResponse | TakeOver;
 
 const METHODS = ["GET", "POST"] as const;
 
-/** The methods that one path answers to. */
+/** Handlers of one path, by method. */
 export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)[number], RouteHandler>>> {
-  /** The pattern of a path with parts that vary, by which the operator knows the route. Default: the path itself. */
+  /** Pattern of a path with variable parts, for logs and metrics. Default: the path itself. */
   readonly route?: string;
-  /** Further fields of the answer to a request that reaches no handler: another method, or a gateway that stops. */
+  /** Returns extra JSON fields for refusals that no handler makes: another method, a malformed request, a shutdown. */
   readonly refusalDetails?: (code: ErrorCode) => Readonly<Record<string, unknown>>;
 }
 
 /**
- * Finds what a raw path leads to; undefined when it is none of this table's paths.
- * Paths are compared as they were sent: a router that decodes or tidies them would let `%31` start job 1.
+ * Finds the handlers of a raw path; undefined when the table does not have it.
+ * Paths are compared byte for byte: a router that decodes or normalises them would let `%31` start job 1.
  */
 export type RouteTable = (path: string) => MethodHandlers | undefined;
 
-/** Finds the handler of a request. @throws GatewayError `method_not_allowed` with the methods that are */
+/** Finds the handler for a request's method. @throws GatewayError `method_not_allowed` with the allowed ones */
 export function handlerOf(handlers: MethodHandlers, { method }: HttpRequest): RouteHandler {
   const known = METHODS.find((name) => name === method);
   const handler = known && handlers[known];
@@ -37,4 +37,20 @@ export function handlerOf(handlers: MethodHandlers, { method }: HttpRequest): Ro
     details: handlers.refusalDetails?.("method_not_allowed") ?? {},
     headers: { allow },
   });
+}
+
+/** A table's handlers for one path, with the name of the table's listener. */
+export interface FoundRoute {
+  readonly table: RouteTable;
+  readonly listener: string;
+  readonly handlers: MethodHandlers;
+}
+
+/** Searches tables, given with the names of their listeners, for a raw path. */
+export function findRoute(tables: ReadonlyMap<RouteTable, string>, path: string): FoundRoute | undefined {
+  for (const [table, listener] of tables) {
+    const handlers = table(path);
+    if (handlers !== undefined) return { table, listener, handlers };
+  }
+  return undefined;
 }

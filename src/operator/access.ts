@@ -2,8 +2,7 @@ import { isIP } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
 import { equalInConstantTime } from "../core/constant-time.ts";
-import { bearerToken } from "../http/bearer-token.ts";
-import type { HttpRequest } from "../http/request.ts";
+import { bearerToken, type HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../http/response.ts";
 
 /**

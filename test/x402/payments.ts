@@ -47,7 +47,7 @@ export function offersOf(terms: Partial<OfferTerms> = {}): Offer[] {
 
 /** A request with nothing but these header lines, each `[name in lower case, value]`. */
 export function requestWith(lines: readonly (readonly [string, string])[]): HttpRequest {
-  return {
+  const request: Pick<HttpRequest, keyof HttpRequest> = {
     id: "r1",
     method: "POST",
     path: "/x402/jobs/1/0",
@@ -58,6 +58,7 @@ export function requestWith(lines: readonly (readonly [string, string])[]): Http
     headerValues: (name) => lines.filter(([key]) => key === name).map(([, value]) => value),
     readBody: () => Promise.resolve(new Uint8Array()),
   };
+  return request as HttpRequest;
 }
 
 interface SignOptions {

@@ -1,7 +1,7 @@
 import { isLosslessNumber, parse } from "lossless-json";
 import { splitCredentials } from "../../chain/basic-auth.ts";
 import type { Clock } from "../../core/clock.ts";
-import { BodyTooLarge, readBoundedBody } from "../../http/bounded-body.ts";
+import { BodyTooLarge, readBoundedBody } from "../../http/response.ts";
 import { valueAt } from "./json-pointer.ts";
 import { type AskRate, RateProblem } from "./live-value.ts";
 import { plainDecimal } from "./plain-decimal.ts";

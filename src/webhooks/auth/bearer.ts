@@ -1,6 +1,6 @@
 import type { WebhookSecret } from "../../config/config.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
-import { bearerToken } from "../../http/bearer-token.ts";
+import { bearerToken } from "../../http/request.ts";
 import type { AuthScheme } from "./auth-scheme.ts";
 import { firstSecret } from "./first-secret.ts";
 

@@ -1,7 +1,6 @@
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { bearerToken } from "../../http/bearer-token.ts";
-import type { HttpRequest } from "../../http/request.ts";
+import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 
 /**

@@ -7,7 +7,7 @@ import type {
 import { z } from "zod";
 import { splitCredentials } from "../../chain/basic-auth.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { readBoundedBody } from "../../http/bounded-body.ts";
+import { readBoundedBody } from "../../http/response.ts";
 
 export interface FacilitatorOptions {
   /** Without a trailing slash. May hold credentials. */

@@ -5,8 +5,8 @@ import type { JobRestriction } from "../../../src/config/config.ts";
 import type { Clock } from "../../../src/core/clock.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { JobKey } from "../../../src/core/job-call.ts";
-import { toHttpRequest } from "../../../src/http/request.ts";
-import { createUploads } from "../../../src/http/uploads.ts";
+import { HttpRequest } from "../../../src/http/request.ts";
+import { Uploads } from "../../../src/http/uploads.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { createCallerAuth } from "../../../src/x402/callers/caller-auth.ts";
 import { createCallerChain } from "../../../src/x402/callers/chain.ts";
@@ -40,9 +40,9 @@ export async function openCallerDesk(options: {
   const chain = createCallerChain({ timeoutMs: 2_000, clock });
   const auth = createCallerAuth({ chain, journal: store, clock });
 
-  const uploads = createUploads();
+  const uploads = new Uploads();
   const judge = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<Verdict> => {
-    const request = toHttpRequest(incoming, outgoing, { id: "1", uploads });
+    const request = new HttpRequest("1", incoming, outgoing, uploads);
     try {
       const body = await request.readBody(4_000_000);
       const { caller } = await auth.authorize(job, restriction, { request, body, payer: "0x" });
