@@ -10,283 +10,300 @@ import type {
   RetryRequest,
   WorkQueue,
 } from "../store/contract/work-queue.ts";
-import { type Claimer, createClaimer } from "./claimer.ts";
-import { createDueWatcher } from "./due-watcher.ts";
-import { createLeaseTable, type OutLease } from "./lease-table.ts";
-import { createLeaseWatch } from "./lease-watch.ts";
-import { createSubscription, type Subscription, type SubscriptionOptions } from "./subscription.ts";
+import { Claimer } from "./claimer.ts";
+import { DueWatcher } from "./due-watcher.ts";
+import { LeaseTable, type OutLease } from "./lease-table.ts";
+import { LeaseWatch } from "./lease-watch.ts";
+import { type CallSink, type RunnerReport, type SubscribeRequest, Subscription } from "./subscription.ts";
 
-export interface DispatcherOptions {
-  readonly workQueue: WorkQueue;
-  readonly leaseMs: number;
-  readonly maxAttempts: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Default: nobody is told. */
-  readonly observer?: DeliveryObserver;
-}
-
-/** Is told of what goes out to runners. Must be quick and not throw. */
+/** Observes deliveries to runners. Its methods must be quick and must not throw. */
 export interface DeliveryObserver {
-  /** @returns called once the JobCall is written to its stream; never, if that ends before */
+  /** @returns a function that is called once the JobCall is written; never, if its stream ends before */
   delivering(call: ClaimedCall, subscriber: string): () => void;
   leaseExpired(): void;
 }
 
 const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseExpired: () => undefined };
 
-/** A subscription as its stream sees it. */
-export interface StreamHandle {
-  /** The stream can be written to again. */
-  drained(): void;
-  /** The stream is over: what is still out on it goes to the next subscriber. Safe to call twice. */
-  ended(): void;
-}
-
-/** An open stream as the operator sees it. */
-export interface RunnerReport {
-  readonly subscriber: string;
-  /** Empty means all. */
-  readonly jobIds: readonly bigint[];
-  readonly inFlight: number;
-  readonly maxInFlight: number;
-  /** Unix milliseconds. */
-  readonly connectedSince: number;
-}
-
-/**
- * Carries JobCalls from the store to streams, and what runners say about them back.
- *
- * The outcomes are the store's; here they also free the slot that the JobCall took up on its stream.
- * All reject with `GatewayError("store_unavailable")` when the store does: then nothing has changed.
- */
-export interface Dispatcher {
-  /** @returns undefined when streams are being ended */
-  subscribe(options: SubscriptionOptions): StreamHandle | undefined;
-  /** Every open stream, the longest connected first. */
-  report(): RunnerReport[];
-  ack(lease: Lease, result?: JobResult): Promise<LeaseOutcome>;
-  retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome>;
-  fail(lease: Lease, reason: string): Promise<LeaseOutcome>;
-  extend(lease: Lease, leaseMs: number, progress?: Progress): Promise<LeaseOutcome>;
-  /** Ends every stream and claims no more. Leases stay out: they can still be finished. Safe to call twice. */
-  endStreams(): void;
-  /** After {@link endStreams}: waits up to `drainMs` for the leases, gives back the rest, and lets go of the store. */
-  drain(drainMs: number): Promise<void>;
-}
-
-/** Only the store knows the delay that it drew for a retry: it is asked this soon. */
+/** Delay before asking for the due time of a retry whose delay only the store knows. */
 const BACKOFF_LOOK_MS = 10;
 
-export function createDispatcher(options: DispatcherOptions): Dispatcher {
-  const { workQueue, leaseMs, maxAttempts, clock, logger } = options;
-  const { observer = UNOBSERVED } = options;
-  const { sharedLeases } = workQueue;
-  const leases = createLeaseTable({
-    clock,
-    onRanOut: (ranOut) => (leaseWatch ? leaseWatch.look(ranOut) : ranOut.forEach(expire)),
-    onAbandoned(lease) {
-      if (!ending) letGo(lease, { excused: false });
-    },
-  });
-  const leaseWatch =
-    sharedLeases &&
-    createLeaseWatch({ sharedLeases, leases, clock, logger, onExpired: expire, onRenewed: leaveToOthers });
-  const claimers = new Map<string, Claimer>();
-  const streams = new Map<Subscription, Omit<RunnerReport, "inFlight">>();
-  /** What no request waits for: it has to end before the store may close. */
-  const background = new Set<Promise<void>>();
-  let ending = false;
+/**
+ * Carries JobCalls from the store to streams, and runners' outcomes back.
+ *
+ * The store decides each outcome; here it also frees the slot that the JobCall took up on its stream. All requests
+ * about a lease reject with `GatewayError("store_unavailable")` when the store does; then nothing has changed.
+ */
+export class Dispatcher {
+  readonly #workQueue: WorkQueue;
+  readonly #leaseMs: number;
+  readonly #maxAttempts: number;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #observer: DeliveryObserver;
+  readonly #leases: LeaseTable;
+  /** Present when other processes share the store's leases. */
+  readonly #leaseWatch: LeaseWatch | undefined;
+  readonly #dueWatcher: DueWatcher;
+  readonly #stopListening: () => void;
+  /** Claimers by job filter. */
+  readonly #claimers = new Map<string, Claimer>();
+  /** Open streams and their claimers, the longest connected first. */
+  readonly #streams = new Map<Subscription, Claimer>();
+  /** Work that no request waits for. It must end before the store may close. */
+  readonly #background = new Set<Promise<void>>();
+  #ending = false;
 
-  const wakeAll = () => {
-    for (const claimer of claimers.values()) claimer.wake();
-  };
-  const stopListening = workQueue.onWork(wakeAll);
-  const dueWatcher = createDueWatcher({
-    nextDue: () => workQueue.nextDue(),
-    onDue: wakeAll,
-    onOverdue: makeDue,
-    clock,
-    logger,
-  });
-
-  function claimerFor(filter: readonly bigint[]): { key: string; claimer: Claimer } {
-    const jobIds = [...new Set(filter)].sort((left, right) => (left < right ? -1 : 1));
-    const key = jobIds.join();
-    const claimer =
-      claimers.get(key) ??
-      createClaimer({ workQueue, jobIds, leaseMs, maxAttempts, logger, deliver, giveBack });
-    claimers.set(key, claimer);
-    return { key, claimer };
+  constructor(options: {
+    readonly workQueue: WorkQueue;
+    readonly leaseMs: number;
+    readonly maxAttempts: number;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly observer: DeliveryObserver | undefined;
+  }) {
+    const { workQueue, clock, logger, observer = UNOBSERVED } = options;
+    this.#workQueue = workQueue;
+    this.#leaseMs = options.leaseMs;
+    this.#maxAttempts = options.maxAttempts;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#observer = observer;
+    this.#leases = new LeaseTable({
+      clock,
+      onExpired: (leases) => {
+        // Another process may have renewed them.
+        if (this.#leaseWatch) this.#leaseWatch.look(leases);
+        else for (const lease of leases) this.#expire(lease);
+      },
+      onAbandoned: (lease) => {
+        if (!this.#ending) this.#letGo(lease, { excused: false });
+      },
+    });
+    this.#leaseWatch =
+      workQueue.sharedLeases &&
+      new LeaseWatch({
+        sharedLeases: workQueue.sharedLeases,
+        leases: this.#leases,
+        clock,
+        logger,
+        onExpired: (lease) => this.#expire(lease),
+        onRenewed: (lease) => this.#leaveToOthers(lease),
+      });
+    const wakeAll = () => this.#wakeAll();
+    this.#stopListening = workQueue.onWork(wakeAll);
+    this.#dueWatcher = new DueWatcher({
+      workQueue,
+      onDue: wakeAll,
+      onOverdue: () => this.#buryOverdue(),
+      clock,
+      logger,
+    });
   }
 
-  function deliver(call: ClaimedCall, subscription: Subscription): void {
-    // By this clock, not the store's: they may be two machines. It errs on the side of keeping the slot.
-    const expiresAt = clock() + leaseMs;
-    const { callId, leaseToken } = call;
+  /** Opens a stream. @returns undefined while streams are being ended */
+  subscribe(request: SubscribeRequest, sink: CallSink): Subscription | undefined {
+    if (this.#ending) return undefined;
+    const jobIds = [...new Set(request.jobIds)].sort((left, right) => (left < right ? -1 : 1));
+    const claimer = this.#claimers.get(jobIds.join()) ?? this.#newClaimer(jobIds);
+    this.#claimers.set(claimer.key, claimer);
+    const subscription = new Subscription({
+      request,
+      sink,
+      connectedSince: this.#clock(),
+      onRoom: () => claimer.roomFreed(),
+      onSent: (lease) => this.#ackSent(lease),
+    });
+    this.#streams.set(subscription, claimer);
+    claimer.add(subscription);
+    return subscription;
+  }
+
+  /** Closes a stream that has ended: its unfinished JobCalls go to the next subscriber. Safe to call twice. */
+  unsubscribe(subscription: Subscription): void {
+    const claimer = this.#streams.get(subscription);
+    if (claimer === undefined) return;
+    this.#streams.delete(subscription);
+    claimer.remove(subscription);
+    if (claimer.isEmpty()) {
+      claimer.stop();
+      this.#claimers.delete(claimer.key);
+      this.#waitFor(claimer.idle());
+    }
+    const { written, unwritten } = subscription.close();
+    for (const lease of unwritten) this.#letGo(lease, { excused: true });
+    for (const lease of written) if (lease.pendingRequests === 0) this.#letGo(lease, { excused: false });
+  }
+
+  /** Describes every open stream, the longest connected first. */
+  report(): RunnerReport[] {
+    return [...this.#streams.keys()].map((subscription) => subscription.report());
+  }
+
+  ack(lease: Lease, result?: JobResult): Promise<LeaseOutcome> {
+    faultPoint("before-ack");
+    return this.#finish(lease, (held) => this.#workQueue.ack(held, result));
+  }
+
+  fail(lease: Lease, reason: string): Promise<LeaseOutcome> {
+    return this.#finish(lease, (held) => this.#workQueue.fail(held, reason));
+  }
+
+  async retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome> {
+    const outcome = await this.#finish(lease, (held) => this.#workQueue.retry(held, retry));
+    if (retry.delayMs === 0) this.#wakeAll();
+    else this.#dueWatcher.expect(this.#clock() + (retry.delayMs ?? BACKOFF_LOOK_MS));
+    return outcome;
+  }
+
+  async extend(lease: Lease, extendMs: number, progress?: Progress): Promise<LeaseOutcome> {
+    const out = this.#leases.find(lease);
+    if (out !== undefined) this.#leases.beginRequest(out);
+    try {
+      const { outcome, leaseExpiresAt } = await this.#workQueue.extend(lease, extendMs, progress);
+      const expiresAt = this.#clock() + extendMs;
+      if (out !== undefined && outcome === "done")
+        this.#leases.renew(out, { expiresAt, leaseExpiresAt, renewedElsewhere: false });
+      else if (out !== undefined) this.#leases.remove(out);
+      this.#dueWatcher.expect(expiresAt);
+      return outcome;
+    } finally {
+      if (out !== undefined) this.#leases.endRequest(out);
+    }
+  }
+
+  /** Ends every stream and stops claiming. Leases stay out: they can still be finished. Safe to call twice. */
+  endStreams(): void {
+    if (this.#ending) return;
+    this.#ending = true;
+    this.#stopListening();
+    this.#dueWatcher.stop();
+    for (const claimer of this.#claimers.values()) claimer.stop();
+    for (const subscription of this.#streams.keys()) {
+      for (const lease of subscription.close().unwritten) this.#letGo(lease, { excused: true });
+      subscription.endForShutdown();
+    }
+    this.#streams.clear();
+    for (const lease of this.#leases.all()) if (lease.renewedElsewhere) this.#leaveToOthers(lease);
+  }
+
+  /** After {@link endStreams}: waits up to `drainMs` for the leases, gives back the rest, and stops using the store. */
+  async drain(drainMs: number): Promise<void> {
+    for (const claimer of this.#claimers.values()) this.#waitFor(claimer.idle());
+    await this.#leases.whenEmpty(drainMs);
+    await this.#leaseWatch?.stop();
+    for (const lease of this.#leases.all()) this.#letGo(lease, { excused: true });
+    // A claim still in progress adds the releases of the JobCalls that it brings.
+    while (this.#background.size > 0) await Promise.all(this.#background);
+    this.#leases.stop();
+  }
+
+  #newClaimer(jobIds: readonly bigint[]): Claimer {
+    return new Claimer({
+      workQueue: this.#workQueue,
+      jobIds,
+      leaseMs: this.#leaseMs,
+      maxAttempts: this.#maxAttempts,
+      logger: this.#logger,
+      deliver: (call, subscription) => this.#deliver(call, subscription),
+      // No runner has seen these.
+      giveBack: (calls) => {
+        for (const call of calls) this.#release(call, { excused: true });
+      },
+    });
+  }
+
+  #wakeAll(): void {
+    for (const claimer of this.#claimers.values()) claimer.wake();
+  }
+
+  #deliver(call: ClaimedCall, subscription: Subscription): void {
+    // Measured by this process's clock, which may differ from the store's. This errs on the side of keeping the slot.
+    const expiresAt = this.#clock() + this.#leaseMs;
+    const { callId, leaseToken, leaseExpiresAt } = call;
     faultPoint("before-delivery");
     const lease: OutLease = {
       callId,
       leaseToken,
       expiresAt,
-      leaseExpiresAt: call.leaseExpiresAt,
+      leaseExpiresAt,
       renewedElsewhere: false,
-      requestsInHand: 0,
+      pendingRequests: 0,
       holder: subscription,
     };
-    leases.add(lease);
-    dueWatcher.expect(expiresAt);
-    subscription.deliver(call, lease, observer.delivering(call, subscription.subscriber));
+    this.#leases.add(lease);
+    this.#dueWatcher.expect(expiresAt);
+    subscription.deliver(call, lease, this.#observer.delivering(call, subscription.subscriber));
   }
 
-  /** JobCalls that no runner has seen. */
-  function giveBack(calls: readonly Lease[]): void {
-    for (const call of calls) release(call, { excused: true });
-  }
-
-  function release(lease: Lease, { excused }: { excused: boolean }): void {
-    const { callId, leaseToken } = lease;
-    const released = workQueue
-      .release({ callId, leaseToken }, { excused, maxAttempts })
-      .then(wakeAll, (error: unknown) => {
-        logger.warn(
-          { err: error, callId },
-          "Could not release a lease: its JobCall waits until the lease runs out",
-        );
-      });
-    waitFor(released);
-  }
-
-  /** Nobody has claimed what ran out: a JobCall that has used up its attempts is a dead letter all the same. */
-  async function makeDue(): Promise<void> {
-    const made = workQueue.claim({ limit: 0, jobIds: [], leaseMs, maxAttempts, subscriber: "" });
-    waitFor(made.then(() => undefined).catch(() => undefined));
-    await made;
-  }
-
-  function waitFor(work: Promise<void>): void {
-    const done = work.finally(() => background.delete(done));
-    background.add(done);
-  }
-
-  function letGo(lease: OutLease, options: { excused: boolean }): void {
-    leases.remove(lease);
-    release(lease, options);
-  }
-
-  function expire(lease: OutLease): void {
-    leases.remove(lease);
-    observer.leaseExpired();
-  }
-
-  /** A runner that renews its lease at another process goes on there when this one goes away. */
-  function leaveToOthers(lease: OutLease): void {
-    if (ending) leases.remove(lease);
-  }
-
-  async function whileInHand<T>(lease: Lease, ask: (out: OutLease | undefined) => Promise<T>): Promise<T> {
-    const out = leases.find(lease);
-    const done = out && leases.takeInHand(out);
+  /** Asks the store to end a lease, and frees its slot once the store has answered. */
+  async #finish(lease: Lease, ask: (lease: Lease) => Promise<LeaseOutcome>): Promise<LeaseOutcome> {
+    const out = this.#leases.find(lease);
+    const fromElsewhere = this.#leaseWatch !== undefined && out === undefined;
+    if (out !== undefined) this.#leases.beginRequest(out);
     try {
-      return await ask(out);
+      const outcome = await ask(fromElsewhere ? { ...lease, fromElsewhere } : lease);
+      if (out !== undefined) this.#leases.remove(out);
+      return outcome;
     } finally {
-      done?.();
+      if (out !== undefined) this.#leases.endRequest(out);
     }
   }
 
-  function finish(lease: Lease, ask: (lease: Lease) => Promise<LeaseOutcome>): Promise<LeaseOutcome> {
-    return whileInHand(lease, async (out) => {
-      const fromElsewhere = sharedLeases !== undefined && out === undefined;
-      const outcome = await ask(fromElsewhere ? { ...lease, fromElsewhere } : lease);
-      if (out !== undefined) leases.remove(out);
-      return outcome;
+  #ackSent({ callId, leaseToken }: OutLease): void {
+    this.#finish({ callId, leaseToken }, (held) => this.#workQueue.ack(held)).catch((error: unknown) => {
+      this.#logger.warn(
+        { err: error, callId },
+        "Could not mark a sent JobCall as done: it will be sent again",
+      );
     });
   }
 
-  function ackSent({ callId, leaseToken }: OutLease): void {
-    const lease = { callId, leaseToken };
-    finish(lease, (held) => workQueue.ack(held)).catch((error: unknown) => {
-      logger.warn({ err: error, callId }, "Could not mark a sent JobCall as done: it will be sent again");
-    });
+  #letGo(lease: OutLease, options: { excused: boolean }): void {
+    this.#leases.remove(lease);
+    this.#release(lease, options);
   }
 
-  return {
-    subscribe(request) {
-      if (ending) return undefined;
-      const { key, claimer } = claimerFor(request.jobIds);
-      const subscription = createSubscription({
-        ...request,
-        onRoom: () => claimer.roomFreed(),
-        onSent: ackSent,
-      });
-      const handle: StreamHandle = {
-        drained: () => subscription.drained(),
-        ended() {
-          if (!streams.delete(subscription)) return;
-          claimer.remove(subscription);
-          if (claimer.isEmpty()) {
-            claimer.stop();
-            claimers.delete(key);
-            waitFor(claimer.idle());
-          }
-          const { written, unwritten } = subscription.close();
-          for (const lease of unwritten) letGo(lease, { excused: true });
-          for (const lease of written) if (lease.requestsInHand === 0) letGo(lease, { excused: false });
+  #release({ callId, leaseToken }: Lease, { excused }: { excused: boolean }): void {
+    const released = this.#workQueue
+      .release({ callId, leaseToken }, { excused, maxAttempts: this.#maxAttempts })
+      .then(
+        () => this.#wakeAll(),
+        (error: unknown) => {
+          this.#logger.warn(
+            { err: error, callId },
+            "Could not release a lease: its JobCall waits until the lease runs out",
+          );
         },
-      };
-      const { subscriber, jobIds, maxInFlight } = request;
-      streams.set(subscription, { subscriber, jobIds, maxInFlight, connectedSince: clock() });
-      claimer.add(subscription);
-      return handle;
-    },
+      );
+    this.#waitFor(released);
+  }
 
-    report: () =>
-      [...streams].map(([subscription, stream]) => ({ ...stream, inFlight: subscription.inFlight() })),
+  #expire(lease: OutLease): void {
+    this.#leases.remove(lease);
+    this.#observer.leaseExpired();
+  }
 
-    ack(lease, result) {
-      faultPoint("before-ack");
-      return finish(lease, (held) => workQueue.ack(held, result));
-    },
-    fail: (lease, reason) => finish(lease, (held) => workQueue.fail(held, reason)),
-    async retry(lease, retry) {
-      const outcome = await finish(lease, (held) => workQueue.retry(held, retry));
-      if (retry.delayMs === 0) wakeAll();
-      else dueWatcher.expect(clock() + (retry.delayMs ?? BACKOFF_LOOK_MS));
-      return outcome;
-    },
-    extend: (lease, extendMs, progress) =>
-      whileInHand(lease, async (out) => {
-        const { outcome, leaseExpiresAt } = await workQueue.extend(lease, extendMs, progress);
-        const expiresAt = clock() + extendMs;
-        if (out !== undefined && outcome === "done")
-          leases.renew(out, { expiresAt, leaseExpiresAt, renewedElsewhere: false });
-        else if (out !== undefined) leases.remove(out);
-        dueWatcher.expect(expiresAt);
-        return outcome;
-      }),
+  /** Leaves a lease out at shutdown: its runner has renewed it at another process and goes on there. */
+  #leaveToOthers(lease: OutLease): void {
+    if (this.#ending) this.#leases.remove(lease);
+  }
 
-    endStreams() {
-      if (ending) return;
-      ending = true;
-      stopListening();
-      dueWatcher.stop();
-      for (const claimer of claimers.values()) claimer.stop();
-      for (const subscription of streams.keys()) {
-        for (const lease of subscription.close().unwritten) letGo(lease, { excused: true });
-        subscription.endForShutdown();
-      }
-      streams.clear();
-      for (const lease of leases.all()) if (lease.renewedElsewhere) leaveToOthers(lease);
-    },
+  /** Makes dead letters of overdue JobCalls that have used up their attempts, although no stream claims them. */
+  async #buryOverdue(): Promise<void> {
+    const buried = this.#workQueue.claim({
+      limit: 0,
+      jobIds: [],
+      leaseMs: this.#leaseMs,
+      maxAttempts: this.#maxAttempts,
+      subscriber: "",
+    });
+    this.#waitFor(buried.then(() => undefined).catch(() => undefined));
+    await buried;
+  }
 
-    async drain(drainMs) {
-      for (const claimer of claimers.values()) waitFor(claimer.idle());
-      await leases.whenEmpty(drainMs);
-      await leaseWatch?.stop();
-      for (const lease of leases.all()) letGo(lease, { excused: true });
-      // What a claim still in flight brings is released too, and so adds to the set.
-      while (background.size > 0) await Promise.all(background);
-      leases.stop();
-    },
-  };
+  #waitFor(work: Promise<void>): void {
+    const done = work.finally(() => this.#background.delete(done));
+    this.#background.add(done);
+  }
 }

@@ -1,69 +1,71 @@
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
+import type { WorkQueue } from "../store/contract/work-queue.ts";
 
-export interface DueWatcherOptions {
-  /** When the earliest lease or retry delay runs out, Unix milliseconds. */
-  readonly nextDue: () => Promise<number | undefined>;
-  /** Called when something may have become due, and at least every second. */
-  readonly onDue: () => void;
-  /** Called when what became due was taken by nobody. */
-  readonly onOverdue: () => Promise<void>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
-/** Notices work that becomes due by time alone: leases that ran out, retries whose delay is over. */
-export interface DueWatcher {
-  /** Something becomes due then, Unix milliseconds. */
-  expect(dueAt: number): void;
-  stop(): void;
-}
-
-/** Also the longest that work given out or given back by another replica goes unnoticed. */
+/** Also the longest time that work given out or given back by another replica goes unnoticed. */
 const MAX_WAIT_MS = 1_000;
 const MIN_WAIT_MS = 10;
 
-export function createDueWatcher(options: DueWatcherOptions): DueWatcher {
-  const { nextDue, onDue, onOverdue, clock, logger } = options;
-  let timer: NodeJS.Timeout | undefined;
-  let lookAt = Number.POSITIVE_INFINITY;
-  let stopped = false;
-  /** Grows while nobody takes what is due, so that it is not looked at without end. */
-  let overdueWaitMs = MIN_WAIT_MS;
+/** Notices work that becomes due by time alone: expired leases, and retries whose delay is over. */
+export class DueWatcher {
+  readonly #workQueue: Pick<WorkQueue, "nextDue">;
+  readonly #onDue: () => void;
+  readonly #onOverdue: () => Promise<void>;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #timer: NodeJS.Timeout | undefined;
+  #lookAt = Number.POSITIVE_INFINITY;
+  #stopped = false;
+  /** Doubles while nobody takes overdue work, so that it is not polled without pause. */
+  #overdueWaitMs = MIN_WAIT_MS;
 
-  function lookBy(at: number): void {
-    if (stopped || at >= lookAt) return;
-    clearTimeout(timer);
-    lookAt = at;
-    timer = setTimeout(() => void look(), Math.max(1, at - clock())).unref();
+  constructor(options: {
+    readonly workQueue: Pick<WorkQueue, "nextDue">;
+    /** Called when work may have become due, and at least every second. */
+    readonly onDue: () => void;
+    /** Called when nobody took due work. */
+    readonly onOverdue: () => Promise<void>;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
+    this.#workQueue = options.workQueue;
+    this.#onDue = options.onDue;
+    this.#onOverdue = options.onOverdue;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.expect(this.#clock() + MAX_WAIT_MS);
   }
 
-  async function look(): Promise<void> {
-    lookAt = Number.POSITIVE_INFINITY;
-    // Whatever the store says is due next: a claim for some jobs may have made others ready that nobody heard of.
-    onDue();
+  /** Looks for due work at the given time at the latest, Unix milliseconds. */
+  expect(dueAt: number): void {
+    if (this.#stopped || dueAt >= this.#lookAt) return;
+    clearTimeout(this.#timer);
+    this.#lookAt = dueAt;
+    this.#timer = setTimeout(() => void this.#look(), Math.max(1, dueAt - this.#clock())).unref();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    this.#lookAt = Number.POSITIVE_INFINITY;
+    // Unconditionally: a claim for some jobs may have made others ready without announcing them.
+    this.#onDue();
     let waitMs = MAX_WAIT_MS;
     try {
-      const dueAt = await nextDue();
-      const overdue = dueAt !== undefined && dueAt <= clock();
-      if (overdue) {
-        waitMs = overdueWaitMs;
-        await onOverdue();
+      const dueAt = await this.#workQueue.nextDue();
+      const isOverdue = dueAt !== undefined && dueAt <= this.#clock();
+      if (isOverdue) {
+        waitMs = this.#overdueWaitMs;
+        await this.#onOverdue();
       }
-      if (!overdue && dueAt !== undefined) waitMs = Math.min(MAX_WAIT_MS, dueAt - clock());
-      overdueWaitMs = overdue ? Math.min(MAX_WAIT_MS, overdueWaitMs * 2) : MIN_WAIT_MS;
+      if (!isOverdue && dueAt !== undefined) waitMs = Math.min(MAX_WAIT_MS, dueAt - this.#clock());
+      this.#overdueWaitMs = isOverdue ? Math.min(MAX_WAIT_MS, this.#overdueWaitMs * 2) : MIN_WAIT_MS;
     } catch (error) {
-      logger.warn({ err: error }, "Could not ask the store when work becomes due");
+      this.#logger.warn({ err: error }, "Could not ask the store when work becomes due");
     }
-    lookBy(clock() + waitMs);
+    this.expect(this.#clock() + waitMs);
   }
-
-  lookBy(clock() + MAX_WAIT_MS);
-  return {
-    expect: lookBy,
-    stop() {
-      stopped = true;
-      clearTimeout(timer);
-    },
-  };
 }

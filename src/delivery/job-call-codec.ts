@@ -4,15 +4,15 @@ import { CALL_ID_METADATA, type JobCallEncoder } from "../core/job-call.ts";
 import { type JobCall as JobCallMessage, JobCallSchema } from "../gen/jobgate/v1/runner_pb.ts";
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
 
-/** Encodes what is known of a JobCall when it is accepted, as a `jobgate.v1.JobCall`. */
+/** Encodes the fields of a `jobgate.v1.JobCall` that are known when it is accepted. */
 export const encodeJobCall: JobCallEncoder = ({ jobId, serviceId, body, metadata }) =>
   toBinary(JobCallSchema, create(JobCallSchema, { jobId, serviceId, body, metadata: { ...metadata } }));
 
 /**
- * Encodes one delivery: the stored bytes as they are, then the fields that are known only now.
+ * Encodes one delivery: the stored bytes unchanged, then the fields that are known only now.
  *
- * Protobuf defines the concatenation of two encodings as their merge, and a map as a repeated field of entries,
- * so neither the body nor the stored metadata has to be decoded again.
+ * Protobuf defines the concatenation of two encodings as their merge, and a map as a repeated field of entries.
+ * Neither the body nor the stored metadata has to be decoded.
  * https://protobuf.dev/programming-guides/encoding/#last-one-wins
  */
 export function encodeDelivery(claimed: ClaimedCall): Buffer {
@@ -27,7 +27,7 @@ export function encodeDelivery(claimed: ClaimedCall): Buffer {
   return Buffer.concat([claimed.encoded, toBinary(JobCallSchema, known)]);
 }
 
-/** Decodes stored or delivered bytes, for operators. Fields that were not encoded have their proto3 defaults. */
+/** Decodes stored or delivered bytes, for operators. Missing fields get their proto3 defaults. */
 export function decodeJobCall(encoded: Uint8Array): JobCallMessage {
   return fromBinary(JobCallSchema, encoded);
 }

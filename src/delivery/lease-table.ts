@@ -3,123 +3,123 @@ import type { Lease } from "../store/contract/work-queue.ts";
 
 /** One delivery that is out and not finished. */
 export interface OutLease extends Lease {
-  /** When it runs out by this process's clock, Unix milliseconds. */
+  /** End of the lease by this process's clock, Unix milliseconds. */
   expiresAt: number;
-  /** The same by the store's clock. */
+  /** End of the lease by the store's clock, Unix milliseconds. */
   leaseExpiresAt: number;
-  /** It was renewed last by another process: the runner that holds it goes on there. */
+  /** Set when another process renewed the lease last: its runner goes on there. */
   renewedElsewhere: boolean;
-  /** Requests about it that are with the store right now: until they are decided it is neither expired nor released. */
-  requestsInHand: number;
-  /** The stream that it went out on; undefined once that stream has ended. */
+  /** Requests about the lease that the store has not answered yet. Meanwhile it is neither expired nor released. */
+  pendingRequests: number;
+  /** The stream that the JobCall went out on; undefined once that stream has ended. */
   holder: LeaseHolder | undefined;
 }
 
-/** Is told when a lease no longer takes up one of its slots. */
-export interface LeaseHolder {
+/** A stream, as far as leases need it. */
+interface LeaseHolder {
+  /** Frees the slot that a finished lease took up. */
   leaseGone(lease: OutLease): void;
 }
 
-/** Every lease that this process gave out, by token: unary calls name the token, not the stream. */
-export interface LeaseTable {
-  add(lease: OutLease): void;
-  /** Undefined when unknown here, or when the token is another JobCall's. */
-  find(lease: Lease): OutLease | undefined;
-  /** Takes it out and tells its holder. */
-  remove(lease: OutLease): void;
-  renew(lease: OutLease, end: Pick<OutLease, "expiresAt" | "leaseExpiresAt" | "renewedElsewhere">): void;
-  /**
-   * Keeps the lease from running out or being released while the store decides about it.
-   * @returns a function that ends this
-   */
-  takeInHand(lease: OutLease): () => void;
-  all(): OutLease[];
-  /** Resolves when no lease is out, or after `timeoutMs`. */
-  whenEmpty(timeoutMs: number): Promise<void>;
-  stop(): void;
-}
-
-/** Bounds how often a table with many leases is gone through. */
+/** Bounds how often a table with many leases is searched for expired ones. */
 const MIN_SWEEP_INTERVAL_MS = 20;
 
-export interface LeaseTableOptions {
-  readonly clock: Clock;
-  /** By this process's clock, leases have run out before anyone finished their JobCalls. They are to be removed or renewed. */
-  readonly onRanOut: (leases: readonly OutLease[]) => void;
-  /** A lease is in nobody's hand any more, and its stream has ended meanwhile. */
-  readonly onAbandoned: (lease: OutLease) => void;
-}
+/** Every lease that this process gave out, by token: unary calls name the token, not the stream. */
+export class LeaseTable {
+  readonly #clock: Clock;
+  readonly #onExpired: (leases: readonly OutLease[]) => void;
+  readonly #onAbandoned: (lease: OutLease) => void;
+  readonly #leases = new Map<string, OutLease>();
+  readonly #emptyListeners = new Set<() => void>();
+  #timer: NodeJS.Timeout | undefined;
+  #sweepAt = Number.POSITIVE_INFINITY;
 
-export function createLeaseTable({ clock, onRanOut, onAbandoned }: LeaseTableOptions): LeaseTable {
-  const leases = new Map<string, OutLease>();
-  const emptyListeners = new Set<() => void>();
-  let timer: NodeJS.Timeout | undefined;
-  let sweepAt = Number.POSITIVE_INFINITY;
+  constructor(options: {
+    readonly clock: Clock;
+    /** Called with leases that have run out by this process's clock; it must remove or renew them. */
+    readonly onExpired: (leases: readonly OutLease[]) => void;
+    /** Called when the last request about a lease is answered and the lease's stream has ended meanwhile. */
+    readonly onAbandoned: (lease: OutLease) => void;
+  }) {
+    this.#clock = options.clock;
+    this.#onExpired = options.onExpired;
+    this.#onAbandoned = options.onAbandoned;
+  }
 
-  function remove(lease: OutLease): void {
-    if (leases.get(lease.leaseToken) !== lease) return;
-    leases.delete(lease.leaseToken);
+  add(lease: OutLease): void {
+    this.#leases.set(lease.leaseToken, lease);
+    this.#sweepBy(lease.expiresAt);
+  }
+
+  /** Returns undefined for an unknown token, or for the token of another JobCall. */
+  find({ callId, leaseToken }: Lease): OutLease | undefined {
+    const lease = this.#leases.get(leaseToken);
+    return lease?.callId === callId ? lease : undefined;
+  }
+
+  /** Removes the lease and tells its holder. */
+  remove(lease: OutLease): void {
+    if (this.#leases.get(lease.leaseToken) !== lease) return;
+    this.#leases.delete(lease.leaseToken);
     lease.holder?.leaseGone(lease);
-    if (leases.size === 0) for (const listener of emptyListeners) listener();
+    if (this.#leases.size === 0) for (const listener of this.#emptyListeners) listener();
   }
 
-  function sweepBy(expiresAt: number): void {
-    if (expiresAt >= sweepAt) return;
-    clearTimeout(timer);
-    const delayMs = Math.max(MIN_SWEEP_INTERVAL_MS, expiresAt - clock());
-    sweepAt = clock() + delayMs;
-    timer = setTimeout(sweep, delayMs).unref();
+  renew(lease: OutLease, end: Pick<OutLease, "expiresAt" | "leaseExpiresAt" | "renewedElsewhere">): void {
+    Object.assign(lease, end);
+    this.#sweepBy(end.expiresAt);
   }
 
-  function sweep(): void {
-    sweepAt = Number.POSITIVE_INFINITY;
-    const now = clock();
-    const ranOut = [...leases.values()].filter(
-      ({ expiresAt, requestsInHand }) => expiresAt <= now && requestsInHand === 0,
-    );
-    if (ranOut.length > 0) onRanOut(ranOut);
-    let next = Number.POSITIVE_INFINITY;
-    for (const { expiresAt } of leases.values()) next = Math.min(next, expiresAt);
-    if (next < Number.POSITIVE_INFINITY) sweepBy(next);
+  /** Keeps the lease from expiring or being released until the matching {@link endRequest}. */
+  beginRequest(lease: OutLease): void {
+    lease.pendingRequests++;
   }
 
-  return {
-    add(lease) {
-      leases.set(lease.leaseToken, lease);
-      sweepBy(lease.expiresAt);
-    },
-    find({ callId, leaseToken }) {
-      const lease = leases.get(leaseToken);
-      return lease?.callId === callId ? lease : undefined;
-    },
-    remove,
-    renew(lease, end) {
-      Object.assign(lease, end);
-      sweepBy(end.expiresAt);
-    },
-    takeInHand(lease) {
-      lease.requestsInHand++;
-      return () => {
-        lease.requestsInHand--;
-        const isOver = lease.holder === undefined && lease.requestsInHand === 0;
-        if (isOver && leases.get(lease.leaseToken) === lease) onAbandoned(lease);
+  endRequest(lease: OutLease): void {
+    lease.pendingRequests--;
+    const isAbandoned = lease.holder === undefined && lease.pendingRequests === 0;
+    if (isAbandoned && this.#leases.get(lease.leaseToken) === lease) this.#onAbandoned(lease);
+  }
+
+  all(): OutLease[] {
+    return [...this.#leases.values()];
+  }
+
+  /** Resolves when no lease is out, or after `timeoutMs`. */
+  whenEmpty(timeoutMs: number): Promise<void> {
+    if (this.#leases.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timeout);
+        this.#emptyListeners.delete(done);
+        resolve();
       };
-    },
-    all: () => [...leases.values()],
-    whenEmpty(timeoutMs) {
-      if (leases.size === 0) return Promise.resolve();
-      return new Promise((resolve) => {
-        const done = () => {
-          clearTimeout(timeout);
-          emptyListeners.delete(done);
-          resolve();
-        };
-        const timeout = setTimeout(done, timeoutMs);
-        emptyListeners.add(done);
-      });
-    },
-    stop() {
-      clearTimeout(timer);
-    },
-  };
+      const timeout = setTimeout(done, timeoutMs);
+      this.#emptyListeners.add(done);
+    });
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #sweepBy(expiresAt: number): void {
+    if (expiresAt >= this.#sweepAt) return;
+    clearTimeout(this.#timer);
+    const delayMs = Math.max(MIN_SWEEP_INTERVAL_MS, expiresAt - this.#clock());
+    this.#sweepAt = this.#clock() + delayMs;
+    this.#timer = setTimeout(() => this.#sweep(), delayMs).unref();
+  }
+
+  #sweep(): void {
+    this.#sweepAt = Number.POSITIVE_INFINITY;
+    const now = this.#clock();
+    const expired = this.all().filter(
+      ({ expiresAt, pendingRequests }) => expiresAt <= now && pendingRequests === 0,
+    );
+    if (expired.length > 0) this.#onExpired(expired);
+    let next = Number.POSITIVE_INFINITY;
+    for (const { expiresAt } of this.#leases.values()) next = Math.min(next, expiresAt);
+    if (next < Number.POSITIVE_INFINITY) this.#sweepBy(next);
+  }
 }

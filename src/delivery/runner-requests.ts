@@ -7,11 +7,12 @@ import {
   type ExtendRequest_Lease,
   type JobResult as JobResultMessage,
   type NackRequest_Nack,
-  type SubscribeRequest,
+  type SubscribeRequest as SubscribeRequestMessage,
 } from "../gen/jobgate/v1/runner_pb.ts";
 import type { JobResult, Lease, Progress } from "../store/contract/work-queue.ts";
+import type { SubscribeRequest } from "./subscription.ts";
 
-/** What a runner may ask for; docs/writing-a-runner.md repeats this table. */
+/** Bounds on runners' requests; docs/writing-a-runner.md repeats this table. */
 export const RUNNER_LIMITS = {
   defaultMaxInFlight: 64,
   /** A larger `max_in_flight` counts as this. */
@@ -28,30 +29,23 @@ export const RUNNER_LIMITS = {
   progressTextLength: 200,
   retryDelayMs: 24 * 60 * 60 * 1000,
   extendMs: 24 * 60 * 60 * 1000,
-  /** Of one request: fifteen results of full size fit. */
+  /** Fifteen results of full size fit in one request. */
   requestBytes: 16 * 1024 * 1024,
 } as const;
 
-/** The request as a whole cannot be served. The message is a sentence for the runner's author. */
+/** Thrown when the request as a whole is invalid. The message is a sentence for the runner's author. */
 export class InvalidRequestError extends Error {
   override readonly name = "InvalidRequestError";
 }
 
-export interface SubscribeSettings {
-  readonly subscriber: string;
-  readonly maxInFlight: number;
-  readonly jobIds: readonly bigint[];
-  readonly ackOnSend: boolean;
-}
-
-/** @param peer stands in for a runner that does not say its name */
-export function readSubscribe(request: SubscribeRequest, peer: string): SubscribeSettings {
+/** @param peer name of a runner that does not give one */
+export function readSubscribe(request: SubscribeRequestMessage, peer: string): SubscribeRequest {
   const { subscriber, maxInFlight, jobIds, ackMode } = request;
   atMost(subscriber.length, RUNNER_LIMITS.subscriberLength, "characters in subscriber");
   atMost(jobIds.length, RUNNER_LIMITS.jobIdsPerStream, "job_ids");
   if (!Object.values<number>(AckMode).includes(ackMode)) {
     throw new InvalidRequestError(
-      `ack_mode ${ackMode} is not known: use ACK_MODE_EXPLICIT or ACK_MODE_ON_SEND.`,
+      `ack_mode ${ackMode} is unknown: use ACK_MODE_EXPLICIT or ACK_MODE_ON_SEND.`,
     );
   }
   return {
@@ -62,7 +56,7 @@ export function readSubscribe(request: SubscribeRequest, peer: string): Subscrib
   };
 }
 
-/** @returns the leases of one request, or undefined in place of one that no JobCall can have */
+/** Returns the leases of one request, with undefined for a call id that no JobCall can have. */
 export function readLeases(leases: readonly { callId: bigint; leaseToken: string }[]): (Lease | undefined)[] {
   atMost(leases.length, RUNNER_LIMITS.leasesPerRequest, "leases in one request");
   return leases.map(({ callId, leaseToken }) =>
@@ -76,7 +70,7 @@ export function readResult({ result }: AckRequest_Ack): JobResult | undefined {
   return result && { body: resultBody(result), contentType: contentType(result) };
 }
 
-/** What is to become of a JobCall that was not done. */
+/** Fate of a JobCall that was not done. */
 export type NackOutcome =
   | { readonly kind: "retry"; readonly delayMs: number | undefined; readonly reason: string }
   | { readonly kind: "fail"; readonly reason: string };
@@ -107,10 +101,10 @@ function resultBody({ body }: JobResultMessage): Uint8Array {
   return body;
 }
 
-/** It becomes a response header for the paying client. */
+/** Strict, because the value becomes a response header for the paying client. */
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:;[\x20-\x7e]*)?$/;
 
-/** Whether a result may have this content type. */
+/** Returns true if a result may have this content type. */
 export function isMediaType(type: string): boolean {
   return type.length <= RUNNER_LIMITS.contentTypeLength && MEDIA_TYPE.test(type);
 }
@@ -136,9 +130,9 @@ function cut(reason: string): string {
   return reason.slice(0, RUNNER_LIMITS.reasonLength);
 }
 
-/** Counted as people do, so that none is cut in two. */
+/** Counts code points, so that no character is cut in two. */
 function firstCharacters(text: string, count: number): string {
-  // No character has more than two units.
+  // A code point has at most two UTF-16 units.
   return [...text.slice(0, 2 * count)].slice(0, count).join("");
 }
 

@@ -3,83 +3,94 @@ import type { Logger } from "pino";
 import type { RunnerConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { Health as HealthService } from "../gen/grpc/health/v1/health_pb.ts";
+import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { RunnerService } from "../gen/jobgate/v1/runner_pb.ts";
-import { addHealth, type Health } from "../grpc/health.ts";
 import { addReflection } from "../grpc/reflection.ts";
-import { close, listen, listenOnTcp } from "../grpc/server-socket.ts";
+import { close, listen, listenOnTcp, ServerHealth } from "../grpc/server.ts";
 import { grpcServiceDefinition } from "../grpc/service-definition.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import type { WorkQueue } from "../store/contract/work-queue.ts";
 import type { StoreStatus } from "../store/store.ts";
-import { createAuthentication } from "./authentication.ts";
-import { createDispatcher, type DeliveryObserver, type Dispatcher, type RunnerReport } from "./dispatcher.ts";
+import { createAuthentication, readServerCredentials } from "./credentials.ts";
+import { type DeliveryObserver, Dispatcher } from "./dispatcher.ts";
 import { RUNNER_LIMITS } from "./runner-requests.ts";
-import { createRunnerService } from "./runner-service.ts";
-import { readServerCredentials } from "./server-credentials.ts";
+import { RunnerServiceHandlers } from "./runner-service.ts";
+import type { RunnerReport } from "./subscription.ts";
 
-export interface RunnerServerOptions {
-  readonly config: RunnerConfig;
-  readonly workQueue: WorkQueue;
-  /** Decides whether the server calls itself healthy. */
-  readonly status: () => StoreStatus;
-  readonly logger: Logger;
-  /** Default: the system's. */
-  readonly clock?: Clock;
-  /** Is told of what goes out to runners. Default: nobody is. */
-  readonly observer?: DeliveryObserver;
-  /**
-   * Pings a connection that was silent for this long, and cuts it when no answer comes within `timeoutMs`:
-   * so a frozen or half-open runner loses its stream. Default: 10 s and 5 s.
-   */
-  readonly keepalive?: { readonly timeMs: number; readonly timeoutMs: number };
-}
-
-/** How long calls in hand may take to be answered once nothing is out any more. */
+/** Time that calls in progress have to be answered once no lease is out any more. */
 const CLOSE_TIMEOUT_MS = 2_000;
+/**
+ * The server pings a connection that was silent for `timeMs`, and cuts it when no answer comes within `timeoutMs`, so
+ * that a frozen or half-open runner loses its stream.
+ */
+const DEFAULT_KEEPALIVE = { timeMs: 10_000, timeoutMs: 5_000 };
 
 /** Serves runners over gRPC: `jobgate.v1.RunnerService`, `grpc.health.v1` and server reflection. */
 export class RunnerServer implements BackgroundService {
-  readonly #options: RunnerServerOptions;
+  readonly #config: RunnerConfig;
+  readonly #workQueue: WorkQueue;
+  readonly #status: () => StoreStatus;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #observer: DeliveryObserver | undefined;
+  readonly #keepalive: typeof DEFAULT_KEEPALIVE;
   #running:
-    | { server: Server; dispatcher: Dispatcher; health: Health; socketFile?: UnixSocketFile }
+    | { server: Server; dispatcher: Dispatcher; health: ServerHealth; socketFile?: UnixSocketFile }
     | undefined;
   #address = "";
   #stopping = false;
   #stopped: Promise<void> | undefined;
 
-  constructor(options: RunnerServerOptions) {
-    this.#options = options;
+  constructor(options: {
+    readonly config: RunnerConfig;
+    readonly workQueue: WorkQueue;
+    /** The server reports itself healthy while the store is writable. */
+    readonly status: () => StoreStatus;
+    readonly logger: Logger;
+    readonly clock?: Clock;
+    readonly observer?: DeliveryObserver;
+    readonly keepalive?: typeof DEFAULT_KEEPALIVE;
+  }) {
+    this.#config = options.config;
+    this.#workQueue = options.workQueue;
+    this.#status = options.status;
+    this.#logger = options.logger;
+    this.#clock = options.clock ?? systemClock;
+    this.#observer = options.observer;
+    this.#keepalive = options.keepalive ?? DEFAULT_KEEPALIVE;
   }
 
-  /** `host:port` as really bound, or `unix:path`; empty before `start`. */
+  /** `host:port` as bound, or `unix:path`; empty before `start`. */
   get address(): string {
     return this.#address;
   }
 
   async start(): Promise<void> {
-    const { config, workQueue, status, logger, observer, clock = systemClock } = this.#options;
-    const { leaseMs, maxAttempts, bindAddress } = config;
-    const credentials = await readServerCredentials(config.tls);
-    const server = new Server(this.#serverOptions());
-    const dispatcher = createDispatcher({
-      workQueue,
+    const { leaseMs, maxAttempts, retryBaseMs, retryMaxMs, bindAddress, tls } = this.#config;
+    const logger = this.#logger;
+    const credentials = await readServerCredentials(tls);
+    const server = new Server({
+      "grpc.max_receive_message_length": RUNNER_LIMITS.requestBytes,
+      "grpc.keepalive_time_ms": this.#keepalive.timeMs,
+      "grpc.keepalive_timeout_ms": this.#keepalive.timeoutMs,
+      interceptors: [createAuthentication(this.#config)],
+    });
+    const dispatcher = new Dispatcher({
+      workQueue: this.#workQueue,
       leaseMs,
       maxAttempts,
-      clock,
+      clock: this.#clock,
       logger,
-      ...(observer === undefined ? {} : { observer }),
+      observer: this.#observer,
     });
-    const backoff = { baseMs: config.retryBaseMs, maxMs: config.retryMaxMs };
-    server.addService(
-      grpcServiceDefinition(RunnerService),
-      createRunnerService({ dispatcher, leaseMs, maxAttempts, backoff, logger }),
-    );
-    const health = addHealth(server, {
+    const backoff = { baseMs: retryBaseMs, maxMs: retryMaxMs };
+    const handlers = new RunnerServiceHandlers({ dispatcher, leaseMs, maxAttempts, backoff, logger });
+    server.addService(grpcServiceDefinition(RunnerService), handlers.byMethod());
+    const health = new ServerHealth(server, {
       services: [RunnerService.typeName],
-      isServing: () => !this.#stopping && status().writable,
+      isServing: () => !this.#stopping && this.#status().writable,
     });
-    addReflection(server, [RunnerService, HealthService]);
+    addReflection(server, [RunnerService, Health]);
     this.#running = { server, dispatcher, health };
     try {
       if (bindAddress.kind === "unix") {
@@ -95,13 +106,13 @@ export class RunnerServer implements BackgroundService {
     }
   }
 
-  /** Every runner's stream that is open, the longest connected first. */
+  /** Describes every runner's open stream, the longest connected first. */
   runners(): RunnerReport[] {
     return this.#running?.dispatcher.report() ?? [];
   }
 
   /**
-   * The first part of {@link stop}: ends every Subscribe stream with UNAVAILABLE and claims no more work.
+   * Does the first part of {@link stop}: ends every Subscribe stream with UNAVAILABLE and claims no more work.
    * Ack, Nack and Extend are still answered.
    */
   endStreams(): void {
@@ -110,7 +121,7 @@ export class RunnerServer implements BackgroundService {
     this.#running?.dispatcher.endStreams();
   }
 
-  /** Gives runners `drainMs` to finish what they have, hands the rest back, and closes. */
+  /** Waits up to `drainMs` for runners to finish what they have, hands the rest back, and closes. */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -120,21 +131,9 @@ export class RunnerServer implements BackgroundService {
     this.endStreams();
     if (this.#running === undefined) return;
     const { server, dispatcher, health, socketFile } = this.#running;
-    await dispatcher.drain(this.#options.config.drainMs);
+    await dispatcher.drain(this.#config.drainMs);
     health.stop();
     await close(server, CLOSE_TIMEOUT_MS);
     await socketFile?.remove();
-  }
-
-  #serverOptions() {
-    const { config, keepalive = { timeMs: 10_000, timeoutMs: 5_000 } } = this.#options;
-    return {
-      "grpc.max_receive_message_length": RUNNER_LIMITS.requestBytes,
-      "grpc.keepalive_time_ms": keepalive.timeMs,
-      "grpc.keepalive_timeout_ms": keepalive.timeoutMs,
-      interceptors: [
-        createAuthentication({ token: config.token, clientCertificate: config.tls?.clientCa !== undefined }),
-      ],
-    };
   }
 }

@@ -34,122 +34,140 @@ import {
   readSubscribe,
 } from "./runner-requests.ts";
 
-export interface RunnerServiceOptions {
-  readonly dispatcher: Dispatcher;
-  /** Of an Extend that does not say how long. */
-  readonly leaseMs: number;
-  readonly maxAttempts: number;
-  /** Of a retry that does not say when. */
-  readonly backoff: RetryBackoff;
-  readonly logger: Logger;
-}
-
 const LEASE_STATUS: Readonly<Record<LeaseOutcome, LeaseStatus>> = {
   done: LeaseStatus.DONE,
   lease_lost: LeaseStatus.LEASE_LOST,
   not_found: LeaseStatus.NOT_FOUND,
 };
 
-const shuttingDown = () => new GatewayError("shutting_down", "jobgate is shutting down: subscribe again");
+/** Serves `jobgate.v1.RunnerService`. */
+export class RunnerServiceHandlers {
+  readonly #dispatcher: Dispatcher;
+  readonly #leaseMs: number;
+  readonly #maxAttempts: number;
+  readonly #backoff: RetryBackoff;
+  readonly #logger: Logger;
 
-/** The handlers of `jobgate.v1.RunnerService`. */
-export function createRunnerService(options: RunnerServiceOptions): UntypedServiceImplementation {
-  const { dispatcher, leaseMs, maxAttempts, backoff, logger } = options;
+  constructor(options: {
+    readonly dispatcher: Dispatcher;
+    /** Lease of an Extend that does not give one. */
+    readonly leaseMs: number;
+    readonly maxAttempts: number;
+    /** Backoff of a retry that does not give a delay. */
+    readonly backoff: RetryBackoff;
+    readonly logger: Logger;
+  }) {
+    this.#dispatcher = options.dispatcher;
+    this.#leaseMs = options.leaseMs;
+    this.#maxAttempts = options.maxAttempts;
+    this.#backoff = options.backoff;
+    this.#logger = options.logger;
+  }
 
-  function subscribe(call: ServerWritableStream<SubscribeRequest, Buffer>): void {
+  /** Returns the handlers by method, as grpc-js takes them. */
+  byMethod(): UntypedServiceImplementation {
+    return {
+      subscribe: (call: ServerWritableStream<SubscribeRequest, Buffer>) => this.#subscribe(call),
+      ack: this.#unary((request: AckRequest) => this.#ack(request)),
+      nack: this.#unary((request: NackRequest) => this.#nack(request)),
+      extend: this.#unary((request: ExtendRequest) => this.#extend(request)),
+    };
+  }
+
+  #subscribe(call: ServerWritableStream<SubscribeRequest, Buffer>): void {
     try {
-      const settings = readSubscribe(call.request, call.getPeer());
-      const log = logger.child({ subscriber: settings.subscriber });
-      const sink = {
-        write: (encoded: Buffer, onWritten: () => void) => call.write(encoded, () => onWritten()),
-        endForShutdown: () => void call.emit("error", grpcStatus(shuttingDown(), logger)),
-      };
-      const stream = dispatcher.subscribe({ ...settings, sink });
-      if (stream === undefined) throw shuttingDown();
-      // At once, not with the first JobCall, so that an idle runner knows that it is connected.
+      const request = readSubscribe(call.request, call.getPeer());
+      const log = this.#logger.child({ subscriber: request.subscriber });
+      const subscription = this.#dispatcher.subscribe(request, {
+        write: (encoded, onWritten) => call.write(encoded, () => onWritten()),
+        endForShutdown: () => void call.emit("error", this.#grpcStatus(shuttingDown())),
+      });
+      if (subscription === undefined) throw shuttingDown();
+      // At once and not with the first JobCall, so that an idle runner knows that it is connected.
       call.sendMetadata(new Metadata());
-      log.info(
-        { maxInFlight: settings.maxInFlight, jobIds: settings.jobIds.map(String) },
-        "Runner subscribed",
-      );
-      call.on("drain", () => stream.drained());
-      // Also what a stream says that ended in any other way.
+      log.info({ maxInFlight: request.maxInFlight, jobIds: request.jobIds.map(String) }, "Runner subscribed");
+      call.on("drain", () => subscription.drained());
+      // grpc-js emits this however the stream ends.
       call.on("cancelled", () => {
-        stream.ended();
+        this.#dispatcher.unsubscribe(subscription);
         log.info("Runner's stream ended");
       });
     } catch (error) {
-      call.emit("error", grpcStatus(error, logger));
+      call.emit("error", this.#grpcStatus(error));
     }
   }
 
-  /** @returns one status for each lease, in order. Each is asked for on its own: one that is lost harms no other. */
-  async function statuses(
-    requested: readonly { callId: bigint; leaseToken: string }[],
-    ask: (lease: Lease, index: number) => Promise<LeaseOutcome>,
-  ): Promise<LeaseStatus[]> {
-    const outcomes = await Promise.allSettled(
-      readLeases(requested).map(async (lease, index) => (lease ? ask(lease, index) : "not_found")),
-    );
-    return outcomes.map((outcome) => {
-      if (outcome.status === "rejected") throw outcome.reason;
-      return LEASE_STATUS[outcome.value];
-    });
-  }
+  // Each handler reads all items before it asks for the first: a bad one refuses the request and keeps every lease.
 
-  async function ack({ acks }: AckRequest): Promise<AckResponse> {
-    // All are read before the first is asked for: a bad one refuses the request and keeps every lease.
+  async #ack({ acks }: AckRequest): Promise<AckResponse> {
     const results = acks.map(readResult);
     return create(AckResponseSchema, {
-      statuses: await statuses(acks, (lease, index) => dispatcher.ack(lease, results[index])),
+      statuses: await leaseStatuses(acks, (lease, index) => this.#dispatcher.ack(lease, results[index])),
     });
   }
 
-  async function nack({ nacks }: NackRequest): Promise<NackResponse> {
+  async #nack({ nacks }: NackRequest): Promise<NackResponse> {
     const outcomes = nacks.map(readNackOutcome);
     return create(NackResponseSchema, {
-      statuses: await statuses(nacks, (lease, index) => {
+      statuses: await leaseStatuses(nacks, (lease, index) => {
         const outcome = outcomes[index];
-        if (outcome?.kind === "fail") return dispatcher.fail(lease, outcome.reason);
+        if (outcome?.kind === "fail") return this.#dispatcher.fail(lease, outcome.reason);
         const { delayMs, reason = "" } = outcome ?? {};
-        return dispatcher.retry(lease, {
+        return this.#dispatcher.retry(lease, {
           ...(delayMs !== undefined && { delayMs }),
-          backoff,
-          maxAttempts,
+          backoff: this.#backoff,
+          maxAttempts: this.#maxAttempts,
           reason,
         });
       }),
     });
   }
 
-  async function extend(request: ExtendRequest): Promise<ExtendResponse> {
-    const extendMs = readExtendMs(request, leaseMs);
+  async #extend(request: ExtendRequest): Promise<ExtendResponse> {
+    const extendMs = readExtendMs(request, this.#leaseMs);
     const progress = request.leases.map(readProgress);
     return create(ExtendResponseSchema, {
-      statuses: await statuses(request.leases, (lease, index) =>
-        dispatcher.extend(lease, extendMs, progress[index]),
+      statuses: await leaseStatuses(request.leases, (lease, index) =>
+        this.#dispatcher.extend(lease, extendMs, progress[index]),
       ),
     });
   }
 
-  function unary<Request, Response>(
+  #unary<Request, Response>(
     answer: (request: Request) => Promise<Response>,
   ): handleUnaryCall<Request, Response> {
     return (call, callback) => {
       answer(call.request).then(
         (response) => callback(null, response),
-        (error: unknown) => callback(grpcStatus(error, logger)),
+        (error: unknown) => callback(this.#grpcStatus(error)),
       );
     };
   }
 
-  return { subscribe, ack: unary(ack), nack: unary(nack), extend: unary(extend) };
+  #grpcStatus(error: unknown): Pick<StatusObject, "code" | "details"> {
+    if (error instanceof InvalidRequestError)
+      return { code: status.INVALID_ARGUMENT, details: error.message };
+    if (error instanceof GatewayError && error.retryable)
+      return { code: status.UNAVAILABLE, details: error.message };
+    this.#logger.error({ err: error }, "A runner's request failed");
+    return { code: status.INTERNAL, details: "Something went wrong inside jobgate: its log says what." };
+  }
 }
 
-function grpcStatus(error: unknown, logger: Logger): Pick<StatusObject, "code" | "details"> {
-  if (error instanceof InvalidRequestError) return { code: status.INVALID_ARGUMENT, details: error.message };
-  if (error instanceof GatewayError && error.retryable)
-    return { code: status.UNAVAILABLE, details: error.message };
-  logger.error({ err: error }, "A runner's request failed");
-  return { code: status.INTERNAL, details: "Something went wrong inside jobgate: its log says what." };
+/** Asks for each lease on its own, so that a lost one harms no other. @returns one status for each lease, in order */
+async function leaseStatuses(
+  requested: readonly { callId: bigint; leaseToken: string }[],
+  ask: (lease: Lease, index: number) => Promise<LeaseOutcome>,
+): Promise<LeaseStatus[]> {
+  const outcomes = await Promise.allSettled(
+    readLeases(requested).map(async (lease, index) => (lease ? ask(lease, index) : "not_found")),
+  );
+  return outcomes.map((outcome) => {
+    if (outcome.status === "rejected") throw outcome.reason;
+    return LEASE_STATUS[outcome.value];
+  });
+}
+
+function shuttingDown(): GatewayError {
+  return new GatewayError("shutting_down", "jobgate is shutting down: subscribe again");
 }

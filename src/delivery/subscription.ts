@@ -1,46 +1,37 @@
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
 import { encodeDelivery } from "./job-call-codec.ts";
-import type { LeaseHolder, OutLease } from "./lease-table.ts";
+import type { OutLease } from "./lease-table.ts";
 
-/** Where a subscription's JobCalls are written: a gRPC stream. */
-export interface CallSink {
-  /**
-   * Writes one encoded JobCall; `onWritten` is called once the transport has taken it, and never if the stream ends first.
-   * @returns false when nothing more is to be written until the stream has drained
-   */
-  write(encoded: Buffer, onWritten: () => void): boolean;
-  /** Ends the stream because this process goes away. */
-  endForShutdown(): void;
-}
-
-export interface SubscriptionOptions {
+/** A runner's Subscribe request with its defaults applied. */
+export interface SubscribeRequest {
   readonly subscriber: string;
   readonly maxInFlight: number;
   /** Only these jobs; empty means all. */
   readonly jobIds: readonly bigint[];
-  /** Done once written, instead of when acked. */
+  /** Finishes a JobCall once it is written, instead of when it is acked. */
   readonly ackOnSend: boolean;
-  readonly sink: CallSink;
 }
 
-/** One runner's stream: how much it can take, and what is out on it. */
-export interface Subscription extends LeaseHolder {
-  readonly subscriber: string;
-  /** How many JobCalls are out on it. */
-  inFlight(): number;
-  /** How many JobCalls to claim for it now. */
-  room(): number;
-  /** Whether it may be given one more JobCall, even if it has to wait here until the stream has drained. */
-  hasSlot(): boolean;
-  /** Puts a JobCall out on the stream, now or once it has drained; `onWritten` is called once it is written. */
-  deliver(call: ClaimedCall, lease: OutLease, onWritten: () => void): void;
-  drained(): void;
-  endForShutdown(): void;
+/** The gRPC stream that a subscription writes to. */
+export interface CallSink {
   /**
-   * Lets go of every lease: nothing is delivered after this.
-   * @returns those whose JobCall was written, and those that still waited here
+   * Writes one encoded JobCall. Calls `onWritten` once the transport has taken it, and never if the stream ends first.
+   * @returns false when nothing more may be written until the stream has drained
    */
-  close(): { written: OutLease[]; unwritten: OutLease[] };
+  write(encoded: Buffer, onWritten: () => void): boolean;
+  /** Ends the stream because this process shuts down. */
+  endForShutdown(): void;
+}
+
+/** An open stream as the operator sees it. */
+export interface RunnerReport {
+  readonly subscriber: string;
+  /** Empty means all. */
+  readonly jobIds: readonly bigint[];
+  readonly inFlight: number;
+  readonly maxInFlight: number;
+  /** Unix milliseconds. */
+  readonly connectedSince: number;
 }
 
 interface Delivery {
@@ -49,59 +40,108 @@ interface Delivery {
 }
 
 /**
- * The most JobCalls that are claimed for one stream at a time, and that wait for it to drain. A reader that stops
- * costs this many, and the 16 that grpc-js takes before its `write` says stop, however large its `max_in_flight`.
+ * Most JobCalls that are claimed for one stream at a time, and that wait for it to drain. A reader that stops holds
+ * this many, and the 16 that grpc-js takes before its `write` returns false, however large its `max_in_flight`.
  */
 const MAX_CLAIMED_AHEAD = 64;
 
-export function createSubscription(
-  options: SubscriptionOptions & { readonly onRoom: () => void; readonly onSent: (lease: OutLease) => void },
-): Subscription {
-  const { maxInFlight, ackOnSend, sink, onRoom, onSent } = options;
-  const out = new Set<OutLease>();
-  const waiting = new Map<OutLease, Delivery>();
-  let blocked = false;
-  let closed = false;
+/** One runner's stream: the JobCalls that are out on it, and how many more it can take. */
+export class Subscription {
+  readonly #request: SubscribeRequest;
+  readonly #sink: CallSink;
+  readonly #connectedSince: number;
+  readonly #onRoom: () => void;
+  readonly #onSent: (lease: OutLease) => void;
+  readonly #out = new Set<OutLease>();
+  /** JobCalls that wait for the stream to drain; their leases are in `#out` too. */
+  readonly #waiting = new Map<OutLease, Delivery>();
+  #blocked = false;
+  #closed = false;
 
-  function write({ call, onWritten }: Delivery, lease: OutLease): void {
-    blocked = !sink.write(encodeDelivery(call), () => {
-      onWritten();
-      if (ackOnSend) onSent(lease);
-    });
+  constructor(options: {
+    readonly request: SubscribeRequest;
+    readonly sink: CallSink;
+    /** Unix milliseconds. */
+    readonly connectedSince: number;
+    /** Called when a slot becomes free. */
+    readonly onRoom: () => void;
+    /** Called when a JobCall of an `ackOnSend` stream is written. */
+    readonly onSent: (lease: OutLease) => void;
+  }) {
+    this.#request = options.request;
+    this.#sink = options.sink;
+    this.#connectedSince = options.connectedSince;
+    this.#onRoom = options.onRoom;
+    this.#onSent = options.onSent;
   }
 
-  return {
-    subscriber: options.subscriber,
-    inFlight: () => out.size,
-    room: () => (closed || blocked ? 0 : Math.min(maxInFlight - out.size, MAX_CLAIMED_AHEAD)),
-    hasSlot: () => !closed && out.size < maxInFlight && waiting.size < MAX_CLAIMED_AHEAD,
-    deliver(call, lease, onWritten) {
-      out.add(lease);
-      if (blocked) waiting.set(lease, { call, onWritten });
-      else write({ call, onWritten }, lease);
-    },
-    leaseGone(lease) {
-      waiting.delete(lease);
-      if (out.delete(lease)) onRoom();
-    },
-    drained() {
-      blocked = false;
-      for (const [lease, delivery] of waiting) {
-        if (blocked || closed) return;
-        waiting.delete(lease);
-        write(delivery, lease);
-      }
-      if (!blocked) onRoom();
-    },
-    endForShutdown: () => sink.endForShutdown(),
-    close() {
-      closed = true;
-      const unwritten = [...waiting.keys()];
-      const written = [...out].filter((lease) => !waiting.has(lease));
-      for (const lease of out) lease.holder = undefined;
-      out.clear();
-      waiting.clear();
-      return { written, unwritten };
-    },
-  };
+  get subscriber(): string {
+    return this.#request.subscriber;
+  }
+
+  report(): RunnerReport {
+    const { subscriber, jobIds, maxInFlight } = this.#request;
+    const connectedSince = this.#connectedSince;
+    return { subscriber, jobIds, inFlight: this.#out.size, maxInFlight, connectedSince };
+  }
+
+  /** Returns how many JobCalls to claim for the stream now. */
+  room(): number {
+    if (this.#closed || this.#blocked) return 0;
+    return Math.min(this.#request.maxInFlight - this.#out.size, MAX_CLAIMED_AHEAD);
+  }
+
+  /** Returns true when the stream may get one more JobCall, even if that has to wait until the stream has drained. */
+  hasSlot(): boolean {
+    const { maxInFlight } = this.#request;
+    return !this.#closed && this.#out.size < maxInFlight && this.#waiting.size < MAX_CLAIMED_AHEAD;
+  }
+
+  /** Writes a JobCall to the stream, now or once it has drained, and then calls `onWritten`. */
+  deliver(call: ClaimedCall, lease: OutLease, onWritten: () => void): void {
+    this.#out.add(lease);
+    if (this.#blocked) this.#waiting.set(lease, { call, onWritten });
+    else this.#write({ call, onWritten }, lease);
+  }
+
+  leaseGone(lease: OutLease): void {
+    this.#waiting.delete(lease);
+    if (this.#out.delete(lease)) this.#onRoom();
+  }
+
+  /** Goes on writing: the stream has taken what was written before. */
+  drained(): void {
+    this.#blocked = false;
+    for (const [lease, delivery] of this.#waiting) {
+      if (this.#blocked || this.#closed) return;
+      this.#waiting.delete(lease);
+      this.#write(delivery, lease);
+    }
+    if (!this.#blocked) this.#onRoom();
+  }
+
+  endForShutdown(): void {
+    this.#sink.endForShutdown();
+  }
+
+  /**
+   * Lets go of every lease, and delivers nothing more.
+   * @returns the leases whose JobCalls were written, and those whose JobCalls still waited
+   */
+  close(): { written: OutLease[]; unwritten: OutLease[] } {
+    this.#closed = true;
+    const unwritten = [...this.#waiting.keys()];
+    const written = [...this.#out].filter((lease) => !this.#waiting.has(lease));
+    for (const lease of this.#out) lease.holder = undefined;
+    this.#out.clear();
+    this.#waiting.clear();
+    return { written, unwritten };
+  }
+
+  #write({ call, onWritten }: Delivery, lease: OutLease): void {
+    this.#blocked = !this.#sink.write(encodeDelivery(call), () => {
+      onWritten();
+      if (this.#request.ackOnSend) this.#onSent(lease);
+    });
+  }
 }

@@ -19,7 +19,7 @@ import { grpcServiceDefinition } from "./service-definition.ts";
 
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>["messageResponse"]>;
 
-/** The same messages under the name that older clients ask for. */
+/** The same service under the name that older clients ask for. */
 const V1ALPHA = { ...ServerReflection, typeName: "grpc.reflection.v1alpha.ServerReflection" } as DescService;
 
 /** Serves `grpc.reflection.v1` and `v1alpha` for the given services and itself. */
@@ -78,7 +78,7 @@ function answer(
   }
 }
 
-/** A method, field or enum value is found through the type that declares it. */
+/** Finds a method, field or enum value through the type that declares it. */
 function fileOfSymbol(registry: FileRegistry, symbol: string): DescFile | undefined {
   const parent = symbol.slice(0, Math.max(0, symbol.lastIndexOf(".")));
   return (registry.get(symbol) ?? registry.get(parent))?.file;

@@ -2,9 +2,8 @@ import { type DescMethod, type DescService, fromBinary, type Message, toBinary }
 import type { MethodDefinition, ServiceDefinition } from "@grpc/grpc-js";
 
 /**
- * A protobuf-es service descriptor as a grpc-js service definition, for servers and clients alike.
- * Methods are named in lowerCamelCase. A `Buffer` in place of a response is taken to be encoded already and
- * goes out as it is.
+ * Converts a protobuf-es service descriptor into a grpc-js service definition, for servers and clients.
+ * Method names become lowerCamelCase. A `Buffer` in place of a response counts as encoded and is sent unchanged.
  */
 export function grpcServiceDefinition(service: DescService): ServiceDefinition {
   return Object.fromEntries(service.methods.map((method) => [method.localName, methodDefinition(method)]));

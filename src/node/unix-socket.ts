@@ -3,36 +3,38 @@ import { connect } from "node:net";
 import { dirname, join } from "node:path";
 
 const PROBE_TIMEOUT_MS = 1_000;
-/** As much as the operating system's `sockaddr_un` holds, with a zero at its end. */
+/** Capacity of the operating system's `sockaddr_un`, less its terminating zero. */
 const MAX_PATH_BYTES = process.platform === "linux" ? 107 : 103;
-/** `/.` and the six characters of mkdtemp, then `/s`. */
+/** Length of `/.`, the six characters of mkdtemp, and `/s`. */
 const PRIVATE_NAME_BYTES = 10;
 
-/** A socket file that nobody but its owner can open, at any time. */
+/** A bound socket file that only its owner can open. */
 export interface UnixSocketFile {
-  /** Removes the file, unless another process has put its own there. */
+  /** Removes the file, unless another process has replaced it. */
   remove(): Promise<void>;
 }
 
 /**
- * Binds a Unix socket with mode 0600. It is bound in a private folder and then moved into place, so there is
- * no moment at which others could connect, and the file of a process that died is replaced in one step.
- * @param bind listens on the path that it is given
- * @throws when another process listens on the path, or when the path holds something else than a socket
+ * Binds a Unix socket with mode 0600. Binds it in a private folder and then moves it into place, so that others can
+ * never connect, and the file of a process that died is replaced in one step.
+ * @param bind listens on the given path
+ * @throws when another process listens on the path, or the path holds something other than a socket
  */
 export async function bindUnixSocket(
   path: string,
   bind: (path: string) => Promise<void>,
 ): Promise<UnixSocketFile> {
   const parent = dirname(path);
-  // In the private folder it has a name of its own, which may be the longer one.
+  // The path in the private folder may be the longer one.
   const longest = Math.max(Buffer.byteLength(path), Buffer.byteLength(parent) + PRIVATE_NAME_BYTES);
   if (longest > MAX_PATH_BYTES) {
     throw new Error(`${path} is too long for a Unix socket; expected at most ${MAX_PATH_BYTES} bytes`);
   }
   await assertFree(path);
   const folder = await mkdtemp(`${parent}/.`).catch((cause: unknown) => {
-    throw new Error(`${path} cannot be made: is there a folder ${parent}, and may it be written?`, { cause });
+    throw new Error(`${path} cannot be created: is there a folder ${parent}, and may it be written?`, {
+      cause,
+    });
   });
   try {
     const privatePath = join(folder, "s");

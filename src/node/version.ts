@@ -1,4 +1,4 @@
 import { createRequire } from "node:module";
 
-/** Of this jobgate, from its package. */
+/** Version of this jobgate, from its package.json. */
 export const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };

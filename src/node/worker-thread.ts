@@ -3,7 +3,7 @@ import { Worker, type WorkerOptions } from "node:worker_threads";
 
 /**
  * Starts a worker thread on the module called `name` beside the caller: its `.js` in a build, its `.ts` in a
- * checkout, which the TypeScript loader has to be told of in each thread anew.
+ * checkout, where each thread must register the TypeScript loader anew.
  * @param callerUrl the caller's `import.meta.url`
  */
 export function startWorkerThread(name: string, callerUrl: string, options: WorkerOptions): Worker {

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { GatewayEvent, WhatHappened } from "../core/events.ts";
 import type { PaymentRecord, PaymentState } from "../core/payment.ts";
-import type { RunnerReport } from "../delivery/dispatcher.ts";
+import type { RunnerReport } from "../delivery/subscription.ts";
 import {
   type DeadLetter as DeadLetterMessage,
   DeadLetterSchema,

@@ -5,8 +5,8 @@ import type { Config } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
 import type { PaymentRecord } from "../core/payment.ts";
-import type { RunnerReport } from "../delivery/dispatcher.ts";
 import { decodeJobCall } from "../delivery/job-call-codec.ts";
+import type { RunnerReport } from "../delivery/subscription.ts";
 import {
   DeadLetterStatus,
   DropDeadLettersResponseSchema,

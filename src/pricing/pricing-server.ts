@@ -3,11 +3,10 @@ import type { Logger } from "pino";
 import type { PricingEngineConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { Health as HealthService } from "../gen/grpc/health/v1/health_pb.ts";
+import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { PricingEngine } from "../gen/pricing_engine/pricing_pb.ts";
-import { addHealth, type Health } from "../grpc/health.ts";
 import { addReflection } from "../grpc/reflection.ts";
-import { close, listenOnTcp } from "../grpc/server-socket.ts";
+import { close, listenOnTcp, ServerHealth } from "../grpc/server.ts";
 import { limitAmendments } from "./amendment.ts";
 import { MAX_MESSAGE_BYTES } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
@@ -32,7 +31,7 @@ const CLOSE_TIMEOUT_MS = 5_000;
 /** Serves the pricing engine to clients of jobgate: `pricing_engine.PricingEngine`, health and server reflection. */
 export class PricingServer implements BackgroundService {
   readonly #options: PricingServerOptions;
-  #running: { server: Server; health: Health } | undefined;
+  #running: { server: Server; health: ServerHealth } | undefined;
   #address = "";
   #stopping = false;
   #stopped: Promise<void> | undefined;
@@ -60,11 +59,11 @@ export class PricingServer implements BackgroundService {
         })
       : async (message: Buffer) => message;
     server.addService(RAW_ENGINE_METHODS, createEngineService({ client, amendJobPrice, logger }));
-    const health = addHealth(server, {
+    const health = new ServerHealth(server, {
       services: [PricingEngine.typeName],
       isServing: () => !this.#stopping,
     });
-    addReflection(server, [PricingEngine, HealthService]);
+    addReflection(server, [PricingEngine, Health]);
     this.#running = { server, health };
     try {
       this.#address = await listenOnTcp(server, config.bindAddress, ServerCredentials.createInsecure());

@@ -1,5 +1,5 @@
 import { Gauge } from "prom-client";
-import type { RunnerReport } from "../delivery/dispatcher.ts";
+import type { RunnerReport } from "../delivery/subscription.ts";
 import type { MetricsCollector } from "./metrics.ts";
 
 /** The runners that are connected to this process, as they are when the metrics are read. */

@@ -4,7 +4,7 @@ import type { ClientReadableStream, ServiceError } from "@grpc/grpc-js";
 import pino from "pino";
 import { onTestFinished } from "vitest";
 import type { RunnerConfig } from "../../src/config/config.ts";
-import { RunnerServer, type RunnerServerOptions } from "../../src/delivery/runner-server.ts";
+import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import type {
   AckResponse,
   ExtendRequest_ProgressSchema,
@@ -39,12 +39,10 @@ export interface Delivery {
   connect(options?: Omit<RunnerConnection, "address">): Runner;
 }
 
-type DeliveryOptions = Partial<RunnerConfig> & {
-  readonly store?: Store;
-  readonly status?: RunnerServerOptions["status"];
-  readonly keepalive?: NonNullable<RunnerServerOptions["keepalive"]>;
-  readonly observer?: NonNullable<RunnerServerOptions["observer"]>;
-};
+type ServerOptions = ConstructorParameters<typeof RunnerServer>[0];
+
+type DeliveryOptions = Partial<RunnerConfig> &
+  Partial<Pick<ServerOptions, "status" | "keepalive" | "observer">> & { readonly store?: Store };
 
 /** Starts a runner server on a real store, for one test. */
 export async function startDelivery({

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { basename, delimiter, join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { parseBindAddress } from "../../core/network-address.ts";
-import { SubscriptionRefused, startWorker } from "../../delivery/runner-client/worker.ts";
+import { SubscriptionRefused, Worker } from "../../delivery/runner-client/worker.ts";
 import { isMediaType } from "../../delivery/runner-requests.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";
 import { logFormatOption, logLevelOption, parseServiceId } from "../options.ts";
@@ -102,7 +102,7 @@ async function runEach(command: string, args: readonly string[], options: RunEac
   const { runner: address, concurrency, jobIds, timeout, contentType, failOn: failCodes } = options;
   const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
   const job = { command, args, timeoutMs, contentType, failCodes, env: programEnvironment() };
-  const worker = startWorker({
+  const worker = new Worker({
     ...{ address, concurrency, jobIds },
     ...(token === undefined ? {} : { token }),
     subscriber: options.subscriber ?? `${hostname()}/${basename(command)}`.slice(0, MAX_SUBSCRIBER_LENGTH),
@@ -118,7 +118,7 @@ async function runEach(command: string, args: readonly string[], options: RunEac
   };
   process.on("SIGINT", stop).on("SIGTERM", stop);
   try {
-    await worker.ended;
+    await worker.run();
   } catch (error) {
     if (!(error instanceof SubscriptionRefused)) throw error;
     throw new Refusal([`${address} refuses this runner: ${error.message}`]);

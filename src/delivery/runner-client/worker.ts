@@ -1,152 +1,172 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type ServiceError, status } from "@grpc/grpc-js";
-import pLimit from "p-limit";
+import pLimit, { type LimitFunction } from "p-limit";
 import type { Logger } from "pino";
 import { type JobCall, LeaseStatus } from "../../gen/jobgate/v1/runner_pb.ts";
-import { connectRunner, type RunnerAddress } from "./connection.ts";
-import { type KeptLease, keepLease } from "./lease-keeper.ts";
+import { RunnerConnection } from "./connection.ts";
+import { LeaseKeeper } from "./lease-keeper.ts";
 
-/** One delivery of a JobCall; docs/writing-a-runner.md says what is in it. */
+/** One delivery of a JobCall; docs/writing-a-runner.md describes its fields. */
 export type Delivery = Pick<JobCall, "callId" | "jobId" | "serviceId" | "body" | "metadata" | "attempt">;
 
-/** What became of a delivery. */
+/** Result of working on a delivery. */
 export type Outcome =
   | { readonly kind: "done"; readonly body: Uint8Array; readonly contentType: string }
-  /** Again after the backoff that jobgate is configured with. */
+  /** Deliver again, after the backoff that jobgate is configured with. */
   | { readonly kind: "retry"; readonly reason: string }
-  /** Never again: a dead letter. */
+  /** Make it a dead letter. */
   | { readonly kind: "fail"; readonly reason: string };
 
-/** jobgate will not have this subscriber, however often it asks. The message is jobgate's. */
+/** Thrown when jobgate refuses this subscriber for good. The message is jobgate's. */
 export class SubscriptionRefused extends Error {
   override readonly name = "SubscriptionRefused";
 }
 
-/** A subscriber that works. */
-export interface Worker {
-  /** Resolves after {@link Worker.stop} or {@link Worker.kill}; rejects with SubscriptionRefused. */
-  readonly ended: Promise<void>;
-  /** Begins nothing new, and ends once all that was begun is finished. */
-  stop(): void;
-  /** Gives up what was begun: jobgate hands it to the next subscriber. */
-  kill(): void;
-}
-
 const MIN_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5_000;
-/** Trying again would give the same answer. */
+/** Codes after which another try would get the same answer. */
 const FINAL_CODES: readonly number[] = [
   ...[status.UNAUTHENTICATED, status.PERMISSION_DENIED],
   ...[status.INVALID_ARGUMENT, status.UNIMPLEMENTED],
 ];
-/** Whether the request arrived is unknown, or it was not served: to ask again is safe. */
+/** Codes that leave open whether the request arrived, or say that it was not served: asking again is safe. */
 const TRANSIENT_CODES: readonly number[] = [status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.CANCELLED];
 
 /**
- * Subscribes and works on each JobCall: keeps its lease, and finishes it with what came out. Subscribes again,
- * with backoff, whenever the stream ends.
+ * Subscribes, works on each JobCall while keeping its lease, and reports the outcome. Subscribes again, with backoff,
+ * whenever the stream ends.
  */
-export function startWorker(
-  options: RunnerAddress & {
-    /** Name of this subscriber, at most 128 characters. */
+export class Worker {
+  readonly #address: string;
+  readonly #subscriber: string;
+  readonly #concurrency: number;
+  readonly #jobIds: readonly bigint[];
+  readonly #work: (delivery: Delivery, lost: AbortSignal) => Promise<Outcome>;
+  readonly #logger: Logger;
+  readonly #connection: RunnerConnection;
+  /** Bounds work across streams: a new stream may bring work before that of the last one is over. */
+  readonly #limit: LimitFunction;
+  readonly #held = new Map<LeaseKeeper, Promise<void>>();
+  readonly #stopping = new AbortController();
+  #endStream = (): void => undefined;
+
+  constructor(options: {
+    /** `host:port` or `unix:PATH`, in plaintext. */
+    readonly address: string;
+    /** Bearer token. */
+    readonly token?: string;
+    /** At most 128 characters. */
     readonly subscriber: string;
-    /** The most deliveries worked on at once. */
+    /** Most deliveries worked on at once. */
     readonly concurrency: number;
-    /** Only these jobs; empty: all. */
+    /** Only these jobs; empty means all. */
     readonly jobIds: readonly bigint[];
-    /** Must not throw. What it gives after `lost` was aborted is ignored. */
+    /** Must not throw. Its outcome is ignored after `lost` aborted. */
     readonly work: (delivery: Delivery, lost: AbortSignal) => Promise<Outcome>;
     readonly logger: Logger;
-  },
-): Worker {
-  const { address, concurrency, logger } = options;
-  const connection = connectRunner(options);
-  // A new stream may bring work before that of the last one is over.
-  const limit = pLimit(concurrency);
-  const held = new Map<KeptLease, Promise<void>>();
-  const stopping = new AbortController();
-  let endStream = (): void => undefined;
+  }) {
+    this.#address = options.address;
+    this.#subscriber = options.subscriber;
+    this.#concurrency = options.concurrency;
+    this.#jobIds = options.jobIds;
+    this.#work = options.work;
+    this.#logger = options.logger;
+    this.#connection = new RunnerConnection(options);
+    this.#limit = pLimit(options.concurrency);
+  }
 
-  const take = (call: JobCall): void => {
-    // There is no way to hand it back without costing it an attempt soon after: it moves on when the stream ends.
-    if (stopping.signal.aborted) return;
-    const expiresAtMs = call.leaseExpiresAt ? timestampMs(call.leaseExpiresAt) : 0;
-    const lease = keepLease({ extend: () => connection.extend(call), expiresAtMs });
-    const finished = limit(() => handle(call, lease)).finally(() => {
-      lease.letGo();
-      held.delete(lease);
-      if (stopping.signal.aborted && held.size === 0) endStream();
-    });
-    held.set(lease, finished);
-  };
-
-  const handle = async (call: JobCall, { lost }: KeptLease): Promise<void> => {
-    const { callId, attempt } = call;
-    const log = logger.child({ callId: String(callId), attempt });
-    if (lost.aborted) return;
-    const outcome = await options.work(call, lost);
-    if (lost.aborted) return log.warn("lease lost; the JobCall goes to the next subscriber");
-    const told = { outcome: outcome.kind, ...("reason" in outcome ? { reason: outcome.reason } : {}) };
+  /** Resolves after {@link stop} or {@link kill}, once all deliveries are over. @throws SubscriptionRefused */
+  async run(): Promise<void> {
     try {
-      const leaseStatus = await untilAnswered(() => finish(call, outcome), lost);
-      if (leaseStatus === LeaseStatus.DONE) log.info(told, "finished");
-      else log.warn(told, "finished too late: the lease was lost, or the JobCall was finished before");
-    } catch (error) {
-      log.error({ err: error }, "jobgate did not take the outcome; the JobCall comes again");
+      await this.#subscribeUntilStopped();
+    } finally {
+      await Promise.all(this.#held.values());
+      this.#connection.close();
     }
-  };
+  }
 
-  const finish = (call: JobCall, outcome: Outcome): Promise<LeaseStatus> => {
-    if (outcome.kind === "done") return connection.ack(call, outcome);
-    return connection.nack(call, { case: outcome.kind, value: { reason: outcome.reason } });
-  };
+  /** Begins nothing new, and ends once all deliveries in progress are finished. */
+  stop(): void {
+    this.#stopping.abort();
+    if (this.#held.size === 0) this.#endStream();
+  }
 
-  /** Resolves when the stream has ended, with the reason. */
-  const subscribe = (onConnected: () => void): Promise<ServiceError | undefined> =>
-    new Promise((resolve) => {
-      const { subscriber, jobIds } = options;
-      const stream = connection.subscribe({ subscriber, maxInFlight: concurrency, jobIds: [...jobIds] });
-      endStream = () => stream.cancel();
+  /** Gives up the deliveries in progress: jobgate hands them to the next subscriber. */
+  kill(): void {
+    this.stop();
+    for (const lease of this.#held.keys()) lease.giveUp();
+  }
+
+  async #subscribeUntilStopped(): Promise<void> {
+    const address = this.#address;
+    const { signal } = this.#stopping;
+    let backoffMs = MIN_BACKOFF_MS;
+    while (!signal.aborted) {
+      const error = await this.#subscribe(() => {
+        backoffMs = MIN_BACKOFF_MS;
+        this.#logger.info({ address }, "subscribed");
+      });
+      if (signal.aborted) break;
+      if (error !== undefined && FINAL_CODES.includes(error.code))
+        throw new SubscriptionRefused(error.details);
+      const reason = error?.details ?? "the stream ended";
+      this.#logger.warn({ address, reason }, "not subscribed; trying again");
+      for (const lease of this.#held.keys()) void lease.renew();
+      await sleep(Math.random() * backoffMs, undefined, { signal }).catch(() => undefined);
+      backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS);
+    }
+  }
+
+  /** Resolves when the stream has ended, with the error that ended it. */
+  #subscribe(onConnected: () => void): Promise<ServiceError | undefined> {
+    return new Promise((resolve) => {
+      const stream = this.#connection.subscribe({
+        subscriber: this.#subscriber,
+        maxInFlight: this.#concurrency,
+        jobIds: [...this.#jobIds],
+      });
+      this.#endStream = () => stream.cancel();
       stream.once("metadata", onConnected);
-      stream.on("data", take);
+      stream.on("data", (call: JobCall) => this.#take(call));
       stream.once("error", (error: ServiceError) => resolve(error));
       stream.once("end", () => resolve(undefined));
     });
+  }
 
-  const run = async (): Promise<void> => {
-    let backoffMs = MIN_BACKOFF_MS;
-    while (!stopping.signal.aborted) {
-      const error = await subscribe(() => {
-        backoffMs = MIN_BACKOFF_MS;
-        logger.info({ address }, "subscribed");
-      });
-      if (stopping.signal.aborted) break;
-      if (error !== undefined && FINAL_CODES.includes(error.code))
-        throw new SubscriptionRefused(error.details);
-      logger.warn({ address, reason: error?.details ?? "the stream ended" }, "not subscribed; trying again");
-      for (const lease of held.keys()) lease.renew();
-      await sleep(Math.random() * backoffMs, undefined, { signal: stopping.signal }).catch(() => undefined);
-      backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS);
+  #take(call: JobCall): void {
+    // Handing it back now would cost it an attempt; it moves on by itself when the stream ends.
+    if (this.#stopping.signal.aborted) return;
+    const expiresAtMs = call.leaseExpiresAt ? timestampMs(call.leaseExpiresAt) : 0;
+    const lease = new LeaseKeeper({ extend: () => this.#connection.extend(call), expiresAtMs });
+    const finished = this.#limit(() => this.#handle(call, lease.lost)).finally(() => {
+      lease.letGo();
+      this.#held.delete(lease);
+      if (this.#stopping.signal.aborted && this.#held.size === 0) this.#endStream();
+    });
+    this.#held.set(lease, finished);
+  }
+
+  async #handle(call: JobCall, lost: AbortSignal): Promise<void> {
+    const { callId, attempt } = call;
+    const log = this.#logger.child({ callId: String(callId), attempt });
+    if (lost.aborted) return;
+    const outcome = await this.#work(call, lost);
+    if (lost.aborted) return log.warn("lease lost; the JobCall goes to the next subscriber");
+    const fields = { outcome: outcome.kind, ...("reason" in outcome ? { reason: outcome.reason } : {}) };
+    try {
+      const leaseStatus = await untilAnswered(() => this.#finish(call, outcome), lost);
+      if (leaseStatus === LeaseStatus.DONE) log.info(fields, "finished");
+      else log.warn(fields, "finished too late: the lease was lost, or the JobCall was finished before");
+    } catch (error) {
+      log.error({ err: error }, "jobgate did not take the outcome; the JobCall comes again");
     }
-  };
+  }
 
-  const stop = (): void => {
-    stopping.abort();
-    if (held.size === 0) endStream();
-  };
-  const ended = run().finally(async () => {
-    await Promise.all(held.values());
-    connection.close();
-  });
-  return {
-    ended,
-    stop,
-    kill() {
-      stop();
-      for (const lease of held.keys()) lease.giveUp();
-    },
-  };
+  #finish(call: JobCall, outcome: Outcome): Promise<LeaseStatus> {
+    if (outcome.kind === "done") return this.#connection.ack(call, outcome);
+    return this.#connection.nack(call, { case: outcome.kind, value: { reason: outcome.reason } });
+  }
 }
 
 async function untilAnswered(ask: () => Promise<LeaseStatus>, lost: AbortSignal): Promise<LeaseStatus> {
