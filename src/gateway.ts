@@ -82,7 +82,7 @@ export async function startGateway({ config, logger }: GatewayOptions): Promise<
     new PricingServer({
       config: config.pricingEngine,
       client: engine.client,
-      ...(x402 ? { payWith: x402.payWith } : {}),
+      ...(x402 ? { payWith: (quote) => x402.quotePayment(quote) } : {}),
       logger,
     });
   const webhooks =

@@ -6,23 +6,30 @@ import type { EventHub } from "../core/events.ts";
 import type { RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
 import { createPriceMap, type PriceSource } from "../pricing/price-map.ts";
-import type { PayWith } from "../pricing/quote-payment.ts";
-import { createRateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
+import type { QuotePayment, ReceivedQuote } from "../pricing/quote-payment.ts";
+import { createRateBoard, type RateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
-import { createCallerAuth } from "./callers/caller-auth.ts";
+import { type CallerAuth, createCallerAuth } from "./callers/caller-auth.ts";
 import { createCallerChain } from "./callers/chain.ts";
-import { createCallEvents } from "./calls/events.ts";
-import { createWaitForResult } from "./calls/wait-for-result.ts";
-import { type CallWatch, createCallWatch } from "./calls/watch.ts";
-import { createOfferBook } from "./prices/offer-book.ts";
-import { createOfferTime } from "./prices/offer-time.ts";
-import { createPayWith } from "./prices/pay-with.ts";
-import { createQuoteBook } from "./prices/quote-book.ts";
+import { CallRoute } from "./calls/call-route.ts";
+import { CallEvents } from "./calls/events.ts";
+import { ResultWaits } from "./calls/wait-for-result.ts";
+import { CallWatch } from "./calls/watch.ts";
+import { JobCatalog } from "./prices/job-catalog.ts";
+import { OfferBook } from "./prices/offer-book.ts";
+import { PriceBook } from "./prices/price-book.ts";
+import { PriceRoute } from "./prices/price-route.ts";
+import { QuoteBook } from "./prices/quote-book.ts";
+import { QuoteOffers } from "./prices/quote-offers.ts";
+import { X402Producer } from "./producer.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
-import { createX402Routes, type X402Parts } from "./routes.ts";
-import { createChainEvidence } from "./settlement/chain-evidence.ts";
-import { createFacilitator } from "./settlement/facilitator.ts";
+import { DryRunRoute } from "./purchase/dry-run-route.ts";
+import { JobRoute } from "./purchase/job-route.ts";
+import { Purchase } from "./purchase/purchase.ts";
+import { x402Routes } from "./routes.ts";
+import { type ChainEvidence, createChainEvidence } from "./settlement/chain-evidence.ts";
+import { createFacilitator, type Facilitator } from "./settlement/facilitator.ts";
 import { measureFacilitator } from "./settlement/measured-facilitator.ts";
 import { PaymentsInHand } from "./settlement/payments-in-progress.ts";
 import { Reconciler } from "./settlement/reconciler.ts";
@@ -30,90 +37,110 @@ import { Settlement } from "./settlement/settlement.ts";
 import { X402Stats } from "./stats.ts";
 
 export interface X402GatewayOptions {
+  /** The `[x402]` table with `[job_pricing]`, as a configuration loader returns it. */
   readonly config: X402Config;
-  /** Where payments are journalled and paid JobCalls go. */
+  /** Keeps payments, offers and the JobCalls that were paid for. The embedder opens and closes it. */
   readonly store: Store;
   readonly logger: Logger;
+  /** Returns Unix milliseconds. Default: the system's clock. */
   readonly clock?: Clock;
-  /** Shares this server's socket; without it the gateway opens one of its own at `config.bindAddress`. */
+  /** Server to share a socket with. Default: a server of the gateway's own at `config.bindAddress`. */
   readonly server?: HttpServer;
-  /** Where prices come from; without it, from `config.jobPricing`. */
+  /** Returns the price of a job. Default: the prices in `config.jobPricing`. */
   readonly prices?: PriceSource;
-  /** Whether quotes of a pricing engine come through {@link X402Gateway.payWith}, and can be paid here. Default: no. */
+  /** Whether requests can name and pay the quotes that passed through {@link X402Gateway.quotePayment}. Default: no. */
   readonly redeemsQuotes?: boolean;
-  /** What happens in the store; without it, clients who wait for a result get it up to a second later. */
+  /**
+   * Hub that reports changes in the store. Without it, clients that wait for a result or read its events get them up
+   * to a second later.
+   */
   readonly events?: EventHub;
-  /** Is told what the gateway does and how long it takes. Default: nobody is. */
+  /** Receives counts and durations. Default: none are kept. */
   readonly telemetry?: Telemetry;
 }
 
 const RPC_TIMEOUT_MS = 5_000;
 
-/** HTTP endpoints at which jobs are bought over x402. */
+/** HTTP service that sells runs of jobs for x402 payments. */
 export class X402Gateway implements BackgroundService {
-  readonly #options: X402GatewayOptions;
+  readonly #config: X402Config;
+  readonly #prices: PriceSource | undefined;
+  readonly #redeemsQuotes: boolean;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
   readonly #server: HttpServer;
-  readonly #callWatch: CallWatch;
-  readonly #parts: X402Parts;
+  readonly #rates: RateBoard;
+  readonly #offers: OfferBook;
+  readonly #quotes: QuoteBook;
+  readonly #callerAuth: CallerAuth;
+  readonly #facilitator: Facilitator;
+  readonly #evidence: ChainEvidence;
+  readonly #settlement: Settlement;
+  readonly #inHand = new PaymentsInHand();
   readonly #reconciler: Reconciler;
-  /** Of the configuration that counts now. */
+  readonly #callWatch: CallWatch;
+  readonly #waits: ResultWaits;
+  readonly #callRoute: CallRoute;
+  readonly #limits: ClientLimits;
+  readonly #stats = new X402Stats();
+  /** Routes at the current configuration. */
   #routes: RouteTable = () => undefined;
-  #payWith: PayWith = () => Promise.resolve(undefined);
+  /** Offers for quotes at the current configuration. */
+  #quoteOffers: QuoteOffers | undefined;
 
   constructor(options: X402GatewayOptions) {
-    const { config, store, logger, events, clock = systemClock, telemetry = NO_TELEMETRY } = options;
-    this.#options = options;
+    const { config, store, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
+    const settleTimeoutMs = config.facilitatorTimeoutMs;
+    this.#config = config;
+    this.#prices = options.prices;
+    this.#redeemsQuotes = options.redeemsQuotes ?? false;
+    this.#store = store;
+    this.#clock = clock;
+    this.#logger = logger;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger, telemetry });
-    this.#callWatch = createCallWatch({ calls: store, ...(events === undefined ? {} : { events }) });
-    const facilitator = measureFacilitator(
-      createFacilitator({ url: config.facilitatorUrl, timeoutMs: config.facilitatorTimeoutMs }),
+
+    this.#rates = createRateBoard({ clock, logger });
+    this.#offers = new OfferBook({ ledger: store, rates: this.#rates, clock, logger });
+    this.#quotes = new QuoteBook(store);
+
+    const callerChain = createCallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock, telemetry });
+    this.#callerAuth = createCallerAuth({ chain: callerChain, journal: store, clock });
+
+    this.#facilitator = measureFacilitator(
+      createFacilitator({ url: config.facilitatorUrl, timeoutMs: settleTimeoutMs }),
       telemetry,
     );
-    const evidence = createChainEvidence({
+    this.#evidence = createChainEvidence({
       tokens: config.acceptedTokens,
       rpcTimeoutMs: RPC_TIMEOUT_MS,
       telemetry,
     });
-    const settlement = new Settlement({
+    this.#settlement = new Settlement({
       journal: store,
-      facilitator,
-      evidence,
-      confirmationTimeoutMs: config.facilitatorTimeoutMs,
+      facilitator: this.#facilitator,
+      evidence: this.#evidence,
+      confirmationTimeoutMs: settleTimeoutMs,
       clock,
       logger,
     });
-    const inHand = new PaymentsInHand();
     this.#reconciler = new Reconciler({
       journal: store,
-      settlement,
-      evidence,
-      settleTimeoutMs: config.facilitatorTimeoutMs,
-      inHand,
+      settlement: this.#settlement,
+      evidence: this.#evidence,
+      settleTimeoutMs,
+      inHand: this.#inHand,
       clock,
       logger,
     });
-    this.#parts = {
-      store,
-      facilitator,
-      evidence,
-      settlement,
-      inHand,
-      clock,
-      callerAuth: createCallerAuth({
-        chain: createCallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock, telemetry }),
-        journal: store,
-        clock,
-      }),
-      offers: createOfferBook({ ledger: store, clock, logger }),
-      quotes: createQuoteBook(store),
-      rates: createRateBoard({ clock, logger }),
-      waitForResult: createWaitForResult({ calls: store, watch: this.#callWatch }),
-      streamEvents: createCallEvents({ watch: this.#callWatch, clock }),
-      offerTime: createOfferTime(clock),
-      limits: new ClientLimits(config.limits),
-      stats: new X402Stats(),
-      logger,
-    };
+
+    this.#callWatch = new CallWatch({ calls: store, events: options.events });
+    this.#waits = new ResultWaits({ calls: store, watch: this.#callWatch });
+    this.#callRoute = new CallRoute({
+      calls: store,
+      events: new CallEvents({ watch: this.#callWatch, clock }),
+    });
+    this.#limits = new ClientLimits(config.limits);
   }
 
   /** `host:port`, once started. */
@@ -122,7 +149,7 @@ export class X402Gateway implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    await this.reload(this.#options.config);
+    await this.reload(this.#config);
     await this.#reconciler.start();
     await this.#server.mount(this.#find, "x402").catch(async (error: unknown) => {
       await this.#reconciler.stop();
@@ -130,37 +157,85 @@ export class X402Gateway implements BackgroundService {
     });
   }
 
-  /** Takes no new requests; resolves once those in hand are answered, settlements included. */
+  /** Takes no new requests; resolves once the current ones are answered, settlements included. */
   async stop(): Promise<void> {
-    // The jobs that clients wait for go on; the clients are told so now.
+    // The jobs that clients wait for go on, so the clients are answered now.
     this.#callWatch.stop();
     await this.#server.unmount(this.#find);
     await this.#reconciler.stop();
-    this.#parts.rates.stop();
+    this.#rates.stop();
   }
 
   /**
-   * Takes over new prices, tokens and policies; offers made before stay payable for their time.
-   * Addresses and the facilitator stay as they were.
+   * Applies new prices, tokens, policies and limits. Offers made before stay payable for their lifetime. The address
+   * and the facilitator stay as they were.
    */
   async reload(config: X402Config): Promise<void> {
-    const { evidence, rates, limits } = this.#parts;
-    evidence.watch(config.acceptedTokens);
-    await rates.watch(config.acceptedTokens);
-    const prices = this.#options.prices ?? createPriceMap(config.jobPricing);
-    const { redeemsQuotes = false } = this.#options;
+    const { acceptedTokens: tokens, quoteTtlSecs, maxBodyBytes, publicUrl } = config;
+    const [rates, limits, stats, clock] = [this.#rates, this.#limits, this.#stats, this.#clock];
+    this.#evidence.watch(tokens);
+    await rates.watch(tokens);
     limits.reload(config.limits);
-    this.#routes = createX402Routes({ config, prices, redeemsQuotes, parts: this.#parts });
-    this.#payWith = createPayWith({ config, ...this.#parts });
+
+    const source = this.#prices ?? createPriceMap(config.jobPricing);
+    const catalog = new JobCatalog(config, source);
+    const prices = new PriceBook({
+      catalog,
+      prices: source,
+      offers: this.#offers,
+      quotes: this.#redeemsQuotes ? this.#quotes : undefined,
+      tokens,
+      quoteTtlSecs,
+      clock,
+    });
+    const purchase = new Purchase({
+      prices,
+      callerAuth: this.#callerAuth,
+      store: this.#store,
+      facilitator: this.#facilitator,
+      evidence: this.#evidence,
+      settlement: this.#settlement,
+      inHand: this.#inHand,
+      producer: new X402Producer(),
+      limits,
+      stats,
+      maxBodyBytes,
+      publicUrl,
+    });
+    this.#routes = x402Routes({
+      job: new JobRoute({ purchase, waits: this.#waits, publicUrl, stats, logger: this.#logger }),
+      dryRun: new DryRunRoute({
+        prices,
+        callerAuth: this.#callerAuth,
+        purchase,
+        limits,
+        stats,
+        maxBodyBytes,
+      }),
+      price: new PriceRoute({ prices, tokens, rates, publicUrl, clock }),
+      call: this.#callRoute,
+      stats,
+    });
+    this.#quoteOffers = new QuoteOffers({
+      catalog,
+      quotes: this.#quotes,
+      rates,
+      tokens,
+      quoteTtlSecs,
+      publicUrl,
+      clock,
+    });
   }
 
-  /** Every token's rate, for the operator. */
+  /** Returns every token's rate, for the operator. */
   rates(): RateReport[] {
-    return this.#parts.rates.report();
+    return this.#rates.report();
   }
 
-  /** How a quote that went through the pricing engine's service can be paid here. */
-  readonly payWith: PayWith = (received) => this.#payWith(received);
+  /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
+  async quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined> {
+    return this.#quoteOffers?.paymentFor(quote);
+  }
 
   readonly #find: RouteTable = (path) => this.#routes(path);
 }

@@ -1,19 +1,18 @@
 import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
 import type { Offer } from "./wire/offer.ts";
 
-export interface PaidRequest {
-  /** The offer that the payment answered. */
-  readonly offer: Offer;
-  readonly body: Uint8Array;
-  /** 64 hex digits. */
-  readonly quoteDigest: string;
-  /** Who was permitted to call a restricted job. */
-  readonly caller?: string;
-}
-
-/** Makes the JobCall of a request that is being paid for. */
+/** Makes the JobCall of a request that pays for a job. */
 export class X402Producer {
-  jobCall({ offer, body, quoteDigest, caller }: PaidRequest): JobCall {
+  jobCall(paid: {
+    /** The offer that the payment answers. */
+    readonly offer: Offer;
+    readonly body: Uint8Array;
+    /** 64 hex digits. */
+    readonly quoteDigest: string;
+    /** The caller of a restricted job. */
+    readonly caller?: string;
+  }): JobCall {
+    const { offer, body, quoteDigest, caller } = paid;
     const { job, token } = offer;
     return {
       origin: "x402",

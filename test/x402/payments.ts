@@ -1,13 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { PaymentPayload } from "@x402/core/types";
+import type { AcceptedToken } from "../../src/config/config.ts";
 import type { HttpRequest } from "../../src/http/request.ts";
-import {
-  makeOffers,
-  type Offer,
-  type OfferTerms,
-  type PricedToken,
-  toRequirements,
-} from "../../src/x402/wire/offer.ts";
+import type { RateBoard } from "../../src/pricing/rates/rate-board.ts";
+import { makeOffers, type Offer, type OfferTerms, toRequirements } from "../../src/x402/wire/offer.ts";
 import { readPayment, type SignedPayment } from "../../src/x402/wire/payment-header.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, signV2Payment } from "../helpers/clients.ts";
@@ -18,14 +14,13 @@ export const PRICE_WEI = 1_000_000_000_000_000n;
 export const AMOUNT = "3264000";
 export const JOB = { serviceId: 1n, jobIndex: 0 };
 
-export const USDC: PricedToken = {
+export const USDC: AcceptedToken = {
   network: "eip155:84532",
   asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
   symbol: "USDC",
   decimals: 6,
   payTo: accounts.payTo.address,
   rate: { kind: "fixed", ratePerNativeUnit: "3200.00" },
-  ratePerNativeUnit: "3200.00",
   markupBps: 200,
   transferMethod: "eip3009",
   eip3009: { name: "USDC", version: "2" },
@@ -34,15 +29,20 @@ export const USDC: PricedToken = {
 };
 
 /** Another token of the same network at the same amount. */
-export const EURC: PricedToken = {
+export const EURC: AcceptedToken = {
   ...USDC,
   asset: "0x808456652fdb597867f38412077A9182bf77359F",
   symbol: "EURC",
   eip3009: { name: "EURC", version: "2" },
 };
 
+/** The rates of tokens that have a fixed one. */
+export const FIXED_RATES: Pick<RateBoard, "rateOf"> = {
+  rateOf: ({ rate }) => (rate.kind === "fixed" ? { ratePerNativeUnit: rate.ratePerNativeUnit } : undefined),
+};
+
 export function offersOf(terms: Partial<OfferTerms> = {}): Offer[] {
-  return makeOffers({ job: JOB, priceWei: PRICE_WEI, tokens: [USDC], ttlSecs: 300, ...terms });
+  return makeOffers({ job: JOB, priceWei: PRICE_WEI, tokens: [USDC], ttlSecs: 300, ...terms }, FIXED_RATES);
 }
 
 /** A request with nothing but these header lines, each `[name in lower case, value]`. */

@@ -4,64 +4,44 @@ import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
-import { describeCall } from "./description.ts";
-import { createStreamSlots } from "./stream-slots.ts";
+import { describeCall } from "./call-answer.ts";
 import { type CallWatch, isFinished } from "./watch.ts";
 
-export interface CallEventsOptions {
-  readonly watch: CallWatch;
-  readonly clock: Clock;
-  /** A comment after so long a silence, so that nobody between takes the connection for dead. Default 15 s. */
-  readonly heartbeatMs?: number;
-}
-
-/**
- * Answers with the call's states as server-sent events, from the one now to its end.
- * With `Last-Event-ID` it goes on after that event; 204, which tells an EventSource to stay away, if that was the last.
- * @throws GatewayError `too_many_streams` when no more can be open
- */
-export type StreamCallEvents = (request: HttpRequest, call: CallState) => HttpResponse | StreamingResponse;
-
-/** Streams open at once in this process. Each is a connection and a look at the store every second. */
+/** Bound on the streams of this process. Each is a connection and a read of the store every second. */
 export const MAX_STREAMS = 1_000;
-/** Of those, for one call: a client that never closes any takes no other client's place. */
+/** Bound on the streams of one call, so that a client that closes none takes no other client's slot. */
 export const MAX_STREAMS_PER_CALL = 20;
 const HEARTBEAT_MS = 15_000;
 
-export function createCallEvents(options: CallEventsOptions): StreamCallEvents {
-  const { watch, clock, heartbeatMs = HEARTBEAT_MS } = options;
-  const slots = createStreamSlots({ max: MAX_STREAMS, maxPerCall: MAX_STREAMS_PER_CALL });
+/** Streams the states of paid calls as server-sent events. */
+export class CallEvents {
+  readonly #watch: CallWatch;
+  readonly #clock: Clock;
+  readonly #heartbeatMs: number;
+  readonly #slots = new StreamSlots(MAX_STREAMS, MAX_STREAMS_PER_CALL);
 
-  async function* stream(
-    callId: number,
-    closed: AbortSignal,
-    lastEventId: string | undefined,
-  ): AsyncGenerator<string> {
-    let seen = lastEventId;
-    let quietSince = clock();
-    for await (const call of watch.states(callId, closed)) {
-      const id = eventId(call);
-      if (id !== seen) yield eventText(id, call);
-      // The watch looks far more often than this, whether or not there is news.
-      else if (clock() - quietSince >= heartbeatMs) yield ":\n\n";
-      else continue;
-      seen = id;
-      quietSince = clock();
-    }
+  /** @param parts `heartbeatMs`: silence after which a comment keeps proxies from closing the connection; default 15 s */
+  constructor(parts: { readonly watch: CallWatch; readonly clock: Clock; readonly heartbeatMs?: number }) {
+    this.#watch = parts.watch;
+    this.#clock = parts.clock;
+    this.#heartbeatMs = parts.heartbeatMs ?? HEARTBEAT_MS;
   }
 
-  return (request, call) => {
+  /**
+   * Streams a call's states from the current one to the end of the call. With `Last-Event-ID` it continues after that
+   * event; if that was the last one, it answers 204, which stops an EventSource from reconnecting.
+   * @throws GatewayError `too_many_streams`
+   */
+  stream(request: HttpRequest, call: CallState): HttpResponse | StreamingResponse {
     const [lastEventId] = request.headerValues("last-event-id");
     if (isFinished(call) && lastEventId === eventId(call)) {
       return { status: 204, headers: { "cache-control": "no-store" }, body: "" };
     }
-    if (!slots.take(call.callId, request.closed)) {
+    if (!this.#slots.take(call.callId, request.closed)) {
       throw new GatewayError(
         "too_many_streams",
         "Too many event streams are open: ask for the state instead.",
-        {
-          headers: { "retry-after": "5" },
-        },
+        { headers: { "retry-after": "5" } },
       );
     }
     return {
@@ -70,15 +50,62 @@ export function createCallEvents(options: CallEventsOptions): StreamCallEvents {
         "content-type": "text/event-stream",
         "cache-control": "no-store",
         "x-content-type-options": "nosniff",
-        // nginx and those like it would hold events back until there are many.
+        // Stops nginx and its like from buffering events.
         "x-accel-buffering": "no",
       },
-      stream: stream(call.callId, request.closed, lastEventId),
+      stream: this.#events(call.callId, request.closed, lastEventId),
     };
-  };
+  }
+
+  async *#events(
+    callId: number,
+    closed: AbortSignal,
+    lastEventId: string | undefined,
+  ): AsyncGenerator<string> {
+    let seen = lastEventId;
+    let quietSince = this.#clock();
+    // The watch yields at every poll, changed or not, which is far more often than a heartbeat is due.
+    for await (const call of this.#watch.states(callId, closed)) {
+      const id = eventId(call);
+      if (id !== seen) yield eventText(id, call);
+      else if (this.#clock() - quietSince >= this.#heartbeatMs) yield ":\n\n";
+      else continue;
+      seen = id;
+      quietSince = this.#clock();
+    }
+  }
 }
 
-/** Made of nothing but what is stored: the same in every process, before and after a restart. */
+/** Bounds the number of open streams, in total and per call. */
+export class StreamSlots {
+  readonly #max: number;
+  readonly #maxPerCall: number;
+  readonly #openByCall = new Map<number, number>();
+  #open = 0;
+
+  constructor(max: number, maxPerCall: number) {
+    this.#max = max;
+    this.#maxPerCall = maxPerCall;
+  }
+
+  /** Takes a slot until `closed` aborts. @returns false when no slot is free or `closed` has aborted already */
+  take(callId: number, closed: AbortSignal): boolean {
+    const isFull = this.#open >= this.#max || (this.#openByCall.get(callId) ?? 0) >= this.#maxPerCall;
+    if (closed.aborted || isFull) return false;
+    this.#add(callId, 1);
+    closed.addEventListener("abort", () => this.#add(callId, -1), { once: true });
+    return true;
+  }
+
+  #add(callId: number, change: 1 | -1): void {
+    this.#open += change;
+    const openForCall = (this.#openByCall.get(callId) ?? 0) + change;
+    if (openForCall === 0) this.#openByCall.delete(callId);
+    else this.#openByCall.set(callId, openForCall);
+  }
+}
+
+/** Returns an id made only of stored values, so that it is the same in every process and after a restart. */
 function eventId({ state, attempt, progress }: CallState): string {
   const id = `${state}-${attempt}`;
   if (progress === undefined) return id;

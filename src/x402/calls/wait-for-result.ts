@@ -1,54 +1,78 @@
+import type { HttpRequest } from "../../http/request.ts";
 import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
 import type { CallWatch } from "./watch.ts";
 
-export interface WaitOptions {
-  readonly calls: Pick<CallLookup, "findResult">;
-  readonly watch: CallWatch;
+/** Longest time that a request is held; a client that asks for more waits this long. */
+const MAX_WAIT_SECS = 60;
+/** Bound on the requests held at once. Each is a connection, a timer and a read of the store every second. */
+const MAX_WAITING = 10_000;
+
+// `Prefer` by the grammar of RFC 7240 §2, with the tokens and quoted strings of RFC 9110 §5.6.
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const QUOTED = String.raw`"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t \x21-\x7e\x80-\xff])*"`;
+const VALUE = String.raw`[ \t]*=[ \t]*(?:${TOKEN}|${QUOTED})`;
+const PARAMETERS = String.raw`(?:[ \t]*;(?:[ \t]*${TOKEN}(?:${VALUE})?)?)*`;
+const PREFERENCE = `${TOKEN}(?:${VALUE})?${PARAMETERS}`;
+const COMMA = String.raw`[ \t]*,[ \t,]*`;
+/** Matches a whole `Prefer` header whose first `wait` preference is a number. Several with one name: the first counts. */
+const WAIT = new RegExp(
+  String.raw`^[ \t,]*(?:(?!wait(?:[ \t=;,]|$))${PREFERENCE}${COMMA})*wait[ \t]*=[ \t]*("?)(?<secs>\d+)\1${PARAMETERS}(?:${COMMA}${PREFERENCE})*[ \t,]*$`,
+  "i",
+);
+
+/**
+ * Returns how long the client prefers to wait for its job's result, by `Prefer: wait=N` (RFC 7240 §4.3): 1 to 60
+ * seconds. Returns undefined if the header has no such preference or breaks the grammar: a preference never makes a
+ * request fail.
+ */
+export function preferredWaitSecs(request: HttpRequest): number | undefined {
+  const seconds = Number(WAIT.exec(request.headerValues("prefer").join(","))?.groups?.secs);
+  return seconds >= 1 ? Math.min(seconds, MAX_WAIT_SECS) : undefined;
 }
 
 export type WaitOutcome =
   /** `result` is undefined when the runner gave none. */
   | { readonly kind: "succeeded"; readonly result: JobResult | undefined }
-  /** Not in time, or the job failed, or nobody waits any more. */
+  /** The job failed, did not finish in time, or the client hung up. */
   | { readonly kind: "not_in_time" }
-  /** Too many wait already: nothing was waited for. */
+  /** Too many requests wait already. */
   | { readonly kind: "not_waited" };
 
-/**
- * Waits for a paid call to succeed, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects:
- * the call is paid for, and no trouble in waiting may make that look like a refusal.
- */
-export type WaitForResult = (callId: number, waitSecs: number, closed: AbortSignal) => Promise<WaitOutcome>;
+/** Holds requests until their paid calls succeed. */
+export class ResultWaits {
+  readonly #calls: Pick<CallLookup, "findResult">;
+  readonly #watch: CallWatch;
+  #waiting = 0;
 
-/** Requests held at once. Each is a connection, a timer and a look at the store every second. */
-const MAX_WAITING = 10_000;
-
-export function createWaitForResult({ calls, watch }: WaitOptions): WaitForResult {
-  let waiting = 0;
-
-  async function hasSucceeded(callId: number, signal: AbortSignal): Promise<boolean> {
-    for await (const { state } of watch.states(callId, signal)) if (state === "succeeded") return true;
-    return false;
+  constructor(parts: { readonly calls: Pick<CallLookup, "findResult">; readonly watch: CallWatch }) {
+    this.#calls = parts.calls;
+    this.#watch = parts.watch;
   }
 
-  return async (callId, waitSecs, closed) => {
-    if (waiting >= MAX_WAITING) return { kind: "not_waited" };
-    waiting++;
+  /**
+   * Waits for a paid call to succeed, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects:
+   * the call is paid for, and a failed wait must not look like a refusal.
+   */
+  async waitFor(callId: number, waitSecs: number, closed: AbortSignal): Promise<WaitOutcome> {
+    if (this.#waiting >= MAX_WAITING) return { kind: "not_waited" };
+    this.#waiting++;
     const over = new AbortController();
     const end = () => over.abort();
     const timer = setTimeout(end, waitSecs * 1_000);
     if (closed.aborted) end();
     closed.addEventListener("abort", end);
     try {
-      if (!(await hasSucceeded(callId, over.signal))) return { kind: "not_in_time" };
-      return { kind: "succeeded", result: await calls.findResult(callId) };
+      for await (const { state } of this.#watch.states(callId, over.signal)) {
+        if (state === "succeeded") return { kind: "succeeded", result: await this.#calls.findResult(callId) };
+      }
+      return { kind: "not_in_time" };
     } catch {
       return { kind: "not_in_time" };
     } finally {
       clearTimeout(timer);
       closed.removeEventListener("abort", end);
-      waiting--;
+      this.#waiting--;
     }
-  };
+  }
 }

@@ -1,79 +1,69 @@
 import type { JobPolicy, X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { equalJobs, type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { PriceSource } from "../../pricing/price-map.ts";
 
-/** A job that can be bought: it has a price, and its policy lets it be bought. */
-export interface PurchasableJob extends JobKey {
-  readonly policy: JobPolicy;
-}
+/** Jobs that clients can buy: jobs with a price and a policy that lets them be bought. */
+export class JobCatalog {
+  readonly #prices: PriceSource;
+  readonly #policies: ReadonlyMap<string, JobPolicy>;
+  readonly #defaultMode: X402Config["defaultInvocationMode"];
 
-export interface JobCatalog {
-  /**
-   * A job at its list price.
-   * @throws GatewayError `job_not_found` when it has none, `x402_disabled` when its policy forbids,
-   * `price_unavailable` when nobody can tell now whether it has one and no policy of its own is known
-   */
-  find(job: JobKey): Promise<PurchasableJob>;
-  /**
-   * A job whose price is in a quote.
-   * @param checkQuote rejects unless there is such a quote: without one, it is not said whether the job exists
-   * @throws GatewayError `x402_disabled` when its policy forbids; whatever `checkQuote` rejects with then
-   */
-  findQuoted(job: JobKey, checkQuote: () => Promise<void>): Promise<PurchasableJob>;
-}
-
-type PolicyConfig = Pick<X402Config, "jobPolicies" | "defaultInvocationMode">;
-
-export function createJobCatalog(config: PolicyConfig, prices: PriceSource): JobCatalog {
-  const policyOf = createJobPolicies(config);
-  const hasOwnPolicy = (job: JobKey) => config.jobPolicies.some((policy) => equalJobs(policy, job));
-
-  function findPriced({ serviceId, jobIndex }: JobKey): PurchasableJob {
-    const policy = policyOf({ serviceId, jobIndex });
-    if (policy.invocationMode === "disabled") {
-      throw new GatewayError("x402_disabled", "This job exists, but cannot be bought over x402.", {
-        details: { service_id: serviceId, job_index: jobIndex },
-      });
-    }
-    return { serviceId, jobIndex, policy };
+  constructor(config: Pick<X402Config, "jobPolicies" | "defaultInvocationMode">, prices: PriceSource) {
+    this.#prices = prices;
+    this.#policies = new Map(config.jobPolicies.map((policy) => [keyOf(policy), policy]));
+    this.#defaultMode = config.defaultInvocationMode;
   }
 
-  return {
-    async findQuoted(job, checkQuote) {
-      // A quote that has run out still finds the payment that was made for it: for a job that is for sale it is not asked for here.
-      if (policyOf(job).invocationMode === "disabled") await checkQuote();
-      return findPriced(job);
-    },
-    async find(job) {
-      try {
-        if ((await prices.priceOf(job)) === undefined) throw notFound(job);
-      } catch (error) {
-        if (!(error instanceof GatewayError && error.code === "price_unavailable")) throw error;
-        // The default says nothing of a job that may not exist. One that is for sale may have been offered before:
-        // its offers decide.
-        if (config.defaultInvocationMode === "disabled" && !hasOwnPolicy(job)) throw error;
-      }
-      return findPriced(job);
-    },
-  };
+  /** Returns the job's own policy, or else the default one. */
+  policyOf({ serviceId, jobIndex }: JobKey): JobPolicy {
+    const own = this.#policies.get(keyOf({ serviceId, jobIndex }));
+    return own ?? { serviceId, jobIndex, invocationMode: this.#defaultMode };
+  }
+
+  /**
+   * Finds a job that is bought at its current price.
+   * @throws GatewayError `job_not_found` without a price; `x402_disabled`; `price_unavailable` when the price source
+   * cannot answer now and the job has no policy of its own
+   */
+  async find(job: JobKey): Promise<JobPolicy> {
+    try {
+      if ((await this.#prices.priceOf(job)) === undefined) throw notFound(job);
+    } catch (error) {
+      if (!(error instanceof GatewayError && error.code === "price_unavailable")) throw error;
+      // A default of "disabled" must not confirm that the job exists. An enabled job goes on: a payment may answer an
+      // offer made earlier.
+      if (this.#defaultMode === "disabled" && !this.#policies.has(keyOf(job))) throw error;
+    }
+    return this.#requireEnabled(job);
+  }
+
+  /**
+   * Finds a job that is bought at the price of a quote.
+   * @param checkQuote rejects unless the quote is open; a disabled job is confirmed only to those who hold a quote
+   * @throws GatewayError `x402_disabled`, or what `checkQuote` rejects with for a disabled job
+   */
+  async findQuoted(job: JobKey, checkQuote: () => Promise<void>): Promise<JobPolicy> {
+    // An enabled job skips the check: an expired quote must still find the payment that was made for it.
+    if (this.policyOf(job).invocationMode === "disabled") await checkQuote();
+    return this.#requireEnabled(job);
+  }
+
+  #requireEnabled(job: JobKey): JobPolicy {
+    const policy = this.policyOf(job);
+    if (policy.invocationMode !== "disabled") return policy;
+    throw new GatewayError("x402_disabled", "This job exists, but cannot be bought over x402.", {
+      details: { service_id: job.serviceId, job_index: job.jobIndex },
+    });
+  }
+}
+
+function keyOf({ serviceId, jobIndex }: JobKey): string {
+  return jobKeyText(serviceId, jobIndex);
 }
 
 function notFound({ serviceId, jobIndex }: JobKey): GatewayError {
   return new GatewayError("job_not_found", "No such job is for sale here: it has no price.", {
     details: { service_id: serviceId, job_index: jobIndex },
   });
-}
-
-/** The policy of each job: its own, or the default. */
-export function createJobPolicies(config: PolicyConfig): (job: JobKey) => JobPolicy {
-  const policies = new Map(
-    config.jobPolicies.map((policy) => [jobKeyText(policy.serviceId, policy.jobIndex), policy]),
-  );
-  return ({ serviceId, jobIndex }) =>
-    policies.get(jobKeyText(serviceId, jobIndex)) ?? {
-      serviceId,
-      jobIndex,
-      invocationMode: config.defaultInvocationMode,
-    };
 }

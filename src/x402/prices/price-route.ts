@@ -3,25 +3,43 @@ import type { Clock } from "../../core/clock.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
-import type { Offer, OfferedToken } from "../wire/offer.ts";
-import type { JobCatalog } from "./job-catalog.ts";
-import type { PriceTag } from "./price-tag.ts";
+import type { Offer } from "../wire/offer.ts";
+import { jobUrl } from "../wire/paths.ts";
+import type { PriceBook } from "./price-book.ts";
 
-export interface PriceRouteOptions {
-  readonly catalog: JobCatalog;
-  readonly listPrice: (job: JobKey) => PriceTag;
+interface Parts {
+  readonly prices: PriceBook;
   readonly tokens: readonly AcceptedToken[];
   readonly rates: RateBoard;
+  readonly publicUrl: string;
   readonly clock: Clock;
-  /** Absolute URL of a job, as clients are told. */
-  readonly resourceOf: (job: JobKey) => string;
 }
 
-/** `GET /x402/jobs/{service}/{job}/price`: what a job costs, for anyone. */
-export function createPriceRoute(options: PriceRouteOptions) {
-  const { catalog, listPrice, resourceOf } = options;
+/** `GET /x402/jobs/{service}/{job}/price`: shows the job's current price to anyone. */
+export class PriceRoute {
+  readonly #parts: Parts;
 
-  function settlementOption({ token, amount }: Offer, endpoint: string) {
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  async answer({ serviceId, jobIndex }: JobKey): Promise<HttpResponse> {
+    const price = await this.#parts.prices.findCurrent({ serviceId, jobIndex });
+    const offers = await price.offers(new Uint8Array());
+    return jsonResponse(
+      200,
+      {
+        service_id: serviceId,
+        job_index: jobIndex,
+        price_wei: offers[0]?.priceWei.toString(),
+        settlement_options: offers.map((offer) => this.#settlementOption(offer)),
+      },
+      // Short, because an offer stays payable for far longer after its price has changed.
+      { "cache-control": "public, max-age=5" },
+    );
+  }
+
+  #settlementOption({ job, token, amount }: Offer) {
     return {
       protocol: "x402",
       network: token.network,
@@ -30,36 +48,18 @@ export function createPriceRoute(options: PriceRouteOptions) {
       amount,
       pay_to: token.payTo,
       scheme: "exact",
-      x402_endpoint: endpoint,
-      ...liveRate(token, options),
+      x402_endpoint: jobUrl(this.#parts.publicUrl, job),
+      ...this.#liveRate(token),
     };
   }
 
-  return async (job: JobKey): Promise<HttpResponse> => {
-    const { serviceId, jobIndex } = await catalog.find(job);
-    const offers = await listPrice(job).offers();
-    return jsonResponse(
-      200,
-      {
-        service_id: serviceId,
-        job_index: jobIndex,
-        price_wei: offers[0]?.priceWei.toString(),
-        settlement_options: offers.map((offer) => settlementOption(offer, resourceOf(job))),
-      },
-      // An offer is honoured for far longer than this after it changed.
-      { "cache-control": "public, max-age=5" },
-    );
-  };
-}
-
-/** The rate behind an amount and how old it is, where it is a live one. */
-function liveRate(
-  { network, asset }: OfferedToken,
-  { tokens, rates, clock }: Pick<PriceRouteOptions, "tokens" | "rates" | "clock">,
-): { rate_per_native_unit?: string; rate_age_secs?: number } {
-  const token = tokens.find((accepted) => accepted.network === network && accepted.asset === asset);
-  const rate = token && rates.rateOf(token);
-  if (rate?.asOf === undefined) return {};
-  const ageMs = Math.max(0, clock() - rate.asOf);
-  return { rate_per_native_unit: rate.ratePerNativeUnit, rate_age_secs: Math.floor(ageMs / 1000) };
+  /** Returns the rate behind an amount, and its age, if it is a live one. */
+  #liveRate({ network, asset }: Offer["token"]): { rate_per_native_unit?: string; rate_age_secs?: number } {
+    const { tokens, rates, clock } = this.#parts;
+    const token = tokens.find((accepted) => accepted.network === network && accepted.asset === asset);
+    const rate = token && rates.rateOf(token);
+    if (rate?.asOf === undefined) return {};
+    const ageMs = Math.max(0, clock() - rate.asOf);
+    return { rate_per_native_unit: rate.ratePerNativeUnit, rate_age_secs: Math.floor(ageMs / 1000) };
+  }
 }

@@ -1,138 +1,38 @@
-import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import { ERROR_KINDS, type ErrorCode, GatewayError } from "../../core/errors.ts";
-import type { JobKey } from "../../core/job-call.ts";
-import { jobKeyText } from "../../core/job-call.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { errorResponse, type HttpResponse } from "../../http/response.ts";
 import { ClientGone } from "../../http/uploads.ts";
-import type { WaitForResult } from "../calls/wait-for-result.ts";
-import { waitSecs } from "../calls/wait-preference.ts";
-import type { PriceTag } from "../prices/price-tag.ts";
-import type { FindSale } from "../prices/sales.ts";
-import type { PaymentOutcome } from "../settlement/payment-outcome.ts";
-import type { PaymentsInHand } from "../settlement/payments-in-progress.ts";
+import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
 import type { X402Stats } from "../stats.ts";
-import { readPayment } from "../wire/payment-header.ts";
-import { paymentRequiredResponse } from "../wire/payment-required.ts";
-import type { ClientLimits } from "./client-limits.ts";
-import { paymentAnswer, waitedAnswer } from "./payment-answer.ts";
-import type { PaidRequest, Purchasing } from "./purchase.ts";
+import { jobUrl } from "../wire/paths.ts";
+import { PaymentRefusal, paymentRequiredResponse } from "../wire/payment-required.ts";
+import { type AcceptedPayment, acceptedAnswer, resultAnswer } from "./payment-answer.ts";
+import type { Purchase } from "./purchase.ts";
 
-export interface JobRouteOptions {
-  readonly findSale: FindSale;
-  readonly inHand: PaymentsInHand;
-  readonly purchasing: Purchasing;
-  readonly waitForResult: WaitForResult;
-  readonly limits: ClientLimits;
+interface Parts {
+  readonly purchase: Purchase;
+  readonly waits: ResultWaits;
+  readonly publicUrl: string;
   readonly stats: X402Stats;
   readonly logger: Logger;
-  readonly maxBodyBytes: number;
-  /** Absolute URL of a job, as clients are told. */
-  readonly resourceOf: (job: JobKey) => string;
 }
 
-/** `POST /x402/jobs/{service}/{job}`: pays for one run of a job. */
-export type JobRoute = (request: HttpRequest, job: JobKey) => Promise<HttpResponse>;
+/** `POST /x402/jobs/{service}/{job}`: sells one run of a job. */
+export class JobRoute {
+  readonly #parts: Parts;
 
-export function createJobRoute(options: JobRouteOptions): JobRoute {
-  const { findSale, inHand, purchasing, waitForResult } = options;
-  const { limits, stats, logger, maxBodyBytes, resourceOf } = options;
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
 
-  /** In the order of the refusals; {@link Purchasing} goes on from the payment to the money. */
-  async function runJob(request: HttpRequest, key: JobKey): Promise<HttpResponse> {
-    const sale = await findSale(request, key);
-    const body = await request.readBody(maxBodyBytes);
-    const priceTag = sale.priceTag(body);
+  async answer(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
     try {
-      return await buy({ job: sale.job, priceTag, body, request });
+      const payment = await this.#parts.purchase.buy(request, job);
+      return await this.#accept(request, job, payment);
     } catch (error) {
-      if (error instanceof GatewayError && error.status === 402) return askForPayment(error, key, priceTag);
-      throw error;
-    }
-  }
-
-  async function buy(
-    asked: Pick<PaidRequest, "job" | "priceTag" | "body" | "request">,
-  ): Promise<HttpResponse> {
-    const { job, body, request } = asked;
-    const { serviceId, jobIndex } = job;
-    const payment = readPayment(request);
-    if (payment === undefined) {
-      await limits.countUnpaid(request.remoteAddress);
-      throw new GatewayError(
-        "payment_required",
-        "This job must be paid for: sign one of the offers and send the request again.",
-      );
-    }
-
-    const bodyHash = createHash("sha256").update(body).digest("hex");
-    const { fingerprint, x402Version } = payment;
-    const outcome = await inHand.join({ serviceId, jobIndex, bodyHash, fingerprint }, () =>
-      purchasing.buy({ ...asked, bodyHash, payment }),
-    );
-    if (outcome.replayed) stats.count("payment_replayed");
-    else if (outcome.kind === "accepted") stats.count("accepted");
-    return answer(outcome, job, x402Version, request);
-  }
-
-  /** The money has moved, or has not: from here on nothing but the request waits for the job. */
-  async function answer(
-    outcome: PaymentOutcome,
-    job: JobKey,
-    x402Version: 1 | 2,
-    request: HttpRequest,
-  ): Promise<HttpResponse> {
-    const seconds = waitSecs(request);
-    if (outcome.kind !== "accepted" || seconds === undefined) {
-      return paymentAnswer(outcome, { job, x402Version });
-    }
-    const waited = await waitForResult(outcome.callId, seconds, request.closed);
-    if (waited.kind === "not_waited") return paymentAnswer(outcome, { job, x402Version });
-    const options = { job, x402Version, waitedSecs: seconds };
-    return waited.kind === "succeeded"
-      ? waitedAnswer(outcome, options, waited.result)
-      : paymentAnswer(outcome, options);
-  }
-
-  /** @throws GatewayError when there is nothing to ask for, unless the client has to learn of a settlement */
-  async function askForPayment(
-    refusal: GatewayError,
-    job: JobKey,
-    priceTag: PriceTag,
-  ): Promise<HttpResponse> {
-    const offers = await priceTag.offers().catch((error: unknown) => {
-      if (refusal.code === "settlement_failed") return [];
-      throw error;
-    });
-    stats.countRefusal(refusal.code);
-    const { code, headers } = refusal;
-    const details = { ...chargedNothing(code), ...refusal.details };
-    return paymentRequiredResponse({ refusal, offers, resource: resourceOf(job), details, headers });
-  }
-
-  function refuse(refusal: GatewayError, { serviceId, jobIndex }: JobKey): HttpResponse {
-    stats.countRefusal(refusal.code);
-    return errorResponse(refusal, {
-      ...chargedNothing(refusal.code),
-      ...(refusal.status === 403 || refusal.status === 404
-        ? { service_id: serviceId, job_index: jobIndex }
-        : {}),
-      ...refusal.details,
-    });
-  }
-
-  /** Without a payment, being asked for one is the ordinary course: only the debug log has that. */
-  function logRefusal({ id, headers }: HttpRequest, { serviceId, jobIndex }: JobKey, code: ErrorCode): void {
-    if ((headers["payment-signature"] ?? headers["x-payment"]) === undefined) return;
-    logger.info({ request: id, job: jobKeyText(serviceId, jobIndex), code }, "paid request refused");
-  }
-
-  async function answerOrRefuse(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
-    try {
-      return await runJob(request, job);
-    } catch (error) {
-      if (error instanceof GatewayError) return refuse(error, job);
+      if (error instanceof GatewayError) return this.#refuse(request, job, error);
       if (error instanceof ClientGone) throw error;
       throw new GatewayError("internal_error", "Something went wrong inside jobgate.", {
         cause: error,
@@ -141,14 +41,43 @@ export function createJobRoute(options: JobRouteOptions): JobRoute {
     }
   }
 
-  return async (request, job) => {
-    const response = await answerOrRefuse(request, job);
-    if (response.refusal !== undefined) logRefusal(request, job, response.refusal);
-    return response;
-  };
+  /** Answers a payment that bought the job: with its result if the client prefers to wait and it arrives in time. */
+  async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<HttpResponse> {
+    const waitSecs = preferredWaitSecs(request);
+    if (waitSecs === undefined) return acceptedAnswer(payment, job);
+    const waited = await this.#parts.waits.waitFor(payment.callId, waitSecs, request.closed);
+    switch (waited.kind) {
+      case "succeeded":
+        return resultAnswer(payment, waitSecs, waited.result);
+      case "not_in_time":
+        return acceptedAnswer(payment, job, waitSecs);
+      case "not_waited":
+        return acceptedAnswer(payment, job);
+    }
+  }
+
+  #refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
+    const { publicUrl, stats, logger } = this.#parts;
+    const { code, status } = refusal;
+    stats.countRefusal(code);
+    // Being asked to pay is ordinary for a request without a payment: only the debug log has it.
+    if ((request.headers["payment-signature"] ?? request.headers["x-payment"]) !== undefined) {
+      const key = jobKeyText(job.serviceId, job.jobIndex);
+      logger.info({ request: request.id, job: key, code }, "paid request refused");
+    }
+    if (refusal instanceof PaymentRefusal) {
+      const details = { ...chargedNothing(code), ...refusal.details };
+      return paymentRequiredResponse(refusal, jobUrl(publicUrl, job), details);
+    }
+    return errorResponse(refusal, {
+      ...chargedNothing(code),
+      ...(status === 403 || status === 404 ? { service_id: job.serviceId, job_index: job.jobIndex } : {}),
+      ...refusal.details,
+    });
+  }
 }
 
-/** What every refusal of a paid request says besides its code, unless money may have moved. */
+/** Fields that every refusal of a paid request has besides its code, unless money may have moved. */
 export function chargedNothing(code: ErrorCode): { charged: false; retryable: boolean } {
   return { charged: false, retryable: ERROR_KINDS[code].retryable };
 }

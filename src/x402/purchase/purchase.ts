@@ -1,84 +1,148 @@
+import { createHash } from "node:crypto";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { CallerNonce, PaymentIntent, PaymentRecord } from "../../core/payment.ts";
+import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { Store } from "../../store/store.ts";
-import type { CallerAuth } from "../callers/caller-auth.ts";
-import type { PurchasableJob } from "../prices/job-catalog.ts";
-import type { PriceTag, Receipt } from "../prices/price-tag.ts";
+import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
+import type { Price, PriceBook } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { Facilitator, FacilitatorRequest } from "../settlement/facilitator.ts";
 import { outcomeOfKnown, type PaymentOutcome, queueFull } from "../settlement/payment-outcome.ts";
+import type { PaymentsInHand } from "../settlement/payments-in-progress.ts";
 import type { Settlement } from "../settlement/settlement.ts";
+import type { X402Stats } from "../stats.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";
-import type { SignedPayment } from "../wire/payment-header.ts";
+import { jobUrl } from "../wire/paths.ts";
+import { readPayment, type SignedPayment } from "../wire/payment-header.ts";
+import { PaymentRefusal } from "../wire/payment-required.ts";
 import type { ClientLimits } from "./client-limits.ts";
+import { type AcceptedPayment, settlementRefusal } from "./payment-answer.ts";
 
-export interface PurchasingOptions {
+interface Parts {
+  readonly prices: PriceBook;
+  readonly callerAuth: CallerAuth;
   readonly store: Store;
   readonly facilitator: Facilitator;
   readonly evidence: ChainEvidence;
   readonly settlement: Settlement;
-  readonly callerAuth: CallerAuth;
+  readonly inHand: PaymentsInHand;
   readonly producer: X402Producer;
   readonly limits: ClientLimits;
-  /** Absolute URL of a job, as clients are told. */
-  readonly resourceOf: (job: JobKey) => string;
+  readonly stats: X402Stats;
+  readonly maxBodyBytes: number;
+  readonly publicUrl: string;
 }
 
 /** A request that carries a payment. */
-export interface PaidRequest {
-  readonly job: PurchasableJob;
-  readonly priceTag: PriceTag;
-  readonly body: Uint8Array;
-  /** SHA-256 of the body, hex. */
-  readonly bodyHash: string;
-  readonly payment: SignedPayment;
+interface PaidRequest {
   readonly request: HttpRequest;
+  readonly price: Price;
+  readonly body: Uint8Array;
+  readonly payment: SignedPayment;
+  /** Tells this purchase from every other: the same payment may not buy another job or body. */
+  readonly identity: Pick<PaymentIntent, "serviceId" | "jobIndex" | "bodyHash" | "fingerprint">;
 }
 
-export interface Purchasing {
-  /**
-   * From a payment to its job: everything that can refuse the request first, the money after that.
-   * @throws GatewayError for every refusal; nothing was charged then
-   */
-  buy(paid: PaidRequest): Promise<PaymentOutcome>;
-  /**
-   * Whether a payment would be good for a price: it answers an offer, and the facilitator verifies it. Moves nothing.
-   * @returns the offer that it answers, and what the facilitator is asked
-   * @throws GatewayError for every refusal
-   */
-  verify(priceTag: PriceTag, payment: SignedPayment, request: HttpRequest): Promise<VerifiedPayment>;
-}
-
-export interface VerifiedPayment {
+/** A payment that the facilitator verified. */
+interface VerifiedPayment {
   readonly offer: Offer;
   readonly requirements: FacilitatorRequest["requirements"];
+  /** Block of the token's chain to look for the settlement from; undefined when the chain cannot be asked. */
   readonly fromBlock: bigint | undefined;
 }
 
-export function createPurchasing(options: PurchasingOptions): Purchasing {
-  const { store, facilitator, evidence, settlement, callerAuth, producer, limits } = options;
+/** Buys runs of jobs. Every refusal comes before any money moves; the first that applies is the answer. */
+export class Purchase {
+  readonly #parts: Parts;
 
-  function checkRoom(): void {
-    const status = store.status();
-    if (!status.writable) {
-      throw new GatewayError(
-        "store_unavailable",
-        "The store takes no jobs now. Nothing was charged: try again.",
-        {
-          headers: { "retry-after": "5" },
-        },
-      );
-    }
-    if (status.full) throw queueFull();
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
-  /** Until it is found out, this may be the resend of a payment that was charged for. */
-  async function findKnown(fingerprint: string): Promise<PaymentRecord | undefined> {
+  /**
+   * Buys one run of a job. The comments name the refusals of each step, in the order that clients rely on; those from
+   * the payment on are in {@link Purchase.#payOnce}.
+   * @throws GatewayError for every refusal; a 402 is a {@link PaymentRefusal}
+   */
+  async buy(request: HttpRequest, job: JobKey): Promise<AcceptedPayment> {
+    const { prices, limits, inHand, stats, maxBodyBytes } = this.#parts;
+    // job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
+    const price = await prices.find(request, job);
+    // body_too_large
+    const body = await request.readBody(maxBodyBytes);
     try {
-      return await store.findPaymentByFingerprint(fingerprint);
+      // invalid_payment
+      const payment = readPayment(request);
+      if (payment === undefined) {
+        // rate_limited, payment_required
+        await limits.countUnpaid(request.remoteAddress);
+        throw paymentRequired();
+      }
+      const { serviceId, jobIndex } = job;
+      const { fingerprint, x402Version } = payment;
+      const bodyHash = createHash("sha256").update(body).digest("hex");
+      const identity = { serviceId, jobIndex, bodyHash, fingerprint };
+      // payment_replay
+      const outcome = await inHand.join(identity, () =>
+        this.#payOnce({ request, price, body, payment, identity }),
+      );
+      if (outcome.replayed) stats.count("payment_replayed");
+      else if (outcome.kind === "accepted") stats.count("accepted");
+      // settlement_failed, settlement_unknown
+      if (outcome.kind !== "accepted") throw settlementRefusal(outcome, x402Version);
+      return { ...outcome, x402Version };
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.status !== 402) throw error;
+      throw new PaymentRefusal(error, await freshOffers(price, body, error));
+    }
+  }
+
+  /** Pays, unless this very payment was seen before: then its first outcome counts. Continues {@link Purchase.buy}. */
+  async #payOnce(paid: PaidRequest): Promise<PaymentOutcome> {
+    const { callerAuth, settlement, producer } = this.#parts;
+    const { request, price, body, payment, identity } = paid;
+    const { restriction } = price.policy;
+    // store_unavailable
+    const known = await this.#findKnown(identity.fingerprint);
+    // payment_replay
+    if (known !== undefined) return { ...outcomeOfKnown(known, identity), replayed: true };
+    // payment_mismatch; quote_not_found, quote_mismatch, quote_conflict
+    const offer = await price.match(payment, body);
+    // missing_*, invalid_*, signature_mismatch, signature_expired, signature_replay, caller_not_permitted, permission_check_failed
+    const caller =
+      restriction &&
+      (await callerAuth.authorize(price.policy, restriction, { request, body, payer: payment.from }));
+    // store_unavailable, queue_full
+    this.#checkRoom();
+    // rate_limited, payment_invalid, facilitator_unavailable
+    const verified = await this.#verify(payment, offer, request);
+    // quote_not_found, if the quote has expired since
+    await price.checkOpen();
+    const receipt = price.receiptFor(offer);
+    const call = producer.jobCall({
+      offer,
+      body,
+      quoteDigest: receipt.quoteDigest,
+      ...(caller === undefined ? {} : { caller: caller.caller }),
+    });
+    // signature_replay, payment_replay, quote_conflict, queue_full, store_unavailable
+    return settlement.settle(toIntent(paid, verified, receipt, caller), call, request.id);
+  }
+
+  /**
+   * Checks that a payment answers an offer and that the facilitator verifies it. Moves no money.
+   * @throws GatewayError for every refusal
+   */
+  async checkPayment({ request, price, body, payment }: Omit<PaidRequest, "identity">): Promise<void> {
+    await this.#verify(payment, await price.match(payment, body), request);
+  }
+
+  /** Finds the payment of an earlier request. As long as that fails, this may be the resend of a charged payment. */
+  async #findKnown(fingerprint: string): Promise<PaymentRecord | undefined> {
+    try {
+      return await this.#parts.store.findPaymentByFingerprint(fingerprint);
     } catch (cause) {
       if (!(cause instanceof GatewayError)) throw cause;
       throw new GatewayError(
@@ -89,13 +153,34 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
     }
   }
 
-  function requirementsFor(payment: SignedPayment, offer: Offer): FacilitatorRequest["requirements"] {
-    const v1 = payment.x402Version === 1 ? toRequirementsV1(offer, options.resourceOf(offer.job)) : undefined;
-    return v1 ?? toRequirements(offer);
+  #checkRoom(): void {
+    const { writable, full } = this.#parts.store.status();
+    if (!writable) {
+      throw new GatewayError(
+        "store_unavailable",
+        "The store takes no jobs now. Nothing was charged: try again.",
+        { headers: { "retry-after": "5" } },
+      );
+    }
+    if (full) throw queueFull();
   }
 
-  async function askFacilitator({ from }: SignedPayment, request: FacilitatorRequest): Promise<void> {
-    const verification = await facilitator.verify(request);
+  async #verify(payment: SignedPayment, offer: Offer, request: HttpRequest): Promise<VerifiedPayment> {
+    const { limits, publicUrl } = this.#parts;
+    const requirementsV1 =
+      payment.x402Version === 1 ? toRequirementsV1(offer, jobUrl(publicUrl, offer.job)) : undefined;
+    const requirements = requirementsV1 ?? toRequirements(offer);
+    const [fromBlock] = await limits.whileVerifying(request.remoteAddress, () =>
+      Promise.all([this.#startBlock(offer), this.#askFacilitator(payment, requirements)]),
+    );
+    return { offer, requirements, fromBlock };
+  }
+
+  async #askFacilitator(
+    { payload, from }: SignedPayment,
+    requirements: FacilitatorRequest["requirements"],
+  ): Promise<void> {
+    const verification = await this.#parts.facilitator.verify({ payload, requirements });
     if (verification.kind === "invalid") {
       throw new GatewayError(
         "payment_invalid",
@@ -107,8 +192,9 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
     }
   }
 
-  /** Where on the chain to look for the settlement. A chain that must confirm it has to be there to do so. */
-  async function startBlock({ token }: Offer): Promise<bigint | undefined> {
+  /** Returns the head of the token's chain. If the chain has to confirm the settlement, it must be reachable now. */
+  async #startBlock({ token }: Offer): Promise<bigint | undefined> {
+    const { evidence } = this.#parts;
     if (!evidence.covers(token)) return undefined;
     try {
       return await evidence.startBlock(token);
@@ -121,70 +207,40 @@ export function createPurchasing(options: PurchasingOptions): Purchasing {
       );
     }
   }
+}
 
-  async function verify(
-    payment: SignedPayment,
-    offer: Offer,
-    request: HttpRequest,
-  ): Promise<VerifiedPayment> {
-    const requirements = requirementsFor(payment, offer);
-    const [fromBlock] = await limits.whileVerifying(request.remoteAddress, () =>
-      Promise.all([startBlock(offer), askFacilitator(payment, { payload: payment.payload, requirements })]),
-    );
-    return { offer, requirements, fromBlock };
+function paymentRequired(): GatewayError {
+  return new GatewayError(
+    "payment_required",
+    "This job must be paid for: sign one of the offers and send the request again.",
+  );
+}
+
+/** Returns the offers to show with a refusal. A failed settlement is reported even when nothing can be offered now. */
+async function freshOffers(price: Price, body: Uint8Array, refusal: GatewayError): Promise<readonly Offer[]> {
+  try {
+    return await price.offers(body);
+  } catch (error) {
+    if (refusal.code === "settlement_failed") return [];
+    throw error;
   }
-
-  return {
-    async verify(priceTag, payment, request) {
-      return verify(payment, await priceTag.answeredBy(payment), request);
-    },
-
-    async buy(paid) {
-      const { job, priceTag, body, bodyHash, payment, request } = paid;
-      const { fingerprint } = payment;
-      const known = await findKnown(fingerprint);
-      if (known !== undefined)
-        return { ...outcomeOfKnown(known, { ...job, bodyHash, fingerprint }), replayed: true };
-
-      const offer = await priceTag.answeredBy(payment);
-      const { restriction } = job.policy;
-      const authorized =
-        restriction && (await callerAuth.authorize(job, restriction, { request, body, payer: payment.from }));
-      checkRoom();
-      const verified = await verify(payment, offer, request);
-      await priceTag.checkOpen();
-
-      const receipt = priceTag.receiptOf(offer);
-      const intent = toIntent(paid, verified, receipt, authorized?.nonce);
-      const call = producer.jobCall({
-        offer,
-        body,
-        quoteDigest: receipt.quoteDigest,
-        ...(authorized === undefined ? {} : { caller: authorized.caller }),
-      });
-      return settlement.settle(intent, call, request.id);
-    },
-  };
 }
 
 function toIntent(
-  { job, payment, bodyHash }: PaidRequest,
+  { payment, identity }: PaidRequest,
   { offer, requirements, fromBlock }: VerifiedPayment,
-  { receipt, spareReceipt }: Receipt,
-  callerNonce: CallerNonce | undefined,
+  { quoteDigest, spareReceipt }: ReturnType<Price["receiptFor"]>,
+  caller: AuthorizedCaller | undefined,
 ): PaymentIntent {
   const { token, amount, priceWei } = offer;
   return {
+    ...identity,
     key: {
       network: token.network,
       asset: token.asset.toLowerCase(),
       payer: payment.from,
       nonce: payment.nonce,
     },
-    serviceId: job.serviceId,
-    jobIndex: job.jobIndex,
-    fingerprint: payment.fingerprint,
-    bodyHash,
     x402Version: payment.x402Version,
     payload: JSON.stringify(payment.payload),
     requirements: JSON.stringify(requirements),
@@ -193,11 +249,11 @@ function toIntent(
     amount,
     symbol: token.symbol,
     priceWei: priceWei.toString(),
-    // As signed it may be up to 2^256 - 1, at which the store's write would fail: this is 285 million years.
+    // The signed value may be up to 2^256 - 1, which the store cannot hold; the bound is 285 million years.
     validBefore: Math.min(Number(payment.validBefore), Number.MAX_SAFE_INTEGER),
-    receipt,
+    receipt: quoteDigest,
     ...(spareReceipt === undefined ? {} : { spareReceipt }),
     ...(fromBlock === undefined ? {} : { fromBlock: fromBlock.toString() }),
-    ...(callerNonce === undefined ? {} : { callerNonce }),
+    ...(caller?.nonce === undefined ? {} : { callerNonce: caller.nonce }),
   };
 }

@@ -7,13 +7,13 @@ import { type Offer, toRequirements } from "./offer.ts";
 import type { SignedPayment } from "./payment-header.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
-/** A payment must live at least this long, so that it can be verified, settled and mined. */
+/** Remaining lifetime that a payment needs in order to be verified, settled and mined. */
 const MIN_SECONDS_LEFT = 6;
 
 /**
- * Finds the offer that a payment answers, before any facilitator sees it: facilitators route on the payload's
- * shape and settle less than was asked for, so what was signed is held against the offer here.
- * @param offers those that are payable at `nowMs`
+ * Returns the offer that a payment answers. Runs before any facilitator sees the payment: facilitators choose what to
+ * do by the payload's shape and settle less than the offer asks for, so the signed values are compared with it here.
+ * @param offers offers that are payable at `nowMs`
  * @throws GatewayError `payment_mismatch`
  */
 export async function matchOffer(
@@ -24,7 +24,7 @@ export async function matchOffer(
   const named = offers.filter((offer) => namesOffer(payment, offer));
   if (named.length === 0) {
     throw mismatch(
-      "The payment answers no offer for this job that is open: scheme, network, asset, amount, payTo or extra differ.",
+      "The payment answers no open offer for this job: scheme, network, asset, amount, payTo or extra differ.",
     );
   }
   if (payment.transferMethod !== "eip3009") {
@@ -32,20 +32,22 @@ export async function matchOffer(
   }
   const paid = named.filter((offer) => paysOffer(payment, offer));
   if (paid.length === 0) {
-    throw mismatch("What was signed is not what was offered: its recipient or its exact amount differ.");
+    throw mismatch(
+      "The signed authorization does not pay the offer: its recipient or its exact amount differs.",
+    );
   }
   checkTimeWindow(payment, nowMs);
   return paid.length === 1 && paid[0] ? paid[0] : pickBySignature(payment, paid);
 }
 
-/** Whether the unsigned part of the payment points at this offer. */
+/** Reports whether the unsigned part of the payment names this offer. */
 function namesOffer(payment: SignedPayment, offer: Offer): boolean {
   if (payment.scheme !== "exact") return false;
   if (payment.accepted === undefined) return payment.network === v1NetworkName(offer.token.network);
   return isDeepStrictEqual(comparable(payment.accepted), comparable(toRequirements(offer)));
 }
 
-/** Addresses in one letter case; the time-out is left out, since it binds nobody. */
+/** Returns requirements with addresses in one letter case, without the time-out, which binds nobody. */
 function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentRequirements) {
   return {
     scheme,
@@ -57,7 +59,7 @@ function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentReq
   };
 }
 
-/** Whether the signed part pays this offer: all of it, and to the right one. */
+/** Reports whether the signed part pays exactly this offer's amount to its recipient. */
 function paysOffer({ to, value }: SignedPayment, { token, amount }: Offer): boolean {
   return to === token.payTo.toLowerCase() && value === BigInt(amount);
 }
@@ -73,8 +75,9 @@ function checkTimeWindow({ validAfter, validBefore }: SignedPayment, nowMs: numb
 }
 
 /**
- * A v1 payment does not name its token, so two tokens of one network at the same amount look alike: the one whose
- * domain the payer signed is meant. A smart account's signature does not tell; then it is the first that was offered.
+ * Returns the offer in the token whose EIP-712 domain the payer signed. A v1 payment does not name its token, so two
+ * tokens of one network at the same amount look alike. A smart account's signature recovers to no payer; then the
+ * first offer counts.
  */
 async function pickBySignature(payment: SignedPayment, offers: readonly Offer[]): Promise<Offer> {
   for (const offer of offers) {

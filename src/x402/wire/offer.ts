@@ -2,49 +2,41 @@ import type { Network, PaymentRequirements, PaymentRequirementsV1 } from "@x402/
 import type { AcceptedToken } from "../../config/config.ts";
 import { MAX_U64, tokenAmount } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
-/** What an offer says of its token. Not the RPC address: offers are stored, and an address may hold a key. */
-export type OfferedToken = Pick<
-  AcceptedToken,
-  "network" | "asset" | "symbol" | "payTo" | "transferMethod" | "eip3009"
->;
-
-/** One way to pay for one run of a job: a token and the exact amount of it. */
+/** A way to pay for one run of a job: a token and the exact amount of it. */
 export interface Offer {
   readonly job: JobKey;
   readonly priceWei: bigint;
-  /** EIP-712 digest of the signed quote that the price is from; a mapped price has none. */
+  /** EIP-712 digest of the signed quote that the price comes from; absent for a price from `[job_pricing]`. */
   readonly quoteDigest?: string;
-  readonly token: OfferedToken;
+  /** Holds no RPC address: offers are stored, and such an address may hold a key. */
+  readonly token: Pick<
+    AcceptedToken,
+    "network" | "asset" | "symbol" | "payTo" | "transferMethod" | "eip3009"
+  >;
   /** Token units, decimal. */
   readonly amount: string;
-  /** How long an offer stays payable, and the longest that a signed payment may live. */
+  /** How long the offer stays payable, and the longest that a signed payment may live. */
   readonly ttlSecs: number;
 }
 
-/** A token, and the rate at which offers in it are made. */
-export interface PricedToken extends AcceptedToken {
-  /** Decimal string > 0: whole tokens for one native unit. */
-  readonly ratePerNativeUnit: string;
-}
-
-export interface OfferTerms {
-  readonly job: JobKey;
-  readonly priceWei: bigint;
-  readonly quoteDigest?: string;
-  readonly tokens: readonly PricedToken[];
-  readonly ttlSecs: number;
+export interface OfferTerms extends Pick<Offer, "job" | "priceWei" | "quoteDigest" | "ttlSecs"> {
+  readonly tokens: readonly AcceptedToken[];
 }
 
 /**
- * An offer for each token, in the configured order. Not in a token whose amount would round to 0 or not fit u64: the
- * one would give the job away, the other cannot be asked for.
+ * Makes an offer in each token, in the configured order. Skips a token that has no rate now, and one whose amount
+ * rounds to 0 or does not fit u64: 0 would give the job away, and wallets cannot pay more than u64.
  */
-export function makeOffers({ tokens, ...terms }: OfferTerms): Offer[] {
+export function makeOffers({ tokens, ...terms }: OfferTerms, rates: Pick<RateBoard, "rateOf">): Offer[] {
   return tokens.flatMap((token) => {
-    const { network, asset, symbol, payTo, transferMethod, eip3009 } = token;
-    const amount = tokenAmount(terms.priceWei, token);
+    const { network, asset, symbol, payTo, transferMethod, eip3009, markupBps, decimals } = token;
+    const rate = rates.rateOf(token);
+    if (rate === undefined) return [];
+    const { ratePerNativeUnit } = rate;
+    const amount = tokenAmount(terms.priceWei, { ratePerNativeUnit, markupBps, decimals });
     if (amount === 0n || amount > MAX_U64) return [];
     return {
       ...terms,
@@ -54,7 +46,7 @@ export function makeOffers({ tokens, ...terms }: OfferTerms): Offer[] {
   });
 }
 
-/** An offer as it is written down. */
+/** Returns the offer as the store keeps it. */
 export function formatOffer(offer: Offer): string {
   const { job, priceWei } = offer;
   return JSON.stringify({
@@ -64,7 +56,7 @@ export function formatOffer(offer: Offer): string {
   });
 }
 
-/** An offer that {@link formatOffer} wrote. */
+/** Parses what {@link formatOffer} returned. */
 export function parseOffer(text: string): Offer {
   const { job, priceWei, ...rest } = JSON.parse(text);
   return {
@@ -74,7 +66,7 @@ export function parseOffer(text: string): Offer {
   };
 }
 
-/** The offer as a v2 client gets it in a 402, and the facilitator with the payment. */
+/** Returns the offer as a v2 client finds it in a 402 and as the facilitator gets it with the payment. */
 export function toRequirements({ token, amount, ttlSecs }: Offer): PaymentRequirements {
   return {
     scheme: "exact",
@@ -88,7 +80,7 @@ export function toRequirements({ token, amount, ttlSecs }: Offer): PaymentRequir
 }
 
 /**
- * The offer as a v1 client gets it; undefined when v1 has no name for the network.
+ * Returns the offer as a v1 client finds it in a 402; undefined when v1 has no name for the network.
  * @param resource absolute URL of the job: v1 clients refuse anything else
  */
 export function toRequirementsV1(offer: Offer, resource: string): PaymentRequirementsV1 | undefined {
@@ -97,7 +89,7 @@ export function toRequirementsV1(offer: Offer, resource: string): PaymentRequire
   if (network === undefined) return undefined;
   return {
     scheme: "exact",
-    // The SDK's type has only CAIP-2; in v1 the name goes here.
+    // The SDK's type allows only CAIP-2, but v1 puts the name here.
     network: network as Network,
     maxAmountRequired: amount,
     resource,

@@ -10,8 +10,8 @@ export interface JobPath extends JobKey {
 }
 
 /**
- * Reads a raw path as one of a job's routes. Ids are canonical decimals (u64 and u32): percent-encoding, signs,
- * leading zeros, doubled or trailing slashes never reach a job.
+ * Parses a raw path as one of a job's routes. Ids are canonical decimals (u64 and u32), so percent-encoding, signs,
+ * leading zeros and doubled or trailing slashes never reach a job.
  */
 export function parseJobPath(path: string): JobPath | undefined {
   const match = JOB_PATH.exec(path);
@@ -27,10 +27,15 @@ export interface CallPath {
   readonly tail: "" | "/result" | "/events";
 }
 
-/** Reads a raw path as one of a paid call's routes. */
+/** Parses a raw path as one of a paid call's routes. */
 export function parseCallPath(path: string): CallPath | undefined {
   const match = CALL_PATH.exec(path);
   if (match === null) return undefined;
   const callId = Number(match[1]);
   return Number.isSafeInteger(callId) ? { callId, tail: (match[2] ?? "") as CallPath["tail"] } : undefined;
+}
+
+/** Absolute URL of a job. The host is the configured one, never one that a request names. */
+export function jobUrl(publicUrl: string, { serviceId, jobIndex }: JobKey): string {
+  return `${publicUrl}/x402/jobs/${serviceId}/${jobIndex}`;
 }

@@ -26,7 +26,7 @@ const NAME_BY_CAIP2: ReadonlyMap<string, string> = new Map(
   V1_CLIENT_NETWORKS.map((name) => [`eip155:${EVM_NETWORK_CHAIN_ID_MAP[name]}`, name]),
 );
 
-/** The name that v1 clients have for a CAIP-2 network, if any. */
+/** The v1 name of a CAIP-2 network; undefined when v1 clients have none. */
 export function v1NetworkName(network: string): string | undefined {
   return NAME_BY_CAIP2.get(network);
 }

@@ -1,10 +1,15 @@
 import pino from "pino";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
+import type { HttpRequest } from "../../../src/http/request.ts";
 import { HttpServer } from "../../../src/http/server.ts";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
-import { createCallEvents, MAX_STREAMS, MAX_STREAMS_PER_CALL } from "../../../src/x402/calls/events.ts";
-import { createStreamSlots } from "../../../src/x402/calls/stream-slots.ts";
-import { createCallWatch } from "../../../src/x402/calls/watch.ts";
+import {
+  CallEvents,
+  MAX_STREAMS,
+  MAX_STREAMS_PER_CALL,
+  StreamSlots,
+} from "../../../src/x402/calls/events.ts";
+import { CallWatch } from "../../../src/x402/calls/watch.ts";
 import { openEvents } from "../../helpers/server-sent-events.ts";
 
 const CALL: CallState = {
@@ -19,12 +24,12 @@ const CALL: CallState = {
 async function serveEvents({ heartbeatMs = 60_000 } = {}) {
   const calls = new Map<number, CallState>();
   const now = (callId: number) => calls.get(callId) ?? { ...CALL, callId };
-  const watch = createCallWatch({ calls: { findCall: async (callId) => now(callId) }, pollMs: 5 });
-  const streamEvents = createCallEvents({ watch, clock: Date.now, heartbeatMs });
+  const watch = new CallWatch({ calls: { findCall: async (callId) => now(callId) }, pollMs: 5 });
+  const events = new CallEvents({ watch, clock: Date.now, heartbeatMs });
   const address = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
   const server = new HttpServer({ address, logger: pino({ level: "silent" }) });
   const table = (path: string) => ({
-    GET: (request: Parameters<typeof streamEvents>[0]) => streamEvents(request, now(Number(path.slice(1)))),
+    GET: (request: HttpRequest) => events.stream(request, now(Number(path.slice(1)))),
   });
   await server.mount(table);
   const stop = async () => {
@@ -141,7 +146,7 @@ test("A call has 20 streams at most, each place is free again when its client le
 });
 
 test("Streams are bounded in all, and a place is taken by nobody who has gone", () => {
-  const slots = createStreamSlots({ max: MAX_STREAMS, maxPerCall: 2 });
+  const slots = new StreamSlots(MAX_STREAMS, 2);
   const leaving = new AbortController();
   expect(slots.take(0, AbortSignal.abort())).toBe(false);
   expect(slots.take(0, leaving.signal)).toBe(true);

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { waitSecs } from "../../../src/x402/calls/wait-preference.ts";
+import { preferredWaitSecs } from "../../../src/x402/calls/wait-for-result.ts";
 import { requestWith } from "../payments.ts";
 
-const secondsOf = (...headers: string[]) => waitSecs(requestWith(headers.map((value) => ["prefer", value])));
+const secondsOf = (...headers: string[]) =>
+  preferredWaitSecs(requestWith(headers.map((value) => ["prefer", value])));
 
 describe("Prefer: wait", () => {
   it.each<[string, number]>([

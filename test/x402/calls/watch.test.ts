@@ -3,8 +3,8 @@ import { createEventHub } from "../../../src/core/events.ts";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
 import { observeStore } from "../../../src/store/observed-store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { createWaitForResult } from "../../../src/x402/calls/wait-for-result.ts";
-import { type CallWatch, createCallWatch } from "../../../src/x402/calls/watch.ts";
+import { ResultWaits } from "../../../src/x402/calls/wait-for-result.ts";
+import { CallWatch } from "../../../src/x402/calls/watch.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
 import { claimOne, paidId } from "../../store/store-fixtures.ts";
 
@@ -37,7 +37,7 @@ function openWatch({
   calls?: Pick<Store, "findCall">;
   pollMs?: number;
 } = {}) {
-  const watch = createCallWatch({ calls, events, pollMs });
+  const watch = new CallWatch({ calls, events, pollMs });
   watches.push(watch);
   return watch;
 }
@@ -136,14 +136,14 @@ test("Whoever leaves, or is sent away by stop, leaves nothing behind; later watc
 
 test("A wait ends when its client hangs up, even before it began", async () => {
   const callId = await newCall();
-  const waitForResult = createWaitForResult({ calls: store, watch: openWatch() });
+  const waits = new ResultWaits({ calls: store, watch: openWatch() });
   const leaving = new AbortController();
-  const waiting = waitForResult(callId, 60, leaving.signal);
+  const waiting = waits.waitFor(callId, 60, leaving.signal);
   await vi.waitFor(() => expect(events.watches("accepted")).toBe(true));
   leaving.abort();
   expect(await waiting).toEqual({ kind: "not_in_time" });
   expect(events.watches("accepted")).toBe(false);
-  expect(await waitForResult(callId, 60, AbortSignal.abort())).toEqual({ kind: "not_in_time" });
+  expect(await waits.waitFor(callId, 60, AbortSignal.abort())).toEqual({ kind: "not_in_time" });
   await store.ack(await claimOne(store));
 });
 
@@ -151,20 +151,20 @@ test("Trouble in fetching the result is no refusal: the call is paid for", async
   const callId = await newCall();
   await store.ack(await claimOne(store));
   const calls = { findResult: () => Promise.reject(new Error("busy")) };
-  const waitForResult = createWaitForResult({ calls, watch: openWatch() });
-  expect(await waitForResult(callId, 5, new AbortController().signal)).toEqual({ kind: "not_in_time" });
+  const waits = new ResultWaits({ calls, watch: openWatch() });
+  expect(await waits.waitFor(callId, 5, new AbortController().signal)).toEqual({ kind: "not_in_time" });
 });
 
 test("Of 10,001 who wait at once the last is not made to wait, and room comes back", async () => {
   const callId = await newCall();
-  const waitForResult = createWaitForResult({ calls: store, watch: openWatch() });
+  const waits = new ResultWaits({ calls: store, watch: openWatch() });
   const { signal } = new AbortController();
   const waiting = Array.from({ length: 10_000 }, () =>
-    waitForResult(callId, 60, new AbortController().signal),
+    waits.waitFor(callId, 60, new AbortController().signal),
   );
-  expect(await waitForResult(callId, 60, signal)).toEqual({ kind: "not_waited" });
+  expect(await waits.waitFor(callId, 60, signal)).toEqual({ kind: "not_waited" });
   await store.ack(await claimOne(store), { body: Buffer.from("x"), contentType: "text/plain" });
   const kinds = new Set((await Promise.all(waiting)).map(({ kind }) => kind));
   expect([...kinds]).toEqual(["succeeded"]);
-  expect(await waitForResult(callId, 60, signal)).toMatchObject({ kind: "succeeded" });
+  expect(await waits.waitFor(callId, 60, signal)).toMatchObject({ kind: "succeeded" });
 });

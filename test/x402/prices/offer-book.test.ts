@@ -2,10 +2,10 @@ import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { NewOffer } from "../../../src/store/contract/price-ledgers.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { createOfferBook, type OfferBook } from "../../../src/x402/prices/offer-book.ts";
+import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import type { OfferTerms } from "../../../src/x402/wire/offer.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
-import { EURC, JOB, PRICE_WEI, USDC } from "../payments.ts";
+import { EURC, FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
 const logger = pino({ level: "silent" });
 const TTL_SECS = 300;
@@ -38,7 +38,7 @@ function openBook(opened: Store): void {
       return store.saveOffers(offers);
     },
   };
-  book = createOfferBook({ ledger, clock: () => now, logger });
+  book = new OfferBook({ ledger, rates: FIXED_RATES, clock: () => now, logger });
 }
 
 const terms = (changes: Partial<OfferTerms> = {}): OfferTerms => ({
@@ -50,7 +50,7 @@ const terms = (changes: Partial<OfferTerms> = {}): OfferTerms => ({
 });
 const DOUBLE = terms({ priceWei: 2n * PRICE_WEI });
 const amounts = (offers: readonly { amount: string }[]) => offers.map(({ amount }) => amount);
-const madeBefore = async (job = JOB) => amounts(await book.madeBefore(job));
+const openAmounts = async (job = JOB) => amounts(await book.findOpen(job));
 
 describe("an offer that was made", () => {
   it("is payable for its time from when it was last made, not from when it was first", async () => {
@@ -58,28 +58,28 @@ describe("an offer that was made", () => {
     now += 200_000;
     await book.make(terms());
     now += TTL_SECS * 1000 - 1;
-    expect(await madeBefore()).toEqual(["3264000"]);
+    expect(await openAmounts()).toEqual(["3264000"]);
     now += SLACK_MS + 1;
-    expect(await madeBefore()).toEqual([]);
+    expect(await openAmounts()).toEqual([]);
   });
 
   it("is payable beside the one that replaced it, also when that lives shorter", async () => {
     await book.make(terms());
     await book.make(terms({ priceWei: 2n * PRICE_WEI, ttlSecs: 10 }));
-    expect(await madeBefore()).toEqual(["3264000", "6528000"]);
+    expect(await openAmounts()).toEqual(["3264000", "6528000"]);
     now += 20_000;
-    expect(await madeBefore()).toEqual(["3264000"]);
+    expect(await openAmounts()).toEqual(["3264000"]);
   });
 
   it("is one offer however often prices go back and forth", async () => {
     for (let i = 0; i < 20; i++) await book.make(i % 2 === 0 ? terms() : DOUBLE);
-    expect((await madeBefore()).sort()).toEqual(["3264000", "6528000"]);
+    expect((await openAmounts()).sort()).toEqual(["3264000", "6528000"]);
   });
 
   it("is written down before it is shown, and then once in a while, however often it is made", async () => {
     for (let i = 0; i < 50; i++) {
       await book.make(terms());
-      expect(await madeBefore()).toEqual(["3264000"]);
+      expect(await openAmounts()).toEqual(["3264000"]);
       now += 100;
     }
     expect(writes.length).toBeGreaterThan(3);
@@ -91,7 +91,7 @@ describe("an offer that was made", () => {
     expect(amounts(await book.make(terms()))).toEqual(["3264000"]);
     openBook(await opened.openAgain());
     await book.make(terms());
-    expect(await madeBefore()).toEqual(["3264000"]);
+    expect(await openAmounts()).toEqual(["3264000"]);
   });
 
   it("is payable after a restart until it ends", async () => {
@@ -99,20 +99,25 @@ describe("an offer that was made", () => {
     await store.close();
     now += 100_000;
     openBook(await opened.openAgain());
-    expect(await madeBefore()).toEqual(["3264000"]);
+    expect(await openAmounts()).toEqual(["3264000"]);
     now += TTL_SECS * 1000 - 100_000 + SLACK_MS;
-    expect(await madeBefore()).toEqual([]);
+    expect(await openAmounts()).toEqual([]);
   });
 
   it("is payable for its time by the store's clock, however far the gateway's own is behind or ahead", async () => {
     for (const offsetMs of [-400_000, 400_000]) {
       const job = { serviceId: 1n, jobIndex: offsetMs > 0 ? 1 : 2 };
-      const elsewhere = createOfferBook({ ledger: store, clock: () => now + offsetMs, logger });
+      const elsewhere = new OfferBook({
+        ledger: store,
+        rates: FIXED_RATES,
+        clock: () => now + offsetMs,
+        logger,
+      });
       await elsewhere.make(terms({ job }));
       now += TTL_SECS * 1000;
-      expect(await madeBefore(job)).toEqual(["3264000"]);
+      expect(await openAmounts(job)).toEqual(["3264000"]);
       now += SLACK_MS;
-      expect(await madeBefore(job)).toEqual([]);
+      expect(await openAmounts(job)).toEqual([]);
     }
   });
 
@@ -122,19 +127,19 @@ describe("an offer that was made", () => {
       job,
       priceWei: 2n ** 63n + 1n,
       quoteDigest: "ab".repeat(32),
-      tokens: [{ ...USDC, ratePerNativeUnit: "1", markupBps: 0, decimals: 18 }],
+      tokens: [{ ...USDC, rate: { kind: "fixed", ratePerNativeUnit: "1" }, markupBps: 0, decimals: 18 }],
     });
     const made = await book.make(big);
     expect(made[0]?.amount).toBe("9223372036854775809");
-    expect(await book.madeBefore(job)).toEqual(made);
+    expect(await book.findOpen(job)).toEqual(made);
   });
 
   it("is for its job alone", async () => {
     await book.make(terms());
     await book.make(terms({ job: { serviceId: 1n, jobIndex: 1 }, priceWei: 2n * PRICE_WEI }));
-    expect(await madeBefore()).toEqual(["3264000"]);
-    expect(await madeBefore({ serviceId: 1n, jobIndex: 1 })).toEqual(["6528000"]);
-    expect(await madeBefore({ serviceId: 2n, jobIndex: 0 })).toEqual([]);
+    expect(await openAmounts()).toEqual(["3264000"]);
+    expect(await openAmounts({ serviceId: 1n, jobIndex: 1 })).toEqual(["6528000"]);
+    expect(await openAmounts({ serviceId: 2n, jobIndex: 0 })).toEqual([]);
   });
 });
 
@@ -146,7 +151,11 @@ describe("what is offered", () => {
 
   it("leaves out a token whose amount rounds to 0 or does not fit u64", async () => {
     const dear = { ...EURC, decimals: 36 };
-    const cheap = { ...EURC, symbol: "WBTC", ratePerNativeUnit: "0.0000000001" };
+    const cheap = {
+      ...EURC,
+      symbol: "WBTC",
+      rate: { kind: "fixed", ratePerNativeUnit: "0.0000000001" },
+    } as const;
     const offers = await book.make(terms({ tokens: [dear, USDC, cheap] }));
     expect(offers.map(({ token }) => token.symbol)).toEqual(["USDC"]);
   });

@@ -1,0 +1,187 @@
+import type { AcceptedToken, JobPolicy } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
+import { GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import type { PriceSource } from "../../pricing/price-map.ts";
+import { priceUnavailable } from "../../pricing/price-unavailable.ts";
+import { matchOffer } from "../wire/match-offer.ts";
+import type { Offer } from "../wire/offer.ts";
+import type { SignedPayment } from "../wire/payment-header.ts";
+import type { JobCatalog } from "./job-catalog.ts";
+import type { OfferBook } from "./offer-book.ts";
+import type { QuoteBook } from "./quote-book.ts";
+
+const QUOTE_HEADER = "x-x402-quote-digest";
+
+/** The price of one request for a job: the job's current price, or the price of a quote that the request names. */
+export interface Price {
+  readonly policy: JobPolicy;
+  /**
+   * Returns the offers to show in a 402.
+   * @throws GatewayError when there is nothing to offer
+   */
+  offers(body: Uint8Array): Promise<readonly Offer[]>;
+  /**
+   * Returns the offer that a payment answers.
+   * @throws GatewayError `payment_mismatch`, or the reason why the price does not apply
+   */
+  match(payment: SignedPayment, body: Uint8Array): Promise<Offer>;
+  /**
+   * Checks that the price still applies. Call it last before money moves: the checks since `match` take time.
+   * @throws GatewayError when it has ended
+   */
+  checkOpen(): Promise<void>;
+  /** Returns the quote digest of a purchase at an offer, which is also the client's receipt. */
+  receiptFor(offer: Offer): {
+    readonly quoteDigest: string;
+    /** Receipt to use when another payment has the digest already. */
+    readonly spareReceipt?: string;
+  };
+}
+
+/** Sources of current prices, at one configuration. */
+interface CurrentPrices {
+  readonly prices: PriceSource;
+  readonly offers: OfferBook;
+  readonly tokens: readonly AcceptedToken[];
+  readonly quoteTtlSecs: number;
+  readonly clock: Clock;
+}
+
+/** The prices of jobs, at one configuration. */
+export class PriceBook {
+  readonly #catalog: JobCatalog;
+  readonly #quotes: QuoteBook | undefined;
+  readonly #current: CurrentPrices;
+
+  /** @param parts without `quotes`, a request cannot name a quote */
+  constructor(
+    parts: CurrentPrices & { readonly catalog: JobCatalog; readonly quotes: QuoteBook | undefined },
+  ) {
+    const { catalog, quotes, ...current } = parts;
+    this.#catalog = catalog;
+    this.#quotes = quotes;
+    this.#current = current;
+  }
+
+  /**
+   * Finds the price of a request.
+   * @throws GatewayError `job_not_found`, `x402_disabled`, `quote_not_found`, `quote_mismatch`, `price_unavailable`
+   */
+  async find(request: HttpRequest, job: JobKey): Promise<Price> {
+    const quotes = this.#quotes;
+    if (quotes === undefined || request.headerValues(QUOTE_HEADER).length === 0) return this.findCurrent(job);
+    const digest = readQuoteDigest(request);
+    const policy = await this.#catalog.findQuoted(job, () => quotes.checkOpen(digest, job));
+    return new QuotedPrice(policy, { digest, quotes, clock: this.#current.clock });
+  }
+
+  /**
+   * Finds the current price of a job.
+   * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`
+   */
+  async findCurrent(job: JobKey): Promise<Price> {
+    return new CurrentPrice(await this.#catalog.find(job), this.#current);
+  }
+}
+
+/** The price from the price source, which anyone can pay now, or at an open offer made when it was another. */
+class CurrentPrice implements Price {
+  readonly policy: JobPolicy;
+  readonly #sources: CurrentPrices;
+
+  constructor(policy: JobPolicy, sources: CurrentPrices) {
+    this.policy = policy;
+    this.#sources = sources;
+  }
+
+  async offers(): Promise<readonly Offer[]> {
+    const { prices, offers, tokens, quoteTtlSecs } = this.#sources;
+    const job = { serviceId: this.policy.serviceId, jobIndex: this.policy.jobIndex };
+    const price = await prices.priceOf(job);
+    const made =
+      price &&
+      (await offers.make({
+        job,
+        priceWei: price.priceWei,
+        ...(price.quote === undefined ? {} : { quoteDigest: price.quote.digest }),
+        tokens,
+        ttlSecs: quoteTtlSecs,
+      }));
+    if (made === undefined || made.length === 0) throw priceUnavailable("no token can be asked for it now");
+    return made;
+  }
+
+  async match(payment: SignedPayment): Promise<Offer> {
+    const { offers, clock } = this.#sources;
+    const current = await this.offers().catch(noneWhileUnavailable);
+    try {
+      return await matchOffer(payment, current, clock());
+    } catch (error) {
+      const earlier = await offers.findOpen(this.policy);
+      if (earlier.length === 0) throw error;
+      return matchOffer(payment, [...current, ...earlier], clock());
+    }
+  }
+
+  /** Never refuses: an offer's lifetime counts up to the request that answers it. */
+  async checkOpen(): Promise<void> {}
+
+  receiptFor(offer: Offer) {
+    const own = this.#sources.offers.newDigest(offer);
+    if (offer.quoteDigest === undefined) return { quoteDigest: own };
+    // Many clients may buy at one quote, but each needs a receipt of its own.
+    return { quoteDigest: offer.quoteDigest, spareReceipt: own };
+  }
+}
+
+/** The price of a signed quote, which only its requester can pay, once, for the body that it was made for. */
+class QuotedPrice implements Price {
+  readonly policy: JobPolicy;
+  /** Undefined when the request's header is malformed: then it names no quote. */
+  readonly #digest: string | undefined;
+  readonly #quotes: QuoteBook;
+  readonly #clock: Clock;
+
+  constructor(
+    policy: JobPolicy,
+    quote: { readonly digest: string | undefined; readonly quotes: QuoteBook; readonly clock: Clock },
+  ) {
+    this.policy = policy;
+    this.#digest = quote.digest;
+    this.#quotes = quote.quotes;
+    this.#clock = quote.clock;
+  }
+
+  async offers(body: Uint8Array): Promise<readonly Offer[]> {
+    return this.#quotes.redeem(this.#digest, { job: this.policy, body, payer: undefined });
+  }
+
+  async match(payment: SignedPayment, body: Uint8Array): Promise<Offer> {
+    const offers = await this.#quotes.redeem(this.#digest, { job: this.policy, body, payer: payment.from });
+    return matchOffer(payment, offers, this.#clock());
+  }
+
+  checkOpen(): Promise<void> {
+    return this.#quotes.checkOpen(this.#digest, this.policy);
+  }
+
+  receiptFor({ quoteDigest }: Offer) {
+    if (quoteDigest === undefined) throw new Error("the offer of a quote has no digest");
+    return { quoteDigest };
+  }
+}
+
+/** Turns an unavailable price into no offers: offers made earlier stay payable without it. */
+function noneWhileUnavailable(error: unknown): readonly Offer[] {
+  if (error instanceof GatewayError && error.code === "price_unavailable") return [];
+  throw error;
+}
+
+/** Returns the digest as 64 lower-case hex digits; the header takes either case, and an optional `0x`. */
+function readQuoteDigest(request: HttpRequest): string | undefined {
+  const [value = "", ...more] = request.headerValues(QUOTE_HEADER);
+  const digest = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(value)?.[1];
+  return more.length > 0 ? undefined : digest?.toLowerCase();
+}
