@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import { afterReload } from "./config/after-reload.ts";
+import { afterReload } from "./config/reload.ts";
 import type { Config } from "./config/config.ts";
 import type { BackgroundService } from "./core/background-service.ts";
 import { systemClock } from "./core/clock.ts";

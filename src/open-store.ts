@@ -13,12 +13,12 @@ export async function openStore(
   logger: Logger,
   onBatch?: BatchListener,
 ): Promise<Store> {
-  const { url, maxPending, postgres } = config;
+  const { url, maxPending, ...connection } = config;
   const common = { maxPending, encodeJobCall, logger, ...(onBatch === undefined ? {} : { onBatch }) };
   if (url.startsWith("sqlite:")) {
     const { openSqliteStore } = await import("./store/sqlite/sqlite-store.ts");
     return openSqliteStore({ ...common, path: url.slice("sqlite:".length) });
   }
   const { openPostgresStore } = await import("./store/postgres/postgres-store.ts");
-  return openPostgresStore({ ...common, url, ...postgres });
+  return openPostgresStore({ ...common, url, ...connection });
 }

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Config } from "../config/config.ts";
-import { type Mistake, mistakeText } from "../config/mistake.ts";
+import { type Mistake, mistakeText } from "../config/mistakes.ts";
 import { configOption, isFlagSet, serviceIdOption } from "./options.ts";
 import { loadFromOptions } from "./read-config.ts";
 import { Refusal } from "./refusal.ts";

@@ -1,5 +1,5 @@
 import { type LoadConfigResult, loadConfig } from "../config/load-config.ts";
-import { mistakeText } from "../config/mistake.ts";
+import { mistakeText } from "../config/mistakes.ts";
 import { Refusal } from "./refusal.ts";
 
 interface ConfigOptions {

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Logger } from "pino";
 import type { Config } from "../config/config.ts";
-import { mistakeText } from "../config/mistake.ts";
+import { mistakeText } from "../config/mistakes.ts";
 import { changesThatNeedRestart } from "../config/reload.ts";
 import { type Log, type LogFormat, openLog } from "../log/log.ts";
 import { secretsOf } from "./config-secrets.ts";

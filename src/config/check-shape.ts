@@ -1,14 +1,10 @@
 import { closestMatch } from "leven";
-import { z } from "zod";
+import { z } from "zod/v4";
 import type { BindAddress } from "../core/network-address.ts";
 import { isTable, UNREADABLE } from "./config-files.ts";
-import type { KeyPath } from "./mistake.ts";
-import type { MistakeList } from "./mistake-list.ts";
+import type { KeyPath, MistakeList } from "./mistakes.ts";
 
-/**
- * What is left of a value when every part that is wrong is taken out. The rules that hold between keys still
- * check all that is there, so that one wrong value does not hide another mistake.
- */
+/** The checked part of a value: whatever is wrong is left out, so that the rules can check the rest. */
 export type Checked<T> = T extends string | number | bigint | boolean | BindAddress
   ? T
   : T extends readonly (infer Item)[]
@@ -17,11 +13,27 @@ export type Checked<T> = T extends string | number | bigint | boolean | BindAddr
       ? { readonly [Key in keyof T]?: Checked<T[Key]> | undefined }
       : T;
 
+/** A configuration that is complete: nothing in it changes, and an absent key is left out, not undefined. */
+export type Complete<T> = T extends string | number | bigint | boolean | ReadonlyMap<unknown, unknown>
+  ? T
+  : T extends readonly (infer Item)[]
+    ? readonly Complete<Item>[]
+    : { readonly [Key in keyof T]: Complete<Exclude<T[Key], undefined>> };
+
 /**
- * Checks a value against a schema and reports everything in it that is wrong. `schema.parse` would stop at the
- * first level that fails, and keep nothing of it.
+ * Spelling of a schema key in the file: snake case, and a span in seconds where the schema has milliseconds.
+ * `acceptedTokens` becomes `accepted_tokens`, `leaseMs` becomes `lease_secs`.
  */
-export function checkShape<S extends z.ZodTypeAny>(
+export function fileKey(name: string): string {
+  return name.replace(/Ms$/, "Secs").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/**
+ * Checks a value against a schema and reports everything that is wrong with it. `schema.parse` keeps nothing of a
+ * table with a mistake, so the rules between keys could not run.
+ * @returns the value with the schema's keys; all of it, if nothing is reported
+ */
+export function checkShape<S extends z.ZodType>(
   schema: S,
   value: unknown,
   mistakes: MistakeList,
@@ -29,41 +41,54 @@ export function checkShape<S extends z.ZodTypeAny>(
   return check(schema, value, [], mistakes) as Checked<z.output<S>> | undefined;
 }
 
-function check(schema: z.ZodTypeAny, value: unknown, path: KeyPath, mistakes: MistakeList): unknown {
+/** Returns a value that a rule has checked for. */
+export function required<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("a rule of the configuration accepted a missing value");
+  return value;
+}
+
+function check(declared: z.core.$ZodType, value: unknown, path: KeyPath, mistakes: MistakeList): unknown {
   if (value === UNREADABLE) return undefined;
-  if (schema instanceof z.ZodOptional) {
-    return value === undefined ? undefined : check(schema.unwrap(), value, path, mistakes);
-  }
-  if (schema instanceof z.ZodDefault) {
-    const given = value === undefined ? schema._def.defaultValue() : value;
-    return check(schema.removeDefault(), given, path, mistakes);
-  }
+  const schema = withoutDefault(declared);
   if (value === undefined) {
+    const absent = z.safeParse(declared, undefined);
+    if (absent.success) return absent.data;
     mistakes.report(path, `is missing; expected ${expected(schema)}`);
     return undefined;
   }
-  if (schema instanceof z.ZodObject) return checkObject(schema, value, path, mistakes);
+  if (schema instanceof z.ZodObject) return checkTable(schema, value, path, mistakes);
   if (schema instanceof z.ZodRecord) return checkRecord(schema, value, path, mistakes);
-  if (schema instanceof z.ZodArray) return checkArray(schema, value, path, mistakes);
-  if (schema instanceof z.ZodUnion && isTable(value)) {
-    const options = schema.options as readonly z.ZodTypeAny[];
-    const table = options.find((option) => option instanceof z.ZodObject);
-    if (table !== undefined) return check(table, value, path, mistakes);
+  if (schema instanceof z.ZodArray) {
+    if (Array.isArray(value))
+      return value.map((item, i) => check(schema.element, item, [...path, i], mistakes));
+  } else if (schema instanceof z.ZodUnion && isTable(value)) {
+    const table = schema.options.find((option) => option instanceof z.ZodObject);
+    if (table !== undefined) return checkTable(table, value, path, mistakes);
   }
-  const result = schema.safeParse(value);
+  return checkValue(schema, value, path, mistakes);
+}
+
+function withoutDefault(schema: z.core.$ZodType): z.core.$ZodType {
+  const hasInner =
+    schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault;
+  return hasInner ? withoutDefault(schema.unwrap()) : schema;
+}
+
+function checkValue(schema: z.core.$ZodType, value: unknown, path: KeyPath, mistakes: MistakeList): unknown {
+  const result = z.safeParse(schema, value);
   if (result.success) return result.data;
-  const special = result.error.issues.find(
-    ({ code, message }) => code === "custom" && / expected /.test(message),
+  const explained = result.error.issues.find(
+    ({ code, message }) => code === "custom" && message.includes("; expected "),
   );
-  // A number out of range is worth telling; where a text is expected, even a number may be a secret.
+  // A number out of range is worth quoting. Where a string is expected, a number may be a secret.
   const found =
-    typeof value === "bigint" && /^an integer/.test(expected(schema)) ? `${value}` : kindOf(value);
-  mistakes.report(path, special?.message ?? `is ${found}; expected ${expected(schema)}`);
+    typeof value === "bigint" && expected(schema).startsWith("an integer") ? `${value}` : kindOf(value);
+  mistakes.report(path, explained?.message ?? `is ${found}; expected ${expected(schema)}`);
   return undefined;
 }
 
-function checkObject(
-  schema: z.AnyZodObject,
+function checkTable(
+  schema: z.ZodObject,
   value: unknown,
   path: KeyPath,
   mistakes: MistakeList,
@@ -72,7 +97,8 @@ function checkObject(
     mistakes.report(path, `is ${kindOf(value)}; expected a table`);
     return undefined;
   }
-  const known = Object.keys(schema.shape);
+  const names = Object.keys(schema.shape);
+  const known = names.map(fileKey);
   for (const key of Object.keys(value)) {
     if (known.includes(key)) continue;
     const suggestion = closestMatch(key, known, { maxDistance: Math.max(2, Math.ceil(key.length / 3)) });
@@ -81,7 +107,11 @@ function checkObject(
     mistakes.report([...path, key], `is not a known key; ${hint}`, suggestion);
   }
   const checked: Record<string, unknown> = {};
-  for (const key of known) checked[key] = check(schema.shape[key], value[key], [...path, key], mistakes);
+  for (const [i, name] of names.entries()) {
+    const key = known[i] as string;
+    const item = check(schema.shape[name] as z.ZodType, value[key], [...path, key], mistakes);
+    if (item !== undefined) checked[name] = item;
+  }
   return checked;
 }
 
@@ -92,37 +122,27 @@ function checkRecord(
   mistakes: MistakeList,
 ): Record<string, unknown> | undefined {
   if (!isTable(value)) {
-    mistakes.report(path, `is ${kindOf(value)}; expected ${schema.description ?? "a table"}`);
+    mistakes.report(path, `is ${kindOf(value)}; expected ${expected(schema)}`);
     return undefined;
   }
   const checked: Record<string, unknown> = {};
   for (const [key, item] of Object.entries(value)) {
-    const good = schema.keySchema.safeParse(key).success;
-    if (!good) mistakes.report([...path, key], `is not a valid key; expected ${expected(schema.keySchema)}`);
-    const checkedItem = check(schema.valueSchema, item, [...path, key], mistakes);
-    if (good) checked[key] = checkedItem;
+    const isValidKey = z.safeParse(schema.keyType, key).success;
+    if (!isValidKey) {
+      mistakes.report([...path, key], `is not a valid key; expected ${expected(schema.keyType)}`);
+    }
+    const checkedItem = check(schema.valueType, item, [...path, key], mistakes);
+    if (isValidKey) checked[key] = checkedItem;
   }
   return checked;
 }
 
-function checkArray(
-  schema: z.ZodArray<z.ZodTypeAny>,
-  value: unknown,
-  path: KeyPath,
-  mistakes: MistakeList,
-): unknown[] | undefined {
-  if (!Array.isArray(value)) {
-    mistakes.report(path, `is ${kindOf(value)}; expected ${expected(schema)}`);
-    return undefined;
-  }
-  return value.map((item, i) => check(schema.element, item, [...path, i], mistakes));
+/** Completes "expected …" in a mistake. */
+function expected(schema: z.core.$ZodType): string {
+  return (schema as z.ZodType).description ?? "a table";
 }
 
-function expected(schema: z.ZodTypeAny): string {
-  return schema.description ?? "a table";
-}
-
-/** The kind of a TOML value in words; never the value, which may be a secret. */
+/** Names the kind of a TOML value; never the value, which may be a secret. */
 function kindOf(value: unknown): string {
   if (value === "") return "an empty string";
   if (typeof value === "string") return "another string";

@@ -1,78 +1,76 @@
 import { readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import type { MistakeList } from "./mistake-list.ts";
+import type { KeyPath, MistakeList } from "./mistakes.ts";
 
-/** Tables that may stand in a file of their own, named by a string in their place. */
+/** Tables that can be in a file of their own, named by a string in their place. */
 const SEPARABLE_TABLES = ["x402", "webhooks", "job_pricing"] as const;
 
-/** Stands where a value could not be got at, which is reported already: nothing more is said about it. */
+/** Takes the place of a value that could not be read. Its mistake is reported already. */
 export const UNREADABLE = Symbol("unreadable");
 
-/** A TOML value, with integers as bigint so that none loses digits. */
-export type RawValue = unknown;
-
 /**
- * Reads the configuration file, and the files that it names in place of a table, into one tree.
- * `env:NAME` is replaced by the variable's value wherever a string stands.
+ * Reads the configuration file, and the files that it names in place of a table, into one tree. Integers are bigint, so
+ * that none loses digits. A string `env:NAME` is replaced by the value of the variable.
  */
-export async function readConfigFiles(options: {
-  path: string;
-  env: NodeJS.ProcessEnv;
-  mistakes: MistakeList;
-}): Promise<RawValue> {
-  const { path, env, mistakes } = options;
-  const root = await readToml(path, [], mistakes);
-  if (!isTable(root)) return UNREADABLE;
+export async function readConfigFiles(
+  { path, toml, env }: { readonly path: string; readonly toml?: string; readonly env: NodeJS.ProcessEnv },
+  mistakes: MistakeList,
+): Promise<unknown> {
+  const root =
+    toml === undefined
+      ? await readToml(path, [], mistakes)
+      : parseToml({ file: path, toml, mountedAt: [] }, mistakes);
   const tree = expandEnv(root, [], env, mistakes);
   if (!isTable(tree)) return UNREADABLE;
   for (const name of SEPARABLE_TABLES) {
     const reference = tree[name];
     if (typeof reference !== "string") continue;
-    const table = await readToml(
-      isAbsolute(reference) ? reference : join(dirname(path), reference),
-      [name],
-      mistakes,
-    );
-    tree[name] = expandEnv(table, [name], env, mistakes);
+    const file = isAbsolute(reference) ? reference : join(dirname(path), reference);
+    tree[name] = expandEnv(await readToml(file, [name], mistakes), [name], env, mistakes);
   }
   return tree;
 }
 
-/** Whether a value is a TOML table (and not a string, a date, an array …). */
+/** Returns true for a TOML table, and false for a string, a date, an array and so on. */
 export function isTable(value: unknown): value is Record<string, unknown> {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || prototype === Object.prototype;
 }
 
-async function readToml(
-  file: string,
-  mountedAt: readonly string[],
-  mistakes: MistakeList,
-): Promise<RawValue> {
-  const keyPath = mountedAt.join(".");
+async function readToml(file: string, mountedAt: KeyPath, mistakes: MistakeList): Promise<unknown> {
   let toml: string;
   try {
     toml = new TextDecoder("utf-8", { fatal: true }).decode(await readFile(file));
   } catch (error) {
     const reason = error instanceof TypeError ? "it is not UTF-8" : fileErrorText(error);
-    mistakes.add({ file, keyPath, message: `cannot be read: ${reason}; expected a TOML file` });
+    const message = `cannot be read: ${reason}; expected a TOML file`;
+    mistakes.reportFile({ file, keyPath: mountedAt.join("."), message });
     return UNREADABLE;
   }
-  mistakes.sources.push({ file, toml, mountedAt });
+  return parseToml({ file, toml, mountedAt }, mistakes);
+}
+
+function parseToml(
+  source: { readonly file: string; readonly toml: string; readonly mountedAt: KeyPath },
+  mistakes: MistakeList,
+): unknown {
+  const { file, toml, mountedAt } = source;
+  mistakes.addSource(source);
   try {
     return parse(toml, { integersAsBigInt: true });
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
-    // Only the first line: the rest quotes the file, and a secret may stand there.
+    // The first line only: the rest quotes the file, which may hold a secret.
     const reason = (error.message.split("\n")[0] ?? "").replace(/^Invalid TOML document: /, "");
-    mistakes.add({ file, line: error.line, keyPath, message: `is not valid TOML: ${reason}` });
+    const message = `is not valid TOML: ${reason}`;
+    mistakes.reportFile({ file, line: error.line, keyPath: mountedAt.join("."), message });
     return UNREADABLE;
   }
 }
 
-/** Why a file cannot be used, in words: `no such file`, `permission denied`. */
+/** Reason why a file cannot be used: `no such file`, `permission denied`. */
 export function fileErrorText(error: unknown): string {
   const code = (error as NodeJS.ErrnoException).code;
   if (code === "ENOENT") return "no such file";
@@ -83,14 +81,10 @@ export function fileErrorText(error: unknown): string {
 
 const ENV_PREFIX = "env:";
 
-function expandEnv(
-  value: RawValue,
-  path: readonly (string | number)[],
-  env: NodeJS.ProcessEnv,
-  mistakes: MistakeList,
-): RawValue {
+function expandEnv(value: unknown, path: KeyPath, env: NodeJS.ProcessEnv, mistakes: MistakeList): unknown {
   if (Array.isArray(value)) return value.map((item, i) => expandEnv(item, [...path, i], env, mistakes));
   if (isTable(value)) {
+    // Without a prototype, so that no key of the file means anything to JavaScript.
     const table: Record<string, unknown> = Object.create(null);
     for (const [key, item] of Object.entries(value))
       table[key] = expandEnv(item, [...path, key], env, mistakes);
@@ -99,7 +93,7 @@ function expandEnv(
   if (typeof value !== "string" || !value.startsWith(ENV_PREFIX)) return value;
   const name = value.slice(ENV_PREFIX.length);
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-    // Not quoted: it may be the secret itself.
+    // Not quoted, because it may be the secret itself.
     mistakes.report(path, 'does not name an environment variable; expected "env:NAME"');
     return UNREADABLE;
   }

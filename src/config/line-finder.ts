@@ -1,19 +1,19 @@
 import { type AST, parseTOML } from "toml-eslint-parser";
-import type { KeyPath } from "./mistake.ts";
+import type { KeyPath } from "./mistakes.ts";
 
-/** The 1-based line on which the value at a path stands; for a value that is not there, that of its table. */
+/** Returns the 1-based line of the value at a path; for a missing value, the line of its table. */
 export type LineFinder = (path: KeyPath) => number | undefined;
 
 /**
- * The TOML parser that reads the values keeps no positions, so a second one that does is used, and only once
- * there is something to report.
+ * Makes a line finder for one file. The parser that reads the values keeps no positions; this one does, and is needed
+ * only when there is something to report.
  */
 export function makeLineFinder(toml: string): LineFinder {
   const lines = new Map<string, number>();
   try {
     collectLines(parseTOML(toml), lines);
   } catch {
-    // The two parsers may differ over a corner of the language: a mistake without a line is still a mistake.
+    // The two parsers may disagree about a corner case. A mistake without a line is still useful.
   }
   return (path) => {
     for (let length = path.length; length > 0; length--) {
@@ -30,7 +30,7 @@ function lineKey(path: KeyPath): string {
 
 function collectLines(program: AST.TOMLProgram, lines: Map<string, number>): void {
   const note = (path: KeyPath, line: number): void => {
-    // The first mention counts: `[a.b]` also makes `a`, which may have a header of its own further down.
+    // The first line wins: `[a.b]` also makes `a`, which may have a header of its own further down.
     if (!lines.has(lineKey(path))) lines.set(lineKey(path), line);
   };
   const visitKeyValue = (node: AST.TOMLKeyValue, table: KeyPath): void => {

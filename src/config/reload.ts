@@ -1,34 +1,61 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Config } from "./config.ts";
+import { fileKey } from "./check-shape.ts";
+import type { Config, WebhooksConfig, X402Config } from "./config.ts";
 
 /**
- * The tables and keys that changed but that a reload does not take over: prices, rates, policies and endpoints
- * can change while jobgate runs, sockets, files and what runners rely on cannot.
+ * What needs a restart: sockets, files and what runners rely on cannot change while jobgate runs. A reload changes
+ * every other key of the two gateways. It neither adds nor removes a gateway.
  */
-export function changesThatNeedRestart(running: Config, next: Config): string[] {
-  const before = fixedParts(running);
-  const after = fixedParts(next);
-  const changed = Object.keys(before).filter((name) => !isDeepStrictEqual(before[name], after[name]));
-  // With another price source running, what the file says of prices does not count either.
-  return running.x402 && next.x402 && changed.includes("x402.price_source")
-    ? [...changed, "job_pricing"]
-    : changed;
+const NEEDS_RESTART = {
+  tables: ["serviceId", "store", "runner", "operator", "pricingEngine"],
+  x402: ["bindAddress", "facilitatorUrl", "facilitatorTimeoutMs", "priceSource"],
+  webhooks: ["bindAddress"],
+} as const satisfies {
+  readonly tables: readonly (keyof Config)[];
+  readonly x402: readonly (keyof X402Config)[];
+  readonly webhooks: readonly (keyof WebhooksConfig)[];
+};
+
+/** Returns the configuration in effect after a reload. */
+export function afterReload(running: Config, next: Config): Config {
+  const { x402, webhooks } = running;
+  return {
+    ...running,
+    ...(x402 && next.x402 && { x402: x402AfterReload(x402, next.x402) }),
+    ...(webhooks &&
+      next.webhooks && { webhooks: { ...next.webhooks, ...pick(webhooks, NEEDS_RESTART.webhooks) } }),
+  };
 }
 
-function fixedParts(config: Config): Record<string, unknown> {
-  const { x402, webhooks } = config;
-  return {
-    service_id: config.serviceId,
-    store: config.store,
-    runner: config.runner,
-    operator: config.operator,
-    x402: x402 !== undefined,
-    "x402.bind_address": x402?.bindAddress,
-    "x402.facilitator_url": x402?.facilitatorUrl,
-    "x402.facilitator_timeout_secs": x402?.facilitatorTimeoutMs,
-    "x402.price_source": x402?.priceSource,
-    webhooks: webhooks !== undefined,
-    "webhooks.bind_address": webhooks?.bindAddress,
-    pricing_engine: config.pricingEngine,
-  };
+function x402AfterReload(running: X402Config, next: X402Config): X402Config {
+  const reloaded = { ...next, ...pick(running, NEEDS_RESTART.x402) };
+  // The prices of a file are checked for its own price source only.
+  return next.priceSource === running.priceSource
+    ? reloaded
+    : { ...reloaded, jobPricing: running.jobPricing };
+}
+
+/** Returns the tables and keys, as the file spells them, whose change a reload ignores. */
+export function changesThatNeedRestart(running: Config, next: Config): string[] {
+  const changed = changedKeys(running, next, NEEDS_RESTART.tables);
+  const x402 = changedKeys(running.x402, next.x402, NEEDS_RESTART.x402);
+  const webhooks = changedKeys(running.webhooks, next.webhooks, NEEDS_RESTART.webhooks);
+  if ((running.x402 === undefined) !== (next.x402 === undefined)) changed.push("x402");
+  changed.push(...x402.map((key) => `x402.${key}`));
+  if ((running.webhooks === undefined) !== (next.webhooks === undefined)) changed.push("webhooks");
+  changed.push(...webhooks.map((key) => `webhooks.${key}`));
+  if (running.x402 && next.x402 && x402.includes("price_source")) changed.push("job_pricing");
+  return changed;
+}
+
+function changedKeys<T extends object>(
+  running: T | undefined,
+  next: T | undefined,
+  keys: readonly (keyof T & string)[],
+): string[] {
+  return keys.filter((key) => !isDeepStrictEqual(running?.[key], next?.[key])).map(fileKey);
+}
+
+function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Pick<T, K> {
+  return Object.fromEntries(keys.map((key) => [key, from[key]])) as Pick<T, K>;
 }

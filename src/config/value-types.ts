@@ -1,45 +1,44 @@
-import { z } from "zod";
+import { z } from "zod/v4";
 import { parseEvmAddress } from "../core/addresses.ts";
-import type { TcpAddress } from "../core/network-address.ts";
-import { parseBindAddress, parseIpRange } from "../core/network-address.ts";
+import { parseBindAddress, parseIpRange, type TcpAddress } from "../core/network-address.ts";
 
 /*
- * The kinds of value that configuration keys hold. The description of each completes "expected …" in mistakes,
- * so it says all of what is accepted. Values are never quoted in messages: any may come from an `env:` secret.
+ * Kinds of value that keys hold. Each has a description that completes "expected …" in mistakes and lists all that is
+ * accepted. Mistakes never quote a string, because any string may be a secret from `env:NAME`.
  */
 
 const MAX_U64 = 2n ** 64n - 1n;
 const MAX_U256 = 2n ** 256n - 1n;
 const CANONICAL_DECIMAL = /^(0|[1-9][0-9]*)$/;
 
-/** A text that a parser accepts by returning something. */
+/** String that `parse` accepts by returning a value. `parse` may add an issue of its own. */
 function parsedText<T>(expected: string, parse: (text: string, ctx: z.RefinementCtx) => T | undefined) {
   return z
     .string()
     .transform((text, ctx): T => {
       const value = parse(text, ctx);
       if (value !== undefined) return value;
-      // Without a message, the description stands in its place.
-      ctx.addIssue({ code: z.ZodIssueCode.custom, message: "" });
+      ctx.addIssue({ code: "custom" });
       return z.NEVER;
     })
     .describe(expected);
 }
 
-/** Any text that is not empty. */
 export const text = (expected = "a string that is not empty") => z.string().min(1).describe(expected);
 
-/** A text that can stand in a header or a list without breaking out of it. */
+/** Text that is safe in a header or a list. */
 export const label = () =>
-  parsedText("a string of 1 to 128 characters without control characters", (value) =>
-    /^\P{Cc}{1,128}$/u.test(value) ? value : undefined,
-  );
+  z
+    .string()
+    .regex(/^\P{Cc}{1,128}$/u)
+    .describe("a string of 1 to 128 characters without control characters");
 
-/** A secret that travels in a header of its own. */
+/** Secret that is a whole header value. */
 export const headerSecret = () =>
-  parsedText("a string of visible ASCII characters, or env:NAME", (value) =>
-    /^[\x21-\x7e]+$/.test(value) ? value : undefined,
-  );
+  z
+    .string()
+    .regex(/^[\x21-\x7e]+$/)
+    .describe("a string of visible ASCII characters, or env:NAME");
 
 export function oneOf<const T extends readonly [string, ...string[]]>(values: T, note?: string) {
   const list = values
@@ -54,21 +53,31 @@ export const trueOrFalse = () => z.boolean().describe("true or false");
 export const integer = (min: number, max: number) =>
   z.bigint().min(BigInt(min)).max(BigInt(max)).transform(Number).describe(`an integer from ${min} to ${max}`);
 
-/** The largest request body that a gateway takes. */
-export const maxBodyBytes = () => integer(1, 268_435_456).default(1_048_576n);
+/** Largest request body that a gateway accepts. */
+export const maxBodyBytes = () => integer(1, 268_435_456).default(1_048_576);
 
-/** Bound of timers: a longer one would fire at once. */
+/** Longest timer: Node fires a longer one at once. */
 const MAX_TIMER_SECS = 2_147_483;
 
-/** A span in seconds, fractions allowed, that comes out in milliseconds. */
+/** Span in seconds in the file, fractions allowed. Yields milliseconds. */
 export const seconds = (min: number) =>
   z
-    .union([z.bigint().transform(Number), z.number()])
+    .union([z.bigint(), z.number()])
+    .transform(Number)
     .refine((value) => value >= min && value <= MAX_TIMER_SECS)
     .transform((value) => Math.round(value * 1000))
     .describe(`a number of seconds from ${min} to ${MAX_TIMER_SECS}`);
 
-/** TOML integers end at 2^63 - 1, so the upper half of u64 has to be written as a string. */
+/** Span of up to a year in whole seconds in the file. Yields milliseconds. */
+export const wholeSeconds = () =>
+  z
+    .bigint()
+    .min(1n)
+    .max(31_536_000n)
+    .transform((value) => Number(value) * 1000)
+    .describe("an integer from 1 to 31536000");
+
+/** TOML integers end at 2^63 - 1, so a larger id has to be a string. */
 export const u64 = () =>
   z
     .union([z.bigint(), z.string().regex(CANONICAL_DECIMAL).transform(BigInt)])
@@ -77,11 +86,12 @@ export const u64 = () =>
 
 export const u32 = () => integer(0, 0xffff_ffff);
 
-/** A key of a table that stands for an id. */
+/** Id that is the key of a table. */
 export const idKey = (bits: 64 | 32) =>
-  parsedText(`an id in canonical decimal (no sign, no leading zero) below 2^${bits} as the key`, (value) =>
-    CANONICAL_DECIMAL.test(value) && BigInt(value) < 2n ** BigInt(bits) ? value : undefined,
-  );
+  z
+    .string()
+    .refine((key) => CANONICAL_DECIMAL.test(key) && BigInt(key) < 2n ** BigInt(bits))
+    .describe(`an id in canonical decimal (no sign, no leading zero) below 2^${bits} as the key`);
 
 export const wei = () =>
   parsedText('an amount of wei as a string of decimal digits, such as "1000000000000000"', (value) =>
@@ -89,15 +99,17 @@ export const wei = () =>
   );
 
 export const rate = () =>
-  parsedText('a decimal number above 0 as a string, such as "3200.00"', (value) =>
-    /^(0|[1-9][0-9]*)(\.[0-9]+)?$/.test(value) && /[1-9]/.test(value) ? value : undefined,
-  );
+  z
+    .string()
+    .refine((value) => /^(0|[1-9][0-9]*)(\.[0-9]+)?$/.test(value) && /[1-9]/.test(value))
+    .describe('a decimal number above 0 as a string, such as "3200.00"');
 
-/** RFC 6901; the empty one stands for the whole document. */
+/** JSON pointer (RFC 6901). The empty one points to the whole document. */
 export const jsonPointer = () =>
-  parsedText('a JSON pointer (RFC 6901), such as "/data/rate"', (value) =>
-    /^(\/([^~/]|~[01])*)*$/.test(value) ? value : undefined,
-  );
+  z
+    .string()
+    .regex(/^(\/([^~/]|~[01])*)*$/)
+    .describe('a JSON pointer (RFC 6901), such as "/data/rate"');
 
 export const network = () =>
   parsedText('a CAIP-2 EVM network, such as "eip155:8453"', (value) => {
@@ -107,22 +119,23 @@ export const network = () =>
       : undefined;
   });
 
+/** EVM address. Yields it with its checksum. */
 export const address = () =>
   parsedText("an address: 0x and 40 hex digits", (value, ctx) => {
     const parsed = parseEvmAddress(value);
-    if (parsed.kind === "address" && BigInt(parsed.address) !== 0n) return parsed.address;
-    const reason =
-      parsed.kind === "wrong_checksum"
-        ? "has a wrong checksum, so a digit may be mistyped; expected the address exactly as its owner gives it, or all in lower case"
-        : parsed.kind === "address"
-          ? "is the zero address; expected an address that belongs to someone"
-          : "";
-    ctx.addIssue({ code: z.ZodIssueCode.custom, message: reason });
-    return z.NEVER;
+    if (parsed.kind === "wrong_checksum") {
+      const message =
+        "has a wrong checksum, so a digit may be mistyped; expected the address exactly as its owner gives it, or all in lower case";
+      ctx.addIssue({ code: "custom", message });
+    }
+    if (parsed.kind !== "address") return undefined;
+    if (BigInt(parsed.address) !== 0n) return parsed.address;
+    const message = "is the zero address; expected an address that belongs to someone";
+    ctx.addIssue({ code: "custom", message });
+    return undefined;
   });
 
-export const bindAddress = () =>
-  parsedText('"host:port", "[ipv6]:port" or "unix:PATH"', (value) => parseBindAddress(value));
+export const bindAddress = () => parsedText('"host:port", "[ipv6]:port" or "unix:PATH"', parseBindAddress);
 
 export const tcpAddress = () =>
   parsedText('"host:port" or "[ipv6]:port"', (value): TcpAddress | undefined => {
@@ -130,50 +143,54 @@ export const tcpAddress = () =>
     return parsed?.kind === "tcp" ? parsed : undefined;
   });
 
-/** An absolute http or https URL that paths can be appended to: comes out without a trailing slash. */
+/** URL that paths are appended to. Yields it without a trailing slash. */
 export const baseUrl = () =>
   parsedText("an absolute http:// or https:// URL without query and fragment", (value) => {
     const url = parseHttpUrl(value);
     return url === undefined || /[?#]/.test(value) ? undefined : url.href.replace(/\/+$/, "");
   });
 
-/** The URL of something that is asked as it stands, such as JSON-RPC: a query may hold the key. */
+/** URL that is requested as it is, for example of a JSON-RPC server. Its query may hold an API key. */
 export const httpUrl = () =>
   parsedText("an absolute http:// or https:// URL", (value) => parseHttpUrl(value)?.href);
 
 function parseHttpUrl(value: string): URL | undefined {
-  // new URL() would mend spaces, backslashes and missing slashes in silence.
+  // new URL() silently corrects spaces, backslashes and missing slashes.
   if (!/^https?:\/\/[^/\\\s][^\\\s]*$/.test(value) || !URL.canParse(value)) return undefined;
   return new URL(value);
 }
 
 export const storeUrl = () =>
-  parsedText('"sqlite:PATH" or "postgres://…"', (value) => {
-    if (/^sqlite:./.test(value)) return value;
-    return /^postgres(ql)?:\/\/./.test(value) && URL.canParse(value) ? value : undefined;
-  });
+  z
+    .string()
+    .refine((value) => /^sqlite:./.test(value) || (/^postgres(ql)?:\/\/./.test(value) && URL.canParse(value)))
+    .describe('"sqlite:PATH" or "postgres://…"');
 
+/** Header name. Yields it in lower case. */
 export const headerName = () =>
   parsedText("the name of an HTTP header", (value) =>
     /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(value) ? value.toLowerCase() : undefined,
   );
 
 export const ipRange = () =>
-  parsedText('an IPv4 or IPv6 address or range, such as "203.0.113.0/24"', (value) => parseIpRange(value));
+  parsedText('an IPv4 or IPv6 address or range, such as "203.0.113.0/24"', parseIpRange);
 
-/** As it stands in a URL once it is decoded. */
+/** Name of a query parameter, in decoded form. */
 export const queryParameter = () =>
-  parsedText("the name of a query parameter", (value) =>
-    /^[\x21-\x7e]{1,128}$/.test(value) ? value : undefined,
-  );
+  z
+    .string()
+    .regex(/^[\x21-\x7e]{1,128}$/)
+    .describe("the name of a query parameter");
 
-/** The path of a webhook, compared with request paths byte for byte. */
+/** Path of a webhook. It is compared with request paths byte for byte, so it has no form but the canonical one. */
 export const webhookPath = () =>
-  parsedText(
-    "a path that starts with / and has no query, fragment, percent-encoding, backslash, empty segment, . or .. segment, and only visible ASCII characters",
-    (value) => {
+  z
+    .string()
+    .refine((value) => {
       const segments = value.split("/").slice(1);
-      const clean = value.startsWith("/") && /^[\x21-\x7e]+$/.test(value) && !/[?#%\\]/.test(value);
-      return clean && segments.every((segment) => !["", ".", ".."].includes(segment)) ? value : undefined;
-    },
-  );
+      const isClean = value.startsWith("/") && /^[\x21-\x7e]+$/.test(value) && !/[?#%\\]/.test(value);
+      return isClean && segments.every((segment) => !["", ".", ".."].includes(segment));
+    })
+    .describe(
+      "a path that starts with / and has no query, fragment, percent-encoding, backslash, empty segment, . or .. segment, and only visible ASCII characters",
+    );

@@ -16,7 +16,7 @@ testMistakes([
     message: /EMPTY is empty/,
   },
   {
-    promise: "A value after env: that is no name is not repeated",
+    promise: "A text after env: that is not a name is not quoted",
     toml: '[operator]\ntoken = "env:hunter2-secret" #!',
     keyPath: "operator.token",
     message: /^does not name an environment variable; expected "env:NAME"$/,
@@ -38,7 +38,7 @@ tangle_contract = "0x0165878a594ca255338adfa4d48449f69242eb8f"
 `;
 const MAIN = 'x402 = "x402.toml"\nwebhooks = "hooks.toml"\njob_pricing = "env:PRICES"\n';
 
-test("Tables in files of their own load as they were written for the SDK, aliases included", async () => {
+test("Files written for the SDK load unchanged, including aliases", async () => {
   const result = await loadFiles(
     {
       "jobgate.toml": MAIN,
@@ -62,7 +62,7 @@ test("Tables in files of their own load as they were written for the SDK, aliase
   expect(config.webhooks?.endpoints).toEqual([{ path: "/hooks/a", jobId: 3n, auth: { mode: "none" } }]);
 });
 
-test("A mistake in a file of its own names that file and its line", async () => {
+test("A mistake in a separate file has that file's name and line", async () => {
   const found = await mistakesOf(
     {
       "jobgate.toml": MAIN,
@@ -79,7 +79,7 @@ test("A mistake in a file of its own names that file and its line", async () => 
   ]);
 });
 
-test("A syntax error in one file does not hide the mistakes of another, nor make any up", async () => {
+test("A syntax error in one file neither hides nor causes mistakes in another", async () => {
   const found = await mistakesOf({
     "jobgate.toml": 'x402 = "x402.toml"\nwebhooks = "missing.toml"\njob_pricing = "prices.toml"\n',
     "x402.toml": "\nbind_address = \n",
@@ -92,7 +92,7 @@ test("A syntax error in one file does not hide the mistakes of another, nor make
   ]);
 });
 
-test("A variable's value is checked like one in the file, and never repeated", async () => {
+test("The value of a variable is checked and never quoted", async () => {
   const toml = '[store]\nurl = "env:STORE"\n';
   const [mistake] = await mistakesOf(toml, { env: { STORE: "redis://:hunter2@host" } });
   expect(mistake?.place).toBe("jobgate.toml:2 store.url");

@@ -1,9 +1,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Config } from "../../src/config/config.ts";
 import { type LoadConfigResult, loadConfig } from "../../src/config/load-config.ts";
 
-/** Facilitator and tokens of a gateway that loads without mistakes. */
+/** Token of a gateway that loads without mistakes. */
 export const TOKEN = `[[x402.accepted_tokens]]
 network = "eip155:84532"
 asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
@@ -19,7 +20,7 @@ facilitator_url = "https://facilitator.example.com"
 public_url = "https://operator.example.com"
 `;
 
-/** Loads a configuration from real files in a folder of its own, which is gone afterwards. */
+/** Loads a configuration from real files in a temporary folder. */
 export async function loadFiles(
   files: string | Record<string, string>,
   options: { env?: NodeJS.ProcessEnv; serviceId?: bigint } = {},
@@ -38,6 +39,13 @@ export async function loadFiles(
   } finally {
     await rm(folder, { recursive: true });
   }
+}
+
+/** Loads a file that must have no mistake. */
+export async function configOf(toml: string, options?: { serviceId?: bigint }): Promise<Config> {
+  const result = await loadFiles(toml, options);
+  if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
+  return result.config;
 }
 
 /** The mistakes of files as `file:line key.path`, with what each says. */

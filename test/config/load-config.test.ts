@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import { loadConfig } from "../../src/config/load-config.ts";
 import { loadFiles, mistakesOf, TOKEN, X402 } from "./config-folder.ts";
 import { POLICY, without } from "./mistake-cases.ts";
 
-test("Every mistake is listed at once, in the order of the lines, and none hides another", async () => {
+test("Every mistake is listed, in the order of the lines", async () => {
   const found = await mistakesOf(`sevice_id = 1
 [store]
 url = "redis://x"
@@ -28,7 +29,7 @@ auth = "bearer"
   ]);
 });
 
-test("A syntax error names its line and quotes nothing of the file", async () => {
+test("A syntax error has its line and does not quote the file", async () => {
   const [mistake, ...rest] = await mistakesOf('service_id = 1\n[operator]\ntoken = "hunter2\n');
   expect(mistake?.place).toBe("jobgate.toml:3 ");
   expect(mistake?.message).toMatch(/^is not valid TOML: /);
@@ -36,7 +37,7 @@ test("A syntax error names its line and quotes nothing of the file", async () =>
   expect(rest).toEqual([]);
 });
 
-test("A file that is not there is a mistake", async () => {
+test("A missing file is a mistake", async () => {
   const [mistake] = await mistakesOf({ "other.toml": "" });
   expect(mistake).toEqual({
     place: "jobgate.toml ",
@@ -44,26 +45,36 @@ test("A file that is not there is a mistake", async () => {
   });
 });
 
-test("A wrong value under an alias is told once, and not as missing under its other name", async () => {
+test("A wrong value under an alias is not also reported as missing under the other name", async () => {
   const toml = `${X402}${TOKEN}${without(POLICY, "chain_contract")}tangle_contract = "0x12"`;
   const found = await mistakesOf(toml);
   expect(found.map(({ place }) => place.split(" ")[1])).toEqual(["x402.job_policies[0].tangle_contract"]);
 });
 
-test("A job that nobody can pay for may have any price", async () => {
+test("A job that is not for sale can have any price", async () => {
   const disabled = POLICY.replace("restricted_paid", "disabled");
   const toml = `${X402}default_invocation_mode = "public_paid"\n${TOKEN}${disabled}[job_pricing.1]\n0 = "1"\n`;
   expect(await mistakesOf(toml)).toEqual([]);
 });
 
-test("Two gateways may share an address", async () => {
+test("Two gateways can share an address", async () => {
   const toml = `${X402}bind_address = "127.0.0.1:9000"\n${TOKEN}[webhooks]\nbind_address = "127.0.0.1:9000"\n`;
   expect(await mistakesOf(toml)).toEqual([]);
 });
 
-test("A reachable runner listener is fine with a token", async () => {
+test("A reachable runner listener is accepted with a token", async () => {
   const result = await loadFiles('[runner]\nbind_address = "0.0.0.0:8403"\ntoken = "env:T"', {
     env: { T: "hunter2" },
   });
   expect(result.ok && result.config.runner.token).toBe("hunter2");
+});
+
+test("A configuration can be given as text instead of a file", async () => {
+  const given = { path: "inline.toml", toml: "[runner]\nlease_secs = 5\n", env: {} };
+  const result = await loadConfig(given);
+  expect(result.ok && result.config.runner.leaseMs).toBe(5_000);
+  const wrong = await loadConfig({ ...given, toml: "\n[runner]\nlease_sec = 5\n" });
+  expect(!wrong.ok && wrong.mistakes).toMatchObject([
+    { file: "inline.toml", line: 3, keyPath: "runner.lease_sec", suggestion: "lease_secs" },
+  ]);
 });

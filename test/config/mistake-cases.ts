@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { mistakesOf, TOKEN, X402 } from "./config-folder.ts";
 
-/** A file with one mistake, on the line that ends in `#!`. */
+/** File with a mistake on the line that ends in `#!`. */
 export interface MistakeCase {
   readonly promise: string;
   readonly toml: string;
@@ -43,7 +43,7 @@ export const hook = (path: string) => ({
   keyPath: "webhooks.endpoints[0].path",
 });
 
-/** One test for each file: its mistake is found, with its line and key path, and no secret in any message. */
+/** Tests that the mistake of each file is found at its line and key path, and that no message has a secret. */
 export function testMistakes(cases: readonly MistakeCase[]): void {
   test.each(cases)("$promise", async ({ toml, keyPath, message, suggestion }) => {
     const line = toml.split("\n").findIndex((text) => text.endsWith("#!")) + 1;

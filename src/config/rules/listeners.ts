@@ -1,61 +1,46 @@
-import type { BindAddress } from "../../core/network-address.ts";
-import { isLoopbackHost, isSameAddress } from "../../core/network-address.ts";
-import type { Checked } from "../check-shape.ts";
-import type { MistakeList } from "../mistake-list.ts";
-import type { CheckedFile } from "../schema.ts";
+import { type BindAddress, isLoopbackHost, isSameAddress } from "../../core/network-address.ts";
+import type { ConfigTables } from "../config.ts";
+import type { MistakeList } from "../mistakes.ts";
 
-interface Listener {
-  readonly table: string;
-  readonly address: BindAddress;
-  /** Only listeners that speak HTTP/1.1 can share a socket; gRPC needs HTTP/2 from the first byte. */
-  readonly protocol: "http" | "grpc";
-}
-
-/** Which listeners can stand side by side, and which of them must ask for a token. */
-export function checkListeners(file: Checked<CheckedFile>, mistakes: MistakeList): void {
-  const listeners = listenersOf(file);
-  for (const [i, listener] of listeners.entries()) {
-    for (const earlier of listeners.slice(0, i)) {
-      const bothHttp = listener.protocol === "http" && earlier.protocol === "http";
-      const shareable = bothHttp && listener.address.kind === "tcp";
-      if (shareable || !isSameAddress(listener.address, earlier.address)) continue;
+/** Checks which listeners can share an address, and which need a token. */
+export function checkListeners(tables: ConfigTables, mistakes: MistakeList): void {
+  const { runner, operator, x402, webhooks, pricingEngine } = tables;
+  // HTTP/1.1 listeners can share a socket. gRPC needs HTTP/2 from the first byte.
+  const listeners = [
+    ["runner", runner?.bindAddress, "grpc"],
+    ["operator", operator?.bindAddress, "http"],
+    ["x402", x402?.bindAddress, "http"],
+    ["webhooks", webhooks?.bindAddress, "http"],
+    ["pricing_engine", pricingEngine?.bindAddress, "grpc"],
+  ] as const;
+  for (const [i, [table, address, protocol]] of listeners.entries()) {
+    for (const [other, otherAddress, otherProtocol] of listeners.slice(0, i)) {
+      if (address === undefined || otherAddress === undefined) continue;
+      const isShareable = protocol === "http" && otherProtocol === "http" && address.kind === "tcp";
+      if (isShareable || !isSameAddress(address, otherAddress)) continue;
       mistakes.report(
-        [listener.table, "bind_address"],
-        `is that of ${earlier.table} too, and the two cannot share a socket; expected an address of its own`,
+        [table, "bind_address"],
+        `is that of ${other} too, and the two cannot share a socket; expected an address of its own`,
       );
     }
   }
-  const { runner, operator } = file;
-  if (runner?.tls?.client_ca === undefined && needsToken(runner)) {
+  if (runner?.tls?.clientCa === undefined && needsToken(runner)) {
     mistakes.reportMissing(
       ["runner", "token"],
-      "is missing; expected a token, or runner.tls.client_ca, since others than this machine can reach runner.bind_address",
+      "is missing; expected a token, or runner.tls.client_ca, since other machines can reach runner.bind_address",
     );
   }
   if (needsToken(operator)) {
     mistakes.reportMissing(
       ["operator", "token"],
-      "is missing; expected a token, since others than this machine can reach operator.bind_address",
+      "is missing; expected a token, since other machines can reach operator.bind_address",
     );
   }
 }
 
-function listenersOf(file: Checked<CheckedFile>): Listener[] {
-  const tables = [
-    ["runner", file.runner?.bind_address, "grpc"],
-    ["operator", file.operator?.bind_address, "http"],
-    ["x402", file.x402?.bind_address, "http"],
-    ["webhooks", file.webhooks?.bind_address, "http"],
-    ["pricing_engine", file.pricing_engine?.bind_address, "grpc"],
-  ] as const;
-  return tables.flatMap(([table, address, protocol]) =>
-    address === undefined ? [] : [{ table, address, protocol }],
-  );
-}
-
 function needsToken(
-  listener: { bind_address?: BindAddress | undefined; token?: string | undefined } | undefined,
+  listener: { bindAddress?: BindAddress | undefined; token?: string | undefined } | undefined,
 ) {
-  const address = listener?.bind_address;
+  const address = listener?.bindAddress;
   return address?.kind === "tcp" && !isLoopbackHost(address.host) && listener?.token === undefined;
 }

@@ -6,29 +6,25 @@ import {
   tokenAmount,
 } from "../../core/amounts.ts";
 import { jobKeyText } from "../../core/job-call.ts";
-import type { Checked } from "../check-shape.ts";
-import { keyPathText } from "../mistake.ts";
-import type { MistakeList } from "../mistake-list.ts";
-import type { CheckedFile } from "../schema.ts";
-
-type X402Table = NonNullable<Checked<CheckedFile>["x402"]>;
+import type { ConfigTables } from "../config.ts";
+import { keyPathText, type MistakeList } from "../mistakes.ts";
+import type { X402Table } from "../x402.ts";
 
 /**
- * That every job which clients can pay for costs something that can be asked for, in every token. What it will cost
- * at a live rate is not known here.
+ * Checks that every job for sale has an amount above 0 that fits u64, in every token with a fixed rate. The amount at
+ * a live rate is not known here.
  */
-export function checkPrices(file: Checked<CheckedFile>, mistakes: MistakeList): void {
-  const { x402, job_pricing: pricing } = file;
-  // With the engine as the price map, what stands in the file is never asked.
-  if (x402 === undefined || x402.price_source === "engine") return;
+export function checkPrices({ x402, jobPricing }: ConfigTables, mistakes: MistakeList): void {
+  // Prices from the engine make those in the file unused.
+  if (x402 === undefined || x402.priceSource === "engine") return;
   const tokens = tokensAtFixedRates(x402, mistakes);
-  const isEnabled = enabledJobs(x402);
-  for (const [serviceId, jobs] of Object.entries(pricing ?? {})) {
+  const isForSale = jobsForSale(x402);
+  for (const [serviceId, jobs] of Object.entries(jobPricing ?? {})) {
     for (const [jobIndex, priceWei] of Object.entries(jobs ?? {})) {
-      if (priceWei === undefined || !isEnabled(jobKeyText(BigInt(serviceId), Number(jobIndex)))) continue;
+      if (priceWei === undefined || !isForSale(jobKeyText(BigInt(serviceId), Number(jobIndex)))) continue;
+      const path = ["job_pricing", serviceId, jobIndex];
       for (const { name, terms } of tokens) {
         const amount = tokenAmount(priceWei, terms);
-        const path = ["job_pricing", serviceId, jobIndex];
         if (amount === 0n) {
           const bound = smallestPriceWei(terms);
           mistakes.report(
@@ -48,22 +44,22 @@ export function checkPrices(file: Checked<CheckedFile>, mistakes: MistakeList): 
 }
 
 function tokensAtFixedRates(x402: X402Table, mistakes: MistakeList): { name: string; terms: TokenTerms }[] {
-  return (x402.accepted_tokens ?? []).flatMap((token, i) => {
+  return (x402.acceptedTokens ?? []).flatMap((token, i) => {
     const path = ["x402", "accepted_tokens", i];
-    if (token?.rate_source !== undefined || mistakes.isReported([...path, "rate_source"])) return [];
-    const ratePerNativeUnit = token?.rate_per_native_unit ?? x402.rate_per_native_unit;
-    const markupBps = token?.markup_bps ?? x402.markup_bps;
-    if (token?.decimals === undefined || ratePerNativeUnit === undefined || markupBps === undefined)
-      return [];
-    return [{ name: keyPathText(path), terms: { ratePerNativeUnit, markupBps, decimals: token.decimals } }];
+    if (token?.rateSource !== undefined || mistakes.isReported([...path, "rate_source"])) return [];
+    const ratePerNativeUnit = token?.ratePerNativeUnit ?? x402.ratePerNativeUnit;
+    const markupBps = token?.markupBps ?? x402.markupBps;
+    const decimals = token?.decimals;
+    if (decimals === undefined || ratePerNativeUnit === undefined || markupBps === undefined) return [];
+    return [{ name: keyPathText(path), terms: { ratePerNativeUnit, markupBps, decimals } }];
   });
 }
 
-function enabledJobs(x402: X402Table): (job: string) => boolean {
+function jobsForSale(x402: X402Table): (job: string) => boolean {
   const modes = new Map<string, string>();
-  for (const policy of x402.job_policies ?? []) {
-    if (policy?.service_id === undefined || policy.job_index === undefined) continue;
-    modes.set(jobKeyText(policy.service_id, policy.job_index), policy.invocation_mode ?? "disabled");
+  for (const policy of x402.jobPolicies ?? []) {
+    if (policy?.serviceId === undefined || policy.jobIndex === undefined) continue;
+    modes.set(jobKeyText(policy.serviceId, policy.jobIndex), policy.invocationMode ?? "disabled");
   }
-  return (job) => (modes.get(job) ?? x402.default_invocation_mode ?? "disabled") !== "disabled";
+  return (job) => (modes.get(job) ?? x402.defaultInvocationMode ?? "disabled") !== "disabled";
 }

@@ -1,31 +1,31 @@
-import type { Checked } from "../check-shape.ts";
-import type { MistakeList } from "../mistake-list.ts";
-import type { CheckedFile } from "../schema.ts";
+import { fileKey } from "../check-shape.ts";
+import type { ConfigTables } from "../config.ts";
+import type { MistakeList } from "../mistakes.ts";
 import { checkCredentials } from "./urls.ts";
 
-const SIGNING_KEYS = ["chain_id", "verifying_contract", "operator_address"] as const;
+const SIGNING_KEYS = ["chainId", "verifyingContract", "operatorAddress"] as const;
 
-/** That quotes of `[pricing_engine]` can be checked, where they are relied on. */
-export function checkPricingEngine(file: Checked<CheckedFile>, mistakes: MistakeList): void {
-  const { pricing_engine: engine, x402 } = file;
+/** Checks that quotes of `[pricing_engine]` can be checked, where jobgate relies on them. */
+export function checkPricingEngine(tables: ConfigTables, mistakes: MistakeList): void {
+  const { pricingEngine: engine, x402 } = tables;
   if (engine === undefined) return;
   checkCredentials(["pricing_engine", "url"], engine.url, mistakes);
   const isGiven = (key: (typeof SIGNING_KEYS)[number]) =>
-    engine[key] !== undefined || mistakes.isReported(["pricing_engine", key]);
-  const given = SIGNING_KEYS.filter(isGiven);
-  const reason =
-    x402?.price_source === "engine"
-      ? 'x402.price_source is "engine"'
-      : given[0] && `pricing_engine.${given[0]} is set`;
-  if (reason === undefined) {
+    engine[key] !== undefined || mistakes.isReported(["pricing_engine", fileKey(key)]);
+  const given = SIGNING_KEYS.find(isGiven);
+  if (x402?.priceSource !== "engine" && given === undefined) {
     mistakes.warn(
       ["pricing_engine"],
-      `has no ${SIGNING_KEYS.join(", ")}, so quotes cannot be checked, and so cannot be paid`,
+      `has no ${SIGNING_KEYS.map(fileKey).join(", ")}, so quotes cannot be checked, and so cannot be paid`,
     );
     return;
   }
+  const reason =
+    x402?.priceSource === "engine"
+      ? 'x402.price_source is "engine"'
+      : `pricing_engine.${fileKey(given ?? "")} is set`;
   for (const key of SIGNING_KEYS) {
     if (isGiven(key)) continue;
-    mistakes.report(["pricing_engine", key], `is missing; expected it, since ${reason}`);
+    mistakes.report(["pricing_engine", fileKey(key)], `is missing; expected it, since ${reason}`);
   }
 }

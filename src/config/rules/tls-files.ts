@@ -1,21 +1,26 @@
 import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
-import type { Checked } from "../check-shape.ts";
+import type { ConfigTables } from "../config.ts";
 import { fileErrorText } from "../config-files.ts";
-import type { KeyPath } from "../mistake.ts";
-import type { MistakeList } from "../mistake-list.ts";
-import type { CheckedFile } from "../schema.ts";
+import type { KeyPath, MistakeList } from "../mistakes.ts";
 
-/** That the PEM files that are named can be read, and fit each other. */
-export async function checkTlsFiles(file: Checked<CheckedFile>, mistakes: MistakeList): Promise<void> {
-  await Promise.all([checkRunnerFiles(file, mistakes), checkStoreFile(file, mistakes)]);
-}
-
-async function checkRunnerFiles(file: Checked<CheckedFile>, mistakes: MistakeList): Promise<void> {
-  const tls = file.runner?.tls;
-  if (tls === undefined) return;
-  const read = (key: "cert" | "key" | "client_ca") => readPem(["runner", "tls", key], tls[key], mistakes);
-  const [cert, key, clientCa] = await Promise.all([read("cert"), read("key"), read("client_ca")]);
+/** Checks that the PEM files can be read and work together. */
+export async function checkTlsFiles({ runner, store }: ConfigTables, mistakes: MistakeList): Promise<void> {
+  const readPem = async (key: KeyPath, path: string | undefined): Promise<Buffer | undefined> => {
+    if (path === undefined) return undefined;
+    try {
+      return await readFile(path);
+    } catch (error) {
+      mistakes.report(key, `cannot be read: ${fileErrorText(error)}; expected the path of a PEM file`);
+      return undefined;
+    }
+  };
+  const [cert, key, clientCa, storeCa] = await Promise.all([
+    readPem(["runner", "tls", "cert"], runner?.tls?.cert),
+    readPem(["runner", "tls", "key"], runner?.tls?.key),
+    readPem(["runner", "tls", "client_ca"], runner?.tls?.clientCa),
+    readPem(["store", "ca"], store?.ca),
+  ]);
   if (cert !== undefined && key !== undefined && !isUsable({ cert, key })) {
     mistakes.report(
       ["runner", "tls"],
@@ -23,36 +28,16 @@ async function checkRunnerFiles(file: Checked<CheckedFile>, mistakes: MistakeLis
     );
   }
   checkAuthorities(["runner", "tls", "client_ca"], clientCa, mistakes);
-}
-
-async function checkStoreFile(file: Checked<CheckedFile>, mistakes: MistakeList): Promise<void> {
-  const path: KeyPath = ["store", "ca"];
-  checkAuthorities(path, await readPem(path, file.store?.ca, mistakes), mistakes);
-}
-
-async function readPem(
-  key: KeyPath,
-  path: string | undefined,
-  mistakes: MistakeList,
-): Promise<Buffer | undefined> {
-  if (path === undefined) return undefined;
-  try {
-    return await readFile(path);
-  } catch (error) {
-    mistakes.report(key, `cannot be read: ${fileErrorText(error)}; expected the path of a PEM file`);
-    return undefined;
-  }
+  checkAuthorities(["store", "ca"], storeCa, mistakes);
 }
 
 function checkAuthorities(key: KeyPath, ca: Buffer | undefined, mistakes: MistakeList): void {
-  if (ca !== undefined && !isUsable({ ca })) {
-    mistakes.report(key, "holds no certificate; expected a PEM file");
-  }
+  // OpenSSL accepts a CA file without any certificate as an empty list.
+  if (ca === undefined || (ca.includes("-----BEGIN CERTIFICATE-----") && isUsable({ ca }))) return;
+  mistakes.report(key, "holds no certificate; expected a PEM file");
 }
 
 function isUsable(context: { cert: Buffer; key: Buffer } | { ca: Buffer }): boolean {
-  // OpenSSL takes a CA file without any certificate in it for an empty list.
-  if ("ca" in context && !context.ca.includes("-----BEGIN CERTIFICATE-----")) return false;
   try {
     createSecureContext(context);
     return true;

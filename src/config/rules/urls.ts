@@ -1,8 +1,7 @@
 import { isLoopbackHost } from "../../core/network-address.ts";
-import type { KeyPath } from "../mistake.ts";
-import type { MistakeList } from "../mistake-list.ts";
+import type { KeyPath, MistakeList } from "../mistakes.ts";
 
-/** That credentials in a URL do not travel in the clear. */
+/** Checks that a URL does not send credentials in the clear. */
 export function checkCredentials(path: KeyPath, value: string | undefined, mistakes: MistakeList): void {
   if (value === undefined) return;
   const url = new URL(value);
@@ -16,12 +15,11 @@ export function checkCredentials(path: KeyPath, value: string | undefined, mista
   }
 }
 
-/** That what is said to a URL can neither be read nor changed on the way. */
+/** Checks that nobody on the way can read or change what is exchanged with a URL. */
 export function checkHttps(path: KeyPath, value: string | undefined, mistakes: MistakeList): void {
   if (value === undefined) return;
   const url = new URL(value);
-  if (url.protocol !== "https:" && !isLoopbackHost(url.hostname)) {
-    const credentials = url.username === "" && url.password === "" ? "" : ", with credentials in the clear";
-    mistakes.report(path, `uses http${credentials}; expected https://, unless the host is loopback`);
-  }
+  if (url.protocol === "https:" || isLoopbackHost(url.hostname)) return;
+  const credentials = url.username === "" && url.password === "" ? "" : ", with credentials in the clear";
+  mistakes.report(path, `uses http${credentials}; expected https://, unless the host is loopback`);
 }

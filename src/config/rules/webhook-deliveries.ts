@@ -1,64 +1,63 @@
-import type { KeyPath } from "../mistake.ts";
-import type { MistakeList } from "../mistake-list.ts";
-import { WEBHOOK_AUTH_MODES } from "../webhook-auth-modes.ts";
-import { DEFAULT_TOLERANCE_SECS, DEFAULT_WINDOW_SECS } from "../webhook-defaults.ts";
-import type { EndpointTable } from "./webhook-tables.ts";
+import type { KeyPath, MistakeList } from "../mistakes.ts";
+import {
+  DEFAULT_TOLERANCE_SECS,
+  DEFAULT_WINDOW_MS,
+  type EndpointTable,
+  WEBHOOK_AUTH_MODES,
+} from "../webhooks.ts";
 
-/** What an endpoint's `auth` makes of its other keys, and what holds between these. */
+/** Checks the keys of an endpoint that decide which deliveries it accepts, and which count as repeats. */
 export function checkDeliveries(endpoint: EndpointTable, path: KeyPath, mistakes: MistakeList): void {
-  const { auth, tolerance_secs, dedupe, challenge, allow_cidrs } = endpoint;
-  if (auth !== undefined) {
-    const { isTimed, hasDeliveryId } = WEBHOOK_AUTH_MODES[auth];
-    if (tolerance_secs !== undefined && !isTimed) {
-      mistakes.report(
-        [...path, "tolerance_secs"],
-        `is never used, since requests with auth "${auth}" do not say when they were signed; expected none`,
-      );
-    }
-    if (dedupe && dedupe.header === undefined && !hasDeliveryId) {
-      mistakes.reportMissing(
-        [...path, "dedupe", "header"],
-        `is missing; expected the header that tells deliveries apart, or "body", since auth "${auth}" has no delivery id of its own`,
-      );
-    }
-  }
-  checkDedupe(endpoint, path, mistakes);
-  if (challenge?.token_parameter !== undefined && challenge.token === undefined) {
-    mistakes.reportMissing(
-      [...path, "challenge", "token"],
-      "is missing; expected what token_parameter must hold",
+  const { auth, toleranceSecs, challenge, allowCidrs } = endpoint;
+  if (auth !== undefined && toleranceSecs !== undefined && !WEBHOOK_AUTH_MODES[auth].isTimed) {
+    mistakes.report(
+      [...path, "tolerance_secs"],
+      `is never used, since requests with auth "${auth}" have no time of signing; expected no such key`,
     );
   }
-  if (challenge?.parameter !== undefined && challenge.parameter === challenge.token_parameter) {
+  checkDedupe(endpoint, path, mistakes);
+  if (challenge?.tokenParameter !== undefined && challenge.token === undefined) {
+    mistakes.reportMissing(
+      [...path, "challenge", "token"],
+      "is missing; expected the value that token_parameter must have",
+    );
+  }
+  if (challenge?.parameter !== undefined && challenge.parameter === challenge.tokenParameter) {
     mistakes.report(
       [...path, "challenge", "token_parameter"],
       "is the parameter that is sent back; expected another one",
     );
   }
-  if (allow_cidrs?.length === 0) {
+  if (allowCidrs?.length === 0) {
     mistakes.report([...path, "allow_cidrs"], "is empty, which lets nobody in; expected at least one range");
   }
 }
 
-/** What would make one delivery of two, or two of one. */
+/** Checks that two deliveries do not count as one, nor one as two. */
 function checkDedupe(endpoint: EndpointTable, path: KeyPath, mistakes: MistakeList): void {
-  const { auth, dedupe, api_key_header } = endpoint;
+  const { auth, dedupe, apiKeyHeader } = endpoint;
   if (auth === undefined || dedupe === false) return;
   const { isTimed, hasDeliveryId } = WEBHOOK_AUTH_MODES[auth];
   if (dedupe === undefined && !hasDeliveryId) return;
-  const credential = auth === "bearer" ? "authorization" : auth === "api-key" ? api_key_header : undefined;
+  if (dedupe !== undefined && dedupe.header === undefined && !hasDeliveryId) {
+    mistakes.reportMissing(
+      [...path, "dedupe", "header"],
+      `is missing; expected the header that identifies a delivery, or "body", since auth "${auth}" has no delivery id of its own`,
+    );
+  }
+  const credential = auth === "bearer" ? "authorization" : auth === "api-key" ? apiKeyHeader : undefined;
   if (credential !== undefined && dedupe?.header === credential) {
     mistakes.report(
       [...path, "dedupe", "header"],
       "holds the sender's secret, which is the same in each delivery; expected the header with the delivery's id",
     );
   }
-  const windowSecs = dedupe?.window_secs ?? DEFAULT_WINDOW_SECS;
-  const toleranceSecs = endpoint.tolerance_secs ?? DEFAULT_TOLERANCE_SECS;
-  if (isTimed && windowSecs < 2 * toleranceSecs) {
+  const windowSecs = (dedupe?.windowMs ?? DEFAULT_WINDOW_MS) / 1000;
+  const validSecs = 2 * (endpoint.toleranceSecs ?? DEFAULT_TOLERANCE_SECS);
+  if (isTimed && windowSecs < validSecs) {
     mistakes.warn(
-      dedupe?.window_secs === undefined ? [...path, "tolerance_secs"] : [...path, "dedupe", "window_secs"],
-      `lets a request that somebody captured start a second job: it is valid for up to ${2 * toleranceSecs} s (twice tolerance_secs), and forgotten after ${windowSecs} s; expected a window that is not shorter`,
+      dedupe === undefined ? [...path, "tolerance_secs"] : [...path, "dedupe", "window_secs"],
+      `lets a captured request start a second job: it is valid for up to ${validSecs} s (twice tolerance_secs), and forgotten after ${windowSecs} s; expected a window that is not shorter`,
     );
   }
 }

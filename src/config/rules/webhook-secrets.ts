@@ -1,15 +1,13 @@
 import { parseStandardWebhooksKey } from "../../core/standard-webhooks-key.ts";
-import type { KeyPath } from "../mistake.ts";
-import type { MistakeList } from "../mistake-list.ts";
-import { WEBHOOK_AUTH_MODES, type WebhookAuthMode } from "../webhook-auth-modes.ts";
-import type { EndpointTable } from "./webhook-tables.ts";
+import type { KeyPath, MistakeList } from "../mistakes.ts";
+import { type EndpointTable, WEBHOOK_AUTH_MODES, type WebhookAuthMode } from "../webhooks.ts";
 
-/** Each is tried for each request. */
+/** Bound on the work of a request, which tries each secret. */
 const MAX_SECRETS = 8;
-/** What Standard Webhooks asks of a shared key. */
+/** Shortest shared key that Standard Webhooks recommends. */
 const MIN_SHARED_KEY_BYTES = 24;
 
-/** What an endpoint's `auth` asks of its `secret` or `secrets`. */
+/** Checks that an endpoint has the `secret` or `secrets` that its `auth` needs, in the right format. */
 export function checkSecrets(endpoint: EndpointTable, path: KeyPath, mistakes: MistakeList): void {
   const { auth, secret, secrets } = endpoint;
   if (secret !== undefined && secrets !== undefined) {
@@ -21,7 +19,7 @@ export function checkSecrets(endpoint: EndpointTable, path: KeyPath, mistakes: M
     if (secret !== undefined || secrets !== undefined) {
       mistakes.report(
         [...path, key],
-        `is never asked for, since auth is "none"; expected another auth, or no ${key}`,
+        `is never used, since auth is "none"; expected another auth, or no ${key}`,
       );
     }
     return;
@@ -69,17 +67,17 @@ function checkFormat(secret: string, auth: WebhookAuthMode, path: KeyPath, mista
       if (/^[\x21-\x7e]+$/.test(secret)) return;
       mistakes.report(
         path,
-        `cannot be sent in a header, as auth "${auth}" does; expected visible ASCII characters, without blanks and line ends`,
+        `cannot be sent in a header, as auth "${auth}" does; expected visible ASCII characters, without spaces and line breaks`,
       );
       return;
     case "segment":
       if (!/^[A-Za-z0-9._~-]+$/.test(secret) || secret === "." || secret === "..") {
-        mistakes.report(
-          path,
-          "cannot be a segment of a path as it stands; expected letters, digits, and . _ ~ - only",
-        );
+        mistakes.report(path, "cannot be a path segment; expected letters, digits, and . _ ~ - only");
       } else if (secret.length < 16) {
-        mistakes.warn(path, "is short for all that keeps others out; expected 32 random characters or more");
+        mistakes.warn(
+          path,
+          "is short for the only protection of this path; expected 32 random characters or more",
+        );
       }
       return;
     case "key": {
@@ -98,7 +96,7 @@ function checkFormat(secret: string, auth: WebhookAuthMode, path: KeyPath, mista
         path,
         key?.kind === "private"
           ? "is the sender's private key, which only the sender may have; expected its public key, whpk_ and base64"
-          : "is not a key of Standard Webhooks; expected whsec_ and base64, or whpk_ and the base64 of an ed25519 public key",
+          : "is not a Standard Webhooks key; expected whsec_ and base64, or whpk_ and the base64 of an ed25519 public key",
       );
     }
   }

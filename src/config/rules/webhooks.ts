@@ -1,17 +1,15 @@
 import { isSameAddress } from "../../core/network-address.ts";
-import type { Checked } from "../check-shape.ts";
-import { type KeyPath, keyPathText } from "../mistake.ts";
-import type { MistakeList } from "../mistake-list.ts";
-import type { CheckedFile } from "../schema.ts";
+import type { ConfigTables } from "../config.ts";
+import { type KeyPath, keyPathText, type MistakeList } from "../mistakes.ts";
+import type { WebhooksTable } from "../webhooks.ts";
 import { checkDeliveries } from "./webhook-deliveries.ts";
 import { checkSecrets } from "./webhook-secrets.ts";
-import type { WebhooksTable } from "./webhook-tables.ts";
 
-/** What holds between the keys of `[webhooks]` and its endpoints. */
-export function checkWebhooks(file: Checked<CheckedFile>, mistakes: MistakeList): void {
-  const { webhooks } = file;
+/** Checks the endpoints of `[webhooks]`: each by itself, and their paths against each other. */
+export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void {
+  const { webhooks } = tables;
   if (webhooks === undefined) return;
-  const isBuiltIn = builtInPaths(file, webhooks);
+  const isBuiltIn = builtInPaths(tables, webhooks);
   const seen = new Map<string, KeyPath>();
   for (const [i, endpoint] of (webhooks.endpoints ?? []).entries()) {
     if (endpoint === undefined) continue;
@@ -22,7 +20,7 @@ export function checkWebhooks(file: Checked<CheckedFile>, mistakes: MistakeList)
     if (isBuiltIn(endpoint.path)) {
       mistakes.report(
         [...path, "path"],
-        "shadows a path of jobgate itself; expected another, such as one under /hooks",
+        "shadows a path of jobgate itself; expected another, for example under /hooks",
       );
     }
     const first = seen.get(endpoint.path);
@@ -32,7 +30,7 @@ export function checkWebhooks(file: Checked<CheckedFile>, mistakes: MistakeList)
   checkTokenPaths(webhooks, mistakes);
 }
 
-/** The path segment after a `url-token` endpoint's path is its token's. */
+/** Checks that no path is where a `url-token` endpoint, whose token is the segment after its path, has its token. */
 function checkTokenPaths({ endpoints = [] }: WebhooksTable, mistakes: MistakeList): void {
   const tokenPaths = endpoints.flatMap((endpoint, i) =>
     endpoint?.auth === "url-token" && endpoint.path !== undefined ? [[endpoint.path, i] as const] : [],
@@ -43,17 +41,17 @@ function checkTokenPaths({ endpoints = [] }: WebhooksTable, mistakes: MistakeLis
     if (owner === undefined) continue;
     mistakes.report(
       ["webhooks", "endpoints", i, "path"],
-      `stands where the token of ${keyPathText(["webhooks", "endpoints", owner[1]])} does; expected a path that is not right below that one`,
+      `is where the token of ${keyPathText(["webhooks", "endpoints", owner[1]])} is; expected a path that is not directly below that one`,
     );
   }
 }
 
-/** Paths that another listener answers on the same socket, or may come to when addresses are changed. */
-function builtInPaths(file: Checked<CheckedFile>, webhooks: WebhooksTable): (path: string) => boolean {
+/** Matches the paths that another listener answers on the same socket, or could after a change of addresses. */
+function builtInPaths(tables: ConfigTables, webhooks: WebhooksTable): (path: string) => boolean {
   const shared =
-    webhooks.bind_address !== undefined &&
-    file.operator?.bind_address !== undefined &&
-    isSameAddress(webhooks.bind_address, file.operator.bind_address);
+    webhooks.bindAddress !== undefined &&
+    tables.operator?.bindAddress !== undefined &&
+    isSameAddress(webhooks.bindAddress, tables.operator.bindAddress);
   return (path) =>
     path === "/webhooks/health" ||
     path === "/x402" ||

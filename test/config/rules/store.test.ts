@@ -43,12 +43,13 @@ testMistakes([
   },
 ]);
 
-test("A Postgres store is given how to connect to it, and a SQLite store nothing of the kind", async () => {
+test("Connection keys are part of a Postgres store only", async () => {
   const postgres = await loadFiles(`[store]\n${URL}\npool_size = 5\ntls = "require"\n`);
   expect(postgres.ok && postgres.config.store).toEqual({
     url: "postgres://jobgate:hunter2@db.example/jobgate",
     maxPending: 100_000,
-    postgres: { poolSize: 5, tls: "require" },
+    poolSize: 5,
+    tls: "require",
   });
   const sqlite = await loadFiles("");
   expect(sqlite.ok && sqlite.config.store).toEqual({ url: "sqlite:jobgate.db", maxPending: 100_000 });

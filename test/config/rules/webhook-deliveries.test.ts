@@ -72,7 +72,7 @@ testMistakes([
   {
     promise: "A token parameter without its token is a mistake",
     ...endpoint('challenge = { parameter = "a", token_parameter = "b" }', "challenge.token"),
-    message: /what token_parameter must hold/,
+    message: /the value that token_parameter must have/,
   },
   {
     promise: "A challenge that would send its token back is a mistake",

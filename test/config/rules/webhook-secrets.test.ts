@@ -92,13 +92,13 @@ testMistakes([
   ...["a/b", "a b", "ä", "%41", "..", "a?b"].map((secret) => ({
     promise: `${secret} cannot be a token in a path`,
     ...keyed("url-token", secret),
-    message: /segment of a path/,
+    message: /a path segment/,
   })),
   {
     promise: "A path where the token of another endpoint stands is a mistake",
     toml: `${ENDPOINT}auth = "url-token"\nsecret = "0123456789abcdef"\n[[webhooks.endpoints]]\njob_id = 1\npath = "/hooks/a/b" #!`,
     keyPath: "webhooks.endpoints[1].path",
-    message: /where the token of webhooks.endpoints\[0\] does/,
+    message: /where the token of webhooks.endpoints\[0\] is/,
   },
 ]);
 

@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
 const KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const github = (keys: string) => endpointOf(`auth = "github"\nsecret = "s"\n${keys}`);
 
-test("Several secrets keep their names and order; one without a name gets its place", async () => {
+test("Secrets keep their names and order; one without a name is named by its position", async () => {
   const endpoint = await endpointOf(
     'auth = "github"\nsecrets = ["new", { name = "2025", secret = "env:OLD" }]',
   );
@@ -30,7 +30,7 @@ test("Several secrets keep their names and order; one without a name gets its pl
   });
 });
 
-test("A tolerance is 300 s unless it is set, and only where requests are timed", async () => {
+test("Only modes with timed requests have a tolerance, 300 s by default", async () => {
   const secrets = [{ name: "secret", secret: KEY }];
   for (const mode of ["standard-webhooks", "svix", "stripe", "slack"]) {
     const keys = `auth = "${mode}"\nsecret = "${KEY}"\n`;
@@ -44,7 +44,7 @@ test("A tolerance is 300 s unless it is set, and only where requests are timed",
   expect((await github(""))?.auth).not.toHaveProperty("toleranceSecs");
 });
 
-test("Repeats are told by the sender's own delivery id, for a day, where it gives one; else not at all", async () => {
+test("Repeats are recognized by the sender's delivery id for a day, in the modes that have one", async () => {
   for (const mode of ["standard-webhooks", "svix", "github", "stripe", "slack", "shopify"])
     expect((await endpointOf(`auth = "${mode}"\nsecret = "${KEY}"`))?.dedupe).toEqual({
       by: "id",
@@ -69,7 +69,7 @@ test("dedupe names a header, the body, only a window, or is off", async () => {
   expect(await github("dedupe = false")).not.toHaveProperty("dedupe");
 });
 
-test("A challenge comes by GET, and its token in hub.verify_token, unless it says otherwise", async () => {
+test("A challenge uses GET and hub.verify_token by default", async () => {
   expect((await github('challenge = { parameter = "challenge" }'))?.challenge).toEqual({
     parameter: "challenge",
     method: "GET",
@@ -89,7 +89,7 @@ test("A challenge comes by GET, and its token in hub.verify_token, unless it say
   });
 });
 
-test("Ranges are read with their length and family, a single address as the longest", async () => {
+test("Ranges are parsed with length and family; a single address is a full-length range", async () => {
   const webhooks = await webhooksOf(
     `[webhooks]\ntrusted_proxies = ["::1"]\n[[webhooks.endpoints]]\npath = "/a"\njob_id = 1
 allow_cidrs = ["203.0.113.0/24", "198.51.100.7", "2001:db8::/32"]\nrate_limit_per_second = 5`,

@@ -1,14 +1,7 @@
 import { expect, test } from "vitest";
-import type { Config } from "../../src/config/config.ts";
-import { loadFiles, TOKEN, X402 } from "./config-folder.ts";
+import { configOf, loadFiles, TOKEN, X402 } from "./config-folder.ts";
 
-async function configOf(toml: string, options?: { serviceId?: bigint }): Promise<Config> {
-  const result = await loadFiles(toml, options);
-  if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
-  return result.config;
-}
-
-test("An empty file gives the defaults and no gateway", async () => {
+test("An empty file has the defaults and no gateway", async () => {
   expect(await configOf("")).toEqual({
     serviceId: 0n,
     store: { url: "sqlite:jobgate.db", maxPending: 100_000 },
@@ -24,7 +17,7 @@ test("An empty file gives the defaults and no gateway", async () => {
   });
 });
 
-test("A gateway with only what is required gets the defaults of the contract", async () => {
+test("A gateway with only the required keys has the documented defaults", async () => {
   const { x402 } = await configOf(X402 + TOKEN);
   expect(x402).toEqual({
     bindAddress: { kind: "tcp", host: "0.0.0.0", port: 8402 },
@@ -56,7 +49,7 @@ test("A gateway with only what is required gets the defaults of the contract", a
   });
 });
 
-test("A token takes rate and markup of the table where it has none, and confirms on chain where it can", async () => {
+test("A token inherits rate and markup from its table, and is confirmed on chain if it has an RPC", async () => {
   const own = TOKEN.replace('rate_per_native_unit = "3200.00"', 'rpc_url = "http://127.0.0.1:8545"');
   const { x402 } = await configOf(`${X402}rate_per_native_unit = "1.5"\nmarkup_bps = 65535\n${own}`);
   expect(x402?.acceptedTokens[0]).toMatchObject({
@@ -66,13 +59,13 @@ test("A token takes rate and markup of the table where it has none, and confirms
   });
 });
 
-test("The service id of the command line goes before the file's, and the file's before that of x402", async () => {
+test("The command line's service id takes precedence over the file's, and that over x402's", async () => {
   expect((await configOf("service_id = 5", { serviceId: 9n })).serviceId).toBe(9n);
   expect((await configOf(`service_id = 5\n${X402}service_id = 6\n${TOKEN}`)).serviceId).toBe(5n);
   expect((await configOf(`${X402}service_id = 6\n${TOKEN}`)).serviceId).toBe(6n);
 });
 
-test("Ids keep every digit over the whole of u64", async () => {
+test("Ids keep every digit up to the end of u64", async () => {
   const config = await configOf(`service_id = "18446744073709551615"
 [[webhooks.endpoints]]
 path = "/a"
@@ -92,7 +85,7 @@ test("A price map keeps ids and wei exactly", async () => {
   expect(x402?.jobPricing).toEqual(new Map([["18446744073709551615/4294967295", 2n ** 256n - 1n]]));
 });
 
-test("Addresses come out with their checksum, whatever single case they were written in", async () => {
+test("Addresses in lower or upper case get their checksum", async () => {
   const upper = TOKEN.replace(
     "036CbD53842c5426634e7929541eC2318f3dCF7e",
     "036CBD53842C5426634E7929541EC2318F3DCF7E",
@@ -107,7 +100,7 @@ test("Addresses come out with their checksum, whatever single case they were wri
   }
 });
 
-test("Spans may have fractions of a second", async () => {
+test("Spans can have fractions of a second", async () => {
   expect((await configOf("[runner]\nlease_secs = 0.25")).runner.leaseMs).toBe(250);
 });
 
@@ -126,7 +119,7 @@ test("An API key is expected in X-API-Key unless another header is named", async
   });
 });
 
-test("What may not be meant is a warning, not a mistake", async () => {
+test("A missing service id or public URL is a warning, not a mistake", async () => {
   const result = await loadFiles(`${X402.replace(/public_url.*\n/, "")}${TOKEN}[webhooks]\n`);
   expect(result.ok && result.warnings.map(({ keyPath }) => keyPath).sort()).toEqual([
     "service_id",
@@ -135,7 +128,7 @@ test("What may not be meant is a warning, not a mistake", async () => {
   expect(result.ok && result.config.x402?.publicUrl).toBe("http://127.0.0.1:8402");
 });
 
-test("Credentials in a URL are fine where nobody can read them", async () => {
+test("Credentials in an https URL are accepted", async () => {
   const toml = X402.replace("https://facilitator", "https://user:pass@facilitator");
   expect((await configOf(toml + TOKEN)).x402?.facilitatorUrl).toBe(
     "https://user:pass@facilitator.example.com",
