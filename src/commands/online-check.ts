@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import type { Config } from "../config/config.ts";
-import type { KeyPath } from "../config/mistakes.ts";
+import type { KeyPath } from "../config/key-path.ts";
 
 /** Something that only shows when the peers of a configuration are asked. */
 interface OnlineProblem {

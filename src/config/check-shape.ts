@@ -2,7 +2,8 @@ import { closestMatch } from "leven";
 import { z } from "zod/v4";
 import type { BindAddress } from "../core/network-address.ts";
 import { isTable, UNREADABLE } from "./config-files.ts";
-import type { KeyPath, MistakeList } from "./mistakes.ts";
+import { fileKey, type KeyPath } from "./key-path.ts";
+import type { MistakeList } from "./mistakes.ts";
 
 /** The checked part of a value: whatever is wrong is left out, so that the rules can check the rest. */
 export type Checked<T> = T extends string | number | bigint | boolean | BindAddress
@@ -19,14 +20,6 @@ export type Complete<T> = T extends string | number | bigint | boolean | Readonl
   : T extends readonly (infer Item)[]
     ? readonly Complete<Item>[]
     : { readonly [Key in keyof T]: Complete<Exclude<T[Key], undefined>> };
-
-/**
- * Spelling of a schema key in the file: snake case, and a span in seconds where the schema has milliseconds.
- * `acceptedTokens` becomes `accepted_tokens`, `leaseMs` becomes `lease_secs`.
- */
-export function fileKey(name: string): string {
-  return name.replace(/Ms$/, "Secs").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
 
 /**
  * Checks a value against a schema and reports everything that is wrong with it. `schema.parse` keeps nothing of a

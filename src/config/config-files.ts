@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import type { KeyPath, MistakeList } from "./mistakes.ts";
+import type { KeyPath } from "./key-path.ts";
+import type { MistakeList } from "./mistakes.ts";
 
 /** Tables that can be in a file of their own, named by a string in their place. */
 const SEPARABLE_TABLES = ["x402", "webhooks", "job_pricing"] as const;

@@ -1,5 +1,5 @@
 import { type AST, parseTOML } from "toml-eslint-parser";
-import type { KeyPath } from "./mistakes.ts";
+import type { KeyPath } from "./key-path.ts";
 
 /** Returns the 1-based line of the value at a path; for a missing value, the line of its table. */
 export type LineFinder = (path: KeyPath) => number | undefined;

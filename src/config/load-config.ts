@@ -1,7 +1,8 @@
 import { checkShape } from "./check-shape.ts";
 import { type Config, type ConfigTables, configSchema, toConfig } from "./config.ts";
 import { readConfigFiles } from "./config-files.ts";
-import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
+import type { KeyPath } from "./key-path.ts";
+import { type Mistake, MistakeList } from "./mistakes.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
 import { checkPricingEngine } from "./rules/pricing-engine.ts";

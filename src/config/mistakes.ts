@@ -1,7 +1,5 @@
+import { type KeyPath, keyPathText } from "./key-path.ts";
 import { type LineFinder, makeLineFinder } from "./line-finder.ts";
-
-/** Location of a value in the configuration, spelled as in the file: table names, keys and array indexes. */
-export type KeyPath = readonly (string | number)[];
 
 /** Something wrong with the configuration. */
 export interface Mistake {
@@ -15,16 +13,6 @@ export interface Mistake {
   readonly message: string;
   /** Known key that an unknown key resembles. */
   readonly suggestion?: string;
-}
-
-/** Formats a path: `["x402", "accepted_tokens", 0]` becomes `x402.accepted_tokens[0]`. */
-export function keyPathText(path: KeyPath): string {
-  let text = "";
-  for (const part of path) {
-    if (typeof part === "number") text += `[${part}]`;
-    else text += `${text === "" ? "" : "."}${/^[A-Za-z0-9_-]+$/.test(part) ? part : JSON.stringify(part)}`;
-  }
-  return text;
 }
 
 /** Line of output of `jobgate check`: `file:line: key.path: message`. */

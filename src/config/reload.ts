@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { fileKey } from "./check-shape.ts";
 import type { Config, WebhooksConfig, X402Config } from "./config.ts";
+import { fileKey } from "./key-path.ts";
 
 /**
  * What needs a restart: sockets, files and what runners rely on cannot change while jobgate runs. A reload changes

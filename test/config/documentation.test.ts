@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { z } from "zod/v4";
-import { fileKey } from "../../src/config/check-shape.ts";
 import { configSchema } from "../../src/config/config.ts";
+import { fileKey } from "../../src/config/key-path.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { mistakeText } from "../../src/config/mistakes.ts";
 

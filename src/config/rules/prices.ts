@@ -7,7 +7,8 @@ import {
 } from "../../core/amounts.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import type { ConfigTables } from "../config.ts";
-import { keyPathText, type MistakeList } from "../mistakes.ts";
+import { keyPathText } from "../key-path.ts";
+import type { MistakeList } from "../mistakes.ts";
 import type { X402Table } from "../x402.ts";
 
 /**

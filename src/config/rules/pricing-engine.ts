@@ -1,5 +1,5 @@
-import { fileKey } from "../check-shape.ts";
 import type { ConfigTables } from "../config.ts";
+import { fileKey } from "../key-path.ts";
 import type { MistakeList } from "../mistakes.ts";
 import { checkCredentials } from "./urls.ts";
 

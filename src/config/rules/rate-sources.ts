@@ -1,4 +1,5 @@
-import type { KeyPath, MistakeList } from "../mistakes.ts";
+import type { KeyPath } from "../key-path.ts";
+import type { MistakeList } from "../mistakes.ts";
 import type { TokenTable, X402Table } from "../x402.ts";
 import { checkCredentials, checkHttps } from "./urls.ts";
 

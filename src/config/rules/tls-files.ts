@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
 import type { ConfigTables } from "../config.ts";
 import { fileErrorText } from "../config-files.ts";
-import type { KeyPath, MistakeList } from "../mistakes.ts";
+import type { KeyPath } from "../key-path.ts";
+import type { MistakeList } from "../mistakes.ts";
 
 /** Checks that the PEM files can be read and work together. */
 export async function checkTlsFiles({ runner, store }: ConfigTables, mistakes: MistakeList): Promise<void> {

@@ -1,5 +1,6 @@
 import { isLoopbackHost } from "../../core/network-address.ts";
-import type { KeyPath, MistakeList } from "../mistakes.ts";
+import type { KeyPath } from "../key-path.ts";
+import type { MistakeList } from "../mistakes.ts";
 
 /** Checks that a URL does not send credentials in the clear. */
 export function checkCredentials(path: KeyPath, value: string | undefined, mistakes: MistakeList): void {

@@ -1,4 +1,5 @@
-import type { KeyPath, MistakeList } from "../mistakes.ts";
+import type { KeyPath } from "../key-path.ts";
+import type { MistakeList } from "../mistakes.ts";
 import {
   DEFAULT_TOLERANCE_SECS,
   DEFAULT_WINDOW_MS,

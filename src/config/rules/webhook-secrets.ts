@@ -1,5 +1,6 @@
 import { parseStandardWebhooksKey } from "../../core/standard-webhooks-key.ts";
-import type { KeyPath, MistakeList } from "../mistakes.ts";
+import type { KeyPath } from "../key-path.ts";
+import type { MistakeList } from "../mistakes.ts";
 import { type EndpointTable, WEBHOOK_AUTH_MODES, type WebhookAuthMode } from "../webhooks.ts";
 
 /** Bound on the work of a request, which tries each secret. */

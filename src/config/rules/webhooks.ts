@@ -1,6 +1,7 @@
 import { isSameAddress } from "../../core/network-address.ts";
 import type { ConfigTables } from "../config.ts";
-import { type KeyPath, keyPathText, type MistakeList } from "../mistakes.ts";
+import { type KeyPath, keyPathText } from "../key-path.ts";
+import type { MistakeList } from "../mistakes.ts";
 import type { WebhooksTable } from "../webhooks.ts";
 import { checkDeliveries } from "./webhook-deliveries.ts";
 import { checkSecrets } from "./webhook-secrets.ts";

@@ -1,8 +1,8 @@
 import { jobKeyText } from "../../core/job-call.ts";
 import { isLoopbackHost } from "../../core/network-address.ts";
-import { fileKey } from "../check-shape.ts";
 import type { ConfigTables } from "../config.ts";
-import { type KeyPath, keyPathText, type MistakeList } from "../mistakes.ts";
+import { fileKey, type KeyPath, keyPathText } from "../key-path.ts";
+import type { MistakeList } from "../mistakes.ts";
 import type { PolicyTable, TokenTable, X402Table } from "../x402.ts";
 import { checkRate } from "./rate-sources.ts";
 import { checkCredentials, checkHttps } from "./urls.ts";
