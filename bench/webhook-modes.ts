@@ -3,8 +3,7 @@ import autocannon from "autocannon";
 import type { WebhookEndpoint } from "../src/config/config.ts";
 import { loadConfig } from "../src/config/load-config.ts";
 import type { HttpRequest } from "../src/http/request.ts";
-import { schemeOf } from "../src/webhooks/auth/scheme-of.ts";
-import { signWebhook, webhookPath } from "../src/webhooks/sign.ts";
+import { schemeOf, signWebhook, webhookPath } from "../src/webhooks/auth/schemes.ts";
 import { startJobgate } from "../test/helpers/jobgate-process.ts";
 import { CONFIG } from "./webhook.ts";
 

@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import type { WebhookEndpoint } from "../config/config.ts";
 import { fileErrorText } from "../config/config-files.ts";
 import { CannotSign, SigningKeyMissing } from "../webhooks/auth/auth-scheme.ts";
-import { signWebhook, webhookPath } from "../webhooks/sign.ts";
+import { signWebhook, webhookPath } from "../webhooks/auth/schemes.ts";
 import { configOption } from "./options.ts";
 import { readConfig } from "./read-config.ts";
 import { Refusal } from "./refusal.ts";

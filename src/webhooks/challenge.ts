@@ -3,19 +3,19 @@ import { equalInConstantTime } from "../core/constant-time.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { HttpRequest } from "../http/request.ts";
 import type { HttpResponse } from "../http/response.ts";
-import { unauthorized } from "./unauthorized.ts";
+import { unauthorized } from "./auth/auth-scheme.ts";
 
-/** Senders use up to a few hundred characters. */
+/** Longest challenge; senders use up to a few hundred characters. */
 const MAX_LENGTH = 2_048;
 
-/** Whether a request is a sender's test of the endpoint and not a delivery. */
+/** Returns true if a request is a sender's test of the endpoint and not a delivery. */
 export function isChallenge({ query }: HttpRequest, { parameter }: WebhookChallenge): boolean {
   return new URLSearchParams(query).has(parameter);
 }
 
 /**
- * Sends back the parameter that the sender asks for.
- * @throws GatewayError `unauthorized` when another one does not hold the token that it has to; `bad_request`
+ * Answers with the value of the challenge parameter.
+ * @throws GatewayError `unauthorized` without the configured token in the verify parameter; `bad_request`
  */
 export function answerChallenge({ query }: HttpRequest, challenge: WebhookChallenge): HttpResponse {
   const parameters = new URLSearchParams(query);
@@ -29,8 +29,8 @@ export function answerChallenge({ query }: HttpRequest, challenge: WebhookChalle
 }
 
 /**
- * What a sender asked for, and nothing that a browser would take for more than text.
- * @throws GatewayError `bad_request` for a text that is empty, too long, or has control characters
+ * Answers with the sender's text, in a way that a browser treats as nothing but text.
+ * @throws GatewayError `bad_request` for a text that is empty, too long, or contains control characters
  */
 export function challengeResponse(value: string): HttpResponse {
   if (value.length > MAX_LENGTH || !/^\P{Cc}+$/u.test(value))

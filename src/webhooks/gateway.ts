@@ -8,33 +8,39 @@ import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
 import type { Intake } from "../store/contract/intake.ts";
 import { WebhookProducer } from "./producer.ts";
-import { webhookRoute } from "./route.ts";
-
-export interface WebhookGatewayOptions {
-  readonly config: WebhooksConfig;
-  /** u64, stamped on every JobCall. */
-  readonly serviceId: bigint;
-  /** Where accepted JobCalls go. */
-  readonly intake: Intake;
-  readonly logger: Logger;
-  readonly clock?: Clock;
-  /** Shares this server's socket; without it the gateway opens one of its own at `config.bindAddress`. */
-  readonly server?: HttpServer;
-}
+import { WebhookRoute } from "./route.ts";
 
 /** HTTP endpoints whose authentic requests become JobCalls. */
 export class WebhookGateway implements BackgroundService {
-  readonly #options: WebhookGatewayOptions;
+  readonly #producer: WebhookProducer;
+  readonly #intake: Intake;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
   readonly #server: HttpServer;
   /** Requests by endpoint path; the counts outlive a reload. */
   readonly #rateLimit = new RateLimit();
-  #endpoints: Endpoints;
+  #byPath: ReadonlyMap<string, MethodHandlers> = new Map();
+  /** Endpoints whose secret is the path segment after their path. */
+  #byTokenPath: ReadonlyMap<string, MethodHandlers> = new Map();
 
-  constructor(options: WebhookGatewayOptions) {
-    this.#options = options;
-    this.#server =
-      options.server ?? new HttpServer({ address: options.config.bindAddress, logger: options.logger });
-    this.#endpoints = this.#routesOf(options.config);
+  constructor(options: {
+    readonly config: WebhooksConfig;
+    /** u64, stamped on every JobCall. */
+    readonly serviceId: bigint;
+    /** Receives accepted JobCalls. */
+    readonly intake: Intake;
+    readonly logger: Logger;
+    readonly clock?: Clock;
+    /** Server to share a socket with. Default: one of its own at `config.bindAddress`. */
+    readonly server?: HttpServer;
+  }) {
+    const { config, serviceId, logger } = options;
+    this.#producer = new WebhookProducer(serviceId);
+    this.#intake = options.intake;
+    this.#logger = logger;
+    this.#clock = options.clock ?? systemClock;
+    this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger });
+    this.reload(config);
   }
 
   /** `host:port`, once started. */
@@ -50,47 +56,30 @@ export class WebhookGateway implements BackgroundService {
     return this.#server.unmount(this.#find);
   }
 
-  /** Takes over new endpoints and secrets at once; the address stays. */
-  reload(config: WebhooksConfig): void {
-    this.#endpoints = this.#routesOf(config);
-  }
-
-  readonly #find: RouteTable = (path) => {
-    const { byPath, byTokenPath } = this.#endpoints;
-    return byPath.get(path) ?? byTokenPath.get(path.slice(0, path.lastIndexOf("/")));
-  };
-
-  #routesOf(config: WebhooksConfig): Endpoints {
-    const { serviceId, intake, logger, clock = systemClock } = this.#options;
-    const producer = new WebhookProducer({ serviceId });
-    const { maxBodyBytes, trustedProxies = [] } = config;
+  /** Applies new endpoints and secrets at once; the address stays. */
+  reload({ endpoints, maxBodyBytes, trustedProxies = [] }: WebhooksConfig): void {
     const byPath = new Map<string, MethodHandlers>([
       ["/webhooks/health", { GET: () => textResponse(200, "ok") }],
     ]);
     const byTokenPath = new Map<string, MethodHandlers>();
-    for (const endpoint of config.endpoints) {
-      const { path, auth } = endpoint;
-      const route = {
+    for (const endpoint of endpoints) {
+      const handlers = new WebhookRoute({
         endpoint,
         maxBodyBytes,
         trustedProxies,
-        producer,
-        intake,
+        producer: this.#producer,
+        intake: this.#intake,
         rateLimit: this.#rateLimit,
-        logger,
-        clock,
-      };
-      // Not the path as it was sent: a token may stand in it.
-      const handlers = { ...webhookRoute(route), route: path };
-      byPath.set(path, handlers);
-      if (auth.mode === "url-token") byTokenPath.set(path, handlers);
+        logger: this.#logger,
+        clock: this.#clock,
+      }).handlers();
+      byPath.set(endpoint.path, handlers);
+      if (endpoint.auth.mode === "url-token") byTokenPath.set(endpoint.path, handlers);
     }
-    return { byPath, byTokenPath };
+    this.#byPath = byPath;
+    this.#byTokenPath = byTokenPath;
   }
-}
 
-interface Endpoints {
-  readonly byPath: ReadonlyMap<string, MethodHandlers>;
-  /** Of endpoints whose secret is the path segment after theirs. */
-  readonly byTokenPath: ReadonlyMap<string, MethodHandlers>;
+  readonly #find: RouteTable = (path) =>
+    this.#byPath.get(path) ?? this.#byTokenPath.get(path.slice(0, path.lastIndexOf("/")));
 }

@@ -1,17 +1,13 @@
 import type { WebhookEndpoint } from "../config/config.ts";
 import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
 
-export interface WebhookProducerOptions {
-  /** u64, stamped on every JobCall. */
-  readonly serviceId: bigint;
-}
-
-/** Makes the JobCall of an authentic webhook request. */
+/** Makes JobCalls from authentic webhook requests. */
 export class WebhookProducer {
   readonly #serviceId: bigint;
 
-  constructor(options: WebhookProducerOptions) {
-    this.#serviceId = options.serviceId;
+  /** @param serviceId u64, stamped on every JobCall */
+  constructor(serviceId: bigint) {
+    this.#serviceId = serviceId;
   }
 
   jobCall(endpoint: WebhookEndpoint, body: Uint8Array): JobCall {

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { WebhookEndpoint } from "../config/config.ts";
+import type { WebhookChallenge, WebhookEndpoint } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { IpRange } from "../core/network-address.ts";
@@ -8,77 +8,122 @@ import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../http/response.ts";
 import type { MethodHandlers } from "../http/routes.ts";
 import type { Intake } from "../store/contract/intake.ts";
-import { schemeOf } from "./auth/scheme-of.ts";
+import { type AuthScheme, unauthorized } from "./auth/auth-scheme.ts";
+import { schemeOf } from "./auth/schemes.ts";
 import { answerChallenge, challengeResponse, isChallenge } from "./challenge.ts";
-import { createDedupe } from "./dedupe.ts";
+import { createDedupe, type DeliveryOf } from "./dedupe.ts";
 import type { WebhookProducer } from "./producer.ts";
-import { createSecretUse } from "./secret-use.ts";
-import { createSourceCheck } from "./source-address.ts";
-import { unauthorized } from "./unauthorized.ts";
+import { createSourceCheck, type SourceCheck } from "./source-address.ts";
 
-export interface WebhookRouteOptions {
-  readonly endpoint: WebhookEndpoint;
-  readonly maxBodyBytes: number;
-  readonly trustedProxies: readonly IpRange[];
-  readonly producer: WebhookProducer;
-  readonly intake: Intake;
-  /** Shared by all endpoints, keyed by their path. */
-  readonly rateLimit: RateLimit;
-  readonly logger: Logger;
-  readonly clock: Clock;
-}
+/** Time between two info logs about the same old secret. */
+const REMINDER_MS = 60 * 60_000;
 
 /**
- * One endpoint: an authentic request becomes one durable JobCall. One that is not never reaches the store, and uses up
- * nothing of the endpoint's rate limit.
+ * One endpoint, which turns each authentic request into one durable JobCall. Other requests never reach the store, and
+ * do not count against the endpoint's rate limit.
  */
-export function webhookRoute(options: WebhookRouteOptions): MethodHandlers {
-  const { endpoint, maxBodyBytes, trustedProxies, producer, intake, rateLimit, clock } = options;
-  const { path, auth, challenge, allowCidrs, rateLimitPerSecond } = endpoint;
-  const scheme = schemeOf(endpoint);
-  const isFromSender = allowCidrs && createSourceCheck({ allowCidrs, trustedProxies });
-  const deliveryOf = createDedupe(endpoint, scheme);
-  const tellUse = createSecretUse(options);
+export class WebhookRoute {
+  readonly #endpoint: WebhookEndpoint;
+  readonly #maxBodyBytes: number;
+  readonly #producer: WebhookProducer;
+  readonly #intake: Intake;
+  readonly #rateLimit: RateLimit;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #scheme: AuthScheme;
+  readonly #isFromSender: SourceCheck | undefined;
+  readonly #deliveryOf: DeliveryOf | undefined;
+  /** Times of the last info log about each old secret, by its name. */
+  readonly #remindedAt = new Map<string, number>();
 
-  function authenticate(request: HttpRequest, body: Uint8Array): void {
-    const authentic = scheme.authenticate(request, body, clock());
-    if (authentic === undefined) throw unauthorized();
-    tellUse(authentic.secretName);
+  constructor(options: {
+    readonly endpoint: WebhookEndpoint;
+    readonly maxBodyBytes: number;
+    readonly trustedProxies: readonly IpRange[];
+    readonly producer: WebhookProducer;
+    readonly intake: Intake;
+    /** Shared by all endpoints, keyed by their path. */
+    readonly rateLimit: RateLimit;
+    readonly logger: Logger;
+    readonly clock: Clock;
+  }) {
+    const { endpoint, trustedProxies } = options;
+    this.#endpoint = endpoint;
+    this.#maxBodyBytes = options.maxBodyBytes;
+    this.#producer = options.producer;
+    this.#intake = options.intake;
+    this.#rateLimit = options.rateLimit;
+    this.#logger = options.logger;
+    this.#clock = options.clock;
+    this.#scheme = schemeOf(endpoint);
+    this.#isFromSender =
+      endpoint.allowCidrs && createSourceCheck({ allowCidrs: endpoint.allowCidrs, trustedProxies });
+    this.#deliveryOf = createDedupe(endpoint, this.#scheme);
   }
 
-  function checkSource(request: HttpRequest): void {
-    if (isFromSender?.(request) === false) throw unauthorized();
+  handlers(): MethodHandlers {
+    const { path, challenge } = this.#endpoint;
+    return {
+      // The pattern and not the raw path, which may contain a token.
+      route: path,
+      POST: (request) => this.#post(request),
+      ...(challenge?.method === "GET" ? { GET: (request) => this.#challenge(request, challenge) } : {}),
+    };
   }
 
-  /** Senders sign no challenge; but a secret that is in the URL is there. */
-  function greet(request: HttpRequest, expected: NonNullable<typeof challenge>): HttpResponse {
-    checkSource(request);
-    if (auth.mode === "url-token") authenticate(request, new Uint8Array());
-    return answerChallenge(request, expected);
-  }
-
-  async function post(request: HttpRequest): Promise<HttpResponse> {
-    if (challenge?.method === "POST" && isChallenge(request, challenge)) return greet(request, challenge);
-    checkSource(request);
-    const body = await request.readBody(maxBodyBytes);
-    authenticate(request, body);
-    const greeting = scheme.handshake?.(body);
-    if (greeting !== undefined) return challengeResponse(greeting);
+  async #post(request: HttpRequest): Promise<HttpResponse> {
+    const { path, challenge, rateLimitPerSecond } = this.#endpoint;
+    if (challenge?.method === "POST" && isChallenge(request, challenge))
+      return this.#challenge(request, challenge);
+    this.#checkSource(request);
+    const body = await request.readBody(this.#maxBodyBytes);
+    this.#authenticate(request, body);
+    const handshake = this.#scheme.handshake?.(body);
+    if (handshake !== undefined) return challengeResponse(handshake);
     if (rateLimitPerSecond !== undefined) {
-      await rateLimit.count(
-        path,
-        rateLimitPerSecond,
-        `This endpoint takes ${rateLimitPerSecond} requests a second`,
-      );
+      const reason = `This endpoint takes ${rateLimitPerSecond} requests a second`;
+      await this.#rateLimit.count(path, rateLimitPerSecond, reason);
     }
-    return accept(request, body);
+    return this.#accept(request, body);
   }
 
-  async function accept(request: HttpRequest, body: Uint8Array): Promise<HttpResponse> {
-    const call = producer.jobCall(endpoint, body);
-    const outcome = await (deliveryOf === undefined
-      ? intake.accept(call)
-      : intake.acceptOnce(call, deliveryOf(request, body)));
+  /** Answers a challenge. Senders do not sign it, but a secret in the URL is present. */
+  #challenge(request: HttpRequest, challenge: WebhookChallenge): HttpResponse {
+    this.#checkSource(request);
+    if (this.#endpoint.auth.mode === "url-token") this.#authenticate(request, new Uint8Array());
+    return answerChallenge(request, challenge);
+  }
+
+  #checkSource(request: HttpRequest): void {
+    if (this.#isFromSender?.(request) === false) throw unauthorized();
+  }
+
+  #authenticate(request: HttpRequest, body: Uint8Array): void {
+    const authentic = this.#scheme.authenticate(request, body, this.#clock());
+    if (authentic === undefined) throw unauthorized();
+    if (authentic.secretName !== undefined) this.#logSecretUse(authentic.secretName);
+  }
+
+  /** Logs which secret a sender used, so that the operator sees when an old one can be removed. */
+  #logSecretUse(secretName: string): void {
+    const { path, auth } = this.#endpoint;
+    this.#logger.debug({ endpoint: path, secretName }, "webhook authenticated");
+    const currentName = auth.mode === "none" ? undefined : auth.secrets[0]?.name;
+    if (secretName === currentName) return;
+    const now = this.#clock();
+    if (now - (this.#remindedAt.get(secretName) ?? Number.NEGATIVE_INFINITY) < REMINDER_MS) return;
+    this.#remindedAt.set(secretName, now);
+    this.#logger.info(
+      { endpoint: path, secretName, currentName },
+      "a sender still uses an old webhook secret",
+    );
+  }
+
+  async #accept(request: HttpRequest, body: Uint8Array): Promise<HttpResponse> {
+    const call = this.#producer.jobCall(this.#endpoint, body);
+    const outcome = await (this.#deliveryOf === undefined
+      ? this.#intake.accept(call)
+      : this.#intake.acceptOnce(call, this.#deliveryOf(request, body)));
     switch (outcome.kind) {
       case "queue_full":
         throw new GatewayError("queue_full", "The queue is full: send this again later.", {
@@ -94,7 +139,7 @@ export function webhookRoute(options: WebhookRouteOptions): MethodHandlers {
         const { callId } = outcome;
         const answer = jsonResponse(202, {
           status: "accepted",
-          job_id: endpoint.jobId,
+          job_id: this.#endpoint.jobId,
           call_id: callId,
           ...(outcome.kind === "duplicate" ? { duplicate: true } : {}),
         });
@@ -102,9 +147,4 @@ export function webhookRoute(options: WebhookRouteOptions): MethodHandlers {
       }
     }
   }
-
-  return {
-    POST: post,
-    ...(challenge?.method === "GET" ? { GET: (request) => greet(request, challenge) } : {}),
-  };
 }

@@ -2,12 +2,12 @@ import { BlockList, isIP } from "node:net";
 import type { IpRange } from "../core/network-address.ts";
 import type { HttpRequest } from "../http/request.ts";
 
-/** Whether a request comes from where an endpoint's senders are. */
+/** Returns true if a request comes from an address that the endpoint allows. */
 export type SourceCheck = (request: HttpRequest) => boolean;
 
 /**
- * Behind proxies, the address that counts is the rightmost one in `X-Forwarded-For` that is not a trusted proxy's own:
- * everything to its left is only what that peer said. Without trusted proxies the header is ignored.
+ * Checks the sender's address. Behind proxies that is the rightmost one in `X-Forwarded-For` that is not a trusted
+ * proxy's own: everything to its left is only that peer's claim. Without trusted proxies the header is ignored.
  */
 export function createSourceCheck(options: {
   readonly allowCidrs: readonly IpRange[];
@@ -21,7 +21,7 @@ export function createSourceCheck(options: {
   };
 }
 
-/** Undefined when a trusted proxy forwarded something that is no address. */
+/** Returns undefined when a trusted proxy forwarded something that is not an address. */
 function sourceAddress(request: HttpRequest, isProxy: (address: string) => boolean): string | undefined {
   let source = toAddress(request.remoteAddress);
   if (source === undefined || !isProxy(source)) return source;
@@ -33,14 +33,14 @@ function sourceAddress(request: HttpRequest, isProxy: (address: string) => boole
   return source;
 }
 
-/** An address as proxies write it, without its port and zone. */
+/** Parses an address as proxies write it, and drops its port and zone. */
 function toAddress(text: string): string | undefined {
   const [, bracketed, ipv4] = /^(?:\[([^\]]+)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/.exec(text) ?? [];
   const address = (bracketed ?? ipv4 ?? text).replace(/%.*$/, "");
   return isIP(address) === 0 ? undefined : address;
 }
 
-/** A BlockList takes IPv4 that came through an IPv6 socket for what it is. */
+/** BlockList also matches IPv4 addresses that came through an IPv6 socket. */
 function matcher(ranges: readonly IpRange[]): (address: string) => boolean {
   const list = new BlockList();
   for (const { address, prefixBits, family } of ranges) list.addSubnet(address, prefixBits, family);

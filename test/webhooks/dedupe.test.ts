@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { WebhookAuth, WebhookDedupe } from "../../src/config/config.ts";
-import { signWebhook } from "../../src/webhooks/sign.ts";
+import { signWebhook } from "../../src/webhooks/auth/schemes.ts";
 import { endpoint, type Headers, named, startWebhooks, type WebhooksUnderTest } from "./harness.ts";
 
 const WINDOW_MS = 86_400_000;

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { WebhookEndpoint } from "../../src/config/config.ts";
-import { signWebhook, webhookPath } from "../../src/webhooks/sign.ts";
+import { signWebhook, webhookPath } from "../../src/webhooks/auth/schemes.ts";
 import { mistakesOf } from "../config/config-folder.ts";
 import { rawRequest, sendRaw } from "../helpers/raw-request.ts";
 import { endpoint, MAX_BODY, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "./harness.ts";

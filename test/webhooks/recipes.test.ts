@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { WebhookEndpoint } from "../../src/config/config.ts";
 import { WEBHOOK_AUTH_MODES } from "../../src/config/webhooks.ts";
-import { signWebhook, webhookPath } from "../../src/webhooks/sign.ts";
+import { signWebhook, webhookPath } from "../../src/webhooks/auth/schemes.ts";
 import { loadFiles } from "../config/config-folder.ts";
 import { startWebhooks, type WebhooksUnderTest } from "./harness.ts";
 

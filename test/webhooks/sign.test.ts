@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { WebhookAuth } from "../../src/config/config.ts";
-import { signWebhook } from "../../src/webhooks/sign.ts";
+import { signWebhook } from "../../src/webhooks/auth/schemes.ts";
 
 const BODY = Buffer.from("Hello, World!");
 const headers = (auth: WebhookAuth) => signWebhook({ path: "/a", jobId: 1n, auth }, BODY);

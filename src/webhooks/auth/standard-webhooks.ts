@@ -2,18 +2,20 @@ import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 
 import type { WebhookSecret } from "../../config/config.ts";
 import { parseStandardWebhooksKey } from "../../core/standard-webhooks-key.ts";
 import { type AuthScheme, CannotSign, SigningKeyMissing } from "./auth-scheme.ts";
-import { digestFromBase64, equalDigests, hmacSha256 } from "./digest.ts";
-import { isTimely, signedTime } from "./signed-time.ts";
-import { singleHeader } from "./single-header.ts";
+import {
+  digestFromBase64,
+  equalDigests,
+  hmacSha256,
+  isTimely,
+  signedTime,
+  singleHeader,
+} from "./signatures.ts";
 
-/** Whose names the three headers bear: `webhook-id` or `svix-id`, and so on. */
-type HeaderPrefix = "webhook" | "svix";
-
-/** Of all versions, in one header. A sender sends one for each key that is valid. */
+/** Most signatures of all versions in one header. A sender sends one for each valid key. */
 const MAX_SIGNATURES = 16;
-/** Of ed25519, which hashes the body anew for each signature and key: a stranger's list must not cost much. */
+/** Most ed25519 signatures. Each hashes the body anew for each key, and a stranger's list must not cost much. */
 const MAX_PUBLIC_KEY_SIGNATURES = 4;
-/** What comes before the 32 bytes of an ed25519 key in DER: RFC 8410. */
+/** DER bytes before the 32 bytes of an ed25519 key (RFC 8410). */
 const PUBLIC_KEY_DER = Buffer.from("302a300506032b6570032100", "hex");
 const PRIVATE_KEY_DER = Buffer.from("302e020100300506032b657004220420", "hex");
 
@@ -22,14 +24,16 @@ type VerifyingKey =
   | { readonly name: string; readonly version: "v1a"; readonly key: KeyObject };
 
 /**
- * Standard Webhooks: `<prefix>-signature` is a list, separated by blanks, of `v1,<base64>` (HMAC-SHA256) and
- * `v1a,<base64>` (ed25519) over `<id>.<timestamp>.<body>`. What is of another version is ignored.
+ * `standard-webhooks` and `svix`: `<prefix>-signature` is a blank-separated list of `v1,<base64>` (HMAC-SHA256) and
+ * `v1a,<base64>` (ed25519) over `<id>.<timestamp>.<body>`. Other versions are ignored. `svix` is the same scheme under
+ * its earlier header names.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ * https://docs.svix.com/receiving/verifying-payloads/how-manual
  */
 export function standardWebhooks(
   secrets: readonly WebhookSecret[],
   toleranceSecs: number,
-  prefix: HeaderPrefix = "webhook",
+  prefix: "webhook" | "svix",
 ): AuthScheme {
   const keys = secrets.map(toVerifyingKey);
   const idHeader = `${prefix}-id`;
@@ -47,7 +51,7 @@ export function standardWebhooks(
     sign(body, { now, deliveryId, signingKey }) {
       if (!isUnambiguous(deliveryId)) {
         throw new CannotSign(
-          "the delivery id is empty or has a dot and digits in it, which could pass for the time; expected an id without dots",
+          "the delivery id is empty, or contains a dot and digits, which could pass for the time; expected an id without dots",
         );
       }
       const time = signedTime(now);
@@ -65,7 +69,7 @@ function isTooLong(list: readonly string[]): boolean {
   return list.length > MAX_SIGNATURES || withPublicKeys.length > MAX_PUBLIC_KEY_SIGNATURES;
 }
 
-/** Whether no other id, time and body give the same signed text: a dot and digits could pass for the time. */
+/** Checks that no other id, time and body give the same signed text: a dot and digits could pass for the time. */
 function isUnambiguous(id: string): boolean {
   return id !== "" && !/\.\d+(?:\.|$)/.test(id);
 }

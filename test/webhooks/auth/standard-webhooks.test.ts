@@ -2,7 +2,7 @@ import { createPrivateKey, generateKeyPairSync, sign as signBytes } from "node:c
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { signWebhook } from "../../../src/webhooks/sign.ts";
+import { signWebhook } from "../../../src/webhooks/auth/schemes.ts";
 import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
 import { describeSignedSender } from "./signed-senders.ts";
 

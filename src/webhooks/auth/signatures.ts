@@ -1,0 +1,85 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import type { WebhookSecret } from "../../config/config.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import type { Authentic } from "./auth-scheme.ts";
+
+/** Returns which secret the predicate accepts; undefined when it accepts none. */
+export function authenticBy(
+  secrets: readonly WebhookSecret[],
+  accepts: (secret: string) => boolean,
+): Authentic | undefined {
+  for (const { name, secret } of secrets) if (accepts(secret)) return { secretName: name };
+  return undefined;
+}
+
+/** Returns the current secret: the one that senders should use. */
+export function firstSecret(secrets: readonly WebhookSecret[]): string {
+  const [first] = secrets;
+  if (first === undefined) throw new Error("an endpoint has no secret");
+  return first.secret;
+}
+
+/** Returns the value of a header that was sent exactly once and is not empty. `name` is lower case. */
+export function singleHeader(request: HttpRequest, name: string): string | undefined {
+  const values = request.headerValues(name);
+  return values.length === 1 && values[0] !== "" ? values[0] : undefined;
+}
+
+/** Computes HMAC-SHA256 over the concatenation of all parts. */
+export function hmacSha256(key: string | Uint8Array, ...parts: readonly (string | Uint8Array)[]): Buffer {
+  const hmac = createHmac("sha256", key);
+  for (const part of parts) hmac.update(part);
+  return hmac.digest();
+}
+
+/** Compares a received digest with the expected one in constant time. */
+export function equalDigests(sent: Buffer | undefined, expected: Buffer): boolean {
+  return sent !== undefined && sent.length === expected.length && timingSafeEqual(sent, expected);
+}
+
+/** Decodes 32 bytes of hex in either case; returns undefined for anything else. */
+export function digestFromHex(text: string): Buffer | undefined {
+  return /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, "hex") : undefined;
+}
+
+/** Decodes 32 bytes of base64; returns undefined for anything else. */
+export function digestFromBase64(text: string): Buffer | undefined {
+  return /^[A-Za-z0-9+/]{43}=$/.test(text) ? Buffer.from(text, "base64") : undefined;
+}
+
+/**
+ * Checks that a signed time in Unix seconds, as a header holds it, is within the tolerance of now. A time in the future
+ * is refused too: it would let a captured request be replayed for longer.
+ * @param now Unix milliseconds
+ */
+export function isTimely(seconds: string, now: number, toleranceSecs: number): boolean {
+  return /^\d{1,12}$/.test(seconds) && Math.abs(Math.floor(now / 1000) - Number(seconds)) <= toleranceSecs;
+}
+
+/** Returns a time as senders sign it, in Unix seconds. */
+export function signedTime(now: number): string {
+  return String(Math.floor(now / 1000));
+}
+
+/** Returns the named text fields at the top of a JSON body, without those that are missing, empty or no text. */
+export function textFields<const Name extends string>(
+  body: Uint8Array,
+  names: readonly Name[],
+): Partial<Record<Name, string>> {
+  const object = parseObject(body);
+  const fields: Partial<Record<Name, string>> = {};
+  for (const name of names) {
+    const value = object[name];
+    if (typeof value === "string" && value !== "") fields[name] = value;
+  }
+  return fields;
+}
+
+function parseObject(body: Uint8Array): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
