@@ -63,12 +63,8 @@ const RPC_TIMEOUT_MS = 5_000;
 
 /** HTTP service that sells runs of jobs for x402 payments. */
 export class X402Gateway implements BackgroundService {
-  readonly #config: X402Config;
-  readonly #prices: PriceSource | undefined;
-  readonly #redeemsQuotes: boolean;
-  readonly #store: Store;
+  readonly #options: X402GatewayOptions;
   readonly #clock: Clock;
-  readonly #logger: Logger;
   readonly #server: HttpServer;
   readonly #rates: RateBoard;
   readonly #offers: OfferBook;
@@ -92,12 +88,8 @@ export class X402Gateway implements BackgroundService {
   constructor(options: X402GatewayOptions) {
     const { config, store, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
     const settleTimeoutMs = config.facilitatorTimeoutMs;
-    this.#config = config;
-    this.#prices = options.prices;
-    this.#redeemsQuotes = options.redeemsQuotes ?? false;
-    this.#store = store;
+    this.#options = options;
     this.#clock = clock;
-    this.#logger = logger;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger, telemetry });
 
     this.#rates = createRateBoard({ clock, logger });
@@ -149,7 +141,7 @@ export class X402Gateway implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    await this.reload(this.#config);
+    await this.reload(this.#options.config);
     await this.#reconciler.start();
     await this.#server.mount(this.#find, "x402").catch(async (error: unknown) => {
       await this.#reconciler.stop();
@@ -171,19 +163,20 @@ export class X402Gateway implements BackgroundService {
    * and the facilitator stay as they were.
    */
   async reload(config: X402Config): Promise<void> {
+    const { store, logger, redeemsQuotes = false } = this.#options;
     const { acceptedTokens: tokens, quoteTtlSecs, maxBodyBytes, publicUrl } = config;
     const [rates, limits, stats, clock] = [this.#rates, this.#limits, this.#stats, this.#clock];
     this.#evidence.watch(tokens);
     await rates.watch(tokens);
     limits.reload(config.limits);
 
-    const source = this.#prices ?? createPriceMap(config.jobPricing);
+    const source = this.#options.prices ?? createPriceMap(config.jobPricing);
     const catalog = new JobCatalog(config, source);
     const prices = new PriceBook({
       catalog,
       prices: source,
       offers: this.#offers,
-      quotes: this.#redeemsQuotes ? this.#quotes : undefined,
+      quotes: redeemsQuotes ? this.#quotes : undefined,
       tokens,
       quoteTtlSecs,
       clock,
@@ -191,7 +184,7 @@ export class X402Gateway implements BackgroundService {
     const purchase = new Purchase({
       prices,
       callerAuth: this.#callerAuth,
-      store: this.#store,
+      store,
       facilitator: this.#facilitator,
       evidence: this.#evidence,
       settlement: this.#settlement,
@@ -203,7 +196,7 @@ export class X402Gateway implements BackgroundService {
       publicUrl,
     });
     this.#routes = x402Routes({
-      job: new JobRoute({ purchase, waits: this.#waits, publicUrl, stats, logger: this.#logger }),
+      job: new JobRoute({ purchase, waits: this.#waits, publicUrl, stats, logger }),
       dryRun: new DryRunRoute({
         prices,
         callerAuth: this.#callerAuth,

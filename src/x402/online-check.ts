@@ -5,17 +5,17 @@ import { createRpcClient } from "../chain/chain-client.ts";
 import type { AcceptedToken, JobPolicy, X402Config } from "../config/config.ts";
 import { findRateProblem } from "../pricing/rates/online-check.ts";
 
-/** What is wrong with a peer, at the key path that names it. */
+/** A problem with a peer, at the configuration key that names the peer. */
 interface PeerProblem {
   readonly path: readonly (string | number)[];
-  /** Never holds the URL, which may hold a key. */
+  /** Never contains the URL, which may contain a key. */
   readonly message: string;
 }
 
-/** Longest that one question may take. */
+/** Longest time to wait for one answer. */
 const MAX_TIMEOUT_MS = 10_000;
 
-/** Asks the facilitator, every chain and every source of a rate that the configuration names whether they are what it says. */
+/** Checks that the facilitator, every chain and every rate source in the configuration are what it says they are. */
 export async function findX402Problems(config: X402Config): Promise<PeerProblem[]> {
   const found = await Promise.all([
     facilitatorProblems(config),
@@ -47,7 +47,7 @@ async function facilitatorProblems(config: X402Config): Promise<PeerProblem[]> {
     body = await response.json();
   } catch (error) {
     const why =
-      error instanceof SyntaxError ? "answers /supported with something else than JSON" : "does not answer";
+      error instanceof SyntaxError ? "answers /supported with something other than JSON" : "does not answer";
     return [{ path, message: `${why}; expected an x402 facilitator` }];
   }
   const answer = supportedAnswer.safeParse(body);
@@ -57,7 +57,7 @@ async function facilitatorProblems(config: X402Config): Promise<PeerProblem[]> {
   const networks = answer.data.kinds
     .filter(({ x402Version, scheme }) => x402Version === 2 && scheme === "exact")
     .map(({ network }) => network);
-  // A facilitator may stand for all EVM chains with one pattern.
+  // One pattern can mean all EVM chains.
   const isSupported = (network: string) => networks.includes(network) || networks.includes("eip155:*");
   return config.acceptedTokens.flatMap(({ network }, i) =>
     isSupported(network)
@@ -85,7 +85,7 @@ async function tokenProblems(token: AcceptedToken, path: PeerProblem["path"]): P
   } catch (error) {
     return [{ path: [...path, "rpc_url"], message: unanswered(error) }];
   }
-  // Wrong decimals would charge a power of ten too much or too little. A token need not tell its own.
+  // Wrong decimals would charge a power of ten too much or too little. A token need not implement decimals().
   const decimals = await client
     .readContract({ address: token.asset, abi: erc20Abi, functionName: "decimals" })
     .catch(() => token.decimals);
@@ -118,7 +118,7 @@ async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["pat
 }
 
 function unanswered(error: unknown): string {
-  // The short message, since the long one quotes the URL.
+  // The short message, because the long one contains the URL.
   const reason = error instanceof BaseError ? ` (${error.shortMessage})` : "";
   return `does not answer as a chain's RPC${reason}; expected an Ethereum JSON-RPC endpoint`;
 }

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../core/errors.ts";
 
-/** This process's counters since it started, by the names of `GET /x402/stats`. */
+/** Counters in `GET /x402/stats`. */
 const COUNTER_NAMES = [
   "accepted",
   "policy_denied",
@@ -20,7 +20,7 @@ const COUNTER_NAMES = [
 
 export type CounterName = (typeof COUNTER_NAMES)[number];
 
-/** What each refusal of a paid request counts as; a refusal that is not here is not counted. */
+/** Counters for each refusal of a paid request. Other refusals are not counted. */
 const COUNTERS_OF_REFUSAL: Partial<Record<ErrorCode, readonly CounterName[]>> = {
   job_not_found: ["job_not_found"],
   x402_disabled: ["policy_denied"],
@@ -51,6 +51,7 @@ const COUNTERS_OF_REFUSAL: Partial<Record<ErrorCode, readonly CounterName[]>> = 
   store_unavailable: ["enqueue_failed"],
 };
 
+/** Counts what this process did with paid requests since it started. */
 export class X402Stats {
   readonly #counts = new Map<CounterName, number>(COUNTER_NAMES.map((name) => [name, 0]));
 

@@ -110,7 +110,7 @@ describe("Peers are asked whether they are what the configuration says", () => {
   test.each([
     ["that redirects", 302, "", /does not answer/],
     ["that answers 500", 500, "", /status 500/],
-    ["that answers HTML", 200, "<html>", /something else than JSON/],
+    ["that answers HTML", 200, "<html>", /something other than JSON/],
     ["that answers with other JSON", 200, "{}", /no list of kinds/],
   ])("A facilitator %s is found", async (_, status, body, message) => {
     const listener = await listenHttp({

@@ -43,7 +43,7 @@ export class JobCatalog {
    * @param checkQuote rejects unless the quote is open; a disabled job is confirmed only to those who hold a quote
    * @throws GatewayError `x402_disabled`, or what `checkQuote` rejects with for a disabled job
    */
-  async findQuoted(job: JobKey, checkQuote: () => Promise<void>): Promise<JobPolicy> {
+  async findQuoted(job: JobKey, checkQuote: () => Promise<unknown>): Promise<JobPolicy> {
     // An enabled job skips the check: an expired quote must still find the payment that was made for it.
     if (this.policyOf(job).invocationMode === "disabled") await checkQuote();
     return this.#requireEnabled(job);

@@ -28,16 +28,18 @@ export interface Price {
    */
   match(payment: SignedPayment, body: Uint8Array): Promise<Offer>;
   /**
-   * Checks that the price still applies. Call it last before money moves: the checks since `match` take time.
-   * @throws GatewayError when it has ended
+   * Confirms a matched offer just before money moves, because the checks since the match take time.
+   * @throws GatewayError when the price no longer applies
    */
-  checkOpen(): Promise<void>;
-  /** Returns the quote digest of a purchase at an offer, which is also the client's receipt. */
-  receiptFor(offer: Offer): {
-    readonly quoteDigest: string;
-    /** Receipt to use when another payment has the digest already. */
-    readonly spareReceipt?: string;
-  };
+  confirm(offer: Offer): Promise<PurchaseDigests>;
+}
+
+/** Identifies a purchase to the runner and to the client. */
+export interface PurchaseDigests {
+  /** Quote digest for the runner, and the client's receipt. */
+  readonly quoteDigest: string;
+  /** The client's receipt when another payment has the quote digest already. */
+  readonly spareReceipt?: string;
 }
 
 /** Sources of current prices, at one configuration. */
@@ -125,10 +127,8 @@ class CurrentPrice implements Price {
     }
   }
 
-  /** Never refuses: an offer's lifetime counts up to the request that answers it. */
-  async checkOpen(): Promise<void> {}
-
-  receiptFor(offer: Offer) {
+  /** Never refuses: an offer's lifetime has to last only until the request that answers it. */
+  async confirm(offer: Offer): Promise<PurchaseDigests> {
     const own = this.#sources.offers.newDigest(offer);
     if (offer.quoteDigest === undefined) return { quoteDigest: own };
     // Many clients may buy at one quote, but each needs a receipt of its own.
@@ -163,13 +163,8 @@ class QuotedPrice implements Price {
     return matchOffer(payment, offers, this.#clock());
   }
 
-  checkOpen(): Promise<void> {
-    return this.#quotes.checkOpen(this.#digest, this.policy);
-  }
-
-  receiptFor({ quoteDigest }: Offer) {
-    if (quoteDigest === undefined) throw new Error("the offer of a quote has no digest");
-    return { quoteDigest };
+  async confirm(): Promise<PurchaseDigests> {
+    return { quoteDigest: await this.#quotes.checkOpen(this.#digest, this.policy) };
   }
 }
 

@@ -63,10 +63,11 @@ export class QuoteBook {
   /**
    * Checks that a quote exists for this job and has not expired. Does not check whether it was paid, which may have
    * been by this very payment: the write that begins a payment decides that.
+   * @returns the quote's digest
    * @throws GatewayError `quote_not_found`, `quote_mismatch`
    */
-  async checkOpen(digest: string | undefined, job: JobKey): Promise<void> {
-    await this.#find(digest, job);
+  async checkOpen(digest: string | undefined, job: JobKey): Promise<string> {
+    return (await this.#find(digest, job)).quote.digest;
   }
 
   async #find(digest: string | undefined, job: JobKey): Promise<{ quote: SavedQuote; isPaid: boolean }> {

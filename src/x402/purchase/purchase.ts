@@ -5,7 +5,7 @@ import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
-import type { Price, PriceBook } from "../prices/price-book.ts";
+import type { Price, PriceBook, PurchaseDigests } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { Facilitator, FacilitatorRequest } from "../settlement/facilitator.ts";
@@ -119,16 +119,15 @@ export class Purchase {
     // rate_limited, payment_invalid, facilitator_unavailable
     const verified = await this.#verify(payment, offer, request);
     // quote_not_found, if the quote has expired since
-    await price.checkOpen();
-    const receipt = price.receiptFor(offer);
+    const digests = await price.confirm(offer);
     const call = producer.jobCall({
       offer,
       body,
-      quoteDigest: receipt.quoteDigest,
+      quoteDigest: digests.quoteDigest,
       ...(caller === undefined ? {} : { caller: caller.caller }),
     });
     // signature_replay, payment_replay, quote_conflict, queue_full, store_unavailable
-    return settlement.settle(toIntent(paid, verified, receipt, caller), call, request.id);
+    return settlement.settle(toIntent(paid, verified, digests, caller), call, request.id);
   }
 
   /**
@@ -229,7 +228,7 @@ async function freshOffers(price: Price, body: Uint8Array, refusal: GatewayError
 function toIntent(
   { payment, identity }: PaidRequest,
   { offer, requirements, fromBlock }: VerifiedPayment,
-  { quoteDigest, spareReceipt }: ReturnType<Price["receiptFor"]>,
+  { quoteDigest, spareReceipt }: PurchaseDigests,
   caller: AuthorizedCaller | undefined,
 ): PaymentIntent {
   const { token, amount, priceWei } = offer;

@@ -84,11 +84,11 @@ export function toRequirements({ token, amount, ttlSecs }: Offer): PaymentRequir
  * @param resource absolute URL of the job: v1 clients refuse anything else
  */
 export function toRequirementsV1(offer: Offer, resource: string): PaymentRequirementsV1 | undefined {
-  const { token, amount, ttlSecs } = offer;
-  const network = v1NetworkName(token.network);
+  const network = v1NetworkName(offer.token.network);
   if (network === undefined) return undefined;
+  const { amount, ...common } = toRequirements(offer);
   return {
-    scheme: "exact",
+    ...common,
     // The SDK's type allows only CAIP-2, but v1 puts the name here.
     network: network as Network,
     maxAmountRequired: amount,
@@ -96,9 +96,5 @@ export function toRequirementsV1(offer: Offer, resource: string): PaymentRequire
     description: "",
     mimeType: "",
     outputSchema: {},
-    payTo: token.payTo,
-    maxTimeoutSeconds: ttlSecs,
-    asset: token.asset,
-    extra: { ...token.eip3009 },
   };
 }

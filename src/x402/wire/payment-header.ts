@@ -7,13 +7,13 @@ import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
-/** A payment as the client signed it, in one shape for both protocol versions and both transfer methods. */
+/** A signed payment, in one shape for both protocol versions and both transfer methods. */
 export interface SignedPayment {
   readonly x402Version: 1 | 2;
   readonly scheme: string;
-  /** As the client named it: CAIP-2 in v2, a name in v1. */
+  /** CAIP-2 in v2, a name in v1. */
   readonly network: string;
-  /** The offer that a v2 client says it answers; a v1 client does not say. */
+  /** The offer that a v2 client names; v1 has no field for it. */
   readonly accepted?: PaymentRequirements;
   readonly transferMethod: "eip3009" | "permit2";
   /** Lower case, as are the other addresses. */
@@ -27,7 +27,7 @@ export interface SignedPayment {
   readonly validBefore: bigint;
   /** EIP-3009: 32 bytes as lower-case hex with `0x`. Permit2: decimal. */
   readonly nonce: string;
-  /** Digest of all that was signed and of the signature: tells this very payment from every other. */
+  /** Digest of the signed fields and the signature: identifies this very payment. */
   readonly fingerprint: string;
   /** The whole payload, for the facilitator. */
   readonly payload: PaymentPayload | PaymentPayloadV1;
@@ -36,7 +36,7 @@ export interface SignedPayment {
 const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
 
-/** A payment needs 4. What is nested thousands deep can be parsed, but not written as JSON again. */
+/** Bound on nesting; a payment needs 4. JSON nested thousands deep can be parsed, but not serialized again. */
 const MAX_NESTING = 32;
 
 const address = z.string().regex(/^0x[0-9a-fA-F]{40}$/, "expected an address: 0x and 40 hex digits");
@@ -63,7 +63,18 @@ const eip3009Payload = z
       })
       .strict(),
   })
-  .strict();
+  .strict()
+  .transform(({ signature, authorization: { from, to, value, validAfter, validBefore, nonce } }) =>
+    withFingerprint(signature, {
+      transferMethod: "eip3009",
+      from: lowerCase(from),
+      to: lowerCase(to),
+      value,
+      validAfter,
+      validBefore,
+      nonce: lowerCase(nonce),
+    }),
+  );
 
 const permit2Payload = z
   .object({
@@ -79,10 +90,21 @@ const permit2Payload = z
       })
       .strict(),
   })
-  .strict();
+  .strict()
+  .transform(({ signature, permit2Authorization: { from, permitted, nonce, deadline, witness } }) =>
+    withFingerprint(signature, {
+      transferMethod: "permit2",
+      from: lowerCase(from),
+      to: lowerCase(witness.to),
+      value: permitted.amount,
+      validAfter: witness.validAfter,
+      validBefore: deadline,
+      nonce,
+    }),
+  );
 
 /**
- * Reads the payment of a request: `PAYMENT-SIGNATURE` (v2) or `X-PAYMENT` (v1), or both if they agree.
+ * Reads the payment of a request from `PAYMENT-SIGNATURE` (v2) or `X-PAYMENT` (v1), or both if they agree.
  * @returns undefined when there is none
  * @throws GatewayError `invalid_payment`
  */
@@ -116,7 +138,7 @@ function readHeader(request: HttpRequest, header: string, version: 1 | 2): Signe
   if (payload.x402Version !== version) {
     throw invalid(`${name} carries x402 version ${version}, but its payload says ${payload.x402Version}.`);
   }
-  return normalise(payload, name);
+  return toSignedPayment(payload, name);
 }
 
 function isNestedDeeper(value: unknown, levels: number): boolean {
@@ -124,61 +146,41 @@ function isNestedDeeper(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((inner) => isNestedDeeper(inner, levels - 1));
 }
 
-function normalise(payload: PaymentPayload | PaymentPayloadV1, name: string): SignedPayment {
-  const envelope = isV2(payload)
-    ? {
-        x402Version: 2 as const,
-        scheme: payload.accepted.scheme,
-        network: payload.accepted.network,
-        accepted: payload.accepted,
-      }
-    : { x402Version: 1 as const, scheme: payload.scheme, network: payload.network };
-  const signed =
-    "permit2Authorization" in payload.payload ? readPermit2(payload, name) : readEip3009(payload, name);
-  return { ...envelope, ...signed, payload };
-}
-
-type Signed = Omit<SignedPayment, "x402Version" | "scheme" | "network" | "accepted" | "payload">;
-
-function readEip3009({ payload }: PaymentPayload | PaymentPayloadV1, name: string): Signed {
-  const parsed = eip3009Payload.safeParse(payload);
-  if (!parsed.success)
-    throw invalid(`${name}: payload is not an EIP-3009 authorization. ${firstIssue(parsed.error)}`);
-  const { authorization, signature } = parsed.data;
-  const fields = {
-    transferMethod: "eip3009" as const,
-    from: authorization.from.toLowerCase() as `0x${string}`,
-    to: authorization.to.toLowerCase(),
-    value: authorization.value,
-    validAfter: authorization.validAfter,
-    validBefore: authorization.validBefore,
-    nonce: authorization.nonce.toLowerCase(),
+function toSignedPayment(payload: PaymentPayload | PaymentPayloadV1, name: string): SignedPayment {
+  const isPermit2 = "permit2Authorization" in payload.payload;
+  const parsed = (isPermit2 ? permit2Payload : eip3009Payload).safeParse(payload.payload);
+  if (!parsed.success) {
+    const kind = isPermit2 ? "a Permit2" : "an EIP-3009";
+    throw invalid(`${name}: payload is not ${kind} authorization. ${firstIssue(parsed.error)}`);
+  }
+  if (!isV2(payload)) {
+    return { x402Version: 1, scheme: payload.scheme, network: payload.network, ...parsed.data, payload };
+  }
+  const { accepted } = payload;
+  return {
+    x402Version: 2,
+    scheme: accepted.scheme,
+    network: accepted.network,
+    accepted,
+    ...parsed.data,
+    payload,
   };
-  return { ...fields, fingerprint: digestOf({ ...fields, signature }) };
 }
 
-function readPermit2({ payload }: PaymentPayload | PaymentPayloadV1, name: string): Signed {
-  const parsed = permit2Payload.safeParse(payload);
-  if (!parsed.success)
-    throw invalid(`${name}: payload is not a Permit2 authorization. ${firstIssue(parsed.error)}`);
-  const { permit2Authorization: permit, signature } = parsed.data;
-  const fields = {
-    transferMethod: "permit2" as const,
-    from: permit.from.toLowerCase() as `0x${string}`,
-    to: permit.witness.to.toLowerCase(),
-    value: permit.permitted.amount,
-    validAfter: permit.witness.validAfter,
-    validBefore: permit.deadline,
-    nonce: permit.nonce,
-  };
-  return { ...fields, fingerprint: digestOf({ ...fields, signature }) };
-}
+type SignedFields = Pick<
+  SignedPayment,
+  "transferMethod" | "from" | "to" | "value" | "validAfter" | "validBefore" | "nonce"
+>;
 
-function digestOf(fields: Record<string, unknown> & { signature: string }): string {
-  const text = JSON.stringify({ ...fields, signature: fields.signature.toLowerCase() }, (_key, value) =>
+function withFingerprint(signature: string, fields: SignedFields): SignedFields & { fingerprint: string } {
+  const text = JSON.stringify({ ...fields, signature: signature.toLowerCase() }, (_key, value) =>
     typeof value === "bigint" ? value.toString() : value,
   );
-  return createHash("sha256").update(text).digest("hex");
+  return { ...fields, fingerprint: createHash("sha256").update(text).digest("hex") };
+}
+
+function lowerCase(hex: string): `0x${string}` {
+  return hex.toLowerCase() as `0x${string}`;
 }
 
 function agree(v1: SignedPayment, v2: SignedPayment): boolean {
