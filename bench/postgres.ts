@@ -1,4 +1,4 @@
-import { type JobgateProcess, startJobgate } from "../test/helpers/jobgate-process.ts";
+import { type Jobgate, startJobgate } from "../test/helpers/jobgate-process.ts";
 import { startPostgres } from "../test/helpers/postgres.ts";
 import { type LoadResult, load, withBaseline } from "./load.ts";
 import { BODY, CONFIG } from "./webhook.ts";
@@ -26,7 +26,7 @@ export async function benchPostgres(): Promise<void> {
 }
 
 async function loadReplicas(database: string, count: number): Promise<LoadResult> {
-  const replicas: JobgateProcess[] = [];
+  const replicas: Jobgate[] = [];
   try {
     const config = CONFIG.replace("sqlite:bench.db", database);
     for (let i = 0; i < count; i++) replicas.push(await startJobgate({ config, from: "build" }));

@@ -7,7 +7,7 @@ import { createEventHub } from "./core/events.ts";
 import type { BindAddress } from "./core/network-address.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
 import { HttpServer } from "./http/server.ts";
-import { openStore } from "./open-store.ts";
+import { openStore as openConfiguredStore } from "./open-store.ts";
 import { OperatorServer } from "./operator/server.ts";
 import { knownServices } from "./pricing/known-services.ts";
 import { createPricingEngine } from "./pricing/pricing-engine.ts";
@@ -25,6 +25,7 @@ import { X402Gateway } from "./x402/gateway.ts";
 export interface GatewayOptions {
   readonly config: Config;
   readonly logger: Logger;
+  readonly openStore?: typeof openConfiguredStore;
 }
 
 export interface Listener {
@@ -42,7 +43,11 @@ export interface Gateway {
 }
 
 /** Builds every part of jobgate, in the order of a request, and starts them against it: who receives starts first. */
-export async function startGateway({ config, logger }: GatewayOptions): Promise<Gateway> {
+export async function startGateway({
+  config,
+  logger,
+  openStore = openConfiguredStore,
+}: GatewayOptions): Promise<Gateway> {
   const events = createEventHub();
   const telemetry = await startTelemetry(logger);
   const { tracing } = telemetry;

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } fro
 import { TOKEN, X402 } from "../config/config-folder.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
-import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { spawnTethered } from "../helpers/tethered-process.ts";
 import { runJobgate } from "./run-jobgate.ts";
@@ -27,7 +27,7 @@ job_id = 3
 `;
 
 describe("jobgate serve", () => {
-  let jobgate: JobgateProcess;
+  let jobgate: Jobgate;
 
   beforeEach(async () => {
     jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "hunter2" }, from: "sources" });

@@ -9,7 +9,7 @@ import { startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
-const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url" }));
+const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url", asProcess: true }));
 let config: string;
 beforeAll(async () => {
   config = await readFile(gateway.jobgate.configPath, "utf8");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { type Runner, startRunner } from "../helpers/runner.ts";
 
 const REQUESTS_IN_HAND = 100;
@@ -22,7 +22,7 @@ job_id = 1
 `;
 
 /** Sends one webhook; its call id if it was accepted. */
-async function send(jobgate: JobgateProcess, body: string): Promise<number | undefined> {
+async function send(jobgate: Jobgate, body: string): Promise<number | undefined> {
   try {
     const response = await fetch(`${jobgate.webhooksUrl}/hooks/load`, { method: "POST", body });
     const answer = (await response.json()) as { call_id?: number };

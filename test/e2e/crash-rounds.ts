@@ -66,6 +66,7 @@ interface SiteOptions {
 async function openSite(setUp: SetUp, { leavesUndecided, newStoreUrl }: SiteOptions): Promise<CrashSite> {
   const parts = await startPaidParts();
   const gateway = await startPaidGateway({
+    asProcess: true,
     parts,
     setUp,
     facilitatorTimeoutSecs: FACILITATOR_TIMEOUT_SECS,

@@ -136,6 +136,7 @@ describe("While a stranger asks for the prices of more services than can wait fo
   const flooded = startBeforeAll(() =>
     startPaidGateway({
       parts,
+      asProcess: true,
       setUp: "rpc_url",
       edit: (config) =>
         config.replace("[x402]", '[x402]\nprice_source = "engine"').replace(/\[job_pricing.1\][\s\S]*/, "") +

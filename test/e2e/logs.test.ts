@@ -30,6 +30,7 @@ function marked(url: string): string {
 beforeAll(async () => {
   parts = await startPaidParts();
   gateway = await startPaidGateway({
+    asProcess: true,
     parts,
     setUp: "rpc_url",
     env: { JOBGATE_LOG_LEVEL: "trace" },

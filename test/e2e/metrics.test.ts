@@ -31,6 +31,7 @@ const failing = new Set<string>();
 beforeAll(async () => {
   parts = await startPaidParts();
   gateway = await startPaidGateway({
+    asProcess: true,
     parts,
     setUp: "rpc_url",
     edit: (config) => config + WEBHOOKS,

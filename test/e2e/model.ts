@@ -14,7 +14,13 @@ export async function runModel(options: { setUp: SetUp; durationMs: number }): P
   const firstSeed = Number(process.env.JOBGATE_MODEL_SEED ?? Date.now() % 1_000_000_000);
   console.log(`model with ${setUp}: JOBGATE_MODEL_SEED=${firstSeed}`);
   const parts = await startPaidParts();
-  const gateway = await startPaidGateway({ parts, setUp, facilitatorTimeoutSecs: 1, leaseSecs: 1 });
+  const gateway = await startPaidGateway({
+    parts,
+    setUp,
+    asProcess: true,
+    facilitatorTimeoutSecs: 1,
+    leaseSecs: 1,
+  });
   const deadline = Date.now() + durationMs;
   let runs = 0;
   try {

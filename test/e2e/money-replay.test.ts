@@ -10,7 +10,7 @@ import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 const parts = startBeforeAll(startPaidParts);
 
 describe.each(SET_UPS)("Replays, with %s", (setUp) => {
-  const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp }));
+  const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp, asProcess: true }));
 
   it("One payment 50 times at once is one settle call, one job and 50 equal answers, also after a restart", async () => {
     const payment = await gateway.sign();

@@ -27,6 +27,7 @@ export async function startOperatorScene(options: {
   const { handle, edit = (config) => config } = options;
   const parts = await startPaidParts();
   const gateway = await startPaidGateway({
+    asProcess: true,
     parts,
     setUp: "rpc_url",
     handle,

@@ -17,7 +17,7 @@ import { startPaidParts } from "./paid-parts.ts";
 const parts = startBeforeAll(startPaidParts);
 // Each JobCall is left to the test.
 const gateway = startBeforeAll(() =>
-  startPaidGateway({ parts, setUp: "rpc_url", handle: () => new Promise(() => {}) }),
+  startPaidGateway({ parts, setUp: "rpc_url", asProcess: true, handle: () => new Promise(() => {}) }),
 );
 const open = new Set<EventStream>();
 afterEach(() => {

@@ -7,8 +7,9 @@ import type { PaymentPayload, PaymentRequired, SettleResponse } from "@x402/core
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { requestOffer, type SignedPayment, signV2Payment } from "../helpers/clients.ts";
+import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
 import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
-import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts";
 import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
 import { type Journal, openJournal } from "./journal.ts";
@@ -42,9 +43,9 @@ export interface SendOptions {
   readonly signal?: AbortSignal;
 }
 
-/** jobgate as a process that sells jobs 0 and 1 of service 1, with a runner at work. */
+/** A jobgate that sells jobs 0 and 1 of service 1, with a runner at work. */
 export interface PaidGateway {
-  readonly jobgate: JobgateProcess;
+  readonly jobgate: Jobgate;
   /** What jobgate knows as its facilitator. */
   readonly facilitatorProxy: FaultProxy;
   /** What jobgate knows as the token's RPC. */
@@ -102,6 +103,9 @@ export interface PaidGatewayOptions {
   readonly storeUrl?: string;
   /** Default 60 s. */
   readonly leaseSecs?: number;
+  /** Runs jobgate as a process of its own, which can be killed. Default: within this process, which starts faster. */
+  readonly asProcess?: boolean;
+  /** Environment of the process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Default: acks each JobCall. */
   readonly handle?: JobHandler;
@@ -110,14 +114,14 @@ export interface PaidGatewayOptions {
 }
 
 export async function startPaidGateway(options: PaidGatewayOptions): Promise<PaidGateway> {
-  const { parts } = options;
+  const { parts, asProcess = false } = options;
   const folder = await mkdtemp(join(tmpdir(), "jobgate-money-"));
   const facilitatorProxy = await startFaultProxy({ target: parts.facilitator.url });
   const rpcProxy = await startFaultProxy({ target: parts.anvil.rpcUrl });
   const { edit = (config) => config } = options;
   const config = edit(configOf(options, facilitatorProxy.url, rpcProxy.url));
   const delivered: JobCall[] = [];
-  let jobgate: JobgateProcess;
+  let jobgate: Jobgate;
   let runner: Runner;
 
   async function subscribe(): Promise<void> {
@@ -130,7 +134,9 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
     });
   }
   async function start(env: Readonly<Record<string, string>> = {}): Promise<void> {
-    jobgate = await startJobgate({ config, folder, env });
+    jobgate = asProcess
+      ? await startJobgate({ config, folder, env })
+      : await startEmbeddedJobgate({ config, folder });
     await subscribe();
   }
   await start(options.env);

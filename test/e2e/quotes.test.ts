@@ -30,6 +30,7 @@ const engine = startBeforeAll(() =>
 );
 const gateway = startBeforeAll(() =>
   startPaidGateway({
+    asProcess: true,
     parts,
     setUp: "rpc_url",
     edit: (config) =>

@@ -27,7 +27,7 @@ describe.each(SET_UPS)("Three replicas on one Postgres, with %s", (setUp) => {
     const storeUrl = await postgres.createDatabase();
     replicas = await Promise.all(
       Array.from({ length: 3 }, () =>
-        startPaidGateway({ parts, setUp, storeUrl, facilitatorTimeoutSecs: 10 }),
+        startPaidGateway({ parts, setUp, asProcess: true, storeUrl, facilitatorTimeoutSecs: 10 }),
       ),
     );
   });

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { freePort } from "../helpers/free-port.ts";
-import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { type Runner, startRunner } from "../helpers/runner.ts";
 import type { PaidParts } from "./paid-parts.ts";
 
@@ -26,7 +26,7 @@ export async function startReplica(parts: PaidParts, storeUrl: string): Promise<
     (port) => `127.0.0.1:${port}`,
   ) as [string, string, string, string];
   const config = configOf(parts, storeUrl, { x402, webhooks, runner, operator });
-  let jobgate: JobgateProcess = await startJobgate({ config, folder });
+  let jobgate: Jobgate = await startJobgate({ config, folder });
   return {
     x402Url: `http://${x402}/x402/jobs/1/0`,
     hookUrl: `http://${webhooks}/hooks/load`,
@@ -45,7 +45,7 @@ export async function startReplica(parts: PaidParts, storeUrl: string): Promise<
 }
 
 /** As whatever watches over it would: Postgres may be down at the same time. */
-async function startAgain(start: () => Promise<JobgateProcess>): Promise<JobgateProcess> {
+async function startAgain(start: () => Promise<Jobgate>): Promise<Jobgate> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await start();

@@ -6,9 +6,10 @@ import { openDriver } from "../../src/store/sqlite/driver.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { type Anvil, startAnvil } from "../helpers/anvil.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
+import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
 import { type Facilitator, startFacilitator } from "../helpers/facilitator.ts";
 import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
-import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import type { Jobgate } from "../helpers/jobgate-process.ts";
 import { type Runner, startRunner } from "../helpers/runner.ts";
 import { startTangle, type Tangle } from "../helpers/tangle.ts";
 import { deployUsdc, type Token } from "../helpers/usdc.ts";
@@ -23,7 +24,7 @@ export type Payment = Awaited<ReturnType<typeof signV2Payment>>;
 /** What a request was answered: the HTTP status, and the JSON. */
 export type Answer = { readonly httpStatus: number } & Readonly<Record<string, unknown>>;
 
-/** jobgate as a process, selling jobs for USDC on one chain to whom Tangle's contract permits on another. */
+/** A jobgate that sells jobs for USDC on one chain to whom Tangle's contract permits on another. */
 export interface RestrictedGateway {
   readonly tangle: Tangle;
   readonly policyRpc: FaultProxy;
@@ -53,10 +54,10 @@ export async function startRestrictedGateway(): Promise<RestrictedGateway> {
   const policyRpc = await startFaultProxy({ target: tangle.anvil.rpcUrl });
   const folder = await mkdtemp(join(tmpdir(), "jobgate-restricted-"));
   const config = configOf({ anvil, usdc, tangle, facilitatorUrl: facilitatorProxy.url, policyRpc });
-  let jobgate: JobgateProcess;
+  let jobgate: Jobgate;
   let runner: Runner;
   const start = async () => {
-    jobgate = await startJobgate({ config, folder });
+    jobgate = await startEmbeddedJobgate({ config, folder });
     runner = await startRunner({ address: jobgate.runnerAddress });
   };
   await start();

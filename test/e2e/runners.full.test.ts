@@ -7,7 +7,7 @@ import pLimit from "p-limit";
 import { expect, onTestFinished, test } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { freePort } from "../helpers/free-port.ts";
-import { type JobgateProcess, startJobgate } from "../helpers/jobgate-process.ts";
+import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { processEnded, spawnTethered } from "../helpers/tethered-process.ts";
 import { RUNNERS, type RunnerCommand } from "./example-runners.ts";
 
@@ -89,7 +89,7 @@ job_id = 3
 }
 
 /** @returns the call id */
-async function post(jobgate: JobgateProcess, body: string): Promise<number> {
+async function post(jobgate: Jobgate, body: string): Promise<number> {
   const answer = await fetch(`${jobgate.webhooksUrl}/hooks/a`, { method: "POST", body });
   expect(answer.status).toBe(202);
   return ((await answer.json()) as { call_id: number }).call_id;
@@ -111,7 +111,7 @@ test.each(Object.keys(RUNNERS))(
     const folder = await mkdtemp(join(tmpdir(), "jobgate-runners-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
     const runnerPort = await freePort();
-    const start = async (): Promise<JobgateProcess> => {
+    const start = async (): Promise<Jobgate> => {
       const started = await startJobgate({ config: configOf(runnerPort), folder });
       onTestFinished(async () => void (await started.stop()));
       return started;

@@ -32,6 +32,7 @@ let gateway: PaidGateway;
 beforeAll(async () => {
   [parts, collector] = await Promise.all([startPaidParts(), startOtlpReceiver()]);
   gateway = await startPaidGateway({
+    asProcess: true,
     parts,
     setUp: "rpc_url",
     env: {

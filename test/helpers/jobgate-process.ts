@@ -13,12 +13,11 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A running `jobgate serve`. */
-export interface JobgateProcess {
+/** A running jobgate: a process of its own, or within this one. */
+export interface Jobgate {
   readonly pid: number;
   /** Addresses by listener name as printed: `host:port`, or `unix:path`. */
   readonly listeners: ReadonlyMap<string, string>;
-  /** The listener's URL, or throws if it does not listen. */
   readonly x402Url: string;
   readonly webhooksUrl: string;
   readonly operatorUrl: string;
@@ -32,9 +31,9 @@ export interface JobgateProcess {
   reload(config: string): Promise<void>;
   /** Sends a signal; does not wait. */
   kill(signal?: NodeJS.Signals): void;
-  /** Settles when the process has ended. */
+  /** Settles when it has ended. */
   readonly exited: Promise<Exit>;
-  /** Kills the process if need be, and removes its folder unless it was given. Gives how the process ended. */
+  /** Ends it if need be, and removes its folder unless it was given. Gives how it ended. */
   stop(): Promise<Exit>;
 }
 
@@ -55,7 +54,7 @@ export async function startJobgate(options: {
   readonly from?: "build" | "sources";
   /** A command that becomes what its further arguments say; default: none. */
   readonly through?: readonly string[];
-}): Promise<JobgateProcess> {
+}): Promise<Jobgate> {
   const { config, env = {}, args = [], from, through = [] } = options;
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), "jobgate-")));
   const configPath = join(folder, "jobgate.toml");
@@ -100,26 +99,10 @@ export async function startJobgate(options: {
     throw error;
   }
 
-  const addressOf = (name: string): string => {
-    const address = listeners.get(name);
-    if (address === undefined) throw new Error(`jobgate does not listen for ${name}`);
-    return address;
-  };
   return {
+    ...urlsOf(listeners),
     pid: child.pid as number,
     listeners,
-    get x402Url() {
-      return `http://${addressOf("x402")}`;
-    },
-    get webhooksUrl() {
-      return `http://${addressOf("webhooks")}`;
-    },
-    get operatorUrl() {
-      return `http://${addressOf("operator")}`;
-    },
-    get runnerAddress() {
-      return addressOf("runner");
-    },
     folder,
     configPath,
     logs,
@@ -130,6 +113,17 @@ export async function startJobgate(options: {
     kill: (signal = "SIGTERM") => void child.kill(signal),
     exited,
     stop,
+  };
+}
+
+/** URLs of the listeners, `http://undefined` for one that jobgate was not configured to have. */
+export function urlsOf(listeners: ReadonlyMap<string, string>) {
+  const urlOf = (name: string) => `http://${listeners.get(name)}`;
+  return {
+    x402Url: urlOf("x402"),
+    webhooksUrl: urlOf("webhooks"),
+    operatorUrl: urlOf("operator"),
+    runnerAddress: String(listeners.get("runner")),
   };
 }
 
