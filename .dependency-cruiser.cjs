@@ -44,7 +44,7 @@ module.exports = {
       from: {
         path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry)/",
       },
-      to: { path: "^src/(main|gateway|open-store)\\.ts$|^src/commands/" },
+      to: { path: "^src/(main|gateway|open-store)\\.ts$|^src/(commands|api)/" },
     },
     {
       name: "only-commands-read-configuration-files",

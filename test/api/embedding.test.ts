@@ -1,44 +1,80 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import ts from "typescript";
+import { afterAll, beforeAll, expect, test } from "vitest";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const run = promisify(execFile);
-/** Inside the package, so that it finds `jobgate` by its own name, as a program that depends on it would. */
+/** Inside the package, so that it resolves `jobgate` by name, as a program that depends on it does. */
 let folder: string;
+let documented: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(`${ROOT}dist/embedding-`);
+  documented = /```ts\n([\s\S]*?)```/.exec(await readFile(`${ROOT}docs/embedding.md`, "utf8"))?.[1] ?? "";
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-describe("the package, as other programs import it", () => {
-  it("exports both gateways and the store by the names of its manifest", async () => {
-    const script = `
-      const [x402, webhooks, store] = await Promise.all([
-        import("jobgate/x402"), import("jobgate/webhooks"), import("jobgate/store"),
-      ]);
-      console.log(typeof x402.X402Gateway, typeof webhooks.WebhookGateway, typeof store.openStore);`;
-    const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: ROOT });
-    expect(stdout.trim()).toBe("function function function");
-  });
+test("The package exports what docs/embedding.md names", async () => {
+  const script = `
+    const imported = await Promise.all(["config", "store", "webhooks", "x402", "runner"].map((name) => import("jobgate/" + name)));
+    console.log(Object.keys(Object.assign({}, ...imported)).sort().join(" "));`;
+  const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: ROOT });
+  expect(stdout.trim().split(" ")).toEqual([
+    "GatewayError",
+    "RunnerServer",
+    "WebhookGateway",
+    "X402Gateway",
+    "afterReload",
+    "changesThatNeedRestart",
+    "jobKeyText",
+    "loadConfig",
+    "mistakeText",
+    "openStore",
+  ]);
+});
 
-  it("runs the program of docs/embedding.md as it is written, and a webhook of it is accepted", async () => {
-    const documented =
-      /```js\n([\s\S]*?)```/.exec(await readFile(`${ROOT}docs/embedding.md`, "utf8"))?.[1] ?? "";
-    const program = documented
-      .replace("port: 9090", "port: 0")
-      .replace("sqlite:jobs.db", `sqlite:${folder}/jobs.db`)
-      .replace(
-        "await gateway.stop();",
-        `const answer = await fetch("http://" + gateway.address + "/hooks/alerts", { method: "POST", body: "x" });
-         console.log(answer.status, await answer.text());
-         await gateway.stop();`,
-      );
-    await writeFile(`${folder}/program.mjs`, program);
-    const { stdout } = await run(process.execPath, [`${folder}/program.mjs`]);
-    expect(stdout).toContain('202 {"status":"accepted","job_id":30,"call_id":1}');
+test("The program in docs/embedding.md accepts a webhook and stops on SIGTERM", async () => {
+  await writeFile(
+    `${folder}/jobgate.toml`,
+    `service_id = 1
+[store]
+url = "sqlite:jobs.db"
+[runner]
+bind_address = "127.0.0.1:0"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/alerts"
+job_id = 30
+`,
+  );
+  const javascript = ts.transpileModule(documented, {
+    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 },
   });
+  await writeFile(`${folder}/program.mjs`, javascript.outputText);
+  const program = spawn(process.execPath, ["program.mjs"], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exited = once(program, "exit");
+  try {
+    let address: string | undefined;
+    for await (const line of createInterface(program.stdout)) {
+      address = /^webhooks on (\S+),/.exec(line)?.[1];
+      if (address !== undefined) break;
+    }
+    const answer = await fetch(`http://${address}/hooks/alerts`, { method: "POST", body: "x" });
+    expect(answer.status).toBe(202);
+    expect(await answer.json()).toEqual({ status: "accepted", job_id: 30, call_id: 1 });
+    program.stdout.resume();
+    program.kill("SIGTERM");
+    expect(await exited).toEqual([0, null]);
+  } finally {
+    program.kill("SIGKILL");
+  }
 });

@@ -1,0 +1,13 @@
+/** `jobgate/webhooks`: the HTTP gateway that turns webhooks into jobs. */
+
+export type {
+  WebhookAuth,
+  WebhookChallenge,
+  WebhookDedupe,
+  WebhookEndpoint,
+  WebhookSecret,
+  WebhooksConfig,
+} from "../config/config.ts";
+export type { Clock } from "../core/clock.ts";
+export { type ErrorCode, GatewayError } from "../core/errors.ts";
+export { WebhookGateway } from "../webhooks/gateway.ts";

@@ -1,0 +1,15 @@
+/** `jobgate/x402`: the HTTP gateway that sells jobs over x402. */
+
+export type {
+  AcceptedToken,
+  JobPolicy,
+  JobRestriction,
+  RateSource,
+  X402Config,
+  X402Limits,
+} from "../config/config.ts";
+export type { Clock } from "../core/clock.ts";
+export { type ErrorCode, GatewayError } from "../core/errors.ts";
+export { jobKeyText } from "../core/job-call.ts";
+export type { PriceSource } from "../pricing/price-map.ts";
+export { X402Gateway } from "../x402/gateway.ts";
