@@ -9,7 +9,7 @@ import { openTestStore } from "../helpers/test-store.ts";
 import { PRICE_WEI, USDC } from "./payments.ts";
 
 export const MAX_BODY = 1_000;
-/** Where the contract that is asked for permissions is. */
+/** Address of the contract that grants permissions. */
 export const PERMISSIONS = accounts.stranger.address;
 export const PUBLIC_URL = "https://operator.example.com";
 
@@ -18,7 +18,7 @@ const NOWHERE = "http://127.0.0.1:9";
 
 interface Options {
   readonly config?: Partial<X402Config>;
-  /** Where permissions are asked for. Default: nowhere. */
+  /** RPC of the chain with the permissions contract. Default: a closed port. */
   readonly chainRpcUrl?: string;
   /** Default 1,000. */
   readonly maxPending?: number;
@@ -31,13 +31,13 @@ export interface Reply {
 }
 
 /**
- * An embedded gateway with a store of its own. Job 0 is for everyone, job 1 for permitted callers, job 2 is priced
- * but disabled, job 9 has no price.
+ * An embedded gateway with its own store. Job 0 is public, job 1 is for permitted callers, job 2 has a price but is
+ * disabled, job 9 has no price.
  */
 export interface TestGateway {
   readonly gateway: X402Gateway;
   readonly store: Store;
-  /** Once it is started. */
+  /** Set once the gateway is started. */
   readonly url: string;
   jobUrl(job?: number): string;
   /** Signs a payment for a fresh offer. */
@@ -57,14 +57,14 @@ export async function startTestGateway(options: Options = {}): Promise<TestGatew
   return opened;
 }
 
-/** A gateway for one test. */
+/** Starts a gateway that stops when the test ends. */
 export async function startAnotherGateway(options: Options = {}): Promise<TestGateway> {
   const another = await startTestGateway(options);
   onTestFinished(() => another.stop());
   return another;
 }
 
-/** Without starting it. */
+/** Makes a gateway without starting it. */
 export async function openTestGateway(options: Options = {}): Promise<TestGateway> {
   const logger = pino({ level: "silent" });
   const { maxPending = 1_000 } = options;

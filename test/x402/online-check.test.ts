@@ -9,7 +9,7 @@ import { deployUsdc, type Token } from "../helpers/usdc.ts";
 
 const NOBODY = "0x000000000000000000000000000000000000dEaD";
 
-describe("Peers are asked whether they are what the configuration says", () => {
+describe("Checking peers against the configuration", () => {
   let anvil: Anvil;
   let usdc: Token;
   let facilitator: Facilitator;
@@ -75,11 +75,11 @@ describe("Peers are asked whether they are what the configuration says", () => {
   const problems = async (options?: Parameters<typeof config>[0]) =>
     (await findX402Problems(config(options))).map(({ path, message }) => `${path.join(".")}: ${message}`);
 
-  test("Nothing is said of peers that are", async () => {
+  test("Peers that match have no problems", async () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("An RPC of another chain, and a facilitator that does not settle there, are found", async () => {
+  test("Reports an RPC of another chain and a facilitator that does not settle on it", async () => {
     const found = await problems({ token: { network: "eip155:8453" } });
     expect(found.sort()).toEqual([
       'x402.accepted_tokens.0.network: the facilitator does not settle "exact" payments on eip155:8453 in x402 version 2; expected one of eip155:84532',
@@ -87,20 +87,20 @@ describe("Peers are asked whether they are what the configuration says", () => {
     ]);
   });
 
-  test("An address without code is found, of a token and of a policy's contract", async () => {
+  test("Reports a token or a policy's contract at an address without code", async () => {
     expect(await problems({ token: { asset: NOBODY }, contract: NOBODY })).toEqual([
       "x402.accepted_tokens.0.asset: has no contract on eip155:84532; expected a token",
       "x402.job_policies.0.chain_contract: has no contract on this chain; expected the one to ask",
     ]);
   });
 
-  test("Decimals that differ from the token's own are found", async () => {
+  test("Reports decimals that differ from the token's own", async () => {
     expect(await problems({ token: { decimals: 18 } })).toEqual([
       "x402.accepted_tokens.0.decimals: is 18; expected 6, as the token says",
     ]);
   });
 
-  test("A source that gives no rate is found", async () => {
+  test("Reports a rate source without a rate", async () => {
     const rate = { kind: "http", url: "http://127.0.0.1:1", pointer: "/rate", maxAgeMs: 60_000 } as const;
     expect(await problems({ token: { rate: { ...rate, refreshMs: 5_000 } } })).toEqual([
       "x402.accepted_tokens.0.rate_source.http.url: gives no rate: it does not answer",
@@ -112,7 +112,7 @@ describe("Peers are asked whether they are what the configuration says", () => {
     ["that answers 500", 500, "", /status 500/],
     ["that answers HTML", 200, "<html>", /something other than JSON/],
     ["that answers with other JSON", 200, "{}", /no list of kinds/],
-  ])("A facilitator %s is found", async (_, status, body, message) => {
+  ])("Reports a facilitator %s", async (_, status, body, message) => {
     const listener = await listenHttp({
       handler: (request, response) => {
         const elsewhere = status === 302 && request.url === "/supported";
@@ -125,7 +125,7 @@ describe("Peers are asked whether they are what the configuration says", () => {
     expect(found[0]).toMatch(message);
   });
 
-  test("Credentials of the facilitator's URL travel in a header", async () => {
+  test("Sends the credentials in the facilitator's URL as a header", async () => {
     const seen: (string | undefined)[] = [];
     const listener = await listenHttp({
       handler: (request, response) => {

@@ -32,7 +32,7 @@ export interface PaymentToSettle {
   readonly intent: PaymentIntent;
 }
 
-/** A truly signed payment of {@link AMOUNT}, valid for `validSecs` by the chain's time, as jobgate writes it down. */
+/** Signs a payment of {@link AMOUNT} that is valid for `validSecs` of the chain's time, and makes its intent. */
 export async function paymentToSettle(options: {
   readonly anvil: Anvil;
   readonly token: Token;

@@ -9,7 +9,7 @@ import { accounts } from "../helpers/accounts.ts";
 import { base64Json, signV2Payment } from "../helpers/clients.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";
 
-/** 3.264 USDC at the rate below. */
+/** Costs {@link AMOUNT} of {@link USDC}. */
 export const PRICE_WEI = 1_000_000_000_000_000n;
 export const AMOUNT = "3264000";
 export const JOB = { serviceId: 1n, jobIndex: 0 };
@@ -45,7 +45,7 @@ export function offersOf(terms: Partial<OfferTerms> = {}): Offer[] {
   return makeOffers({ job: JOB, priceWei: PRICE_WEI, tokens: [USDC], ttlSecs: 300, ...terms }, FIXED_RATES);
 }
 
-/** A request with nothing but these header lines, each `[name in lower case, value]`. */
+/** Makes a request with only these header lines, each `[name in lower case, value]`. */
 export function requestWith(lines: readonly (readonly [string, string])[]): HttpRequest {
   const request: Pick<HttpRequest, keyof HttpRequest> = {
     id: "r1",
@@ -67,19 +67,19 @@ interface SignOptions {
   readonly edit?: (payload: PaymentPayload) => PaymentPayload;
 }
 
-/** A version 2 payment that answers an offer, truly signed. */
+/** Signs a version 2 payment for an offer. */
 export async function signedPayload(options: SignOptions = {}): Promise<PaymentPayload> {
   const { offer = offersOf()[0] as Offer, ...rest } = options;
   const required = { x402Version: 2, resource: { url: "http://a" }, accepts: [toRequirements(offer)] };
   return (await signV2Payment({ offer: required, account: accounts.payer, ...rest })).payload;
 }
 
-/** The same payment as a version 1 client sends it. */
+/** Returns the same payment as a version 1 client sends it. */
 export function asV1({ payload }: PaymentPayload) {
   return { x402Version: 1, scheme: "exact", network: "base-sepolia", payload };
 }
 
-/** Reads a payload as a request would carry it. */
+/** Reads a payload from a request header. */
 export function read(payload: unknown, header = "payment-signature"): SignedPayment {
   const payment = readPayment(requestWith([[header, base64Json(payload)]]));
   if (payment === undefined) throw new Error("the request carries no payment");

@@ -9,7 +9,7 @@ import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { PERMISSIONS, type Reply, startAnotherGateway, startTestGateway } from "./gateway-harness.ts";
 import { USDC } from "./payments.ts";
 
-/** EVM code that returns the word 1 to whatever it is asked. */
+/** EVM code that returns 1 for every call. */
 const ALWAYS_TRUE = "0x600160005260206000f3";
 
 const parts = startBeforeAll(startPaidParts);
@@ -28,7 +28,7 @@ async function counters({ url } = gateway): Promise<Record<CounterName, number>>
   return counts;
 }
 
-/** Which counters a deed moves, and by how much. */
+/** Returns the change of each counter that an action changes. */
 async function moved(
   deed: () => Promise<unknown>,
   at = gateway,
@@ -43,7 +43,7 @@ async function moved(
   );
 }
 
-describe("the counters", () => {
+describe("What each counter counts", () => {
   it("accepted and payment_replayed", async () => {
     const payment = await gateway.sign();
     expect(await moved(() => gateway.post(payment.headers))).toEqual({ accepted: 1 });
@@ -53,13 +53,13 @@ describe("the counters", () => {
     });
   });
 
-  it("job_not_found, policy_denied of a disabled job, payment_required", async () => {
+  it("job_not_found, policy_denied for a disabled job, payment_required", async () => {
     expect(await moved(() => gateway.post({}, { job: 9 }))).toEqual({ job_not_found: 1 });
     expect(await moved(() => gateway.post({}, { job: 2 }))).toEqual({ policy_denied: 1 });
     expect(await moved(() => gateway.post({}))).toEqual({ payment_required: 1 });
   });
 
-  it("payment_invalid: unreadable, a mismatch, or refused by the facilitator", async () => {
+  it("payment_invalid: malformed, a mismatch, or refused by the facilitator", async () => {
     expect(await moved(() => gateway.post({ "x-payment": "x" }))).toEqual({ payment_invalid: 1 });
     const { v2 } = await requestOffer(gateway.jobUrl());
     const short = await signV2Payment({ offer: v2, account: accounts.payer, authorization: { value: "1" } });
@@ -80,7 +80,7 @@ describe("the counters", () => {
       config: { facilitatorUrl: facilitator.url, acceptedTokens: [token] },
     });
     const payment = await other.sign();
-    // Cancelled by its payer between verify and settle: certain not to move.
+    // The payer cancels between verify and settle, so it is certain that nothing moved.
     await parts.usdc.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce);
     facilitator.add({ path: "/verify", fault: { kind: "answer", status: 200, body: { isValid: true } } });
     expect(await moved(() => other.post(payment.headers), other)).toEqual({ settlement_failed: 1 });
@@ -104,7 +104,7 @@ describe("the counters", () => {
     });
   });
 
-  it("policy_denied, policy_error, and replay_denied beside policy_denied, of a restricted job", async () => {
+  it("policy_denied, policy_error, and replay_denied with policy_denied, for a restricted job", async () => {
     const claim = async () => {
       const signed = await signClaim({ account: accounts.caller, serviceId: 1n, jobIndex: 1, body: "work" });
       return claimHeaders(signed);

@@ -7,7 +7,7 @@ import { startTestGateway } from "../gateway-harness.ts";
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() => startTestGateway({ config: { facilitatorUrl: parts.facilitator.url } }));
 
-describe("a call's state", () => {
+describe("A paid call's state and result", () => {
   const ask = async (callId: unknown, receipt?: unknown, tail = "") => {
     const headers = receipt === undefined ? {} : { authorization: `Bearer ${receipt}` };
     return fetch(`${gateway.url}/x402/calls/${callId}${tail}`, { headers });
@@ -20,7 +20,7 @@ describe("a call's state", () => {
   };
   const buy = async () => (await gateway.post((await gateway.sign()).headers)).body;
 
-  it("is for whoever holds the receipt, from queued to its result as the runner gave it", async () => {
+  it("The holder of the receipt sees the call from queued to the runner's result, byte for byte", async () => {
     const { call_id, receipt } = await buy();
     const state = async () => (await ask(call_id, receipt)).json();
     expect(await state()).toEqual({
@@ -50,14 +50,14 @@ describe("a call's state", () => {
     });
   });
 
-  it("of a call that failed is failed, and has no result", async () => {
+  it("A failed call is failed and has no result", async () => {
     const { call_id, receipt } = await buy();
     await gateway.store.fail(await claimOf(call_id), "no luck");
     expect(await (await ask(call_id, receipt)).json()).toMatchObject({ state: "failed" });
     expect((await ask(call_id, receipt, "/result")).status).toBe(404);
   });
 
-  it("is 401 without a receipt, and 404 with another's, a wrong one, or for a webhook's call", async () => {
+  it("401 without a receipt; 404 with another call's or a wrong one, and for a webhook's call", async () => {
     const [mine, others] = [await buy(), await buy()];
     for (const tail of ["", "/result"]) {
       const refused = await ask(mine.call_id, undefined, tail);

@@ -20,7 +20,7 @@ const CALL: CallState = {
   enqueuedAt: 1_800_000_000_000,
 };
 
-/** Streams the events of calls that do what the test says. */
+/** Streams the events of calls whose states the test sets. */
 async function serveEvents({ heartbeatMs = 60_000 } = {}) {
   const calls = new Map<number, CallState>();
   const now = (callId: number) => calls.get(callId) ?? { ...CALL, callId };
@@ -56,7 +56,7 @@ afterEach(() => {
 
 const RUNNING = { state: "running", attempt: 1 } as const;
 
-test("An event has an id, its state as its name, and the call as one line of JSON", async () => {
+test("An event has an id, the state as its name, and the call as one line of JSON", async () => {
   const { open, change } = await serveEvents();
   change({ ...RUNNING, progress: { percent: 40, text: 'two\nlines\r\u2028 and "quotes"' } });
   const events = await open();
@@ -78,7 +78,7 @@ test("An event has an id, its state as its name, and the call as one line of JSO
   });
 });
 
-test("Each change is one event; what stays the same is told once; the end of the call ends the stream", async () => {
+test("Sends one event for each change, none without a change, and ends with the call", async () => {
   const { open, change } = await serveEvents();
   const events = await open();
   const ids = [(await events.next())?.id];
@@ -105,7 +105,7 @@ test("Each change is one event; what stays the same is told once; the end of the
   expect(new Set(ids).size).toBe(7);
 });
 
-test("Last-Event-ID: what was seen is not told again, what is new is", async () => {
+test("Resumes after Last-Event-ID", async () => {
   const { open, change } = await serveEvents();
   change(RUNNING);
   const same = await open(7, { "last-event-id": "running-1" });
@@ -123,7 +123,7 @@ test("Last-Event-ID: what was seen is not told again, what is new is", async () 
   expect([(await late.next())?.id, await late.next()]).toEqual(["failed-1", undefined]);
 });
 
-test("Silence is broken by comments, and only silence", async () => {
+test("Sends comments while nothing changes", async () => {
   const { open } = await serveEvents({ heartbeatMs: 50 });
   const events = await open();
   const startedAt = Date.now();
@@ -132,7 +132,7 @@ test("Silence is broken by comments, and only silence", async () => {
   expect(Date.now() - startedAt).toBeGreaterThanOrEqual(145);
 });
 
-test("A call has 20 streams at most, each place is free again when its client leaves or its call ends", async () => {
+test("A call has 20 streams at most; a slot is free again when its client leaves or its call ends", async () => {
   const { open, change } = await serveEvents();
   const streams = await Promise.all(Array.from({ length: MAX_STREAMS_PER_CALL }, () => open()));
   const refused = await open();
@@ -145,7 +145,7 @@ test("A call has 20 streams at most, each place is free again when its client le
   expect((await open()).status).toBe(200);
 });
 
-test("Streams are bounded in all, and a place is taken by nobody who has gone", () => {
+test("Bounds streams in total, and gives no slot to a client that has gone", () => {
   const slots = new StreamSlots(MAX_STREAMS, 2);
   const leaving = new AbortController();
   expect(slots.take(0, AbortSignal.abort())).toBe(false);
@@ -159,7 +159,7 @@ test("Streams are bounded in all, and a place is taken by nobody who has gone", 
   expect(slots.take(5_001, new AbortController().signal)).toBe(false);
 });
 
-test("A stop ends every stream", async () => {
+test("Stopping ends every stream", async () => {
   const { open, stop } = await serveEvents();
   const streams = await Promise.all([open(1), open(2)]);
   for (const stream of streams) await stream.next();

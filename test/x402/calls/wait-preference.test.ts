@@ -21,11 +21,11 @@ describe("Prefer: wait", () => {
     [" , ,\twait=10 ,", 10],
     ['foo="", wait=10', 10],
     ["return=representation;foo=1,wait=9,wait=3", 9],
-  ])("%s is a wait of %d s", (header, seconds) => {
+  ])("%s waits %d s", (header, seconds) => {
     expect(secondsOf(header)).toBe(seconds);
   });
 
-  it("The first of several counts, over all header lines in their order", () => {
+  it("The first of several wait preferences counts, across all header lines in order", () => {
     expect(secondsOf("respond-async", "wait=5, foo", "wait=7")).toBe(5);
   });
 
@@ -45,10 +45,10 @@ describe("Prefer: wait", () => {
     "foo; wait=10",
     'foo="wait=10"',
     'foo="\\", wait=10"',
-    // The first counts, even if it makes no sense.
+    // The first preference counts, even if its value is invalid.
     "wait, wait=10",
     "wait=soon, wait=10",
-    // Not the grammar: ignored whole, whatever else is in it.
+    // A header that breaks the grammar is ignored as a whole.
     "wait=",
     "wait=10 20",
     "wait=10, foo=",
@@ -57,15 +57,15 @@ describe("Prefer: wait", () => {
     "wait=10, fo@o",
     "wait=１０",
     "wait=10;=",
-  ])("%s is no wait", (header) => {
+  ])("%s does not wait", (header) => {
     expect(secondsOf(header)).toBeUndefined();
   });
 
-  it("No header is no wait", () => {
+  it("A request without the header does not wait", () => {
     expect(secondsOf()).toBeUndefined();
   });
 
-  it.each([" ", "a ;", 'a="', "a=", ", ,", '"\\'])("32 KiB of %j take no longer than a blink", (piece) => {
+  it.each([" ", "a ;", 'a="', "a=", ", ,", '"\\'])("Parses 32 KiB of %j in under 200 ms", (piece) => {
     const startedAt = performance.now();
     secondsOf(`wait=1;${piece.repeat(32_768 / piece.length)}\x01`);
     expect(performance.now() - startedAt).toBeLessThan(200);

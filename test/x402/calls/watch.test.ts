@@ -10,7 +10,7 @@ import { claimOne, paidId } from "../../store/store-fixtures.ts";
 
 const events = createEventHub();
 let opened: TestStore;
-/** What a second process would have: nobody tells of what it does. */
+/** The store as a second process has it: its changes emit no events. */
 let quietStore: Store;
 let store: Store;
 let payments = 0;
@@ -29,7 +29,7 @@ afterEach(() => {
   for (const watch of watches.splice(0)) watch.stop();
 });
 
-/** A watch that hears of events, and looks by itself only once an hour unless told otherwise. */
+/** Opens a watch that gets events, and polls only once an hour by default. */
 function openWatch({
   calls = store,
   pollMs = 3_600_000,
@@ -42,7 +42,7 @@ function openWatch({
   return watch;
 }
 
-/** Follows a call to the end, and gives the states seen so far. */
+/** Follows a call to its end and collects the states. */
 function follow(watch: CallWatch, callId: number, signal = new AbortController().signal) {
   const seen: CallState["state"][] = [];
   const ended = (async () => {
@@ -53,7 +53,7 @@ function follow(watch: CallWatch, callId: number, signal = new AbortController()
 const newCall = () => paidId(store, ++payments);
 const RETRY = { delayMs: 0, backoff: { baseMs: 0, maxMs: 0 }, maxAttempts: 9, reason: "again" };
 
-test("What happens to a call is seen at once, from its state now to its end", async () => {
+test("Yields each change at once, from the current state to the end of the call", async () => {
   const callId = await newCall();
   const { seen, ended } = follow(openWatch(), callId);
   await vi.waitFor(() => expect(seen).toEqual(["queued"]));
@@ -68,7 +68,7 @@ test("What happens to a call is seen at once, from its state now to its end", as
   expect(seen.at(-1)).toBe("succeeded");
 });
 
-test("What happens to other calls wakes nobody", async () => {
+test("Changes of other calls wake no watcher", async () => {
   const callId = await newCall();
   const { seen } = follow(openWatch(), callId);
   await vi.waitFor(() => expect(seen).toHaveLength(1));
@@ -81,7 +81,7 @@ test("What happens to other calls wakes nobody", async () => {
   await store.ack(own);
 });
 
-test("What nobody tells of is seen at the next look: another process's work, a lease that runs out", async () => {
+test("Changes without an event are seen at the next poll: another process's work, an expired lease", async () => {
   const callId = await newCall();
   const { seen, ended } = follow(openWatch({ pollMs: 20 }), callId);
   await claimOne(quietStore, { leaseMs: 150 });
@@ -92,7 +92,7 @@ test("What nobody tells of is seen at the next look: another process's work, a l
   expect(seen.at(-1)).toBe("succeeded");
 });
 
-test("A call that has ended is told once, and one that is not there not at all", async () => {
+test("Yields a finished call once and a missing call never", async () => {
   const callId = await newCall();
   await store.fail(await claimOne(store), "no good");
   const dead = follow(openWatch(), callId);
@@ -103,7 +103,7 @@ test("A call that has ended is told once, and one that is not there not at all",
   expect(missing.seen).toEqual([]);
 });
 
-test("A store that cannot be asked for a while ends nothing", async () => {
+test("Keeps watching while the store cannot be read", async () => {
   const callId = await newCall();
   await store.ack(await claimOne(store));
   let failures = 3;
@@ -115,7 +115,7 @@ test("A store that cannot be asked for a while ends nothing", async () => {
   expect(seen).toEqual(["succeeded"]);
 });
 
-test("Whoever leaves, or is sent away by stop, leaves nothing behind; later watchers see nothing", async () => {
+test("Aborting and stop end the subscription; a watcher that starts after stop sees nothing", async () => {
   const callId = await newCall();
   const watch = openWatch();
   const leaving = new AbortController();
@@ -134,7 +134,7 @@ test("Whoever leaves, or is sent away by stop, leaves nothing behind; later watc
   await store.ack(await claimOne(store));
 });
 
-test("A wait ends when its client hangs up, even before it began", async () => {
+test("A wait ends when its client hangs up, even before the wait begins", async () => {
   const callId = await newCall();
   const waits = new ResultWaits({ calls: store, watch: openWatch() });
   const leaving = new AbortController();
@@ -147,7 +147,7 @@ test("A wait ends when its client hangs up, even before it began", async () => {
   await store.ack(await claimOne(store));
 });
 
-test("Trouble in fetching the result is no refusal: the call is paid for", async () => {
+test("A result that cannot be read does not reject the wait: the call is paid for", async () => {
   const callId = await newCall();
   await store.ack(await claimOne(store));
   const calls = { findResult: () => Promise.reject(new Error("busy")) };
@@ -155,7 +155,7 @@ test("Trouble in fetching the result is no refusal: the call is paid for", async
   expect(await waits.waitFor(callId, 5, new AbortController().signal)).toEqual({ kind: "not_in_time" });
 });
 
-test("Of 10,001 who wait at once the last is not made to wait, and room comes back", async () => {
+test("10,000 requests wait at once; the next does not wait, and room comes back", async () => {
   const callId = await newCall();
   const waits = new ResultWaits({ calls: store, watch: openWatch() });
   const { signal } = new AbortController();

@@ -11,21 +11,21 @@ const POLICIES: JobPolicy[] = [
 ];
 const job = (jobIndex: number) => ({ serviceId: 1n, jobIndex });
 
-describe("While nobody can tell the price of a job", () => {
+describe("While the price source cannot answer", () => {
   const catalog = (defaultInvocationMode: "disabled" | "public_paid") =>
     new JobCatalog({ jobPolicies: POLICIES, defaultInvocationMode }, NOBODY_KNOWS);
 
-  it("it is not said to exist because the default disables all jobs", async () => {
+  it("A default of disabled does not confirm that a job exists", async () => {
     await expect(catalog("disabled").find(job(0))).rejects.toMatchObject({ code: "price_unavailable" });
   });
 
-  it("a policy of its own that disables it is said", async () => {
+  it("A job that its own policy disables is x402_disabled", async () => {
     for (const mode of ["disabled", "public_paid"] as const) {
       await expect(catalog(mode).find(job(2))).rejects.toMatchObject({ code: "x402_disabled" });
     }
   });
 
-  it("a job that is for sale can be bought at an offer that was made before", async () => {
+  it("An enabled job is found, so that earlier offers can be paid", async () => {
     expect((await catalog("disabled").find(job(1))).invocationMode).toBe("public_paid");
     expect((await catalog("public_paid").find(job(0))).invocationMode).toBe("public_paid");
   });

@@ -9,7 +9,7 @@ import { EURC, FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
 const logger = pino({ level: "silent" });
 const TTL_SECS = 300;
-/** An offer may be honoured this much longer than its time. */
+/** An offer may stay payable this much longer than its lifetime. */
 const SLACK_MS = 1000;
 
 let opened: TestStore;
@@ -52,8 +52,8 @@ const DOUBLE = terms({ priceWei: 2n * PRICE_WEI });
 const amounts = (offers: readonly { amount: string }[]) => offers.map(({ amount }) => amount);
 const openAmounts = async (job = JOB) => amounts(await book.findOpen(job));
 
-describe("an offer that was made", () => {
-  it("is payable for its time from when it was last made, not from when it was first", async () => {
+describe("An offer", () => {
+  it("Stays payable for its lifetime after it was last made, not first made", async () => {
     await book.make(terms());
     now += 200_000;
     await book.make(terms());
@@ -63,7 +63,7 @@ describe("an offer that was made", () => {
     expect(await openAmounts()).toEqual([]);
   });
 
-  it("is payable beside the one that replaced it, also when that lives shorter", async () => {
+  it("Stays payable next to the offer that replaced it, even if that one ends sooner", async () => {
     await book.make(terms());
     await book.make(terms({ priceWei: 2n * PRICE_WEI, ttlSecs: 10 }));
     expect(await openAmounts()).toEqual(["3264000", "6528000"]);
@@ -71,12 +71,12 @@ describe("an offer that was made", () => {
     expect(await openAmounts()).toEqual(["3264000"]);
   });
 
-  it("is one offer however often prices go back and forth", async () => {
+  it("Is saved as one offer however often prices go back and forth", async () => {
     for (let i = 0; i < 20; i++) await book.make(i % 2 === 0 ? terms() : DOUBLE);
     expect((await openAmounts()).sort()).toEqual(["3264000", "6528000"]);
   });
 
-  it("is written down before it is shown, and then once in a while, however often it is made", async () => {
+  it("Is saved before it is shown, then about once a second however often it is made", async () => {
     for (let i = 0; i < 50; i++) {
       await book.make(terms());
       expect(await openAmounts()).toEqual(["3264000"]);
@@ -86,7 +86,7 @@ describe("an offer that was made", () => {
     expect(writes.length).toBeLessThan(7);
   });
 
-  it("is made all the same when it cannot be written down, and written down as soon as that is possible", async () => {
+  it("Is made even if it cannot be saved, and saved as soon as the store works", async () => {
     await store.close();
     expect(amounts(await book.make(terms()))).toEqual(["3264000"]);
     openBook(await opened.openAgain());
@@ -94,7 +94,7 @@ describe("an offer that was made", () => {
     expect(await openAmounts()).toEqual(["3264000"]);
   });
 
-  it("is payable after a restart until it ends", async () => {
+  it("Stays payable after a restart until it ends", async () => {
     await book.make(terms());
     await store.close();
     now += 100_000;
@@ -104,7 +104,7 @@ describe("an offer that was made", () => {
     expect(await openAmounts()).toEqual([]);
   });
 
-  it("is payable for its time by the store's clock, however far the gateway's own is behind or ahead", async () => {
+  it("Ends by the store's clock, however far the gateway's clock is behind or ahead", async () => {
     for (const offsetMs of [-400_000, 400_000]) {
       const job = { serviceId: 1n, jobIndex: offsetMs > 0 ? 1 : 2 };
       const elsewhere = new OfferBook({
@@ -121,7 +121,7 @@ describe("an offer that was made", () => {
     }
   });
 
-  it("comes back exact, with ids and prices of 64 and 256 bits", async () => {
+  it("Is read back exactly, with 64-bit ids and 256-bit prices", async () => {
     const job = { serviceId: 2n ** 64n - 1n, jobIndex: 2 ** 32 - 1 };
     const big = terms({
       job,
@@ -134,7 +134,7 @@ describe("an offer that was made", () => {
     expect(await book.findOpen(job)).toEqual(made);
   });
 
-  it("is for its job alone", async () => {
+  it("Is payable only for its own job", async () => {
     await book.make(terms());
     await book.make(terms({ job: { serviceId: 1n, jobIndex: 1 }, priceWei: 2n * PRICE_WEI }));
     expect(await openAmounts()).toEqual(["3264000"]);
@@ -143,13 +143,13 @@ describe("an offer that was made", () => {
   });
 });
 
-describe("what is offered", () => {
-  it("is one offer a token, in the configured order", async () => {
+describe("The offers for a job", () => {
+  it("Are one for each token, in the configured order", async () => {
     const offers = await book.make(terms({ tokens: [EURC, USDC] }));
     expect(offers.map(({ token }) => token.symbol)).toEqual(["EURC", "USDC"]);
   });
 
-  it("leaves out a token whose amount rounds to 0 or does not fit u64", async () => {
+  it("Leave out a token whose amount rounds to 0 or does not fit u64", async () => {
     const dear = { ...EURC, decimals: 36 };
     const cheap = {
       ...EURC,

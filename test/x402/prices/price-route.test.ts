@@ -5,8 +5,8 @@ import { USDC } from "../payments.ts";
 
 const gateway = startBeforeAll(startTestGateway);
 
-describe("the price", () => {
-  it("is shown to anyone, in wei and in every token", async () => {
+describe("The price route", () => {
+  it("Shows the price to anyone, in wei and in every token", async () => {
     const response = await fetch(`${gateway.jobUrl()}/price`);
     expect([response.status, await response.json()]).toEqual([
       200,
@@ -30,7 +30,7 @@ describe("the price", () => {
     ]);
   });
 
-  it("of no job is 404, of a disabled one 403, with the ids as numbers", async () => {
+  it("404 without a price and 403 for a disabled job, with the ids as numbers", async () => {
     for (const [job, status, code] of [
       [9, 404, "job_not_found"],
       [2, 403, "x402_disabled"],

@@ -11,7 +11,7 @@ function expectRateLimited(error: unknown): void {
   expect(Number(headers["retry-after"])).toBeGreaterThanOrEqual(1);
 }
 
-/** A verification that lasts until it is told to end. */
+/** Returns a verification that lasts until `end` is called. */
 function openVerification() {
   let end = (): void => {};
   const ended = new Promise<void>((resolve) => {
@@ -20,8 +20,8 @@ function openVerification() {
   return { verify: () => ended, end };
 }
 
-describe("limits of what clients can cause without paying", () => {
-  it("One client's unpaid requests are limited in a second, and another's are its own", async () => {
+describe("Limits on clients that do not pay", () => {
+  it("Limits each client's unpaid requests in a second", async () => {
     const limits = new ClientLimits(LIMITS);
     for (let request = 0; request < 3; request++) await limits.countUnpaid("192.0.2.1");
     await limits
@@ -30,7 +30,7 @@ describe("limits of what clients can cause without paying", () => {
     await limits.countUnpaid("192.0.2.2");
   });
 
-  it("One client can have only so many verifications at once, and its room comes back as they end", async () => {
+  it("Limits one client's concurrent verifications, and frees room when one ends", async () => {
     const limits = new ClientLimits(LIMITS);
     const [first, second] = [openVerification(), openVerification()];
     const running = [first, second].map(({ verify }) => limits.whileVerifying("192.0.2.1", verify));
@@ -44,7 +44,7 @@ describe("limits of what clients can cause without paying", () => {
     await running[1];
   });
 
-  it("All clients together can have only so many, and a verification that fails gives its room back", async () => {
+  it("Limits all clients' concurrent verifications, and frees room when one fails", async () => {
     const limits = new ClientLimits(LIMITS);
     const open = [openVerification(), openVerification(), openVerification()];
     const running = open.map(({ verify }, client) => limits.whileVerifying(`192.0.2.${client}`, verify));

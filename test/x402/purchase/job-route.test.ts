@@ -12,8 +12,8 @@ import { USDC } from "../payments.ts";
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() => startTestGateway({ config: { facilitatorUrl: parts.facilitator.url } }));
 
-describe("the offer", () => {
-  it("One 402 parses with the official schemas of both versions", async () => {
+describe("A 402", () => {
+  it("Parses with the official schemas of both versions", async () => {
     const { status, body, headers } = await gateway.post({});
     expect(status).toBe(402);
     expect(headers.get("cache-control")).toBe("no-store");
@@ -29,7 +29,7 @@ describe("the offer", () => {
     expect(v2.resource).toEqual({ url: `${PUBLIC_URL}/x402/jobs/1/0` });
   });
 
-  it("Where version 1 knows no network, the body is the version 2 object itself", async () => {
+  it("Has the version 2 object as its body if version 1 has no name for the network", async () => {
     const mainnet = { ...USDC, network: "eip155:1" } as const;
     const other = await startAnotherGateway({ config: { acceptedTokens: [mainnet] } });
     const { body, headers } = await other.post({});
@@ -37,7 +37,7 @@ describe("the offer", () => {
     expect(body).toMatchObject(decodePaymentRequiredHeader(headers.get("payment-required") ?? ""));
   });
 
-  it("Every 402 holds a fresh offer, also one that refuses a payment", async () => {
+  it("Has fresh offers even when it refuses a payment", async () => {
     const { v2 } = await requestOffer(gateway.jobUrl());
     const short = await signV2Payment({ offer: v2, account: accounts.payer, authorization: { value: "1" } });
     const { status, body, headers } = await gateway.post(short.headers);
@@ -46,8 +46,8 @@ describe("the offer", () => {
   });
 });
 
-describe("a paid request", () => {
-  it("is answered 202 in the version that the client speaks", async () => {
+describe("A paid request", () => {
+  it("Is answered 202 in the client's protocol version", async () => {
     const { v1, v2 } = await requestOffer(gateway.jobUrl());
     const accepted = {
       status: "accepted",
@@ -69,7 +69,7 @@ describe("a paid request", () => {
     expect(first.headers.has("payment-response")).toBe(false);
   });
 
-  it("is refused in the contract's order: no job, disabled, too large, no payment", async () => {
+  it("Is refused in order: no job, disabled, body too large, malformed payment, no payment", async () => {
     const tooLarge = { body: "x".repeat(MAX_BODY + 1) };
     const garbage = { "payment-signature": "x" };
     expect(await gateway.post(garbage, { job: 9, ...tooLarge })).toMatchObject({
@@ -92,7 +92,7 @@ describe("a paid request", () => {
     expect(await gateway.post({}, fits)).toMatchObject({ status: 402, body: { code: "payment_required" } });
   });
 
-  it("An unexpected fault is 500 and does not claim that nothing was charged", async () => {
+  it("Gets 500 after an unexpected error, without a claim that nothing was charged", async () => {
     const broken = await startAnotherGateway();
     const payment = await broken.sign();
     broken.store.findPaymentByFingerprint = () => Promise.reject(new TypeError("a bug"));
@@ -108,7 +108,7 @@ describe("a paid request", () => {
     ]);
   });
 
-  it("A store that cannot be asked for an earlier request with the payment does not claim that it charged nothing", async () => {
+  it("Gets 503 while the store cannot look for an earlier use of the payment, without a claim that nothing was charged", async () => {
     const cut = await startAnotherGateway();
     const payment = await cut.sign();
     cut.store.findPaymentByFingerprint = () =>

@@ -9,10 +9,10 @@ import { AMOUNT, asV1, EURC, offersOf, read, signedPayload, USDC } from "../paym
 
 const NOW_SECS = 1_800_000_000;
 const [OFFER] = offersOf() as [Offer];
-/** Valid at the moved clock. */
+/** Time window that is open at {@link NOW_SECS}. */
 const WINDOW = { validAfter: String(NOW_SECS - 600), validBefore: String(NOW_SECS + 300) };
 
-/** What becomes of a payment against offers: the symbol of the offer that it pays, or the code of its refusal. */
+/** Returns the symbol of the offer that a payment matches, or the code of its refusal. */
 async function outcome(
   payload: unknown,
   options: { offers?: Offer[]; nowMs?: number; header?: string } = {},
@@ -31,8 +31,8 @@ const good = (
 ) =>
   signedPayload({ authorization: { ...WINDOW, ...authorization }, ...(edit === undefined ? {} : { edit }) });
 
-describe("what was signed", () => {
-  it("A payment of exactly what was offered is accepted, addresses in any letter case", async () => {
+describe("The signed authorization", () => {
+  it("Exactly the offered amount matches, with addresses in any letter case", async () => {
     expect(await outcome(await good())).toBe("USDC");
     const accepted = { asset: USDC.asset.toLowerCase(), payTo: USDC.payTo.toUpperCase().replace("0X", "0x") };
     const edit = (payload: PaymentPayload) => ({
@@ -56,7 +56,7 @@ describe("what was signed", () => {
   });
 });
 
-describe("the offer that is named", () => {
+describe("The offer that a payment names", () => {
   it.each<[string, Partial<PaymentRequirements>]>([
     ["scheme", { scheme: "upto" }],
     ["network", { network: "eip155:8453" }],
@@ -92,7 +92,7 @@ describe("the offer that is named", () => {
   });
 });
 
-describe("the time window", () => {
+describe("The time window", () => {
   it.each([
     ["not yet valid by a second", -1, "payment_mismatch"],
     ["valid from this second on", 0, "USDC"],
@@ -121,11 +121,11 @@ describe("the time window", () => {
   });
 });
 
-describe("two tokens of one network at one amount", () => {
+describe("Two tokens of one network at one amount", () => {
   const offers = offersOf({ tokens: [USDC, EURC] });
   const pay = (offer: Offer | undefined) => signedPayload({ offer: offer as Offer, authorization: WINDOW });
 
-  it("Version 1 names no token: the signature picks the one that was signed for, in either order", async () => {
+  it("Version 1 names no token: the signature decides, in either order of the offers", async () => {
     for (const offer of offers)
       for (const listed of [offers, [...offers].reverse()])
         expect(await outcome(asV1(await pay(offer)), { offers: listed, header: "x-payment" })).toBe(
@@ -133,7 +133,7 @@ describe("two tokens of one network at one amount", () => {
         );
   });
 
-  it("Version 2 names its token: naming one and signing for the other stays with the one that is named", async () => {
+  it("Version 2 names its token, which counts even if another token was signed", async () => {
     const [usdc, eurc] = offers as [Offer, Offer];
     const forged = { ...(await pay(eurc)), accepted: toRequirements(usdc) };
     expect(await outcome(forged, { offers })).toBe("USDC");

@@ -5,8 +5,8 @@ import { offersOf, USDC } from "../payments.ts";
 const URL = "https://operator.example.com/x402/jobs/1/0";
 const offerOn = (network: `eip155:${number}`) => offersOf({ tokens: [{ ...USDC, network }] })[0] as Offer;
 
-describe("what a client is asked for", () => {
-  it("Version 2 requirements hold exactly what the protocol has", () => {
+describe("Payment requirements", () => {
+  it("Version 2 has exactly the protocol's fields", () => {
     expect(toRequirements(offerOn("eip155:84532"))).toEqual({
       scheme: "exact",
       network: "eip155:84532",
@@ -18,7 +18,7 @@ describe("what a client is asked for", () => {
     });
   });
 
-  it("Version 1 requirements name the network, the amount and the absolute resource as version 1 does", () => {
+  it("Version 1 has its own network name, amount field and absolute resource", () => {
     expect(toRequirementsV1(offerOn("eip155:84532"), URL)).toMatchObject({
       scheme: "exact",
       network: "base-sepolia",
@@ -38,11 +38,11 @@ describe("what a client is asked for", () => {
     ["eip155:1", undefined],
     ["eip155:42161", undefined],
     ["eip155:31337", undefined],
-  ])("Version 1 is offered only networks that its client knows: %s is %s", (network, name) => {
+  ])("Version 1 has only networks that its client knows: %s is %s", (network, name) => {
     expect(toRequirementsV1(offerOn(network), URL)?.network).toBe(name);
   });
 
-  it("An offer holds no RPC address, which may hold a key", () => {
+  it("An offer contains no RPC address, which may contain a key", () => {
     const token = { ...USDC, rpcUrl: "https://rpc.example.com/key" };
     expect(
       JSON.stringify(offersOf({ tokens: [token] }), (_, v) => (typeof v === "bigint" ? `${v}` : v)),

@@ -30,12 +30,12 @@ const refused = (lines: [string, string][]) => {
   return "accepted";
 };
 
-describe("a payment that can be read", () => {
-  it("No header is no payment", () => {
+describe("Reading a payment", () => {
+  it("A request without a payment header has no payment", () => {
     expect(readPayment(requestWith([["x-payment-response", base64Json(payload)]]))).toBeUndefined();
   });
 
-  it("Version 2: what was signed, in lower case and exact, with the offer that it names", () => {
+  it("Version 2 yields the exact signed values in lower case and the named offer", () => {
     const authorization = authorizationOf(payload);
     expect(read(payload)).toEqual({
       x402Version: 2,
@@ -54,13 +54,13 @@ describe("a payment that can be read", () => {
     });
   });
 
-  it("Version 1: the same, with a network's name and without an offer", () => {
+  it("Version 1 yields the same with a network name and without an offer", () => {
     const { accepted: _, payload: __, ...v2 } = read(payload);
     const v1 = asV1(payload);
     expect(read(v1, V1)).toEqual({ ...v2, x402Version: 1, network: "base-sepolia", payload: v1 });
   });
 
-  it("Both versions at once, when they agree, are read as version 2", () => {
+  it("Both versions at once are read as version 2 if they agree", () => {
     const payment = readPayment(
       requestWith([
         [V1, base64Json(asV1(payload))],
@@ -70,7 +70,7 @@ describe("a payment that can be read", () => {
     expect(payment?.x402Version).toBe(2);
   });
 
-  it("One payment has one fingerprint: whatever the letter case, the version and the unsigned parts", () => {
+  it("A payment's fingerprint does not depend on letter case, version or unsigned fields", () => {
     const upper = (text: unknown) => `0x${String(text).slice(2).toUpperCase()}`;
     const { from, to, nonce } = authorizationOf(payload);
     const shouting = withAuthorization({ from: upper(from), to: upper(to), nonce: upper(nonce) });
@@ -83,7 +83,7 @@ describe("a payment that can be read", () => {
     expect(read({ ...payload, accepted, resource: { url: "http://other" } }).fingerprint).toBe(fingerprint);
   });
 
-  it("Every part that is signed changes the fingerprint", () => {
+  it("Every signed field changes the fingerprint", () => {
     const changes = [
       { from: accounts.stranger.address },
       { to: accounts.stranger.address },
@@ -96,7 +96,7 @@ describe("a payment that can be read", () => {
     expect(new Set(prints).size).toBe(prints.length);
   });
 
-  it("Permit2: read as what it is, so that it can be told from what was offered", async () => {
+  it("A Permit2 payment is read as Permit2", async () => {
     const offer = toRequirements(offersOf()[0] as Offer);
     const permit = await signPermit2Payment({
       offer: { x402Version: 2, resource: { url: "http://a" }, accepts: [offer] },
@@ -112,8 +112,8 @@ describe("a payment that can be read", () => {
   });
 });
 
-describe("a payment that cannot be read is invalid_payment", () => {
-  it("Both versions at once that disagree in what was signed, or in the network", () => {
+describe("Refusing with invalid_payment", () => {
+  it("Both versions at once with different signed fields or networks", () => {
     expect(
       refused([
         [V2, base64Json(payload)],
@@ -129,7 +129,7 @@ describe("a payment that cannot be read is invalid_payment", () => {
     ).toBe("invalid_payment");
   });
 
-  it("A header twice, even with the same value", () => {
+  it("A header sent twice, even with the same value", () => {
     const v2 = base64Json(payload);
     const v1 = base64Json(asV1(payload));
     expect(
@@ -147,7 +147,7 @@ describe("a payment that cannot be read is invalid_payment", () => {
     expect(refused([[V2, ""]])).toBe("invalid_payment");
   });
 
-  it("The version of the other header", () => {
+  it("A payload of the other header's version", () => {
     expect(refused([[V1, base64Json(payload)]])).toBe("invalid_payment");
     expect(refused([[V2, base64Json(asV1(payload))]])).toBe("invalid_payment");
   });
@@ -218,7 +218,7 @@ describe("a payment that cannot be read is invalid_payment", () => {
     expect(refused([[V2, make()]])).toBe("invalid_payment");
   });
 
-  it("Nothing in a payment reaches the prototypes of this process", () => {
+  it("A payment cannot change prototypes", () => {
     const json = JSON.stringify(payload).replace(
       "{",
       '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},',
