@@ -3,182 +3,221 @@ import type { Config } from "./config/config.ts";
 import { afterReload } from "./config/reload.ts";
 import type { BackgroundService } from "./core/background-service.ts";
 import { systemClock } from "./core/clock.ts";
-import { createEventHub } from "./core/events.ts";
+import { createEventHub, type EventHub } from "./core/events.ts";
 import type { BindAddress } from "./core/network-address.ts";
+import { decodeJobCall } from "./delivery/job-call-codec.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
 import { HttpServer } from "./http/server.ts";
 import { openStore as openConfiguredStore } from "./open-store.ts";
 import { OperatorServer } from "./operator/server.ts";
 import { knownServices } from "./pricing/known-services.ts";
-import { createPricingEngine } from "./pricing/pricing-engine.ts";
+import { createPricingEngine, type PricingEngine } from "./pricing/pricing-engine.ts";
 import { PricingServer } from "./pricing/pricing-server.ts";
 import { observeStore } from "./store/observed-store.ts";
+import type { Store } from "./store/store.ts";
 import { traceStore } from "./store/traced-store.ts";
-import { measureBatches } from "./telemetry/batch-metrics.ts";
-import { countEvents } from "./telemetry/event-metrics.ts";
-import { observeDelivery } from "./telemetry/observed-delivery.ts";
-import { startTelemetry } from "./telemetry/start-telemetry.ts";
-import type { Telemetry } from "./telemetry/telemetry.ts";
+import { countEvents, DeliveryTelemetry, measureBatches } from "./telemetry/observers.ts";
+import { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
+import { startTracing } from "./telemetry/start-tracing.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
 import { X402Gateway } from "./x402/gateway.ts";
 
-export interface GatewayOptions {
-  readonly config: Config;
-  readonly logger: Logger;
-  readonly openStore?: typeof openConfiguredStore;
-}
+/** A part that listens. */
+type Service = BackgroundService & { readonly address: string };
 
-export interface Listener {
-  readonly name: string;
-  /** `host:port` as really bound, or `unix:path`. */
-  readonly address: string;
-}
-
-export interface Gateway {
-  readonly listeners: readonly Listener[];
-  /** Takes over prices, rates, policies and endpoints. Addresses, store and runner settings stay as they were. */
-  reload(config: Config): Promise<void>;
-  /** Drains: no new requests, those in hand answered, runners given time to finish, nothing lost. */
-  stop(): Promise<void>;
-}
-
-/** Builds every part of jobgate, in the order of a request, and starts them against it: who receives starts first. */
+/** Starts everything that the configuration asks for. If a part fails to start, the others are stopped again. */
 export async function startGateway({
   config,
   logger,
   openStore = openConfiguredStore,
-}: GatewayOptions): Promise<Gateway> {
+}: {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly openStore?: typeof openConfiguredStore;
+}): Promise<Gateway> {
+  const telemetry = new ProcessTelemetry(await startTracing(logger));
   const events = createEventHub();
-  const telemetry = await startTelemetry(logger);
-  const { tracing } = telemetry;
   const opened = await openStore(config.store, logger, measureBatches(telemetry));
   const observed = observeStore(opened, events);
-  const store = tracing === undefined ? observed : traceStore(observed, tracing);
-  const stopCounting = countEvents(events, telemetry);
-  const sharedServer = sharedServers(logger, telemetry);
-  const status = () => store.status();
-
-  let configuration = config;
-  let known = knownServices(config);
-
-  const engine =
-    config.pricingEngine &&
-    createPricingEngine({
-      config: config.pricingEngine,
-      isKnownService: (serviceId) => known.has(serviceId),
-      logger,
-      telemetry,
-    });
-  const x402 =
-    config.x402 &&
-    new X402Gateway({
-      config: config.x402,
-      store,
-      events,
-      logger,
-      telemetry,
-      server: sharedServer(config.x402.bindAddress),
-      redeemsQuotes: engine !== undefined,
-      ...(config.x402.priceSource === "engine" && engine?.prices ? { prices: engine.prices } : {}),
-    });
-  const pricing =
-    config.pricingEngine &&
-    engine &&
-    new PricingServer({
-      config: config.pricingEngine,
-      client: engine.client,
-      ...(x402 ? { payWith: (quote) => x402.quotePayment(quote) } : {}),
-      logger,
-    });
-  const webhooks =
-    config.webhooks &&
-    new WebhookGateway({
-      config: config.webhooks,
-      serviceId: config.serviceId,
-      intake: store,
-      logger,
-      server: sharedServer(config.webhooks.bindAddress),
-    });
-  const runner = new RunnerServer({
-    config: config.runner,
-    workQueue: store,
-    status,
-    observer: observeDelivery(telemetry, systemClock),
-    logger,
-  });
-  const operator: OperatorServer = new OperatorServer({
-    server: sharedServer(config.operator.bindAddress),
-    token: config.operator.token,
-    store,
-    events,
-    listeners: () => listeners(),
-    rates: () => x402?.rates() ?? [],
-    runners: () => runner.runners(),
-    configuration: () => configuration,
-    collect: (registry) => telemetry.addTo(registry),
-    logger,
-  });
-
-  const services = new Map<string, BackgroundService & { address: string }>([
-    ["runner", runner],
-    ["operator", operator],
-    ...(x402 ? [["x402", x402] as const] : []),
-    ...(webhooks ? [["webhooks", webhooks] as const] : []),
-    ...(pricing ? [["pricing", pricing] as const] : []),
-  ]);
-
-  const listeners = (): Listener[] => [...services].map(([name, { address }]) => ({ name, address }));
-
-  const stop = async () => {
-    // A socket is free of requests only once its streams have ended, and gateways may share the operator's.
-    operator.endStreams();
-    await Promise.all([x402?.stop(), webhooks?.stop(), pricing?.stop()]);
-    await engine?.stop();
-    await runner.stop();
-    await operator.stop();
-    await store.close();
-    stopCounting();
-    await telemetry.stop();
-  };
-
-  try {
-    for (const [name, service] of services) {
-      await service.start().catch((cause: unknown) => {
-        throw new Error(
-          `The ${name} listener could not start: ${cause instanceof Error ? cause.message : cause}`,
-          {
-            cause,
-          },
-        );
-      });
-    }
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-
-  return {
-    listeners: listeners(),
-    async reload(next) {
-      const reloaded = afterReload(configuration, next);
-      if (reloaded.x402) await x402?.reload(reloaded.x402);
-      if (reloaded.webhooks) webhooks?.reload(reloaded.webhooks);
-      configuration = reloaded;
-      known = knownServices(configuration);
-    },
-    stop,
-  };
+  const store = telemetry.tracing === undefined ? observed : traceStore(observed, telemetry.tracing);
+  const gateway = new Gateway({ config, logger, telemetry, events, store });
+  await gateway.start();
+  return gateway;
 }
 
-/** One HTTP server for each address, so that gateways configured with one address share its socket. */
-function sharedServers(logger: Logger, telemetry: Telemetry): (address: BindAddress) => HttpServer {
-  const servers = new Map<string, HttpServer>();
-  return (address) => {
-    // Port 0 asks for any free port: each listener that asks gets one of its own.
-    if (address.kind === "tcp" && address.port === 0) return new HttpServer({ address, logger, telemetry });
+/** All parts of jobgate. The constructor builds them in the order in which a request passes through them. */
+export class Gateway {
+  readonly #telemetry: ProcessTelemetry;
+  readonly #store: Store;
+  readonly #engine: PricingEngine | undefined;
+  readonly #x402: X402Gateway | undefined;
+  readonly #pricing: PricingServer | undefined;
+  readonly #webhooks: WebhookGateway | undefined;
+  readonly #runner: RunnerServer;
+  readonly #operator: OperatorServer;
+  readonly #stopCounting: () => void;
+  /** The configuration in use, reloads included. */
+  #config: Config;
+  #knownServices: ReadonlySet<bigint>;
+
+  constructor(base: {
+    readonly config: Config;
+    readonly logger: Logger;
+    readonly telemetry: ProcessTelemetry;
+    readonly events: EventHub;
+    readonly store: Store;
+  }) {
+    const { config, logger, telemetry, events, store } = base;
+    const servers = new SharedServers(logger, telemetry);
+    this.#config = config;
+    this.#knownServices = knownServices(config);
+    this.#telemetry = telemetry;
+    this.#store = store;
+    this.#stopCounting = countEvents(events, telemetry);
+
+    this.#engine =
+      config.pricingEngine &&
+      createPricingEngine({
+        config: config.pricingEngine,
+        isKnownService: (serviceId) => this.#knownServices.has(serviceId),
+        logger,
+        telemetry,
+      });
+    const enginePrices = config.x402?.priceSource === "engine" ? this.#engine?.prices : undefined;
+    const x402 =
+      config.x402 &&
+      new X402Gateway({
+        config: config.x402,
+        server: servers.at(config.x402.bindAddress),
+        store,
+        events,
+        ...(enginePrices ? { prices: enginePrices } : {}),
+        redeemsQuotes: this.#engine !== undefined,
+        logger,
+        telemetry,
+      });
+    this.#x402 = x402;
+    this.#pricing =
+      config.pricingEngine &&
+      this.#engine &&
+      new PricingServer({
+        config: config.pricingEngine,
+        client: this.#engine.client,
+        ...(x402 ? { payWith: (quote) => x402.quotePayment(quote) } : {}),
+        logger,
+      });
+    this.#webhooks =
+      config.webhooks &&
+      new WebhookGateway({
+        config: config.webhooks,
+        server: servers.at(config.webhooks.bindAddress),
+        serviceId: config.serviceId,
+        intake: store,
+        logger,
+      });
+    this.#runner = new RunnerServer({
+      config: config.runner,
+      workQueue: store,
+      status: () => store.status(),
+      observer: new DeliveryTelemetry(telemetry, decodeJobCall, systemClock),
+      logger,
+    });
+    this.#operator = new OperatorServer({
+      server: servers.at(config.operator.bindAddress),
+      token: config.operator.token,
+      sources: {
+        store,
+        events,
+        listeners: () => this.listeners,
+        rates: () => this.#x402?.rates() ?? [],
+        runners: () => this.#runner.runners(),
+        configuration: () => this.#config,
+        clock: systemClock,
+      },
+      telemetry,
+      logger,
+    });
+  }
+
+  /** Starts the receiving parts before those that send to them. */
+  async start(): Promise<void> {
+    try {
+      for (const [name, service] of this.#services()) await startListener(name, service);
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+  }
+
+  /** Every listener with the address that it is bound to: `host:port`, or `unix:path`. */
+  get listeners(): { readonly name: string; readonly address: string }[] {
+    return this.#services().map(([name, { address }]) => ({ name, address }));
+  }
+
+  /** Replaces prices, rates, policies and endpoints. Addresses, store and runner settings stay as they were. */
+  async reload(next: Config): Promise<void> {
+    const config = afterReload(this.#config, next);
+    if (config.x402) await this.#x402?.reload(config.x402);
+    if (config.webhooks) this.#webhooks?.reload(config.webhooks);
+    this.#config = config;
+    this.#knownServices = knownServices(config);
+  }
+
+  /** Drains: takes no new requests, answers those in hand, and gives runners time to finish. Loses nothing. */
+  async stop(): Promise<void> {
+    // A socket closes only once its streams have ended, and a gateway may share the operator's socket.
+    this.#operator.endStreams();
+    await Promise.all([this.#x402?.stop(), this.#webhooks?.stop(), this.#pricing?.stop()]);
+    await this.#engine?.stop();
+    await this.#runner.stop();
+    await this.#operator.stop();
+    await this.#store.close();
+    this.#stopCounting();
+    await this.#telemetry.stop();
+  }
+
+  #services(): [name: string, service: Service][] {
+    const services: [name: string, service: Service | undefined][] = [
+      ["runner", this.#runner],
+      ["operator", this.#operator],
+      ["x402", this.#x402],
+      ["webhooks", this.#webhooks],
+      ["pricing", this.#pricing],
+    ];
+    return services.filter((entry): entry is [string, Service] => entry[1] !== undefined);
+  }
+}
+
+async function startListener(name: string, service: BackgroundService): Promise<void> {
+  try {
+    await service.start();
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`The ${name} listener could not start: ${reason}`, { cause });
+  }
+}
+
+/** One HTTP server for each address, so that listeners configured with one address share its socket. */
+class SharedServers {
+  readonly #logger: Logger;
+  readonly #telemetry: ProcessTelemetry;
+  readonly #servers = new Map<string, HttpServer>();
+
+  constructor(logger: Logger, telemetry: ProcessTelemetry) {
+    this.#logger = logger;
+    this.#telemetry = telemetry;
+  }
+
+  at(address: BindAddress): HttpServer {
+    // Port 0 means any free port, so each listener that asks for it gets one of its own.
+    if (address.kind === "tcp" && address.port === 0) return this.#create(address);
     const key = JSON.stringify(address);
-    const server = servers.get(key) ?? new HttpServer({ address, logger, telemetry });
-    servers.set(key, server);
+    const server = this.#servers.get(key) ?? this.#create(address);
+    this.#servers.set(key, server);
     return server;
-  };
+  }
+
+  #create(address: BindAddress): HttpServer {
+    return new HttpServer({ address, logger: this.#logger, telemetry: this.#telemetry });
+  }
 }

@@ -1,45 +1,39 @@
 import type { Command } from "commander";
+import { pino } from "pino";
 import type { Config } from "../config/config.ts";
+import type { KeyPath } from "../config/key-path.ts";
 import { type Mistake, mistakeText } from "../config/mistakes.ts";
+import { type ConfigSelection, loadFromOptions, Refusal } from "./input.ts";
 import { configOption, isFlagSet, serviceIdOption } from "./options.ts";
-import { loadFromOptions } from "./read-config.ts";
-import { Refusal } from "./refusal.ts";
 
-interface CheckOptions {
-  readonly config: string;
-  readonly serviceId?: bigint;
-  readonly online?: boolean;
-}
+const ENGINE_TIMEOUT_MS = 10_000;
 
 export function addCheckCommand(program: Command): void {
   program
     .command("check")
-    .description("List every mistake in the configuration; exit 1 if there is any.")
+    .description("List every mistake in the configuration; exit 1 if there is one.")
     .addOption(configOption())
     .addOption(serviceIdOption())
     .option(
       "--online",
-      "also ask the facilitator, each chain RPC, each rate source, the pricing engine and the store (env: JOBGATE_ONLINE)",
+      "also query the facilitator, each chain RPC, each rate source, the pricing engine and the store (env: JOBGATE_ONLINE)",
     )
     .addHelpText("after", "\nExample:\n  $ jobgate check -c jobgate.toml --online")
     .action(check);
 }
 
-async function check(options: CheckOptions): Promise<void> {
+async function check(options: ConfigSelection & { readonly online?: boolean }): Promise<void> {
   const online = options.online ?? isFlagSet("JOBGATE_ONLINE");
   const result = await loadFromOptions(options);
   if (!result.ok) return refuse(result.mistakes);
   for (const warning of result.warnings) console.error(`warning: ${mistakeText(warning)}`);
-  if (online) {
-    const { findOnlineProblems } = await import("./online-check.ts");
-    const problems = await findOnlineProblems(result.config);
-    if (problems.length > 0)
-      return refuse(problems.map(({ path, message }) => result.mistakeAt(path, message)));
-  }
+  const problems = online ? await findOnlineProblems(result.config) : [];
+  if (problems.length > 0)
+    return refuse(problems.map(({ path, message }) => result.mistakeAt(path, message)));
   console.log(`${options.config}: ok (${summary(result.config)})`);
 }
 
-/** The mistakes are what was asked for, so they go to stdout. */
+/** Prints the mistakes to stdout, because they are this command's output. */
 function refuse(mistakes: readonly Mistake[]): never {
   for (const mistake of mistakes) console.log(mistakeText(mistake));
   throw new Refusal([]);
@@ -51,4 +45,43 @@ function summary({ x402, webhooks }: Config): string {
     `tokens: ${x402?.acceptedTokens.length ?? 0}`,
     `webhook endpoints: ${webhooks?.endpoints.length ?? 0}`,
   ].join(", ");
+}
+
+/** A mistake that shows only when a peer is asked. The message never holds a URL, which may hold a key. */
+interface OnlineProblem {
+  readonly path: KeyPath;
+  readonly message: string;
+}
+
+/** Asks every peer in the configuration. The modules that ask are loaded only here, so that a plain check starts fast. */
+async function findOnlineProblems(config: Config): Promise<OnlineProblem[]> {
+  const problems = await Promise.all([x402Problems(config), engineProblems(config), storeProblems(config)]);
+  return problems.flat();
+}
+
+async function x402Problems({ x402 }: Config): Promise<OnlineProblem[]> {
+  if (x402 === undefined) return [];
+  const { findX402Problems } = await import("../x402/online-check.ts");
+  return findX402Problems(x402);
+}
+
+async function engineProblems({ pricingEngine }: Config): Promise<OnlineProblem[]> {
+  if (pricingEngine === undefined) return [];
+  const { isEngineReachable } = await import("../pricing/engine-probe.ts");
+  if (await isEngineReachable(pricingEngine.url, ENGINE_TIMEOUT_MS)) return [];
+  return [{ path: ["pricing_engine", "url"], message: "does not answer; expected a gRPC server" }];
+}
+
+async function storeProblems({ store }: Config): Promise<OnlineProblem[]> {
+  const { openStore } = await import("../open-store.ts");
+  try {
+    const opened = await openStore(store, pino({ level: "silent" }));
+    await opened.close();
+    return [];
+  } catch (error) {
+    // Drivers keep the password of a URL out of their messages; where there is a code, it says enough.
+    const { code } = error as NodeJS.ErrnoException;
+    const reason = code ?? (error instanceof Error ? error.message : "unknown");
+    return [{ path: ["store", "url"], message: `cannot be opened: ${reason}` }];
+  }
 }

@@ -1,33 +1,21 @@
 import type { Command } from "commander";
+import { Refusal } from "./input.ts";
 import {
+  callOperator,
   type DeadLetter,
   DeadLetterStatus,
   type GetDeadLetterResponse,
+  type OperatorClient,
+  type OperatorSelection,
   timeText,
-} from "../operator/presentation.ts";
-import {
-  addOperatorOptions,
-  askOperator,
-  callIdArgument,
-  callIdsArgument,
-  type OperatorOptions,
-} from "./operator-api.ts";
-import type { OperatorClient } from "./operator-client.ts";
-import {
-  jsonOption,
-  type ListOptions,
-  type PrintOptions,
-  printAnswer,
-  printList,
-} from "./operator-output.ts";
-import { limitOption } from "./paged-list.ts";
-import { Refusal } from "./refusal.ts";
-import { fields } from "./table.ts";
+} from "./operator-client.ts";
+import { addOperatorOptions, callIdArgument, callIdsArgument, jsonOption, limitOption } from "./options.ts";
+import { fields, type ListOptions, type PrintOptions, printAnswer, printList } from "./output.ts";
 
 export function addDeadLettersCommand(program: Command): void {
   const deadLetters = program
     .command("dead-letters")
-    .description("Look at the JobCalls that a running jobgate has given up, and decide about them.")
+    .description("List the dead letters of a running jobgate; retry or drop them.")
     .addHelpText("after", "\nExample:\n  $ jobgate dead-letters list");
 
   addOperatorOptions(deadLetters.command("list"))
@@ -38,26 +26,26 @@ export function addDeadLettersCommand(program: Command): void {
     .action(list);
 
   addOperatorOptions(deadLetters.command("show"))
-    .description("Show one dead letter with its metadata and body.")
+    .description("Show one dead letter, with its metadata and body.")
     .addArgument(callIdArgument())
     .addOption(jsonOption())
     .addHelpText("after", "\nExample:\n  $ jobgate dead-letters show 12")
     .action(show);
 
   addOperatorOptions(deadLetters.command("retry"))
-    .description("Put dead letters back in the queue; exit 1 if any of them is none.")
+    .description("Return dead letters to the queue; exit 1 if any ID is not a dead letter.")
     .addArgument(callIdsArgument())
     .addHelpText("after", "\nExample:\n  $ jobgate dead-letters retry 12 13")
-    .action((callIds: bigint[], options: OperatorOptions) =>
-      decide("retried", callIds, options, (client) => client.retryDeadLetters({ callIds })),
+    .action((callIds: bigint[], options: OperatorSelection) =>
+      changeEach("retried", callIds, options, (client) => client.retryDeadLetters({ callIds })),
     );
 
   addOperatorOptions(deadLetters.command("drop"))
-    .description("Give dead letters up for good; exit 1 if any of them is none.")
+    .description("Delete dead letters; exit 1 if any ID is not a dead letter.")
     .addArgument(callIdsArgument())
     .addHelpText("after", "\nExample:\n  $ jobgate dead-letters drop 12 13")
-    .action((callIds: bigint[], options: OperatorOptions) =>
-      decide("dropped", callIds, options, (client) => client.dropDeadLetters({ callIds })),
+    .action((callIds: bigint[], options: OperatorSelection) =>
+      changeEach("dropped", callIds, options, (client) => client.dropDeadLetters({ callIds })),
     );
 }
 
@@ -86,9 +74,9 @@ const show = (callId: bigint, options: PrintOptions): Promise<void> =>
   printAnswer(options, (client) => client.getDeadLetter({ callId }), details);
 
 function details({ deadLetter, metadata, body }: GetDeadLetterResponse): string {
-  if (deadLetter === undefined) throw new Error("The answer holds no dead letter");
+  if (deadLetter === undefined) throw new Error("The operator API returned no dead letter");
   return fields([
-    ["call id", String(deadLetter.callId)],
+    ["call ID", String(deadLetter.callId)],
     ["origin", deadLetter.origin],
     ["job", `${deadLetter.serviceId}/${deadLetter.jobId}`],
     ["attempts", String(deadLetter.attempts)],
@@ -104,18 +92,18 @@ function bodyText(body: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(body);
   } catch {
-    return "not text: --json prints it as base64";
+    return "not UTF-8 text; --json prints it as base64";
   }
 }
 
-async function decide(
-  done: "retried" | "dropped",
+async function changeEach(
+  change: "retried" | "dropped",
   callIds: readonly bigint[],
-  options: OperatorOptions,
-  ask: (client: OperatorClient) => Promise<{ statuses: readonly DeadLetterStatus[] }>,
+  options: OperatorSelection,
+  call: (client: OperatorClient) => Promise<{ statuses: readonly DeadLetterStatus[] }>,
 ): Promise<void> {
-  const { statuses } = await askOperator(options, ask);
+  const { statuses } = await callOperator(options, call);
   const missing = callIds.filter((_, index) => statuses[index] !== DeadLetterStatus.DONE);
-  for (const callId of callIds) if (!missing.includes(callId)) console.log(`${callId} ${done}`);
-  if (missing.length > 0) throw new Refusal(missing.map((callId) => `${callId} is no dead letter`));
+  for (const callId of callIds) if (!missing.includes(callId)) console.log(`${callId} ${change}`);
+  if (missing.length > 0) throw new Refusal(missing.map((callId) => `${callId} is not a dead letter`));
 }

@@ -1,29 +1,65 @@
+import { createRegistry, type Message, toJsonString } from "@bufbuild/protobuf";
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
-import { OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
+import { InvalidArgumentError } from "commander";
+import { type BindAddress, localUrl, parseBindAddress } from "../core/network-address.ts";
+import {
+  file_jobgate_v1_operator,
+  OperatorService,
+  type PaymentState,
+} from "../gen/jobgate/v1/operator_pb.ts";
+import { fromPaymentState, JSON_OPTIONS } from "../operator/messages.ts";
+import { Refusal, readConfig } from "./input.ts";
 
-/** How to reach the operator's API of a jobgate. */
-export type OperatorAddress =
-  /** `http://host:port` or `https://…` */
-  | { readonly url: string }
-  /** Path of a unix socket. */
-  | { readonly socketPath: string };
-
-export interface OperatorClientOptions {
-  readonly address: OperatorAddress;
-  /** Bearer token. */
-  readonly token?: string;
-  /** Of each call but Tail. Default: 10 s. */
-  readonly timeoutMs?: number;
-}
+export type { Message } from "@bufbuild/protobuf";
+export type {
+  DeadLetter,
+  GetDeadLetterResponse,
+  GetPaymentResponse,
+  GetTotalsResponse,
+  Payment,
+} from "../gen/jobgate/v1/operator_pb.ts";
+export { DeadLetterStatus } from "../gen/jobgate/v1/operator_pb.ts";
 
 export type OperatorClient = Client<typeof OperatorService>;
 
-const DEFAULT_TIMEOUT_MS = 10_000;
+/** Address of an operator listener: `http://host:port` or `https://…`, or the path of a unix socket. */
+type OperatorAddress = { readonly url: string } | { readonly socketPath: string };
 
-/** The operator's API over Connect and HTTP/1.1. Opens connections when used; none is left waiting afterwards. */
-export function createOperatorClient(options: OperatorClientOptions): OperatorClient {
-  const { address, token, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+/** Options of every command that calls a running jobgate. */
+export interface OperatorSelection {
+  readonly config: string;
+  /** Parsed in the action, because commander quotes what it refuses, and a URL may hold a password. */
+  readonly target?: string;
+}
+
+/** Timeout of every call but Tail. */
+const TIMEOUT_MS = 10_000;
+
+/**
+ * Calls a running jobgate.
+ * @throws Refusal if it cannot be reached or refuses the call
+ */
+export async function callOperator<T>(
+  selection: OperatorSelection,
+  call: (client: OperatorClient) => Promise<T>,
+): Promise<T> {
+  const { address, token } = await findOperator(selection);
+  try {
+    return await call(createOperatorClient({ address, ...(token === undefined ? {} : { token }) }));
+  } catch (error) {
+    if (!(error instanceof ConnectError)) throw error;
+    throw refusalOf(error, "url" in address ? address.url : `unix:${address.socketPath}`);
+  }
+}
+
+/** Client of the operator's API over Connect and HTTP/1.1. It opens connections on demand and keeps none open. */
+export function createOperatorClient(options: {
+  readonly address: OperatorAddress;
+  readonly token?: string;
+}): OperatorClient {
+  const { address, token } = options;
   const withToken: Interceptor = (next) => (request) => {
     if (token !== undefined) request.header.set("authorization", `Bearer ${token}`);
     return next(request);
@@ -37,28 +73,83 @@ export function createOperatorClient(options: OperatorClientOptions): OperatorCl
   });
   return createClient(OperatorService, {
     stream: transport.stream.bind(transport),
-    unary: (method, signal, callTimeoutMs, ...rest) =>
-      transport.unary(method, signal, callTimeoutMs ?? timeoutMs, ...rest),
+    unary: (method, signal, timeoutMs, ...rest) =>
+      transport.unary(method, signal, timeoutMs ?? TIMEOUT_MS, ...rest),
   });
 }
 
-/** Why a call failed, in terms of what its caller can do. */
-export interface OperatorFailure {
-  readonly kind: "unreachable" | "unauthenticated" | "not_found" | "refused";
-  readonly message: string;
+function refusalOf({ code, rawMessage: message, cause }: ConnectError, where: string): Refusal {
+  if (code === Code.Unauthenticated) {
+    return new Refusal([
+      `${where} refuses the token: ${message}`,
+      "Set JOBGATE_OPERATOR_TOKEN, or point -c at the configuration that jobgate was started with.",
+    ]);
+  }
+  // The operator's API always names what it did not find; another server leaves the message empty.
+  if (code === Code.NotFound && message !== "") return new Refusal([message]);
+  if (code === Code.NotFound || code === Code.Unimplemented)
+    return unreachable(where, "the server there is not the operator's API");
+  // Errors of Node itself have a code: there was no answer.
+  const noAnswer = code === Code.DeadlineExceeded || (cause instanceof Error && "code" in cause);
+  return noAnswer ? unreachable(where, message) : new Refusal([`${where}: ${message}`]);
 }
 
-/** Undefined for an error that is not a failed call. */
-export function operatorFailure(error: unknown): OperatorFailure | undefined {
-  if (!(error instanceof ConnectError)) return undefined;
-  const { code, rawMessage: message, cause } = error;
-  if (code === Code.Unauthenticated) return { kind: "unauthenticated", message };
-  // This API always says what was not found; another one, of jobgate or not, knows nothing of this path.
-  if (code === Code.NotFound && message !== "") return { kind: "not_found", message };
-  if (code === Code.NotFound || code === Code.Unimplemented) {
-    return { kind: "unreachable", message: "what listens there is not the operator's API" };
+function unreachable(where: string, reason: string): Refusal {
+  return new Refusal([
+    `No jobgate answers at ${where}: ${reason}`,
+    "Is `jobgate serve` running, and is this the operator address that it printed?",
+  ]);
+}
+
+async function findOperator(
+  selection: OperatorSelection,
+): Promise<{ address: OperatorAddress; token: string | undefined }> {
+  const token = process.env.JOBGATE_OPERATOR_TOKEN || undefined;
+  if (selection.target !== undefined) return { address: parseTarget(selection.target), token };
+  const { operator } = (await readConfig(selection)).config;
+  if (operator.bindAddress.kind === "tcp" && operator.bindAddress.port === 0) {
+    throw new Refusal([
+      `${selection.config}: operator.bind_address has port 0; pass the port that jobgate printed with --target`,
+    ]);
   }
-  // Node's own errors have a code: there was no answer.
-  const noAnswer = code === Code.DeadlineExceeded || (cause instanceof Error && "code" in cause);
-  return { kind: noAnswer ? "unreachable" : "refused", message };
+  return { address: toAddress(operator.bindAddress), token: token ?? operator.token };
+}
+
+function parseTarget(value: string): OperatorAddress {
+  if (/^https?:\/\//.test(value) && URL.canParse(value)) {
+    const { username, password } = new URL(value);
+    if (username !== "" || password !== "") {
+      throw new InvalidArgumentError(
+        "--target: the URL holds a user or a password; expected one without, because jobgate accepts only its token.",
+      );
+    }
+    return { url: value.replace(/\/+$/, "") };
+  }
+  const address = parseBindAddress(value);
+  if (address === undefined)
+    throw new InvalidArgumentError("--target: expected host:port, unix:PATH or a URL.");
+  return toAddress(address);
+}
+
+function toAddress(address: BindAddress): OperatorAddress {
+  return address.kind === "unix" ? { socketPath: address.path } : { url: localUrl(address) };
+}
+
+const registry = createRegistry(file_jobgate_v1_operator);
+
+/** One message of the operator's API as one line of JSON, the same as over HTTP. */
+export function jsonLine(message: Message): string {
+  const schema = registry.getMessage(message.$typeName);
+  if (schema === undefined) throw new Error(`${message.$typeName} is not a message of the operator's API`);
+  return toJsonString(schema, message, JSON_OPTIONS);
+}
+
+/** ISO 8601 in UTC, to the second; a dash if there is no time. */
+export function timeText(timestamp: Timestamp | undefined): string {
+  return timestamp === undefined ? "-" : `${timestampDate(timestamp).toISOString().slice(0, 19)}Z`;
+}
+
+/** Name of a payment's state; a dash for a state that this version does not know. */
+export function paymentStateText(state: PaymentState): string {
+  return fromPaymentState(state) ?? "-";
 }

@@ -1,28 +1,20 @@
 import { type Command, Option } from "commander";
+import type { PaymentState } from "../core/payment.ts";
+import { PAYMENT_STATES } from "../operator/messages.ts";
 import {
   type GetPaymentResponse,
   type GetTotalsResponse,
-  PAYMENT_STATES,
   type Payment,
-  type PaymentStateName,
   paymentStateText,
   timeText,
-} from "../operator/presentation.ts";
-import { addOperatorOptions, callIdArgument } from "./operator-api.ts";
-import {
-  jsonOption,
-  type ListOptions,
-  type PrintOptions,
-  printAnswer,
-  printList,
-} from "./operator-output.ts";
-import { limitOption } from "./paged-list.ts";
-import { fields } from "./table.ts";
+} from "./operator-client.ts";
+import { addOperatorOptions, callIdArgument, jsonOption, limitOption } from "./options.ts";
+import { fields, type ListOptions, type PrintOptions, printAnswer, printList } from "./output.ts";
 
 export function addPaymentsCommand(program: Command): void {
   const payments = program
     .command("payments")
-    .description("Look into the payment journal of a running jobgate.")
+    .description("Show the payment journal of a running jobgate.")
     .addHelpText("after", "\nExample:\n  $ jobgate payments list --state unresolved");
 
   addOperatorOptions(payments.command("list"))
@@ -45,13 +37,13 @@ export function addPaymentsCommand(program: Command): void {
     .action(show);
 
   addOperatorOptions(payments.command("totals"))
-    .description("Count payments and JobCalls by state; the settled ones must balance.")
+    .description("Count payments and JobCalls by state, and check that the journal balances.")
     .addOption(jsonOption())
     .addHelpText("after", "\nExample:\n  $ jobgate payments totals")
     .action(totals);
 }
 
-function list(options: ListOptions & { readonly state?: PaymentStateName }): Promise<void> {
+function list(options: ListOptions & { readonly state?: PaymentState }): Promise<void> {
   const state = options.state === undefined ? {} : { state: PAYMENT_STATES[options.state] };
   return printList(options, {
     async readPage(client, page) {
@@ -80,9 +72,9 @@ const show = (callId: bigint, options: PrintOptions): Promise<void> =>
   printAnswer(options, (client) => client.getPayment({ callId }), details);
 
 function details({ payment, ...more }: GetPaymentResponse): string {
-  if (payment === undefined) throw new Error("The answer holds no payment");
+  if (payment === undefined) throw new Error("The operator API returned no payment");
   return fields([
-    ["call id", String(payment.callId)],
+    ["call ID", String(payment.callId)],
     ["state", paymentStateText(payment.state)],
     ["reason", payment.reason],
     ["job", `${payment.serviceId}/${payment.jobIndex}`],
@@ -114,7 +106,7 @@ function totalsText({ payments, calls, paidCalls, balanced }: GetTotalsResponse)
     ["payments", counts(payments, ["intent", "settled", "failed", "unresolved"], ", ")],
     ["unfinished JobCalls", counts(calls, ["held", "ready", "leased", "dead"], ", ")],
     ["journal", `settled ${payments?.settled ?? 0n} ${balanced ? "=" : "≠"} ${sum}`],
-    ["balanced", balanced ? "yes" : "NO: please report this"],
+    ["balanced", balanced ? "yes" : "NO: this is a fault in jobgate; please report it"],
   ]);
 }
 

@@ -2,8 +2,8 @@ import { Command, CommanderError, InvalidArgumentError } from "commander";
 import { version } from "../node/version.ts";
 import { addCheckCommand } from "./check.ts";
 import { addDeadLettersCommand } from "./dead-letters.ts";
+import { Refusal } from "./input.ts";
 import { addPaymentsCommand } from "./payments.ts";
-import { Refusal } from "./refusal.ts";
 import { addRunEachCommand } from "./run-each/run-each.ts";
 import { addServeCommand } from "./serve.ts";
 import { addSignCallerCommand } from "./sign-caller.ts";
@@ -17,8 +17,8 @@ const BAD_USAGE = 2;
 
 /**
  * Runs the command that the arguments name.
- * @param args without the names of the interpreter and the script
- * @returns the exit code: 0 fine, 1 refused (a bad configuration, an unreachable peer), 2 bad usage
+ * @param args without interpreter and script
+ * @returns the exit code: 0 success, 1 refused (a bad configuration, an unreachable peer), 2 bad usage
  */
 export async function runProgram(args: readonly string[]): Promise<number> {
   try {

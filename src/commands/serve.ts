@@ -3,18 +3,10 @@ import type { Logger } from "pino";
 import type { Config } from "../config/config.ts";
 import { mistakeText } from "../config/mistakes.ts";
 import { changesThatNeedRestart } from "../config/reload.ts";
+import { secretsOf } from "../log/censor.ts";
 import { type Log, type LogFormat, openLog } from "../log/log.ts";
-import { secretsOf } from "./config-secrets.ts";
+import { type ConfigSelection, Refusal, readConfig } from "./input.ts";
 import { configOption, logFormatOption, logLevelOption, serviceIdOption } from "./options.ts";
-import { readConfig } from "./read-config.ts";
-import { Refusal } from "./refusal.ts";
-
-interface ServeOptions {
-  readonly config: string;
-  readonly serviceId?: bigint;
-  readonly logLevel: string;
-  readonly logFormat: LogFormat;
-}
 
 export function addServeCommand(program: Command): void {
   program
@@ -28,31 +20,30 @@ export function addServeCommand(program: Command): void {
     .action(serve);
 }
 
-async function serve(options: ServeOptions): Promise<void> {
+async function serve(
+  options: ConfigSelection & { readonly logLevel: string; readonly logFormat: LogFormat },
+): Promise<void> {
   const log = openLog({ level: options.logLevel, format: options.logFormat });
   const { logger } = log;
-  const { config, warnings } = await readConfig(options);
-  log.hide(secretsOf(config));
-  for (const warning of warnings) logger.warn(mistakeText(warning));
+  const config = await loadConfig(options, log);
 
-  // A SIGHUP that comes while starting is answered afterwards: by default it would end the process.
+  // A signal during the start is handled after it: SIGHUP would end the process by default, and runners may already be
+  // connected when SIGTERM arrives.
   let onReload: () => void = () => {};
   let reloadAsked = false;
   process.on("SIGHUP", () => {
     reloadAsked = true;
     onReload();
   });
-
-  // One that comes while starting is answered afterwards too, since runners may be connected by then.
   const stopped = nextStopSignal();
   const gateway = await startGatewayOrRefuse(config, logger);
-  // Whoever started jobgate may have read as much of this as it wanted, and gone.
+  // The parent process may stop reading at any time.
   process.stdout.on("error", () => undefined);
   for (const { name, address } of gateway.listeners) console.log(`${name} listening on ${address}`);
 
   let reloads = Promise.resolve();
   onReload = () => {
-    reloads = reloads.then(() => reload({ options, running: config, gateway, log }));
+    reloads = reloads.then(() => reload({ gateway, running: config, options, log }));
   };
   if (reloadAsked) onReload();
 
@@ -63,24 +54,21 @@ async function serve(options: ServeOptions): Promise<void> {
   logger.info("stopped");
 }
 
-interface ReloadOptions {
-  readonly options: ServeOptions;
-  /** What the process was started with. */
-  readonly running: Config;
+/** Applies a changed configuration, or nothing of it if it has a mistake. Never rejects. */
+async function reload(context: {
   readonly gateway: { reload(config: Config): Promise<void> };
+  /** The configuration that the process was started with. */
+  readonly running: Config;
+  readonly options: ConfigSelection;
   readonly log: Log;
-}
-
-/** Takes over a changed configuration, or none of it when there is a mistake. Never rejects. */
-async function reload({ options, running, gateway, log }: ReloadOptions): Promise<void> {
+}): Promise<void> {
+  const { gateway, running, options, log } = context;
   const { logger } = log;
   try {
-    const { config, warnings } = await readConfig(options);
-    log.hide(secretsOf(config));
-    for (const warning of warnings) logger.warn(mistakeText(warning));
+    const config = await loadConfig(options, log);
     const needRestart = changesThatNeedRestart(running, config);
     if (needRestart.length > 0)
-      logger.warn({ needRestart }, "these changes take effect only at the next start");
+      logger.warn({ needRestart }, "some changes take effect only at the next start");
     await gateway.reload(config);
     logger.info("configuration reloaded");
   } catch (error) {
@@ -90,8 +78,16 @@ async function reload({ options, running, gateway, log }: ReloadOptions): Promis
   }
 }
 
+/** Reads the configuration, hides its secrets in the log, and logs its warnings. @throws Refusal with its mistakes */
+async function loadConfig(options: ConfigSelection, log: Log): Promise<Config> {
+  const { config, warnings } = await readConfig(options);
+  log.hide(secretsOf(config));
+  for (const warning of warnings) log.logger.warn(mistakeText(warning));
+  return config;
+}
+
 async function startGatewayOrRefuse(config: Config, logger: Logger) {
-  // Loaded late, so that the other commands start without all of the gateway's parts.
+  // Loaded here, so that the other commands start without the gateway's modules.
   const { startGateway } = await import("../gateway.ts");
   try {
     return await startGateway({ config, logger });
@@ -101,7 +97,7 @@ async function startGatewayOrRefuse(config: Config, logger: Logger) {
   }
 }
 
-/** The first signal asks to drain; the second finds no handler and ends the process at once. */
+/** Resolves at the first signal. A second one finds no handler, and ends the process at once. */
 function nextStopSignal(): Promise<NodeJS.Signals> {
   const signals = ["SIGTERM", "SIGINT"] as const;
   return new Promise((resolve) => {

@@ -1,30 +1,19 @@
 import { randomBytes } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { fileErrorText } from "../config/config-files.ts";
 import { systemClock } from "../core/clock.ts";
 import { signCaller } from "../x402/callers/sign-caller.ts";
-import { parseJobIndex, parseServiceId } from "./options.ts";
-import { Refusal } from "./refusal.ts";
-
-interface SignCallerOptions {
-  readonly serviceId: bigint;
-  readonly jobIndex: number;
-  readonly body: string;
-  readonly nonce?: string;
-  readonly expiry?: string;
-  /** `env:NAME`; checked in the action, because commander quotes what it refuses. */
-  readonly key: string;
-}
+import { keyVariable, Refusal, readBody, readKey } from "./input.ts";
+import { bodyOption, parseInteger, parseServiceId } from "./options.ts";
 
 const DEFAULT_LIFETIME_SECS = 600;
+const MAX_JOB_INDEX = 2 ** 32 - 1;
 
 export function addSignCallerCommand(program: Command): void {
   program
     .command("sign-caller")
-    .description("Print the headers by which a caller of a restricted job shows that a request is its own.")
+    .description("Print the headers that authenticate the caller of a restricted job.")
     .addOption(
-      new Option("--service-id <N>", "service id of the job")
+      new Option("--service-id <N>", "service ID of the job")
         .env("JOBGATE_SERVICE_ID")
         .argParser(parseServiceId)
         .makeOptionMandatory(),
@@ -32,16 +21,14 @@ export function addSignCallerCommand(program: Command): void {
     .addOption(
       new Option("--job-index <N>", "index of the job")
         .env("JOBGATE_JOB_INDEX")
-        .argParser(parseJobIndex)
+        .argParser((value) => parseInteger(value, 0, MAX_JOB_INDEX))
         .makeOptionMandatory(),
     )
-    .addOption(
-      new Option("--body <file>", "file that holds the body").env("JOBGATE_BODY").makeOptionMandatory(),
-    )
+    .addOption(bodyOption())
     .addOption(
       new Option(
         "--nonce <text>",
-        "1 to 128 visible ASCII characters, not used for this job before (default: random)",
+        "1 to 128 visible ASCII characters, different for each request of a job (default: random)",
       )
         .env("JOBGATE_NONCE")
         .argParser(parseNonce),
@@ -49,13 +36,13 @@ export function addSignCallerCommand(program: Command): void {
     .addOption(
       new Option(
         "--expiry <seconds>",
-        "Unix seconds until which the signature is good, at most 24 hours ahead (default: in 10 minutes)",
+        "Unix time in seconds at which the signature expires, at most 24 hours ahead (default: in 10 minutes)",
       )
         .env("JOBGATE_EXPIRY")
         .argParser(parseExpiry),
     )
     .addOption(
-      new Option("--key <env:NAME>", "environment variable that holds the caller's private key in hex")
+      new Option("--key <env:NAME>", "environment variable with the caller's private key in hex")
         .env("JOBGATE_KEY")
         .makeOptionMandatory(),
     )
@@ -63,39 +50,42 @@ export function addSignCallerCommand(program: Command): void {
       "after",
       "\nExample:\n  $ jobgate sign-caller --service-id 1 --job-index 7 --body job.json --key env:CALLER_KEY",
     )
-    .action(async ({ key, body: bodyFile, serviceId, jobIndex, nonce, expiry }: SignCallerOptions) => {
-      const keyName = parseKeyName(key);
-      const privateKey = readPrivateKey(keyName);
-      const body = await readFile(bodyFile).catch((error: unknown) => {
-        throw new Refusal([`${bodyFile} cannot be read: ${fileErrorText(error)}`]);
-      });
-      const headers = await signCaller({
-        ...{ serviceId, jobIndex, body, privateKey },
-        nonce: nonce ?? randomBytes(16).toString("hex"),
-        expiry: expiry ?? String(Math.floor(systemClock() / 1000) + DEFAULT_LIFETIME_SECS),
-      }).catch(() => {
-        throw new Refusal([`environment variable ${keyName} holds no private key: it is 0 or too large`]);
-      });
-      for (const [name, value] of Object.entries(headers)) console.log(`${name}: ${value}`);
-    });
+    .action(sign);
 }
 
-/** The value never gets into a message. */
-function readPrivateKey(name: string): `0x${string}` {
-  const value = process.env[name] ?? "";
-  if (value === "")
-    throw new Refusal([`environment variable ${name} is unset or empty; expected a private key`]);
-  const digits = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(value)?.[1];
+async function sign(options: {
+  readonly serviceId: bigint;
+  readonly jobIndex: number;
+  readonly body: string;
+  readonly nonce?: string;
+  readonly expiry?: string;
+  /** Parsed here, because commander quotes what it refuses. */
+  readonly key: string;
+}): Promise<void> {
+  const { serviceId, jobIndex, nonce, expiry } = options;
+  const variable = keyVariable(options.key);
+  if (variable === undefined)
+    throw new InvalidArgumentError("--key: expected env:NAME, never the key itself.");
+  const privateKey = readPrivateKey(variable);
+  const body = await readBody(options.body);
+  const headers = await signCaller({
+    ...{ serviceId, jobIndex, body, privateKey },
+    nonce: nonce ?? randomBytes(16).toString("hex"),
+    expiry: expiry ?? String(Math.floor(systemClock() / 1000) + DEFAULT_LIFETIME_SECS),
+  }).catch(() => {
+    throw new Refusal([`environment variable ${variable} does not hold a private key: it is 0 or too large`]);
+  });
+  for (const [name, value] of Object.entries(headers)) console.log(`${name}: ${value}`);
+}
+
+/** Reads the key; its value never becomes part of a message. */
+function readPrivateKey(variable: string): `0x${string}` {
+  const digits = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(readKey(variable))?.[1];
   if (digits === undefined)
-    throw new Refusal([`environment variable ${name} holds no private key; expected 32 bytes in hex`]);
+    throw new Refusal([
+      `environment variable ${variable} does not hold a private key; expected 32 bytes in hex`,
+    ]);
   return `0x${digits}`;
-}
-
-/** A key in an argument would be seen by everyone who lists processes, and stay in the shell's history. */
-function parseKeyName(value: string): string {
-  const name = /^env:([A-Za-z_][A-Za-z0-9_]*)$/.exec(value)?.[1];
-  if (name === undefined) throw new InvalidArgumentError("--key: expected env:NAME, never the key itself.");
-  return name;
 }
 
 function parseNonce(value: string): string {
@@ -106,6 +96,6 @@ function parseNonce(value: string): string {
 
 function parseExpiry(value: string): string {
   if (!/^(0|[1-9][0-9]{0,14})$/.test(value))
-    throw new InvalidArgumentError("Expected Unix seconds as a decimal.");
+    throw new InvalidArgumentError("Expected Unix time in seconds, decimal.");
   return value;
 }

@@ -1,29 +1,27 @@
 import { once } from "node:events";
 import type { Command } from "commander";
-import { jsonLine } from "../operator/presentation.ts";
-import { addOperatorOptions, askOperator, type OperatorOptions } from "./operator-api.ts";
+import { callOperator, jsonLine, type OperatorSelection } from "./operator-client.ts";
+import { addOperatorOptions } from "./options.ts";
 
 export function addTailCommand(program: Command): void {
   addOperatorOptions(program.command("tail"))
-    .description(
-      "Watch what flows through a running jobgate, as JSON lines. Takes no work away from runners.",
-    )
+    .description("Print the events of a running jobgate as JSON lines. Runners still get every JobCall.")
     .addHelpText("after", "\nExample:\n  $ jobgate tail --target 127.0.0.1:8405")
     .action(tail);
 }
 
-async function tail(options: OperatorOptions): Promise<void> {
+async function tail(options: OperatorSelection): Promise<void> {
   const stopping = new AbortController();
   const stop = (): void => stopping.abort();
   process.once("SIGINT", stop).once("SIGTERM", stop);
-  // Whoever reads the lines has seen enough, as `head` does.
+  // The reader of the pipe has gone, for example `head`.
   process.stdout.once("error", stop);
   try {
-    await askOperator(options, async (client) => {
+    await callOperator(options, async (client) => {
       try {
         let watching = false;
         for await (const { event, missed } of client.tail({}, { signal: stopping.signal })) {
-          // The first message has nothing in it, and so have others that only show that the stream is alive.
+          // The first message is empty, and so are those that only keep the stream alive.
           if (!watching) console.error("watching; end with Ctrl-C");
           watching = true;
           if (missed > 0n) await print(`{"missed":"${missed}"}`);
@@ -38,7 +36,7 @@ async function tail(options: OperatorOptions): Promise<void> {
     process.stdout.off("error", stop);
   }
 
-  /** Waits for a reader that is slow: jobgate then counts what it misses, and nothing piles up here. */
+  /** Waits for a slow reader, so that nothing piles up here: jobgate drops and counts the events that do not fit. */
   async function print(line: string): Promise<void> {
     if (process.stdout.write(`${line}\n`) || stopping.signal.aborted) return;
     await once(process.stdout, "drain", { signal: stopping.signal });

@@ -1,12 +1,11 @@
-/** In place of what must not be seen. */
+/** Replacement of a secret. */
 const HIDDEN = "[hidden]";
 
-/** A shorter one is no secret, and would shred every line. */
 const MIN_SECRET_LENGTH = 6;
-/** Whatever is further down is not for a log. */
+/** Fields nested deeper are hidden. */
 const MAX_DEPTH = 8;
 
-/** Names of what is never logged, in lower case and without `-` and `_`. */
+/** Names of fields that are never logged, in lower case and without `-` and `_`. */
 const HIDDEN_KEYS = new Set([
   "authorization",
   "proxyauthorization",
@@ -24,7 +23,7 @@ const HIDDEN_KEYS = new Set([
   "password",
   "privatekey",
   "receipt",
-  // Of errors that HTTP clients throw: what they sent.
+  // Errors of HTTP clients hold the request in these.
   "headers",
   "body",
   "payload",
@@ -32,29 +31,33 @@ const HIDDEN_KEYS = new Set([
 
 /** `scheme://user:password@`. */
 const URL_CREDENTIALS = /(\/\/)[^/\s"'\\@]+@/g;
-/** Everything from the `?` of a URL to its end. */
+/** Query and fragment of a URL. */
 const URL_QUERY = /(\b(?:https?|wss?|postgres(?:ql)?):\/\/[^\s"'\\?]+)\?[^\s"'\\]*/g;
 
-/** @param secrets may grow: what is in it is hidden from then on */
-export function censored(secrets: ReadonlySet<string>): {
-  /** Of a whole line, its message and stacks included. */
-  scrub(line: string): string;
-  /** Of a line's fields, by their names. */
-  fields(fields: Record<string, unknown>): Record<string, unknown>;
-} {
-  return {
-    scrub(line) {
-      let clean = line.replace(URL_CREDENTIALS, `$1${HIDDEN}@`).replace(URL_QUERY, `$1?${HIDDEN}`);
-      for (const secret of secrets) {
-        if (secret.length < MIN_SECRET_LENGTH) continue;
-        clean = clean.replaceAll(secret, HIDDEN);
-        const escaped = JSON.stringify(secret).slice(1, -1);
-        if (escaped !== secret) clean = clean.replaceAll(escaped, HIDDEN);
-      }
-      return clean;
-    },
-    fields: (fields) => censorFields(fields, 0),
-  };
+/** Removes secrets from log lines: by their values, by the names of fields, and from URLs. */
+export class Censor {
+  readonly #secrets = new Set<string>();
+
+  /** Hides these values from now on. Values too short to be secrets are ignored: hiding them would shred every line. */
+  hide(secrets: Iterable<string>): void {
+    for (const secret of secrets) if (secret.length >= MIN_SECRET_LENGTH) this.#secrets.add(secret);
+  }
+
+  /** Censors a whole line, its message and stacks included. */
+  scrub(line: string): string {
+    let clean = line.replace(URL_CREDENTIALS, `$1${HIDDEN}@`).replace(URL_QUERY, `$1?${HIDDEN}`);
+    for (const secret of this.#secrets) {
+      clean = clean.replaceAll(secret, HIDDEN);
+      const escaped = JSON.stringify(secret).slice(1, -1);
+      if (escaped !== secret) clean = clean.replaceAll(escaped, HIDDEN);
+    }
+    return clean;
+  }
+
+  /** Censors fields by their names, at any depth. */
+  fields(fields: object): Record<string, unknown> {
+    return censorFields(fields, 0);
+  }
 }
 
 function censorFields(fields: object, depth: number): Record<string, unknown> {
@@ -68,7 +71,7 @@ function censorFields(fields: object, depth: number): Record<string, unknown> {
 
 function censorValue(value: unknown, depth: number): unknown {
   if (typeof value === "bigint") return value.toString();
-  // Errors are for their serializer, which gives plain objects.
+  // The serializer of errors makes plain objects of them, and censors those.
   if (typeof value !== "object" || value === null || value instanceof Error) return value;
   if (depth > MAX_DEPTH || ArrayBuffer.isView(value)) return HIDDEN;
   if (Array.isArray(value)) return value.map((entry) => censorValue(entry, depth + 1));
@@ -77,4 +80,41 @@ function censorValue(value: unknown, depth: number): unknown {
 
 function isHidden(key: string): boolean {
   return HIDDEN_KEYS.has(key.toLowerCase().replaceAll(/[-_]/g, ""));
+}
+
+/** Names of configuration values that are secrets: `token`, `secret`, `apiKey`… */
+const SECRET_NAME = /(secrets?|token|password|key)$/i;
+/** Names of URLs, which may hold credentials, or a provider's key in their path or query. */
+const URL_NAME = /url$/i;
+/** Shorter parts of a path are words, not keys. */
+const MIN_PATH_KEY_LENGTH = 16;
+
+/**
+ * Finds every secret in a configuration by the names of its values, so that it also finds the secret of a key that is
+ * added later. Skips `tls`, whose values are paths of files.
+ */
+export function secretsOf(config: unknown, name = ""): string[] {
+  if (typeof config === "string") {
+    if (URL_NAME.test(name)) return secretsOfUrl(config);
+    return SECRET_NAME.test(name) ? [config] : [];
+  }
+  if (typeof config !== "object" || config === null || name === "tls") return [];
+  if (Array.isArray(config)) return config.flatMap((entry) => secretsOf(entry, name));
+  return Object.entries(config).flatMap(([key, value]) => secretsOf(value, key));
+}
+
+function secretsOfUrl(text: string): string[] {
+  if (!URL.canParse(text)) return [];
+  const { username, password, pathname, search, searchParams } = new URL(text);
+  const keys = pathname.split("/").filter((part) => part.length >= MIN_PATH_KEY_LENGTH);
+  const found = [username, password, search, ...searchParams.values(), ...keys];
+  return found.flatMap((part) => [part, decoded(part)]).filter((part) => part !== "");
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

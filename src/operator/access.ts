@@ -4,34 +4,46 @@ import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-conn
 import { equalInConstantTime } from "../core/constant-time.ts";
 import { bearerToken, type HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../http/response.ts";
+import type { RouteHandler } from "../http/routes.ts";
+
+/** Wraps a handler of the API or the metrics: a request without access is refused before it is read. */
+export function guarded(token: string | undefined, handler: RouteHandler): RouteHandler {
+  return (request) => {
+    try {
+      checkAccess(request, token);
+      return handler(request);
+    } catch (error) {
+      if (error instanceof ConnectError) return refusalResponse(error);
+      throw error;
+    }
+  };
+}
 
 /**
- * Lets a request pass to the API or to the metrics, or not.
+ * Checks where a request comes from, and its token.
  *
- * Browsers send what a page tells them to, so a page of another site is refused by what browsers say of it: Origin and
- * Sec-Fetch-Site, which no page can change. Without a token there is one more way in: a name of that site's own that
- * was pointed at this machine, so that its page calls what seems to be its own server. So a name is taken only where a
- * token is asked for too: the browser would not send it there.
- * @throws ConnectError PERMISSION_DENIED for another site's page in a browser, or for such a name; UNAUTHENTICATED
- *   without the token; INVALID_ARGUMENT for a Host header that is none
+ * A browser sends requests that any page asks for, so pages of other sites are refused by Origin and Sec-Fetch-Site,
+ * which a page cannot change. Without a token, DNS rebinding remains: a site points a name of its own at this machine,
+ * and its page calls what the browser takes for the page's own server. So without a token only IP addresses and
+ * localhost are accepted as hosts. With a token any name is safe, because the browser does not send it there.
+ * @throws ConnectError PERMISSION_DENIED for another site's page or for a host name without a token; UNAUTHENTICATED
+ *   without the token; INVALID_ARGUMENT for an invalid Host header
  */
-export function checkAccess(request: HttpRequest, token: string | undefined): void {
+function checkAccess(request: HttpRequest, token: string | undefined): void {
   const { host = "" } = request.headers;
-  if (!URL.canParse(`http://${host}`)) {
-    throw new ConnectError("The Host header is missing, or is no host.", Code.InvalidArgument);
-  }
-  if (isFromAnotherSite(request, token === undefined ? ["http:"] : ["http:", "https:"])) {
+  if (!URL.canParse(`http://${host}`))
+    throw new ConnectError("The Host header is missing or invalid.", Code.InvalidArgument);
+  if (isFromAnotherSite(request, token === undefined ? ["http:"] : ["http:", "https:"]))
     throw new ConnectError("Pages of other sites may not use this API.", Code.PermissionDenied);
-  }
   if (token === undefined) {
     if (isAddress(host)) return;
     throw new ConnectError(
-      "Without a token in the configuration this is answered only at an IP address or localhost.",
+      "Without operator.token in the configuration, this answers only at an IP address or localhost.",
       Code.PermissionDenied,
     );
   }
-  const given = bearerToken(request);
-  if (given === undefined || !equalInConstantTime(given, token)) {
+  const sent = bearerToken(request);
+  if (sent === undefined || !equalInConstantTime(sent, token)) {
     throw new ConnectError(
       "The operator's token is required: Authorization: Bearer <token>.",
       Code.Unauthenticated,
@@ -39,16 +51,16 @@ export function checkAccess(request: HttpRequest, token: string | undefined): vo
   }
 }
 
-/** A Connect error as an answer, before the request is read. gRPC-Web clients take the code from the HTTP status. */
-export function refusalResponse(error: ConnectError): HttpResponse {
+/** Makes the answer to a refused request. gRPC-Web clients take the code from the HTTP status. */
+function refusalResponse(error: ConnectError): HttpResponse {
   const headers = error.code === Code.Unauthenticated ? { "www-authenticate": "Bearer" } : {};
   return jsonResponse(codeToHttpStatus(error.code), errorToJson(error, undefined), headers);
 }
 
 /**
- * Browsers add Origin to every POST, and other programs do not. A page is this listener's own when its origin is the
- * address that it called.
- * @param schemes with TLS in front of this listener, the page's is https
+ * Returns true for a request that a page of another site made. Browsers add Origin to every POST; a page belongs to this
+ * listener if its origin is the address that it called. Other programs send neither header.
+ * @param schemes includes https if a TLS proxy may stand before this listener
  */
 function isFromAnotherSite({ headers }: HttpRequest, schemes: readonly string[]): boolean {
   const { origin, host = "", "sec-fetch-site": fetchSite } = headers;
@@ -56,7 +68,7 @@ function isFromAnotherSite({ headers }: HttpRequest, schemes: readonly string[])
   return origin !== undefined && !schemes.some((scheme) => origin === `${scheme}//${host}`);
 }
 
-/** Whether `host[:port]` is an IP address or `localhost`, whose meaning nobody else can change. */
+/** Returns true if `host[:port]` is an IP address or `localhost`, which no foreign DNS record can redefine. */
 function isAddress(host: string): boolean {
   const name = host
     .replace(/:\d+$/, "")

@@ -4,71 +4,66 @@ import type { Logger } from "pino";
 import { GatewayError } from "../core/errors.ts";
 import { OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
 import type { HttpRequest } from "../http/request.ts";
-import type { RouteHandler, RouteTable } from "../http/routes.ts";
-import { checkAccess, refusalResponse } from "./access.ts";
-import { JSON_OPTIONS } from "./presentation.ts";
+import type { RouteTable } from "../http/routes.ts";
+import { guarded } from "./access.ts";
+import { JSON_OPTIONS } from "./messages.ts";
+import { invalid } from "./requests.ts";
 
-export interface ApiRoutesOptions {
-  readonly service: ServiceImpl<typeof OperatorService>;
-  /** Bearer token that every call must carry; undefined: none is asked for. */
-  readonly token: string | undefined;
-  /** Ends open streams, with its reason. */
-  readonly stopping: AbortSignal;
-  readonly logger: Logger;
-}
-
-/** Of a request: the longest holds 1000 call ids. */
+/** Largest request; the longest one has 1000 call IDs. */
 const MAX_REQUEST_BYTES = 64 * 1024;
 
 /**
- * The operator's API in Connect, gRPC-Web and plain JSON. All three only take content types that a page of
- * another site cannot send without asking first.
+ * The operator's API over Connect, gRPC-Web and plain JSON. All three take only content types that a page of another
+ * site cannot send without a CORS preflight.
  */
-export function apiRoutes({ service, token, stopping, logger }: ApiRoutesOptions): RouteTable {
+export function apiRoutes(api: {
+  readonly service: ServiceImpl<typeof OperatorService>;
+  /** Bearer token that every call needs; undefined if none is needed. */
+  readonly token: string | undefined;
+  /** Ends open streams; the reason is their error. */
+  readonly stopping: AbortSignal;
+  readonly logger: Logger;
+}): RouteTable {
+  const { service, token, stopping, logger } = api;
   const adapter = connectNodeAdapter({
     routes: (router) => router.service(OperatorService, service),
     grpc: false,
     acceptCompression: [],
     readMaxBytes: MAX_REQUEST_BYTES,
     jsonOptions: JSON_OPTIONS,
-    interceptors: [errorsForCallers(logger)],
+    interceptors: [hideInternalErrors(logger)],
     shutdownSignal: stopping,
   });
   const paths = new Set(OperatorService.methods.map(({ name }) => `/${OperatorService.typeName}/${name}`));
-  const answer: RouteHandler = (request) => {
-    try {
-      checkAccess(request, token);
-      checkContentType(request);
-    } catch (error) {
-      return refusalResponse(ConnectError.from(error));
-    }
+  const POST = guarded(token, (request) => {
+    checkContentType(request);
     return adapter;
-  };
-  return (path) => (paths.has(path) ? { POST: answer } : undefined);
+  });
+  return (path) => (paths.has(path) ? { POST } : undefined);
 }
 
 /**
- * The protocols refuse other types too, but with an empty answer.
- * @throws ConnectError INVALID_ARGUMENT for a type that is none of theirs, such as what a form or curl sends
+ * Refuses other content types, for example those that a form or curl sends by default. The protocols refuse them too,
+ * but with an empty answer.
+ * @throws ConnectError INVALID_ARGUMENT
  */
 function checkContentType({ headers }: HttpRequest): void {
   const contentType = headers["content-type"] ?? "";
   if (/^application\/(?!x-www-form-urlencoded)/i.test(contentType)) return;
-  throw new ConnectError("Send the request with content-type: application/json.", Code.InvalidArgument);
+  throw invalid("Send the request with content-type: application/json.");
 }
 
-/** Tells callers what they can do something about, and the log the rest. */
-function errorsForCallers(logger: Logger): Interceptor {
+/** Passes on errors that the caller can act on; logs the others and answers INTERNAL. */
+function hideInternalErrors(logger: Logger): Interceptor {
   return (next) => async (request) => {
     try {
       return await next(request);
     } catch (error) {
       if (error instanceof ConnectError) throw error;
-      if (error instanceof GatewayError && error.retryable) {
+      if (error instanceof GatewayError && error.retryable)
         throw new ConnectError(error.message, Code.Unavailable);
-      }
-      logger.error({ err: error, method: request.method.name }, "An operator's request failed");
-      throw new ConnectError("Something went wrong inside jobgate: its log says what.", Code.Internal);
+      logger.error({ err: error, method: request.method.name }, "operator API call failed");
+      throw new ConnectError("Internal error in jobgate; its log has the details.", Code.Internal);
     }
   };
 }

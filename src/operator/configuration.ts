@@ -1,4 +1,3 @@
-import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type {
   AcceptedToken,
@@ -11,12 +10,11 @@ import type {
   X402Config,
 } from "../config/config.ts";
 import type { BindAddress } from "../core/network-address.ts";
-import { type Configuration, ConfigurationSchema } from "../gen/jobgate/v1/configuration_pb.ts";
 
-/** The configuration for the operator's eyes. Each value is named here: what is not, is not shown. */
-export function toConfiguration(config: Config): Configuration {
+/** Makes the configuration that the operator sees. Only the values named here are shown, so a new secret stays hidden. */
+export function toConfiguration(config: Config) {
   const { serviceId, store, runner, operator, x402, webhooks, pricingEngine } = config;
-  return create(ConfigurationSchema, {
+  return {
     serviceId,
     store: { url: storeText(store.url), maxPending: BigInt(store.maxPending) },
     runner: toRunner(runner),
@@ -24,7 +22,7 @@ export function toConfiguration(config: Config): Configuration {
     ...(x402 ? { x402: toX402(x402) } : {}),
     ...(webhooks ? { webhooks: toWebhooks(webhooks) } : {}),
     ...(pricingEngine ? { pricingEngine: toPricingEngine(pricingEngine) } : {}),
-  });
+  };
 }
 
 function toRunner(runner: RunnerConfig) {
@@ -116,14 +114,14 @@ function addressText(address: BindAddress): string {
   return `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}`;
 }
 
-/** Scheme, host and port: user, path and query may each hold a key. Empty for no URL. */
+/** Scheme, host and port of a URL; user, path and query may each hold a key. Empty if there is no URL. */
 function originOf(url: string | undefined): string {
   if (url === undefined || !URL.canParse(url)) return "";
   const { protocol, host } = new URL(url);
   return `${protocol}//${host}`;
 }
 
-/** For what clients are told, or the name of a database: the path is no secret there. */
+/** A URL whose path is public: one that clients see, or one that names a database. */
 function withoutSecrets(url: string): string {
   if (!URL.canParse(url)) return "";
   const { pathname } = new URL(url);

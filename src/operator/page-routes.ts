@@ -5,7 +5,7 @@ import type { HttpRequest } from "../http/request.ts";
 import type { HttpResponse } from "../http/response.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 
-/** The files of the page, beside this one in the sources and in the build. */
+/** Folder of the page's files, at the same place in the sources and in the build. */
 const FOLDER = new URL("../page/", import.meta.url);
 
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
@@ -15,10 +15,7 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/**
- * The page runs its own files, and talks to where it came from, and to nothing else. It writes no HTML from text, and
- * no other page can frame it.
- */
+/** Lets the page load its own files and call its own origin, nothing else. Forbids frames and HTML made from text. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -42,9 +39,9 @@ const HEADERS = {
 };
 
 /**
- * The operator's page: `/`, and what it is made of under `/page/`. The files hold nothing of this jobgate, so no token
- * is asked for: what they show, they ask the API for.
- * @throws Error when the files are not there
+ * The operator's page at `/`, and its files under `/page/`. They need no token, because everything that they show comes
+ * from the API.
+ * @throws Error if the files are missing
  */
 export function pageRoutes(): RouteTable {
   const routes = new Map<string, MethodHandlers>();
@@ -54,7 +51,8 @@ export function pageRoutes(): RouteTable {
     const body = readFileSync(new URL(name, FOLDER));
     routes.set(name === "index.html" ? "/" : `/page/${name}`, { GET: fileHandler(body, contentType) });
   }
-  if (!routes.has("/")) throw new Error(`The operator's page is not at ${FOLDER.pathname}`);
+  if (!routes.has("/"))
+    throw new Error(`The operator's page is missing: expected index.html in ${FOLDER.pathname}`);
   return (path) => routes.get(path);
 }
 

@@ -1,80 +1,44 @@
 import { setMaxListeners } from "node:events";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Logger } from "pino";
+import type { Registry } from "prom-client";
 import type { BackgroundService } from "../core/background-service.ts";
-import { type Clock, systemClock } from "../core/clock.ts";
-import type { EventHub } from "../core/events.ts";
 import type { RouteTable } from "../http/routes.ts";
 import type { HttpServer } from "../http/server.ts";
-import type { Store } from "../store/store.ts";
-import { createMetrics, type MetricsCollector } from "../telemetry/metrics.ts";
-import { rateMetrics } from "../telemetry/rate-metrics.ts";
-import { runnerMetrics } from "../telemetry/runner-metrics.ts";
-import { storeMetrics } from "../telemetry/store-metrics.ts";
+import { collectMetrics } from "../telemetry/collectors.ts";
 import { apiRoutes } from "./api-routes.ts";
-import { healthRoutes } from "./health-routes.ts";
-import { metricsRoutes } from "./metrics-routes.ts";
+import { healthRoutes, metricsRoutes } from "./monitoring-routes.ts";
 import { pageRoutes } from "./page-routes.ts";
-import { createOperatorService, type OperatorServiceOptions } from "./service.ts";
+import { OperatorApi, type OperatorSources } from "./service.ts";
 
-export interface OperatorServerOptions {
-  readonly server: HttpServer;
-  /** Bearer token of the API and the metrics; undefined: none is asked for. Health stays open. */
-  readonly token: string | undefined;
-  readonly store: Store;
-  readonly events: EventHub;
-  readonly listeners: OperatorServiceOptions["listeners"];
-  /** Default: there are none. */
-  readonly rates?: OperatorServiceOptions["rates"];
-  readonly runners: OperatorServiceOptions["runners"];
-  readonly configuration: OperatorServiceOptions["configuration"];
-  /** Adds to the metrics what other parts tell of. Default: they tell of nothing. */
-  readonly collect?: MetricsCollector;
-  readonly logger: Logger;
-  readonly clock?: Clock;
-}
-
-/** What the operator, and whatever watches jobgate, asks. */
+/** The operator listener: API, metrics, health and page. */
 export class OperatorServer implements BackgroundService {
   readonly #server: HttpServer;
   readonly #routes: RouteTable;
   readonly #stopping = new AbortController();
 
-  constructor(options: OperatorServerOptions) {
-    const {
-      server,
-      token,
-      store,
-      events,
-      listeners,
-      rates = () => [],
-      runners,
-      configuration,
-      collect = () => undefined,
-      logger,
-      clock = systemClock,
-    } = options;
-    // Every call in hand listens for it.
-    setMaxListeners(0, this.#stopping.signal);
-    const service = createOperatorService({
-      store,
-      events,
-      listeners,
-      rates,
-      runners,
-      configuration,
-      clock,
-    });
-    const health = healthRoutes({
-      status: () => store.status(),
-      isStopping: () => this.#stopping.signal.aborted,
-    });
-    const metrics = metricsRoutes(
-      createMetrics([storeMetrics(store, clock), runnerMetrics(runners), rateMetrics(rates, clock), collect]),
-      token,
+  constructor(options: {
+    readonly server: HttpServer;
+    /** Bearer token of the API and the metrics; undefined if none is needed. Health never needs one. */
+    readonly token: string | undefined;
+    readonly sources: OperatorSources;
+    /** Adds the process's counters and histograms to the metrics. */
+    readonly telemetry?: { addTo(registry: Registry): void };
+    readonly logger: Logger;
+  }) {
+    const { server, token, sources, telemetry, logger } = options;
+    const { signal } = this.#stopping;
+    // Every open call listens to it.
+    setMaxListeners(0, signal);
+    const registry = collectMetrics(sources);
+    telemetry?.addTo(registry);
+    const health = healthRoutes(
+      () => sources.store.status(),
+      () => signal.aborted,
     );
+    const metrics = metricsRoutes(registry, token);
+    const api = apiRoutes({ service: new OperatorApi(sources), token, stopping: signal, logger });
     const page = pageRoutes();
-    const api = apiRoutes({ service, token, stopping: this.#stopping.signal, logger });
     this.#server = server;
     this.#routes = (path) => health(path) ?? metrics(path) ?? api(path) ?? page(path);
   }
@@ -88,7 +52,7 @@ export class OperatorServer implements BackgroundService {
     return this.#server.mount(this.#routes, "operator");
   }
 
-  /** The first part of {@link stop}: ends every stream with UNAVAILABLE. Everything else is still answered. */
+  /** Ends every stream with UNAVAILABLE, the first part of {@link stop}. Other requests are still answered. */
   endStreams(): void {
     this.#stopping.abort(new ConnectError("jobgate is stopping.", Code.Unavailable));
   }

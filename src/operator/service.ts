@@ -1,6 +1,5 @@
-import { create } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
+import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
@@ -9,18 +8,15 @@ import { decodeJobCall } from "../delivery/job-call-codec.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
 import {
   DeadLetterStatus,
-  DropDeadLettersResponseSchema,
-  GetConfigurationResponseSchema,
-  GetDeadLetterResponseSchema,
-  GetInfoResponseSchema,
-  GetPaymentResponseSchema,
-  GetRevenueResponseSchema,
-  ListDeadLettersResponseSchema,
-  ListPaymentsResponseSchema,
-  ListRatesResponseSchema,
-  ListRunnersResponseSchema,
+  type DropDeadLettersRequest,
+  type GetDeadLetterRequest,
+  type GetPaymentRequest,
+  type GetRevenueRequest,
+  type ListDeadLettersRequest,
+  type ListPaymentsRequest,
   type OperatorService,
-  RetryDeadLettersResponseSchema,
+  type RetryDeadLettersRequest,
+  type TailRequest,
 } from "../gen/jobgate/v1/operator_pb.ts";
 import { version } from "../node/version.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
@@ -35,130 +31,129 @@ import {
   toRunner,
   toTotals,
 } from "./messages.ts";
-import { readPage } from "./paging.ts";
-import { readRevenuePeriod } from "./revenue-period.ts";
-import { createTail } from "./tail.ts";
+import { checkIdCount, invalid, isCallId, readPage, readRevenuePeriod } from "./requests.ts";
+import { Tail } from "./tail.ts";
 
-export interface OperatorServiceOptions {
+/** Everything that the operator can look at or act on. */
+export interface OperatorSources {
   readonly store: Store;
   readonly events: EventHub;
   /** Every address that this process listens on. */
   readonly listeners: () => readonly { readonly name: string; readonly address: string }[];
-  /** Every accepted token's rate as it is now. */
+  /** The current rate of every accepted token. */
   readonly rates: () => readonly RateReport[];
-  /** Every open stream of a runner, the longest connected first. */
+  /** Every open stream of a runner, longest connected first. */
   readonly runners: () => readonly RunnerReport[];
-  /** What this process works with now. */
+  /** The configuration in use, reloads included. */
   readonly configuration: () => Config;
   readonly clock: Clock;
 }
 
-/** Most dead letters that one request may name. */
-const MAX_IDS = 1_000;
+/** `jobgate.v1.OperatorService`. */
+export class OperatorApi implements ServiceImpl<typeof OperatorService> {
+  readonly #sources: OperatorSources;
+  readonly #tail: Tail;
+  readonly #startedAt: number;
 
-/** Answers `jobgate.v1.OperatorService`. */
-export function createOperatorService(options: OperatorServiceOptions): ServiceImpl<typeof OperatorService> {
-  const { store, events, listeners, rates, runners, configuration, clock } = options;
-  const startedAt = clock();
+  constructor(sources: OperatorSources) {
+    this.#sources = sources;
+    this.#tail = new Tail(sources.events);
+    this.#startedAt = sources.clock();
+  }
 
-  return {
-    getInfo: () =>
-      create(GetInfoResponseSchema, {
-        version,
-        startedAt: timestampFromMs(startedAt),
-        uptime: durationFromMs(clock() - startedAt),
-        listeners: [...listeners()],
-        store: store.status(),
-      }),
+  getInfo() {
+    const { listeners, store, clock } = this.#sources;
+    return {
+      version,
+      startedAt: timestampFromMs(this.#startedAt),
+      uptime: durationFromMs(clock() - this.#startedAt),
+      listeners: [...listeners()],
+      store: store.status(),
+    };
+  }
 
-    getTotals: async () => toTotals(await store.totals()),
+  async getTotals() {
+    return toTotals(await this.#sources.store.totals());
+  }
 
-    async listPayments(request) {
-      const state = fromPaymentState(request.state);
-      if (state === undefined && request.state !== 0) {
-        throw new ConnectError("state: expected a PaymentState.", Code.InvalidArgument);
-      }
-      const { items, nextPageToken } = await readPage(request, (range) =>
-        store.listPayments(state === undefined ? range : { state, ...range }),
-      );
-      return create(ListPaymentsResponseSchema, { payments: items.map(toPayment), nextPageToken });
-    },
+  async listPayments(request: ListPaymentsRequest) {
+    const state = fromPaymentState(request.state);
+    if (state === undefined && request.state !== 0) throw invalid("state: expected a PaymentState.");
+    const { items, nextPageToken } = await readPage(request, (range) =>
+      this.#sources.store.listPayments(state === undefined ? range : { state, ...range }),
+    );
+    return { payments: items.map(toPayment), nextPageToken };
+  }
 
-    async getPayment({ callId }) {
-      const record = await findPayment(callId);
-      if (record === undefined) throw notFound("payment", callId);
-      const { priceWei, bodyHash, transferMethod, x402Version, receipt, settlement = "" } = record;
-      return create(GetPaymentResponseSchema, {
-        payment: toPayment(record),
-        priceWei,
-        bodyHash,
-        transferMethod,
-        x402Version,
-        receipt,
-        settlement,
-      });
-    },
+  async getPayment({ callId }: GetPaymentRequest) {
+    const record = await this.#findPayment(callId);
+    if (record === undefined) throw notFound("payment", callId);
+    const { priceWei, bodyHash, transferMethod, x402Version, receipt, settlement = "" } = record;
+    const details = { priceWei, bodyHash, transferMethod, x402Version, receipt, settlement };
+    return { payment: toPayment(record), ...details };
+  }
 
-    async listDeadLetters(request) {
-      const { items, nextPageToken } = await readPage(request, (range) => store.listDeadLetters(range));
-      return create(ListDeadLettersResponseSchema, { deadLetters: items.map(toDeadLetter), nextPageToken });
-    },
+  async listDeadLetters(request: ListDeadLettersRequest) {
+    const { items, nextPageToken } = await readPage(request, (range) =>
+      this.#sources.store.listDeadLetters(range),
+    );
+    return { deadLetters: items.map(toDeadLetter), nextPageToken };
+  }
 
-    async getDeadLetter({ callId }) {
-      const letter = isCallId(callId) ? await store.findDeadLetter(Number(callId)) : undefined;
-      if (letter === undefined) throw notFound("dead letter", callId);
-      const { metadata, body } = decodeJobCall(letter.encoded);
-      return create(GetDeadLetterResponseSchema, { deadLetter: toDeadLetter(letter), metadata, body });
-    },
+  async getDeadLetter({ callId }: GetDeadLetterRequest) {
+    const { store } = this.#sources;
+    const letter = isCallId(callId) ? await store.findDeadLetter(Number(callId)) : undefined;
+    if (letter === undefined) throw notFound("dead letter", callId);
+    const { metadata, body } = decodeJobCall(letter.encoded);
+    return { deadLetter: toDeadLetter(letter), metadata, body };
+  }
 
-    retryDeadLetters: async ({ callIds }) =>
-      create(RetryDeadLettersResponseSchema, {
-        statuses: await statuses(callIds, (callId) => store.retryDeadLetter(callId)),
-      }),
+  async retryDeadLetters({ callIds }: RetryDeadLettersRequest) {
+    return { statuses: await forEachId(callIds, (callId) => this.#sources.store.retryDeadLetter(callId)) };
+  }
 
-    dropDeadLetters: async ({ callIds }) =>
-      create(DropDeadLettersResponseSchema, {
-        statuses: await statuses(callIds, (callId) => store.dropDeadLetter(callId)),
-      }),
+  async dropDeadLetters({ callIds }: DropDeadLettersRequest) {
+    return { statuses: await forEachId(callIds, (callId) => this.#sources.store.dropDeadLetter(callId)) };
+  }
 
-    listRates: () => create(ListRatesResponseSchema, { rates: rates().map(toRate) }),
+  listRates() {
+    return { rates: this.#sources.rates().map(toRate) };
+  }
 
-    async getRevenue(request) {
-      const revenue = await store.revenue(readRevenuePeriod(request, clock()));
-      return create(GetRevenueResponseSchema, { revenue: revenue.map(toRevenue) });
-    },
+  async getRevenue(request: GetRevenueRequest) {
+    const { store, clock } = this.#sources;
+    const revenue = await store.revenue(readRevenuePeriod(request, clock()));
+    return { revenue: revenue.map(toRevenue) };
+  }
 
-    listRunners: () => create(ListRunnersResponseSchema, { runners: runners().map(toRunner) }),
+  listRunners() {
+    return { runners: this.#sources.runners().map(toRunner) };
+  }
 
-    getConfiguration: () =>
-      create(GetConfigurationResponseSchema, { configuration: toConfiguration(configuration()) }),
+  getConfiguration() {
+    return { configuration: toConfiguration(this.#sources.configuration()) };
+  }
 
-    tail: createTail({ events }),
-  };
+  tail(_request: TailRequest, { signal }: HandlerContext) {
+    return this.#tail.read(signal);
+  }
 
-  /** The journal is asked for the page of one entry that starts with the call id. */
-  async function findPayment(callId: bigint): Promise<PaymentRecord | undefined> {
+  /** Reads the journal page of one entry that starts at the call ID. */
+  async #findPayment(callId: bigint): Promise<PaymentRecord | undefined> {
     if (!isCallId(callId)) return undefined;
-    const [record] = await store.listPayments({ limit: 1, before: Number(callId) + 1 });
+    const [record] = await this.#sources.store.listPayments({ limit: 1, before: Number(callId) + 1 });
     return record?.callId === Number(callId) ? record : undefined;
   }
 }
 
-/** @throws ConnectError INVALID_ARGUMENT for too many ids: then none was asked for */
-async function statuses(
+/** @throws ConnectError INVALID_ARGUMENT for too many IDs, before `act` is called for any */
+async function forEachId(
   callIds: readonly bigint[],
-  ask: (callId: number) => Promise<boolean>,
+  act: (callId: number) => Promise<boolean>,
 ): Promise<DeadLetterStatus[]> {
-  if (callIds.length > MAX_IDS) {
-    throw new ConnectError(`call_ids: expected at most ${MAX_IDS}.`, Code.InvalidArgument);
-  }
-  const done = await Promise.all(callIds.map(async (callId) => isCallId(callId) && ask(Number(callId))));
-  return done.map((took) => (took ? DeadLetterStatus.DONE : DeadLetterStatus.NOT_FOUND));
-}
-
-/** Call ids are positive and below 2^53; `before` is one above. */
-function isCallId(callId: bigint): boolean {
-  return callId > 0n && callId < BigInt(Number.MAX_SAFE_INTEGER);
+  checkIdCount(callIds);
+  const done = await Promise.all(callIds.map(async (callId) => isCallId(callId) && act(Number(callId))));
+  return done.map((found) => (found ? DeadLetterStatus.DONE : DeadLetterStatus.NOT_FOUND));
 }
 
 function notFound(what: string, callId: bigint): ConnectError {

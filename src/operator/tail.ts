@@ -1,98 +1,102 @@
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
 import type { EventHub, GatewayEvent } from "../core/events.ts";
-import { type TailRequest, type TailResponse, TailResponseSchema } from "../gen/jobgate/v1/operator_pb.ts";
+import { type TailResponse, TailResponseSchema } from "../gen/jobgate/v1/operator_pb.ts";
 import { toEvent } from "./messages.ts";
 
-/** Events kept for one reader that does not keep up. An event is a few hundred bytes. */
-const MAX_WAITING = 1_000;
-/** Readers at once. */
-const MAX_TAILS = 32;
-/** The longest that a stream is silent: connections can be lost without either end being told. */
+/** Most events buffered for one slow reader. An event is a few hundred bytes. */
+const MAX_BUFFERED = 1_000;
+/** Most readers at once. */
+const MAX_READERS = 32;
+/** Longest silence on a stream: an idle connection may be lost without either end noticing. */
 const MAX_SILENCE_MS = 20_000;
 
-/**
- * Answers Tail. Each reader has a bounded buffer of its own: the newest events are dropped, and counted, when it is full.
- * While nothing happens it gets an empty message now and then.
- */
-export function createTail(options: { readonly events: EventHub; readonly maxSilenceMs?: number }) {
-  const { events, maxSilenceMs = MAX_SILENCE_MS } = options;
-  let tails = 0;
+/** Streams events to operators. Each reader has a bounded buffer; a full one drops the newest events and counts them. */
+export class Tail {
+  readonly #events: EventHub;
+  readonly #maxSilenceMs: number;
+  #readers = 0;
 
-  return async function* tail(
-    _request: TailRequest,
-    { signal }: HandlerContext,
-  ): AsyncGenerator<TailResponse> {
-    if (tails >= MAX_TAILS) {
-      throw new ConnectError(`${MAX_TAILS} readers are tailing already.`, Code.ResourceExhausted);
+  constructor(events: EventHub, maxSilenceMs = MAX_SILENCE_MS) {
+    this.#events = events;
+    this.#maxSilenceMs = maxSilenceMs;
+  }
+
+  /**
+   * Yields an empty message at once, then each event, and an empty message after every silence.
+   * @param signal ends the stream with its reason
+   */
+  async *read(signal: AbortSignal): AsyncGenerator<TailResponse> {
+    if (this.#readers >= MAX_READERS) {
+      throw new ConnectError(
+        `Too many readers: at most ${MAX_READERS} can tail at once.`,
+        Code.ResourceExhausted,
+      );
     }
-    tails++;
-    const reader = createReader();
-    const unsubscribe = events.subscribe(reader.add);
-    signal.addEventListener("abort", reader.wake);
+    this.#readers++;
+    const buffer = new EventBuffer();
+    const unsubscribe = this.#events.subscribe((event) => buffer.add(event));
+    const wake = () => buffer.wake();
+    signal.addEventListener("abort", wake);
     try {
-      yield message({});
+      yield create(TailResponseSchema);
       while (!signal.aborted) {
-        for (const waiting of reader.take()) yield message(waiting);
-        if (!signal.aborted && !(await reader.filled(maxSilenceMs))) yield message({});
+        yield* buffer.take();
+        if (!signal.aborted && !(await buffer.filled(this.#maxSilenceMs))) yield create(TailResponseSchema);
       }
-      // jobgate stops, or the reader is gone and will not see this.
+      // jobgate is stopping, or the reader has gone and does not see this.
       throw signal.reason;
     } finally {
       unsubscribe();
-      signal.removeEventListener("abort", reader.wake);
-      tails--;
+      signal.removeEventListener("abort", wake);
+      this.#readers--;
     }
-  };
+  }
 }
 
-function message(init: MessageInitShape<typeof TailResponseSchema>): TailResponse {
-  return create(TailResponseSchema, init);
-}
+/** The events that one reader has not received yet. */
+class EventBuffer {
+  /** Each with the number of events dropped just before it. */
+  #buffered: { readonly event: GatewayEvent; readonly missed: number }[] = [];
+  #missed = 0;
+  #wake = (): void => {};
 
-interface Waiting {
-  readonly event: GatewayEvent;
-  /** Events dropped just before this one. */
-  readonly missed: number;
-}
+  add(event: GatewayEvent): void {
+    if (this.#buffered.length >= MAX_BUFFERED) {
+      this.#missed++;
+      return;
+    }
+    this.#buffered.push({ event, missed: this.#missed });
+    this.#missed = 0;
+    this.#wake();
+  }
 
-function createReader() {
-  let waiting: Waiting[] = [];
-  let missed = 0;
-  let wake = (): void => {};
+  *take(): Generator<TailResponse> {
+    const taken = this.#buffered;
+    this.#buffered = [];
+    for (const { event, missed } of taken)
+      yield create(TailResponseSchema, { event: toEvent(event), missed: BigInt(missed) });
+    // The reader has caught up: report the dropped events now, since the next event may be far off.
+    if (this.#buffered.length === 0 && this.#missed > 0) {
+      const missed = BigInt(this.#missed);
+      this.#missed = 0;
+      yield create(TailResponseSchema, { missed });
+    }
+  }
 
-  return {
-    add(event: GatewayEvent): void {
-      if (waiting.length >= MAX_WAITING) {
-        missed++;
-        return;
-      }
-      waiting.push({ event, missed });
-      missed = 0;
-      wake();
-    },
-    *take() {
-      const taken = waiting;
-      waiting = [];
-      for (const { event, missed } of taken) yield { event: toEvent(event), missed: BigInt(missed) };
-      // The reader has caught up: it is told now, not only with the next event.
-      if (waiting.length === 0 && missed > 0) {
-        const last = missed;
-        missed = 0;
-        yield { missed: BigInt(last) };
-      }
-    },
-    /** Resolves when there is something to take, or when woken; with false when neither comes in time. */
-    filled(timeoutMs: number): Promise<boolean> {
-      if (waiting.length > 0) return Promise.resolve(true);
-      return new Promise((resolve) => {
-        const timer = setTimeout(resolve, timeoutMs, false);
-        wake = () => {
-          clearTimeout(timer);
-          resolve(true);
-        };
-      });
-    },
-    wake: () => wake(),
-  };
+  /** Waits for an event or for {@link wake}. @returns false if neither came in time */
+  filled(timeoutMs: number): Promise<boolean> {
+    if (this.#buffered.length > 0) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs, false);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  }
+
+  wake(): void {
+    this.#wake();
+  }
 }

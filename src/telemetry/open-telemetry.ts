@@ -1,4 +1,4 @@
-import type { Span as OtelSpan } from "@opentelemetry/api";
+import type { Span as OtelSpan, Tracer } from "@opentelemetry/api";
 import {
   type Context,
   context,
@@ -24,9 +24,9 @@ import {
 } from "@opentelemetry/sdk-trace-node";
 import type { Logger } from "pino";
 import { version } from "../node/version.ts";
-import type { Span, SpanOptions, Tracing } from "./tracing.ts";
+import type { Span, SpanStart, Tracing } from "./tracing.ts";
 
-/** What OTEL_TRACES_EXPORTER may name. */
+/** Exporters that OTEL_TRACES_EXPORTER may name. */
 export type TraceExporterName = "otlp" | "console";
 
 const KINDS = {
@@ -36,37 +36,33 @@ const KINDS = {
   producer: SpanKind.PRODUCER,
 } as const;
 
-/** How long a stop may wait for what has not been sent. */
+/** Longest time that a stop waits for spans to be sent. */
 const STOP_TIMEOUT_MS = 3_000;
-/** Of what the SDK complains about. */
-const MAX_COMPLAINT_LENGTH = 300;
+/** Longest SDK message that is logged. */
+const MAX_SDK_MESSAGE_LENGTH = 300;
 
 /**
- * Traces with the SDK of OpenTelemetry, which reads its settings from the usual variables: OTEL_SERVICE_NAME,
+ * Traces with OpenTelemetry's SDK, which reads its settings from the usual variables: OTEL_SERVICE_NAME,
  * OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_…, OTEL_BSP_….
  */
-export function createOpenTelemetryTracing(exporters: readonly TraceExporterName[], logger: Logger): Tracing {
-  logComplaints(logger);
-  const provider = new NodeTracerProvider({
-    resource: defaultResource()
-      .merge(resourceFromAttributes({ "service.name": "jobgate", "service.version": version }))
-      .merge(detectResources({ detectors: [envDetector] })),
-    spanProcessors: exporters.map((name) => new BatchSpanProcessor(exporterOf(name))),
-  });
-  provider.register();
-  const tracer = provider.getTracer("jobgate", version);
+export class OpenTelemetryTracing implements Tracing {
+  readonly #provider: NodeTracerProvider;
+  readonly #tracer: Tracer;
 
-  function open(options: SpanOptions): { span: OtelSpan; within: Context } {
-    const { name, kind, attributes = {}, carrier, linked = false } = options;
-    const from = carrier === undefined ? context.active() : propagation.extract(context.active(), carrier);
-    const parent = trace.getSpanContext(from);
-    const links = linked && parent !== undefined ? [{ context: parent }] : [];
-    const span = tracer.startSpan(name, { kind: KINDS[kind], attributes: { ...attributes }, links }, from);
-    return { span, within: trace.setSpan(from, span) };
+  constructor(exporters: readonly TraceExporterName[], logger: Logger) {
+    logSdkMessages(logger);
+    this.#provider = new NodeTracerProvider({
+      resource: defaultResource()
+        .merge(resourceFromAttributes({ "service.name": "jobgate", "service.version": version }))
+        .merge(detectResources({ detectors: [envDetector] })),
+      spanProcessors: exporters.map((name) => new BatchSpanProcessor(exporterOf(name))),
+    });
+    this.#provider.register();
+    this.#tracer = this.#provider.getTracer("jobgate", version);
   }
 
-  async function run<T>(options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
-    const { span, within } = open(options);
+  async run<T>(start: SpanStart, work: (span: Span) => Promise<T>): Promise<T> {
+    const { span, within } = this.#open(start);
     const handle = handleOf(span);
     try {
       return await context.with(within, () => work(handle));
@@ -78,23 +74,35 @@ export function createOpenTelemetryTracing(exporters: readonly TraceExporterName
     }
   }
 
-  return {
-    run,
-    runChild: (options, work) => (trace.getActiveSpan() === undefined ? work(undefined) : run(options, work)),
-    begin(options) {
-      const { span } = open(options);
-      return { ...handleOf(span), end: () => span.end() };
-    },
-    traceparent() {
-      const carrier: { traceparent?: string } = {};
-      propagation.inject(context.active(), carrier);
-      return carrier.traceparent;
-    },
-    async stop() {
-      const timeout = new Promise<void>((resolve) => setTimeout(resolve, STOP_TIMEOUT_MS).unref());
-      await Promise.race([provider.shutdown().catch(() => undefined), timeout]);
-    },
-  };
+  runChild<T>(start: SpanStart, work: (span: Span | undefined) => Promise<T>): Promise<T> {
+    return trace.getActiveSpan() === undefined ? work(undefined) : this.run(start, work);
+  }
+
+  begin(start: SpanStart): Span & { end(): void } {
+    const { span } = this.#open(start);
+    return { ...handleOf(span), end: () => span.end() };
+  }
+
+  traceparent(): string | undefined {
+    const carrier: { traceparent?: string } = {};
+    propagation.inject(context.active(), carrier);
+    return carrier.traceparent;
+  }
+
+  async stop(): Promise<void> {
+    const timeout = new Promise<void>((resolve) => setTimeout(resolve, STOP_TIMEOUT_MS).unref());
+    await Promise.race([this.#provider.shutdown().catch(() => undefined), timeout]);
+  }
+
+  #open(start: SpanStart): { span: OtelSpan; within: Context } {
+    const { name, kind, attributes = {}, carrier, linked = false } = start;
+    const from = carrier === undefined ? context.active() : propagation.extract(context.active(), carrier);
+    const parent = trace.getSpanContext(from);
+    const links = linked && parent !== undefined ? [{ context: parent }] : [];
+    const options = { kind: KINDS[kind], attributes: { ...attributes }, links };
+    const span = this.#tracer.startSpan(name, options, from);
+    return { span, within: trace.setSpan(from, span) };
+  }
 }
 
 function handleOf(span: OtelSpan): Span {
@@ -108,7 +116,7 @@ function handleOf(span: OtelSpan): Span {
   };
 }
 
-/** Messages may hold what must not leave: only the kind of error is told. */
+/** The code or the name of an error. Its message is left out, because it may hold secrets. */
 function nameOf(error: unknown): string {
   if (!(error instanceof Error)) return "Error";
   const { code } = error as { code?: unknown };
@@ -118,17 +126,20 @@ function nameOf(error: unknown): string {
 function exporterOf(name: TraceExporterName): SpanExporter {
   if (name === "console") return new ConsoleSpanExporter();
   const { OTEL_EXPORTER_OTLP_TIMEOUT: general, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: own } = process.env;
-  // What is being sent, or sent again, keeps the process alive: with the SDK's 10 s that would hold up a stop.
+  // A request or a retry under way keeps the process alive; the SDK's default of 10 s would delay a stop.
   return new OTLPTraceExporter(general || own ? {} : { timeoutMillis: STOP_TIMEOUT_MS });
 }
 
-/** An exporter that is down is no more than a line in the log. */
-function logComplaints(logger: Logger): void {
-  const complain = (message: string) =>
-    logger.warn({ reason: message.slice(0, MAX_COMPLAINT_LENGTH) }, "traces: OpenTelemetry complains");
+/** Logs the SDK's warnings and errors: an exporter that is down costs a line in the log, nothing else. */
+function logSdkMessages(logger: Logger): void {
+  const warn = (message: string) =>
+    logger.warn(
+      { reason: message.slice(0, MAX_SDK_MESSAGE_LENGTH) },
+      "traces: OpenTelemetry reports a problem",
+    );
   const ignore = () => undefined;
   diag.setLogger(
-    { error: complain, warn: complain, info: ignore, debug: ignore, verbose: ignore },
+    { error: warn, warn, info: ignore, debug: ignore, verbose: ignore },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
 }

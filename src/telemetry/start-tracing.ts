@@ -5,7 +5,7 @@ import type { Tracing } from "./tracing.ts";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Starts traces if the environment asks for them. The SDK is loaded only then: without it nothing is paid for.
+ * Starts traces if the environment asks for them. The SDK is loaded only then, because it costs memory and start-up time.
  * @returns undefined when traces are off
  */
 export async function startTracing(
@@ -14,15 +14,18 @@ export async function startTracing(
 ): Promise<Tracing | undefined> {
   const { exporters, unknown } = traceExporters(env);
   if (unknown.length > 0)
-    logger.warn({ unknown }, "OTEL_TRACES_EXPORTER names exporters that jobgate has not");
+    logger.warn(
+      { unknown },
+      "OTEL_TRACES_EXPORTER: unknown exporters ignored; expected otlp, console or none",
+    );
   if (exporters.length === 0) return undefined;
-  const { createOpenTelemetryTracing } = await import("./open-telemetry.ts");
-  return createOpenTelemetryTracing(exporters, logger);
+  const { OpenTelemetryTracing } = await import("./open-telemetry.ts");
+  return new OpenTelemetryTracing(exporters, logger);
 }
 
 /**
- * Where traces go: where OTEL_TRACES_EXPORTER says (a list of `otlp` and `console`, or `none`), else over OTLP when
- * there is an endpoint for it. Nowhere with OTEL_SDK_DISABLED.
+ * Reads the exporters from OTEL_TRACES_EXPORTER (a list of `otlp` and `console`, or `none`). Without it, traces go
+ * out over OTLP if an endpoint is set. OTEL_SDK_DISABLED turns traces off.
  */
 export function traceExporters(env: Environment): {
   readonly exporters: readonly TraceExporterName[];

@@ -1,38 +1,38 @@
 import type { CounterLabels, CounterName, HistogramLabels, HistogramName } from "./instruments.ts";
 import type { SpanAttributes, Tracing } from "./tracing.ts";
 
-/** What the parts of jobgate tell of themselves, for the operator's monitoring. Quick, and never throws. */
+/** Counters, histograms and spans that jobgate's parts report to. Calls are quick and never throw. */
 export interface Telemetry {
-  /** @param by default 1 */
+  /** @param by 1 if left out */
   count<Name extends CounterName>(name: Name, labels: CounterLabels<Name>, by?: number): void;
-  /** @param value in the unit of the name */
+  /** @param value in the unit that the histogram's name ends with */
   observe<Name extends HistogramName>(name: Name, labels: HistogramLabels<Name>, value: number): void;
-  /** Absent while traces are off. */
-  readonly tracing?: Tracing;
+  /** Undefined while traces are off. */
+  readonly tracing?: Tracing | undefined;
 }
 
-/** Tells nobody: for parts that are used without an operator's listener. */
+/** Discards everything, for parts that are embedded without an operator listener. */
 export const NO_TELEMETRY: Telemetry = { count: () => undefined, observe: () => undefined };
 
-/** Work that is timed, and that is a span of its own inside of a traced request. */
-export interface MeasuredWork<Name extends HistogramName, T> {
-  readonly histogram: Name;
-  /** Of the histogram, once the work has ended; `error` when it threw. */
-  readonly labels: (result: { readonly value: T } | { readonly error: unknown }) => HistogramLabels<Name>;
-  readonly span: string;
-  /** Known before the work begins. */
-  readonly attributes?: SpanAttributes;
-}
+type Result<T> = { readonly value: T } | { readonly error: unknown };
 
-/** Does the work, and gives what it gives or throws what it throws. */
+/** Runs `work`, records its duration in a histogram, and makes it a span if the current request is traced. */
 export async function measure<Name extends HistogramName, T>(
   telemetry: Telemetry,
-  { histogram, labels, span: name, attributes = {} }: MeasuredWork<Name, T>,
+  measured: {
+    readonly histogram: Name;
+    /** Returns the labels of the outcome; `error` is what `work` threw. */
+    readonly labels: (result: Result<T>) => HistogramLabels<Name>;
+    /** Name of the span. */
+    readonly span: string;
+    /** Attributes of the span that are known before the work begins. */
+    readonly attributes?: SpanAttributes;
+  },
   work: () => Promise<T>,
 ): Promise<T> {
-  const { tracing } = telemetry;
+  const { histogram, labels, span: name, attributes = {} } = measured;
   const startedAt = performance.now();
-  const ended = (result: { readonly value: T } | { readonly error: unknown }) => {
+  const record = (result: Result<T>) => {
     const values = labels(result);
     telemetry.observe(histogram, values, (performance.now() - startedAt) / 1000);
     return values;
@@ -40,20 +40,21 @@ export async function measure<Name extends HistogramName, T>(
   const timed = async () => {
     try {
       const value = await work();
-      return { value, values: ended({ value }) };
+      return { value, values: record({ value }) };
     } catch (error) {
-      ended({ error });
+      record({ error });
       throw error;
     }
   };
+  const { tracing } = telemetry;
   if (tracing === undefined) return (await timed()).value;
   return tracing.runChild({ name, kind: "client", attributes }, async (span) => {
     const { value, values } = await timed();
-    span?.set(prefixed(values));
+    span?.set(asAttributes(values));
     return value;
   });
 }
 
-function prefixed(values: Readonly<Record<string, string>>): SpanAttributes {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [`jobgate.${name}`, value]));
+function asAttributes(labels: Readonly<Record<string, string>>): SpanAttributes {
+  return Object.fromEntries(Object.entries(labels).map(([name, value]) => [`jobgate.${name}`, value]));
 }

@@ -1,37 +1,38 @@
-/** Values that tell spans of one name apart. Never bodies, payments, signatures, tokens or URLs. */
+/** Values of a span. Never bodies, payments, signatures, tokens or URLs, because collectors keep what they receive. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
-export interface SpanOptions {
+/** A span to begin. */
+export interface SpanStart {
   readonly name: string;
   readonly kind: "server" | "client" | "internal" | "producer";
   readonly attributes?: SpanAttributes;
   /**
-   * Holds the W3C trace context that the span continues, under `traceparent` and `tracestate`; a context that is not
-   * valid is none. Without this, the span is a child of the one in which it is started.
+   * Holds the W3C trace context that the span continues, under `traceparent` and `tracestate`. An invalid context is
+   * ignored. Without a carrier the span is a child of the current span.
    */
   readonly carrier?: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** Links to the context that it continues, too: the span is for something that was begun elsewhere. */
+  /** Also links the span to the carrier's context, for work that another request began. */
   readonly linked?: boolean;
 }
 
-/** One piece of work that is under way. */
+/** A span that has not ended. */
 export interface Span {
   rename(name: string): void;
   set(attributes: SpanAttributes): void;
-  /** It went wrong, in a word or a code. */
+  /** Marks the span as failed. @param reason a word or an error code */
   fail(reason: string): void;
 }
 
-/** Where a piece of work that spans processes comes from and goes to. */
+/** Makes spans, and carries their context between processes. */
 export interface Tracing {
-  /** Runs `work` in a span of its own, which ends with it. What `work` throws is thrown, and is the span's error. */
-  run<T>(options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T>;
-  /** The same, when this happens inside of a span; what nobody traces is not traced in pieces either. */
-  runChild<T>(options: SpanOptions, work: (span: Span | undefined) => Promise<T>): Promise<T>;
-  /** Begins a span that ends when told to. */
-  begin(options: SpanOptions): Span & { end(): void };
-  /** The W3C `traceparent` of the span in which this is called. */
+  /** Runs `work` in a span that ends with it. An error of `work` marks the span as failed and is thrown again. */
+  run<T>(start: SpanStart, work: (span: Span) => Promise<T>): Promise<T>;
+  /** Same as {@link run} inside a span; outside of one it runs `work` without a span. */
+  runChild<T>(start: SpanStart, work: (span: Span | undefined) => Promise<T>): Promise<T>;
+  /** Begins a span that the caller ends. */
+  begin(start: SpanStart): Span & { end(): void };
+  /** W3C `traceparent` of the current span; undefined outside of one. */
   traceparent(): string | undefined;
-  /** Sends what has not been sent, as far as that is possible in a few seconds. Never rejects. */
+  /** Sends the remaining spans, as far as a few seconds allow. Never rejects. */
   stop(): Promise<void>;
 }

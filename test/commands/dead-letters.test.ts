@@ -22,7 +22,7 @@ beforeEach(async () => {
 const run = (...args: string[]) => runHere("dead-letters", ...args, "--target", jobgate.operator.address);
 
 describe("jobgate dead-letters", () => {
-  test("list prints a table, newest first, or JSON lines", async () => {
+  test("list prints a table or JSON lines, newest first", async () => {
     const rows = (await run("list")).stdout.trimEnd().split("\n").slice(1);
     expect(rows.map((row) => row.split(/ {2,}/))).toMatchObject([
       [String(second), "webhook", "1/70", "1", expect.stringMatching(/^20/), "out of paper"],
@@ -32,7 +32,7 @@ describe("jobgate dead-letters", () => {
     expect(JSON.parse(stdout)).toMatchObject({ call_id: String(second), reason: "out of paper" });
   });
 
-  test("show prints metadata and body, and nothing that a terminal would act on", async () => {
+  test("show prints metadata and body, and escapes control characters", async () => {
     const { stdout } = await run("show", String(first));
     expect(stdout).toMatch(/^X-WEBHOOK-PATH +\/hooks\/test$/m);
     expect(stdout).toMatch(/^body, 8 bytes +one\\u\{1b\}\[31m$/m);
@@ -41,12 +41,12 @@ describe("jobgate dead-letters", () => {
     expect(Buffer.from(json.body, "base64").toString()).toBe("one\u001b[31m");
   });
 
-  test("retry brings them back to a runner; what is no dead letter is told and ends with 1", async () => {
+  test("retry returns dead letters to a runner, and exits with 1 if an ID is not a dead letter", async () => {
     const runner = await startRunner({ address: jobgate.runnerAddress });
     expect(await run("retry", String(first), "999", String(second))).toEqual({
       code: 1,
       stdout: `${first} retried\n${second} retried\n`,
-      stderr: "999 is no dead letter\n",
+      stderr: "999 is not a dead letter\n",
     });
     const calls = await runner.waitFor(2);
     expect(calls.map(({ callId, attempt }) => [Number(callId), attempt]).sort()).toEqual([
@@ -57,7 +57,7 @@ describe("jobgate dead-letters", () => {
     await expect.poll(jobgate.connectedRunners).toBe(0);
   });
 
-  test("drop gives them up for good", async () => {
+  test("drop deletes dead letters", async () => {
     expect(await run("drop", String(first))).toEqual({
       code: 0,
       stdout: `${first} dropped\n`,
@@ -67,7 +67,7 @@ describe("jobgate dead-letters", () => {
     expect(left.map(({ callId }) => callId)).toEqual([second]);
   });
 
-  test("Ids that are none are bad usage, before anything is done", async () => {
+  test("A malformed ID is bad usage, and nothing is dropped", async () => {
     expect((await run("drop", String(first), "two")).code).toBe(2);
     expect(await jobgate.store.findDeadLetter(first)).toBeDefined();
   });

@@ -40,7 +40,7 @@ describe.concurrent("jobgate sign-webhook", () => {
   test("An endpoint without auth needs no header, which is said on stderr only", async () => {
     const { code, stdout, stderr } = await sign("/hooks/open");
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
-    expect(stderr).toContain("asks for no header");
+    expect(stderr).toContain("needs no header");
   });
 
   test("An endpoint or a body that is not there is refused", async () => {

@@ -1,10 +1,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { secretsOf } from "../../src/commands/config-secrets.ts";
-import { readConfig } from "../../src/commands/read-config.ts";
+import { readConfig } from "../../src/commands/input.ts";
 import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import { startGateway } from "../../src/gateway.ts";
+import { secretsOf } from "../../src/log/censor.ts";
 import { openLog } from "../../src/log/log.ts";
 import { openStore } from "../../src/open-store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { secretsOf } from "../../src/commands/config-secrets.ts";
+import { secretsOf } from "../../src/log/censor.ts";
 import { type LogFormat, openLog } from "../../src/log/log.ts";
 
 function capture() {
@@ -12,7 +12,7 @@ function capture() {
   return { ...log, written, line: () => JSON.parse(written()) as Record<string, unknown> };
 }
 
-it("Every line says of which process it is, so that replicas can be told apart", () => {
+it("Every line has the ID of its process, which tells replicas apart", () => {
   const instanceOf = (line: string) => (JSON.parse(line) as { instance: string }).instance;
   const [one, other] = [capture(), capture()].map(({ logger, written }) => {
     logger.info("first");
@@ -24,8 +24,8 @@ it("Every line says of which process it is, so that replicas can be told apart",
   expect(other?.[0]).not.toBe(one?.[0]);
 });
 
-describe("What never stands in the log", () => {
-  it("A secret that it was told of: in a field, a message, an error, its stack or its cause, or with quotes", () => {
+describe("The log hides", () => {
+  it("a known secret in a field, a message, an error, its stack or its cause, with quotes too", () => {
     const { logger, hide, written } = capture();
     hide(["hunter2-hunter2", 'quo"ted\\secret']);
     const cause = new Error('it said quo"ted\\secret');
@@ -49,7 +49,7 @@ describe("What never stands in the log", () => {
     "signature",
     "headers",
     "body",
-  ])("A field called %s, wherever it is", (name) => {
+  ])("a field named %s at any depth", (name) => {
     const { logger, written } = capture();
     const err = Object.assign(new Error("refused"), { request: { [name]: "of-an-error" } });
     logger.info({ [name]: "at-the-top", list: [{ [name]: { deeper: "below" } }], err }, "told");
@@ -57,7 +57,7 @@ describe("What never stands in the log", () => {
     expect(written()).toContain("refused");
   });
 
-  it("Credentials and queries of URLs, in a text too; the rest of the URL stays", () => {
+  it("credentials and queries of URLs, but not the rest of a URL", () => {
     const { logger, written } = capture();
     logger.info(
       { url: "https://me:s3cret@rpc.example/v2?key=abcdef&b=1" },
@@ -68,7 +68,7 @@ describe("What never stands in the log", () => {
     expect(written()).toContain("node.example:8546/");
   });
 
-  it("What is no secret stays as it is, down to nested fields and exact integers", () => {
+  it("nothing else: nested fields and exact integers stay as they are", () => {
     const { logger, line } = capture();
     const payment = { network: "eip155:8453", nonce: "0x12", payer: "0xab" };
     logger.info(
@@ -80,7 +80,7 @@ describe("What never stands in the log", () => {
   });
 });
 
-it("All of a configuration's secrets are found by the names of its values", () => {
+it("secretsOf() finds every secret of a configuration by the names of its values", () => {
   const config = {
     store: { url: "postgres://jobgate:db%2Fpass@db.example/jobgate?sslpassword=ssl-pass" },
     runner: { token: "runner-token", tls: { key: "/etc/jobgate/key.pem" } },
@@ -112,7 +112,7 @@ it.each<[LogFormat, RegExp]>([
   ["json", /^\{"level":30,.*"callId":7,.*"msg":"hello"\}\n$/],
   ["auto", /^\{"level":30,.*"callId":7,.*"msg":"hello"\}\n$/],
   ["pretty", /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: hello\n {4}callId: 7\n$/],
-])("On a stderr that is no terminal, %s is what it should be", (format, expected) => {
+])("Format %s on a stderr that is not a terminal", (format, expected) => {
   const module = fileURLToPath(new URL("../../src/log/log.ts", import.meta.url));
   const program = `import { openLog } from ${JSON.stringify(module)};
     openLog({ level: "info", format: "${format}" }).logger.info({ callId: 7 }, "hello");`;

@@ -1,23 +1,25 @@
 import pino from "pino";
 import type { Config } from "../../src/config/config.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { createEventHub, type EventHub } from "../../src/core/events.ts";
 import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import { HttpServer } from "../../src/http/server.ts";
-import { OperatorServer, type OperatorServerOptions } from "../../src/operator/server.ts";
+import { OperatorServer } from "../../src/operator/server.ts";
+import type { OperatorSources } from "../../src/operator/service.ts";
 import { observeStore } from "../../src/store/observed-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 
-/** The operator's listener and the runners', on one store. */
+/** An operator listener and a runner listener on one store. */
 export interface OperatorUnderTest {
-  /** As the parts of jobgate see it: what happens in it can be watched. */
+  /** The observed store: its changes become events. */
   readonly store: Store;
   readonly events: EventHub;
   readonly operator: OperatorServer;
   /** `http://host:port`; empty on a unix socket. */
   readonly url: string;
   readonly runnerAddress: string;
-  /** Streams that are open, as jobgate sees it: it takes a moment to notice that one has ended. */
+  /** Number of streams that jobgate believes to be open. It notices the end of one a moment later. */
   connectedRunners(): number;
   /** Makes a dead letter. @returns its call id */
   bury(body?: string, reason?: string): Promise<number>;
@@ -35,11 +37,11 @@ export async function startOperator(
     socketPath?: string;
     leaseMs?: number;
     maxAttempts?: number;
-    rates?: NonNullable<OperatorServerOptions["rates"]>;
+    rates?: OperatorSources["rates"];
     configuration?: Config;
   } = {},
 ): Promise<OperatorUnderTest> {
-  const { token, socketPath, leaseMs = 60_000, maxAttempts = 3, rates } = options;
+  const { token, socketPath, leaseMs = 60_000, maxAttempts = 3, rates = () => [] } = options;
   const logger = pino({ level: "silent" });
   const events = createEventHub();
   const opened = await openTestStore({ logger });
@@ -69,15 +71,18 @@ export async function startOperator(
   const operator: OperatorServer = new OperatorServer({
     server: new HttpServer({ address, logger }),
     token,
-    store,
-    events,
-    listeners: () => [
-      { name: "runner", address: runners.address },
-      { name: "operator", address: operator.address },
-    ],
-    ...(rates === undefined ? {} : { rates }),
-    runners: () => runners.runners(),
-    configuration: () => configuration,
+    sources: {
+      store,
+      events,
+      listeners: () => [
+        { name: "runner", address: runners.address },
+        { name: "operator", address: operator.address },
+      ],
+      rates,
+      runners: () => runners.runners(),
+      configuration: () => configuration,
+      clock: systemClock,
+    },
     logger,
   });
   await runners.start();

@@ -1,18 +1,12 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { create } from "@bufbuild/protobuf";
-import { Code, ConnectError, createClient, type HandlerContext } from "@connectrpc/connect";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { createEventHub } from "../../src/core/events.ts";
-import {
-  type Event,
-  OperatorService,
-  PaymentState,
-  TailRequestSchema,
-} from "../../src/gen/jobgate/v1/operator_pb.ts";
-import { createTail } from "../../src/operator/tail.ts";
+import { type Event, OperatorService, PaymentState } from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { Tail } from "../../src/operator/tail.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { acceptId, paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
 import { type OperatorUnderTest, startOperator } from "./harness.ts";
@@ -28,7 +22,7 @@ const start = async (options?: Parameters<typeof startOperator>[0]) => {
   return jobgate;
 };
 
-/** A reader that is already watching. `read` gives the next message. */
+/** Opens a tail that already receives events. `read` returns the next message. */
 async function openTail({ url }: OperatorUnderTest) {
   const client = createClient(OperatorService, createConnectTransport({ httpVersion: "1.1", baseUrl: url }));
   const leaving = new AbortController();
@@ -44,7 +38,7 @@ async function openTail({ url }: OperatorUnderTest) {
   return { read, leave: () => leaving.abort() };
 }
 
-/** Reads until an event of this kind, and gives the kinds of all that were read. */
+/** Reads up to an event of this kind. @returns every event read */
 async function readUntil(tail: Awaited<ReturnType<typeof openTail>>, kind: Event["what"]["case"]) {
   const events: Event[] = [];
   for (let count = 0; count < 100; count++) {
@@ -56,7 +50,7 @@ async function readUntil(tail: Awaited<ReturnType<typeof openTail>>, kind: Event
 }
 const kinds = (events: readonly Event[]) => events.map(({ what }) => what.case);
 
-test("A tail sees a JobCall accepted, delivered and acked, and takes it away from no runner", async () => {
+test("A tail shows that a JobCall is accepted, delivered and acked, and the runner still gets it", async () => {
   const { store, runnerAddress } = await start();
   const tail = await openTail(jobgate as OperatorUnderTest);
   const runner = await startRunner({
@@ -76,7 +70,7 @@ test("A tail sees a JobCall accepted, delivered and acked, and takes it away fro
   expect(runner.done).toEqual([Number(callId)]);
 });
 
-test("A tail sees what is decided about payments, once, and then the paid JobCall", async () => {
+test("A tail shows each decision about a payment once, and then the paid JobCall", async () => {
   const { store } = await start();
   const tail = await openTail(jobgate as OperatorUnderTest);
   const callId = BigInt(await paidId(store, 1));
@@ -95,7 +89,7 @@ test("A tail sees what is decided about payments, once, and then the paid JobCal
   ]);
 });
 
-test("A tail sees retries, and the dead letter that they end in", async () => {
+test("A tail shows retries and the dead letter after the last one", async () => {
   const { store, runnerAddress } = await start({ maxAttempts: 2 });
   const tail = await openTail(jobgate as OperatorUnderTest);
   const runner = await startRunner({
@@ -112,7 +106,7 @@ test("A tail sees retries, and the dead letter that they end in", async () => {
   await runner.stop();
 });
 
-test("A tail sees a dead letter whose last lease ran out, and one that is dropped", async () => {
+test("A tail shows a dead letter whose last lease expired, and a dropped dead letter", async () => {
   const { store, runnerAddress } = await start({ maxAttempts: 1, leaseMs: 100 });
   const tail = await openTail(jobgate as OperatorUnderTest);
   const runner = await startRunner({ address: runnerAddress, handle: "leave" });
@@ -125,7 +119,7 @@ test("A tail sees a dead letter whose last lease ran out, and one that is droppe
   await runner.stop();
 });
 
-test("A reader that stops reading costs no memory, and is told exactly how many events it missed", async () => {
+test("A reader that stops reading costs no memory, and learns exactly how many events it missed", async () => {
   const { events } = await start();
   const tail = await openTail(jobgate as OperatorUnderTest);
   const emitted = 200_000;
@@ -155,7 +149,7 @@ test("A reader that stops reading costs no memory, and is told exactly how many 
   expect(await tail.read()).toMatchObject({ missed: 0n, event: { callId: 7n } });
 });
 
-test("Beyond 32 readers at once there is no room, until one of them goes", async () => {
+test("Refuses a reader beyond 32 until another one leaves", async () => {
   const { events } = await start();
   const gateway = jobgate as OperatorUnderTest;
   const tails = await Promise.all(Array.from({ length: 32 }, () => openTail(gateway)));
@@ -167,11 +161,10 @@ test("Beyond 32 readers at once there is no room, until one of them goes", async
   await vi.waitFor(() => expect(events.watches("accepted")).toBe(false), { timeout: 5_000 });
 });
 
-test("While nothing happens a reader gets an empty message now and then, and an event still comes at once", async () => {
+test("A silent tail sends empty messages, and still sends an event at once", async () => {
   const events = createEventHub();
   const leaving = new AbortController();
-  const tail = createTail({ events, maxSilenceMs: 200 });
-  const messages = tail(create(TailRequestSchema), { signal: leaving.signal } as HandlerContext);
+  const messages = new Tail(events, 200).read(leaving.signal);
   const startedAt = performance.now();
   for (let count = 0; count < 3; count++) {
     const { value } = await messages.next();
@@ -186,7 +179,7 @@ test("While nothing happens a reader gets an empty message now and then, and an 
   await expect(messages.next()).rejects.toThrow("gone");
 });
 
-test("Stopping ends open tails with UNAVAILABLE, at once", async () => {
+test("stop() ends open tails with UNAVAILABLE at once", async () => {
   await start();
   const tail = await openTail(jobgate as OperatorUnderTest);
   const ended = tail.read().catch((error: unknown) => error);

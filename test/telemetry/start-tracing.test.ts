@@ -6,7 +6,7 @@ import { startTracing, traceExporters } from "../../src/telemetry/start-tracing.
 
 const ENDPOINT = "http://127.0.0.1:4318";
 
-describe("Whether and where to traces go", () => {
+describe("Trace exporters from the environment", () => {
   it.each([
     [{}, []],
     [{ OTEL_SERVICE_NAME: "a" }, []],
@@ -24,7 +24,7 @@ describe("Whether and where to traces go", () => {
     expect(traceExporters(env).exporters).toEqual(exporters);
   });
 
-  it("An exporter that jobgate has not is told of, and harms nothing", async () => {
+  it("An unknown exporter is logged and ignored", async () => {
     const lines: string[] = [];
     const logger = pino({}, { write: (line) => void lines.push(line) });
     expect(await startTracing(logger, { OTEL_TRACES_EXPORTER: "zipkin" })).toBeUndefined();
@@ -32,7 +32,7 @@ describe("Whether and where to traces go", () => {
   });
 });
 
-it("Nothing of OpenTelemetry is loaded while traces are off", () => {
+it("The OpenTelemetry SDK is not loaded while traces are off", () => {
   const gateway = fileURLToPath(new URL("../../src/gateway.ts", import.meta.url));
   const program = `import { createRequire } from "node:module";
     await import(${JSON.stringify(gateway)});

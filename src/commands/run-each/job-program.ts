@@ -2,42 +2,39 @@ import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import type { Delivery, Outcome } from "../../delivery/runner-client/worker.ts";
 
-export interface JobProgramOptions {
+/** The program that runs for each JobCall. */
+interface JobProgram {
   readonly command: string;
   readonly args: readonly string[];
-  /** Undefined: for as long as it takes. */
+  /** Undefined if it may run for any time. */
   readonly timeoutMs: number | undefined;
-  /** Of what it prints. */
+  /** Media type of its output. */
   readonly contentType: string;
-  /** Exit codes that no attempt can make good. */
+  /** Exit codes after which a retry is useless. */
   readonly failCodes: readonly number[];
-  /** The environment that the program gets, before what the delivery adds. */
+  /** Its environment, without the variables of the delivery. */
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** What jobgate takes; docs/writing-a-runner.md. */
+/** Largest result that jobgate accepts; see docs/writing-a-runner.md. */
 const MAX_RESULT_BYTES = 1024 * 1024;
 const REASON_BYTES = 2_000;
 const REASON_LINES = 10;
-/** Between SIGTERM and SIGKILL. */
+/** Time between SIGTERM and SIGKILL. */
 const KILL_AFTER_MS = 2_000;
 
 /**
- * Runs the program once, without a shell: the body is its standard input, what it prints is the result, its exit
- * code decides. Resolves once it has ended and closed its output; never rejects.
- * @param lost kills the program, with all that it started
+ * Runs the program once, without a shell: the body is its standard input, its standard output is the result, and its
+ * exit code is the outcome. Resolves once it has ended and closed its output; never rejects.
+ * @param lost kills the program and its child processes
  */
-export function runJobProgram(
-  options: JobProgramOptions,
-  delivery: Delivery,
-  lost: AbortSignal,
-): Promise<Outcome> {
-  const { command, args, timeoutMs, contentType, failCodes } = options;
+export function runJobProgram(program: JobProgram, delivery: Delivery, lost: AbortSignal): Promise<Outcome> {
+  const { command, args, timeoutMs, contentType, failCodes } = program;
   return new Promise((resolve) => {
     let child: ChildProcessByStdio<Writable, Readable, Readable>;
     try {
-      const env = { ...options.env, ...deliveryVariables(delivery) };
-      // A process group of its own: what the program started ends with it, and Ctrl-C is for run-each alone.
+      const env = { ...program.env, ...deliveryVariables(delivery) };
+      // A process group of its own: its children end with it, and Ctrl-C reaches run-each alone.
       child = spawn(command, args, { env, stdio: ["pipe", "pipe", "pipe"], detached: true });
     } catch (error) {
       return resolve(cannotStart(command, error));
@@ -82,7 +79,7 @@ export function runJobProgram(
       if (stdoutBytes > MAX_RESULT_BYTES) {
         settle({
           kind: "fail",
-          reason: `printed more than ${MAX_RESULT_BYTES} bytes, the most a result may have`,
+          reason: `printed more than ${MAX_RESULT_BYTES} bytes, the maximum for a result`,
         });
       } else if (timedOut) {
         settle({
@@ -99,13 +96,13 @@ export function runJobProgram(
         });
       }
     });
-    // A program need not read its input.
+    // A program may end without reading its input.
     child.stdin.on("error", () => undefined);
     child.stdin.end(delivery.body);
   });
 }
 
-/** Name of the variable that holds a metadata value. Only names from `X-`: others could be ones that a loader heeds. */
+/** Variables of a delivery. Only metadata named `X-…` is included: another name might be one that a loader reads. */
 function deliveryVariables({ callId, jobId, serviceId, attempt, metadata }: Delivery): NodeJS.ProcessEnv {
   const fromMetadata = Object.entries(metadata)
     .filter(([name]) => /^x-/i.test(name))
@@ -120,8 +117,8 @@ function deliveryVariables({ callId, jobId, serviceId, attempt, metadata }: Deli
 }
 
 function cannotStart(command: string, error: unknown): Outcome {
-  const why = error instanceof Error && "code" in error ? String(error.code) : String(error);
-  return { kind: "retry", reason: `${command} cannot be started: ${why}` };
+  const reason = error instanceof Error && "code" in error ? String(error.code) : String(error);
+  return { kind: "retry", reason: `${command} cannot be started: ${reason}` };
 }
 
 function reasonOf(what: string, stderrTail: Buffer): string {
@@ -134,6 +131,6 @@ function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // Ended just now.
+    // It has already ended.
   }
 }

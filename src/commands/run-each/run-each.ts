@@ -6,39 +6,24 @@ import { parseBindAddress } from "../../core/network-address.ts";
 import { SubscriptionRefused, Worker } from "../../delivery/runner-client/worker.ts";
 import { isMediaType } from "../../delivery/runner-requests.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";
-import { logFormatOption, logLevelOption, parseServiceId } from "../options.ts";
-import { Refusal } from "../refusal.ts";
+import { Refusal } from "../input.ts";
+import { logFormatOption, logLevelOption, parseInteger, parseServiceId } from "../options.ts";
 import { runJobProgram } from "./job-program.ts";
-
-interface RunEachOptions {
-  readonly runner: string;
-  readonly concurrency: number;
-  readonly jobIds: readonly bigint[];
-  readonly subscriber?: string;
-  readonly timeout?: number;
-  readonly contentType: string;
-  readonly failOn: readonly number[];
-  readonly logLevel: string;
-  readonly logFormat: LogFormat;
-}
 
 const MAX_CONCURRENCY = 10_000;
 const MAX_SUBSCRIBER_LENGTH = 128;
-/** What timers hold. */
+/** Longest timeout of a Node timer. */
 const MAX_TIMEOUT_SECS = 2_147_483;
 
 export function addRunEachCommand(program: Command): void {
   program
     .command("run-each")
     .description(
-      "Run a program once for each JobCall: a runner for whatever reads stdin and prints a result.",
+      "Run a program once for each JobCall. The program reads the body from stdin and prints the result.",
     )
     .usage("[options] -- PROGRAM [ARGS...]")
-    .argument(
-      "<program>",
-      "gets the body on stdin, prints the result, ends with 0; it is run without a shell",
-    )
-    .argument("[args...]", "its arguments")
+    .argument("<program>", "program to run, without a shell; exit code 0 means success")
+    .argument("[args...]", "arguments of the program")
     .addOption(
       new Option("--runner <address>", "host:port or unix:PATH of the runner listener")
         .env("JOBGATE_RUNNER")
@@ -46,26 +31,26 @@ export function addRunEachCommand(program: Command): void {
         .argParser(parseRunner),
     )
     .addOption(
-      new Option("--concurrency <N>", "the most programs at once")
+      new Option("--concurrency <N>", "maximum number of programs at once")
         .env("JOBGATE_CONCURRENCY")
         .default(1)
         .argParser((value) => parseInteger(value, 1, MAX_CONCURRENCY)),
     )
     .addOption(
-      new Option("--job-ids <ids>", "only these jobs, separated by commas (default: all)")
+      new Option("--job-ids <ids>", "job IDs to run, separated by commas (default: all)")
         .env("JOBGATE_JOB_IDS")
         .default([], "all")
         .argParser((value) => value.split(",").map(parseServiceId)),
     )
     .addOption(
-      new Option("--subscriber <name>", "name in jobgate's log (default: host and program)")
+      new Option("--subscriber <name>", "name of this runner in jobgate (default: host and program)")
         .env("JOBGATE_SUBSCRIBER")
         .argParser(parseSubscriber),
     )
     .addOption(
       new Option(
         "--timeout <seconds>",
-        "end a program that takes longer; its JobCall is retried (default: none)",
+        "longest run of a program; after it the program is killed and the JobCall retried (default: none)",
       )
         .env("JOBGATE_TIMEOUT")
         .argParser((value) => parseInteger(value, 1, MAX_TIMEOUT_SECS)),
@@ -77,7 +62,10 @@ export function addRunEachCommand(program: Command): void {
         .argParser(parseContentType),
     )
     .addOption(
-      new Option("--fail-on <codes>", "exit codes that make a dead letter; any other but 0 is retried")
+      new Option(
+        "--fail-on <codes>",
+        "exit codes that make the JobCall a dead letter; other codes but 0 retry it",
+      )
         .env("JOBGATE_FAIL_ON")
         .default([64, 65], "64,65")
         .argParser((value) =>
@@ -88,25 +76,39 @@ export function addRunEachCommand(program: Command): void {
     .addOption(logFormatOption())
     .addHelpText(
       "after",
-      "\nThe token of the runner listener is taken from JOBGATE_RUNNER_TOKEN.\n" +
+      "\nThe token of the runner listener is JOBGATE_RUNNER_TOKEN.\n" +
         "\nExample:\n  $ jobgate run-each --concurrency 4 --timeout 60 -- ./resize.sh --width 200",
     )
     .action(runEach);
 }
 
-async function runEach(command: string, args: readonly string[], options: RunEachOptions): Promise<void> {
-  await findProgram(command);
+async function runEach(
+  command: string,
+  args: readonly string[],
+  options: {
+    readonly runner: string;
+    readonly concurrency: number;
+    readonly jobIds: readonly bigint[];
+    readonly subscriber?: string;
+    readonly timeout?: number;
+    readonly contentType: string;
+    readonly failOn: readonly number[];
+    readonly logLevel: string;
+    readonly logFormat: LogFormat;
+  },
+): Promise<void> {
+  await checkProgram(command);
   const token = process.env.JOBGATE_RUNNER_TOKEN || undefined;
   const log = openLog({ level: options.logLevel, format: options.logFormat });
   log.hide(token === undefined ? [] : [token]);
   const { runner: address, concurrency, jobIds, timeout, contentType, failOn: failCodes } = options;
   const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
-  const job = { command, args, timeoutMs, contentType, failCodes, env: programEnvironment() };
+  const program = { command, args, timeoutMs, contentType, failCodes, env: programEnvironment() };
   const worker = new Worker({
     ...{ address, concurrency, jobIds },
     ...(token === undefined ? {} : { token }),
     subscriber: options.subscriber ?? `${hostname()}/${basename(command)}`.slice(0, MAX_SUBSCRIBER_LENGTH),
-    work: (delivery, lost) => runJobProgram(job, delivery, lost),
+    work: (delivery, lost) => runJobProgram(program, delivery, lost),
     logger: log.logger,
   });
 
@@ -125,32 +127,30 @@ async function runEach(command: string, args: readonly string[], options: RunEac
   } finally {
     process.off("SIGINT", stop).off("SIGTERM", stop);
   }
-  if (stops > 1) throw new Refusal(["Stopped at once: what was being run goes to the next subscriber."]);
+  if (stops > 1) throw new Refusal(["Stopped at once: unfinished JobCalls go to the next subscriber."]);
 }
 
-/**
- * This process's variables without its tokens, and without those that would pass for metadata of a JobCall that
- * has none.
- */
+/** This process's variables, without its tokens and without those that look like metadata of the JobCall. */
 function programEnvironment(): NodeJS.ProcessEnv {
   const isKept = (name: string): boolean => !/^JOBGATE_.*TOKEN$|^X_(X402|WEBHOOK|CHAIN)_/.test(name);
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => isKept(name)));
 }
 
-/** Looks where the system will, so that a slip of the pen costs no JobCall an attempt. */
-async function findProgram(command: string): Promise<void> {
+/** Refuses a program that does not exist before it costs a JobCall an attempt. Searches PATH as the system does. */
+async function checkProgram(command: string): Promise<void> {
   const folders = (process.env.PATH ?? "").split(delimiter);
   const candidates = command.includes("/") ? [command] : folders.map((folder) => join(folder, command));
-  for (const candidate of candidates) {
-    if (
-      await access(candidate, constants.X_OK).then(
-        () => true,
-        () => false,
-      )
-    )
-      return;
+  for (const candidate of candidates) if (await isExecutable(candidate)) return;
+  throw new Refusal([`${command}: no such executable program`]);
+}
+
+async function isExecutable(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
   }
-  throw new Refusal([`${command}: there is no such program that may be run`]);
 }
 
 function parseRunner(value: string): string {
@@ -166,13 +166,7 @@ function parseSubscriber(value: string): string {
 }
 
 function parseContentType(value: string): string {
-  if (!isMediaType(value)) throw new InvalidArgumentError("Expected a media type such as application/json.");
+  if (!isMediaType(value))
+    throw new InvalidArgumentError("Expected a media type, for example application/json.");
   return value;
-}
-
-function parseInteger(value: string, min: number, max: number): number {
-  const number = /^(0|[1-9][0-9]{0,9})$/.test(value) ? Number(value) : Number.NaN;
-  if (!(number >= min && number <= max))
-    throw new InvalidArgumentError(`Expected an integer from ${min} to ${max}.`);
-  return number;
 }

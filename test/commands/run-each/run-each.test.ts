@@ -130,7 +130,7 @@ test("A result of 1 MiB is taken; a larger one is a dead letter with the reason"
   await script("head -c 1048577 /dev/zero; sleep 60");
   await until(() => fails.mock.calls.length === 1);
   expect(acks.mock.calls[0]?.[1]?.body).toHaveLength(1_048_576);
-  expect(fails.mock.calls[0]?.[1]).toBe("printed more than 1048576 bytes, the most a result may have");
+  expect(fails.mock.calls[0]?.[1]).toBe("printed more than 1048576 bytes, the maximum for a result");
 });
 
 test("Leases are extended while the program works, and no more than --concurrency work at once", async () => {
@@ -210,7 +210,7 @@ test("A second SIGTERM ends what runs; its JobCall goes to the next subscriber",
   child.kill("SIGTERM");
   expect(await exited).toBe(1);
   expect(isAlive(pid)).toBe(false);
-  expect(lines.at(-1)).toBe("Stopped at once: what was being run goes to the next subscriber.");
+  expect(lines.at(-1)).toBe("Stopped at once: unfinished JobCalls go to the next subscriber.");
   const next = await (await connect().subscribe()).next();
   expect([next.callId, next.attempt]).toEqual([BigInt(callId), 2]);
 });
@@ -250,7 +250,7 @@ test("A token that is refused, and a program that is not there, end with 1 and s
   expect(refused.stderr).toContain(`${address} refuses this runner: `);
   expect(refused.stderr).not.toContain("wrong");
   expect(missing.code).toBe(1);
-  expect(missing.stderr).toBe("no-such-program: there is no such program that may be run\n");
+  expect(missing.stderr).toBe("no-such-program: no such executable program\n");
 });
 
 test.each([

@@ -1,6 +1,6 @@
 import { Registry } from "prom-client";
 import { expect, it } from "vitest";
-import { createPrometheusTelemetry } from "../../src/telemetry/prometheus.ts";
+import { ProcessTelemetry } from "../../src/telemetry/process-telemetry.ts";
 import { measure, NO_TELEMETRY } from "../../src/telemetry/telemetry.ts";
 
 const asked = (outcome: (value: string) => string) => ({
@@ -12,17 +12,17 @@ const asked = (outcome: (value: string) => string) => ({
   span: "test",
 });
 
-async function told(work: (telemetry: ReturnType<typeof createPrometheusTelemetry>) => Promise<unknown>) {
-  const telemetry = createPrometheusTelemetry();
+async function scrapeAfter(work: (telemetry: ProcessTelemetry) => Promise<unknown>) {
+  const telemetry = new ProcessTelemetry();
   const registry = new Registry();
   telemetry.addTo(registry);
   await work(telemetry);
-  telemetry.stop();
+  await telemetry.stop();
   return (await registry.metrics()).split("\n");
 }
 
-it("Measured work gives what it gives, and is told of with its outcome and how long it took", async () => {
-  const lines = await told(async (telemetry) => {
+it("measure() returns what the work returns, and records its outcome and its duration", async () => {
+  const lines = await scrapeAfter(async (telemetry) => {
     const work = () => new Promise<string>((resolve) => setTimeout(() => resolve("fine"), 30));
     expect(
       await measure(
@@ -38,21 +38,21 @@ it("Measured work gives what it gives, and is told of with its outcome and how l
   expect(lines).toContain(`jobgate_facilitator_request_duration_seconds_bucket{le="30",${labels}} 1`);
 });
 
-it("What measured work throws is thrown, and told of", async () => {
+it("measure() throws what the work throws, and records the error", async () => {
   const failure = new Error("no");
-  const lines = await told(async (telemetry) => {
+  const lines = await scrapeAfter(async (telemetry) => {
     await expect(measure(telemetry, asked(String), () => Promise.reject(failure))).rejects.toBe(failure);
   });
   const labels = 'operation="verify",outcome="error"';
   expect(lines).toContain(`jobgate_facilitator_request_duration_seconds_count{${labels}} 1`);
 });
 
-it("Without an operator's listener the same work is done, and nobody is told", async () => {
+it("measure() runs the work without telemetry too", async () => {
   expect(await measure(NO_TELEMETRY, asked(String), async () => "fine")).toBe("fine");
 });
 
-it("A blocked event loop is seen", async () => {
-  const lines = await told(async () => {
+it("A blocked event loop shows in jobgate_event_loop_delay_seconds", async () => {
+  const lines = await scrapeAfter(async () => {
     await new Promise((resolve) => setTimeout(resolve, 60));
     const until = performance.now() + 300;
     while (performance.now() < until);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { healthRoutes } from "../../src/operator/health-routes.ts";
+import { healthRoutes } from "../../src/operator/monitoring-routes.ts";
 import { type OperatorUnderTest, startOperator, TOKEN } from "./harness.ts";
 
 let operator: OperatorUnderTest;
@@ -13,13 +13,13 @@ async function ask(path: string) {
   return { status: response.status, body: await response.text() };
 }
 
-describe("Without a token", () => {
-  it("/healthz and /readyz answer 200 while all is well", async () => {
+describe("Health without a token", () => {
+  it("/healthz and /readyz answer 200 while jobgate is ready", async () => {
     expect(await ask("/healthz")).toEqual({ status: 200, body: "ok" });
     expect(await ask("/readyz")).toEqual({ status: 200, body: '{"ready":true,"queue_full":false}' });
   });
 
-  it("/readyz is 503 and says so once jobgate shuts down, while /healthz is 200 to the end", async () => {
+  it("/readyz answers 503 once jobgate shuts down, /healthz still 200", async () => {
     operator.operator.endStreams();
     expect(await ask("/readyz")).toEqual({
       status: 503,
@@ -29,9 +29,12 @@ describe("Without a token", () => {
   });
 });
 
-it("/readyz is 503 with the store's reason when it cannot be written to, and 200 when the queue is full", async () => {
+it("/readyz answers 503 with the reason while the store is not writable, and 200 while the queue is full", async () => {
   const answer = async (status: { writable: boolean; full: boolean; reason?: string }) => {
-    const handlers = healthRoutes({ status: () => status, isStopping: () => false })("/readyz");
+    const handlers = healthRoutes(
+      () => status,
+      () => false,
+    )("/readyz");
     return handlers?.GET?.({} as never);
   };
   expect(await answer({ writable: false, full: false, reason: "disk full" })).toMatchObject({

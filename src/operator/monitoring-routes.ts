@@ -1,0 +1,37 @@
+import type { Registry } from "prom-client";
+import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
+import type { RouteTable } from "../http/routes.ts";
+import type { StoreStatus } from "../store/store.ts";
+import { guarded } from "./access.ts";
+
+/**
+ * `/healthz` answers 200 while the process runs. `/readyz` answers 200 while it can take jobs, and 503 with the reason
+ * while its store is not writable or once it is stopping. A full queue is ready: runners still empty it.
+ */
+export function healthRoutes(status: () => StoreStatus, isStopping: () => boolean): RouteTable {
+  const readiness = () => (isStopping() ? notReady("jobgate is shutting down") : storeReadiness(status()));
+  const routes = new Map([
+    ["/healthz", { GET: () => textResponse(200, "ok") }],
+    ["/readyz", { GET: readiness }],
+  ]);
+  return (path) => routes.get(path);
+}
+
+function storeReadiness({ writable, full, reason }: StoreStatus): HttpResponse {
+  if (writable) return jsonResponse(200, { ready: true, queue_full: full });
+  return notReady(reason ?? "the store is not writable");
+}
+
+function notReady(reason: string): HttpResponse {
+  return jsonResponse(503, { ready: false, reason });
+}
+
+/** `/metrics` for Prometheus, with the same access rules as the API. */
+export function metricsRoutes(metrics: Registry, token: string | undefined): RouteTable {
+  const GET = guarded(token, async () => ({
+    status: 200,
+    headers: { "content-type": metrics.contentType, "cache-control": "no-store" },
+    body: await metrics.metrics(),
+  }));
+  return (path) => (path === "/metrics" ? { GET } : undefined);
+}
