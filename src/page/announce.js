@@ -1,6 +1,6 @@
 import { byId } from "./dom.js";
 
-/** Between two announcements: a screen reader has to get to the end of one. */
+/** Shortest time between announcements, so that a screen reader can finish one. */
 const QUIET_MS = 4_000;
 
 /** @type {string[]} */
@@ -9,7 +9,7 @@ let waiting = [];
 let timer;
 
 /**
- * Says something to who listens rather than looks. What comes too fast is said together, the last and how many.
+ * Announces text to screen readers. Texts that arrive too fast are merged into the last one and a count.
  * @param {string} text
  */
 export function announce(text) {

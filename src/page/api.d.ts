@@ -1,4 +1,4 @@
-/** The messages of the operator's API as they are in JSON: made from the generated types, so that they stay true. */
+/** JSON forms of the operator API's messages, derived from the generated types. */
 import type { Message } from "@bufbuild/protobuf";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import type * as operator from "../gen/jobgate/v1/operator_pb.ts";
@@ -7,7 +7,7 @@ type Snake<Name extends string> = Name extends `${infer Head}${infer Tail}`
   ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${Snake<Tail>}`
   : "";
 
-/** 64-bit integers, times and lengths of time are text, and so are the names of enums. */
+/** 64-bit integers, timestamps, durations and enums are strings. */
 type Json<T> = T extends bigint | Timestamp | Duration | Uint8Array
   ? string
   : T extends number
@@ -26,7 +26,7 @@ type JsonMessage<T> = {
   [K in keyof T as K extends "$typeName" | "$unknown" | "what" ? never : Snake<K & string>]: Json<T[K]>;
 } & (T extends { what: infer What } ? JsonOneof<What> : unknown);
 
-/** One of its fields is there. */
+/** Exactly one field is present. */
 type JsonOneof<What> = {
   [Name in What extends { case: infer Case extends string } ? Case : never as Snake<Name>]?: Json<
     Extract<What, { case: Name }> extends { value: infer Value } ? Value : never
@@ -45,7 +45,7 @@ export type Runner = Json<operator.Runner>;
 export type TailMessage = Json<operator.TailResponse>;
 export type Totals = Json<operator.GetTotalsResponse>;
 
-/** Request and answer of each method that the page calls. */
+/** Request and answer of each method the page calls. */
 export interface Methods {
   GetInfo: [request: Record<string, never>, answer: Info];
   GetTotals: [request: Record<string, never>, answer: Totals];

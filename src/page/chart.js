@@ -1,18 +1,18 @@
 import { svg } from "./dom.js";
 
-/** In the chart's own units: it is stretched to the room that there is. */
+/** Width in the chart's own units; CSS stretches it. */
 const WIDTH = 600;
 
 /**
  * @typedef {object} Series
- * @property {string} class Names its colour.
- * @property {readonly { at: number, value: number }[]} points In order of time.
+ * @property {string} class CSS class that sets the color.
+ * @property {readonly { at: number, value: number }[]} points Ordered by time.
  */
 
 /**
- * Lines over time, the first with the area below it.
+ * Line chart over time; the first series also gets an area.
  * @param {object} options
- * @param {string} options.label What it shows, in words.
+ * @param {string} options.label Description for screen readers.
  * @param {readonly Series[]} options.series
  * @param {number} options.from Unix milliseconds.
  * @param {number} options.to
@@ -44,7 +44,7 @@ export function lineChart({ label, series, from, to, max, height }) {
 }
 
 /**
- * One bar for each value; a value above none is never so small that it cannot be seen.
+ * Bar chart. Values above 0 always get a visible bar.
  * @param {object} options
  * @param {string} options.label
  * @param {readonly { value: number, title: string }[]} options.bars

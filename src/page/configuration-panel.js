@@ -6,7 +6,7 @@ import { countText, durationText, shortHex } from "./format.js";
 import { createTable } from "./table.js";
 import { learnTokens } from "./tokens.js";
 
-/** Listeners and configuration, as jobgate tells them: without secrets. @param {{ client: Client }} options */
+/** Listeners, and the configuration without secrets. @param {{ client: Client }} options */
 export function createConfigurationPanel({ client }) {
   const place = byId("configuration", HTMLElement);
   const listeners = byId("listeners", HTMLElement);

@@ -2,11 +2,11 @@
 
 const SERVICE = "/jobgate.v1.OperatorService/";
 const CALL_TIMEOUT_MS = 15_000;
-/** Of an envelope: one byte of flags and four of length. */
+/** Prefix of an envelope: one byte of flags, four of length. */
 const PREFIX_BYTES = 5;
 const END_OF_STREAM = 0b10;
 
-/** A call that did not work. `code` is Connect's, or `unreachable` when jobgate is not there. */
+/** A failed call. `code` is Connect's, or `unreachable` when jobgate does not answer. */
 export class CallError extends Error {
   /**
    * @param {string} code
@@ -18,63 +18,75 @@ export class CallError extends Error {
   }
 }
 
-/**
- * @typedef {object} Client The operator's API over Connect, in JSON.
- * @property {<Name extends keyof Methods>(method: Name, request: Methods[Name][0]) => Promise<Methods[Name][1]>} call
- *   Rejects with a {@link CallError}.
- * @property {(signal: AbortSignal) => AsyncGenerator<TailMessage, void, void>} tail
- *   Ends, or throws a {@link CallError}, when the stream does.
- */
+/** Client for the operator API: Connect with JSON. */
+export class Client {
+  /** @type {string | undefined} */
+  #token;
+  /** @type {AbortSignal} */
+  #closed;
 
-/**
- * @param {{ token: string | undefined, signal: AbortSignal }} options `signal` ends every call
- * @returns {Client}
- */
-export function createClient({ token, signal: closed }) {
+  /** @param {{ token: string | undefined, signal: AbortSignal }} options `signal` ends every call */
+  constructor({ token, signal }) {
+    this.#token = token;
+    this.#closed = signal;
+  }
+
+  /**
+   * Rejects with a {@link CallError}.
+   * @template {keyof Methods} Name
+   * @param {Name} method
+   * @param {Methods[Name][0]} request
+   * @returns {Promise<Methods[Name][1]>}
+   */
+  async call(method, request) {
+    const signal = AbortSignal.any([this.#closed, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
+    const response = await this.#post(method, "application/json", JSON.stringify(request), signal);
+    if (!response.ok) throw await refusalOf(response);
+    try {
+      return await response.json();
+    } catch {
+      throw brokenOff(signal, "jobgate's answer broke off.");
+    }
+  }
+
+  /**
+   * Streams events. Throws a {@link CallError} when the stream fails.
+   * @param {AbortSignal} closed
+   * @returns {AsyncGenerator<TailMessage, void, void>}
+   */
+  async *tail(closed) {
+    const signal = AbortSignal.any([this.#closed, closed]);
+    const response = await this.#post("Tail", "application/connect+json", envelope("{}"), signal);
+    if (!response.ok || response.body === null) throw await refusalOf(response);
+    for await (const { flags, message } of envelopes(response.body)) {
+      if ((flags & END_OF_STREAM) === 0) yield message;
+      else if (message.error) throw new CallError(message.error.code, message.error.message ?? "");
+      else return;
+    }
+    throw new CallError("unreachable", "The stream broke off.");
+  }
+
   /**
    * @param {string} method
    * @param {string} contentType
    * @param {BodyInit} body
    * @param {AbortSignal} signal
    */
-  async function post(method, contentType, body, signal) {
+  async #post(method, contentType, body, signal) {
     const headers = new Headers({ "content-type": contentType, "connect-protocol-version": "1" });
-    if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
+    if (this.#token !== undefined) headers.set("authorization", `Bearer ${this.#token}`);
     try {
       return await fetch(SERVICE + method, { method: "POST", headers, body, signal, cache: "no-store" });
     } catch {
-      throw closed.aborted ? new CallError("canceled", "") : brokenOff(signal, "jobgate cannot be reached.");
+      throw this.#closed.aborted
+        ? new CallError("canceled", "")
+        : brokenOff(signal, "jobgate cannot be reached.");
     }
   }
-
-  return {
-    async call(method, request) {
-      const signal = AbortSignal.any([closed, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
-      const response = await post(method, "application/json", JSON.stringify(request), signal);
-      if (!response.ok) throw await refusalOf(response);
-      try {
-        return await response.json();
-      } catch {
-        throw brokenOff(signal, "jobgate's answer broke off.");
-      }
-    },
-
-    async *tail(tailClosed) {
-      const signal = AbortSignal.any([closed, tailClosed]);
-      const response = await post("Tail", "application/connect+json", envelope("{}"), signal);
-      if (!response.ok || response.body === null) throw await refusalOf(response);
-      for await (const { flags, message } of envelopes(response.body)) {
-        if ((flags & END_OF_STREAM) === 0) yield message;
-        else if (message.error) throw new CallError(message.error.code, message.error.message ?? "");
-        else return;
-      }
-      throw new CallError("unreachable", "The stream broke off.");
-    },
-  };
 }
 
 /**
- * Something that took too long is not out of reach: other calls may well be answered.
+ * Error of an interrupted call. A time-out does not mean unreachable: other calls may be answered.
  * @param {AbortSignal} signal
  * @param {string} message
  */
@@ -116,8 +128,7 @@ async function* envelopes(body) {
       });
       if (done) return;
       buffer = join(buffer, value);
-      for (;;) {
-        if (buffer.length < PREFIX_BYTES) break;
+      while (buffer.length >= PREFIX_BYTES) {
         const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
         const end = PREFIX_BYTES + view.getUint32(1);
         if (buffer.length < end) break;

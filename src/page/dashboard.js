@@ -2,45 +2,45 @@
 /** @import { Client } from "./connect.js" */
 import { announce } from "./announce.js";
 import { createConfigurationPanel } from "./configuration-panel.js";
-import { createDeadLettersPanel } from "./dead-letters-panel.js";
+import { DeadLettersPanel } from "./dead-letters-panel.js";
 import { announcementOf } from "./event-text.js";
-import { createFlowPanel } from "./flow-panel.js";
+import { FlowPanel } from "./flow-panel.js";
 import { refreshTimes } from "./format.js";
 import { createPaymentsPanel } from "./payments-panel.js";
-import { createPoller } from "./poller.js";
+import { Poller } from "./poller.js";
 import { createQueuePanel } from "./queue-panel.js";
 import { createRatesPanel } from "./rates-panel.js";
 import { createRevenuePanel } from "./revenue-panel.js";
 import { createRunnersPanel } from "./runners-panel.js";
-import { createStatus } from "./status.js";
+import { Status } from "./status.js";
 import { followTail } from "./tail.js";
 import { createTotalsPanel } from "./totals-panel.js";
 
 const SECOND_MS = 1_000;
 
 /**
- * Fills the page and keeps it up to date, from the stream of events and by asking again, until `signal` aborts.
+ * Fills the page and keeps it current through events and polling until `signal` aborts.
  * @param {{ client: Client, signal: AbortSignal, onRefused: (error: unknown) => void }} options
- *   `onRefused` is told of every call that did not work
+ *   `onRefused` gets the error of every failed call
  */
 export async function startDashboard({ client, signal, onRefused }) {
-  // Amounts need the tokens' decimals: the configuration comes first.
+  // The configuration comes first, because amounts need the tokens' decimals.
   const configuration = createConfigurationPanel({ client });
   await configuration.refresh().catch(onRefused);
   if (signal.aborted) return;
-  const status = createStatus();
+  const status = new Status();
   const totals = createTotalsPanel();
   const queue = createQueuePanel();
-  const flow = createFlowPanel();
+  const flow = new FlowPanel();
   const payments = createPaymentsPanel({ client });
   const runners = createRunnersPanel({ client });
   const rates = createRatesPanel({ client });
   const revenue = createRevenuePanel({ client, signal, onChange: () => pollers.revenue.soon(0) });
-  const deadLetters = createDeadLettersPanel({ client, onChange: () => pollers.totals.soon(0) });
+  const deadLetters = new DeadLettersPanel({ client, onChange: () => pollers.totals.soon(0) });
 
   /** @param {string} question @param {() => Promise<void>} ask @param {number} seconds */
   const poll = (question, ask, seconds) =>
-    createPoller({
+    new Poller({
       async ask() {
         await ask();
         status.answered(question);
@@ -99,7 +99,7 @@ export async function startDashboard({ client, signal, onRefused }) {
   await followTail({
     client,
     signal,
-    onOpen: (open) => status.streaming(open),
+    onOpen: (isOpen) => status.streaming(isOpen),
     onError: onRefused,
     onMessage(message) {
       if (message.event) onEvent(message.event);

@@ -1,8 +1,8 @@
-/** @typedef {Node | string | undefined | false} Child What an element can hold; undefined and false are left out. */
+/** @typedef {Node | string | undefined | false} Child Content of an element; undefined and false are skipped. */
 
 /**
- * An element with attributes and children. An attribute that is a function listens to that event; `true` is an
- * attribute without a value, and undefined or false none at all.
+ * Creates an element. A function as attribute listens to that event, `true` sets an attribute without a value, undefined
+ * and false set none.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Record<string, string | number | boolean | undefined | ((event: Event) => void)>} [attributes]
@@ -51,7 +51,7 @@ export function present(children) {
 }
 
 /**
- * The element of index.html with this id.
+ * Finds the element of index.html with this ID.
  * @template {HTMLElement} T
  * @param {string} id
  * @param {new () => T} type
@@ -64,10 +64,57 @@ export function byId(id, type) {
 }
 
 /**
- * Sets text only when it changes, so that nothing is selected away or told again.
+ * Sets text only when it changes, which keeps selections and avoids repeated announcements.
  * @param {Element} element
  * @param {string} text
  */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * Synchronizes an element's children with a list. Unchanged items keep their elements, with focus and selection.
+ * @template Item
+ * @param {Element} container
+ * @param {{ keyOf: (item: Item) => string, render: (item: Item) => Element }} options `render` runs again when the
+ *   item's JSON changes
+ * @returns {(items: readonly Item[]) => void}
+ */
+export function keyedChildren(container, { keyOf, render }) {
+  /** @type {Map<string, { json: string, element: Element }>} */
+  let shown = new Map();
+  return (items) => {
+    /** @type {typeof shown} */
+    const next = new Map();
+    for (const item of items) {
+      const key = keyOf(item);
+      // Of equal keys the first wins: a second element would never be removed.
+      if (next.has(key)) continue;
+      const json = JSON.stringify(item);
+      const known = shown.get(key);
+      next.set(key, known?.json === json ? known : { json, element: replace(known?.element, render(item)) });
+    }
+    for (const [key, { element }] of shown) if (!next.has(key)) element.remove();
+    shown = next;
+    let place = container.firstElementChild;
+    for (const { element } of next.values()) {
+      if (element === place) place = place.nextElementSibling;
+      else container.insertBefore(element, place);
+    }
+  };
+}
+
+/**
+ * Replaces an item's element and moves the focus to the same button of the new one.
+ * @param {Element | undefined} old
+ * @param {Element} element
+ */
+function replace(old, element) {
+  if (old === undefined) return element;
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  const index =
+    focused === null ? -1 : [...old.querySelectorAll("button")].indexOf(/** @type {any} */ (focused));
+  old.replaceWith(element);
+  element.querySelectorAll("button")[index]?.focus();
+  return element;
 }

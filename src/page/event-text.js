@@ -3,23 +3,23 @@ import { countText } from "./format.js";
 import { amountText } from "./tokens.js";
 
 /**
- * What an event says of its JobCall.
+ * Describes an event as a line of the flow.
  * @param {Event} event
  * @returns {{ stage: string, state: string, detail: string, percent: number | undefined, job?: string }}
  */
 export function describeEvent(event) {
   const { accepted, delivered, progressed, acked, retried, dead_lettered, dropped, payment_decided } = event;
-  const told = { detail: "", percent: undefined };
+  const described = { detail: "", percent: undefined };
   if (accepted) {
     const job =
       accepted.origin === "x402"
         ? `paid job ${accepted.service_id}/${accepted.job_id}`
         : `webhook job ${accepted.job_id}`;
-    return { ...told, stage: "waiting", state: "waits", job };
+    return { ...described, stage: "waiting", state: "waits", job };
   }
   if (delivered) {
     const again = delivered.attempt > 1 ? `, attempt ${delivered.attempt}` : "";
-    return { ...told, stage: "running", state: "running", detail: `${delivered.subscriber}${again}` };
+    return { ...described, stage: "running", state: "running", detail: `${delivered.subscriber}${again}` };
   }
   if (progressed) {
     const { percent, text } = progressed;
@@ -28,27 +28,27 @@ export function describeEvent(event) {
   if (acked) {
     const bytes = Number(acked.result_bytes);
     return {
-      ...told,
+      ...described,
       stage: "done",
       state: "done",
       detail: bytes === 0 ? "" : `result of ${countText(bytes)} bytes`,
     };
   }
-  if (retried) return { ...told, stage: "waiting", state: "again", detail: retried.reason };
-  if (dead_lettered) return { ...told, stage: "dead", state: "dead", detail: dead_lettered.reason };
-  if (dropped) return { ...told, stage: "dead", state: "dropped" };
+  if (retried) return { ...described, stage: "waiting", state: "again", detail: retried.reason };
+  if (dead_lettered) return { ...described, stage: "dead", state: "dead", detail: dead_lettered.reason };
+  if (dropped) return { ...described, stage: "dead", state: "dropped" };
   if (payment_decided) {
     const { state, reason } = payment_decided;
-    if (state === "PAYMENT_STATE_SETTLED") return { ...told, stage: "waiting", state: "paid" };
+    if (state === "PAYMENT_STATE_SETTLED") return { ...described, stage: "waiting", state: "paid" };
     if (state === "PAYMENT_STATE_FAILED")
-      return { ...told, stage: "dead", state: "not paid", detail: reason };
-    return { ...told, stage: "unsure", state: "unresolved", detail: reason };
+      return { ...described, stage: "dead", state: "not paid", detail: reason };
+    return { ...described, stage: "unsure", state: "unresolved", detail: reason };
   }
-  return { ...told, stage: "waiting", state: "?" };
+  return { ...described, stage: "waiting", state: "?" };
 }
 
 /**
- * What is worth interrupting somebody for.
+ * Text to announce for events that need attention.
  * @param {Event} event
  * @returns {string | undefined}
  */

@@ -1,99 +1,102 @@
 /** @import { Event } from "./api.js" */
-import { byId, h, setText } from "./dom.js";
+import { byId, h, keyedChildren, setText } from "./dom.js";
 import { describeEvent } from "./event-text.js";
 import { ago, plural } from "./format.js";
-import { keyedChildren } from "./keyed.js";
 import { amount } from "./tokens.js";
 
-/** Calls in the list. */
 const MAX_CALLS = 40;
-/** Between two updates of the list: it is to be read. */
+/** Shortest time between two redraws, so that the list can be read. */
 const REDRAW_MS = 250;
 const RATE_WINDOW_MS = 10_000;
 
 /**
- * @typedef {object} FlowingCall One JobCall, or its payment, as far as events have told.
+ * @typedef {object} FlowingCall A JobCall, or its payment, as its events describe it.
  * @property {string} callId
  * @property {string} job
- * @property {string} stage Names the colour of its state.
+ * @property {string} stage CSS stage that colours the state.
  * @property {string} state
  * @property {string} detail
  * @property {number | undefined} percent
  * @property {string} at
- * @property {boolean} isDealt Whether something has been told of it that comes after its payment and its acceptance.
+ * @property {boolean} isDealt True once an event later than payment and acceptance was seen.
  * @property {{ network: string, asset: string, symbol: string, amount: string } | undefined} paid
  */
 
-/** What flows now, newest on top: one line for each JobCall, that says how far it is. */
-export function createFlowPanel() {
-  const list = byId("flow", HTMLElement);
-  const empty = byId("flow-empty", HTMLElement);
-  const rate = byId("flow-rate", HTMLElement);
-  const pause = byId("flow-pause", HTMLButtonElement);
-  list.replaceChildren();
+/** "What flows now": one line per JobCall with its state, newest first. */
+export class FlowPanel {
+  #empty = byId("flow-empty", HTMLElement);
+  #missed = byId("flow-missed", HTMLElement);
+  #pause = byId("flow-pause", HTMLButtonElement);
+  #isPaused = false;
   /** @type {Map<string, FlowingCall>} */
-  const calls = new Map();
+  #calls = new Map();
   /** @type {{ at: number, kind: "in" | "done" }[]} */
-  let recent = [];
-  let paused = false;
+  #recent = [];
   /** @type {number | undefined} */
-  let redraw;
-  const update = keyedChildren(list, { keyOf: (/** @type {FlowingCall} */ { callId }) => callId, render });
+  #redraw;
+  /** @type {(calls: readonly FlowingCall[]) => void} */
+  #update;
 
-  function draw() {
-    redraw = undefined;
-    if (paused) return;
-    empty.hidden = calls.size > 0;
-    update([...calls.values()].reverse());
+  constructor() {
+    const list = byId("flow", HTMLElement);
+    // After another login the page keeps its elements, and this panel is new.
+    list.replaceChildren();
+    this.#update = keyedChildren(list, { keyOf: ({ callId }) => callId, render });
+    this.#pause.onclick = () => this.#setPaused(!this.#isPaused);
+    this.#setPaused(false);
+    setText(this.#missed, "");
   }
 
-  /** @param {boolean} wanted */
-  function hold(wanted) {
-    paused = wanted;
-    setText(pause, paused ? "Go on" : "Pause");
-    pause.setAttribute("aria-pressed", String(paused));
-    draw();
+  /** @param {Event} event */
+  add(event) {
+    const { job, ...described } = describeEvent(event);
+    if (event.accepted) this.#recent.push({ at: Date.now(), kind: "in" });
+    if (event.acked) this.#recent.push({ at: Date.now(), kind: "done" });
+    const known = this.#calls.get(event.call_id);
+    const isBeginning = event.accepted !== undefined || event.payment_decided !== undefined;
+    // Events milliseconds apart may arrive out of order: a line never returns to its beginning.
+    const state =
+      isBeginning && known?.isDealt ? known : { ...described, at: event.at ?? "", isDealt: !isBeginning };
+    this.#calls.set(event.call_id, {
+      ...state,
+      callId: event.call_id,
+      job: job ?? known?.job ?? "",
+      paid: event.payment_decided ?? known?.paid,
+    });
+    for (const callId of this.#calls.keys()) {
+      if (this.#calls.size <= MAX_CALLS) break;
+      this.#calls.delete(callId);
+    }
+    this.#redraw ??= setTimeout(() => this.#draw(), REDRAW_MS);
   }
-  pause.onclick = () => hold(!paused);
-  // After another login the page is the same, and this panel a new one.
-  hold(false);
-  setText(byId("flow-missed", HTMLElement), "");
 
-  return {
-    /** @param {Event} event */
-    add(event) {
-      const { job, ...told } = describeEvent(event);
-      if (event.accepted) recent.push({ at: Date.now(), kind: "in" });
-      if (event.acked) recent.push({ at: Date.now(), kind: "done" });
-      const known = calls.get(event.call_id);
-      const isBeginning = event.accepted !== undefined || event.payment_decided !== undefined;
-      // Events that are milliseconds apart may come in another order: a line does not go back to the beginning.
-      const state =
-        isBeginning && known?.isDealt ? known : { ...told, at: event.at ?? "", isDealt: !isBeginning };
-      calls.set(event.call_id, {
-        ...state,
-        callId: event.call_id,
-        job: job ?? known?.job ?? "",
-        paid: event.payment_decided ?? known?.paid,
-      });
-      for (const callId of calls.keys()) {
-        if (calls.size <= MAX_CALLS) break;
-        calls.delete(callId);
-      }
-      if (redraw === undefined) redraw = setTimeout(draw, REDRAW_MS);
-    },
-    /** @param {number} missed Events that came too fast for this page. */
-    miss(missed) {
-      setText(byId("flow-missed", HTMLElement), `${plural(missed, "event")} missed: too fast for this page.`);
-    },
-    tick() {
-      const now = Date.now();
-      recent = recent.filter(({ at }) => at > now - RATE_WINDOW_MS);
-      const perSecond = (/** @type {"in" | "done"} */ kind) =>
-        (recent.filter((one) => one.kind === kind).length / (RATE_WINDOW_MS / 1_000)).toFixed(1);
-      setText(rate, `${perSecond("in")} in/s · ${perSecond("done")} done/s`);
-    },
-  };
+  /** @param {number} missed events that arrived too fast for this page */
+  miss(missed) {
+    setText(this.#missed, `${plural(missed, "event")} missed: too fast for this page.`);
+  }
+
+  tick() {
+    const now = Date.now();
+    this.#recent = this.#recent.filter(({ at }) => at > now - RATE_WINDOW_MS);
+    const perSecond = (/** @type {"in" | "done"} */ kind) =>
+      (this.#recent.filter((one) => one.kind === kind).length / (RATE_WINDOW_MS / 1_000)).toFixed(1);
+    setText(byId("flow-rate", HTMLElement), `${perSecond("in")} in/s · ${perSecond("done")} done/s`);
+  }
+
+  #draw() {
+    this.#redraw = undefined;
+    if (this.#isPaused) return;
+    this.#empty.hidden = this.#calls.size > 0;
+    this.#update([...this.#calls.values()].reverse());
+  }
+
+  /** @param {boolean} isPaused */
+  #setPaused(isPaused) {
+    this.#isPaused = isPaused;
+    setText(this.#pause, isPaused ? "Go on" : "Pause");
+    this.#pause.setAttribute("aria-pressed", String(isPaused));
+    this.#draw();
+  }
 }
 
 /** @param {FlowingCall} call */

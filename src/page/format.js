@@ -3,13 +3,13 @@ import { h, setText } from "./dom.js";
 const COUNT = new Intl.NumberFormat("en");
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const MINUTE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-/** In seconds. @type {readonly [string, number][]} */
+/** Units and their seconds. @type {readonly [string, number][]} */
 const UNITS = [
   ["d", 86_400],
   ["h", 3_600],
   ["min", 60],
 ];
-/** Digits after the point that are shown; the title has all of them. */
+/** Decimals that are shown; titles have all of them. */
 const SHOWN_DECIMALS = 6;
 
 /** @param {number | string} count */
@@ -22,7 +22,7 @@ export function plural(count, one, many = `${one}s`) {
   return `${countText(count)} ${count === 1 ? one : many}`;
 }
 
-/** How long, in one unit: `12 s`, `3 min`, `5 h`, `2 d`. @param {number} ms */
+/** Formats a time span in one unit: `12 s`, `3 min`, `5 h`, `2 d`. @param {number} ms */
 export function spanText(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1_000));
   if (seconds < 60) return `${seconds} s`;
@@ -31,25 +31,28 @@ export function spanText(ms) {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** Of a duration in JSON, such as `1.500s`, exactly: in the largest unit of which it is a multiple. @param {string} duration */
+/**
+ * Formats a JSON duration (`1.500s`) exactly, in the largest unit that divides it.
+ * @param {string} duration
+ */
 export function durationText(duration) {
   const seconds = Number(duration.replace("s", ""));
   const [unit, length] = UNITS.find(([, length]) => seconds > 0 && seconds % length === 0) ?? ["s", 1];
   return `${countText(seconds / length)} ${unit}`;
 }
 
-/** The exact time, in the reader's own zone. @param {string | number} time */
+/** Formats a time in the reader's zone. @param {string | number} time */
 function momentText(time) {
   return MOMENT.format(new Date(time));
 }
 
-/** The same, to the minute. @param {number} time */
+/** Formats a time to the minute. @param {number} time */
 export function minuteText(time) {
   return MINUTE.format(new Date(time));
 }
 
 /**
- * How long ago, kept up to date by {@link refreshTimes}; the exact time is in the title.
+ * Element with the time since `time`, kept current by {@link refreshTimes}; its title has the exact time.
  * @param {string | undefined} time
  * @param {string} [suffix]
  */
@@ -60,7 +63,7 @@ export function ago(time, suffix = " ago") {
   return element;
 }
 
-/** Of every {@link ago} on the page. */
+/** Updates every {@link ago} on the page. */
 export function refreshTimes() {
   for (const element of document.querySelectorAll("time")) refreshTime(element);
 }
@@ -72,7 +75,7 @@ function refreshTime(element) {
 }
 
 /**
- * Token units as whole tokens, exactly: `3264000` with 6 decimals is `3.264`.
+ * Formats token units as whole tokens, exactly: `3264000` with 6 decimals is `3.264`.
  * @param {bigint} units
  * @param {number} decimals
  */
@@ -84,7 +87,7 @@ export function exactAmount(units, decimals) {
 }
 
 /**
- * The same, cut off where it gets too small to matter.
+ * Formats token units as whole tokens, cut to a few decimals.
  * @param {bigint} units
  * @param {number} decimals
  */
@@ -96,7 +99,7 @@ export function shortAmount(units, decimals) {
   return /[1-9]/.test(cut) ? `${cut}…` : `< 0.${"0".repeat(SHOWN_DECIMALS - 1)}1`;
 }
 
-/** An address or a hash, short; all of it is in the title. @param {string} hex */
+/** Element with a shortened address or hash, and all of it as title. @param {string} hex */
 export function shortHex(hex) {
   const text = hex.length > 14 ? `${hex.slice(0, 8)}…${hex.slice(-4)}` : hex;
   return h("span", { class: "mono", title: hex }, text);

@@ -1,20 +1,20 @@
-import { CallError, createClient } from "./connect.js";
+import { CallError, Client } from "./connect.js";
 import { startDashboard } from "./dashboard.js";
 import { byId } from "./dom.js";
 import { askForToken, session } from "./session.js";
 import { startTheme } from "./theme.js";
 
-const TRY_AGAIN_MS = 3_000;
+const RETRY_MS = 3_000;
 
 /**
  * Shows the dashboard until the token is refused.
- * @returns {Promise<string>} what to say then
+ * @returns {Promise<string>} the reason to show
  */
 async function runOnce() {
   const controller = new AbortController();
   const { signal } = controller;
   const { token } = session;
-  const client = createClient({ token, signal });
+  const client = new Client({ token, signal });
   await client.call("GetInfo", {});
 
   const dashboard = byId("dashboard", HTMLElement);
@@ -27,7 +27,7 @@ async function runOnce() {
   const ended = new Promise((resolve) => {
     logOut.onclick = () => {
       session.logOut();
-      // Nothing of what was shown stays behind.
+      // Removes everything that was shown.
       location.reload();
     };
     startDashboard({
@@ -62,7 +62,7 @@ async function main() {
       if (!isUnauthenticated(error)) {
         starting.hidden = false;
         starting.textContent = `${error instanceof Error ? error.message : error} Trying again …`;
-        await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
         continue;
       }
       starting.hidden = true;

@@ -5,16 +5,15 @@ import { ago, countText, shortHex } from "./format.js";
 import { createTable } from "./table.js";
 import { amount } from "./tokens.js";
 
-/** Payments are decided within seconds, unless something is wrong. */
+/** Age at which an undecided payment needs a look: usually it takes seconds. */
 const UNDECIDED_TOO_LONG_MS = 5 * 60_000;
 const PAGE_SIZE = 500;
-/** The newest come first: those that are old are on the last page. */
+/** Pages to search for old payments: lists are newest first. */
 const MAX_PAGES = 10;
-/** Rows in the table. */
 const MAX_SHOWN = 200;
 
 /**
- * Payments that jobgate cannot decide, or has been deciding for too long.
+ * Payments that are unresolved, or undecided for too long.
  * @param {{ client: Client }} options
  */
 export function createPaymentsPanel({ client }) {
@@ -61,12 +60,12 @@ export function createPaymentsPanel({ client }) {
         list("PAYMENT_STATE_INTENT", MAX_PAGES),
       ]);
       const latest = Date.now() - UNDECIDED_TOO_LONG_MS;
-      // The lists are of two moments: a payment may have become unresolved between them.
+      // A payment may become unresolved between the two requests.
       const known = new Set(unresolved.found.map(({ call_id }) => call_id));
       const old = undecided.found.filter(
         ({ call_id, created_at = "" }) => Date.parse(created_at) < latest && !known.has(call_id),
       );
-      // Of those that are old, the oldest.
+      // Oldest first, because the table is cut.
       const found = [...unresolved.found, ...old.reverse()];
       const isAll = unresolved.isAll && undecided.isAll;
       setText(count, found.length === 0 && isAll ? "" : `${countText(found.length)}${isAll ? "" : "+"}`);

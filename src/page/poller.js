@@ -1,62 +1,75 @@
-/** In a tab that nobody looks at, everything takes so many times as long. */
+/** Factor by which a hidden tab polls less often. */
 const HIDDEN_FACTOR = 10;
-/** After a failure, however seldom the question is asked: what is wrong is to be gone once it is. */
-const TRY_AGAIN_MS = 3_000;
-/** A question that took long is asked less often: at most this share of the time is spent on it. */
+/** Longest delay after a failure, so that the page notices a recovery soon. */
+const RETRY_MS = 3_000;
+/** Largest share of the time spent on one question: slow ones are asked less often. */
 const MAX_SHARE = 1 / 10;
 
-/**
- * Asks again and again until `signal` aborts. Never rejects; what goes wrong is for `onError`.
- * @param {object} options
- * @param {() => Promise<void>} options.ask
- * @param {number} options.everyMs
- * @param {(error: unknown) => void} options.onError
- * @param {AbortSignal} options.signal
- * @returns {{ soon(delayMs?: number): void }} `soon` brings the next question forward
- */
-export function createPoller({ ask, everyMs, onError, signal }) {
+/** Repeats a question until `signal` aborts. */
+export class Poller {
+  /** @type {() => Promise<void>} */
+  #ask;
+  /** @type {number} */
+  #everyMs;
+  /** @type {(error: unknown) => void} */
+  #onError;
+  /** @type {AbortSignal} */
+  #signal;
   /** @type {number | undefined} */
-  let timer;
-  let dueAt = 0;
-  let asking = false;
-  let tookMs = 0;
+  #timer;
+  #dueAt = 0;
+  #isAsking = false;
+  #tookMs = 0;
+
+  /**
+   * @param {object} options
+   * @param {() => Promise<void>} options.ask
+   * @param {number} options.everyMs
+   * @param {(error: unknown) => void} options.onError
+   * @param {AbortSignal} options.signal
+   */
+  constructor({ ask, everyMs, onError, signal }) {
+    this.#ask = ask;
+    this.#everyMs = everyMs;
+    this.#onError = onError;
+    this.#signal = signal;
+    signal.addEventListener("abort", () => clearTimeout(this.#timer));
+    document.addEventListener("visibilitychange", () => document.hidden || this.soon(0), { signal });
+    this.#run();
+  }
+
+  /** Brings the next question forward. @param {number} [delayMs] */
+  soon(delayMs = 300) {
+    const wanted = performance.now() + Math.max(delayMs, this.#tookMs / MAX_SHARE);
+    if (wanted >= this.#dueAt) return;
+    if (this.#isAsking) this.#dueAt = wanted;
+    else this.#schedule(wanted - performance.now());
+  }
 
   /** @param {number} delayMs */
-  function schedule(delayMs) {
-    if (signal.aborted) return;
-    clearTimeout(timer);
-    dueAt = performance.now() + delayMs;
-    timer = setTimeout(run, delayMs);
+  #schedule(delayMs) {
+    if (this.#signal.aborted) return;
+    clearTimeout(this.#timer);
+    this.#dueAt = performance.now() + delayMs;
+    this.#timer = setTimeout(() => this.#run(), delayMs);
   }
 
-  async function run() {
-    if (asking || signal.aborted) return;
-    asking = true;
+  /** Never rejects. */
+  async #run() {
+    if (this.#isAsking || this.#signal.aborted) return;
+    this.#isAsking = true;
     const startedAt = performance.now();
-    dueAt = Number.POSITIVE_INFINITY;
-    let nextMs = everyMs;
+    this.#dueAt = Number.POSITIVE_INFINITY;
+    let nextMs = this.#everyMs;
     try {
-      await ask();
+      await this.#ask();
     } catch (error) {
-      nextMs = Math.min(everyMs, TRY_AGAIN_MS);
-      if (!signal.aborted) onError(error);
+      nextMs = Math.min(this.#everyMs, RETRY_MS);
+      if (!this.#signal.aborted) this.#onError(error);
     }
-    tookMs = performance.now() - startedAt;
-    asking = false;
-    const regular = Math.max(nextMs, tookMs / MAX_SHARE) * (document.hidden ? HIDDEN_FACTOR : 1);
-    schedule(Math.min(regular, Math.max(0, dueAt - performance.now())));
+    this.#tookMs = performance.now() - startedAt;
+    this.#isAsking = false;
+    const regular = Math.max(nextMs, this.#tookMs / MAX_SHARE) * (document.hidden ? HIDDEN_FACTOR : 1);
+    this.#schedule(Math.min(regular, Math.max(0, this.#dueAt - performance.now())));
   }
-
-  /** @param {number} [delayMs] */
-  function soon(delayMs = 300) {
-    const wanted = performance.now() + Math.max(delayMs, tookMs / MAX_SHARE);
-    if (wanted >= dueAt) return;
-    if (asking) dueAt = wanted;
-    else schedule(wanted - performance.now());
-  }
-
-  signal.addEventListener("abort", () => clearTimeout(timer));
-  document.addEventListener("visibilitychange", () => document.hidden || soon(0), { signal });
-  run();
-  return { soon };
 }

@@ -4,12 +4,12 @@ import { byId, setText } from "./dom.js";
 import { countText, spanText } from "./format.js";
 
 const LONGEST_MS = 10 * 60_000;
-/** A page that was just opened has little to show, and shows it on a smaller scale. */
+/** Shortest time axis, for a page that was just opened. */
 const SHORTEST_MS = 60_000;
-/** Of the scale. */
+/** Smallest y-axis maximum. */
 const LOWEST_MAX = 4;
 
-/** How deep the queue was over the last minutes, as far as this page has seen it. */
+/** Queue depth over the last minutes since the page was opened. */
 export function createQueuePanel() {
   const place = byId("queue-chart", HTMLElement);
   const top = byId("queue-max", HTMLElement);

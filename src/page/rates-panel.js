@@ -5,7 +5,7 @@ import { ago } from "./format.js";
 import { createTable } from "./table.js";
 import { tokenKey } from "./tokens.js";
 
-/** What a native unit is worth in each token. @param {{ client: Client }} options */
+/** Rate of each accepted token and its age. @param {{ client: Client }} options */
 export function createRatesPanel({ client }) {
   const place = byId("rates", HTMLElement);
   place.replaceChildren();

@@ -15,8 +15,9 @@ const PERIODS = {
 };
 
 /**
- * What came in, one chart for each token: their amounts cannot be added.
- * @param {{ client: Client, signal: AbortSignal, onChange: () => void }} options `onChange`: another period is wanted
+ * Revenue, with one chart per token because their amounts cannot be added.
+ * @param {{ client: Client, signal: AbortSignal, onChange: () => void }} options `onChange` runs when the user picks
+ *   another period
  */
 export function createRevenuePanel({ client, signal, onChange }) {
   const place = byId("revenue-tokens", HTMLElement);
@@ -59,8 +60,8 @@ function byToken(revenue) {
 }
 
 /**
- * @param {readonly Revenue[]} revenue Of one token.
- * @param {number} first When the first bucket begins, Unix milliseconds.
+ * @param {readonly Revenue[]} revenue Buckets of one token.
+ * @param {number} first Start of the first bucket, Unix milliseconds.
  * @param {{ text: string, bucketMs: number, buckets: number }} period
  */
 function tokenChart(revenue, first, { text, bucketMs, buckets }) {

@@ -4,7 +4,7 @@ import { byId, h, setText } from "./dom.js";
 import { ago, countText } from "./format.js";
 import { createTable } from "./table.js";
 
-/** Who takes work. @param {{ client: Client }} options */
+/** Connected runners and their work in hand. @param {{ client: Client }} options */
 export function createRunnersPanel({ client }) {
   const place = byId("runners", HTMLElement);
   const count = byId("runners-count", HTMLElement);
@@ -34,7 +34,7 @@ export function createRunnersPanel({ client }) {
     async refresh() {
       const { runners } = await client.call("ListRunners", {});
       setText(count, runners.length === 0 ? "" : String(runners.length));
-      // Two streams of one name may have begun at one moment.
+      // Two streams may have the same name and start time.
       update(
         runners.map((runner, i) => ({
           ...runner,

@@ -2,7 +2,7 @@ import { byId } from "./dom.js";
 
 const KEY = "jobgate.token";
 
-/** The operator's token: for this tab only, and gone with it. */
+/** Operator token, kept for this tab only. */
 export const session = {
   /** @returns {string | undefined} */
   get token() {
@@ -18,8 +18,8 @@ export const session = {
 };
 
 /**
- * Asks for the token.
- * @param {string} problem Why the last one was no good; empty when there was none.
+ * Shows the login form and returns the token.
+ * @param {string} problem Reason why the last token was refused, or empty.
  * @returns {Promise<string>}
  */
 export function askForToken(problem) {
@@ -35,7 +35,7 @@ export function askForToken(problem) {
     form.onsubmit = (event) => {
       event.preventDefault();
       const token = input.value.trim();
-      // What no header can carry is no token either.
+      // A header cannot carry anything else.
       if (!/^[\x21-\x7e]+$/.test(token)) {
         message.textContent = "A token is made of visible ASCII characters, without blanks.";
         input.focus();

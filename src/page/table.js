@@ -1,28 +1,27 @@
 /** @import { Child } from "./dom.js" */
-import { h, present, setText } from "./dom.js";
-import { keyedChildren } from "./keyed.js";
+import { h, keyedChildren, present, setText } from "./dom.js";
 
 /**
  * @template Item
  * @typedef {object} Column
- * @property {string} label Also beside each value where the table is too wide for the screen, and rows become cards.
+ * @property {string} label Column heading; shown beside each value on narrow screens, where rows become cards.
  * @property {(item: Item) => Child | readonly Child[]} cell
  * @property {string} [class]
  */
 
 /**
- * A table in a panel, or a sentence when there is nothing in it. Filled by the function that it gives.
+ * Creates a table that shows a sentence while it has no rows. Returns the function that updates it.
  * @template Item
  * @param {Element} container
  * @param {object} options
- * @param {string} options.caption For who cannot see the heading above it.
+ * @param {string} options.caption Heading for screen readers.
  * @param {string} options.empty
  * @param {readonly Column<Item>[]} options.columns
  * @param {(item: Item) => string} options.keyOf
- * @returns {(items: readonly Item[], sentence?: string) => void} `sentence`: instead of `empty`
+ * @returns {(items: readonly Item[], sentence?: string) => void} `sentence` replaces `empty`
  */
 export function createTable(container, { caption, empty, columns, keyOf }) {
-  // Roles are said again: browsers drop a table's where its parts are laid out as blocks.
+  // Explicit roles: browsers drop implicit ones when CSS lays table parts out as blocks.
   const body = h("tbody", { role: "rowgroup" });
   const table = h(
     "table",
@@ -42,7 +41,7 @@ export function createTable(container, { caption, empty, columns, keyOf }) {
     body,
   );
   table.hidden = true;
-  // That there is nothing is not known before the first answer.
+  // Until the first answer it is unknown whether there are rows.
   const nothing = h("p", { class: "empty" }, "…");
   const update = keyedChildren(body, {
     keyOf,

@@ -3,19 +3,19 @@
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
-/** A tab that nobody looks at gives its stream up: browsers open only six connections to one server. */
+/** Hidden tabs close their stream after this time: browsers open only six connections to one server. */
 const KEPT_WHEN_HIDDEN_MS = 20_000;
-/** jobgate says something every 20 s: after so long a silence the connection is lost, and nobody was told. */
+/** jobgate sends a message every 20 s: after this silence the connection is lost. */
 const LONGEST_SILENCE_MS = 60_000;
 
 /**
- * Reads the stream of events while somebody looks, and opens it again when it breaks, sooner or later. Ends when
- * `signal` aborts.
+ * Reads the event stream while the tab is visible, and reopens it with backoff when it breaks. Ends when `signal`
+ * aborts.
  * @param {object} options
  * @param {Client} options.client
  * @param {AbortSignal} options.signal
  * @param {(message: TailMessage) => void} options.onMessage
- * @param {(open: boolean) => void} options.onOpen Whether events come in.
+ * @param {(isOpen: boolean) => void} options.onOpen
  * @param {(error: unknown) => void} options.onError
  */
 export async function followTail({ client, signal, onMessage, onOpen, onError }) {
@@ -35,17 +35,17 @@ export async function followTail({ client, signal, onMessage, onOpen, onError })
     }
     stream.stop();
     onOpen(false);
-    // Many pages that lost one jobgate do not all come back at the same moment.
+    // Jitter keeps many pages from reconnecting at the same moment.
     await pause(waitMs * (0.5 + Math.random() / 2), signal);
     waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS);
-    await seen(signal);
+    await visible(signal);
   }
 }
 
 /**
  * @param {AbortSignal} closed
  * @returns {{ signal: AbortSignal, heard: () => void, stop: () => void }} `signal` aborts once the tab has been hidden
- *   for a while, or nothing was heard for too long
+ *   for a while, or the stream has been silent for too long
  */
 function watchStream(closed) {
   const controller = new AbortController();
@@ -78,8 +78,8 @@ function watchStream(closed) {
   };
 }
 
-/** Resolves once somebody looks at the tab. @param {AbortSignal} signal @returns {Promise<void>} */
-function seen(signal) {
+/** Resolves once the tab is visible. @param {AbortSignal} signal @returns {Promise<void>} */
+function visible(signal) {
   return new Promise((resolve) => {
     const look = () => {
       if (document.hidden && !signal.aborted) return;

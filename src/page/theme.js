@@ -4,7 +4,7 @@ const KEY = "jobgate.theme";
 const THEMES = /** @type {const} */ (["system", "light", "dark"]);
 const LABELS = { system: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
 
-/** The button that goes round the themes; the choice is kept in this browser. */
+/** Starts the button that cycles through the themes; the browser remembers the choice. */
 export function startTheme() {
   const button = byId("theme", HTMLButtonElement);
   let theme = THEMES.find((known) => known === localStorage.getItem(KEY)) ?? "system";

@@ -12,19 +12,18 @@ import { exactAmount, shortAmount } from "./format.js";
 /** @type {Map<string, number>} */
 const decimalsOf = new Map();
 
-/** Two tokens can have one symbol. @param {TokenKey} token */
+/** Identifies a token; symbols are not unique. @param {TokenKey} token */
 export function tokenKey({ network, asset }) {
   return `${network} ${asset.toLowerCase()}`;
 }
 
-/** Learns the decimals of the configured tokens; those of a token that is gone from there stay known. */
+/** Remembers the decimals of configured tokens, also after they are removed from the configuration. */
 export function learnTokens(/** @type {Configuration} */ { x402 }) {
   for (const token of x402?.accepted_tokens ?? []) decimalsOf.set(tokenKey(token), token.decimals);
 }
 
 /**
- * An amount in whole tokens, with the exact one in the title. A token that is not configured any more is shown in its
- * smallest units.
+ * Formats an amount in whole tokens, or in smallest units if the token's decimals are unknown.
  * @param {TokenKey} token
  * @param {bigint} units
  */
@@ -42,7 +41,7 @@ function amountTitle(token, units) {
   return `${exact}${units} units of ${token.asset} on ${token.network}`;
 }
 
-/** @param {TokenKey} token @param {bigint} units */
+/** Element with a rounded amount and the exact one as its title. @param {TokenKey} token @param {bigint} units */
 export function amount(token, units) {
   return h("span", { class: "amount", title: amountTitle(token, units) }, amountText(token, units));
 }

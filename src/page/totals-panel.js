@@ -2,7 +2,7 @@
 import { byId, setText } from "./dom.js";
 import { ago, countText } from "./format.js";
 
-/** The figures at the top. */
+/** Totals at the top of the page. */
 export function createTotalsPanel() {
   const tile = (/** @type {string} */ name) => {
     const value = byId(`${name}-value`, HTMLElement);
@@ -30,7 +30,7 @@ export function createTotalsPanel() {
       if (calls === undefined || payments === undefined || paid_calls === undefined) return;
       waiting.show(
         countText(calls.ready),
-        oldest_ready_at === undefined ? "nothing waits" : longest(oldest_ready_at),
+        oldest_ready_at === undefined ? "nothing waits" : oldestSince(oldest_ready_at),
       );
       running.show(countText(calls.leased), "out at a runner");
       undecided.show(
@@ -54,7 +54,7 @@ export function createTotalsPanel() {
 }
 
 /** @param {string} since */
-function longest(since) {
+function oldestSince(since) {
   const note = document.createElement("span");
   note.append("oldest since ", ago(since, ""));
   return note;

@@ -13,19 +13,19 @@ export const file_pricing_engine_pricing: GenFile = /*@__PURE__*/
   fileDesc("ChxwcmljaW5nX2VuZ2luZS9wcmljaW5nLnByb3RvEg5wcmljaW5nX2VuZ2luZSI4CgVBc3NldBIQCgZjdXN0b20YASABKAxIABIPCgVlcmMyMBgCIAEoDEgAQgwKCmFzc2V0X3R5cGUihQEKGUFzc2V0U2VjdXJpdHlSZXF1aXJlbWVudHMSJAoFYXNzZXQYASABKAsyFS5wcmljaW5nX2VuZ2luZS5Bc3NldBIgChhtaW5pbXVtX2V4cG9zdXJlX3BlcmNlbnQYAiABKA0SIAoYbWF4aW11bV9leHBvc3VyZV9wZXJjZW50GAMgASgNIlkKF0Fzc2V0U2VjdXJpdHlDb21taXRtZW50EiQKBWFzc2V0GAEgASgLMhUucHJpY2luZ19lbmdpbmUuQXNzZXQSGAoQZXhwb3N1cmVfcGVyY2VudBgCIAEoDSIyChNSZXNvdXJjZVJlcXVpcmVtZW50EgwKBGtpbmQYASABKAkSDQoFY291bnQYAiABKAQiSwoPUmVzb3VyY2VQcmljaW5nEgwKBGtpbmQYASABKAkSDQoFY291bnQYAiABKAQSGwoTcHJpY2VfcGVyX3VuaXRfcmF0ZRgDIAEoASLaAgoPR2V0UHJpY2VSZXF1ZXN0EhQKDGJsdWVwcmludF9pZBgBIAEoBBISCgp0dGxfYmxvY2tzGAIgASgEEhUKDXByb29mX29mX3dvcmsYAyABKAwSQgoVcmVzb3VyY2VfcmVxdWlyZW1lbnRzGAQgAygLMiMucHJpY2luZ19lbmdpbmUuUmVzb3VyY2VSZXF1aXJlbWVudBJIChVzZWN1cml0eV9yZXF1aXJlbWVudHMYBSABKAsyKS5wcmljaW5nX2VuZ2luZS5Bc3NldFNlY3VyaXR5UmVxdWlyZW1lbnRzEhsKE2NoYWxsZW5nZV90aW1lc3RhbXAYBiABKAQSMwoNcHJpY2luZ19tb2RlbBgHIAEoDjIcLnByaWNpbmdfZW5naW5lLlByaWNpbmdNb2RlbBITCgtyZXF1aXJlX3RlZRgIIAEoCBIRCglyZXF1ZXN0ZXIYCSABKAwisgEKEEdldFByaWNlUmVzcG9uc2USMwoNcXVvdGVfZGV0YWlscxgBIAEoCzIcLnByaWNpbmdfZW5naW5lLlF1b3RlRGV0YWlscxIRCglzaWduYXR1cmUYAiABKAwSEwoLb3BlcmF0b3JfaWQYAyABKAwSFQoNcHJvb2Zfb2Zfd29yaxgEIAEoDBIUCgx0ZWVfYXR0ZXN0ZWQYBSABKAgSFAoMdGVlX3Byb3ZpZGVyGAYgASgJIoICCgxRdW90ZURldGFpbHMSFAoMYmx1ZXByaW50X2lkGAEgASgEEhIKCnR0bF9ibG9ja3MYAiABKAQSFwoPdG90YWxfY29zdF9yYXRlGAMgASgBEhEKCXRpbWVzdGFtcBgEIAEoBBIOCgZleHBpcnkYBSABKAQSMgoJcmVzb3VyY2VzGAYgAygLMh8ucHJpY2luZ19lbmdpbmUuUmVzb3VyY2VQcmljaW5nEkUKFHNlY3VyaXR5X2NvbW1pdG1lbnRzGAcgAygLMicucHJpY2luZ19lbmdpbmUuQXNzZXRTZWN1cml0eUNvbW1pdG1lbnQSEQoJcmVxdWVzdGVyGAggASgMIqwBChJHZXRKb2JQcmljZVJlcXVlc3QSEgoKc2VydmljZV9pZBgBIAEoBBIRCglqb2JfaW5kZXgYAiABKA0SFQoNcHJvb2Zfb2Zfd29yaxgDIAEoDBIbChNjaGFsbGVuZ2VfdGltZXN0YW1wGAQgASgEEhMKC3JlcXVpcmVfdGVlGAUgASgIEhEKCXJlcXVlc3RlchgGIAEoDBITCgtpbnB1dHNfaGFzaBgHIAEoDCKNAgoTR2V0Sm9iUHJpY2VSZXNwb25zZRI2Cg1xdW90ZV9kZXRhaWxzGAEgASgLMh8ucHJpY2luZ19lbmdpbmUuSm9iUXVvdGVEZXRhaWxzEhEKCXNpZ25hdHVyZRgCIAEoDBITCgtvcGVyYXRvcl9pZBgDIAEoDBIVCg1wcm9vZl9vZl93b3JrGAQgASgMEjwKEnNldHRsZW1lbnRfb3B0aW9ucxgFIAMoCzIgLnByaWNpbmdfZW5naW5lLlNldHRsZW1lbnRPcHRpb24SFQoNeDQwMl9lbmRwb2ludBgGIAEoCRIUCgx0ZWVfYXR0ZXN0ZWQYByABKAgSFAoMdGVlX3Byb3ZpZGVyGAggASgJInIKEFNldHRsZW1lbnRPcHRpb24SDwoHbmV0d29yaxgBIAEoCRINCgVhc3NldBgCIAEoCRIOCgZzeW1ib2wYAyABKAkSDgoGYW1vdW50GAQgASgJEg4KBnBheV90bxgFIAEoCRIOCgZzY2hlbWUYBiABKAkiqwEKD0pvYlF1b3RlRGV0YWlscxISCgpzZXJ2aWNlX2lkGAEgASgEEhEKCWpvYl9pbmRleBgCIAEoDRINCgVwcmljZRgDIAEoDBIRCgl0aW1lc3RhbXAYBCABKAQSDgoGZXhwaXJ5GAUgASgEEhcKD2NvbmZpZGVudGlhbGl0eRgGIAEoDRIRCglyZXF1ZXN0ZXIYByABKAwSEwoLaW5wdXRzX2hhc2gYCCABKAwqQAoMUHJpY2luZ01vZGVsEgwKCFBBWV9PTkNFEAASEAoMU1VCU0NSSVBUSU9OEAESEAoMRVZFTlRfRFJJVkVOEAIytgEKDVByaWNpbmdFbmdpbmUSTQoIR2V0UHJpY2USHy5wcmljaW5nX2VuZ2luZS5HZXRQcmljZVJlcXVlc3QaIC5wcmljaW5nX2VuZ2luZS5HZXRQcmljZVJlc3BvbnNlElYKC0dldEpvYlByaWNlEiIucHJpY2luZ19lbmdpbmUuR2V0Sm9iUHJpY2VSZXF1ZXN0GiMucHJpY2luZ19lbmdpbmUuR2V0Sm9iUHJpY2VSZXNwb25zZWIGcHJvdG8z");
 
 /**
- * Asset is what a service is secured with.
+ * Asset secures a service.
  *
  * @generated from message pricing_engine.Asset
  */
 export type Asset = Message<"pricing_engine.Asset"> & {
   /**
-   * Which kind of asset it is.
+   * Kind of asset.
    *
    * @generated from oneof pricing_engine.Asset.asset_type
    */
   assetType: {
     /**
-     * Id of a custom asset.
+     * ID of a custom asset.
      *
      * @generated from field: bytes custom = 1;
      */
@@ -50,7 +50,7 @@ export const AssetSchema: GenMessage<Asset> = /*@__PURE__*/
   messageDesc(file_pricing_engine_pricing, 0);
 
 /**
- * AssetSecurityRequirements asks for an asset to be at stake.
+ * AssetSecurityRequirements requires an asset at stake.
  *
  * @generated from message pricing_engine.AssetSecurityRequirements
  */
@@ -113,20 +113,20 @@ export const AssetSecurityCommitmentSchema: GenMessage<AssetSecurityCommitment> 
   messageDesc(file_pricing_engine_pricing, 2);
 
 /**
- * ResourceRequirement asks for some of one resource.
+ * ResourceRequirement is an amount of one resource.
  *
  * @generated from message pricing_engine.ResourceRequirement
  */
 export type ResourceRequirement = Message<"pricing_engine.ResourceRequirement"> & {
   /**
-   * Such as CPU, memory or GPU.
+   * CPU, memory, GPU or another kind.
    *
    * @generated from field: string kind = 1;
    */
   kind: string;
 
   /**
-   * How much of it.
+   * Amount.
    *
    * @generated from field: uint64 count = 2;
    */
@@ -141,27 +141,27 @@ export const ResourceRequirementSchema: GenMessage<ResourceRequirement> = /*@__P
   messageDesc(file_pricing_engine_pricing, 3);
 
 /**
- * ResourcePricing prices some of one resource.
+ * ResourcePricing is the price of a resource.
  *
  * @generated from message pricing_engine.ResourcePricing
  */
 export type ResourcePricing = Message<"pricing_engine.ResourcePricing"> & {
   /**
-   * Such as CPU, memory or GPU.
+   * CPU, memory, GPU or another kind.
    *
    * @generated from field: string kind = 1;
    */
   kind: string;
 
   /**
-   * How much of it.
+   * Amount.
    *
    * @generated from field: uint64 count = 2;
    */
   count: bigint;
 
   /**
-   * For one, in USD.
+   * Price per unit in USD.
    *
    * @generated from field: double price_per_unit_rate = 3;
    */
@@ -176,41 +176,41 @@ export const ResourcePricingSchema: GenMessage<ResourcePricing> = /*@__PURE__*/
   messageDesc(file_pricing_engine_pricing, 4);
 
 /**
- * GetPriceRequest asks for a quote for a service.
+ * GetPriceRequest requests a quote for a service.
  *
  * @generated from message pricing_engine.GetPriceRequest
  */
 export type GetPriceRequest = Message<"pricing_engine.GetPriceRequest"> & {
   /**
-   * The blueprint to make a service of.
+   * Blueprint of the service.
    *
    * @generated from field: uint64 blueprint_id = 1;
    */
   blueprintId: bigint;
 
   /**
-   * How long the service is to live, in blocks.
+   * Lifetime of the service in blocks.
    *
    * @generated from field: uint64 ttl_blocks = 2;
    */
   ttlBlocks: bigint;
 
   /**
-   * Over the blueprint id and the challenge's time.
+   * Proof of work over the blueprint ID and the challenge's time.
    *
    * @generated from field: bytes proof_of_work = 3;
    */
   proofOfWork: Uint8Array;
 
   /**
-   * What the service needs.
+   * Required resources.
    *
    * @generated from field: repeated pricing_engine.ResourceRequirement resource_requirements = 4;
    */
   resourceRequirements: ResourceRequirement[];
 
   /**
-   * What is to be at stake.
+   * Required stakes.
    *
    * @generated from field: pricing_engine.AssetSecurityRequirements security_requirements = 5;
    */
@@ -224,21 +224,21 @@ export type GetPriceRequest = Message<"pricing_engine.GetPriceRequest"> & {
   challengeTimestamp: bigint;
 
   /**
-   * How the service is to be paid for.
+   * Pricing model.
    *
    * @generated from field: pricing_engine.PricingModel pricing_model = 7;
    */
   pricingModel: PricingModel;
 
   /**
-   * Whether it must run in a trusted execution environment.
+   * True if it must run in a trusted execution environment.
    *
    * @generated from field: bool require_tee = 8;
    */
   requireTee: boolean;
 
   /**
-   * Who asks, 20 bytes.
+   * Requester's address, 20 bytes.
    *
    * @generated from field: bytes requester = 9;
    */
@@ -259,14 +259,14 @@ export const GetPriceRequestSchema: GenMessage<GetPriceRequest> = /*@__PURE__*/
  */
 export type GetPriceResponse = Message<"pricing_engine.GetPriceResponse"> & {
   /**
-   * What is quoted.
+   * Signed details.
    *
    * @generated from field: pricing_engine.QuoteDetails quote_details = 1;
    */
   quoteDetails?: QuoteDetails | undefined;
 
   /**
-   * The operator's, over the details.
+   * Operator's signature of the details.
    *
    * @generated from field: bytes signature = 2;
    */
@@ -280,21 +280,21 @@ export type GetPriceResponse = Message<"pricing_engine.GetPriceResponse"> & {
   operatorId: Uint8Array;
 
   /**
-   * The engine's own.
+   * Engine's proof of work.
    *
    * @generated from field: bytes proof_of_work = 4;
    */
   proofOfWork: Uint8Array;
 
   /**
-   * Whether the environment is attested.
+   * True if the environment is attested.
    *
    * @generated from field: bool tee_attested = 5;
    */
   teeAttested: boolean;
 
   /**
-   * By whom.
+   * Attestation provider.
    *
    * @generated from field: string tee_provider = 6;
    */
@@ -309,20 +309,20 @@ export const GetPriceResponseSchema: GenMessage<GetPriceResponse> = /*@__PURE__*
   messageDesc(file_pricing_engine_pricing, 6);
 
 /**
- * QuoteDetails is what a quote for a service says.
+ * QuoteDetails is the signed content of a service quote.
  *
  * @generated from message pricing_engine.QuoteDetails
  */
 export type QuoteDetails = Message<"pricing_engine.QuoteDetails"> & {
   /**
-   * The blueprint to make a service of.
+   * Blueprint of the service.
    *
    * @generated from field: uint64 blueprint_id = 1;
    */
   blueprintId: bigint;
 
   /**
-   * How long the service is to live, in blocks.
+   * Lifetime of the service in blocks.
    *
    * @generated from field: uint64 ttl_blocks = 2;
    */
@@ -350,21 +350,21 @@ export type QuoteDetails = Message<"pricing_engine.QuoteDetails"> & {
   expiry: bigint;
 
   /**
-   * What the cost is made of.
+   * Parts of the cost.
    *
    * @generated from field: repeated pricing_engine.ResourcePricing resources = 6;
    */
   resources: ResourcePricing[];
 
   /**
-   * What is at stake.
+   * Committed stakes.
    *
    * @generated from field: repeated pricing_engine.AssetSecurityCommitment security_commitments = 7;
    */
   securityCommitments: AssetSecurityCommitment[];
 
   /**
-   * Who asked, 20 bytes.
+   * Requester's address, 20 bytes.
    *
    * @generated from field: bytes requester = 8;
    */
@@ -379,13 +379,13 @@ export const QuoteDetailsSchema: GenMessage<QuoteDetails> = /*@__PURE__*/
   messageDesc(file_pricing_engine_pricing, 7);
 
 /**
- * GetJobPriceRequest asks for a quote for one run of a job.
+ * GetJobPriceRequest requests a quote for one run of a job.
  *
  * @generated from message pricing_engine.GetJobPriceRequest
  */
 export type GetJobPriceRequest = Message<"pricing_engine.GetJobPriceRequest"> & {
   /**
-   * The service that the job belongs to.
+   * Service of the job.
    *
    * @generated from field: uint64 service_id = 1;
    */
@@ -399,7 +399,7 @@ export type GetJobPriceRequest = Message<"pricing_engine.GetJobPriceRequest"> & 
   jobIndex: number;
 
   /**
-   * Over the service id and the challenge's time, 48 bytes.
+   * Proof of work over the service ID and the challenge's time, 48 bytes.
    *
    * @generated from field: bytes proof_of_work = 3;
    */
@@ -413,14 +413,14 @@ export type GetJobPriceRequest = Message<"pricing_engine.GetJobPriceRequest"> & 
   challengeTimestamp: bigint;
 
   /**
-   * Whether it must run in a trusted execution environment.
+   * True if it must run in a trusted execution environment.
    *
    * @generated from field: bool require_tee = 5;
    */
   requireTee: boolean;
 
   /**
-   * Who asks, 20 bytes, not zero.
+   * Requester's address, 20 bytes, not zero.
    *
    * @generated from field: bytes requester = 6;
    */
@@ -448,14 +448,14 @@ export const GetJobPriceRequestSchema: GenMessage<GetJobPriceRequest> = /*@__PUR
  */
 export type GetJobPriceResponse = Message<"pricing_engine.GetJobPriceResponse"> & {
   /**
-   * What is quoted.
+   * Signed details.
    *
    * @generated from field: pricing_engine.JobQuoteDetails quote_details = 1;
    */
   quoteDetails?: JobQuoteDetails | undefined;
 
   /**
-   * The operator's, over the EIP-712 digest of the details: r, s and v (27 or 28), 65 bytes.
+   * Operator's signature of the details' EIP-712 digest: r, s and v (27 or 28), 65 bytes.
    *
    * @generated from field: bytes signature = 2;
    */
@@ -469,35 +469,35 @@ export type GetJobPriceResponse = Message<"pricing_engine.GetJobPriceResponse"> 
   operatorId: Uint8Array;
 
   /**
-   * The engine's own.
+   * Engine's proof of work.
    *
    * @generated from field: bytes proof_of_work = 4;
    */
   proofOfWork: Uint8Array;
 
   /**
-   * How the quote can be paid over x402. Filled by jobgate, where the engine left it empty.
+   * x402 payment options. Filled by jobgate where the engine left them empty.
    *
    * @generated from field: repeated pricing_engine.SettlementOption settlement_options = 5;
    */
   settlementOptions: SettlementOption[];
 
   /**
-   * Where to pay it. Filled by jobgate, where the engine left it empty.
+   * URL that takes the payment. Filled by jobgate where the engine left it empty.
    *
    * @generated from field: string x402_endpoint = 6;
    */
   x402Endpoint: string;
 
   /**
-   * Whether the environment is attested.
+   * True if the environment is attested.
    *
    * @generated from field: bool tee_attested = 7;
    */
   teeAttested: boolean;
 
   /**
-   * By whom.
+   * Attestation provider.
    *
    * @generated from field: string tee_provider = 8;
    */
@@ -546,7 +546,7 @@ export type SettlementOption = Message<"pricing_engine.SettlementOption"> & {
   amount: string;
 
   /**
-   * Who is paid.
+   * Payee's address.
    *
    * @generated from field: string pay_to = 5;
    */
@@ -568,13 +568,13 @@ export const SettlementOptionSchema: GenMessage<SettlementOption> = /*@__PURE__*
   messageDesc(file_pricing_engine_pricing, 10);
 
 /**
- * JobQuoteDetails is what a quote for one run of a job says.
+ * JobQuoteDetails is the signed content of a job quote.
  *
  * @generated from message pricing_engine.JobQuoteDetails
  */
 export type JobQuoteDetails = Message<"pricing_engine.JobQuoteDetails"> & {
   /**
-   * The service that the job belongs to.
+   * Service of the job.
    *
    * @generated from field: uint64 service_id = 1;
    */
@@ -616,7 +616,7 @@ export type JobQuoteDetails = Message<"pricing_engine.JobQuoteDetails"> & {
   confidentiality: number;
 
   /**
-   * Who asked, 20 bytes.
+   * Requester's address, 20 bytes.
    *
    * @generated from field: bytes requester = 7;
    */
@@ -638,13 +638,13 @@ export const JobQuoteDetailsSchema: GenMessage<JobQuoteDetails> = /*@__PURE__*/
   messageDesc(file_pricing_engine_pricing, 11);
 
 /**
- * PricingModel is how a service is paid for.
+ * PricingModel determines how a service is paid for.
  *
  * @generated from enum pricing_engine.PricingModel
  */
 export const PricingModel = {
   /**
-   * Once, for its whole time.
+   * Once, for the whole lifetime.
    *
    * @generated from enum value: PAY_ONCE = 0;
    */
@@ -658,7 +658,7 @@ export const PricingModel = {
   SUBSCRIPTION: 1,
 
   /**
-   * By what happens in it.
+   * Per event.
    *
    * @generated from enum value: EVENT_DRIVEN = 2;
    */
@@ -666,7 +666,7 @@ export const PricingModel = {
 } as const;
 
 /**
- * PricingModel is how a service is paid for.
+ * PricingModel determines how a service is paid for.
  *
  * @generated from enum pricing_engine.PricingModel
  */
@@ -679,9 +679,9 @@ export const PricingModelSchema: GenEnum<PricingModel> = /*@__PURE__*/
   enumDesc(file_pricing_engine_pricing, 0);
 
 /**
- * PricingEngine gives signed quotes: for a whole service, or for one run of a job.
+ * PricingEngine signs quotes for a service or for one run of a job.
  *
- * Names and numbers are the operator's pricing engine's own, so that its clients need no change.
+ * Names and numbers match the operator's pricing engine, so that its clients work unchanged.
  *
  * @generated from service pricing_engine.PricingEngine
  */

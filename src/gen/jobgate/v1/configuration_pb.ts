@@ -15,8 +15,8 @@ export const file_jobgate_v1_configuration: GenFile = /*@__PURE__*/
   fileDesc("Ch5qb2JnYXRlL3YxL2NvbmZpZ3VyYXRpb24ucHJvdG8SCmpvYmdhdGUudjEighAKDUNvbmZpZ3VyYXRpb24SEgoKc2VydmljZV9pZBgBIAEoBBIuCgVzdG9yZRgCIAEoCzIfLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5TdG9yZRIwCgZydW5uZXIYAyABKAsyIC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUnVubmVyEjQKCG9wZXJhdG9yGAQgASgLMiIuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk9wZXJhdG9yEiwKBHg0MDIYBSABKAsyHi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uWDQwMhI0Cgh3ZWJob29rcxgGIAEoCzIiLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5XZWJob29rcxI/Cg5wcmljaW5nX2VuZ2luZRgHIAEoCzInLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5QcmljaW5nRW5naW5lGikKBVN0b3JlEgsKA3VybBgBIAEoCRITCgttYXhfcGVuZGluZxgCIAEoBBqgAgoGUnVubmVyEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRIRCgloYXNfdG9rZW4YAiABKAgSDwoHaGFzX3RscxgDIAEoCBIVCg1oYXNfY2xpZW50X2NhGAQgASgIEigKBWxlYXNlGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhQKDG1heF9hdHRlbXB0cxgGIAEoDRItCgpyZXRyeV9iYXNlGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiwKCXJldHJ5X21heBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVkcmFpbhgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhozCghPcGVyYXRvchIUCgxiaW5kX2FkZHJlc3MYASABKAkSEQoJaGFzX3Rva2VuGAIgASgIGpQECgRYNDAyEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRISCgpwdWJsaWNfdXJsGAIgASgJEhcKD2ZhY2lsaXRhdG9yX3VybBgDIAEoCRI2ChNmYWNpbGl0YXRvcl90aW1lb3V0GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiwKCXF1b3RlX3R0bBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIWCg5tYXhfYm9keV9ieXRlcxgGIAEoBBIfChdkZWZhdWx0X2ludm9jYXRpb25fbW9kZRgHIAEoCRIUCgxwcmljZV9zb3VyY2UYCCABKAkSQAoPYWNjZXB0ZWRfdG9rZW5zGAkgAygLMicuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkFjY2VwdGVkVG9rZW4SOQoMam9iX3BvbGljaWVzGAogAygLMiMuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkpvYlBvbGljeRI2Cgpqb2JfcHJpY2VzGAsgAygLMiIuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkpvYlByaWNlEigKIG1heF91bnBhaWRfcGVyX3NlY29uZF9wZXJfY2xpZW50GAwgASgNEh8KF21heF92ZXJpZmllc19wZXJfY2xpZW50GA0gASgNEhQKDG1heF92ZXJpZmllcxgOIAEoDRqDAgoNQWNjZXB0ZWRUb2tlbhIPCgduZXR3b3JrGAEgASgJEg0KBWFzc2V0GAIgASgJEg4KBnN5bWJvbBgDIAEoCRIQCghkZWNpbWFscxgEIAEoDRIOCgZwYXlfdG8YBSABKAkSEwoLcmF0ZV9zb3VyY2UYBiABKAkSEAoIcmF0ZV91cmwYByABKAkSEgoKbWFya3VwX2JwcxgIIAEoDRIXCg90cmFuc2Zlcl9tZXRob2QYCSABKAkSDwoHcnBjX3VybBgKIAEoCRIVCg1jb25maXJtYXRpb25zGAsgASgNEiQKHHJlcXVpcmVfb25jaGFpbl9jb25maXJtYXRpb24YDCABKAgajQEKCUpvYlBvbGljeRISCgpzZXJ2aWNlX2lkGAEgASgEEhEKCWpvYl9pbmRleBgCIAEoDRIXCg9pbnZvY2F0aW9uX21vZGUYAyABKAkSEQoJYXV0aF9tb2RlGAQgASgJEhUKDWNoYWluX3JwY191cmwYBSABKAkSFgoOY2hhaW5fY29udHJhY3QYBiABKAkaRAoISm9iUHJpY2USEgoKc2VydmljZV9pZBgBIAEoBBIRCglqb2JfaW5kZXgYAiABKA0SEQoJcHJpY2Vfd2VpGAMgASgJGnYKCFdlYmhvb2tzEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRIWCg5tYXhfYm9keV9ieXRlcxgCIAEoBBI8CgllbmRwb2ludHMYAyADKAsyKS5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uV2ViaG9va0VuZHBvaW50GksKD1dlYmhvb2tFbmRwb2ludBIMCgRwYXRoGAEgASgJEg4KBmpvYl9pZBgCIAEoBBIMCgRhdXRoGAMgASgJEgwKBG5hbWUYBCABKAkaZQoNUHJpY2luZ0VuZ2luZRILCgN1cmwYASABKAkSFAoMYmluZF9hZGRyZXNzGAIgASgJEhoKEnByb29mX29mX3dvcmtfYml0cxgDIAEoDRIVCg1jaGVja3NfcXVvdGVzGAQgASgIYgZwcm90bzM", [file_google_protobuf_duration]);
 
 /**
- * Configuration is what a jobgate works with, defaults included: the file as it was read, and what was taken over
- * of it since. It holds no secret, and no path of a file: of a URL that may carry one it has scheme, host and port.
+ * Configuration is the effective configuration, defaults and reloads included.
+ * It holds no secrets and no file paths; URLs that may carry a secret have scheme, host and port only.
  *
  * @generated from message jobgate.v1.Configuration
  */
@@ -29,7 +29,7 @@ export type Configuration = Message<"jobgate.v1.Configuration"> & {
   serviceId: bigint;
 
   /**
-   * Where everything is kept.
+   * The store.
    *
    * @generated from field: jobgate.v1.Configuration.Store store = 2;
    */
@@ -50,21 +50,21 @@ export type Configuration = Message<"jobgate.v1.Configuration"> & {
   operator?: Configuration_Operator | undefined;
 
   /**
-   * Unset: that gateway does not listen.
+   * Unset if the gateway does not listen.
    *
    * @generated from field: jobgate.v1.Configuration.X402 x402 = 5;
    */
   x402?: Configuration_X402 | undefined;
 
   /**
-   * Unset: that gateway does not listen.
+   * Unset if the gateway does not listen.
    *
    * @generated from field: jobgate.v1.Configuration.Webhooks webhooks = 6;
    */
   webhooks?: Configuration_Webhooks | undefined;
 
   /**
-   * Unset: there is none.
+   * Unset without a pricing engine.
    *
    * @generated from field: jobgate.v1.Configuration.PricingEngine pricing_engine = 7;
    */
@@ -79,7 +79,7 @@ export const ConfigurationSchema: GenMessage<Configuration> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_configuration, 0);
 
 /**
- * Store is where everything is kept.
+ * Store is the configured store.
  *
  * @generated from message jobgate.v1.Configuration.Store
  */
@@ -92,7 +92,7 @@ export type Configuration_Store = Message<"jobgate.v1.Configuration.Store"> & {
   url: string;
 
   /**
-   * JobCalls not yet finished above which new work is refused.
+   * Unfinished JobCalls above which new work is refused.
    *
    * @generated from field: uint64 max_pending = 2;
    */
@@ -107,7 +107,7 @@ export const Configuration_StoreSchema: GenMessage<Configuration_Store> = /*@__P
   messageDesc(file_jobgate_v1_configuration, 0, 0);
 
 /**
- * Runner is the listener for runners, and how long they get.
+ * Runner is the listener for runners, with leases and retries.
  *
  * @generated from message jobgate.v1.Configuration.Runner
  */
@@ -120,56 +120,56 @@ export type Configuration_Runner = Message<"jobgate.v1.Configuration.Runner"> & 
   bindAddress: string;
 
   /**
-   * Whether runners need a token.
+   * True if runners need a token.
    *
    * @generated from field: bool has_token = 2;
    */
   hasToken: boolean;
 
   /**
-   * Whether it speaks TLS.
+   * True if it speaks TLS.
    *
    * @generated from field: bool has_tls = 3;
    */
   hasTls: boolean;
 
   /**
-   * Whether runners need a certificate.
+   * True if runners need a certificate.
    *
    * @generated from field: bool has_client_ca = 4;
    */
   hasClientCa: boolean;
 
   /**
-   * How long a runner has for a JobCall unless it extends.
+   * Lease unless extended.
    *
    * @generated from field: google.protobuf.Duration lease = 5;
    */
   lease?: Duration | undefined;
 
   /**
-   * Deliveries after which a JobCall is a dead letter.
+   * Deliveries before a JobCall becomes a dead letter.
    *
    * @generated from field: uint32 max_attempts = 6;
    */
   maxAttempts: number;
 
   /**
-   * Delay before the first retry.
+   * Largest delay before the first retry.
    *
    * @generated from field: google.protobuf.Duration retry_base = 7;
    */
   retryBase?: Duration | undefined;
 
   /**
-   * The longest delay before a retry.
+   * Largest delay before any retry.
    *
    * @generated from field: google.protobuf.Duration retry_max = 8;
    */
   retryMax?: Duration | undefined;
 
   /**
-   * How long runners get to finish when jobgate stops.
+   * Time for runners to finish when jobgate stops.
    *
    * @generated from field: google.protobuf.Duration drain = 9;
    */
@@ -197,7 +197,7 @@ export type Configuration_Operator = Message<"jobgate.v1.Configuration.Operator"
   bindAddress: string;
 
   /**
-   * Whether it needs a token.
+   * True if it needs a token.
    *
    * @generated from field: bool has_token = 2;
    */
@@ -225,7 +225,7 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
   bindAddress: string;
 
   /**
-   * What clients are told.
+   * Public URL in offers.
    *
    * @generated from field: string public_url = 2;
    */
@@ -239,14 +239,14 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
   facilitatorUrl: string;
 
   /**
-   * How long the facilitator gets to answer.
+   * Time-out of facilitator calls.
    *
    * @generated from field: google.protobuf.Duration facilitator_timeout = 4;
    */
   facilitatorTimeout?: Duration | undefined;
 
   /**
-   * How long an offer stays payable.
+   * Lifetime of offers.
    *
    * @generated from field: google.protobuf.Duration quote_ttl = 5;
    */
@@ -260,7 +260,7 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
   maxBodyBytes: bigint;
 
   /**
-   * disabled or public_paid: of jobs without a policy.
+   * Mode of jobs without a policy: disabled or public_paid.
    *
    * @generated from field: string default_invocation_mode = 7;
    */
@@ -288,28 +288,28 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
   jobPolicies: Configuration_JobPolicy[];
 
   /**
-   * By service and job.
+   * Sorted by service and job.
    *
    * @generated from field: repeated jobgate.v1.Configuration.JobPrice job_prices = 11;
    */
   jobPrices: Configuration_JobPrice[];
 
   /**
-   * Requests without a settled payment that one client address may make in a second.
+   * Requests without a settled payment per second and client address.
    *
    * @generated from field: uint32 max_unpaid_per_second_per_client = 12;
    */
   maxUnpaidPerSecondPerClient: number;
 
   /**
-   * Verifications that one client address may have going at once.
+   * Concurrent verifications per client address.
    *
    * @generated from field: uint32 max_verifies_per_client = 13;
    */
   maxVerifiesPerClient: number;
 
   /**
-   * Verifications that all clients together may have going at once.
+   * Concurrent verifications of all clients.
    *
    * @generated from field: uint32 max_verifies = 14;
    */
@@ -324,7 +324,7 @@ export const Configuration_X402Schema: GenMessage<Configuration_X402> = /*@__PUR
   messageDesc(file_jobgate_v1_configuration, 0, 3);
 
 /**
- * AcceptedToken is a token that jobs can be paid with.
+ * AcceptedToken is a token that pays for jobs.
  *
  * @generated from message jobgate.v1.Configuration.AcceptedToken
  */
@@ -351,14 +351,14 @@ export type Configuration_AcceptedToken = Message<"jobgate.v1.Configuration.Acce
   symbol: string;
 
   /**
-   * Digits after the point of a whole token's amount.
+   * Decimals of the token.
    *
    * @generated from field: uint32 decimals = 4;
    */
   decimals: number;
 
   /**
-   * Who gets the money.
+   * Payee's address.
    *
    * @generated from field: string pay_to = 5;
    */
@@ -372,28 +372,28 @@ export type Configuration_AcceptedToken = Message<"jobgate.v1.Configuration.Acce
   rateSource: string;
 
   /**
-   * Scheme, host and port of what a live rate is asked from; empty for a fixed one.
+   * Scheme, host and port of a live rate's source; empty for a fixed rate.
    *
    * @generated from field: string rate_url = 7;
    */
   rateUrl: string;
 
   /**
-   * Added to prices, in hundredths of a percent.
+   * Markup in basis points.
    *
    * @generated from field: uint32 markup_bps = 8;
    */
   markupBps: number;
 
   /**
-   * How the token moves: eip3009.
+   * Transfer method: eip3009.
    *
    * @generated from field: string transfer_method = 9;
    */
   transferMethod: string;
 
   /**
-   * Scheme, host and port of the chain's RPC; empty: the facilitator's word is all there is.
+   * Scheme, host and port of the chain's RPC; empty means that the facilitator's word is final.
    *
    * @generated from field: string rpc_url = 10;
    */
@@ -407,7 +407,7 @@ export type Configuration_AcceptedToken = Message<"jobgate.v1.Configuration.Acce
   confirmations: number;
 
   /**
-   * Whether a settlement counts only once the chain shows it.
+   * True if a settlement counts only once the chain shows it.
    *
    * @generated from field: bool require_onchain_confirmation = 12;
    */
@@ -422,13 +422,13 @@ export const Configuration_AcceptedTokenSchema: GenMessage<Configuration_Accepte
   messageDesc(file_jobgate_v1_configuration, 0, 4);
 
 /**
- * JobPolicy is who may invoke one job.
+ * JobPolicy determines who may invoke a job.
  *
  * @generated from message jobgate.v1.Configuration.JobPolicy
  */
 export type Configuration_JobPolicy = Message<"jobgate.v1.Configuration.JobPolicy"> & {
   /**
-   * The service that the job belongs to.
+   * Service of the job.
    *
    * @generated from field: uint64 service_id = 1;
    */
@@ -456,14 +456,14 @@ export type Configuration_JobPolicy = Message<"jobgate.v1.Configuration.JobPolic
   authMode: string;
 
   /**
-   * Scheme, host and port of the RPC that is asked for permission; empty unless restricted.
+   * Scheme, host and port of the permission contract's RPC; empty unless restricted.
    *
    * @generated from field: string chain_rpc_url = 5;
    */
   chainRpcUrl: string;
 
   /**
-   * The contract that is asked; empty unless restricted.
+   * The permission contract; empty unless restricted.
    *
    * @generated from field: string chain_contract = 6;
    */
@@ -484,7 +484,7 @@ export const Configuration_JobPolicySchema: GenMessage<Configuration_JobPolicy> 
  */
 export type Configuration_JobPrice = Message<"jobgate.v1.Configuration.JobPrice"> & {
   /**
-   * The service that the job belongs to.
+   * Service of the job.
    *
    * @generated from field: uint64 service_id = 1;
    */
@@ -554,28 +554,28 @@ export const Configuration_WebhooksSchema: GenMessage<Configuration_Webhooks> = 
  */
 export type Configuration_WebhookEndpoint = Message<"jobgate.v1.Configuration.WebhookEndpoint"> & {
   /**
-   * Its path.
+   * Path.
    *
    * @generated from field: string path = 1;
    */
   path: string;
 
   /**
-   * What its JobCalls are stamped with.
+   * job_id of its JobCalls.
    *
    * @generated from field: uint64 job_id = 2;
    */
   jobId: bigint;
 
   /**
-   * How senders show who they are; none: they need not.
+   * Authentication mode, or none.
    *
    * @generated from field: string auth = 3;
    */
   auth: string;
 
   /**
-   * Its name, if it has one.
+   * Configured name, or empty.
    *
    * @generated from field: string name = 4;
    */
@@ -590,7 +590,7 @@ export const Configuration_WebhookEndpointSchema: GenMessage<Configuration_Webho
   messageDesc(file_jobgate_v1_configuration, 0, 8);
 
 /**
- * PricingEngine is where quotes come from.
+ * PricingEngine is the operator's pricing engine.
  *
  * @generated from message jobgate.v1.Configuration.PricingEngine
  */
@@ -603,21 +603,21 @@ export type Configuration_PricingEngine = Message<"jobgate.v1.Configuration.Pric
   url: string;
 
   /**
-   * host:port that passes its service on.
+   * host:port that serves it to clients.
    *
    * @generated from field: string bind_address = 2;
    */
   bindAddress: string;
 
   /**
-   * Leading zero bits of the proofs of work that it asks for.
+   * Leading zero bits of its proofs of work.
    *
    * @generated from field: uint32 proof_of_work_bits = 3;
    */
   proofOfWorkBits: number;
 
   /**
-   * Whether quotes can be checked, and so be paid.
+   * True if quotes can be checked, and therefore paid.
    *
    * @generated from field: bool checks_quotes = 4;
    */

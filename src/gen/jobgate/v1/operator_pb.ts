@@ -17,7 +17,7 @@ export const file_jobgate_v1_operator: GenFile = /*@__PURE__*/
   fileDesc("Chlqb2JnYXRlL3YxL29wZXJhdG9yLnByb3RvEgpqb2JnYXRlLnYxIhAKDkdldEluZm9SZXF1ZXN0ItgCCg9HZXRJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNwoJbGlzdGVuZXJzGAQgAygLMiQuam9iZ2F0ZS52MS5HZXRJbmZvUmVzcG9uc2UuTGlzdGVuZXISNgoFc3RvcmUYBSABKAsyJy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZS5TdG9yZVN0YXR1cxopCghMaXN0ZW5lchIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkaPQoLU3RvcmVTdGF0dXMSEAoId3JpdGFibGUYASABKAgSDAoEZnVsbBgCIAEoCBIOCgZyZWFzb24YAyABKAkiEgoQR2V0VG90YWxzUmVxdWVzdCLiAwoRR2V0VG90YWxzUmVzcG9uc2USOAoIcGF5bWVudHMYASABKAsyJi5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLlBheW1lbnRzEjIKBWNhbGxzGAIgASgLMiMuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5DYWxscxI7CgpwYWlkX2NhbGxzGAMgASgLMicuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5QYWlkQ2FsbHMSEAoIYmFsYW5jZWQYBCABKAgSMwoPb2xkZXN0X3JlYWR5X2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBpPCghQYXltZW50cxIOCgZpbnRlbnQYASABKAQSDwoHc2V0dGxlZBgCIAEoBBIOCgZmYWlsZWQYAyABKAQSEgoKdW5yZXNvbHZlZBgEIAEoBBpCCgVDYWxscxIMCgRoZWxkGAEgASgEEg0KBXJlYWR5GAIgASgEEg4KBmxlYXNlZBgDIAEoBBIMCgRkZWFkGAQgASgEGkYKCVBhaWRDYWxscxINCgVyZWFkeRgBIAEoBBIOCgZsZWFzZWQYAiABKAQSDAoEZG9uZRgDIAEoBBIMCgRkZWFkGAQgASgEIo8DCgdQYXltZW50Eg8KB2NhbGxfaWQYASABKAQSJwoFc3RhdGUYAiABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIOCgZyZWFzb24YAyABKAkSEgoKc2VydmljZV9pZBgEIAEoBBIRCglqb2JfaW5kZXgYBSABKA0SDwoHbmV0d29yaxgGIAEoCRINCgVhc3NldBgHIAEoCRIOCgZzeW1ib2wYCCABKAkSDgoGYW1vdW50GAkgASgJEg0KBXBheWVyGAogASgJEg4KBnBheV90bxgLIAEoCRINCgVub25jZRgMIAEoCRIwCgx2YWxpZF9iZWZvcmUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC3RyYW5zYWN0aW9uGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImUKE0xpc3RQYXltZW50c1JlcXVlc3QSJwoFc3RhdGUYASABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIRCglwYWdlX3NpemUYAiABKA0SEgoKcGFnZV90b2tlbhgDIAEoCSJWChRMaXN0UGF5bWVudHNSZXNwb25zZRIlCghwYXltZW50cxgBIAMoCzITLmpvYmdhdGUudjEuUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiJAoRR2V0UGF5bWVudFJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBCK0AQoSR2V0UGF5bWVudFJlc3BvbnNlEiQKB3BheW1lbnQYASABKAsyEy5qb2JnYXRlLnYxLlBheW1lbnQSEQoJcHJpY2Vfd2VpGAIgASgJEhEKCWJvZHlfaGFzaBgDIAEoCRIXCg90cmFuc2Zlcl9tZXRob2QYBCABKAkSFAoMeDQwMl92ZXJzaW9uGAUgASgNEg8KB3JlY2VpcHQYBiABKAkSEgoKc2V0dGxlbWVudBgHIAEoCSLRAQoKRGVhZExldHRlchIPCgdjYWxsX2lkGAEgASgEEg4KBm9yaWdpbhgCIAEoCRIOCgZqb2JfaWQYAyABKAQSEgoKc2VydmljZV9pZBgEIAEoBBIQCghhdHRlbXB0cxgFIAEoDRIOCgZyZWFzb24YBiABKAkSLwoLZW5xdWV1ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2RlYWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj8KFkxpc3REZWFkTGV0dGVyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkiYAoXTGlzdERlYWRMZXR0ZXJzUmVzcG9uc2USLAoMZGVhZF9sZXR0ZXJzGAEgAygLMhYuam9iZ2F0ZS52MS5EZWFkTGV0dGVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSInChRHZXREZWFkTGV0dGVyUmVxdWVzdBIPCgdjYWxsX2lkGAEgASgEIsYBChVHZXREZWFkTGV0dGVyUmVzcG9uc2USKwoLZGVhZF9sZXR0ZXIYASABKAsyFi5qb2JnYXRlLnYxLkRlYWRMZXR0ZXISQQoIbWV0YWRhdGEYAiADKAsyLy5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXNwb25zZS5NZXRhZGF0YUVudHJ5EgwKBGJvZHkYAyABKAwaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIisKF1JldHJ5RGVhZExldHRlcnNSZXF1ZXN0EhAKCGNhbGxfaWRzGAEgAygEIkoKGFJldHJ5RGVhZExldHRlcnNSZXNwb25zZRIuCghzdGF0dXNlcxgBIAMoDjIcLmpvYmdhdGUudjEuRGVhZExldHRlclN0YXR1cyIqChZEcm9wRGVhZExldHRlcnNSZXF1ZXN0EhAKCGNhbGxfaWRzGAEgAygEIkkKF0Ryb3BEZWFkTGV0dGVyc1Jlc3BvbnNlEi4KCHN0YXR1c2VzGAEgAygOMhwuam9iZ2F0ZS52MS5EZWFkTGV0dGVyU3RhdHVzIqABCgRSYXRlEg8KB25ldHdvcmsYASABKAkSDQoFYXNzZXQYAiABKAkSDgoGc3ltYm9sGAMgASgJEgwKBHJhdGUYBCABKAkSDgoGc291cmNlGAUgASgJEikKBWFzX29mGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZ1c2FibGUYByABKAgSDwoHcHJvYmxlbRgIIAEoCSISChBMaXN0UmF0ZXNSZXF1ZXN0IjQKEUxpc3RSYXRlc1Jlc3BvbnNlEh8KBXJhdGVzGAEgAygLMhAuam9iZ2F0ZS52MS5SYXRlImkKEUdldFJldmVudWVSZXF1ZXN0EikKBXNpbmNlGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZidWNrZXQYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ihQEKB1JldmVudWUSKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbmV0d29yaxgCIAEoCRINCgVhc3NldBgDIAEoCRIOCgZzeW1ib2wYBCABKAkSDgoGYW1vdW50GAUgASgJEhAKCHBheW1lbnRzGAYgASgEIjoKEkdldFJldmVudWVSZXNwb25zZRIkCgdyZXZlbnVlGAEgAygLMhMuam9iZ2F0ZS52MS5SZXZlbnVlIowBCgZSdW5uZXISEgoKc3Vic2NyaWJlchgBIAEoCRIPCgdqb2JfaWRzGAIgAygEEhEKCWluX2ZsaWdodBgDIAEoDRIVCg1tYXhfaW5fZmxpZ2h0GAQgASgNEjMKD2Nvbm5lY3RlZF9zaW5jZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFAoSTGlzdFJ1bm5lcnNSZXF1ZXN0IjoKE0xpc3RSdW5uZXJzUmVzcG9uc2USIwoHcnVubmVycxgBIAMoCzISLmpvYmdhdGUudjEuUnVubmVyIhkKF0dldENvbmZpZ3VyYXRpb25SZXF1ZXN0IkwKGEdldENvbmZpZ3VyYXRpb25SZXNwb25zZRIwCg1jb25maWd1cmF0aW9uGAEgASgLMhkuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uIg0KC1RhaWxSZXF1ZXN0IkAKDFRhaWxSZXNwb25zZRIgCgVldmVudBgBIAEoCzIRLmpvYmdhdGUudjEuRXZlbnQSDgoGbWlzc2VkGAIgASgEIr8HCgVFdmVudBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHY2FsbF9pZBgCIAEoBBIuCghhY2NlcHRlZBgDIAEoCzIaLmpvYmdhdGUudjEuRXZlbnQuQWNjZXB0ZWRIABIwCglkZWxpdmVyZWQYBCABKAsyGy5qb2JnYXRlLnYxLkV2ZW50LkRlbGl2ZXJlZEgAEigKBWFja2VkGAUgASgLMhcuam9iZ2F0ZS52MS5FdmVudC5BY2tlZEgAEiwKB3JldHJpZWQYBiABKAsyGS5qb2JnYXRlLnYxLkV2ZW50LlJldHJpZWRIABI3Cg1kZWFkX2xldHRlcmVkGAcgASgLMh4uam9iZ2F0ZS52MS5FdmVudC5EZWFkTGV0dGVyZWRIABIsCgdkcm9wcGVkGAggASgLMhkuam9iZ2F0ZS52MS5FdmVudC5Ecm9wcGVkSAASOwoPcGF5bWVudF9kZWNpZGVkGAkgASgLMiAuam9iZ2F0ZS52MS5FdmVudC5QYXltZW50RGVjaWRlZEgAEjIKCnByb2dyZXNzZWQYCiABKAsyHC5qb2JnYXRlLnYxLkV2ZW50LlByb2dyZXNzZWRIABo+CghBY2NlcHRlZBIOCgZvcmlnaW4YASABKAkSDgoGam9iX2lkGAIgASgEEhIKCnNlcnZpY2VfaWQYAyABKAQadgoJRGVsaXZlcmVkEg4KBmpvYl9pZBgBIAEoBBIPCgdhdHRlbXB0GAIgASgNEjQKEGxlYXNlX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnN1YnNjcmliZXIYBCABKAkaKwoKUHJvZ3Jlc3NlZBIPCgdwZXJjZW50GAEgASgNEgwKBHRleHQYAiABKAkaHQoFQWNrZWQSFAoMcmVzdWx0X2J5dGVzGAEgASgEGhkKB1JldHJpZWQSDgoGcmVhc29uGAEgASgJGh4KDERlYWRMZXR0ZXJlZBIOCgZyZWFzb24YASABKAkaCQoHRHJvcHBlZBqYAQoOUGF5bWVudERlY2lkZWQSJwoFc3RhdGUYASABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIPCgduZXR3b3JrGAIgASgJEg4KBnN5bWJvbBgDIAEoCRIOCgZhbW91bnQYBCABKAkSDQoFcGF5ZXIYBSABKAkSDgoGcmVhc29uGAYgASgJEg0KBWFzc2V0GAcgASgJQgYKBHdoYXQqmgEKDFBheW1lbnRTdGF0ZRIdChlQQVlNRU5UX1NUQVRFX1VOU1BFQ0lGSUVEEAASGAoUUEFZTUVOVF9TVEFURV9JTlRFTlQQARIZChVQQVlNRU5UX1NUQVRFX1NFVFRMRUQQAhIYChRQQVlNRU5UX1NUQVRFX0ZBSUxFRBADEhwKGFBBWU1FTlRfU1RBVEVfVU5SRVNPTFZFRBAEKnUKEERlYWRMZXR0ZXJTdGF0dXMSIgoeREVBRF9MRVRURVJfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGwoXREVBRF9MRVRURVJfU1RBVFVTX0RPTkUQARIgChxERUFEX0xFVFRFUl9TVEFUVVNfTk9UX0ZPVU5EEAIyrwgKD09wZXJhdG9yU2VydmljZRJCCgdHZXRJbmZvEhouam9iZ2F0ZS52MS5HZXRJbmZvUmVxdWVzdBobLmpvYmdhdGUudjEuR2V0SW5mb1Jlc3BvbnNlEkgKCUdldFRvdGFscxIcLmpvYmdhdGUudjEuR2V0VG90YWxzUmVxdWVzdBodLmpvYmdhdGUudjEuR2V0VG90YWxzUmVzcG9uc2USUQoMTGlzdFBheW1lbnRzEh8uam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXF1ZXN0GiAuam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXNwb25zZRJLCgpHZXRQYXltZW50Eh0uam9iZ2F0ZS52MS5HZXRQYXltZW50UmVxdWVzdBoeLmpvYmdhdGUudjEuR2V0UGF5bWVudFJlc3BvbnNlEloKD0xpc3REZWFkTGV0dGVycxIiLmpvYmdhdGUudjEuTGlzdERlYWRMZXR0ZXJzUmVxdWVzdBojLmpvYmdhdGUudjEuTGlzdERlYWRMZXR0ZXJzUmVzcG9uc2USVAoNR2V0RGVhZExldHRlchIgLmpvYmdhdGUudjEuR2V0RGVhZExldHRlclJlcXVlc3QaIS5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXNwb25zZRJdChBSZXRyeURlYWRMZXR0ZXJzEiMuam9iZ2F0ZS52MS5SZXRyeURlYWRMZXR0ZXJzUmVxdWVzdBokLmpvYmdhdGUudjEuUmV0cnlEZWFkTGV0dGVyc1Jlc3BvbnNlEloKD0Ryb3BEZWFkTGV0dGVycxIiLmpvYmdhdGUudjEuRHJvcERlYWRMZXR0ZXJzUmVxdWVzdBojLmpvYmdhdGUudjEuRHJvcERlYWRMZXR0ZXJzUmVzcG9uc2USSAoJTGlzdFJhdGVzEhwuam9iZ2F0ZS52MS5MaXN0UmF0ZXNSZXF1ZXN0Gh0uam9iZ2F0ZS52MS5MaXN0UmF0ZXNSZXNwb25zZRJLCgpHZXRSZXZlbnVlEh0uam9iZ2F0ZS52MS5HZXRSZXZlbnVlUmVxdWVzdBoeLmpvYmdhdGUudjEuR2V0UmV2ZW51ZVJlc3BvbnNlEk4KC0xpc3RSdW5uZXJzEh4uam9iZ2F0ZS52MS5MaXN0UnVubmVyc1JlcXVlc3QaHy5qb2JnYXRlLnYxLkxpc3RSdW5uZXJzUmVzcG9uc2USXQoQR2V0Q29uZmlndXJhdGlvbhIjLmpvYmdhdGUudjEuR2V0Q29uZmlndXJhdGlvblJlcXVlc3QaJC5qb2JnYXRlLnYxLkdldENvbmZpZ3VyYXRpb25SZXNwb25zZRI7CgRUYWlsEhcuam9iZ2F0ZS52MS5UYWlsUmVxdWVzdBoYLmpvYmdhdGUudjEuVGFpbFJlc3BvbnNlMAFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_jobgate_v1_configuration]);
 
 /**
- * GetInfoRequest asks for nothing in particular.
+ * GetInfoRequest is empty.
  *
  * @generated from message jobgate.v1.GetInfoRequest
  */
@@ -32,41 +32,41 @@ export const GetInfoRequestSchema: GenMessage<GetInfoRequest> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 0);
 
 /**
- * GetInfoResponse tells what runs here.
+ * GetInfoResponse describes this process.
  *
  * @generated from message jobgate.v1.GetInfoResponse
  */
 export type GetInfoResponse = Message<"jobgate.v1.GetInfoResponse"> & {
   /**
-   * Of jobgate.
+   * Version of jobgate.
    *
    * @generated from field: string version = 1;
    */
   version: string;
 
   /**
-   * When this process started.
+   * Start of this process.
    *
    * @generated from field: google.protobuf.Timestamp started_at = 2;
    */
   startedAt?: Timestamp | undefined;
 
   /**
-   * How long it has been running.
+   * Time since the start.
    *
    * @generated from field: google.protobuf.Duration uptime = 3;
    */
   uptime?: Duration | undefined;
 
   /**
-   * Every address it listens on.
+   * All listening addresses.
    *
    * @generated from field: repeated jobgate.v1.GetInfoResponse.Listener listeners = 4;
    */
   listeners: GetInfoResponse_Listener[];
 
   /**
-   * The state of its store.
+   * State of the store.
    *
    * @generated from field: jobgate.v1.GetInfoResponse.StoreStatus store = 5;
    */
@@ -94,7 +94,7 @@ export type GetInfoResponse_Listener = Message<"jobgate.v1.GetInfoResponse.Liste
   name: string;
 
   /**
-   * host:port as really bound, or unix:PATH.
+   * host:port as bound, or unix:PATH.
    *
    * @generated from field: string address = 2;
    */
@@ -109,27 +109,27 @@ export const GetInfoResponse_ListenerSchema: GenMessage<GetInfoResponse_Listener
   messageDesc(file_jobgate_v1_operator, 1, 0);
 
 /**
- * StoreStatus is what the store can promise right now.
+ * StoreStatus is the state of the store.
  *
  * @generated from message jobgate.v1.GetInfoResponse.StoreStatus
  */
 export type GetInfoResponse_StoreStatus = Message<"jobgate.v1.GetInfoResponse.StoreStatus"> & {
   /**
-   * Whether new work can be accepted durably.
+   * True while the store accepts writes.
    *
    * @generated from field: bool writable = 1;
    */
   writable: boolean;
 
   /**
-   * Whether max_pending is reached.
+   * True while max_pending is reached.
    *
    * @generated from field: bool full = 2;
    */
   full: boolean;
 
   /**
-   * Why it is not writable.
+   * Reason why it is not writable.
    *
    * @generated from field: string reason = 3;
    */
@@ -144,7 +144,7 @@ export const GetInfoResponse_StoreStatusSchema: GenMessage<GetInfoResponse_Store
   messageDesc(file_jobgate_v1_operator, 1, 1);
 
 /**
- * GetTotalsRequest asks for nothing in particular.
+ * GetTotalsRequest is empty.
  *
  * @generated from message jobgate.v1.GetTotalsRequest
  */
@@ -186,14 +186,14 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   paidCalls?: GetTotalsResponse_PaidCalls | undefined;
 
   /**
-   * Whether payments.settled = ready + leased + done + dead of paid_calls. Anything but true is a fault.
+   * True if payments.settled = ready + leased + done + dead of paid_calls; false is a fault in jobgate.
    *
    * @generated from field: bool balanced = 4;
    */
   balanced: boolean;
 
   /**
-   * Since when the JobCall has been waiting that waits longest for a runner or a retry. Unset when none waits.
+   * Acceptance time of the JobCall that waits longest for a runner or retry. Unset if none waits.
    *
    * @generated from field: google.protobuf.Timestamp oldest_ready_at = 5;
    */
@@ -235,7 +235,7 @@ export type GetTotalsResponse_Payments = Message<"jobgate.v1.GetTotalsResponse.P
   failed: bigint;
 
   /**
-   * Left to the operator.
+   * Undecidable by jobgate.
    *
    * @generated from field: uint64 unresolved = 4;
    */
@@ -256,21 +256,21 @@ export const GetTotalsResponse_PaymentsSchema: GenMessage<GetTotalsResponse_Paym
  */
 export type GetTotalsResponse_Calls = Message<"jobgate.v1.GetTotalsResponse.Calls"> & {
   /**
-   * Their payment is not decided yet.
+   * Waiting for the payment's outcome.
    *
    * @generated from field: uint64 held = 1;
    */
   held: bigint;
 
   /**
-   * Wait for a runner, or for a retry delay.
+   * Waiting for a runner or a retry delay.
    *
    * @generated from field: uint64 ready = 2;
    */
   ready: bigint;
 
   /**
-   * Out at a runner.
+   * Leased to a runner.
    *
    * @generated from field: uint64 leased = 3;
    */
@@ -298,14 +298,14 @@ export const GetTotalsResponse_CallsSchema: GenMessage<GetTotalsResponse_Calls> 
  */
 export type GetTotalsResponse_PaidCalls = Message<"jobgate.v1.GetTotalsResponse.PaidCalls"> & {
   /**
-   * Wait for a runner, or for a retry delay.
+   * Waiting for a runner or a retry delay.
    *
    * @generated from field: uint64 ready = 1;
    */
   ready: bigint;
 
   /**
-   * Out at a runner.
+   * Leased to a runner.
    *
    * @generated from field: uint64 leased = 2;
    */
@@ -319,7 +319,7 @@ export type GetTotalsResponse_PaidCalls = Message<"jobgate.v1.GetTotalsResponse.
   done: bigint;
 
   /**
-   * Dead letters, those that were dropped included.
+   * Dead letters, dropped ones included.
    *
    * @generated from field: uint64 dead = 4;
    */
@@ -340,35 +340,35 @@ export const GetTotalsResponse_PaidCallsSchema: GenMessage<GetTotalsResponse_Pai
  */
 export type Payment = Message<"jobgate.v1.Payment"> & {
   /**
-   * Of the JobCall that it pays for.
+   * ID of the JobCall it pays for.
    *
    * @generated from field: uint64 call_id = 1;
    */
   callId: bigint;
 
   /**
-   * What is known of it.
+   * State of the payment.
    *
    * @generated from field: jobgate.v1.PaymentState state = 2;
    */
   state: PaymentState;
 
   /**
-   * Why it is in this state.
+   * Reason for this state.
    *
    * @generated from field: string reason = 3;
    */
   reason: string;
 
   /**
-   * The service that the job belongs to.
+   * Service of the job.
    *
    * @generated from field: uint64 service_id = 4;
    */
   serviceId: bigint;
 
   /**
-   * The job that it pays for.
+   * The job it pays for.
    *
    * @generated from field: uint32 job_index = 5;
    */
@@ -403,28 +403,28 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
   amount: string;
 
   /**
-   * Whose money moves.
+   * Payer's address.
    *
    * @generated from field: string payer = 10;
    */
   payer: string;
 
   /**
-   * Who gets it.
+   * Payee's address.
    *
    * @generated from field: string pay_to = 11;
    */
   payTo: string;
 
   /**
-   * Of the authorization: with network, asset and payer it names the payment on its chain.
+   * Nonce of the authorization; with network, asset and payer it identifies the payment on chain.
    *
    * @generated from field: string nonce = 12;
    */
   nonce: string;
 
   /**
-   * When the authorization can no longer be used.
+   * End of the authorization's validity.
    *
    * @generated from field: google.protobuf.Timestamp valid_before = 13;
    */
@@ -438,14 +438,14 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
   transaction: string;
 
   /**
-   * When the intent was written down.
+   * Time of the intent.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 15;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When the entry last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 16;
    */
@@ -460,7 +460,7 @@ export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 4);
 
 /**
- * ListPaymentsRequest asks for one page.
+ * ListPaymentsRequest selects one page.
  *
  * @generated from message jobgate.v1.ListPaymentsRequest
  */
@@ -473,14 +473,14 @@ export type ListPaymentsRequest = Message<"jobgate.v1.ListPaymentsRequest"> & {
   state: PaymentState;
 
   /**
-   * Most entries to give; 0 means 50, and 500 is the most.
+   * Maximum number of entries; 0 means 50, at most 500.
    *
    * @generated from field: uint32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * next_page_token of the page before; empty means the first page.
+   * next_page_token of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 3;
    */
@@ -508,7 +508,7 @@ export type ListPaymentsResponse = Message<"jobgate.v1.ListPaymentsResponse"> & 
   payments: Payment[];
 
   /**
-   * For the next page; empty on the last.
+   * Token of the next page; empty on the last.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -529,7 +529,7 @@ export const ListPaymentsResponseSchema: GenMessage<ListPaymentsResponse> = /*@_
  */
 export type GetPaymentRequest = Message<"jobgate.v1.GetPaymentRequest"> & {
   /**
-   * Of the JobCall that it pays for.
+   * ID of the JobCall it pays for.
    *
    * @generated from field: uint64 call_id = 1;
    */
@@ -571,28 +571,28 @@ export type GetPaymentResponse = Message<"jobgate.v1.GetPaymentResponse"> & {
   bodyHash: string;
 
   /**
-   * How the token moves: eip3009.
+   * Transfer method: eip3009.
    *
    * @generated from field: string transfer_method = 4;
    */
   transferMethod: string;
 
   /**
-   * Version of the protocol that the client spoke.
+   * x402 version the client used.
    *
    * @generated from field: uint32 x402_version = 5;
    */
   x402Version: number;
 
   /**
-   * Quote digest: what the client asks for its call with.
+   * Quote digest, with which the client reads its call.
    *
    * @generated from field: string receipt = 6;
    */
   receipt: string;
 
   /**
-   * JSON of the settlement response that the client is given.
+   * Settlement response for the client, JSON.
    *
    * @generated from field: string settlement = 7;
    */
@@ -607,13 +607,13 @@ export const GetPaymentResponseSchema: GenMessage<GetPaymentResponse> = /*@__PUR
   messageDesc(file_jobgate_v1_operator, 8);
 
 /**
- * DeadLetter is a JobCall that is not delivered any more.
+ * DeadLetter is a JobCall that is no longer delivered.
  *
  * @generated from message jobgate.v1.DeadLetter
  */
 export type DeadLetter = Message<"jobgate.v1.DeadLetter"> & {
   /**
-   * Its id.
+   * Call ID.
    *
    * @generated from field: uint64 call_id = 1;
    */
@@ -634,35 +634,35 @@ export type DeadLetter = Message<"jobgate.v1.DeadLetter"> & {
   jobId: bigint;
 
   /**
-   * The service that the job belongs to.
+   * Service of the job.
    *
    * @generated from field: uint64 service_id = 4;
    */
   serviceId: bigint;
 
   /**
-   * How often it was delivered.
+   * Number of deliveries.
    *
    * @generated from field: uint32 attempts = 5;
    */
   attempts: number;
 
   /**
-   * Why it was given up.
+   * Reason.
    *
    * @generated from field: string reason = 6;
    */
   reason: string;
 
   /**
-   * When jobgate promised to deliver it.
+   * Acceptance time.
    *
    * @generated from field: google.protobuf.Timestamp enqueued_at = 7;
    */
   enqueuedAt?: Timestamp | undefined;
 
   /**
-   * When it was given up.
+   * Time it became a dead letter.
    *
    * @generated from field: google.protobuf.Timestamp dead_at = 8;
    */
@@ -677,20 +677,20 @@ export const DeadLetterSchema: GenMessage<DeadLetter> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 9);
 
 /**
- * ListDeadLettersRequest asks for one page.
+ * ListDeadLettersRequest selects one page.
  *
  * @generated from message jobgate.v1.ListDeadLettersRequest
  */
 export type ListDeadLettersRequest = Message<"jobgate.v1.ListDeadLettersRequest"> & {
   /**
-   * Most entries to give; 0 means 50, and 500 is the most.
+   * Maximum number of entries; 0 means 50, at most 500.
    *
    * @generated from field: uint32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * next_page_token of the page before; empty means the first page.
+   * next_page_token of the previous page; empty for the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -718,7 +718,7 @@ export type ListDeadLettersResponse = Message<"jobgate.v1.ListDeadLettersRespons
   deadLetters: DeadLetter[];
 
   /**
-   * For the next page; empty on the last.
+   * Token of the next page; empty on the last.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -739,7 +739,7 @@ export const ListDeadLettersResponseSchema: GenMessage<ListDeadLettersResponse> 
  */
 export type GetDeadLetterRequest = Message<"jobgate.v1.GetDeadLetterRequest"> & {
   /**
-   * Its id.
+   * Call ID.
    *
    * @generated from field: uint64 call_id = 1;
    */
@@ -767,7 +767,7 @@ export type GetDeadLetterResponse = Message<"jobgate.v1.GetDeadLetterResponse"> 
   deadLetter?: DeadLetter | undefined;
 
   /**
-   * What the runner got beside the body.
+   * Metadata sent to the runner.
    *
    * @generated from field: map<string, string> metadata = 2;
    */
@@ -816,7 +816,7 @@ export const RetryDeadLettersRequestSchema: GenMessage<RetryDeadLettersRequest> 
  */
 export type RetryDeadLettersResponse = Message<"jobgate.v1.RetryDeadLettersResponse"> & {
   /**
-   * One for each of the request's ids, in their order.
+   * One per requested ID, in the same order.
    *
    * @generated from field: repeated jobgate.v1.DeadLetterStatus statuses = 1;
    */
@@ -858,7 +858,7 @@ export const DropDeadLettersRequestSchema: GenMessage<DropDeadLettersRequest> = 
  */
 export type DropDeadLettersResponse = Message<"jobgate.v1.DropDeadLettersResponse"> & {
   /**
-   * One for each of the request's ids, in their order.
+   * One per requested ID, in the same order.
    *
    * @generated from field: repeated jobgate.v1.DeadLetterStatus statuses = 1;
    */
@@ -873,7 +873,7 @@ export const DropDeadLettersResponseSchema: GenMessage<DropDeadLettersResponse> 
   messageDesc(file_jobgate_v1_operator, 17);
 
 /**
- * Rate is what turns prices in wei into amounts of one token.
+ * Rate converts prices in wei into amounts of one token.
  *
  * @generated from message jobgate.v1.Rate
  */
@@ -900,7 +900,7 @@ export type Rate = Message<"jobgate.v1.Rate"> & {
   symbol: string;
 
   /**
-   * Whole tokens for one native unit, decimal: the last good value, usable or not. Empty when there never was one.
+   * Whole tokens per native unit, decimal: the last good value, usable or not. Empty before the first.
    *
    * @generated from field: string rate = 4;
    */
@@ -914,21 +914,21 @@ export type Rate = Message<"jobgate.v1.Rate"> & {
   source: string;
 
   /**
-   * From when the value of a live rate is. Unset for a fixed one.
+   * Time of a live rate's value. Unset for fixed rates.
    *
    * @generated from field: google.protobuf.Timestamp as_of = 6;
    */
   asOf?: Timestamp | undefined;
 
   /**
-   * Whether offers in this token can be made now.
+   * True while offers in this token can be made.
    *
    * @generated from field: bool usable = 7;
    */
   usable: boolean;
 
   /**
-   * Why a live rate cannot be refreshed, or cannot be used. Empty when all is well.
+   * Reason why a live rate cannot be refreshed or used. Empty if there is none.
    *
    * @generated from field: string problem = 8;
    */
@@ -943,7 +943,7 @@ export const RateSchema: GenMessage<Rate> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 18);
 
 /**
- * ListRatesRequest asks for nothing in particular.
+ * ListRatesRequest is empty.
  *
  * @generated from message jobgate.v1.ListRatesRequest
  */
@@ -964,7 +964,7 @@ export const ListRatesRequestSchema: GenMessage<ListRatesRequest> = /*@__PURE__*
  */
 export type ListRatesResponse = Message<"jobgate.v1.ListRatesResponse"> & {
   /**
-   * None without the x402 gateway.
+   * Empty without the x402 gateway.
    *
    * @generated from field: repeated jobgate.v1.Rate rates = 1;
    */
@@ -979,20 +979,20 @@ export const ListRatesResponseSchema: GenMessage<ListRatesResponse> = /*@__PURE_
   messageDesc(file_jobgate_v1_operator, 20);
 
 /**
- * GetRevenueRequest says from when on, and how finely.
+ * GetRevenueRequest selects period and bucket length.
  *
  * @generated from message jobgate.v1.GetRevenueRequest
  */
 export type GetRevenueRequest = Message<"jobgate.v1.GetRevenueRequest"> & {
   /**
-   * Payments settled before are left out. Unset: the last 24 hours.
+   * Start of the period. Unset: 24 hours ago.
    *
    * @generated from field: google.protobuf.Timestamp since = 1;
    */
   since?: Timestamp | undefined;
 
   /**
-   * Length of a bucket of time; buckets begin at multiples of it since 1970. Unset: one hour.
+   * Bucket length; buckets start at multiples of it since 1970. Unset: one hour.
    *
    * @generated from field: google.protobuf.Duration bucket = 2;
    */
@@ -1007,13 +1007,13 @@ export const GetRevenueRequestSchema: GenMessage<GetRevenueRequest> = /*@__PURE_
   messageDesc(file_jobgate_v1_operator, 21);
 
 /**
- * Revenue is what payments of one token brought in that were settled in one bucket of time.
+ * Revenue is the sum of one token's payments settled in one bucket.
  *
  * @generated from message jobgate.v1.Revenue
  */
 export type Revenue = Message<"jobgate.v1.Revenue"> & {
   /**
-   * When the bucket begins.
+   * Start of the bucket.
    *
    * @generated from field: google.protobuf.Timestamp from = 1;
    */
@@ -1048,7 +1048,7 @@ export type Revenue = Message<"jobgate.v1.Revenue"> & {
   amount: string;
 
   /**
-   * How many there were.
+   * Number of payments.
    *
    * @generated from field: uint64 payments = 6;
    */
@@ -1063,7 +1063,7 @@ export const RevenueSchema: GenMessage<Revenue> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 22);
 
 /**
- * GetRevenueResponse holds one entry for each token and bucket in which anything came in.
+ * GetRevenueResponse has one entry per token and bucket with payments.
  *
  * @generated from message jobgate.v1.GetRevenueResponse
  */
@@ -1090,35 +1090,35 @@ export const GetRevenueResponseSchema: GenMessage<GetRevenueResponse> = /*@__PUR
  */
 export type Runner = Message<"jobgate.v1.Runner"> & {
   /**
-   * The name that it gave itself.
+   * Name sent by the runner.
    *
    * @generated from field: string subscriber = 1;
    */
   subscriber: string;
 
   /**
-   * The jobs that it takes; empty means all.
+   * Jobs it accepts; empty means all.
    *
    * @generated from field: repeated uint64 job_ids = 2;
    */
   jobIds: bigint[];
 
   /**
-   * JobCalls that are out on it.
+   * Unfinished JobCalls on the stream.
    *
    * @generated from field: uint32 in_flight = 3;
    */
   inFlight: number;
 
   /**
-   * Most JobCalls that it takes at once.
+   * Maximum of in_flight.
    *
    * @generated from field: uint32 max_in_flight = 4;
    */
   maxInFlight: number;
 
   /**
-   * When it subscribed.
+   * Subscription time.
    *
    * @generated from field: google.protobuf.Timestamp connected_since = 5;
    */
@@ -1133,7 +1133,7 @@ export const RunnerSchema: GenMessage<Runner> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 24);
 
 /**
- * ListRunnersRequest asks for nothing in particular.
+ * ListRunnersRequest is empty.
  *
  * @generated from message jobgate.v1.ListRunnersRequest
  */
@@ -1154,7 +1154,7 @@ export const ListRunnersRequestSchema: GenMessage<ListRunnersRequest> = /*@__PUR
  */
 export type ListRunnersResponse = Message<"jobgate.v1.ListRunnersResponse"> & {
   /**
-   * The longest connected first.
+   * Longest connected first.
    *
    * @generated from field: repeated jobgate.v1.Runner runners = 1;
    */
@@ -1169,7 +1169,7 @@ export const ListRunnersResponseSchema: GenMessage<ListRunnersResponse> = /*@__P
   messageDesc(file_jobgate_v1_operator, 26);
 
 /**
- * GetConfigurationRequest asks for nothing in particular.
+ * GetConfigurationRequest is empty.
  *
  * @generated from message jobgate.v1.GetConfigurationRequest
  */
@@ -1184,7 +1184,7 @@ export const GetConfigurationRequestSchema: GenMessage<GetConfigurationRequest> 
   messageDesc(file_jobgate_v1_operator, 27);
 
 /**
- * GetConfigurationResponse tells what this process works with.
+ * GetConfigurationResponse is the effective configuration.
  *
  * @generated from message jobgate.v1.GetConfigurationResponse
  */
@@ -1205,7 +1205,7 @@ export const GetConfigurationResponseSchema: GenMessage<GetConfigurationResponse
   messageDesc(file_jobgate_v1_operator, 28);
 
 /**
- * TailRequest asks for nothing in particular.
+ * TailRequest is empty.
  *
  * @generated from message jobgate.v1.TailRequest
  */
@@ -1226,14 +1226,14 @@ export const TailRequestSchema: GenMessage<TailRequest> = /*@__PURE__*/
  */
 export type TailResponse = Message<"jobgate.v1.TailResponse"> & {
   /**
-   * What happened. Unset in the first message, and in one that only tells of lost events or that the stream is alive.
+   * The event. Unset in the first message, in keep-alives, and in messages that only count lost events.
    *
    * @generated from field: jobgate.v1.Event event = 1;
    */
   event?: Event | undefined;
 
   /**
-   * How many events were lost just before this message, because the reader was too slow.
+   * Number of events lost just before this message because the reader was too slow.
    *
    * @generated from field: uint64 missed = 2;
    */
@@ -1248,13 +1248,13 @@ export const TailResponseSchema: GenMessage<TailResponse> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 30);
 
 /**
- * Event is something that happened to a JobCall or its payment, in this process.
+ * Event is a change of a JobCall or its payment in this process.
  *
  * @generated from message jobgate.v1.Event
  */
 export type Event = Message<"jobgate.v1.Event"> & {
   /**
-   * When. Events that are milliseconds apart may come in another order.
+   * Time. Events milliseconds apart may arrive out of order.
    *
    * @generated from field: google.protobuf.Timestamp at = 1;
    */
@@ -1274,7 +1274,7 @@ export type Event = Message<"jobgate.v1.Event"> & {
    */
   what: {
     /**
-     * Promised to be delivered.
+     * Accepted by jobgate.
      *
      * @generated from field: jobgate.v1.Event.Accepted accepted = 3;
      */
@@ -1306,7 +1306,7 @@ export type Event = Message<"jobgate.v1.Event"> & {
     case: "retried";
   } | {
     /**
-     * Given up.
+     * Became a dead letter.
      *
      * @generated from field: jobgate.v1.Event.DeadLettered dead_lettered = 7;
      */
@@ -1330,7 +1330,7 @@ export type Event = Message<"jobgate.v1.Event"> & {
     case: "paymentDecided";
   } | {
     /**
-     * Told of by its runner.
+     * Reported by its runner.
      *
      * @generated from field: jobgate.v1.Event.Progressed progressed = 10;
      */
@@ -1347,7 +1347,7 @@ export const EventSchema: GenMessage<Event> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 31);
 
 /**
- * Accepted: jobgate has promised to deliver it.
+ * Accepted: the JobCall is durable.
  *
  * @generated from message jobgate.v1.Event.Accepted
  */
@@ -1367,7 +1367,7 @@ export type Event_Accepted = Message<"jobgate.v1.Event.Accepted"> & {
   jobId: bigint;
 
   /**
-   * The service that the job belongs to.
+   * Service of the job.
    *
    * @generated from field: uint64 service_id = 3;
    */
@@ -1382,7 +1382,7 @@ export const Event_AcceptedSchema: GenMessage<Event_Accepted> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 31, 0);
 
 /**
- * Delivered: it is leased to a runner.
+ * Delivered: the JobCall is leased to a runner.
  *
  * @generated from message jobgate.v1.Event.Delivered
  */
@@ -1402,14 +1402,14 @@ export type Event_Delivered = Message<"jobgate.v1.Event.Delivered"> & {
   attempt: number;
 
   /**
-   * When the lease runs out unless it is extended.
+   * Expiry of the lease unless extended.
    *
    * @generated from field: google.protobuf.Timestamp lease_expires_at = 3;
    */
   leaseExpiresAt?: Timestamp | undefined;
 
   /**
-   * Names of the runners that it was claimed for.
+   * Names of the runners it was claimed for.
    *
    * @generated from field: string subscriber = 4;
    */
@@ -1424,7 +1424,7 @@ export const Event_DeliveredSchema: GenMessage<Event_Delivered> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 31, 1);
 
 /**
- * Progressed: its runner tells how far it has come.
+ * Progressed: the runner reported progress.
  *
  * @generated from message jobgate.v1.Event.Progressed
  */
@@ -1437,7 +1437,7 @@ export type Event_Progressed = Message<"jobgate.v1.Event.Progressed"> & {
   percent: number;
 
   /**
-   * The runner's own words.
+   * Text from the runner.
    *
    * @generated from field: string text = 2;
    */
@@ -1452,13 +1452,13 @@ export const Event_ProgressedSchema: GenMessage<Event_Progressed> = /*@__PURE__*
   messageDesc(file_jobgate_v1_operator, 31, 2);
 
 /**
- * Acked: a runner has done it.
+ * Acked: a runner finished the JobCall.
  *
  * @generated from message jobgate.v1.Event.Acked
  */
 export type Event_Acked = Message<"jobgate.v1.Event.Acked"> & {
   /**
-   * Size of its result.
+   * Size of the result.
    *
    * @generated from field: uint64 result_bytes = 1;
    */
@@ -1473,13 +1473,13 @@ export const Event_AckedSchema: GenMessage<Event_Acked> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 31, 3);
 
 /**
- * Retried: it goes back to the queue.
+ * Retried: the JobCall returns to the queue.
  *
  * @generated from message jobgate.v1.Event.Retried
  */
 export type Event_Retried = Message<"jobgate.v1.Event.Retried"> & {
   /**
-   * Why: the runner's own words, "stream ended", or "operator".
+   * Reason: text from the runner, "stream ended", or "operator".
    *
    * @generated from field: string reason = 1;
    */
@@ -1494,7 +1494,7 @@ export const Event_RetriedSchema: GenMessage<Event_Retried> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 31, 4);
 
 /**
- * DeadLettered: it is not delivered any more.
+ * DeadLettered: the JobCall became a dead letter.
  *
  * @generated from message jobgate.v1.Event.DeadLettered
  */
@@ -1515,7 +1515,7 @@ export const Event_DeadLetteredSchema: GenMessage<Event_DeadLettered> = /*@__PUR
   messageDesc(file_jobgate_v1_operator, 31, 5);
 
 /**
- * Dropped: the operator gave a dead letter up for good.
+ * Dropped: the operator dropped the dead letter.
  *
  * @generated from message jobgate.v1.Event.Dropped
  */
@@ -1530,13 +1530,13 @@ export const Event_DroppedSchema: GenMessage<Event_Dropped> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 31, 6);
 
 /**
- * PaymentDecided: it is known whether a payment was made, or that it cannot be known.
+ * PaymentDecided: the payment is settled, failed or unresolved.
  *
  * @generated from message jobgate.v1.Event.PaymentDecided
  */
 export type Event_PaymentDecided = Message<"jobgate.v1.Event.PaymentDecided"> & {
   /**
-   * What is known of it.
+   * State of the payment.
    *
    * @generated from field: jobgate.v1.PaymentState state = 1;
    */
@@ -1564,14 +1564,14 @@ export type Event_PaymentDecided = Message<"jobgate.v1.Event.PaymentDecided"> & 
   amount: string;
 
   /**
-   * Whose money it is.
+   * Payer's address.
    *
    * @generated from field: string payer = 5;
    */
   payer: string;
 
   /**
-   * Why it is in this state.
+   * Reason for this state.
    *
    * @generated from field: string reason = 6;
    */
@@ -1593,7 +1593,7 @@ export const Event_PaymentDecidedSchema: GenMessage<Event_PaymentDecided> = /*@_
   messageDesc(file_jobgate_v1_operator, 31, 7);
 
 /**
- * PaymentState is what is known of a payment.
+ * PaymentState is the state of a payment.
  *
  * @generated from enum jobgate.v1.PaymentState
  */
@@ -1606,7 +1606,7 @@ export const PaymentState = {
   UNSPECIFIED: 0,
 
   /**
-   * Settlement was or may have been asked for; not decided yet.
+   * Undecided: settlement was or may have been requested.
    *
    * @generated from enum value: PAYMENT_STATE_INTENT = 1;
    */
@@ -1627,7 +1627,7 @@ export const PaymentState = {
   FAILED: 3,
 
   /**
-   * Nothing more can be found out automatically: look at the token's chain.
+   * Undecidable by jobgate: check the token's chain.
    *
    * @generated from enum value: PAYMENT_STATE_UNRESOLVED = 4;
    */
@@ -1635,7 +1635,7 @@ export const PaymentState = {
 } as const;
 
 /**
- * PaymentState is what is known of a payment.
+ * PaymentState is the state of a payment.
  *
  * @generated from enum jobgate.v1.PaymentState
  */
@@ -1648,7 +1648,7 @@ export const PaymentStateSchema: GenEnum<PaymentState> = /*@__PURE__*/
   enumDesc(file_jobgate_v1_operator, 0);
 
 /**
- * DeadLetterStatus is what became of one dead letter of a request.
+ * DeadLetterStatus is the outcome for one dead letter of a request.
  *
  * @generated from enum jobgate.v1.DeadLetterStatus
  */
@@ -1661,14 +1661,14 @@ export const DeadLetterStatus = {
   UNSPECIFIED: 0,
 
   /**
-   * It was retried or dropped, as asked.
+   * Retried or dropped, as requested.
    *
    * @generated from enum value: DEAD_LETTER_STATUS_DONE = 1;
    */
   DONE: 1,
 
   /**
-   * There is no dead letter with this id.
+   * No dead letter has this ID.
    *
    * @generated from enum value: DEAD_LETTER_STATUS_NOT_FOUND = 2;
    */
@@ -1676,7 +1676,7 @@ export const DeadLetterStatus = {
 } as const;
 
 /**
- * DeadLetterStatus is what became of one dead letter of a request.
+ * DeadLetterStatus is the outcome for one dead letter of a request.
  *
  * @generated from enum jobgate.v1.DeadLetterStatus
  */
@@ -1689,15 +1689,15 @@ export const DeadLetterStatusSchema: GenEnum<DeadLetterStatus> = /*@__PURE__*/
   enumDesc(file_jobgate_v1_operator, 1);
 
 /**
- * OperatorService lets the operator see what flows through jobgate, and decide what jobgate cannot decide.
+ * OperatorService shows the operator jobgate's state, and handles what jobgate cannot decide.
  *
- * Nothing here takes work away from runners, and no answer holds a secret of the configuration.
+ * No call takes work from runners, and no answer holds a configured secret.
  *
  * @generated from service jobgate.v1.OperatorService
  */
 export const OperatorService: GenService<{
   /**
-   * GetInfo tells what runs here.
+   * GetInfo returns version, uptime, listeners and store status.
    *
    * @generated from rpc jobgate.v1.OperatorService.GetInfo
    */
@@ -1727,7 +1727,7 @@ export const OperatorService: GenService<{
     output: typeof ListPaymentsResponseSchema;
   },
   /**
-   * GetPayment gives one journal entry in full. NOT_FOUND when no payment has this call id.
+   * GetPayment returns one journal entry in full, or NOT_FOUND if no payment has this call ID.
    *
    * @generated from rpc jobgate.v1.OperatorService.GetPayment
    */
@@ -1737,7 +1737,7 @@ export const OperatorService: GenService<{
     output: typeof GetPaymentResponseSchema;
   },
   /**
-   * ListDeadLetters pages through the JobCalls that are not delivered any more, newest first.
+   * ListDeadLetters pages through dead letters, newest first.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListDeadLetters
    */
@@ -1747,7 +1747,7 @@ export const OperatorService: GenService<{
     output: typeof ListDeadLettersResponseSchema;
   },
   /**
-   * GetDeadLetter gives one dead letter with its metadata and body. NOT_FOUND when there is none with this id.
+   * GetDeadLetter returns one dead letter with its metadata and body, or NOT_FOUND.
    *
    * @generated from rpc jobgate.v1.OperatorService.GetDeadLetter
    */
@@ -1757,8 +1757,8 @@ export const OperatorService: GenService<{
     output: typeof GetDeadLetterResponseSchema;
   },
   /**
-   * RetryDeadLetters puts dead letters back in the queue, even when that is full. Their attempts are forgiven,
-   * but go on counting.
+   * RetryDeadLetters puts dead letters back in the queue, even a full one. Their attempts are forgiven,
+   * but attempt numbers continue.
    *
    * @generated from rpc jobgate.v1.OperatorService.RetryDeadLetters
    */
@@ -1768,7 +1768,7 @@ export const OperatorService: GenService<{
     output: typeof RetryDeadLettersResponseSchema;
   },
   /**
-   * DropDeadLetters gives dead letters up for good. The journal entry of a paid one stays.
+   * DropDeadLetters gives dead letters up for good. Journal entries of paid ones stay.
    *
    * @generated from rpc jobgate.v1.OperatorService.DropDeadLetters
    */
@@ -1778,7 +1778,7 @@ export const OperatorService: GenService<{
     output: typeof DropDeadLettersResponseSchema;
   },
   /**
-   * ListRates gives the rate of every accepted token, fixed or live, in the configured order.
+   * ListRates returns the rate of every accepted token, fixed or live, in the configured order.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListRates
    */
@@ -1788,9 +1788,9 @@ export const OperatorService: GenService<{
     output: typeof ListRatesResponseSchema;
   },
   /**
-   * GetRevenue sums up what settled payments brought in, by token and over time.
+   * GetRevenue sums settled payments by token and time bucket.
    *
-   * INVALID_ARGUMENT for a period of more than 1000 buckets, or buckets shorter than a second.
+   * INVALID_ARGUMENT for more than 1000 buckets, or buckets shorter than a second.
    *
    * @generated from rpc jobgate.v1.OperatorService.GetRevenue
    */
@@ -1800,7 +1800,7 @@ export const OperatorService: GenService<{
     output: typeof GetRevenueResponseSchema;
   },
   /**
-   * ListRunners gives the Subscribe streams that are open to this process, the longest connected first.
+   * ListRunners returns the open Subscribe streams of this process, longest connected first.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListRunners
    */
@@ -1810,7 +1810,7 @@ export const OperatorService: GenService<{
     output: typeof ListRunnersResponseSchema;
   },
   /**
-   * GetConfiguration tells what this process works with, without secrets.
+   * GetConfiguration returns the effective configuration without secrets.
    *
    * @generated from rpc jobgate.v1.OperatorService.GetConfiguration
    */
@@ -1820,12 +1820,12 @@ export const OperatorService: GenService<{
     output: typeof GetConfigurationResponseSchema;
   },
   /**
-   * Tail streams what happens in this process from now on, until either side ends it.
+   * Tail streams this process's events from now on, until either side ends it.
    *
-   * The first message is sent at once and has no event: from then on nothing is missed unless it is counted.
-   * While nothing happens there is a message without an event every 20 s: without one for longer, the connection is gone.
-   * A reader that is too slow loses events, and is told how many. RESOURCE_EXHAUSTED when too many are
-   * tailing already; UNAVAILABLE ends the stream when jobgate stops.
+   * The first message is sent at once and has no event; events missed after it are counted.
+   * A message without an event follows every 20 silent seconds: after a longer silence, the connection is lost.
+   * A slow reader loses events and gets their number. RESOURCE_EXHAUSTED when too many clients
+   * tail already; UNAVAILABLE ends the stream when jobgate stops.
    *
    * @generated from rpc jobgate.v1.OperatorService.Tail
    */

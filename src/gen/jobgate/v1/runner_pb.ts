@@ -28,7 +28,7 @@ export type SubscribeRequest = Message<"jobgate.v1.SubscribeRequest"> & {
   subscriber: string;
 
   /**
-   * The most JobCalls out and unfinished on this stream. 0 means 64.
+   * Maximum number of unfinished JobCalls on this stream. 0 means 64.
    *
    * @generated from field: uint32 max_in_flight = 2;
    */
@@ -63,7 +63,7 @@ export const SubscribeRequestSchema: GenMessage<SubscribeRequest> = /*@__PURE__*
  */
 export type JobCall = Message<"jobgate.v1.JobCall"> & {
   /**
-   * Positive, unique over restarts and replicas, below 2^53.
+   * Positive, below 2^53, unique across restarts and replicas.
    *
    * @generated from field: uint64 call_id = 1;
    */
@@ -77,7 +77,7 @@ export type JobCall = Message<"jobgate.v1.JobCall"> & {
   jobId: bigint;
 
   /**
-   * The service that the job belongs to.
+   * Service of the job.
    *
    * @generated from field: uint64 service_id = 3;
    */
@@ -91,14 +91,14 @@ export type JobCall = Message<"jobgate.v1.JobCall"> & {
   body: Uint8Array;
 
   /**
-   * Where the call came from. Integers are decimal, digests and addresses lower-case hex.
+   * Origin of the call. Integers are decimal, digests and addresses lower-case hex.
    *
    * @generated from field: map<string, string> metadata = 5;
    */
   metadata: { [key: string]: string };
 
   /**
-   * Proof that this delivery is yours: goes back in Ack, Nack and Extend.
+   * Identifies this delivery in Ack, Nack and Extend.
    *
    * @generated from field: string lease_token = 6;
    */
@@ -112,14 +112,14 @@ export type JobCall = Message<"jobgate.v1.JobCall"> & {
   attempt: number;
 
   /**
-   * When jobgate promised to deliver the call.
+   * Acceptance time.
    *
    * @generated from field: google.protobuf.Timestamp enqueued_at = 8;
    */
   enqueuedAt?: Timestamp | undefined;
 
   /**
-   * When the lease runs out unless it is extended.
+   * Expiry of the lease unless extended.
    *
    * @generated from field: google.protobuf.Timestamp lease_expires_at = 9;
    */
@@ -134,7 +134,7 @@ export const JobCallSchema: GenMessage<JobCall> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_runner, 1);
 
 /**
- * JobResult is what a job gave back.
+ * JobResult is the output of a job.
  *
  * @generated from message jobgate.v1.JobResult
  */
@@ -189,21 +189,21 @@ export const AckRequestSchema: GenMessage<AckRequest> = /*@__PURE__*/
  */
 export type AckRequest_Ack = Message<"jobgate.v1.AckRequest.Ack"> & {
   /**
-   * From the JobCall.
+   * ID of the JobCall.
    *
    * @generated from field: uint64 call_id = 1;
    */
   callId: bigint;
 
   /**
-   * From the JobCall.
+   * Lease token of the JobCall.
    *
    * @generated from field: string lease_token = 2;
    */
   leaseToken: string;
 
   /**
-   * Kept for the paying client, who can fetch it.
+   * Result for the paying client.
    *
    * @generated from field: optional jobgate.v1.JobResult result = 3;
    */
@@ -224,7 +224,7 @@ export const AckRequest_AckSchema: GenMessage<AckRequest_Ack> = /*@__PURE__*/
  */
 export type AckResponse = Message<"jobgate.v1.AckResponse"> & {
   /**
-   * One for each of the request's acks, in their order.
+   * One per ack of the request, in the same order.
    *
    * @generated from field: repeated jobgate.v1.LeaseStatus statuses = 1;
    */
@@ -239,13 +239,13 @@ export const AckResponseSchema: GenMessage<AckResponse> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_runner, 4);
 
 /**
- * NackRequest gives back one or more JobCalls.
+ * NackRequest returns one or more JobCalls.
  *
  * @generated from message jobgate.v1.NackRequest
  */
 export type NackRequest = Message<"jobgate.v1.NackRequest"> & {
   /**
-   * The JobCalls to give back.
+   * The JobCalls to return.
    *
    * @generated from field: repeated jobgate.v1.NackRequest.Nack nacks = 1;
    */
@@ -260,27 +260,27 @@ export const NackRequestSchema: GenMessage<NackRequest> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_runner, 5);
 
 /**
- * Nack is one JobCall that was not done.
+ * Nack is one JobCall that was not finished.
  *
  * @generated from message jobgate.v1.NackRequest.Nack
  */
 export type NackRequest_Nack = Message<"jobgate.v1.NackRequest.Nack"> & {
   /**
-   * From the JobCall.
+   * ID of the JobCall.
    *
    * @generated from field: uint64 call_id = 1;
    */
   callId: bigint;
 
   /**
-   * From the JobCall.
+   * Lease token of the JobCall.
    *
    * @generated from field: string lease_token = 2;
    */
   leaseToken: string;
 
   /**
-   * What is to become of it. Unset means retry.
+   * Unset means retry.
    *
    * @generated from oneof jobgate.v1.NackRequest.Nack.outcome
    */
@@ -294,7 +294,7 @@ export type NackRequest_Nack = Message<"jobgate.v1.NackRequest.Nack"> & {
     case: "retry";
   } | {
     /**
-     * Never deliver it again: keep it as a dead letter.
+     * Make it a dead letter.
      *
      * @generated from field: jobgate.v1.NackRequest.Fail fail = 4;
      */
@@ -317,14 +317,14 @@ export const NackRequest_NackSchema: GenMessage<NackRequest_Nack> = /*@__PURE__*
  */
 export type NackRequest_Retry = Message<"jobgate.v1.NackRequest.Retry"> & {
   /**
-   * How long to wait; unset means the configured backoff.
+   * Delay; unset means the configured backoff.
    *
    * @generated from field: google.protobuf.Duration delay = 1;
    */
   delay?: Duration | undefined;
 
   /**
-   * Why, kept with the JobCall should it become a dead letter.
+   * Reason, kept in case the JobCall becomes a dead letter.
    *
    * @generated from field: string reason = 2;
    */
@@ -345,7 +345,7 @@ export const NackRequest_RetrySchema: GenMessage<NackRequest_Retry> = /*@__PURE_
  */
 export type NackRequest_Fail = Message<"jobgate.v1.NackRequest.Fail"> & {
   /**
-   * Why, for the operator and the paying client.
+   * Reason, for the operator and the paying client.
    *
    * @generated from field: string reason = 1;
    */
@@ -366,7 +366,7 @@ export const NackRequest_FailSchema: GenMessage<NackRequest_Fail> = /*@__PURE__*
  */
 export type NackResponse = Message<"jobgate.v1.NackResponse"> & {
   /**
-   * One for each of the request's nacks, in their order.
+   * One per nack of the request, in the same order.
    *
    * @generated from field: repeated jobgate.v1.LeaseStatus statuses = 1;
    */
@@ -394,7 +394,7 @@ export type ExtendRequest = Message<"jobgate.v1.ExtendRequest"> & {
   leases: ExtendRequest_Lease[];
 
   /**
-   * Renew until this long from now; unset means the configured lease.
+   * New length from now; unset means the configured lease.
    *
    * @generated from field: google.protobuf.Duration lease = 2;
    */
@@ -415,21 +415,21 @@ export const ExtendRequestSchema: GenMessage<ExtendRequest> = /*@__PURE__*/
  */
 export type ExtendRequest_Lease = Message<"jobgate.v1.ExtendRequest.Lease"> & {
   /**
-   * From the JobCall.
+   * ID of the JobCall.
    *
    * @generated from field: uint64 call_id = 1;
    */
   callId: bigint;
 
   /**
-   * From the JobCall.
+   * Lease token of the JobCall.
    *
    * @generated from field: string lease_token = 2;
    */
   leaseToken: string;
 
   /**
-   * How far the work has come. Unset leaves what was told before.
+   * Unset keeps the previous progress.
    *
    * @generated from field: optional jobgate.v1.ExtendRequest.Progress progress = 3;
    */
@@ -457,7 +457,7 @@ export type ExtendRequest_Progress = Message<"jobgate.v1.ExtendRequest.Progress"
   percent: number;
 
   /**
-   * What is being done; cut to 200 characters.
+   * Current activity; cut to 200 characters.
    *
    * @generated from field: string text = 2;
    */
@@ -478,7 +478,7 @@ export const ExtendRequest_ProgressSchema: GenMessage<ExtendRequest_Progress> = 
  */
 export type ExtendResponse = Message<"jobgate.v1.ExtendResponse"> & {
   /**
-   * One for each of the request's leases, in their order.
+   * One per lease of the request, in the same order.
    *
    * @generated from field: repeated jobgate.v1.LeaseStatus statuses = 1;
    */
@@ -493,7 +493,7 @@ export const ExtendResponseSchema: GenMessage<ExtendResponse> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_runner, 8);
 
 /**
- * AckMode says when a delivered JobCall counts as done.
+ * AckMode determines when a delivered JobCall counts as done.
  *
  * @generated from enum jobgate.v1.AckMode
  */
@@ -513,7 +513,7 @@ export const AckMode = {
   EXPLICIT: 1,
 
   /**
-   * Done once it has been written to the stream; lost if the runner dies holding it.
+   * Done once written to the stream; lost if the runner dies holding it.
    *
    * @generated from enum value: ACK_MODE_ON_SEND = 2;
    */
@@ -521,7 +521,7 @@ export const AckMode = {
 } as const;
 
 /**
- * AckMode says when a delivered JobCall counts as done.
+ * AckMode determines when a delivered JobCall counts as done.
  *
  * @generated from enum jobgate.v1.AckMode
  */
@@ -554,14 +554,14 @@ export const LeaseStatus = {
   DONE: 1,
 
   /**
-   * The lease ran out or was released; the JobCall may be with another runner. Stop working on it.
+   * The lease expired or was released; another runner may have the JobCall. Stop working on it.
    *
    * @generated from enum value: LEASE_STATUS_LEASE_LOST = 2;
    */
   LEASE_LOST: 2,
 
   /**
-   * No such JobCall is waiting to be finished: it was finished before, or never was.
+   * The JobCall was finished before or never existed.
    *
    * @generated from enum value: LEASE_STATUS_NOT_FOUND = 3;
    */
@@ -582,10 +582,10 @@ export const LeaseStatusSchema: GenEnum<LeaseStatus> = /*@__PURE__*/
   enumDesc(file_jobgate_v1_runner, 1);
 
 /**
- * RunnerService hands JobCalls to the programs that execute them, at least once.
+ * RunnerService delivers JobCalls at least once to the programs that execute them.
  *
  * A runner opens Subscribe, works on each JobCall, and finishes it with Ack or Nack before its lease
- * runs out, or renews the lease with Extend.
+ * expires, or renews the lease with Extend.
  *
  * @generated from service jobgate.v1.RunnerService
  */
@@ -593,8 +593,8 @@ export const RunnerService: GenService<{
   /**
    * Subscribe streams JobCalls to the runner for as long as the stream is open.
    *
-   * Response headers are sent at once, before the first JobCall, so that an idle runner knows it is
-   * connected. When the stream ends, every JobCall still out on it goes to the next subscriber.
+   * Response headers are sent before the first JobCall, so that an idle runner knows it is
+   * connected. When the stream ends, its unfinished JobCalls go to the next subscriber.
    * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
    *
    * @generated from rpc jobgate.v1.RunnerService.Subscribe
@@ -616,7 +616,7 @@ export const RunnerService: GenService<{
     output: typeof AckResponseSchema;
   },
   /**
-   * Nack gives JobCalls back: to be retried, or to be kept as dead letters.
+   * Nack returns JobCalls for another attempt, or makes them dead letters.
    *
    * @generated from rpc jobgate.v1.RunnerService.Nack
    */

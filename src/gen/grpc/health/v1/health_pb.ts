@@ -16,7 +16,7 @@ export const file_grpc_health_v1_health: GenFile = /*@__PURE__*/
   fileDesc("ChtncnBjL2hlYWx0aC92MS9oZWFsdGgucHJvdG8SDmdycGMuaGVhbHRoLnYxIiUKEkhlYWx0aENoZWNrUmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJIqkBChNIZWFsdGhDaGVja1Jlc3BvbnNlEkEKBnN0YXR1cxgBIAEoDjIxLmdycGMuaGVhbHRoLnYxLkhlYWx0aENoZWNrUmVzcG9uc2UuU2VydmluZ1N0YXR1cyJPCg1TZXJ2aW5nU3RhdHVzEgsKB1VOS05PV04QABILCgdTRVJWSU5HEAESDwoLTk9UX1NFUlZJTkcQAhITCg9TRVJWSUNFX1VOS05PV04QAyITChFIZWFsdGhMaXN0UmVxdWVzdCKuAQoSSGVhbHRoTGlzdFJlc3BvbnNlEkIKCHN0YXR1c2VzGAEgAygLMjAuZ3JwYy5oZWFsdGgudjEuSGVhbHRoTGlzdFJlc3BvbnNlLlN0YXR1c2VzRW50cnkaVAoNU3RhdHVzZXNFbnRyeRILCgNrZXkYASABKAkSMgoFdmFsdWUYAiABKAsyIy5ncnBjLmhlYWx0aC52MS5IZWFsdGhDaGVja1Jlc3BvbnNlOgI4ATL9AQoGSGVhbHRoElAKBUNoZWNrEiIuZ3JwYy5oZWFsdGgudjEuSGVhbHRoQ2hlY2tSZXF1ZXN0GiMuZ3JwYy5oZWFsdGgudjEuSGVhbHRoQ2hlY2tSZXNwb25zZRJNCgRMaXN0EiEuZ3JwYy5oZWFsdGgudjEuSGVhbHRoTGlzdFJlcXVlc3QaIi5ncnBjLmhlYWx0aC52MS5IZWFsdGhMaXN0UmVzcG9uc2USUgoFV2F0Y2gSIi5ncnBjLmhlYWx0aC52MS5IZWFsdGhDaGVja1JlcXVlc3QaIy5ncnBjLmhlYWx0aC52MS5IZWFsdGhDaGVja1Jlc3BvbnNlMAFiBnByb3RvMw");
 
 /**
- * HealthCheckRequest names what is asked about.
+ * HealthCheckRequest names a service.
  *
  * @generated from message grpc.health.v1.HealthCheckRequest
  */
@@ -58,7 +58,7 @@ export const HealthCheckResponseSchema: GenMessage<HealthCheckResponse> = /*@__P
   messageDesc(file_grpc_health_v1_health, 1);
 
 /**
- * ServingStatus says whether calls will be served.
+ * ServingStatus is the ability to serve calls.
  *
  * @generated from enum grpc.health.v1.HealthCheckResponse.ServingStatus
  */
@@ -86,7 +86,7 @@ export const HealthCheckResponse_ServingStatus = {
   NOT_SERVING: 2,
 
   /**
-   * Only in Watch: there is no such service, yet.
+   * Watch only: the service does not exist yet.
    * buf:lint:ignore ENUM_VALUE_PREFIX
    *
    * @generated from enum value: SERVICE_UNKNOWN = 3;
@@ -95,7 +95,7 @@ export const HealthCheckResponse_ServingStatus = {
 } as const;
 
 /**
- * ServingStatus says whether calls will be served.
+ * ServingStatus is the ability to serve calls.
  *
  * @generated from enum grpc.health.v1.HealthCheckResponse.ServingStatus
  */
@@ -108,7 +108,7 @@ export const HealthCheckResponse_ServingStatusSchema: GenEnum<HealthCheckRespons
   enumDesc(file_grpc_health_v1_health, 1, 0);
 
 /**
- * HealthListRequest asks for all services.
+ * HealthListRequest is empty.
  *
  * @generated from message grpc.health.v1.HealthListRequest
  */
@@ -129,7 +129,7 @@ export const HealthListRequestSchema: GenMessage<HealthListRequest> = /*@__PURE_
  */
 export type HealthListResponse = Message<"grpc.health.v1.HealthListResponse"> & {
   /**
-   * By full name.
+   * Keyed by full name.
    *
    * @generated from field: map<string, grpc.health.v1.HealthCheckResponse> statuses = 1;
    */
@@ -144,14 +144,14 @@ export const HealthListResponseSchema: GenMessage<HealthListResponse> = /*@__PUR
   messageDesc(file_grpc_health_v1_health, 3);
 
 /**
- * Health tells whether a server can serve.
+ * Health reports whether a server can serve.
  * buf:lint:ignore SERVICE_SUFFIX
  *
  * @generated from service grpc.health.v1.Health
  */
 export const Health: GenService<{
   /**
-   * Check answers at once.
+   * Check returns the current status.
    * buf:lint:ignore RPC_REQUEST_STANDARD_NAME
    * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
    * buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE
@@ -164,7 +164,7 @@ export const Health: GenService<{
     output: typeof HealthCheckResponseSchema;
   },
   /**
-   * List gives the status of every service.
+   * List returns the status of every service.
    * buf:lint:ignore RPC_REQUEST_STANDARD_NAME
    * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
    *
@@ -176,7 +176,7 @@ export const Health: GenService<{
     output: typeof HealthListResponseSchema;
   },
   /**
-   * Watch gives the status now and whenever it changes.
+   * Watch streams the status now and at each change.
    * buf:lint:ignore RPC_REQUEST_STANDARD_NAME
    * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
    * buf:lint:ignore RPC_REQUEST_RESPONSE_UNIQUE

@@ -16,20 +16,20 @@ export const file_grpc_reflection_v1_reflection: GenFile = /*@__PURE__*/
   fileDesc("CiNncnBjL3JlZmxlY3Rpb24vdjEvcmVmbGVjdGlvbi5wcm90bxISZ3JwYy5yZWZsZWN0aW9uLnYxIoUCChdTZXJ2ZXJSZWZsZWN0aW9uUmVxdWVzdBIMCgRob3N0GAEgASgJEhoKEGZpbGVfYnlfZmlsZW5hbWUYAyABKAlIABIgChZmaWxlX2NvbnRhaW5pbmdfc3ltYm9sGAQgASgJSAASSQoZZmlsZV9jb250YWluaW5nX2V4dGVuc2lvbhgFIAEoCzIkLmdycGMucmVmbGVjdGlvbi52MS5FeHRlbnNpb25SZXF1ZXN0SAASJwodYWxsX2V4dGVuc2lvbl9udW1iZXJzX29mX3R5cGUYBiABKAlIABIXCg1saXN0X3NlcnZpY2VzGAcgASgJSABCEQoPbWVzc2FnZV9yZXF1ZXN0IkUKEEV4dGVuc2lvblJlcXVlc3QSFwoPY29udGFpbmluZ190eXBlGAEgASgJEhgKEGV4dGVuc2lvbl9udW1iZXIYAiABKAUiuAMKGFNlcnZlclJlZmxlY3Rpb25SZXNwb25zZRISCgp2YWxpZF9ob3N0GAEgASgJEkUKEG9yaWdpbmFsX3JlcXVlc3QYAiABKAsyKy5ncnBjLnJlZmxlY3Rpb24udjEuU2VydmVyUmVmbGVjdGlvblJlcXVlc3QSTgoYZmlsZV9kZXNjcmlwdG9yX3Jlc3BvbnNlGAQgASgLMiouZ3JwYy5yZWZsZWN0aW9uLnYxLkZpbGVEZXNjcmlwdG9yUmVzcG9uc2VIABJVCh5hbGxfZXh0ZW5zaW9uX251bWJlcnNfcmVzcG9uc2UYBSABKAsyKy5ncnBjLnJlZmxlY3Rpb24udjEuRXh0ZW5zaW9uTnVtYmVyUmVzcG9uc2VIABJJChZsaXN0X3NlcnZpY2VzX3Jlc3BvbnNlGAYgASgLMicuZ3JwYy5yZWZsZWN0aW9uLnYxLkxpc3RTZXJ2aWNlUmVzcG9uc2VIABI7Cg5lcnJvcl9yZXNwb25zZRgHIAEoCzIhLmdycGMucmVmbGVjdGlvbi52MS5FcnJvclJlc3BvbnNlSABCEgoQbWVzc2FnZV9yZXNwb25zZSI3ChZGaWxlRGVzY3JpcHRvclJlc3BvbnNlEh0KFWZpbGVfZGVzY3JpcHRvcl9wcm90bxgBIAMoDCJLChdFeHRlbnNpb25OdW1iZXJSZXNwb25zZRIWCg5iYXNlX3R5cGVfbmFtZRgBIAEoCRIYChBleHRlbnNpb25fbnVtYmVyGAIgAygFIksKE0xpc3RTZXJ2aWNlUmVzcG9uc2USNAoHc2VydmljZRgBIAMoCzIjLmdycGMucmVmbGVjdGlvbi52MS5TZXJ2aWNlUmVzcG9uc2UiHwoPU2VydmljZVJlc3BvbnNlEgwKBG5hbWUYASABKAkiOgoNRXJyb3JSZXNwb25zZRISCgplcnJvcl9jb2RlGAEgASgFEhUKDWVycm9yX21lc3NhZ2UYAiABKAkyiQEKEFNlcnZlclJlZmxlY3Rpb24SdQoUU2VydmVyUmVmbGVjdGlvbkluZm8SKy5ncnBjLnJlZmxlY3Rpb24udjEuU2VydmVyUmVmbGVjdGlvblJlcXVlc3QaLC5ncnBjLnJlZmxlY3Rpb24udjEuU2VydmVyUmVmbGVjdGlvblJlc3BvbnNlKAEwAWIGcHJvdG8z");
 
 /**
- * ServerReflectionRequest asks one thing.
+ * ServerReflectionRequest is one question.
  *
  * @generated from message grpc.reflection.v1.ServerReflectionRequest
  */
 export type ServerReflectionRequest = Message<"grpc.reflection.v1.ServerReflectionRequest"> & {
   /**
-   * Repeated in the response; not looked at.
+   * Repeated in the response, otherwise ignored.
    *
    * @generated from field: string host = 1;
    */
   host: string;
 
   /**
-   * What is asked.
+   * The question.
    *
    * @generated from oneof grpc.reflection.v1.ServerReflectionRequest.message_request
    */
@@ -67,7 +67,7 @@ export type ServerReflectionRequest = Message<"grpc.reflection.v1.ServerReflecti
     case: "allExtensionNumbersOfType";
   } | {
     /**
-     * The full names of all services; the value is not looked at.
+     * The full names of all services; the value is ignored.
      *
      * @generated from field: string list_services = 7;
      */
@@ -118,7 +118,7 @@ export const ExtensionRequestSchema: GenMessage<ExtensionRequest> = /*@__PURE__*
  */
 export type ServerReflectionResponse = Message<"grpc.reflection.v1.ServerReflectionResponse"> & {
   /**
-   * From the request.
+   * Host of the request.
    *
    * @generated from field: string valid_host = 1;
    */
@@ -132,13 +132,13 @@ export type ServerReflectionResponse = Message<"grpc.reflection.v1.ServerReflect
   originalRequest?: ServerReflectionRequest | undefined;
 
   /**
-   * What was found.
+   * The answer.
    *
    * @generated from oneof grpc.reflection.v1.ServerReflectionResponse.message_response
    */
   messageResponse: {
     /**
-     * To a request for files.
+     * Answer to a request for files.
      *
      * @generated from field: grpc.reflection.v1.FileDescriptorResponse file_descriptor_response = 4;
      */
@@ -146,7 +146,7 @@ export type ServerReflectionResponse = Message<"grpc.reflection.v1.ServerReflect
     case: "fileDescriptorResponse";
   } | {
     /**
-     * To all_extension_numbers_of_type.
+     * Answer to all_extension_numbers_of_type.
      *
      * @generated from field: grpc.reflection.v1.ExtensionNumberResponse all_extension_numbers_response = 5;
      */
@@ -154,7 +154,7 @@ export type ServerReflectionResponse = Message<"grpc.reflection.v1.ServerReflect
     case: "allExtensionNumbersResponse";
   } | {
     /**
-     * To list_services.
+     * Answer to list_services.
      *
      * @generated from field: grpc.reflection.v1.ListServiceResponse list_services_response = 6;
      */
@@ -234,7 +234,7 @@ export const ExtensionNumberResponseSchema: GenMessage<ExtensionNumberResponse> 
  */
 export type ListServiceResponse = Message<"grpc.reflection.v1.ListServiceResponse"> & {
   /**
-   * In no special order.
+   * Unordered.
    *
    * @generated from field: repeated grpc.reflection.v1.ServiceResponse service = 1;
    */
@@ -270,7 +270,7 @@ export const ServiceResponseSchema: GenMessage<ServiceResponse> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1_reflection, 6);
 
 /**
- * ErrorResponse says why nothing was found.
+ * ErrorResponse is the reason why nothing was found.
  *
  * @generated from message grpc.reflection.v1.ErrorResponse
  */
@@ -283,7 +283,7 @@ export type ErrorResponse = Message<"grpc.reflection.v1.ErrorResponse"> & {
   errorCode: number;
 
   /**
-   * For people.
+   * Human-readable message.
    *
    * @generated from field: string error_message = 2;
    */
@@ -298,7 +298,7 @@ export const ErrorResponseSchema: GenMessage<ErrorResponse> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1_reflection, 7);
 
 /**
- * ServerReflection tells clients what this server serves, in its own descriptors.
+ * ServerReflection returns the descriptors of the services that this server offers.
  * buf:lint:ignore SERVICE_SUFFIX
  *
  * @generated from service grpc.reflection.v1.ServerReflection

@@ -1,14 +1,41 @@
 /** @import { Client } from "./connect.js" */
 import { byId, h } from "./dom.js";
 
-/** Of a body, in characters. */
-const SHOWN = 10_000;
+/** Resolves the current question. @type {(sure: boolean) => void} */
+let answer = () => {};
 
-/** Whose answer is awaited: a late one for a call that was shown before is not this one's. */
+/**
+ * Asks for confirmation. Escape means no.
+ * @param {{ title: string, text: string, action: string }} question
+ * @returns {Promise<boolean>}
+ */
+export function confirmed({ title, text, action }) {
+  const dialog = byId("confirm", HTMLDialogElement);
+  const yes = byId("confirm-yes", HTMLButtonElement);
+  byId("confirm-title", HTMLElement).textContent = title;
+  byId("confirm-text", HTMLElement).textContent = text;
+  yes.textContent = action;
+  yes.onclick = () => dialog.close("yes");
+  byId("confirm-no", HTMLButtonElement).onclick = () => dialog.close("no");
+  // Browsers send `close` later: by then a quick user may have opened the dialog again.
+  answer(dialog.returnValue === "yes");
+  dialog.onclose = () => dialog.open || answer(dialog.returnValue === "yes");
+  dialog.returnValue = "no";
+  dialog.showModal();
+  byId("confirm-no", HTMLButtonElement).focus();
+  return new Promise((resolve) => {
+    answer = resolve;
+  });
+}
+
+/** Characters of a body that are shown. */
+const MAX_BODY_CHARS = 10_000;
+
+/** Call in the dialog, to drop late answers for another one. */
 let shownCall = "";
 
 /**
- * One dead letter with its metadata and body, which come from outside and are shown as text, whatever they are.
+ * Shows a dead letter with its metadata and body. Both come from outside and are rendered as text.
  * @param {Client} client
  * @param {string} callId
  */
@@ -49,7 +76,7 @@ function bodyText(base64) {
   const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return text.length > SHOWN ? `${text.slice(0, SHOWN)}… (${bytes.length} bytes)` : text;
+    return text.length > MAX_BODY_CHARS ? `${text.slice(0, MAX_BODY_CHARS)}… (${bytes.length} bytes)` : text;
   } catch {
     return `${bytes.length} bytes that are no text`;
   }
