@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { LeaseStatus, RunnerService } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { startDelivery } from "./harness.ts";
 
-test("A runner built on another gRPC implementation subscribes, works and acks", async () => {
+test("A runner built on connect-es subscribes, works and acks", async () => {
   const { address, accept, store } = await startDelivery({ token: "secret" });
   const client = createClient(RunnerService, createGrpcTransport({ baseUrl: `http://${address}` }));
   const headers = { authorization: "Bearer secret" };

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { startDelivery, until } from "./harness.ts";
 import { spawnRunner } from "./spawn-runner.ts";
 
-test("A frozen runner loses its connection to the keepalive, and its work moves on before the lease is over", async () => {
+test("Keepalive cuts the connection of a frozen runner, and its work moves on before the lease ends", async () => {
   const { address, accept, connect } = await startDelivery({ keepalive: { timeMs: 500, timeoutMs: 500 } });
   const frozen = await spawnRunner(address);
   await accept();
@@ -12,7 +12,7 @@ test("A frozen runner loses its connection to the keepalive, and its work moves 
   expect(await stream.next()).toMatchObject({ attempt: 2 });
 });
 
-test("Even without a keepalive, the lease of a frozen runner runs out and its work moves on", async () => {
+test("Without a keepalive, the lease of a frozen runner runs out and its work moves on", async () => {
   const { address, accept, connect } = await startDelivery({
     leaseMs: 1_000,
     keepalive: { timeMs: 3_600_000, timeoutMs: 3_600_000 },

@@ -19,8 +19,8 @@ import type { Store } from "../../src/store/store.ts";
 import { makeRunnerClient, type RunnerConnection } from "../helpers/runner-client.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 
-/** Bounds every wait: longer than anything here takes, shorter than a test's own time-out. */
-const WAIT_MS = 10_000;
+/** Bounds every wait: longer than anything takes on a busy machine, shorter than a test's own time-out. */
+const WAIT_MS = 25_000;
 
 /** An embedded store for one test. */
 export async function openStoreForTest(): Promise<Store> {

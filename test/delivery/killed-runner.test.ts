@@ -2,27 +2,25 @@ import { expect, test } from "vitest";
 import { startDelivery, until } from "./harness.ts";
 import { spawnRunner } from "./spawn-runner.ts";
 
-test("Of two runners one is killed: all its work goes to the other at once, and all is done once acked", async () => {
-  const { store, address, accept, connect } = await startDelivery();
+test("The work of a killed runner goes to another long before its leases end", async () => {
+  const { store, address, accept, connect } = await startDelivery({ leaseMs: 600_000 });
   const victim = await spawnRunner(address);
   for (let index = 0; index < 5; index++) await accept();
   await until(() => victim.callIds.length === 5);
 
   const survivor = connect();
   const stream = await survivor.subscribe();
-  const killedAt = performance.now();
   victim.signal("SIGKILL");
   for (let index = 0; index < 5; index++) {
     const call = await stream.next();
     expect(call.attempt).toBe(2);
     await survivor.ack(call);
   }
-  expect(performance.now() - killedAt).toBeLessThan(2_000);
   expect(stream.calls.map((call) => String(call.callId))).toEqual(victim.callIds);
   expect((await store.totals()).calls).toMatchObject({ ready: 0, leased: 0, dead: 0 });
 });
 
-test("A JobCall whose runners all died is a dead letter, with nobody left to take it", async () => {
+test("A JobCall whose runners were all killed becomes a dead letter while no runner is connected", async () => {
   const { store, address, accept, connect } = await startDelivery({ maxAttempts: 2 });
   const callId = await accept();
   for (let attempt = 1; attempt <= 2; attempt++) {
@@ -33,16 +31,16 @@ test("A JobCall whose runners all died is a dead letter, with nobody left to tak
     await until(async () => (await store.totals()).calls.leased === 0);
   }
   expect(await store.findDeadLetter(callId)).toMatchObject({ attempts: 2, reason: "max_attempts" });
-  // For whoever comes there is nothing.
+  // Nothing is left of it for the next runner.
   const late = await connect().subscribe();
   await accept({ body: Buffer.from("next") });
   expect(Buffer.from((await late.next()).body).toString()).toBe("next");
 });
 
-test("A JobCall whose last lease ran out is a dead letter, though nobody is connected that would take it", async () => {
+test("A JobCall whose last lease ran out becomes a dead letter while no runner is connected", async () => {
   const { store, accept } = await startDelivery({ maxAttempts: 1 });
   const callId = await accept();
-  // As of a jobgate that was killed: no stream of this one has it.
+  // As left behind by a killed jobgate: the call is on no stream of this one.
   await store.claim({ limit: 1, jobIds: [], leaseMs: 300, maxAttempts: 1, subscriber: "gone" });
   await until(async () => (await store.findDeadLetter(callId)) !== undefined);
 });

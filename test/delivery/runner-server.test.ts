@@ -20,7 +20,7 @@ import { connectRunner, openStoreForTest, sleep, startDelivery, until } from "./
 
 const run = promisify(execFile);
 
-/** A client that learns the services from the server: it has no .proto of ours. */
+/** Runs a client without .proto files, which learns the services from the server. */
 async function bufCurl(address: string, ...args: string[]): Promise<string> {
   const curl = ["curl", "--protocol", "grpc", "--http2-prior-knowledge"];
   const { stdout } = await run(
@@ -35,7 +35,7 @@ async function bufCurl(address: string, ...args: string[]): Promise<string> {
 
 const HealthClient = makeClientConstructor(grpcServiceDefinition(Health), Health.typeName);
 
-/** @returns what Check says, as the name of the status, or the name of the gRPC error */
+/** Returns the name of the status that Check answers, or of the gRPC error. */
 function checkHealth(address: string, service = ""): Promise<string> {
   const client = new HealthClient(address, credentials.createInsecure());
   return new Promise((resolve) => {
@@ -68,7 +68,7 @@ describe("Token", () => {
     },
   );
 
-  test("With it, all is served", async () => {
+  test("Calls with the right token are served", async () => {
     const { accept, connect } = await startDelivery({ token: "secret" });
     const runner = connect({ token: "secret" });
     const stream = await runner.subscribe();
@@ -76,7 +76,7 @@ describe("Token", () => {
     expect(await runner.ack(await stream.next())).toEqual([LeaseStatus.DONE]);
   });
 
-  test("Reflection needs it, health does not", async () => {
+  test("Reflection needs the token, health does not", async () => {
     const { address } = await startDelivery({ token: "secret" });
     const list = ["--list-services", "http://ADDRESS"];
     await expect(bufCurl(address, ...list)).rejects.toThrow(/unauthenticated|token/i);
@@ -88,7 +88,7 @@ describe("Token", () => {
 });
 
 describe("Reflection", () => {
-  test("A client that knows nothing finds the services and can call them, by v1 and by v1alpha", async () => {
+  test("A client without .proto files finds the services and calls them, by v1 and by v1alpha", async () => {
     const { address } = await startDelivery();
     for (const protocol of ["grpc-v1", "grpc-v1alpha"]) {
       const reflect = ["--reflect-protocol", protocol];
@@ -118,7 +118,7 @@ describe("Reflection", () => {
 });
 
 describe("Health", () => {
-  test("It is SERVING while the store is writable, for the server and for the service", async () => {
+  test("The server and its service are SERVING while the store is writable", async () => {
     let writable = true;
     const { address } = await startDelivery({ status: () => ({ writable, full: false }) });
     expect(await checkHealth(address)).toBe("SERVING");
@@ -140,7 +140,7 @@ describe("Unix socket", () => {
     return join(folder, "runner.sock");
   }
 
-  test("It is its owner's alone (mode 0600), serves runners, and is gone after the stop", async () => {
+  test("The socket has mode 0600, serves runners, and is removed by the stop", async () => {
     const path = await socketPath();
     const { server, address, accept, connect } = await startDelivery({ bindAddress: { kind: "unix", path } });
     expect(address).toBe(`unix:${path}`);
@@ -152,7 +152,7 @@ describe("Unix socket", () => {
     await expect(stat(path)).rejects.toMatchObject({ code: "ENOENT" });
   });
 
-  test("A path may be as long as the system takes; a longer one, or one in no folder, is told as what it is", async () => {
+  test("A path may have the system's greatest length; a longer one, and one in no folder, fail with their reason", async () => {
     const folder = dirname(await socketPath());
     const most = process.platform === "linux" ? 107 : 103;
     const long = (bytes: number) => join(folder, "x".repeat(bytes - folder.length - 1));
@@ -165,7 +165,7 @@ describe("Unix socket", () => {
       await expect(startDelivery({ bindAddress: { kind: "unix", path } })).rejects.toThrow(message);
   });
 
-  test("The socket file that a dead process left behind is replaced", async () => {
+  test("The socket file of a dead process is replaced", async () => {
     const path = await socketPath();
     await run(process.execPath, [
       "-e",
@@ -193,7 +193,7 @@ describe("Unix socket", () => {
   });
 });
 
-test("A port that is taken makes the start fail, and nothing is left running", async () => {
+test("The start fails on a port in use, and leaves nothing running", async () => {
   const taken = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void taken.close());
   await once(taken, "listening");
@@ -203,8 +203,8 @@ test("A port that is taken makes the start fail, and nothing is left running", a
 });
 
 describe("Shutdown", () => {
-  test("Streams end with UNAVAILABLE, Ack, Nack and Extend are still answered, and then it closes", async () => {
-    const { store, server, address, accept, connect } = await startDelivery({ drainMs: 10_000 });
+  test("A stop ends streams with UNAVAILABLE, still answers Ack, Nack and Extend, and then closes", async () => {
+    const { store, server, address, accept, connect } = await startDelivery({ drainMs: 25_000 });
     const runner = connect();
     const stream = await runner.subscribe();
     for (let index = 0; index < 3; index++) await accept();
@@ -225,12 +225,13 @@ describe("Shutdown", () => {
     expect(await runner.ack({ ...third, result })).toEqual([LeaseStatus.DONE]);
     const emptyAt = performance.now();
     await stopped;
-    expect(performance.now() - emptyAt).toBeLessThan(3_000);
+    // Not at the end of drainMs.
+    expect(performance.now() - emptyAt).toBeLessThan(15_000);
     await expect(runner.ack()).rejects.toMatchObject({ code: status.UNAVAILABLE });
     expect(undelivered).toBeGreaterThan(0);
   });
 
-  test("What is not finished in time is delivered after the restart as a further attempt, and nothing is dead", async () => {
+  test("A JobCall not finished by the end of the drain is delivered again after the restart, and is no dead letter", async () => {
     const store = await openStoreForTest();
     const before = await startDelivery({ store, drainMs: 100, maxAttempts: 1 });
     const callId = BigInt(await before.accept());
@@ -246,8 +247,8 @@ describe("Shutdown", () => {
     expect(await runner.ack(first)).toEqual([LeaseStatus.LEASE_LOST]);
   });
 
-  test("A runner that hangs up while it drains keeps its lease until the drain time is over", async () => {
-    const { store, server, accept, connect } = await startDelivery({ drainMs: 400 });
+  test("A runner that hangs up during the drain keeps its lease until drain_ms is over", async () => {
+    const { store, server, accept, connect } = await startDelivery({ drainMs: 1_500 });
     await accept();
     const runner = connect();
     await (await runner.subscribe()).next();
@@ -259,7 +260,7 @@ describe("Shutdown", () => {
     expect((await store.totals()).calls).toMatchObject({ ready: 1, leased: 0, dead: 0 });
   });
 
-  test("Stopping twice, and stopping what never started, is fine", async () => {
+  test("A second stop does nothing", async () => {
     const { server, address } = await startDelivery();
     await Promise.all([server.stop(), server.stop()]);
     await expect(connectRunner(address).subscribe()).rejects.toMatchObject({ code: status.UNAVAILABLE });

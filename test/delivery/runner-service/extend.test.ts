@@ -7,36 +7,37 @@ import { sleep, startDelivery } from "../harness.ts";
 const { DONE, LEASE_LOST, NOT_FOUND } = LeaseStatus;
 
 describe("Extend", () => {
-  test("A lease that is extended does not run out", async () => {
-    const { accept, connect } = await startDelivery({ leaseMs: 300 });
+  test("Extend without a time renews the lease by its configured length", async () => {
+    const { store, accept, connect } = await startDelivery({ leaseMs: 60_000 });
     await accept();
     const runner = connect();
-    const stream = await runner.subscribe();
-    const call = await stream.next();
-    for (let round = 0; round < 5; round++) {
-      await sleep(120);
+    const call = await (await runner.subscribe()).next();
+    for (let round = 0; round < 3; round++) {
+      const extendedAt = Date.now();
       expect(await runner.extend([call])).toEqual([DONE]);
+      expect(await store.nextDue()).toBeGreaterThanOrEqual(extendedAt + 60_000);
     }
-    expect(stream.calls).toHaveLength(1);
     expect(await runner.ack(call)).toEqual([DONE]);
   });
 
-  test("Extend for a time of the runner's own choice also moves when the slot is free again", async () => {
+  test("An extended lease does not run out at its first end, and keeps its slot", async () => {
     const { accept, connect } = await startDelivery({ leaseMs: 200 });
     await accept();
     await accept();
     const runner = connect();
     const stream = await runner.subscribe({ maxInFlight: 1 });
-    const call = await stream.next();
-    expect(await runner.extend([call], { seconds: 30n })).toEqual([DONE]);
+    let call = await stream.next();
+    // On a slow machine the first lease may end before it is extended.
+    while ((await runner.extend([call], { seconds: 30n }))[0] !== DONE) call = await stream.next();
+    const delivered = stream.calls.length;
     await sleep(400);
-    expect(stream.calls).toHaveLength(1);
+    expect(stream.calls).toHaveLength(delivered);
     expect(await runner.ack(call)).toEqual([DONE]);
     await stream.next();
   });
 
-  test("Extend of a lost lease says so", async () => {
-    const { accept, connect } = await startDelivery({ leaseMs: 100 });
+  test("Extend of a lost lease is LEASE_LOST", async () => {
+    const { accept, connect } = await startDelivery({ leaseMs: 100, maxAttempts: 1_000 });
     await accept();
     const runner = connect();
     const stream = await runner.subscribe();
@@ -57,7 +58,7 @@ describe("Extend", () => {
     expect((await store.findCall(told))?.progress).toEqual({ percent: 55, text: `x${"😀".repeat(199)}` });
   });
 
-  test("Progress above 100 % refuses the request, and every lease in it stays as it was", async () => {
+  test("Progress above 100 % refuses the request, and changes no lease in it", async () => {
     const { store, connect } = await startDelivery({ leaseMs: 60_000 });
     const callId = await paidId(store, 103);
     const runner = connect();

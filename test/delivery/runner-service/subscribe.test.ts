@@ -5,13 +5,13 @@ import { AckMode } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import { sleep, startDelivery, until } from "../harness.ts";
 
 describe("Subscribe", () => {
-  test("An idle runner gets headers at once, and so knows that it is connected", async () => {
+  test("An idle runner gets headers at once, which tell it that it is connected", async () => {
     const { connect } = await startDelivery();
     const stream = await connect().subscribe({ subscriber: "idle" });
     expect(stream.calls).toEqual([]);
   });
 
-  test("A JobCall carries its body byte for byte, its metadata, its lease and its times", async () => {
+  test("A JobCall has its body byte for byte, its metadata, its lease and its times", async () => {
     const { accept, connect } = await startDelivery({ leaseMs: 30_000 });
     const body = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const before = Date.now();
@@ -48,7 +48,7 @@ describe("Subscribe", () => {
     expect(stream.calls).toHaveLength(3);
   });
 
-  test("max_in_flight is 64 unless asked for otherwise", async () => {
+  test("max_in_flight defaults to 64", async () => {
     const { accept, connect } = await startDelivery();
     await Promise.all(Array.from({ length: 70 }, () => accept()));
     const stream = await connect().subscribe();
@@ -69,7 +69,7 @@ describe("Subscribe", () => {
     expect(stream.calls).toHaveLength(2);
   });
 
-  test("JobCalls come in order of their id, and one that is retried does not hold up the rest", async () => {
+  test("JobCalls come in order of their id, and a retried one does not delay the rest", async () => {
     const { accept, connect } = await startDelivery();
     const ids = [await accept(), await accept(), await accept()].map(BigInt);
     const runner = connect();
