@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { textResponse } from "../../src/http/response.ts";
 import { openSocket, rawRequest, sendRaw } from "../helpers/raw-request.ts";
-import { closed, heldRoute, MAX_BODY, startServer } from "./server-harness.ts";
+import { closed, eventually, heldRoute, MAX_BODY, startServer } from "./server-harness.ts";
 
 describe("limits", () => {
   it("A body of exactly the limit passes, one byte more is 413, announced or in chunks", async () => {
@@ -19,7 +19,7 @@ describe("limits", () => {
     }
   });
 
-  it("A body that is announced as too large is refused before it is sent", async () => {
+  it("A Content-Length over the limit is refused before the body is sent", async () => {
     const { url } = await startServer();
     const socket = await openSocket(url);
     socket.write(
@@ -30,7 +30,7 @@ describe("limits", () => {
     socket.destroy();
   });
 
-  it("Garbage: a 1 MB header is answered 431 as JSON, and the server goes on", async () => {
+  it("A header of 1 MB is answered 431 as JSON, and the server goes on", async () => {
     const { url } = await startServer();
     const bytes = `POST /count HTTP/1.1\r\nhost: a\r\nx-payment: ${"A".repeat(1_000_000)}\r\n\r\n`;
     const [answer, ...more] = await sendRaw(url, bytes);
@@ -44,7 +44,7 @@ describe("limits", () => {
     expect((await rawRequest(url, "POST /count")).status).toBe(200);
   });
 
-  it("Of as many headers as fit none is left out", async () => {
+  it("Drops no header, however many fit into the limit", async () => {
     const values: string[][] = [];
     const { url } = await startServer({
       routes: {
@@ -80,23 +80,23 @@ describe("limits", () => {
     }
   });
 
-  it("A client that keeps sending after it was refused gets time to read the answer, and is then cut off", async () => {
+  it("A refused client that keeps sending has time to read the answer, and is then cut off", async () => {
     const { url } = await startServer();
     const socket = await openSocket(url);
-    // node:net ends its own side when the server does, unless it is told not to.
+    // By default node:net ends its own side when the server does.
     socket.allowHalfOpen = true;
     socket.write("garbage\r\n\r\n");
     socket.resume();
     await once(socket, "end");
     const refusedAt = performance.now();
-    // Only to a side that is closed for good does writing fail.
+    // Writing fails only once the server has closed its side for good.
     const timer = setInterval(() => socket.write("x"), 50);
     onTestFinished(() => clearInterval(timer));
     await Promise.race([once(socket, "error"), closed(socket)]);
     expect(performance.now() - refusedAt).toBeGreaterThan(1_500);
   });
 
-  it("Garbage behind a request that is still being worked on never passes for its answer", async () => {
+  it("The refusal of garbage never passes for the answer to an earlier request on the connection", async () => {
     const worked = vi.fn(() => textResponse(202, "done"));
     const slow = heldRoute(worked);
     const { url } = await startServer({ routes: { "/slow": slow.handlers } });
@@ -106,7 +106,7 @@ describe("limits", () => {
     );
     expect(answers).toEqual([]);
     slow.release();
-    await vi.waitFor(() => expect(worked).toHaveBeenCalledOnce());
+    await eventually(() => expect(worked).toHaveBeenCalledOnce());
     expect((await rawRequest(url, "POST /count")).status).toBe(200);
   });
 });

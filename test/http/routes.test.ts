@@ -6,7 +6,7 @@ import { rawRequest, sendRaw } from "../helpers/raw-request.ts";
 import { startServer } from "./server-harness.ts";
 
 describe("paths and methods", () => {
-  it("A path is compared as it was sent, and nothing but itself reaches its route", async () => {
+  it("Compares paths byte for byte: no other spelling reaches a route", async () => {
     const { url } = await startServer();
     for (const path of [
       "/%63ount",
@@ -32,7 +32,7 @@ describe("paths and methods", () => {
     });
   });
 
-  it("Another method on a known path is 405, says which are allowed, and runs no handler", async () => {
+  it("Refuses another method on a known path with 405 and the allowed ones", async () => {
     const handler = vi.fn(() => textResponse(200, "ok"));
     const refusalDetails = (code: string) => ({ because: code });
     const { url } = await startServer({
@@ -50,7 +50,7 @@ describe("paths and methods", () => {
 });
 
 describe("faults in a route", () => {
-  it("An unexpected error is answered 500 without its text, and logged", async () => {
+  it("Answers an unexpected error with 500, without its text", async () => {
     const fail: MethodHandlers = {
       POST: () => {
         throw new Error("secret detail");
@@ -64,7 +64,7 @@ describe("faults in a route", () => {
     ]);
   });
 
-  it("A header that HTTP cannot carry is answered 500, and splits no answer", async () => {
+  it("Answers 500 instead of a header with a line break, which would split the answer", async () => {
     const split = "text/html\r\nset-cookie: stolen=1";
     const fail: MethodHandlers = {
       GET: () => ({ status: 200, headers: { "content-type": split }, body: "x" }),

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import pino from "pino";
-import { onTestFinished } from "vitest";
+import { onTestFinished, vi } from "vitest";
 import type { BindAddress } from "../../src/core/network-address.ts";
 import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers, RouteHandler, RouteTable } from "../../src/http/routes.ts";
@@ -10,10 +10,10 @@ import { openSocket } from "../helpers/raw-request.ts";
 
 const LOCAL: BindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 };
 export const MAX_BODY = 100;
-/** Quick enough to see them pass. */
+/** Time-outs that a test can wait for. */
 export const SHORT: Partial<HttpTimeouts> = { headersMs: 300, requestMs: 600, stopUploadMs: 200 };
 
-/** Answers with the length of the body. */
+/** Route that answers with the length of the body. */
 export const COUNT: MethodHandlers = {
   POST: async (incoming) =>
     jsonResponse(200, { length: (await incoming.readBody(MAX_BODY)).byteLength, path: incoming.path }),
@@ -23,14 +23,14 @@ export function tableOf(routes: Record<string, MethodHandlers>): RouteTable {
   return (path) => (Object.hasOwn(routes, path) ? routes[path] : undefined);
 }
 
-/** A server with nothing mounted, and so without a socket. */
+/** Makes a server with nothing mounted, and so without a socket. */
 export function newServer(
   options: { address?: BindAddress; timeouts?: Partial<HttpTimeouts>; maxHeldBodyBytes?: number } = {},
 ): HttpServer {
   return new HttpServer({ address: LOCAL, logger: pino({ level: "silent" }), ...options });
 }
 
-/** A server for one test, with {@link COUNT} at `/count` beside the other routes. */
+/** Starts a server for one test, with {@link COUNT} at `/count` and the given routes. */
 export async function startServer(
   options: {
     routes?: Record<string, MethodHandlers>;
@@ -49,7 +49,7 @@ export async function startServer(
   return { server, stop, url };
 }
 
-/** A route whose requests to POST wait until they are released, and are then answered with `answer`. */
+/** Makes a route whose POST requests wait until they are released, and are then answered with `answer`. */
 export function heldRoute(answer: RouteHandler) {
   const asked = deferred();
   const released = deferred();
@@ -62,19 +62,24 @@ export function heldRoute(answer: RouteHandler) {
   };
   return {
     handlers,
-    /** Resolves once the first request has come. */
+    /** Resolves once the first request has arrived. */
     asked: asked.promise,
     release: released.resolve,
   };
 }
 
-/** A promise, and what resolves it. */
+/** Makes a promise and the function that resolves it. */
 function deferred() {
   let resolve = () => {};
   const promise = new Promise<void>((done) => {
     resolve = done;
   });
   return { promise, resolve };
+}
+
+/** Waits until the assertion holds, for as long as a busy machine may need. */
+export function eventually(assertion: () => void | Promise<void>): Promise<void> {
+  return vi.waitFor(assertion, { timeout: 25_000 });
 }
 
 export async function isGone(url: string): Promise<boolean> {
@@ -87,5 +92,5 @@ export async function isGone(url: string): Promise<boolean> {
 }
 
 export function closed(socket: Socket): Promise<unknown> {
-  return socket.closed ? Promise.resolve() : once(socket, "close", { signal: AbortSignal.timeout(8_000) });
+  return socket.closed ? Promise.resolve() : once(socket, "close", { signal: AbortSignal.timeout(25_000) });
 }

@@ -6,11 +6,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { textResponse } from "../../src/http/response.ts";
 import type { MethodHandlers } from "../../src/http/routes.ts";
 import { openSocket, rawRequest, readAnswers } from "../helpers/raw-request.ts";
-import { COUNT, heldRoute, isGone, newServer, SHORT, startServer, tableOf } from "./server-harness.ts";
+import {
+  COUNT,
+  eventually,
+  heldRoute,
+  isGone,
+  newServer,
+  SHORT,
+  startServer,
+  tableOf,
+} from "./server-harness.ts";
 
 describe("mounting and stopping", () => {
   it("Two gateways given one server share its socket until the last one stops", async () => {
@@ -31,7 +40,7 @@ describe("mounting and stopping", () => {
     expect(await isGone(url)).toBe(true);
   });
 
-  it("Stopping waits for the requests in hand and answers them", async () => {
+  it("A stop waits for the requests in progress and answers them", async () => {
     const slow = heldRoute(() => textResponse(202, "done"));
     const { url, stop } = await startServer({ routes: { "/slow": slow.handlers } });
     const inHand = rawRequest(url, "POST /slow");
@@ -40,14 +49,14 @@ describe("mounting and stopping", () => {
     const stopping = stop().then(() => {
       stopped = true;
     });
-    await vi.waitFor(async () => expect(await isGone(url)).toBe(true));
+    await eventually(async () => expect(await isGone(url)).toBe(true));
     expect(stopped).toBe(false);
     slow.release();
     expect(await inHand).toMatchObject({ status: 202, body: "done" });
     await stopping;
   });
 
-  it("While stopping, a kept-alive connection is told to come back later and closed", async () => {
+  it("During a stop, a kept-alive connection is told to come back later and closed", async () => {
     const slow = heldRoute(() => textResponse(202, "done"));
     const { url, stop } = await startServer({
       routes: {
@@ -59,7 +68,7 @@ describe("mounting and stopping", () => {
     onTestFinished(() => agent.destroy());
     const inHand = rawRequest(url, "POST /slow");
     await slow.asked;
-    // Begun before the stop, so that its connection is not idle then; its request is whole only after it.
+    // Begins before the stop, so that its connection is not idle then, and completes after it.
     const late = request(`${url}/paid`, { method: "POST", agent, headers: { "content-length": 1 } });
     late.flushHeaders();
     await sleep(50);
@@ -80,18 +89,17 @@ describe("mounting and stopping", () => {
     await stopping;
   });
 
-  it("A client that never finishes its body does not hold up the stop for long", async () => {
+  it("A client that never finishes its body is cut off soon after a stop begins", async () => {
     const { url, stop } = await startServer({ timeouts: SHORT });
     const socket = await openSocket(url);
     socket.on("error", () => undefined);
     socket.write("POST /count HTTP/1.1\r\nhost: a\r\ncontent-length: 90\r\n\r\n");
     await sleep(50);
-    const startedAt = performance.now();
+    // Within the test's time-out, which is shorter than the time for requests in progress.
     await stop();
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
-  it("An address in use is refused, and nothing is left running", async () => {
+  it("Refuses an address in use, and leaves nothing running", async () => {
     const { server: first } = await startServer();
     const port = Number(first.address.split(":")[1]);
     const second = newServer({ address: { kind: "tcp", host: "127.0.0.1", port } });
@@ -101,7 +109,7 @@ describe("mounting and stopping", () => {
   });
 });
 
-/** In a folder of its own. */
+/** Returns a path in a new folder. */
 async function socketPath(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-http-"));
   onTestFinished(() => rm(folder, { recursive: true }));
@@ -109,7 +117,7 @@ async function socketPath(): Promise<string> {
 }
 
 describe("a unix socket", () => {
-  it("It is open to its owner alone, and gone after the stop", async () => {
+  it("The socket has mode 0600, and is removed by the stop", async () => {
     const path = await socketPath();
     const { url, stop } = await startServer({ address: { kind: "unix", path } });
     expect((await stat(path)).mode & 0o777).toBe(0o600);
@@ -118,7 +126,7 @@ describe("a unix socket", () => {
     await expect(stat(path)).rejects.toThrow(/ENOENT/);
   });
 
-  it("The file of a process that died is replaced", async () => {
+  it("The socket file of a dead process is replaced", async () => {
     const path = await socketPath();
     const dies = `require("net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`;
     expect(() => execFileSync(process.execPath, ["-e", dies])).toThrow();
