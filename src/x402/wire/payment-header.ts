@@ -193,9 +193,10 @@ function isV2(payload: PaymentPayload | PaymentPayloadV1): payload is PaymentPay
   return payload.x402Version === 2;
 }
 
-function firstIssue({ issues }: z.ZodError): string {
-  const issue = issues[0];
-  return issue === undefined ? "" : `At ${issue.path.join(".") || "its top"}: ${issue.message}.`;
+/** Describes the first issue of an error, of this zod or of the one that @x402/core has. */
+function firstIssue(error: { issues: readonly { path: readonly PropertyKey[]; message: string }[] }): string {
+  const issue = error.issues[0];
+  return issue === undefined ? "" : `At ${issue.path.map(String).join(".") || "its top"}: ${issue.message}.`;
 }
 
 function invalid(message: string, cause?: unknown): GatewayError {
