@@ -30,7 +30,7 @@ describe("jobgate serve", () => {
   let jobgate: Jobgate;
 
   beforeEach(async () => {
-    jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "hunter2" }, from: "sources" });
+    jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "hunter2" }, from: "build" });
   });
   afterEach(async () => {
     await jobgate?.stop();
@@ -80,6 +80,13 @@ describe("jobgate serve", () => {
   });
 });
 
+test("jobgate serve runs from its sources, as in development", async () => {
+  const jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "x" }, from: "sources" });
+  onTestFinished(() => void jobgate.stop());
+  const accepted = await fetch(`${jobgate.webhooksUrl}/hooks/a`, { method: "POST", body: "x" });
+  expect(accepted.status).toBe(202);
+});
+
 describe("jobgate serve, while it starts", () => {
   /** A process of which nothing but the port of its operator listener is known. */
   async function launch(more = "") {
@@ -91,7 +98,7 @@ describe("jobgate serve, while it starts", () => {
     );
     const child = spawnTethered({
       command: process.execPath,
-      args: [...jobgateProgram(), "serve"],
+      args: [...jobgateProgram("build"), "serve"],
       cwd: folder,
     });
     let stderr = "";

@@ -93,7 +93,7 @@ export interface PaidGatewayOptions {
   readonly setUp: SetUp;
   /** Default: USDC. */
   readonly tokens?: readonly Token[];
-  /** Default 1.5 s: also how long a request waits for the chain. */
+  /** Default 10 s: also how long a request waits for the chain. */
   readonly facilitatorTimeoutSecs?: number;
   readonly confirmations?: number;
   /** Of every token, as TOML. Default: 3200 tokens for one native unit. */
@@ -258,7 +258,7 @@ async function toAnswer(response: Response): Promise<Answer> {
 }
 
 function configOf(options: PaidGatewayOptions, facilitatorUrl: string, rpcUrl: string): string {
-  const { parts, setUp, confirmations = 1, facilitatorTimeoutSecs = 1.5 } = options;
+  const { parts, setUp, confirmations = 1, facilitatorTimeoutSecs = 10 } = options;
   const { maxPending = 10_000, leaseSecs = 60, rate = 'rate_per_native_unit = "3200.00"' } = options;
   const tokens = (options.tokens ?? [parts.usdc]).map(
     ({ address, name, version, decimals }) => `

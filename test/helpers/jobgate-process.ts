@@ -39,7 +39,7 @@ export interface Jobgate {
 
 /**
  * Starts `jobgate serve` as a process of its own and waits for its listeners. It ends with this process.
- * Runs the build if it is current, else the sources. Throws, with what it printed, if it ends or takes over 20 s.
+ * Throws, with what it printed, if it ends or takes over 20 s.
  */
 export async function startJobgate(options: {
   /** TOML. Ports 0 are free ones. */
@@ -50,8 +50,8 @@ export async function startJobgate(options: {
   readonly args?: readonly string[];
   /** Default: a new one, removed on `stop`. Give a stopped one's folder to restart it on the same store. */
   readonly folder?: string;
-  /** Default: the build, if it is newer than the sources. */
-  readonly from?: "build" | "sources";
+  /** Default: a bundle of the sources. */
+  readonly from?: "bundle" | "build" | "sources";
   /** A command that becomes what its further arguments say; default: none. */
   readonly through?: readonly string[];
 }): Promise<Jobgate> {
