@@ -4,7 +4,7 @@ import { benchPostgres } from "./postgres.ts";
 import { benchAccepts, benchDelivery, CONFIG } from "./webhook.ts";
 import { benchWebhookModes } from "./webhook-modes.ts";
 
-/** Each prints a table with ratios against a baseline measured in the same run; absolute figures depend on the machine. */
+/** Each prints a table with ratios to a baseline from the same run, because absolute figures depend on the machine. */
 const BENCHMARKS: Readonly<Record<string, () => Promise<void>>> = {
   accepts: benchAccepts,
   delivery: benchDelivery,

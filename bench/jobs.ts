@@ -18,7 +18,7 @@ interface JobsResult {
   readonly cpuMicros: number;
 }
 
-/** Whole jobs (HTTP, store, Subscribe, Ack), beside the same HTTP and gRPC with no store between. */
+/** Measures whole jobs (HTTP, store, Subscribe, Ack) beside the same HTTP and gRPC streams without a store. */
 export async function benchJobs(config: string): Promise<void> {
   const rows = [];
   for (const bodyBytes of [256, 16 * 1024]) {
@@ -39,16 +39,16 @@ export async function benchJobs(config: string): Promise<void> {
         "jobs/s": Math.round(durable.perSecond),
         "without store": Math.round(bare.perSecond),
         ratio: (durable.perSecond / bare.perSecond).toFixed(2),
-        "µs CPU a job": Math.round(durable.cpuMicros),
+        "µs CPU per job": Math.round(durable.cpuMicros),
         "µs without store": Math.round(bare.cpuMicros),
       });
     }
   }
-  console.log("\nWhole jobs: HTTP → store → Subscribe → Ack, each Ack a call of its own");
+  console.log("\nWhole jobs: HTTP → store → Subscribe → Ack, one Ack per job");
   console.table(rows);
 }
 
-/** `inFlight` senders, each with one job under way until its JobCall is at the runner. */
+/** Runs `inFlight` senders, each with one job under way until its JobCall reaches the runner. */
 async function measure(gateway: Gateway, bodyBytes: number, inFlight: number): Promise<JobsResult> {
   const arrivals = new Map<number, () => void>();
   const runner = await startRunner({
@@ -80,7 +80,7 @@ async function measure(gateway: Gateway, bodyBytes: number, inFlight: number): P
   return { perSecond: jobs / seconds, cpuMicros: ((cpuSeconds(gateway.pid) - cpuBefore) / jobs) * 1e6 };
 }
 
-/** User and system time of a process and its threads; 0 where there is no /proc. */
+/** Returns the user and system time of a process and its threads, or 0 without /proc. */
 function cpuSeconds(pid: number): number {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];

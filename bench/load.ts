@@ -13,7 +13,7 @@ export interface LoadResult {
   readonly p99: number;
 }
 
-/** POSTs `body` from `connections` connections, each waiting for its answer, and throws if any is not a 202. */
+/** POSTs `body` from `connections` connections, one request each at a time. Throws if an answer is not 2xx. */
 export async function load(url: string, body: Buffer, connections: number): Promise<LoadResult> {
   await autocannon({ url, method: "POST", body, connections, duration: WARM_UP_SECONDS });
   const result = await autocannon({ url, method: "POST", body, connections, duration: SECONDS });
@@ -23,7 +23,7 @@ export async function load(url: string, body: Buffer, connections: number): Prom
   return { perSecond: result.requests.average, p50: result.latency.p50, p99: result.latency.p99 };
 }
 
-/** Runs one of bench/baselines as a process of its own while `use` is given the addresses that it printed, and its pid. */
+/** Runs one of bench/baselines as a process, and `use` with the addresses it prints and its process ID. */
 export async function withBaseline<Result>(
   name: "no-store" | "one-commit-a-request" | "one-row-a-transaction" | "stream-without-store",
   use: (addresses: readonly string[], pid: number) => Promise<Result>,
@@ -49,7 +49,7 @@ export async function withBaseline<Result>(
   }
 }
 
-/** The value below which `share` of the values are; the values need not be sorted. */
+/** Returns the value below which `share` of the unsorted values lie. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((left, right) => left - right);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;

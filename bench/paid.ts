@@ -9,7 +9,7 @@ import { startTimingProxy } from "./timing-proxy.ts";
 
 const PAYMENTS = 300;
 
-/** What jobgate itself adds to a paid request: its whole time less what the facilitator and the chain took. */
+/** Measures jobgate's share of a paid request: the whole time less that of facilitator and chain. */
 export async function benchPaid(): Promise<void> {
   const anvil = await startAnvil();
   const usdc = await deployUsdc({ anvil });

@@ -2,7 +2,7 @@ import { Agent, request } from "node:http";
 
 const agent = new Agent({ keepAlive: true });
 
-/** POSTs over a kept-alive connection, with as little work in this process as Node allows. @returns the status */
+/** POSTs over a kept-alive connection with little CPU in this process, and returns the status. */
 export function post(url: string, body: Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     const outgoing = request(url, { method: "POST", agent }, (answer) => {

@@ -4,21 +4,21 @@ import { type LoadResult, load, withBaseline } from "./load.ts";
 import { BODY, CONFIG } from "./webhook.ts";
 
 const REPLICAS = [1, 3];
-/** In all: 64 for each of three replicas. */
+/** Connections in total: 64 for each of three replicas. */
 const CONNECTIONS = 192;
 
-/** How many webhooks a second are accepted into Postgres, every 202 of jobgate's being durable. */
+/** Measures durable webhook accepts per second with Postgres. */
 export async function benchPostgres(): Promise<void> {
   const postgres = await startPostgres();
   try {
     const database = await postgres.createDatabase();
     const plain = await withBaseline("one-row-a-transaction", ([url]) => loadAll([`${url}`]), [database]);
-    const rows = [row("one row a transaction, no runner", plain, plain)];
+    const rows = [row("one row per transaction, no runner", plain, plain)];
     for (const count of REPLICAS) {
       const accepts = await loadReplicas(await postgres.createDatabase(), count);
       rows.push(row(`jobgate, ${count} ${count === 1 ? "replica" : "replicas"}`, accepts, plain));
     }
-    console.log(`\nWebhook accepts into Postgres, ${BODY.length} B, ${CONNECTIONS} in flight in all`);
+    console.log(`\nWebhook accepts into Postgres, ${BODY.length} B, ${CONNECTIONS} in flight in total`);
     console.table(rows);
   } finally {
     await postgres.stop();
@@ -36,7 +36,7 @@ async function loadReplicas(database: string, count: number): Promise<LoadResult
   }
 }
 
-/** The load of all, spread evenly: the sum of what they accept, and the worst of their times. */
+/** Loads all URLs evenly, and returns the sum of their accepts and the worst of their latencies. */
 async function loadAll(urls: readonly string[]): Promise<LoadResult> {
   const connections = Math.round(CONNECTIONS / urls.length);
   const results = await Promise.all(urls.map((url) => load(`${url}/hooks/bench`, BODY, connections)));

@@ -5,13 +5,13 @@ import { listenHttp } from "../test/helpers/http-listener.ts";
 export interface TimingProxy {
   readonly url: string;
   reset(): void;
-  /** Milliseconds since the reset in which this proxy, or the other, had a request under way. */
+  /** Milliseconds since the reset during which this proxy or `other` had a request under way. */
   busyMs(other: TimingProxy): number;
   readonly spans: readonly (readonly [from: number, to: number])[];
   stop(): Promise<void>;
 }
 
-/** Passes HTTP through to `target`, and notes when it was busy with it, its own time included. */
+/** Forwards HTTP to `target` and records when requests were under way, its own time included. */
 export async function startTimingProxy(target: string): Promise<TimingProxy> {
   let spans: [number, number][] = [];
   const agent = new Agent({ keepAlive: true });

@@ -8,10 +8,10 @@ import { startJobgate } from "../test/helpers/jobgate-process.ts";
 import { CONFIG } from "./webhook.ts";
 
 const CONNECTIONS = 64;
-/** Of each of the turns that a row and its baseline take. */
+/** Length of each turn of a row or its baseline. */
 const SECONDS = 1;
 const TURNS = 4;
-/** Of the authentication alone. */
+/** Authentications per round. */
 const CHECKS = 5_000;
 const CHECK_ROUNDS = 9;
 const BODY_BYTES = 1024;
@@ -27,7 +27,7 @@ interface Row {
   readonly auth: string;
   readonly keys: string;
   readonly signingKey?: string;
-  /** Each request with a body of its own, so that none is a repeat. */
+  /** Each request has its own body, so that none is a repeat. */
   readonly isUnique?: boolean;
 }
 
@@ -55,7 +55,7 @@ const ROWS: readonly Row[] = [
   { what: "none, dedupe, repeats only", auth: "none", keys: 'dedupe = { header = "body" }' },
 ];
 
-/** What each way of authenticating costs, and telling repeats apart, beside \`none\` in the same process. */
+/** Measures each authentication mode, and deduplication, beside `none` in the same process. */
 export async function benchWebhookModes(): Promise<void> {
   const endpoints = ROWS.map(
     ({ auth, keys }, i) =>
@@ -97,7 +97,7 @@ function signed(endpoint: WebhookEndpoint, { signingKey }: Row): Record<string, 
   return signWebhook(endpoint, BODY, signingKey === undefined ? {} : { signingKey });
 }
 
-/** Of one request, in the best of several rounds: the others had less of the processor. */
+/** Time per request in the best of several rounds, the one least disturbed by other load. */
 function microsToAuthenticate(endpoint: WebhookEndpoint, row: Row): number {
   const scheme = schemeOf(endpoint);
   const headers = Object.entries(signed(endpoint, row)).map(([name, value]) => [name.toLowerCase(), [value]]);

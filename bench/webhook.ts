@@ -21,7 +21,7 @@ job_id = 1
 export const CONNECTIONS = 64;
 export const BODY = Buffer.alloc(256, "x");
 
-/** How many webhooks a second are accepted, every 202 of jobgate's being durable. */
+/** Measures durable webhook accepts per second. */
 export async function benchAccepts(): Promise<void> {
   const noStore = await withBaseline("no-store", ([url]) => load(`${url}/hooks/bench`, BODY, CONNECTIONS));
   const oneCommit = await withBaseline("one-commit-a-request", ([url]) =>
@@ -42,12 +42,12 @@ export async function benchAccepts(): Promise<void> {
   console.log(`\nWebhook accepts, 256 B, ${CONNECTIONS} in flight`);
   console.table([
     row("no store, no runner", noStore),
-    row("one commit a request", oneCommit),
+    row("one commit per request", oneCommit),
     row("jobgate, durable", accepts),
   ]);
 }
 
-/** How long a webhook takes until its JobCall is at the runner. */
+/** Measures the time from a webhook to its JobCall at the runner. */
 export async function benchDelivery(): Promise<void> {
   const rows = [];
   for (const inFlight of [1, CONNECTIONS]) {
@@ -64,13 +64,11 @@ export async function benchDelivery(): Promise<void> {
       });
     }
   }
-  console.log(
-    "\nWebhook → runner, one JobCall acked after the other (below 0: the JobCall was there before the 202)",
-  );
+  console.log("\nWebhook → runner, one Ack at a time (below 0: the JobCall arrived before the 202)");
   console.table(rows);
 }
 
-/** Each of `inFlight` senders sends its next webhook once its last one was accepted and is at the runner. */
+/** Runs `inFlight` senders, each of which waits for the 202 and for the JobCall at the runner. */
 async function measureDelivery(inFlight: number): Promise<{ fromSent: number[]; fromAccepted: number[] }> {
   const count = inFlight === 1 ? 1_000 : 20_000;
   const jobgate = await startJobgate({ config: CONFIG, from: "build" });

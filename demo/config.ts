@@ -1,22 +1,18 @@
-/** What the demo's own parts were given, to be written into the configuration. */
-export interface DemoConfigOptions {
+/** Service and job in the path of a paid request. */
+export const PAID_JOB = { serviceId: 1, jobIndex: 0 } as const;
+/** Path and job of the webhook. */
+export const WEBHOOK = { path: "/hooks/alerts", jobId: 30 } as const;
+
+/**
+ * Configuration of the demo. A job costs 0.0001 ether: 0.3264 USDC at 3200 USDC per ether and 2 % markup.
+ */
+export function demoConfig(parts: {
   readonly facilitatorUrl: string;
   readonly rpcUrl: string;
   readonly usdcAddress: string;
   readonly payToAddress: string;
-}
-
-/** Service and job that a paid request names in its path. */
-export const PAID_JOB = { serviceId: 1, jobIndex: 0 } as const;
-/** Job that the webhook starts. */
-export const WEBHOOK = { path: "/hooks/alerts", jobId: 30 } as const;
-
-/**
- * The configuration that the demo runs with. One job costs 0.0001 ether; at 3200 USDC for an ether, and 2 % on
- * top, that is 0.3264 USDC.
- */
-export function demoConfig(options: DemoConfigOptions): string {
-  const { facilitatorUrl, rpcUrl, usdcAddress, payToAddress } = options;
+}): string {
+  const { facilitatorUrl, rpcUrl, usdcAddress, payToAddress } = parts;
   return `\
 service_id = ${PAID_JOB.serviceId}
 

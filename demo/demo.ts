@@ -1,5 +1,5 @@
-// Shows jobgate at work, with real parts only: a chain, USDC, a facilitator, a paying client, a webhook's sender
-// and a runner. Checks what it shows: ends with 0 if all of it was so, else with 1. Leaves nothing behind.
+// Runs jobgate with real parts: a chain, USDC, a facilitator, a paying client, a webhook sender and a runner. Checks
+// each step, exits with 0 if all passed and with 1 otherwise, and removes its files.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -21,15 +21,15 @@ const BUILT = new URL("../dist/main.js", import.meta.url);
 const TIMEOUT_MS = 60_000;
 const ALERTS_SECRET = "a secret that the sender and jobgate share";
 
-/** Where jobgate keeps its store. Removed however the demo ends, also while jobgate is still starting. */
+/** Folder of the store. Removed at exit, also when jobgate is still starting. */
 const folder = mkdtempSync(join(tmpdir(), "jobgate-demo-"));
 process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
 
-/** What to stop, newest last. */
+/** Started parts, newest last. */
 const running: { stop(): Promise<unknown> }[] = [];
 
 async function demo(): Promise<void> {
-  assert.ok(existsSync(BUILT), "there is no build: run it with npm run demo, or npm run build before it");
+  assert.ok(existsSync(BUILT), "dist/main.js does not exist: use npm run demo, which builds it");
   const narrator = makeNarrator();
   const started = <Part extends { stop(): Promise<unknown> }>(part: Part): Part => {
     running.push(part);
@@ -47,7 +47,7 @@ async function demo(): Promise<void> {
     facilitator: facilitator.url,
   });
 
-  narrator.step("jobgate, a process of its own: dist/main.js serve");
+  narrator.step("jobgate as a process: dist/main.js serve");
   const config = demoConfig({
     facilitatorUrl: facilitator.url,
     rpcUrl: anvil.rpcUrl,
@@ -65,7 +65,7 @@ async function demo(): Promise<void> {
       handle: ({ body }) => ({ body: inCapitals(body), contentType: "text/plain" }),
     }),
   );
-  narrator.say("It puts each job's body in capital letters, and gives that back as the result.");
+  narrator.say("It returns each job's body in capital letters.");
 
   const url = `${jobgate.x402Url}/x402/jobs/${PAID_JOB.serviceId}/${PAID_JOB.jobIndex}`;
   await payForJob({ narrator, url, usdc, runner });
@@ -76,14 +76,14 @@ async function demo(): Promise<void> {
   jobgate.kill("SIGTERM");
   const { code, signal } = await jobgate.exited;
   assert.equal(code, 0, `jobgate ended with ${signal ?? `code ${code}`}:\n${jobgate.logs.join("\n")}`);
-  narrator.check("it drained and ended with exit code 0");
+  narrator.check("it drained and exited with 0");
 }
 
 function inCapitals(text: Uint8Array): Uint8Array {
   return Buffer.from(Buffer.from(text).toString().toUpperCase());
 }
 
-/** Stops everything that was started, whatever state it is in, newest first. */
+/** Stops all started parts, newest first. */
 async function stopAll(): Promise<void> {
   for (const part of running.splice(0).reverse()) await part.stop();
 }
@@ -102,12 +102,12 @@ async function interrupted(): Promise<never> {
 
 try {
   await Promise.race([demo(), outOfTime(), interrupted()]);
-  console.log("\nAll of it was checked, and all of it was so.");
+  console.log("\nAll checks passed.");
 } catch (error) {
   console.error(`\nThe demo failed: ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;
 } finally {
   await stopAll();
 }
-// Nothing is waited for any more, least of all a step that hangs.
+// A step that hangs must not keep the process alive.
 process.exit();

@@ -1,8 +1,8 @@
 import type { JobCall } from "../src/gen/jobgate/v1/runner_pb.ts";
 import type { Narrator } from "./narrator.ts";
 
-/** Prints a JobCall as a runner gets it, all of its metadata included. */
-export function tellJobCall(narrator: Narrator, call: JobCall): void {
+/** Prints a JobCall with its metadata. */
+export function printJobCall(narrator: Narrator, call: JobCall): void {
   narrator.table({
     call_id: String(call.callId),
     service_id: String(call.serviceId),

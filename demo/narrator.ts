@@ -1,14 +1,14 @@
 import { styleText } from "node:util";
 
-/** Tells on stdout what happens, in numbered steps; in color only on a terminal. */
+/** Prints numbered steps to stdout, in color on a terminal. */
 export interface Narrator {
-  /** Begins a numbered step. */
+  /** Starts a numbered step. */
   step(title: string): void;
-  /** A fact within the step. */
+  /** Prints a line of the step. */
   say(line: string): void;
-  /** Names and values, in columns. */
+  /** Prints names and values in columns. */
   table(rows: Readonly<Record<string, string>>): void;
-  /** A promise that was checked and held. */
+  /** Prints a check that passed. */
   check(line: string): void;
 }
 

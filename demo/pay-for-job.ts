@@ -5,21 +5,21 @@ import { accounts } from "../test/helpers/accounts.ts";
 import { payingFetch } from "../test/helpers/clients.ts";
 import type { Runner } from "../test/helpers/runner.ts";
 import type { Token } from "../test/helpers/usdc.ts";
-import { tellJobCall } from "./job-call.ts";
+import { printJobCall } from "./job-call.ts";
 import type { Narrator } from "./narrator.ts";
 
 const BODY = "an order from a paying client";
 
-/** What a 202 of the paid route holds. */
+/** Body of the paid route's 202. */
 interface Accepted {
   readonly receipt: string;
   readonly call_id: number;
 }
 
-/** A client pays for one job, the runner gets it, the money is counted, and the client fetches the result. */
+/** Pays for one job, then checks the JobCall, the balances and the result. */
 export async function payForJob(options: {
   readonly narrator: Narrator;
-  /** Of the job. */
+  /** URL of the job. */
   readonly url: string;
   readonly usdc: Token;
   readonly runner: Runner;
@@ -38,7 +38,7 @@ export async function payForJob(options: {
       narrator.say(`POST ${new URL(request.url).pathname}  ${paid ? "with" : "without"} PAYMENT-SIGNATURE`);
       const response = await fetch(request);
       const offer = response.headers.get("payment-required");
-      if (offer !== null) offeredAmounts.push(tellOffer(narrator, offer));
+      if (offer !== null) offeredAmounts.push(printOffer(narrator, offer));
       return response;
     },
   });
@@ -48,7 +48,7 @@ export async function payForJob(options: {
   const accepted = JSON.parse(text) as Accepted;
   const settlement = response.headers.get("payment-response");
   assert.ok(settlement, "the 202 has no PAYMENT-RESPONSE");
-  narrator.say("is answered 202, accepted and paid:");
+  narrator.say("202, accepted and paid:");
   narrator.table({
     ...texts(accepted),
     "PAYMENT-RESPONSE": JSON.stringify(decodePaymentResponseHeader(settlement)),
@@ -57,9 +57,9 @@ export async function payForJob(options: {
   narrator.step("The runner got the job");
   const call = (await runner.waitFor(1)).find(({ callId }) => Number(callId) === accepted.call_id);
   assert.ok(call, `the runner did not get call ${accepted.call_id}`);
-  tellJobCall(narrator, call);
+  printJobCall(narrator, call);
   assert.equal(Buffer.from(call.body).toString(), BODY);
-  narrator.check("one JobCall, with the request's body and the call id that the client was told");
+  narrator.check("one JobCall, with the request's body and the client's call ID");
 
   narrator.step("The money moved");
   const after = await balances(usdc);
@@ -74,16 +74,16 @@ export async function payForJob(options: {
 
   narrator.step("The client fetches the result, with its receipt");
   const result = await fetchResult(new URL(`/x402/calls/${accepted.call_id}/result`, url), accepted.receipt);
-  narrator.say(`GET /x402/calls/${accepted.call_id}/result  is answered: ${result}`);
+  narrator.say(`GET /x402/calls/${accepted.call_id}/result  returns: ${result}`);
   assert.equal(result, BODY.toUpperCase());
-  narrator.check("it is what the runner gave back");
+  narrator.check("it is the runner's result");
 }
 
-/** Gives the offered amount in token units. */
-function tellOffer(narrator: Narrator, header: string): bigint {
+/** Prints the offer and returns its amount in token units. */
+function printOffer(narrator: Narrator, header: string): bigint {
   const option = decodePaymentRequiredHeader(header).accepts[0];
   assert.ok(option, "the 402 offers nothing");
-  narrator.say("is answered 402, with an offer:");
+  narrator.say("402, with an offer:");
   narrator.table(texts(option));
   return BigInt(option.amount);
 }
@@ -111,7 +111,7 @@ function movement(before: bigint, after: bigint): string {
   return `${usdc(before)} → ${usdc(after)} USDC  (${sign}${usdc(difference)} USDC, ${sign}${difference} units)`;
 }
 
-/** The result is there once the runner's Ack is; that is a moment after the job arrived. */
+/** Polls for the result, which exists once the runner has acked. */
 async function fetchResult(url: URL, receipt: string): Promise<string> {
   const deadline = Date.now() + 5000;
   for (;;) {

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import type { Runner } from "../test/helpers/runner.ts";
 import { WEBHOOK } from "./config.ts";
-import { tellJobCall } from "./job-call.ts";
+import { printJobCall } from "./job-call.ts";
 import type { Narrator } from "./narrator.ts";
 
 const BODY = JSON.stringify({ alert: "disk is full", host: "db-1" });
 
-/** A sender calls the webhook, once with a bad signature and once with a good one, and the runner gets one job. */
+/** Sends a webhook with a bad and a good signature, and checks that the runner gets one job. */
 export async function sendWebhook(options: {
   readonly narrator: Narrator;
   readonly webhooksUrl: string;
@@ -22,14 +22,14 @@ export async function sendWebhook(options: {
     const response = await fetch(webhooksUrl + WEBHOOK.path, { method: "POST", headers, body: BODY });
     const text = await response.text();
     narrator.say(`POST ${WEBHOOK.path}  X-Signature-256: ${signature.slice(0, 20)}…`);
-    narrator.say(`is answered ${response.status}: ${text}`);
+    narrator.say(`${response.status}: ${text}`);
     return { status: response.status, text };
   };
 
-  narrator.step("A webhook's sender signs with the wrong secret, and is refused");
+  narrator.step("A webhook sender signs with the wrong secret and is refused");
   assert.equal((await post("not the secret")).status, 401, "a bad signature was not refused");
 
-  narrator.step("It signs with the right one, and is accepted");
+  narrator.step("It signs with the right secret and is accepted");
   const { status, text } = await post(secret);
   assert.equal(status, 202, `the webhook was refused: ${text}`);
   const { call_id: callId } = JSON.parse(text) as { call_id: number };
@@ -37,9 +37,9 @@ export async function sendWebhook(options: {
   narrator.step("The runner got this job too");
   const [call, ...more] = (await runner.waitFor(before + 1)).slice(before);
   assert.ok(call && more.length === 0, "expected one JobCall for the two requests");
-  tellJobCall(narrator, call);
+  printJobCall(narrator, call);
   assert.equal(Number(call.callId), callId);
   assert.equal(Number(call.jobId), WEBHOOK.jobId);
   assert.equal(Buffer.from(call.body).toString(), BODY);
-  narrator.check("one JobCall, with the body byte for byte as it was signed");
+  narrator.check("one JobCall, with exactly the signed body");
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import Database from "libsql";
 import { serveBaseline } from "./serve.ts";
 
-/** What most people would write: one durable insert in each request. */
+/** Simple baseline: one durable insert per request. */
 const database = new Database(join(mkdtempSync(join(tmpdir(), "jobgate-bench-")), "baseline.db"));
 database.pragma("journal_mode = WAL");
 database.pragma("synchronous = FULL");

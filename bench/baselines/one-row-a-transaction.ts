@@ -1,7 +1,7 @@
 import pg from "pg";
 import { serveBaseline } from "./serve.ts";
 
-/** What most people would write with Postgres: one row, one transaction, one request. Argument: the database's URL. */
+/** Simple Postgres baseline: one row per transaction. Argument: the database's URL. */
 const pool = new pg.Pool({ connectionString: process.argv[2], max: 20 });
 await pool.query(
   "CREATE TABLE plain_jobs (call_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL)",

@@ -4,8 +4,8 @@ import type { RouteTable } from "../../src/http/routes.ts";
 import { HttpServer } from "../../src/http/server.ts";
 
 /**
- * jobgate's own HTTP server with one route that reads the body, hands it to `accept` and answers 202: what is left of
- * a webhook when the store and the runner are taken away. Prints its URL.
+ * Serves one route on jobgate's HTTP server that passes the body to `accept` and answers 202: a webhook without store
+ * and runner. Prints its URL.
  */
 export async function serveBaseline(accept: (body: Uint8Array) => number | Promise<number>): Promise<void> {
   const server = new HttpServer({

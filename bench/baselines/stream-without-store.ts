@@ -17,7 +17,7 @@ import {
 import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 import { serveBaseline } from "./serve.ts";
 
-/** jobgate's HTTP and gRPC with nothing between: each accepted body is written to the stream at once, and each Ack is answered. */
+/** jobgate's HTTP and gRPC without a store: writes each accepted body to the stream at once and answers each Ack. */
 let stream: ServerWritableStream<SubscribeRequest, Buffer> | undefined;
 let callId = 0;
 

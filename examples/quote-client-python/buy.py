@@ -1,4 +1,4 @@
-"""Asks jobgate for a signed quote of one run of a job, and pays it with the official x402 client.
+"""Requests a signed quote for one run of a job from jobgate and pays it with the official x402 client.
 
     python buy.py SERVICE_ID JOB_INDEX INPUTS
 """
@@ -24,7 +24,7 @@ PROOF_BITS = int(os.environ.get("PROOF_OF_WORK_BITS", "20"))
 
 
 def proof_of_work(service_id: int, timestamp: int) -> bytes:
-    """What the engine wants to see before it works: a hash with enough leading zero bits."""
+    """Proof of work for the engine: a hash with enough leading zero bits."""
     challenge = hashlib.sha256(service_id.to_bytes(8, "big") + timestamp.to_bytes(8, "big")).digest()
     for nonce in range(2**40):
         digest = hashlib.sha256(challenge + nonce.to_bytes(8, "big")).digest()
@@ -34,7 +34,7 @@ def proof_of_work(service_id: int, timestamp: int) -> bytes:
 
 
 def digest_of(quote) -> str:
-    """The EIP-712 digest of what the operator signed: the quote's name."""
+    """EIP-712 digest of the quote, which identifies it."""
     signable = encode_typed_data(
         domain_data={
             "name": "TangleQuote",
@@ -89,7 +89,7 @@ def main() -> None:
     option = answer.settlement_options[0]
 
     signer = ExactEvmScheme(signer=EthAccountSigner(account))
-    # This token, and not a unit more than was quoted.
+    # Pay in this token, and no more than quoted.
     asset = {"network": option.network, "asset": option.asset, "max_amount_per_payment": option.amount}
     config = x402ClientConfig(
         schemes=[SchemeRegistration(network=option.network, client=signer)],

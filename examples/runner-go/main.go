@@ -1,4 +1,4 @@
-// A runner for jobgate: gives back the body of each JobCall, reversed.
+// A runner for jobgate that returns the reversed body of each JobCall.
 package main
 
 import (
@@ -32,7 +32,7 @@ const (
 
 var errFailed = errors.New("asked to fail")
 
-// work is the job itself. An error is a retry, unless it is errFailed.
+// work runs the job. Errors are retried, except errFailed.
 func work(ctx context.Context, call *pb.JobCall) ([]byte, error) {
 	if bytes.HasPrefix(call.Body, []byte("fail")) {
 		return nil, errFailed
@@ -61,7 +61,7 @@ type runner struct {
 	inHand sync.WaitGroup
 }
 
-// handle works on one delivery and finishes it. What cannot be finished comes again.
+// handle runs one delivery and finishes it. Unfinished deliveries come again.
 func (r *runner) handle(ctx context.Context, call *pb.JobCall) {
 	fmt.Println("delivery", call.CallId, call.Attempt)
 	held, letGo := context.WithCancel(ctx)
@@ -118,7 +118,7 @@ func (r *runner) keepLease(held context.Context, letGo func(), call *pb.JobCall)
 	}
 }
 
-// subscribe takes JobCalls until the stream ends or stop does. It says whether it was connected.
+// subscribe takes JobCalls until the stream or stop ends, and reports whether it was connected.
 func (r *runner) subscribe(ctx, stop context.Context) (connected bool, err error) {
 	calls, err := r.client.Subscribe(ctx, &pb.SubscribeRequest{Subscriber: "runner-go", MaxInFlight: maxInFlight})
 	if err != nil {
@@ -165,12 +165,12 @@ func main() {
 				wait = 100 * time.Millisecond
 			}
 			log.Printf("not subscribed: %v", err)
-			conn.ResetConnectBackoff() // the pauses are ours
+			conn.ResetConnectBackoff() // this loop does the backoff
 			time.Sleep(rand.N(wait))
 			wait = min(wait*2, 5*time.Second)
 		}
 	}()
 	<-stop.Done()
-	// The stream stays open meanwhile: its end would hand our work to another runner.
+	// The stream stays open: its end would give our work to another runner.
 	r.inHand.Wait()
 }

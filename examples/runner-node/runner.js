@@ -1,4 +1,4 @@
-// A runner for jobgate: gives back the body of each JobCall, reversed.
+// A runner for jobgate that returns the reversed body of each JobCall.
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -25,7 +25,7 @@ const client = new RunnerService(ADDRESS, grpc.credentials.createInsecure(), {
 const metadata = new grpc.Metadata();
 if (TOKEN) metadata.set("authorization", `Bearer ${TOKEN}`);
 
-/** Ack, Nack or Extend of one delivery. @returns its status */
+/** Calls Ack, Nack or Extend for one delivery. @returns its status */
 async function ask(method, request) {
   const { statuses } = await promisify(client[method].bind(client))(request, metadata, {
     deadline: Date.now() + 10_000,
@@ -33,7 +33,7 @@ async function ask(method, request) {
   return statuses[0];
 }
 
-/** The job itself. @returns what to tell jobgate */
+/** Runs the job. @returns the outcome for jobgate */
 async function work({ body, attempt }) {
   const text = body.toString();
   if (text.startsWith("fail")) return { method: "Nack", outcome: { fail: { reason: "asked to fail" } } };
@@ -46,12 +46,12 @@ async function work({ body, attempt }) {
   };
 }
 
-/** Works on one delivery and finishes it. What cannot be finished comes again. */
+/** Runs one delivery and finishes it. Unfinished deliveries come again. */
 async function handle(call) {
   console.log(`delivery ${call.call_id} ${call.attempt}`);
   const lease = { call_id: call.call_id, lease_token: call.lease_token };
   let lost = false;
-  // Renews the lease at half its length, for as long as the work takes.
+  // Renews the lease at half its length while the work runs.
   const leaseMs =
     Number(call.lease_expires_at.seconds) * 1000 + call.lease_expires_at.nanos / 1e6 - Date.now();
   const keeper = setInterval(
@@ -88,7 +88,7 @@ function take(call) {
   inHand.add(handled);
 }
 
-/** The stream stays open until then: its end would hand our work to another runner. */
+/** Ends the stream after the last delivery: an earlier end would give deliveries to another runner. */
 function closeWhenDone() {
   if (stopping.signal.aborted && inHand.size === 0) stream?.cancel();
 }

@@ -1,4 +1,4 @@
-"""A runner for jobgate: gives back the body of each JobCall, reversed."""
+"""A runner for jobgate that returns the reversed body of each JobCall."""
 
 import os
 import random
@@ -33,11 +33,11 @@ stopping = threading.Event()
 
 
 class Failed(Exception):
-    """No attempt can make it good."""
+    """No attempt can succeed."""
 
 
 def work(call):
-    """The job itself. An error is a retry, unless it is Failed."""
+    """Runs the job. Errors are retried, except Failed."""
     if call.body.startswith(b"fail"):
         raise Failed("asked to fail")
     if call.body.startswith(b"retry") and call.attempt == 1:
@@ -48,7 +48,7 @@ def work(call):
 
 
 def keep_lease(call, done, lost):
-    """Renews the lease at half its length, until the work is done or the lease is lost."""
+    """Renews the lease at half its length until the work is done or the lease is lost."""
     lease = dict(call_id=call.call_id, lease_token=call.lease_token)
     interval = max((call.lease_expires_at.ToNanoseconds() / 1e9 - time.time()) / 2, 0.1)
     while not done.wait(interval):
@@ -61,7 +61,7 @@ def keep_lease(call, done, lost):
 
 
 def handle(call):
-    """Works on one delivery and finishes it. What cannot be finished comes again."""
+    """Runs one delivery and finishes it. Unfinished deliveries come again."""
     say(f"delivery {call.call_id} {call.attempt}")
     lease = dict(call_id=call.call_id, lease_token=call.lease_token)
     done, lost = threading.Event(), threading.Event()
@@ -98,7 +98,7 @@ def subscribe_for_ever(pool):
         request = pb.SubscribeRequest(subscriber="runner-python", max_in_flight=MAX_IN_FLIGHT)
         calls = stub.Subscribe(request, metadata=METADATA)
         try:
-            calls.initial_metadata()  # comes as soon as we are connected
+            calls.initial_metadata()  # arrives once connected
             if calls.is_active():
                 say("subscribed")
                 wait_secs = 0.1
@@ -117,10 +117,10 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     pool = ThreadPoolExecutor(MAX_IN_FLIGHT)
     threading.Thread(target=subscribe_for_ever, args=(pool,), daemon=True).start()
-    # Not without a time-out: a signal that another thread gets would not wake this one.
+    # The time-out is needed: a signal that another thread gets does not wake this one.
     while not stopping.wait(0.5):
         pass
-    # The stream stays open meanwhile: its end would hand our work to another runner.
+    # The stream stays open: its end would give our work to another runner.
     pool.shutdown()
     channel.close()
 

@@ -1,4 +1,4 @@
-//! A runner for jobgate: gives back the body of each JobCall, reversed.
+//! A runner for jobgate that returns the reversed body of each JobCall.
 use std::{
     env,
     error::Error,
@@ -30,7 +30,7 @@ type Client = RunnerServiceClient<InterceptedService<Channel, Token>>;
 const MAX_IN_FLIGHT: u32 = 8;
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// The job itself: an error says whether another attempt may help.
+/// Runs the job. An error says if another attempt may help.
 async fn work(call: &JobCall) -> Result<Vec<u8>, Outcome> {
     let text = String::from_utf8_lossy(&call.body);
     if text.starts_with("fail") {
@@ -50,7 +50,7 @@ async fn work(call: &JobCall) -> Result<Vec<u8>, Outcome> {
     Ok(call.body.iter().rev().copied().collect())
 }
 
-/// Works on one delivery and finishes it. What cannot be finished comes again.
+/// Runs one delivery and finishes it. Unfinished deliveries come again.
 async fn handle(mut client: Client, call: JobCall) {
     let JobCall { call_id, attempt, .. } = call;
     let lease_token = call.lease_token.clone();
@@ -94,7 +94,7 @@ async fn handle(mut client: Client, call: JobCall) {
     }
 }
 
-/// Renews the lease at half its length, again and again; returns once it is lost.
+/// Renews the lease at half its length, and returns once it is lost.
 async fn keep_lease(mut client: Client, call: &JobCall) {
     let expires_at = call
         .lease_expires_at
@@ -179,7 +179,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                         },
                         Some(_) = in_hand.join_next() => {}
                         _ = sigterm.recv() => {
-                            // The stream stays open meanwhile: its end would hand our work to another runner.
+                            // The stream stays open: its end would give our work to another runner.
                             in_hand.join_all().await;
                             return Ok(());
                         }
