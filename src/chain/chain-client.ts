@@ -10,72 +10,63 @@ import {
 import { measure, NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { splitCredentials } from "./basic-auth.ts";
 
-/** Who is told of an RPC's calls, and what they are for. */
-export interface RpcObserver {
-  readonly telemetry: Telemetry;
-  readonly purpose: "permission" | "evidence";
-}
-
-export interface RpcClientOptions {
+/** An RPC endpoint and how to call it. */
+interface Rpc {
   /** May hold credentials. */
   readonly rpcUrl: string;
-  /** For one call. */
+  /** Time for one call, the body of its answer included. */
   readonly timeoutMs: number;
-  /** Default: nobody is told. */
-  readonly observer?: RpcObserver | undefined;
+  /** Receives the duration of each call, with what the calls are for. Default: nobody does. */
+  readonly observer?: { readonly telemetry: Telemetry; readonly purpose: "permission" | "evidence" };
 }
 
-export interface ChainClientOptions extends RpcClientOptions {
-  /** What the RPC must say that it is; undefined takes what it says first, and holds it to that. */
-  readonly chainId?: number;
-}
+/** Client for one chain, behind one RPC endpoint. */
+export class ChainClient {
+  readonly #client: PublicClient;
+  #chainId: number | undefined;
+  #checked: Promise<void> | undefined;
 
-/** A chain that is asked over one RPC address. */
-export interface ChainClient {
+  /** @param rpc without `chainId`, the first chain ID that the RPC names is the expected one from then on */
+  constructor(rpc: Rpc & { readonly chainId?: number }) {
+    this.#chainId = rpc.chainId;
+    this.#client = createRpcClient(rpc, () => this.#forgetCheck());
+  }
+
   /**
-   * The client, once the RPC has shown that it speaks for the right chain. That is asked once, and again after any
-   * call got no answer: behind the same address there may be another chain then, which would answer every question
+   * Returns the client after checking that the RPC speaks for the right chain. The check runs once, and again after a
+   * call without an answer: another chain may be behind the same address then, which would answer every question
    * wrongly.
    * @throws Error when the RPC cannot be reached or is for another chain
    */
-  connect(): Promise<PublicClient>;
-}
-
-export function createChainClient({ rpcUrl, chainId, timeoutMs, observer }: ChainClientOptions): ChainClient {
-  let expected = chainId;
-  let checked: Promise<void> | undefined;
-  const forget = () => {
-    checked = undefined;
-  };
-  const client = createRpcClient({ rpcUrl, timeoutMs, observer, onNoAnswer: forget });
-
-  async function checkChain(): Promise<void> {
-    const actual = await client.getChainId();
-    expected ??= actual;
-    if (actual !== expected) throw new Error(`the RPC is for chain ${actual}, expected chain ${expected}`);
+  async connect(): Promise<PublicClient> {
+    this.#checked ??= this.#checkChain();
+    try {
+      await this.#checked;
+    } catch (error) {
+      this.#forgetCheck();
+      throw error;
+    }
+    return this.#client;
   }
 
-  return {
-    async connect() {
-      checked ??= checkChain();
-      try {
-        await checked;
-      } catch (error) {
-        forget();
-        throw error;
-      }
-      return client;
-    },
-  };
+  async #checkChain(): Promise<void> {
+    const actual = await this.#client.getChainId();
+    this.#chainId ??= actual;
+    if (actual !== this.#chainId) {
+      throw new Error(`the RPC is for chain ${actual}, expected chain ${this.#chainId}`);
+    }
+  }
+
+  #forgetCheck(): void {
+    this.#checked = undefined;
+  }
 }
 
-/** A client for whatever chain is at an RPC address. It makes no call twice, and goes nowhere else. */
-export function createRpcClient({
-  rpcUrl,
-  timeoutMs,
-  observer = { telemetry: NO_TELEMETRY, purpose: "evidence" },
-  onNoAnswer = () => undefined,
-}: RpcClientOptions & { readonly onNoAnswer?: () => void }): PublicClient {
+/** Creates a client for any chain behind an RPC endpoint. It never repeats a call and follows no redirect. */
+export function createRpcClient(
+  { rpcUrl, timeoutMs, observer }: Rpc,
+  onNoAnswer: () => void = () => undefined,
+): PublicClient {
   const { url, headers } = splitCredentials(rpcUrl);
   const transport = http(url, {
     retryCount: 0,
@@ -86,14 +77,14 @@ export function createRpcClient({
   });
   return createPublicClient({
     transport: observedTransport(transport, observer, onNoAnswer),
-    // A contract could otherwise have jobgate fetch any URL (EIP-3668).
+    // A contract could otherwise make jobgate fetch any URL (EIP-3668).
     ccipRead: false,
   });
 }
 
 function observedTransport(
   transport: Transport,
-  { telemetry, purpose }: RpcObserver,
+  { telemetry, purpose }: NonNullable<Rpc["observer"]> = { telemetry: NO_TELEMETRY, purpose: "evidence" },
   onNoAnswer: () => void,
 ): Transport {
   return (parameters) => {
@@ -120,19 +111,19 @@ function observedTransport(
   };
 }
 
-/** Whether the RPC itself said no, as it does of a call that reverts. */
+/** Tells an error that the RPC itself answered, such as a call that reverts, from a missing answer. */
 function isAnswer(error: unknown): boolean {
   return error instanceof BaseError && error.walk((cause) => cause instanceof RpcRequestError) !== null;
 }
 
-/** Whether the RPC, or what stands before it, refuses this very question; another one it may answer. */
+/** Tells whether the RPC, or a proxy before it, refuses this very question. It may answer another. */
 export function isRefusal(error: unknown): boolean {
   if (isAnswer(error)) return true;
   const http = error instanceof BaseError && error.walk((cause) => cause instanceof HttpRequestError);
   return http instanceof HttpRequestError && [400, 413, 422].includes(http.status ?? 0);
 }
 
-/** The chain id in a CAIP-2 `eip155:N`. */
+/** Returns the chain ID in a CAIP-2 `eip155:N`. */
 export function chainIdOf(network: string): number {
   return Number(network.slice("eip155:".length));
 }

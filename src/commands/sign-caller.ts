@@ -68,8 +68,8 @@ async function sign(options: {
     throw new InvalidArgumentError("--key: expected env:NAME, never the key itself.");
   const privateKey = readPrivateKey(variable);
   const body = await readBody(options.body);
-  const headers = await signCaller({
-    ...{ serviceId, jobIndex, body, privateKey },
+  const headers = await signCaller(privateKey, {
+    ...{ serviceId, jobIndex, body },
     nonce: nonce ?? randomBytes(16).toString("hex"),
     expiry: expiry ?? String(Math.floor(systemClock() / 1000) + DEFAULT_LIFETIME_SECS),
   }).catch(() => {

@@ -10,8 +10,8 @@ import type { QuotePayment, ReceivedQuote } from "../pricing/quote-payment.ts";
 import { createRateBoard, type RateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
-import { type CallerAuth, createCallerAuth } from "./callers/caller-auth.ts";
-import { createCallerChain } from "./callers/chain.ts";
+import { CallerAuth } from "./callers/caller-auth.ts";
+import { CallerChain } from "./callers/chain.ts";
 import { CallRoute } from "./calls/call-route.ts";
 import { CallEvents } from "./calls/events.ts";
 import { ResultWaits } from "./calls/wait-for-result.ts";
@@ -28,10 +28,9 @@ import { DryRunRoute } from "./purchase/dry-run-route.ts";
 import { JobRoute } from "./purchase/job-route.ts";
 import { Purchase } from "./purchase/purchase.ts";
 import { x402Routes } from "./routes.ts";
-import { type ChainEvidence, createChainEvidence } from "./settlement/chain-evidence.ts";
-import { createFacilitator, type Facilitator } from "./settlement/facilitator.ts";
-import { measureFacilitator } from "./settlement/measured-facilitator.ts";
-import { PaymentsInHand } from "./settlement/payments-in-progress.ts";
+import { ChainEvidence } from "./settlement/chain-evidence.ts";
+import { Facilitator } from "./settlement/facilitator.ts";
+import { PaymentsInProgress } from "./settlement/payments-in-progress.ts";
 import { Reconciler } from "./settlement/reconciler.ts";
 import { Settlement } from "./settlement/settlement.ts";
 import { X402Stats } from "./stats.ts";
@@ -73,7 +72,7 @@ export class X402Gateway implements BackgroundService {
   readonly #facilitator: Facilitator;
   readonly #evidence: ChainEvidence;
   readonly #settlement: Settlement;
-  readonly #inHand = new PaymentsInHand();
+  readonly #inProgress = new PaymentsInProgress();
   readonly #reconciler: Reconciler;
   readonly #callWatch: CallWatch;
   readonly #waits: ResultWaits;
@@ -96,14 +95,15 @@ export class X402Gateway implements BackgroundService {
     this.#offers = new OfferBook({ ledger: store, rates: this.#rates, clock, logger });
     this.#quotes = new QuoteBook(store);
 
-    const callerChain = createCallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock, telemetry });
-    this.#callerAuth = createCallerAuth({ chain: callerChain, journal: store, clock });
+    const callerChain = new CallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock, telemetry });
+    this.#callerAuth = new CallerAuth({ chain: callerChain, journal: store, clock });
 
-    this.#facilitator = measureFacilitator(
-      createFacilitator({ url: config.facilitatorUrl, timeoutMs: settleTimeoutMs }),
+    this.#facilitator = new Facilitator({
+      url: config.facilitatorUrl,
+      timeoutMs: settleTimeoutMs,
       telemetry,
-    );
-    this.#evidence = createChainEvidence({
+    });
+    this.#evidence = new ChainEvidence({
       tokens: config.acceptedTokens,
       rpcTimeoutMs: RPC_TIMEOUT_MS,
       telemetry,
@@ -121,7 +121,7 @@ export class X402Gateway implements BackgroundService {
       settlement: this.#settlement,
       evidence: this.#evidence,
       settleTimeoutMs,
-      inHand: this.#inHand,
+      inProgress: this.#inProgress,
       clock,
       logger,
     });
@@ -188,7 +188,7 @@ export class X402Gateway implements BackgroundService {
       facilitator: this.#facilitator,
       evidence: this.#evidence,
       settlement: this.#settlement,
-      inHand: this.#inHand,
+      inProgress: this.#inProgress,
       producer: new X402Producer(),
       limits,
       stats,

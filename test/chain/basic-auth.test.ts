@@ -10,7 +10,7 @@ test.each([
   ["https://:key@rpc.example.com", "https://rpc.example.com", ":key"],
   ["https://us%3Aer:p%40s%C3%A4@rpc.example.com", "https://rpc.example.com", "us:er:p@sä"],
   ["https://user:100%@rpc.example.com", "https://rpc.example.com", "user:100%"],
-])("%s becomes a URL and a header that fetch takes", (withCredentials, url, credentials) => {
+])("%s becomes a URL and a header that fetch accepts", (withCredentials, url, credentials) => {
   expect(splitCredentials(withCredentials)).toEqual({ url, headers: { authorization: basic(credentials) } });
 });
 

@@ -1,9 +1,9 @@
 import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createChainClient } from "../../src/chain/chain-client.ts";
+import { ChainClient } from "../../src/chain/chain-client.ts";
 import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
 
-/** An RPC that says which chain it is for, and reverts every call. */
+/** RPC that names its chain and reverts every call. */
 let rpc: HttpListener;
 let chainId = 1;
 let isUp = true;
@@ -40,24 +40,24 @@ beforeEach(() => {
 
 const TO = "0x0000000000000000000000000000000000000001";
 const open = (options: { chainId?: number; url?: string } = {}) =>
-  createChainClient({ rpcUrl: options.url ?? rpc.url, timeoutMs: 500, ...options });
+  new ChainClient({ rpcUrl: options.url ?? rpc.url, timeoutMs: 500, ...options });
 const call = async (client: ReturnType<typeof open>) => (await client.connect()).call({ to: TO });
 
-test("The chain is checked once, however many ask at once", async () => {
+test("Concurrent calls check the chain once", async () => {
   const client = open({ chainId: 1 });
   await Promise.all(Array.from({ length: 10 }, () => client.connect()));
   await client.connect();
   expect(asked).toEqual(["eth_chainId"]);
 });
 
-test("An RPC for another chain than the one that is expected is refused, until it is for that one", async () => {
+test("An RPC for another chain than the expected one is refused until it serves the expected one", async () => {
   const client = open({ chainId: 5 });
   await expect(client.connect()).rejects.toThrow("the RPC is for chain 1, expected chain 5");
   chainId = 5;
   await client.connect();
 });
 
-test("Where no chain is expected, the first one that is seen is", async () => {
+test("Without an expected chain, the first one seen becomes the expected one", async () => {
   const client = open();
   await client.connect();
   isUp = false;
@@ -69,7 +69,7 @@ test("Where no chain is expected, the first one that is seen is", async () => {
   await client.connect();
 });
 
-test("A call that got no answer has the chain checked again; one that reverts does not", async () => {
+test("A call without an answer makes the next one check the chain again; a call that reverts does not", async () => {
   const client = open();
   await expect(call(client)).rejects.toThrow(/revert/);
   await expect(call(client)).rejects.toThrow(/revert/);

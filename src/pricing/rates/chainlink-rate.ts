@@ -5,7 +5,7 @@ import {
   HttpRequestError,
   type PublicClient,
 } from "viem";
-import { createChainClient } from "../../chain/chain-client.ts";
+import { ChainClient } from "../../chain/chain-client.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type AskRate, type LiveValue, RateProblem } from "./live-value.ts";
 
@@ -51,7 +51,7 @@ const MAX_REASON_LENGTH = 200;
 export function createChainlinkRate(options: ChainlinkRateOptions): AskRate {
   const { rpcUrl, feed, maxAgeMs, timeoutMs, clock } = options;
   // A question is at most two calls in a row: which chain it is, then the feed.
-  const chain = createChainClient({ rpcUrl, timeoutMs: timeoutMs / 2 });
+  const chain = new ChainClient({ rpcUrl, timeoutMs: timeoutMs / 2 });
   let decimals: number | undefined;
 
   async function read(): Promise<LiveValue> {

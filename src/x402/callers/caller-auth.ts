@@ -1,3 +1,4 @@
+import { isAccountSignature, recoverSigner } from "../../chain/account-signature.ts";
 import type { JobRestriction } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
@@ -7,13 +8,7 @@ import type { HttpRequest } from "../../http/request.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import type { CallerChain } from "./chain.ts";
 import { readCaller, readCallerExpiry, readCallerNonce, readCallerSignature } from "./headers.ts";
-import { callerClaimHash, isAccountSignature, recoverSigner } from "./signature.ts";
-
-export interface CallerAuthOptions {
-  readonly chain: CallerChain;
-  readonly journal: Pick<PaymentJournal, "isCallerNonceUsed">;
-  readonly clock: Clock;
-}
+import { callerClaimHash } from "./signature.ts";
 
 /** Someone who may run a restricted job. */
 export interface AuthorizedCaller {
@@ -23,39 +18,52 @@ export interface AuthorizedCaller {
   readonly nonce?: CallerNonce;
 }
 
-export interface CallerAuth {
-  /**
-   * Checks a restricted job's caller, without using up anything.
-   * @throws GatewayError for each refusal, in the order of the contract
-   */
-  authorize(job: JobKey, restriction: JobRestriction, request: CallerRequest): Promise<AuthorizedCaller>;
-}
-
-export interface CallerRequest {
+interface CallerRequest {
   readonly request: HttpRequest;
   readonly body: Uint8Array;
   /** Lower case; the caller of a `payer_is_caller` job. */
   readonly payer: `0x${string}`;
 }
 
-export function createCallerAuth({ chain, journal, clock }: CallerAuthOptions): CallerAuth {
-  return {
-    async authorize(job, restriction, { request, body, payer }) {
-      const authorized =
-        restriction.authMode === "payer_is_caller"
-          ? { caller: payer }
-          : await readDelegatedCaller(job, restriction, request, body);
-      if (!(await chain.isPermitted(restriction, job.serviceId, authorized.caller))) {
-        throw new GatewayError(
-          "caller_not_permitted",
-          `${authorized.caller} may not run this job: its service's owner has to permit it first.`,
-        );
-      }
-      return authorized;
-    },
-  };
+/** Authorization of the callers of restricted jobs. */
+export class CallerAuth {
+  readonly #chain: CallerChain;
+  readonly #journal: Pick<PaymentJournal, "isCallerNonceUsed">;
+  readonly #clock: Clock;
 
-  async function readDelegatedCaller(
+  constructor(parts: {
+    readonly chain: CallerChain;
+    readonly journal: Pick<PaymentJournal, "isCallerNonceUsed">;
+    readonly clock: Clock;
+  }) {
+    this.#chain = parts.chain;
+    this.#journal = parts.journal;
+    this.#clock = parts.clock;
+  }
+
+  /**
+   * Checks a restricted job's caller, without using up anything.
+   * @throws GatewayError for each refusal, in the order of the contract
+   */
+  async authorize(
+    job: JobKey,
+    restriction: JobRestriction,
+    { request, body, payer }: CallerRequest,
+  ): Promise<AuthorizedCaller> {
+    const authorized =
+      restriction.authMode === "payer_is_caller"
+        ? { caller: payer }
+        : await this.#readDelegatedCaller(job, restriction, request, body);
+    if (!(await this.#chain.isPermitted(restriction, job.serviceId, authorized.caller))) {
+      throw new GatewayError(
+        "caller_not_permitted",
+        `${authorized.caller} may not run this job: its service's owner has to permit it first.`,
+      );
+    }
+    return authorized;
+  }
+
+  async #readDelegatedCaller(
     { serviceId, jobIndex }: JobKey,
     restriction: JobRestriction,
     request: HttpRequest,
@@ -63,21 +71,25 @@ export function createCallerAuth({ chain, journal, clock }: CallerAuthOptions): 
   ): Promise<AuthorizedCaller> {
     const caller = readCaller(request);
     const signature = readCallerSignature(request);
-    if (!isAccountSignature(signature))
-      await requireContract(signature, () => chain.isContract(restriction, caller));
+    if (!isAccountSignature(signature)) {
+      await requireContract(signature, () => this.#chain.isContract(restriction, caller));
+    }
     const nonce = readCallerNonce(request);
-    const expiry = readCallerExpiry(request, clock());
+    const expiry = readCallerExpiry(request, this.#clock());
 
     const hash = await callerClaimHash({ serviceId, jobIndex, body, nonce, expiry });
-    if ((await recoverSigner(hash, signature)) !== caller)
-      await requireContract(signature, () => chain.approvesSignature(restriction, caller, hash, signature));
+    if ((await recoverSigner(hash, signature)) !== caller) {
+      await requireContract(signature, () =>
+        this.#chain.approvesSignature(restriction, caller, hash, signature),
+      );
+    }
 
     const expiresAt = Number(expiry);
-    if (clock() >= expiresAt * 1000) {
+    if (this.#clock() >= expiresAt * 1000) {
       throw new GatewayError("signature_expired", "X-CHAIN-CALLER-EXPIRY has passed: sign with a later one.");
     }
     const claimed: CallerNonce = { caller, serviceId, jobIndex, nonce, expiresAt };
-    if (await journal.isCallerNonceUsed(claimed)) {
+    if (await this.#journal.isCallerNonceUsed(claimed)) {
       throw new GatewayError(
         "signature_replay",
         "This caller has used this nonce for this job before: sign with a new one.",
@@ -88,8 +100,8 @@ export function createCallerAuth({ chain, journal, clock }: CallerAuthOptions): 
 }
 
 /**
- * What is not the caller's own signature can still be one that the caller's contract approves of (ERC-1271).
- * A chain that cannot be asked turns no signature into a good one; only the refusal is not final then.
+ * Accepts a signature that is not the caller's own if the caller's contract approves it (ERC-1271). A chain that cannot
+ * be reached never makes a signature valid; the refusal only says that the client may try again.
  */
 async function requireContract(signature: `0x${string}`, ask: () => Promise<boolean>): Promise<void> {
   let approved: boolean;
@@ -98,7 +110,7 @@ async function requireContract(signature: `0x${string}`, ask: () => Promise<bool
   } catch (cause) {
     throw signatureRefusal(
       signature,
-      " Whether the caller is a contract that approves of it is not known now.",
+      " The chain cannot be asked now whether the caller's contract approves it.",
       {
         cause,
         details: { retryable: true },

@@ -4,7 +4,7 @@ import { parseSignatureHex } from "./signature.ts";
 
 const MAX_EXPIRY_AHEAD_SECS = 24 * 60 * 60;
 
-/** The address in `X-CHAIN-CALLER`, lower case. @throws GatewayError `missing_caller`, `invalid_caller` */
+/** Returns the address in `X-CHAIN-CALLER`, lower case. @throws GatewayError `missing_caller`, `invalid_caller` */
 export function readCaller(request: HttpRequest): `0x${string}` {
   const header = { name: "X-CHAIN-CALLER", missing: "missing_caller", invalid: "invalid_caller" } as const;
   const caller = readOnce(request, header);
@@ -12,7 +12,7 @@ export function readCaller(request: HttpRequest): `0x${string}` {
   return caller.toLowerCase() as `0x${string}`;
 }
 
-/** The bytes in `X-CHAIN-CALLER-SIG`, of any length. @throws GatewayError `missing_signature`, `invalid_signature` */
+/** Returns the bytes in `X-CHAIN-CALLER-SIG`, of any length. @throws GatewayError `missing_signature`, `invalid_signature` */
 export function readCallerSignature(request: HttpRequest): `0x${string}` {
   const header = {
     name: "X-CHAIN-CALLER-SIG",
@@ -24,7 +24,7 @@ export function readCallerSignature(request: HttpRequest): `0x${string}` {
   return signature;
 }
 
-/** @throws GatewayError `missing_signature_nonce`, `invalid_signature_nonce` */
+/** Returns `X-CHAIN-CALLER-NONCE`. @throws GatewayError `missing_signature_nonce`, `invalid_signature_nonce` */
 export function readCallerNonce(request: HttpRequest): string {
   const header = {
     name: "X-CHAIN-CALLER-NONCE",
@@ -37,7 +37,7 @@ export function readCallerNonce(request: HttpRequest): string {
 }
 
 /**
- * The Unix seconds in `X-CHAIN-CALLER-EXPIRY`, as the decimal that was signed; they may have passed.
+ * Returns the Unix seconds in `X-CHAIN-CALLER-EXPIRY`, as the decimal that was signed. They may have passed.
  * @throws GatewayError `missing_signature_expiry`, `invalid_signature_expiry`
  */
 export function readCallerExpiry(request: HttpRequest, nowMs: number): string {
@@ -54,13 +54,14 @@ export function readCallerExpiry(request: HttpRequest, nowMs: number): string {
   return expiry;
 }
 
+/** A header of a delegated caller, with its error codes. */
 interface CallerHeader {
   readonly name: string;
   readonly missing: ErrorCode;
   readonly invalid: ErrorCode;
 }
 
-/** Two values are refused: which of them was signed would be a guess. */
+/** Returns the only value of a header. Two values are refused: which of them was signed would be a guess. */
 function readOnce(request: HttpRequest, header: CallerHeader): string {
   const values = request.headerValues(header.name.toLowerCase());
   if (values.length > 1) throw invalid(header, `was sent ${values.length} times: send it once`);

@@ -1,16 +1,15 @@
 import { privateKeyToAccount } from "viem/accounts";
 import { type CallerClaim, callerClaimText } from "./signature.ts";
 
-export interface CallerSigning extends CallerClaim {
-  /** 32 bytes as hex with `0x`; the caller is its address. */
-  readonly privateKey: `0x${string}`;
-}
-
 /**
- * The headers by which a delegated caller says who it is.
- * @throws Error when the private key is not one of secp256k1
+ * Returns the headers that authenticate a delegated caller.
+ * @param privateKey 32 bytes as hex with `0x`; its address is the caller
+ * @throws Error when the private key is not a valid secp256k1 key
  */
-export async function signCaller({ privateKey, ...claim }: CallerSigning): Promise<Record<string, string>> {
+export async function signCaller(
+  privateKey: `0x${string}`,
+  claim: CallerClaim,
+): Promise<Record<string, string>> {
   const account = privateKeyToAccount(privateKey);
   return {
     "X-CHAIN-CALLER": account.address,

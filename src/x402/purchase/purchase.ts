@@ -10,7 +10,7 @@ import type { X402Producer } from "../producer.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { Facilitator, FacilitatorRequest } from "../settlement/facilitator.ts";
 import { outcomeOfKnown, type PaymentOutcome, queueFull } from "../settlement/payment-outcome.ts";
-import type { PaymentsInHand } from "../settlement/payments-in-progress.ts";
+import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { Settlement } from "../settlement/settlement.ts";
 import type { X402Stats } from "../stats.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";
@@ -27,7 +27,7 @@ interface Parts {
   readonly facilitator: Facilitator;
   readonly evidence: ChainEvidence;
   readonly settlement: Settlement;
-  readonly inHand: PaymentsInHand;
+  readonly inProgress: PaymentsInProgress;
   readonly producer: X402Producer;
   readonly limits: ClientLimits;
   readonly stats: X402Stats;
@@ -67,7 +67,7 @@ export class Purchase {
    * @throws GatewayError for every refusal; a 402 is a {@link PaymentRefusal}
    */
   async buy(request: HttpRequest, job: JobKey): Promise<AcceptedPayment> {
-    const { prices, limits, inHand, stats, maxBodyBytes } = this.#parts;
+    const { prices, limits, inProgress, stats, maxBodyBytes } = this.#parts;
     // job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
     const price = await prices.find(request, job);
     // body_too_large
@@ -85,7 +85,7 @@ export class Purchase {
       const bodyHash = createHash("sha256").update(body).digest("hex");
       const identity = { serviceId, jobIndex, bodyHash, fingerprint };
       // payment_replay
-      const outcome = await inHand.join(identity, () =>
+      const outcome = await inProgress.join(identity, () =>
         this.#payOnce({ request, price, body, payment, identity }),
       );
       if (outcome.replayed) stats.count("payment_replayed");

@@ -2,7 +2,7 @@ import type { SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 
-/** What became of a payment, as far as it is known. */
+/** Result of a payment, as far as it is known. */
 export type PaymentOutcome = (
   | {
       readonly kind: "accepted";
@@ -13,21 +13,16 @@ export type PaymentOutcome = (
   | { readonly kind: "failed"; readonly settlement: SettleResponse }
   | { readonly kind: "undecided" }
 ) & {
-  /** It is the outcome of an earlier request. */
+  /** Set when an earlier request led to this outcome. */
   readonly replayed?: true;
 };
 
-/** What a payment that is in the journal already led to. @throws GatewayError `payment_replay` if it bought something else */
-export function outcomeOfKnown(
-  record: PaymentRecord,
-  asked: Pick<PaymentIntent, "fingerprint" | "serviceId" | "jobIndex" | "bodyHash">,
-): PaymentOutcome {
-  const same =
-    record.fingerprint === asked.fingerprint &&
-    record.serviceId === asked.serviceId &&
-    record.jobIndex === asked.jobIndex &&
-    record.bodyHash === asked.bodyHash;
-  if (!same) throw paymentReplay();
+/** The parts of a payment that two requests have in common exactly if they are the same purchase. */
+export type PurchaseIdentity = Pick<PaymentIntent, "fingerprint" | "serviceId" | "jobIndex" | "bodyHash">;
+
+/** Returns the outcome of a journalled payment. @throws GatewayError `payment_replay` if it bought something else */
+export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): PaymentOutcome {
+  requireSamePurchase(record, asked);
   if (record.state === "settled" && record.settlement !== undefined) {
     const { callId, receipt, settlement } = record;
     return { kind: "accepted", callId, receipt, settlement: JSON.parse(settlement) };
@@ -38,8 +33,15 @@ export function outcomeOfKnown(
   return { kind: "undecided" };
 }
 
-export function paymentReplay(): GatewayError {
-  return new GatewayError("payment_replay", "This payment was used for another job or body: sign a new one.");
+/** @throws GatewayError `payment_replay` when one payment is used for two purchases */
+export function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): void {
+  const same =
+    known.fingerprint === asked.fingerprint &&
+    known.serviceId === asked.serviceId &&
+    known.jobIndex === asked.jobIndex &&
+    known.bodyHash === asked.bodyHash;
+  if (same) return;
+  throw new GatewayError("payment_replay", "This payment was used for another job or body: sign a new one.");
 }
 
 export function queueFull(): GatewayError {

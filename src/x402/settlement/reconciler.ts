@@ -4,52 +4,51 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
-import type { PaymentsInHand } from "./payments-in-progress.ts";
+import type { PaymentsInProgress } from "./payments-in-progress.ts";
 import type { Settlement } from "./settlement.ts";
-import { createUndecidedPayments } from "./undecided-payments.ts";
 
-export interface ReconcilerOptions {
+interface Parts {
   readonly journal: PaymentJournal;
   readonly settlement: Settlement;
   readonly evidence: Pick<ChainEvidence, "covers">;
-  /** How long a request may wait for the facilitator to settle. */
+  /** Longest time that a request waits for the facilitator to settle. */
   readonly settleTimeoutMs: number;
-  /** Payments that a request is working on: the reconciler keeps out of their way. */
-  readonly inHand: PaymentsInHand;
+  /** Payments that a request is working on, which the reconciler leaves alone. */
+  readonly inProgress: PaymentsInProgress;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 const ROUND_EVERY_MS = 1_000;
-/** What the operator is to look at can still decide itself: a chain's node catches up, an RPC is configured. */
+/** Unresolved payments can still become decidable: a chain's node catches up, or the operator configures an RPC. */
 const UNRESOLVED_EVERY_MS = 60_000;
 const CONCURRENCY = 8;
 const FIRST_DELAY_MS = 1_000;
 const MAX_DELAY_MS = 30_000;
-/** Payments whose next look is remembered; one that is forgotten is looked at early. */
+/** Payments whose next check is remembered; a forgotten one is checked early. */
 const MAX_BACKOFFS = 20_000;
-/** Of a request at another replica: what it takes beside the facilitator's time. */
-const IN_OTHER_HANDS_MARGIN_MS = 5_000;
+/** Time that a request at another replica takes beside the facilitator's. */
+const OTHER_REPLICA_MARGIN_MS = 5_000;
 
 /**
  * Decides what requests had to leave undecided: payments whose settlement nobody saw to its end, because the
- * facilitator, the chain or jobgate itself went away. Runs beside the serving and never blocks it.
+ * facilitator, the chain or jobgate itself went away. Runs in the background, apart from the requests.
  */
 export class Reconciler implements BackgroundService {
-  readonly #options: ReconcilerOptions;
-  /** When to look next at each undecided payment, by fingerprint. */
+  readonly #parts: Parts;
+  /** Time of the next check of each undecided payment, by fingerprint. */
   readonly #backoff = new LRUCache<string, { nextAt: number; delayMs: number }>({ max: MAX_BACKOFFS });
-  readonly #intents: () => Promise<UndecidedPayment[]>;
-  readonly #unresolved: () => Promise<UndecidedPayment[]>;
-  #lookAtUnresolvedAt = 0;
+  readonly #intents: UndecidedPayments;
+  readonly #unresolved: UndecidedPayments;
+  #nextUnresolvedAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> = Promise.resolve();
   #stopped = false;
 
-  constructor(options: ReconcilerOptions) {
-    this.#options = options;
-    this.#intents = createUndecidedPayments(options.journal, "intent");
-    this.#unresolved = createUndecidedPayments(options.journal, "unresolved");
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#intents = new UndecidedPayments(parts.journal, "intent");
+    this.#unresolved = new UndecidedPayments(parts.journal, "unresolved");
   }
 
   async start(): Promise<void> {
@@ -65,7 +64,7 @@ export class Reconciler implements BackgroundService {
   #run(): void {
     this.#round = this.#reconcile()
       .catch((error: unknown) =>
-        this.#options.logger.error({ err: error }, "reconciling failed: will be tried again"),
+        this.#parts.logger.error({ err: error }, "reconciliation failed; trying again"),
       )
       .finally(() => {
         if (!this.#stopped) this.#timer = setTimeout(() => this.#run(), ROUND_EVERY_MS);
@@ -73,11 +72,12 @@ export class Reconciler implements BackgroundService {
   }
 
   async #reconcile(): Promise<void> {
-    const undecided = await this.#intents();
-    if (this.#options.clock() >= this.#lookAtUnresolvedAt) {
-      undecided.push(...(await this.#unresolved()));
-      await this.#options.settlement.forgetDecided();
-      this.#lookAtUnresolvedAt = this.#options.clock() + UNRESOLVED_EVERY_MS;
+    const { settlement, clock } = this.#parts;
+    const undecided = await this.#intents.next();
+    if (clock() >= this.#nextUnresolvedAt) {
+      undecided.push(...(await this.#unresolved.next()));
+      await settlement.forgetDecided();
+      this.#nextUnresolvedAt = clock() + UNRESOLVED_EVERY_MS;
     }
     const due = undecided.filter((payment) => this.#isDue(payment));
     const workers = Array.from({ length: CONCURRENCY }, async () => {
@@ -89,37 +89,66 @@ export class Reconciler implements BackgroundService {
   }
 
   #isDue(payment: UndecidedPayment): boolean {
-    const { inHand, clock } = this.#options;
+    const { inProgress, clock } = this.#parts;
     const { fingerprint } = payment;
-    if (inHand.has(fingerprint) || this.#mayBeInOtherHands(payment)) return false;
+    if (inProgress.has(fingerprint) || this.#mayBeInProgressElsewhere(payment)) return false;
     return clock() >= (this.#backoff.get(fingerprint)?.nextAt ?? 0);
   }
 
   /**
-   * Whether a request at another replica may be waiting for its settlement right now. To ask for that as well would have
-   * the facilitator refuse one of the two, and maybe the request; to look at the chain disturbs nobody.
+   * Tells whether a request at another replica may be waiting for the settlement right now. If this replica asked too,
+   * the facilitator would refuse one of the two, maybe the request. A look at the chain disturbs nobody.
    */
-  #mayBeInOtherHands({ key, fingerprint, ageMs }: UndecidedPayment): boolean {
-    const { journal, evidence, inHand, settleTimeoutMs } = this.#options;
-    if (!journal.isShared || evidence.covers(key) || inHand.wasLeftUndecided(fingerprint)) return false;
-    return ageMs < settleTimeoutMs + IN_OTHER_HANDS_MARGIN_MS;
+  #mayBeInProgressElsewhere({ key, fingerprint, ageMs }: UndecidedPayment): boolean {
+    const { journal, evidence, inProgress, settleTimeoutMs } = this.#parts;
+    if (!journal.isShared || evidence.covers(key) || inProgress.wasLeftUndecided(fingerprint)) return false;
+    return ageMs < settleTimeoutMs + OTHER_REPLICA_MARGIN_MS;
   }
 
   async #recheck(payment: UndecidedPayment): Promise<void> {
-    const { journal, settlement, clock, logger } = this.#options;
+    const { journal, settlement, clock, logger } = this.#parts;
     const { fingerprint, key } = payment;
     try {
-      // Requests may have decided it since it was listed; only what the journal says now is to be acted on.
+      // A request may have decided it since it was listed: act only on what the journal says now.
       const current = this.#isDue(payment) ? await journal.findPayment(key) : undefined;
       if (current?.state !== "intent" && current?.state !== "unresolved") return;
       await settlement.recheck(current);
     } catch (error) {
-      logger.warn({ err: error, payment: key }, "could not look at an undecided payment");
+      logger.warn({ err: error, payment: key }, "could not check an undecided payment");
     }
-    const delayMs = Math.min(
-      (this.#backoff.get(fingerprint)?.delayMs ?? FIRST_DELAY_MS / 2) * 2,
-      MAX_DELAY_MS,
-    );
+    const lastDelayMs = this.#backoff.get(fingerprint)?.delayMs;
+    const delayMs = lastDelayMs === undefined ? FIRST_DELAY_MS : Math.min(lastDelayMs * 2, MAX_DELAY_MS);
     this.#backoff.set(fingerprint, { delayMs, nextAt: clock() + delayMs });
+  }
+}
+
+const PAGE = 200;
+const MAX_AT_ONCE = 2_000;
+
+/**
+ * Cursor over the undecided payments of one state, oldest first. Each call continues where the last one ended and
+ * starts again after the newest, so that no payment waits for ever behind others that stay undecided.
+ */
+export class UndecidedPayments {
+  readonly #journal: Pick<PaymentJournal, "listUndecided">;
+  readonly #state: "intent" | "unresolved";
+  /** Call ID of the last payment returned. */
+  #after: number | undefined;
+
+  constructor(journal: Pick<PaymentJournal, "listUndecided">, state: "intent" | "unresolved") {
+    this.#journal = journal;
+    this.#state = state;
+  }
+
+  /** Returns the next payments, at most 2000. */
+  async next(): Promise<UndecidedPayment[]> {
+    const found: UndecidedPayment[] = [];
+    do {
+      const from = this.#after === undefined ? {} : { after: this.#after };
+      const page = await this.#journal.listUndecided({ state: this.#state, limit: PAGE, ...from });
+      found.push(...page);
+      this.#after = page.length < PAGE ? undefined : page.at(-1)?.callId;
+    } while (this.#after !== undefined && found.length < MAX_AT_ONCE);
+    return found;
   }
 }

@@ -8,15 +8,16 @@ import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/paymen
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import { quotePaid } from "../prices/quote-book.ts";
 import { v1NetworkName } from "../wire/v1-networks.ts";
-import type { ChainEvidence, Evidence } from "./chain-evidence.ts";
+import type { ChainEvidence } from "./chain-evidence.ts";
 import type { Facilitator, SettlementAnswer } from "./facilitator.ts";
+import type { Evidence } from "./payment-decision.ts";
 import { outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
 
-export interface SettlementOptions {
+interface Parts {
   readonly journal: PaymentJournal;
   readonly facilitator: Facilitator;
   readonly evidence: ChainEvidence;
-  /** How long a request waits for the chain to show what the facilitator says that it settled. */
+  /** Longest time that a request waits for the chain to show a settlement that the facilitator claims. */
   readonly confirmationTimeoutMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -24,36 +25,37 @@ export interface SettlementOptions {
 
 const CONFIRMATION_POLL_MS = 200;
 
-/** An intent that is in the journal, with what its log lines say of it. */
-type Journalled = PaymentIntent & {
+/** An intent that is in the journal. */
+type JournalledPayment = PaymentIntent & {
   readonly callId: number;
-  /** Id of the request that is being answered; absent where there is none. */
+  /** ID of the request that is being answered, for the log; absent when there is none. */
   readonly requestId?: string;
 };
 
 /**
- * Moves the money: the only place that asks a facilitator to settle, and that decides what came of it.
+ * Moves the money: the only place that asks a facilitator to settle, and that decides the outcome.
  *
- * A facilitator's yes counts only as far as the chain bears it out, where the chain can be asked; its no never
- * counts as proof that nothing moved.
+ * Where the chain can be asked and is required to confirm, a facilitator's yes counts only if the chain shows the
+ * payment. A facilitator's no never proves that nothing moved.
  */
 export class Settlement {
-  readonly #options: SettlementOptions;
-  /** Payments that are known to be paid, but may not have been written down yet, by fingerprint. */
+  readonly #parts: Parts;
+  /** Payments known to be paid that may not be in the journal as settled yet, by fingerprint. */
   readonly #unrecorded = new Map<string, { readonly key: PaymentKey; readonly settlement: SettleResponse }>();
 
-  constructor(options: SettlementOptions) {
-    this.#options = options;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /**
-   * Journals the intent, settles, and makes the outcome durable; in this order, so that a crash anywhere leaves a
-   * record of what may have moved. Goes on when the client hangs up.
+   * Journals the intent, settles, and makes the outcome durable, in this order, so that a crash anywhere leaves a
+   * record of money that may have moved. Continues when the client hangs up.
    * @param requestId for the log
-   * @throws GatewayError `payment_replay`, `quote_conflict`, `signature_replay`, `queue_full`, `store_unavailable`: nothing was charged
+   * @throws GatewayError `payment_replay`, `quote_conflict`, `signature_replay`, `queue_full`, `store_unavailable`:
+   * nothing was charged
    */
   async settle(intent: PaymentIntent, call: JobCall, requestId?: string): Promise<PaymentOutcome> {
-    const { journal, facilitator } = this.#options;
+    const { journal, facilitator } = this.#parts;
     faultPoint("before-journal");
     const begun = await journal.beginPayment(intent, call);
     switch (begun.kind) {
@@ -82,12 +84,12 @@ export class Settlement {
   }
 
   /**
-   * Looks again at a payment that is undecided: at its chain, or, where that cannot be asked, by asking the
-   * facilitator to settle until the authorization has run out. A second settlement cannot move money twice: the
-   * token lets a nonce be used once.
+   * Tries again to decide an undecided payment: from its chain or, if that cannot be asked, by asking the facilitator
+   * to settle until the authorization has expired. A second settlement cannot move money twice, because the token
+   * accepts a nonce once.
    */
   async recheck(record: PaymentRecord): Promise<PaymentOutcome> {
-    const { evidence, facilitator, clock } = this.#options;
+    const { evidence, facilitator, clock } = this.#parts;
     const paid = this.#unrecorded.get(record.fingerprint);
     if (paid !== undefined) return this.#accept(record, paid.settlement);
     if (evidence.covers(record.key)) return this.#decide(record, await evidence.look(record));
@@ -96,24 +98,25 @@ export class Settlement {
     }
     return this.#leaveUnresolved(
       record,
-      "the authorization has run out, and no chain could be asked whether it was used",
+      "the authorization has expired, and no chain can be asked whether it was used: set the token's rpc_url",
     );
   }
 
-  /** Forgets what was left to be written down of payments that have been decided since, here or by another replica. */
+  /** Forgets unrecorded payments that were decided since, here or by another replica. */
   async forgetDecided(): Promise<void> {
     for (const [fingerprint, { key }] of this.#unrecorded) {
-      const record = await this.#options.journal.findPayment(key);
+      const record = await this.#parts.journal.findPayment(key);
       if (record?.state === "settled" || record?.state === "failed") this.#unrecorded.delete(fingerprint);
     }
   }
 
-  async #conclude(intent: Journalled, answer: SettlementAnswer): Promise<PaymentOutcome> {
-    const { evidence, logger } = this.#options;
+  /** Decides from the facilitator's answer and, where it can be asked, the chain. */
+  async #conclude(intent: JournalledPayment, answer: SettlementAnswer): Promise<PaymentOutcome> {
+    const { evidence, logger } = this.#parts;
     const success = believableSuccess(intent, answer);
     if (success !== undefined && !evidence.isRequired(intent.key)) return this.#accept(intent, success);
 
-    logger.debug({ ...about(intent), answer }, "the chain decides");
+    logger.debug({ ...logFields(intent), answer }, "the chain decides");
     if (!evidence.covers(intent.key)) return this.#undecided(intent, answer.kind);
     return this.#decide(
       intent,
@@ -123,9 +126,9 @@ export class Settlement {
     );
   }
 
-  /** The facilitator answers when the transaction is mined; the RPC that is asked here may see it a little later. */
-  async #awaitConfirmation(intent: Journalled, transaction: string): Promise<Evidence> {
-    const { evidence, clock, confirmationTimeoutMs } = this.#options;
+  /** Polls the chain: the facilitator answers when the transaction is mined, and this RPC may see it a little later. */
+  async #awaitConfirmation(intent: JournalledPayment, transaction: string): Promise<Evidence> {
+    const { evidence, clock, confirmationTimeoutMs } = this.#parts;
     const deadline = clock() + confirmationTimeoutMs;
     for (;;) {
       const found = await evidence.look(intent, transaction);
@@ -134,7 +137,7 @@ export class Settlement {
     }
   }
 
-  async #decide(intent: Journalled, evidence: Evidence): Promise<PaymentOutcome> {
+  async #decide(intent: JournalledPayment, evidence: Evidence): Promise<PaymentOutcome> {
     switch (evidence.kind) {
       case "paid":
         return this.#accept(intent, successResponse(intent, evidence.transaction));
@@ -147,8 +150,8 @@ export class Settlement {
     }
   }
 
-  async #accept(intent: Journalled, settlement: SettleResponse): Promise<PaymentOutcome> {
-    const { journal, logger } = this.#options;
+  async #accept(intent: JournalledPayment, settlement: SettleResponse): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#parts;
     const { key, fingerprint } = intent;
     try {
       const settled = await journal.settlePayment(key, JSON.stringify(settlement));
@@ -157,73 +160,74 @@ export class Settlement {
       if (settled.kind === "settled") {
         const { symbol, amount } = intent;
         const { transaction } = settlement;
-        // Otherwise another replica has decided it, and told of it.
-        if (settled.changed)
-          logger.info({ ...about(intent), symbol, amount, transaction }, "payment settled");
+        // Unchanged: another replica settled and logged it.
+        if (settled.changed) {
+          logger.info({ ...logFields(intent), symbol, amount, transaction }, "payment settled");
+        }
         return { kind: "accepted", callId: settled.callId, receipt: intent.receipt, settlement };
       }
       logger.error(
-        { ...about(intent), settlement },
-        "a payment that was closed as failed turned out to be paid",
+        { ...logFields(intent), settlement },
+        "a payment recorded as failed turned out to be paid",
       );
     } catch (error) {
       this.#unrecorded.set(fingerprint, { key, settlement });
       logger.error(
-        { err: error, ...about(intent), settlement },
-        "paid, but not written down yet: will be tried again",
+        { err: error, ...logFields(intent), settlement },
+        "payment is paid but could not be recorded; trying again",
       );
     }
     return { kind: "undecided" };
   }
 
-  async #fail(intent: Journalled, reason: string): Promise<PaymentOutcome> {
-    const { journal, logger } = this.#options;
+  async #fail(intent: JournalledPayment, reason: string): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#parts;
     const settlement = failureResponse(intent, reason);
     try {
       const { kind } = await journal.failPayment(intent.key, JSON.stringify(settlement), reason);
       if (kind === "not_open") return await this.#asDecidedElsewhere(intent);
     } catch (error) {
-      return this.#notWrittenDown(intent, error);
+      return this.#notRecorded(intent, error);
     }
-    logger.info(about(intent), `payment failed: ${reason}`);
+    logger.info(logFields(intent), `payment failed: ${reason}`);
     return { kind: "failed", settlement };
   }
 
-  /** Someone else decided it meanwhile: the journal's word counts. */
-  async #asDecidedElsewhere(intent: Journalled): Promise<PaymentOutcome> {
-    const record = await this.#options.journal.findPayment(intent.key);
+  /** Another replica decided the payment meanwhile: the journal counts. */
+  async #asDecidedElsewhere(intent: JournalledPayment): Promise<PaymentOutcome> {
+    const record = await this.#parts.journal.findPayment(intent.key);
     return record === undefined ? { kind: "undecided" } : outcomeOfKnown(record, intent);
   }
 
-  async #leaveUnresolved(intent: Journalled | PaymentRecord, reason: string): Promise<PaymentOutcome> {
-    const { journal, logger } = this.#options;
+  async #leaveUnresolved(intent: JournalledPayment | PaymentRecord, reason: string): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#parts;
     if ("state" in intent && intent.state === "unresolved") return { kind: "undecided" };
     try {
       const changed = await journal.leavePaymentUnresolved(intent.key, reason);
-      if (changed) logger.error(about(intent), `payment unresolved: ${reason}`);
+      if (changed) logger.error(logFields(intent), `payment unresolved: ${reason}`);
     } catch (error) {
-      return this.#notWrittenDown(intent, error);
+      return this.#notRecorded(intent, error);
     }
     return { kind: "undecided" };
   }
 
-  /** Money may have moved by now: whatever the store says, the client must not be told that it was not charged. */
-  #notWrittenDown(intent: Journalled, error: unknown): PaymentOutcome {
-    this.#options.logger.error(
-      { err: error, ...about(intent) },
-      "what became of a payment could not be written down: will be tried again",
+  /** Money may have moved by now: even if the store refuses, the client must not hear that it was not charged. */
+  #notRecorded(intent: JournalledPayment, error: unknown): PaymentOutcome {
+    this.#parts.logger.error(
+      { err: error, ...logFields(intent) },
+      "the outcome of a payment could not be recorded; trying again",
     );
     return { kind: "undecided" };
   }
 
-  #undecided(intent: Journalled, reason: string): PaymentOutcome {
-    this.#options.logger.warn({ ...about(intent), reason }, "payment undecided");
+  #undecided(intent: JournalledPayment, reason: string): PaymentOutcome {
+    this.#parts.logger.warn({ ...logFields(intent), reason }, "payment undecided");
     return { kind: "undecided" };
   }
 }
 
-/** By what a line of the log can be found. */
-function about({ key, callId, requestId }: Journalled): Record<string, unknown> {
+/** Fields that identify a payment in logs. */
+function logFields({ key, callId, requestId }: JournalledPayment): Record<string, unknown> {
   return { ...(requestId === undefined ? {} : { request: requestId }), callId, payment: key };
 }
 
@@ -235,8 +239,8 @@ function facilitatorRequest({ payload, requirements }: PaymentIntent) {
 }
 
 /**
- * The settlement, if the facilitator's success can be this payment's: a transaction hash, on the payment's network,
- * from its payer.
+ * Returns the settlement if the facilitator's success can belong to this payment: a transaction hash, on the payment's
+ * network, from its payer.
  */
 function believableSuccess(intent: PaymentIntent, answer: SettlementAnswer): SettleResponse | undefined {
   if (answer.kind !== "success") return undefined;

@@ -82,7 +82,7 @@ describe("A caller with a plain account", () => {
     });
   });
 
-  test("causes one question to the chain, and none when its signature is refused for good", async () => {
+  test("asks the chain once, and not at all when its signature is malformed", async () => {
     const before = rpc.requests.length;
     await desk.ask(claimHeaders({ ...(await sign()), signature: "nothex" }));
     expect(rpc.requests.length).toBe(before);
@@ -100,7 +100,7 @@ describe("A caller that is a contract (ERC-1271)", () => {
     await tangle.permit(wallet);
   });
 
-  test("is let in by what its owner signed", async () => {
+  test("is let in by its owner's signature", async () => {
     expect(await desk.ask(claimHeaders(await signForWallet()))).toEqual({ caller: wallet.toLowerCase() });
   });
 
@@ -117,7 +117,7 @@ describe("A caller that is a contract (ERC-1271)", () => {
     });
   });
 
-  test("is refused by a signature on which the contract reverts", async () => {
+  test("is refused if the contract reverts on its signature", async () => {
     const claim = await signForWallet();
     expect(await desk.ask(claimHeaders({ ...claim, signature: "0x1234" }))).toEqual({
       code: "invalid_signature",
@@ -125,7 +125,7 @@ describe("A caller that is a contract (ERC-1271)", () => {
     });
   });
 
-  test("is refused when its owner is not the caller that is permitted", async () => {
+  test("is refused when only its owner is permitted", async () => {
     const other = await deployWallet({
       anvil: tangle.anvil,
       name: "OwnedWallet",
@@ -137,7 +137,7 @@ describe("A caller that is a contract (ERC-1271)", () => {
     });
   });
 
-  test("is refused, not for good, while its contract cannot be asked", async () => {
+  test("is refused as retryable while its contract cannot be asked", async () => {
     const claim = await signForWallet();
     rpc.add({ rpcMethod: "eth_call", fault: { kind: "cut" }, times: 1 });
     expect(await desk.ask(claimHeaders(claim))).toEqual({
@@ -152,7 +152,7 @@ describe("A caller that is a contract (ERC-1271)", () => {
     ["of 64 bytes", (signature: `0x${string}`) => signature.slice(0, -2)],
     ["with a high s", highS],
     ["with v = 5", (signature: `0x${string}`) => `${signature.slice(0, -2)}05`],
-  ])("is nobody without code: a signature %s is invalid", async (_, change) => {
+  ])("must have code: a signature %s is invalid without it", async (_, change) => {
     const claim = await sign();
     expect(await desk.ask(claimHeaders({ ...claim, signature: change(claim.signature) }))).toEqual({
       code: "invalid_signature",
@@ -173,7 +173,7 @@ describe("A caller that is a contract (ERC-1271)", () => {
     });
   });
 
-  describe("that wants to have a URL fetched", () => {
+  describe("that asks for a URL to be fetched", () => {
     const fetched: string[] = [];
     let elsewhere: HttpListener;
     beforeAll(async () => {

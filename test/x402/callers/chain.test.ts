@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { JobRestriction } from "../../../src/config/config.ts";
-import { createCallerChain } from "../../../src/x402/callers/chain.ts";
+import { CallerChain } from "../../../src/x402/callers/chain.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import type { Fault } from "../../helpers/fault.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
@@ -14,12 +14,12 @@ const UNCLEAR = { code: "permission_check_failed", status: 503 };
 let tangle: Tangle;
 let rpc: FaultProxy;
 let nowMs = 1_700_000_000_000;
-let chain: ReturnType<typeof createCallerChain>;
+let chain: CallerChain;
 
 beforeAll(async () => {
   tangle = await startTangle();
   rpc = await startFaultProxy({ target: tangle.anvil.rpcUrl });
-  chain = createCallerChain({ timeoutMs: 500, clock: () => nowMs });
+  chain = new CallerChain({ timeoutMs: 500, clock: () => nowMs });
 });
 afterEach(() => rpc.clear());
 afterAll(async () => {
@@ -42,10 +42,10 @@ const answer = (result: string): Fault => ({
   body: { jsonrpc: "2.0", id: 1, result },
 });
 
-/** Each connection that was reset meanwhile fails once more. */
+/** Retries, because each connection that was reset meanwhile fails once more. */
 const permitsOwnerAgain = () => vi.waitFor(async () => expect(await isPermitted(owner.address)).toBe(true));
 
-describe("Tangle's own contract", () => {
+describe("Tangle's contract", () => {
   test("permits the owner of the service, in any letter case, and nobody else", async () => {
     expect(await isPermitted(owner.address)).toBe(true);
     expect(await isPermitted(owner.address.toLowerCase() as `0x${string}`)).toBe(true);
@@ -55,7 +55,7 @@ describe("Tangle's own contract", () => {
       expect(await isPermitted(owner.address, serviceId), String(serviceId)).toBe(false);
   });
 
-  test("permits whom the owner adds, from the next request on, until the owner removes it", async () => {
+  test("permits a caller from when the owner adds it until the owner removes it", async () => {
     expect(await isPermitted(other.address)).toBe(false);
     await tangle.permit(other.address);
     expect(await isPermitted(other.address)).toBe(true);
@@ -65,7 +65,7 @@ describe("Tangle's own contract", () => {
   });
 });
 
-describe("What is neither yes nor no is no answer", () => {
+describe("An answer that is neither yes nor no fails the check", () => {
   test("A contract address without code", async () => {
     const chainContract = "0x000000000000000000000000000000000000dEaD";
     await expect(isPermitted(owner.address, 0n, { chainContract })).rejects.toMatchObject(UNCLEAR);
@@ -121,7 +121,7 @@ describe("What is neither yes nor no is no answer", () => {
     await permitsOwnerAgain();
   });
 
-  test("An RPC that comes back as another chain, until it is the first one again", async () => {
+  test("An RPC that comes back as another chain, until it serves the first one again", async () => {
     expect(await isPermitted(owner.address)).toBe(true);
     await rpc.goDown();
     await expect(isPermitted(owner.address)).rejects.toMatchObject(UNCLEAR);
@@ -144,7 +144,7 @@ describe("permission_cache_secs", () => {
     expect(rpc.count("eth_call") - before).toBe(2);
   });
 
-  test("lets a permission be used again for so long, of this caller and service only", async () => {
+  test("keeps a permission that long, for this caller and service only", async () => {
     await tangle.permit(other.address);
     const cached = { permissionCacheSecs: 5 };
     expect(await isPermitted(other.address, 0n, cached)).toBe(true);
@@ -157,7 +157,7 @@ describe("permission_cache_secs", () => {
     expect(await isPermitted(other.address, 0n, cached)).toBe(false);
   });
 
-  test("keeps no denial: whoever is added is let in at once", async () => {
+  test("keeps no denial: a caller that is added is let in at once", async () => {
     const cached = { permissionCacheSecs: 60 };
     expect(await isPermitted(other.address, 0n, cached)).toBe(false);
     await tangle.permit(other.address);
@@ -191,16 +191,16 @@ describe("Many checks at once", () => {
       ),
     );
 
-  test("come to the RPC 32 at a time, and all get their answer", async () => {
+  test("reach the RPC 32 at a time, and all get their answer", async () => {
     heldMs = 20;
     const answers = await askMany(200);
     expect(answers.every((outcome) => outcome.status === "fulfilled" && outcome.value)).toBe(true);
     expect(most).toBe(32);
   });
 
-  test("fail at once beyond 1000 that wait, and fail rather than wait for longer than a time-out", async () => {
+  test("fail at once when 1000 wait, and fail instead of waiting longer than the time-out", async () => {
     heldMs = 600;
-    const clocked = createCallerChain({ timeoutMs: 1_000, clock: Date.now });
+    const clocked = new CallerChain({ timeoutMs: 1_000, clock: Date.now });
     const started = Date.now();
     const outcomes = await Promise.allSettled(
       Array.from({ length: 1_100 }, () =>

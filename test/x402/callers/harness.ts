@@ -8,12 +8,12 @@ import type { JobKey } from "../../../src/core/job-call.ts";
 import { HttpRequest } from "../../../src/http/request.ts";
 import { Uploads } from "../../../src/http/uploads.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { createCallerAuth } from "../../../src/x402/callers/caller-auth.ts";
-import { createCallerChain } from "../../../src/x402/callers/chain.ts";
+import { CallerAuth } from "../../../src/x402/callers/caller-auth.ts";
+import { CallerChain } from "../../../src/x402/callers/chain.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 
-/** A caller that was let in, or why not. */
+/** The caller that was let in, or the refusal. */
 export interface Verdict {
   readonly caller?: string;
   readonly code?: string;
@@ -21,10 +21,10 @@ export interface Verdict {
   readonly retryable?: boolean;
 }
 
-/** Callers as they come over a socket, against a real store and a real chain. */
+/** Caller authorization behind a socket, with a real store and a real chain. */
 export interface CallerDesk {
   readonly store: Store;
-  /** Sends a request with these headers, each in each of its values, and says who is let in. */
+  /** Sends a request with these headers, each in each of its values, and returns the verdict. */
   ask(headers: Readonly<Record<string, string | string[]>>, body?: string | Uint8Array): Promise<Verdict>;
   stop(): Promise<void>;
 }
@@ -37,8 +37,8 @@ export async function openCallerDesk(options: {
   const { restriction, job, clock } = options;
   const opened = await openTestStore();
   const { store } = opened;
-  const chain = createCallerChain({ timeoutMs: 2_000, clock });
-  const auth = createCallerAuth({ chain, journal: store, clock });
+  const chain = new CallerChain({ timeoutMs: 2_000, clock });
+  const auth = new CallerAuth({ chain, journal: store, clock });
 
   const uploads = new Uploads();
   const judge = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<Verdict> => {

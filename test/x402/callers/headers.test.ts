@@ -9,7 +9,7 @@ const JOB = { serviceId: 0n, jobIndex: 7 };
 let desk: CallerDesk;
 let claim: SignedClaim;
 
-// No chain is there: none of these refusals needs one.
+// No chain is running: none of these refusals needs one.
 beforeAll(async () => {
   desk = await openCallerDesk({
     restriction: {
@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => desk?.stop());
 
-/** What a request with all four headers is answered, but for these changes; undefined leaves a header out. */
+/** Sends all four headers with these changes; undefined leaves a header out. */
 const ask = (changes: { readonly [Part in keyof SignedClaim]?: string | undefined }) =>
   desk.ask(claimHeaders({ ...claim, ...changes }));
 const signed = async (expiry: number | string) =>
@@ -34,7 +34,7 @@ const signed = async (expiry: number | string) =>
 const ORDER = ["caller", "signature", "nonce", "expiry"] as const;
 const WRONG = { caller: "0xf39F", signature: "not hex", nonce: "a b", expiry: "soon" };
 
-describe("The first header that is missing or wrong is the answer, whatever comes after it", () => {
+describe("The first missing or wrong header decides the answer, whatever comes after it", () => {
   test.each([
     ["missing_caller", "caller", undefined],
     ["missing_caller", "caller", ""],
@@ -82,14 +82,17 @@ test.each([
   ["of 64 bytes", (signature: string) => signature.slice(0, -2)],
   ["of 66 bytes", (signature: string) => `${signature}00`],
   ["with v = 5", (signature: string) => `${signature.slice(0, -2)}05`],
-])("A signature %s is invalid, whether or not a contract could be asked about it", async (_, change) => {
+])("A signature %s is invalid, and retryable while the chain cannot be asked", async (_, change) => {
   const signature = change(claim.signature);
   expect(await ask({ signature })).toEqual({ code: "invalid_signature", status: 400, retryable: true });
 });
 
-test.each(["0x", "nothex", "0x123", "0xgg"])("The signature %j is not hex, so final", async (signature) => {
-  expect(await ask({ signature })).toEqual({ code: "invalid_signature", status: 400 });
-});
+test.each(["0x", "nothex", "0x123", "0xgg"])(
+  "The signature %j is not hex, which is final",
+  async (signature) => {
+    expect(await ask({ signature })).toEqual({ code: "invalid_signature", status: 400 });
+  },
+);
 
 test("A nonce has 1 to 128 visible ASCII characters", async () => {
   const nonces = { good: ["!", "~", "n".repeat(128), "a:b,c"], bad: ["n".repeat(129), "a\tb", "ä", "a b"] };
@@ -103,7 +106,7 @@ test("A nonce has 1 to 128 visible ASCII characters", async () => {
       nonce,
       expiry: claim.expiry,
     });
-    // As far as the chain, which is not there.
+    // It gets as far as the chain, which is not running.
     expect(await ask(good), nonce).toEqual({ code: "permission_check_failed", status: 503 });
   }
 });
@@ -129,7 +132,7 @@ describe("An expiry", () => {
     expect(await signed(expiry)).toEqual({ code, status });
   });
 
-  test("too far ahead comes before a bad signature, one that has passed after it", async () => {
+  test("too far ahead is refused before a bad signature, a passed one after it", async () => {
     expect(await ask({ expiry: String(NOW_SECS + 86_401) })).toMatchObject({
       code: "invalid_signature_expiry",
     });

@@ -1,15 +1,10 @@
 import { hashMessage, keccak256 } from "viem";
 import { describe, expect, test } from "vitest";
-import {
-  callerClaimHash,
-  callerClaimText,
-  isAccountSignature,
-  parseSignatureHex,
-  recoverSigner,
-} from "../../../src/x402/callers/signature.ts";
+import { isAccountSignature, recoverSigner } from "../../../src/chain/account-signature.ts";
+import { callerClaimHash, callerClaimText, parseSignatureHex } from "../../../src/x402/callers/signature.ts";
 import { highS } from "../../helpers/caller-claim.ts";
 
-/** A vector that was made by another implementation. */
+/** Vector made by another implementation. */
 const CLAIM = {
   serviceId: 1n,
   jobIndex: 7,
@@ -29,7 +24,7 @@ test("The signed text holds the keccak-256 of the body in hex without 0x", async
   expect(await callerClaimHash(CLAIM)).toBe(hashMessage(await callerClaimText(CLAIM)));
 });
 
-test("Ids of any size are written out in full", async () => {
+test("IDs of any size are written in full", async () => {
   const text = await callerClaimText({ ...CLAIM, serviceId: 2n ** 64n - 1n, jobIndex: 2 ** 32 - 1 });
   expect(text).toMatch(/^x402-authorize:18446744073709551615:4294967295:/);
 });
@@ -62,7 +57,7 @@ test.each([
   expect(signature && (await recoverSigner(await callerClaimHash(CLAIM), signature))).toBe(CALLER);
 });
 
-test.each(["1c", "01"])("v of %s means the other of the two keys, which is not the caller's", async (v) => {
+test.each(["1c", "01"])("v of %s recovers the other key, which is not the caller's", async (v) => {
   const signer = await recoverSigner(await callerClaimHash(CLAIM), `0x${R_AND_S}${v}`);
   expect(signer).toMatch(/^0x[0-9a-f]{40}$/);
   expect(signer).not.toBe(CALLER);
@@ -74,12 +69,12 @@ test.each([
   ["body", { body: Buffer.from("hello ") }],
   ["nonce", { nonce: "nonce-124" }],
   ["expiry", { expiry: "4102444801" }],
-])("A signature over another %s is of somebody else", async (_, change) => {
+])("A signature over another %s recovers another signer", async (_, change) => {
   const hash = await callerClaimHash({ ...CLAIM, ...change });
   expect(await recoverSigner(hash, SIGNATURE)).not.toBe(CALLER);
 });
 
-describe("No plain account signs", () => {
+describe("No plain account can sign", () => {
   test.each([
     ["with a high s", highS(SIGNATURE)],
     ["64 bytes", `0x${R_AND_S}`],
@@ -95,14 +90,14 @@ describe("No plain account signs", () => {
   });
 });
 
-test("The highest low s is taken, and the one above it is not", () => {
+test("The highest low s is accepted, and the one above it is not", () => {
   const withS = (s: string): `0x${string}` => `0x${R_AND_S.slice(0, 64)}${s}1b`;
   const half = "7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a";
   expect(isAccountSignature(withS(`${half}0`))).toBe(true);
   expect(isAccountSignature(withS(`${half}1`))).toBe(false);
 });
 
-test("An r that is on no curve point recovers nobody, and throws nothing", async () => {
+test("An r that is on no curve point recovers nobody and does not throw", async () => {
   const signature: `0x${string}` = `0x${"f".repeat(64)}${R_AND_S.slice(64)}1b`;
   expect(await recoverSigner(await callerClaimHash(CLAIM), signature)).toBeUndefined();
 });

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { type ChainEvidence, createChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
+import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { startAnvil } from "../../helpers/anvil.ts";
 import type { Fault } from "../../helpers/fault.ts";
@@ -27,7 +27,7 @@ function evidenceFor(confirmations: number): ChainEvidence {
     ...acceptedToken(anvil, token, rpc.url),
     confirmations,
   }));
-  return createChainEvidence({ tokens, rpcTimeoutMs: 500 });
+  return new ChainEvidence({ tokens, rpcTimeoutMs: 500 });
 }
 
 const noLogs: Fault = {
@@ -38,7 +38,7 @@ const noLogs: Fault = {
   },
 };
 
-/** Providers refuse long ranges in their own ways. */
+/** Providers refuse long ranges in different ways. */
 const refuseLogs = (status: number): Fault => ({
   kind: "change",
   change: (answer, { body }) => {
@@ -55,7 +55,7 @@ const isOver =
     return BigInt(params[0].toBlock) - BigInt(params[0].fromBlock) + 1n > blocks;
   };
 
-describe("What a chain shows of a payment", () => {
+describe("The chain shows a payment as", () => {
   it("Paid, with the transaction that paid, whoever sent it", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     const transaction = await usdc.transferWithAuthorization(signed);
@@ -63,7 +63,7 @@ describe("What a chain shows of a payment", () => {
     expect(await evidence.look(intent, transaction)).toEqual({ kind: "paid", transaction });
   });
 
-  it("Paid, also where it is not known from which block to look, or the facilitator names a wrong transaction", async () => {
+  it("Paid, even without a start block, and if the facilitator names a wrong transaction", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     const other = await paymentToSettle({ anvil, token: usdc });
     const transaction = await usdc.transferWithAuthorization(signed);
@@ -77,7 +77,7 @@ describe("What a chain shows of a payment", () => {
     ["an error", 200, 100n],
     ["HTTP 400", 400, 10n],
   ])(
-    "Paid, where the RPC answers long ranges of logs with %s (%i), and takes %i blocks",
+    "Paid, even if the RPC answers long ranges of logs with %s (%i) and accepts only %i blocks",
     async (_, status, most) => {
       const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
       const transaction = await usdc.transferWithAuthorization(signed);
@@ -89,13 +89,13 @@ describe("What a chain shows of a payment", () => {
       expect(await evidence.look(rest)).toEqual({ kind: "paid", transaction });
       const asked = rpc.count("eth_getLogs");
       expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
-      // It has learnt what the RPC takes: one question for each event.
+      // It has learnt the range that the RPC accepts: one query for each event.
       expect(rpc.count("eth_getLogs") - asked).toBe(2);
       rpc.clear();
     },
   );
 
-  it("Not known once it has run out, where the RPC answers no question for logs at all", async () => {
+  it("Unknown once the payment has expired, if the RPC refuses every query for logs", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     await usdc.transferWithAuthorization(signed);
     rpc.add({ rpcMethod: "eth_getLogs", fault: refuseLogs(200) });
@@ -107,8 +107,8 @@ describe("What a chain shows of a payment", () => {
     rpc.clear();
   });
 
-  it("A token of a reloaded configuration is looked at too, and one that is gone from it still is", async () => {
-    const reloaded = createChainEvidence({
+  it("A reload adds its tokens, and keeps those that it removed", async () => {
+    const reloaded = new ChainEvidence({
       tokens: [acceptedToken(anvil, usdc, rpc.url)],
       rpcTimeoutMs: 500,
     });
@@ -125,26 +125,35 @@ describe("What a chain shows of a payment", () => {
   it("Not paid once the payer cancelled it", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     await usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
-    expect(await evidence.look(intent)).toEqual({ kind: "not_paid", reason: "the payer cancelled it" });
+    expect(await evidence.look(intent)).toEqual({
+      kind: "not_paid",
+      reason: "the payer cancelled the authorization",
+    });
   });
 
-  it("Not paid when its nonce was used and nothing moved, even if the facilitator names that very transaction", async () => {
+  it("Not paid when its nonce was used and nothing moved, even if the facilitator names that transaction", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: movesNothing });
     const transaction = await movesNothing.transferWithAuthorization(signed);
     expect(await evidence.look(intent, transaction)).toMatchObject({ kind: "not_paid" });
   });
 
-  it("Open while it is unused and still valid; not paid once a block is past its time, to the second", async () => {
+  it("Open while unused and still valid; not paid from the very second at which it expires", async () => {
     const { intent } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
     await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore - 1) });
     await anvil.client.mine({ blocks: 1 });
-    expect(await evidence.look(intent)).toEqual({ kind: "open", reason: "unused, and still valid" });
+    expect(await evidence.look(intent)).toEqual({
+      kind: "open",
+      reason: "the authorization is unused and still valid",
+    });
     await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore) });
     await anvil.client.mine({ blocks: 1 });
-    expect(await evidence.look(intent)).toEqual({ kind: "not_paid", reason: "it ran out unused" });
+    expect(await evidence.look(intent)).toEqual({
+      kind: "not_paid",
+      reason: "the authorization expired unused",
+    });
   });
 
-  it("Neither paid nor run out before enough blocks confirm it", async () => {
+  it("Neither paid nor expired before enough blocks confirm it", async () => {
     const careful = evidenceFor(3);
     const paid = await paymentToSettle({ anvil, token: usdc });
     const unused = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
@@ -160,7 +169,7 @@ describe("What a chain shows of a payment", () => {
     expect(await careful.look(unused.intent)).toMatchObject({ kind: "not_paid" });
   });
 
-  it("A used nonce without its event is open while logs may lag, and unknown once the payment has run out", async () => {
+  it("A used nonce without its event is open while logs may lag, and unknown once the payment has expired", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
     await usdc.transferWithAuthorization(signed);
     rpc.add({ rpcMethod: "eth_getLogs", fault: noLogs });
@@ -172,7 +181,7 @@ describe("What a chain shows of a payment", () => {
     expect(await evidence.look(intent)).toMatchObject({ kind: "paid" });
   });
 
-  it("Open while the chain cannot be asked, or its answers make no sense", async () => {
+  it("Open while the chain does not answer, or its answers are malformed", async () => {
     const { intent } = await paymentToSettle({ anvil, token: usdc });
     const faults: Fault[] = [
       { kind: "cut" },
@@ -188,18 +197,18 @@ describe("What a chain shows of a payment", () => {
   });
 });
 
-describe("Which tokens a chain speaks for", () => {
+describe("Tokens whose chain can be asked", () => {
   it("Those with an rpc_url, in any letter case", () => {
     const { network } = acceptedToken(anvil, usdc);
     const key = { network, asset: usdc.address };
     expect(evidence.covers({ network, asset: usdc.address.toLowerCase() })).toBe(true);
     expect(evidence.isRequired(key)).toBe(true);
     expect(evidence.covers({ network: "eip155:1", asset: usdc.address })).toBe(false);
-    const without = createChainEvidence({ tokens: [acceptedToken(anvil, usdc)], rpcTimeoutMs: 500 });
+    const without = new ChainEvidence({ tokens: [acceptedToken(anvil, usdc)], rpcTimeoutMs: 500 });
     expect([without.covers(key), without.isRequired(key)]).toEqual([false, false]);
   });
 
-  it("A start block can be told from memory while the RPC is down, but not if it was never up", async () => {
+  it("A start block comes from memory while the RPC is down, but not if it was never up", async () => {
     const { network } = acceptedToken(anvil, usdc);
     const token = { network, asset: usdc.address };
     const fresh = evidenceFor(1);

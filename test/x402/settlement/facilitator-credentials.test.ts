@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createFacilitator } from "../../../src/x402/settlement/facilitator.ts";
+import { Facilitator } from "../../../src/x402/settlement/facilitator.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
 
 const REQUEST = { payload: { x402Version: 2 }, requirements: {} } as unknown as Parameters<
-  ReturnType<typeof createFacilitator>["verify"]
+  Facilitator["verify"]
 >[0];
 
 let listener: HttpListener;
@@ -20,7 +20,7 @@ afterAll(() => listener?.stop());
 
 test("Credentials of the facilitator's URL travel in a header, to verify and to settle", async () => {
   const url = `${listener.url.replace("http://", "http://user:p%40ss@")}/x402`;
-  const facilitator = createFacilitator({ url, timeoutMs: 1_000 });
+  const facilitator = new Facilitator({ url, timeoutMs: 1_000 });
   expect(await facilitator.verify(REQUEST)).toEqual({ kind: "valid" });
   expect(await facilitator.settle(REQUEST)).toEqual({ kind: "refused", reason: "not today" });
   const authorization = `Basic ${Buffer.from("user:p@ss").toString("base64")}`;

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { json } from "node:stream/consumers";
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { afterEach, describe, expect, it } from "vitest";
-import { createFacilitator, type FacilitatorRequest } from "../../../src/x402/settlement/facilitator.ts";
+import { Facilitator, type FacilitatorRequest } from "../../../src/x402/settlement/facilitator.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
 
 const REQUEST: FacilitatorRequest = {
@@ -21,7 +21,7 @@ afterEach(async () => {
   listeners = [];
 });
 
-/** A server that gives its answers in turn, the last one ever after. */
+/** Starts a server that gives its answers in turn, and then repeats the last. */
 async function serve(...answers: Answer[]) {
   const received: { path: string | undefined; body: unknown }[] = [];
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -33,7 +33,7 @@ async function serve(...answers: Answer[]) {
   return {
     received,
     url: listener.url,
-    facilitator: createFacilitator({ url: listener.url, timeoutMs: 400 }),
+    facilitator: new Facilitator({ url: listener.url, timeoutMs: 400 }),
   };
 }
 
@@ -59,7 +59,7 @@ const VALID = { isValid: true, payer: PAYER };
 const SETTLED = { success: true, transaction: TRANSACTION, network: "eip155:84532", payer: PAYER };
 const HUGE = JSON.stringify({ ...VALID, ...SETTLED, padding: "x".repeat(70_000) });
 
-/** What says nothing at all, for either question. */
+/** Answers that hold no verdict for either request. */
 const NO_VERDICT: [string, Answer][] = [
   ["HTML", answer(200, "<html>502</html>", { "content-type": "text/html" })],
   ["truncated JSON", answer(200, '{"isValid":true,"success":true')],
@@ -86,7 +86,7 @@ const NO_VERDICT: [string, Answer][] = [
 ];
 
 describe("verify", () => {
-  it("asks with the payment, the requirements and their version, and gives the payer", async () => {
+  it("sends the payment, the requirements and their version, and returns the payer", async () => {
     const { facilitator, received } = await serve(answer(200, VALID));
     expect(await facilitator.verify(REQUEST)).toEqual({ kind: "valid", payer: PAYER });
     const body = {
@@ -97,7 +97,7 @@ describe("verify", () => {
     expect(received).toEqual([{ path: "/verify", body }]);
   });
 
-  it("takes a no, also with a status of 400, 402 or 412, and without a reason", async () => {
+  it("accepts a no with status 400, 402 or 412 too, and without a reason", async () => {
     for (const status of [200, 400, 402, 412]) {
       const { facilitator } = await serve(
         answer(status, { isValid: false, invalidReason: "insufficient_funds" }),
@@ -108,7 +108,7 @@ describe("verify", () => {
     expect(await facilitator.verify(REQUEST)).toMatchObject({ kind: "invalid" });
   });
 
-  it("takes an empty payer for none, as it comes from languages without undefined", async () => {
+  it("treats an empty payer as none, as languages without undefined send it", async () => {
     const { facilitator } = await serve(
       answer(200, { ...VALID, payer: "" }),
       answer(200, { ...SETTLED, payer: "" }),
@@ -164,14 +164,14 @@ describe("verify", () => {
 });
 
 describe("settle", () => {
-  it("gives the transaction of a success", async () => {
+  it("returns the transaction of a success", async () => {
     const { facilitator, received } = await serve(answer(200, SETTLED));
     const { success: _, ...settled } = SETTLED;
     expect(await facilitator.settle(REQUEST)).toEqual({ kind: "success", ...settled });
     expect(received.map(({ path }) => path)).toEqual(["/settle"]);
   });
 
-  it("gives a no with its reason and the transaction that it may be about", async () => {
+  it("returns a no with its reason and its transaction", async () => {
     const no = {
       success: false,
       errorReason: "settlement_pending",
@@ -217,7 +217,7 @@ describe("settle", () => {
 
 describe("a redirect", () => {
   it.each([301, 302, 303, 307, 308])(
-    "with status %i is not followed: the payment is sent to nobody else",
+    "with status %i is not followed: no other host gets the payment",
     async (status) => {
       const other = await serve(answer(200, { ...VALID, ...SETTLED }));
       const { facilitator, received } = await serve(answer(status, "", { location: `${other.url}/settle` }));

@@ -2,8 +2,8 @@ import { type Logger, pino } from "pino";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { createChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
-import { createFacilitator } from "../../../src/x402/settlement/facilitator.ts";
+import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
+import { Facilitator } from "../../../src/x402/settlement/facilitator.ts";
 import { Settlement } from "../../../src/x402/settlement/settlement.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { type Anvil, startAnvil } from "../../helpers/anvil.ts";
@@ -13,14 +13,14 @@ import { openTestStore } from "../../helpers/test-store.ts";
 import { deployUsdc, type Token } from "../../helpers/usdc.ts";
 import { acceptedToken } from "../payment-fixtures.ts";
 
-/** A settlement on a real store, with a real facilitator and chain, and a clock that can be moved. */
+/** Settlement with a real store, facilitator and chain, and a clock that the test moves. */
 export interface SettlementHarness {
   readonly anvil: Anvil;
   readonly usdc: Token;
-  /** What the settlement knows as the facilitator. */
+  /** Proxy that the settlement uses as its facilitator. */
   readonly facilitator: FaultProxy;
   readonly store: Store;
-  /** The store, as the settlement knows it. */
+  /** The store as the settlement sees it. */
   readonly journal: FailingJournal;
   readonly withRpc: Settlement;
   readonly withoutRpc: Settlement;
@@ -32,7 +32,7 @@ export interface SettlementHarness {
   stop(): Promise<void>;
 }
 
-/** A store whose disk is full while it `fails`: reads go on, writes are refused and change nothing. */
+/** Store whose disk is full while it `fails`: reads work, writes are refused and change nothing. */
 export interface FailingJournal extends PaymentJournal {
   fails: boolean;
 }
@@ -56,8 +56,8 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
   const settlementFor = (rpcUrl?: string) =>
     new Settlement({
       journal,
-      facilitator: createFacilitator({ url: facilitator.url, timeoutMs: 2_000 }),
-      evidence: createChainEvidence({ tokens: [acceptedToken(anvil, usdc, rpcUrl)], rpcTimeoutMs: 2_000 }),
+      facilitator: new Facilitator({ url: facilitator.url, timeoutMs: 2_000 }),
+      evidence: new ChainEvidence({ tokens: [acceptedToken(anvil, usdc, rpcUrl)], rpcTimeoutMs: 2_000 }),
       confirmationTimeoutMs: 200,
       clock,
       logger,

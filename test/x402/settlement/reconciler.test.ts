@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, it } from "vitest";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
-import { PaymentsInHand } from "../../../src/x402/settlement/payments-in-progress.ts";
+import { PaymentsInProgress } from "../../../src/x402/settlement/payments-in-progress.ts";
 import { Reconciler } from "../../../src/x402/settlement/reconciler.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { jobCall, paymentToSettle } from "../payment-fixtures.ts";
@@ -15,15 +15,15 @@ afterEach(async () => {
   harness.facilitator.clear();
 });
 
-/** A little more than the time between two rounds. */
+/** Slightly longer than the time between two rounds. */
 const ROUND_MS = 1_100;
 const SETTLE_TIMEOUT_MS = 2_000;
 
 async function startReconciler({
-  inHand = new PaymentsInHand(),
+  inProgress = new PaymentsInProgress(),
   journal = harness.store,
 }: {
-  inHand?: PaymentsInHand;
+  inProgress?: PaymentsInProgress;
   journal?: PaymentJournal;
 } = {}): Promise<void> {
   const { withoutRpc: settlement, clock, logger } = harness;
@@ -33,17 +33,17 @@ async function startReconciler({
     settlement,
     evidence,
     settleTimeoutMs: SETTLE_TIMEOUT_MS,
-    inHand,
+    inProgress,
     clock,
     logger,
   });
   await reconciler.start();
 }
 
-/** The store, as one of several replicas knows it. */
+/** The store as one of several replicas sees it. */
 const sharedJournal = (): PaymentJournal => ({ ...harness.store, isShared: true });
 
-/** A payment whose settlement the facilitator never hears of. */
+/** Begins a payment whose settlement never reaches the facilitator. */
 async function undecidedPayment() {
   harness.facilitator.add({ path: "/settle", fault: { kind: "cut" } });
   const payment = await paymentToSettle({ anvil: harness.anvil, token: harness.usdc, validSecs: 7_200 });
@@ -54,7 +54,7 @@ async function undecidedPayment() {
 const settles = (nonce: string): number =>
   harness.facilitator.requests.filter(({ path, body }) => path === "/settle" && body.includes(nonce)).length;
 
-it("An undecided payment is looked at again after 1 s, then after twice as long each time, at most 30 s", async () => {
+it("An undecided payment is checked again after 1 s, then after twice as long each time, at most 30 s", async () => {
   const { signed } = await undecidedPayment();
   const { nonce } = signed.authorization;
   await startReconciler();
@@ -71,16 +71,16 @@ it("An undecided payment is looked at again after 1 s, then after twice as long 
 
 it("A payment that a request is working on is left alone until the request is done", async () => {
   const { intent, signed } = await undecidedPayment();
-  const inHand = new PaymentsInHand();
+  const inProgress = new PaymentsInProgress();
   let answer: () => void = () => undefined;
   const waiting = new Promise<void>((resolve) => {
     answer = resolve;
   });
-  const request = inHand.join(intent, async () => {
+  const request = inProgress.join(intent, async () => {
     await waiting;
     return { kind: "undecided" };
   });
-  await startReconciler({ inHand });
+  await startReconciler({ inProgress });
   await sleep(ROUND_MS);
   expect(settles(signed.authorization.nonce)).toBe(1);
   answer();
@@ -88,7 +88,7 @@ it("A payment that a request is working on is left alone until the request is do
   await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
 });
 
-it("A payment that was decided after it was listed is not asked for again", async () => {
+it("A payment that was decided after it was listed is not settled again", async () => {
   const { intent, signed } = await undecidedPayment();
   const { store } = harness;
   const listed = await store.listUndecided({ state: "intent", limit: 100 });
@@ -100,7 +100,7 @@ it("A payment that was decided after it was listed is not asked for again", asyn
   expect(settles(signed.authorization.nonce)).toBe(before);
 });
 
-it("A payment left behind by a process that is gone is settled once the facilitator answers", async () => {
+it("A payment left behind by a crashed process is settled once the facilitator answers", async () => {
   const { intent } = await undecidedPayment();
   harness.facilitator.clear();
   await startReconciler();
@@ -109,7 +109,7 @@ it("A payment left behind by a process that is gone is settled once the facilita
     .toBe("settled");
 });
 
-it("On a shared store, a payment that another replica may be settling is left alone until its time is over", async () => {
+it("On a shared store, a payment that another replica may be settling is left alone until that must have ended", async () => {
   const { signed } = await undecidedPayment();
   await startReconciler({ journal: sharedJournal() });
   await sleep(ROUND_MS);
@@ -118,13 +118,13 @@ it("On a shared store, a payment that another replica may be settling is left al
   await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
 });
 
-it("On a shared store, what a request of this replica left undecided is looked at again at once", async () => {
-  const inHand = new PaymentsInHand();
+it("On a shared store, a payment that this replica left undecided is checked again at once", async () => {
+  const inProgress = new PaymentsInProgress();
   const { intent, signed } = await undecidedPayment();
-  await inHand.join(intent, async () => ({ kind: "undecided", replayed: true }));
-  await startReconciler({ inHand, journal: sharedJournal() });
+  await inProgress.join(intent, async () => ({ kind: "undecided", replayed: true }));
+  await startReconciler({ inProgress, journal: sharedJournal() });
   await sleep(ROUND_MS);
   expect(settles(signed.authorization.nonce)).toBe(1);
-  await inHand.join(intent, async () => ({ kind: "undecided" }));
+  await inProgress.join(intent, async () => ({ kind: "undecided" }));
   await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
 });

@@ -21,7 +21,7 @@ async function recordOf({ key }: PaymentIntent): Promise<PaymentRecord> {
   return record;
 }
 
-/** The store stops writing while the facilitator works, and the facilitator answers as told. */
+/** The store stops writing while the facilitator works, and the facilitator answers or not. */
 function storeFailsDuringSettle(fault: "pass" | "cut"): void {
   const when = (): boolean => {
     harness.journal.fails = true;
@@ -42,7 +42,7 @@ describe("A store that cannot write", () => {
   });
 
   it.each(["withRpc", "withoutRpc"] as const)(
-    "After settling, %s: undecided, not refused; known to be paid, it is written down without asking anyone again",
+    "After settling, %s: undecided, not refused; the settlement is recorded later without asking anyone again",
     async (setUp) => {
       const { intent } = await newPayment();
       storeFailsDuringSettle("pass");
@@ -61,7 +61,7 @@ describe("A store that cannot write", () => {
   );
 
   it.each(["settled", "failed"] as const)(
-    "After settling, and %s by another replica meanwhile: it is not kept in mind any longer",
+    "After settling, and %s by another replica meanwhile: it is forgotten",
     async (state) => {
       const { intent } = await newPayment();
       storeFailsDuringSettle("pass");
@@ -72,17 +72,17 @@ describe("A store that cannot write", () => {
         await harness.store.settlePayment(intent.key, "{}");
         await harness.withoutRpc.forgetDecided();
       } else {
-        await harness.store.failPayment(intent.key, "{}", "as the other saw it");
+        await harness.store.failPayment(intent.key, "{}", "decided by the other replica");
         expect(await harness.withoutRpc.recheck(record)).toEqual({ kind: "undecided" });
       }
-      // Who knew it to be paid would not ask.
+      // A settlement that knew it to be paid would not ask.
       const settles = harness.facilitator.count("/settle");
       await harness.withoutRpc.recheck(record);
       expect(harness.facilitator.count("/settle")).toBe(settles + 1);
     },
   );
 
-  it("When it is certain that nothing was paid: undecided until that is written down", async () => {
+  it("When it is certain that nothing was paid: undecided until that is recorded", async () => {
     const { intent, signed } = await newPayment();
     await harness.usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
     storeFailsDuringSettle("cut");
@@ -92,7 +92,7 @@ describe("A store that cannot write", () => {
     expect((await recordOf(intent)).state).toBe("failed");
   });
 
-  it("When the payment is to be left to the operator: undecided, and left to the operator later", async () => {
+  it("When the payment becomes unresolved: undecided, and unresolved later", async () => {
     const { intent } = await newPayment(60);
     harness.facilitator.add({ path: "/settle", times: 1, fault: { kind: "cut" } });
     await harness.withoutRpc.settle(intent, jobCall);
@@ -106,11 +106,11 @@ describe("A store that cannot write", () => {
 });
 
 describe("Without rpc_url", () => {
-  it("The facilitator is asked until the authorization has run out; then the payment is unresolved, told once", async () => {
+  it("The facilitator is asked until the authorization has expired; then the payment is unresolved, logged once", async () => {
     const { intent, signed } = await newPayment(3_600);
     harness.facilitator.add({ path: "/settle", times: 1, fault: { kind: "lose-answer" } });
     expect(await harness.withoutRpc.settle(intent, jobCall)).toEqual({ kind: "undecided" });
-    // It moved: the facilitator's no is no proof.
+    // The money moved: the facilitator's no proves nothing.
     expect(await harness.usdc.authorizationState(signed.authorization.from, signed.authorization.nonce)).toBe(
       true,
     );
@@ -120,17 +120,18 @@ describe("Without rpc_url", () => {
     expect((await recordOf(intent)).state).toBe("intent");
 
     harness.moveClock(3_600_000);
-    const told = () => harness.messages.filter((message) => message.startsWith("payment unresolved")).length;
-    const toldBefore = told();
+    const logged = () =>
+      harness.messages.filter((message) => message.startsWith("payment unresolved")).length;
+    const loggedBefore = logged();
     expect(await harness.withoutRpc.recheck(await recordOf(intent))).toEqual({ kind: "undecided" });
     expect(await recordOf(intent)).toMatchObject({ state: "unresolved", reason: expect.any(String) });
     await harness.withoutRpc.recheck(await recordOf(intent));
-    expect(told()).toBe(toldBefore + 1);
+    expect(logged()).toBe(loggedBefore + 1);
     expect(harness.facilitator.count("/settle")).toBe(settles + 1);
     expect((await harness.store.totals()).calls.held).toBeGreaterThan(0);
   });
 
-  it("An unresolved payment is decided once the operator has given its token an rpc_url", async () => {
+  it("An unresolved payment is decided once its token has an rpc_url", async () => {
     const [unresolved] = await harness.store.listPayments({ state: "unresolved", limit: 1 });
     expect(await harness.withRpc.recheck(unresolved as PaymentRecord)).toMatchObject({
       kind: "accepted",
@@ -141,7 +142,7 @@ describe("Without rpc_url", () => {
 });
 
 describe("A payment that is decided already", () => {
-  it("Failed by another replica while this one asked: the client is told what the journal has, and the log once", async () => {
+  it("Failed by another replica while this one asked: the answer is the journal's, and only the other replica logs it", async () => {
     const { intent, signed } = await newPayment();
     await harness.usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
     const settlement = {
@@ -151,7 +152,7 @@ describe("A payment that is decided already", () => {
       network: "eip155:1",
     };
     const when = (): boolean => {
-      void harness.store.failPayment(intent.key, JSON.stringify(settlement), "as the other saw it");
+      void harness.store.failPayment(intent.key, JSON.stringify(settlement), "decided by the other replica");
       return true;
     };
     harness.facilitator.add({ path: "/settle", when, times: 1, fault: { kind: "cut" } });
@@ -162,7 +163,7 @@ describe("A payment that is decided already", () => {
     );
   });
 
-  it("Settled or left to the operator by another replica meanwhile: the log tells of it there alone", async () => {
+  it("Settled or left unresolved by another replica meanwhile: only that one logs it", async () => {
     const { intent } = await newPayment(20_000);
     const told = harness.messages.length;
     await harness.withRpc.settle(intent, jobCall);
@@ -182,7 +183,7 @@ describe("A payment that is decided already", () => {
     expect(unresolved).toHaveLength(1);
   });
 
-  it("Is begun once, whoever else tries: the same payment gets its outcome, another job or body is a replay", async () => {
+  it("Begins once: a repeat gets the same outcome, and another job or body is a replay", async () => {
     const { intent } = await newPayment(20_000);
     const first = await harness.withRpc.settle(intent, jobCall);
     expect(first.kind).toBe("accepted");
@@ -196,7 +197,7 @@ describe("A payment that is decided already", () => {
     expect(harness.facilitator.count("/settle")).toBe(settles);
   });
 
-  it("Of fifty begun at once, one is settled", async () => {
+  it("Fifty at once are settled once", async () => {
     const { intent } = await newPayment(20_000);
     const settles = harness.facilitator.count("/settle");
     const outcomes = await Promise.all(

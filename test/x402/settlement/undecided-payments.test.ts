@@ -1,9 +1,9 @@
 import { expect, it, onTestFinished } from "vitest";
-import { createUndecidedPayments } from "../../../src/x402/settlement/undecided-payments.ts";
+import { UndecidedPayments } from "../../../src/x402/settlement/reconciler.ts";
 import { openInTempFolder } from "../../store/sqlite/open-in-temp-folder.ts";
 import { paidCall, paymentIntent } from "../../store/store-fixtures.ts";
 
-it("However many stay undecided, each has its turn: those left out come next, and then the oldest again", async () => {
+it("However many payments stay undecided, each gets its turn: the cursor continues, then starts again at the oldest", async () => {
   const { store, dispose } = await openInTempFolder({ maxPending: 10_000, clock: Date.now });
   onTestFinished(dispose);
   const begun = await Promise.all(
@@ -12,7 +12,8 @@ it("However many stay undecided, each has its turn: those left out come next, an
   const oldestFirst = begun
     .map((outcome) => (outcome.kind === "begun" ? outcome.callId : 0))
     .sort((a, b) => a - b);
-  const next = createUndecidedPayments(store, "intent");
+  const payments = new UndecidedPayments(store, "intent");
+  const next = () => payments.next();
   const turns = [await next(), await next(), await next()].map((turn) => turn.map(({ callId }) => callId));
   expect(turns.map(({ length }) => length)).toEqual([2_000, 2_000, 100]);
   expect(turns.flat()).toEqual(oldestFirst);

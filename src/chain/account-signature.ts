@@ -1,0 +1,25 @@
+import { recoverAddress } from "viem";
+
+/** Half of the secp256k1 group order. Every signature has a twin with a high s, and only the low one counts. */
+const MAX_LOW_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
+
+/** Checks that a plain account can have made this signature: 65 bytes, v of 27, 28, 0 or 1, and a low s. */
+export function isAccountSignature(signature: `0x${string}`): boolean {
+  if (signature.length !== 2 + 130) return false;
+  const s = BigInt(`0x${signature.slice(66, 130)}`);
+  const v = Number.parseInt(signature.slice(130), 16);
+  return [0, 1, 27, 28].includes(v) && s > 0n && s <= MAX_LOW_S;
+}
+
+/** Returns the address of the account that signed, lower case; undefined when no account can have. */
+export async function recoverSigner(
+  hash: `0x${string}`,
+  signature: `0x${string}`,
+): Promise<string | undefined> {
+  if (!isAccountSignature(signature)) return undefined;
+  try {
+    return (await recoverAddress({ hash, signature })).toLowerCase();
+  } catch {
+    return undefined;
+  }
+}
