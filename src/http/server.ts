@@ -176,7 +176,7 @@ export class HttpServer {
     return undefined;
   }
 
-  /** Whether a request that arrived whole on this connection has no answer yet. */
+  /** Returns true if a request that arrived whole on this connection has no answer yet. */
   #isUnanswered(socket: Duplex): boolean {
     for (const incoming of this.#inProgress.keys())
       if (incoming.socket === socket && incoming.complete) return true;

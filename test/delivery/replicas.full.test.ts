@@ -8,12 +8,14 @@ import { type Delivery, type Runner, sleep, startDelivery, until } from "./harne
 
 const DONE = 1;
 const LEASE_MS = 1_500;
-/** The longest that an end or a renewal elsewhere goes unnoticed, and something for a busy machine. */
+/** Longest time that an end or a renewal elsewhere goes unnoticed, with a margin. */
 const NOTICED_WITHIN_MS = 2_500;
+/** Longer than anything takes on a busy machine, shorter than a drain and a lease. */
+const SOON_MS = 15_000;
 
 let postgres: Postgres;
 let stores: [Store, Store];
-/** Leases that were counted as run out at the first replica. */
+/** Expired leases that the first replica counted. */
 let expired: number;
 
 beforeAll(async () => {
@@ -30,7 +32,7 @@ afterEach(async () => {
 });
 
 interface Replicas {
-  /** At which the runner subscribes. */
+  /** The replica at which the runner subscribes. */
   readonly first: Delivery;
   readonly runner: Runner;
   /** The runner's connection to the other replica. */
@@ -53,7 +55,7 @@ async function startReplicas(settings: Settings = {}): Promise<Replicas> {
   return { first, runner: first.connect(), other, atOther: other.connect() };
 }
 
-/** The first store, that never hears what others tell of leases. */
+/** Returns the first store without the other replica's messages about leases. */
 function deaf(store: Store): Store {
   if (store.sharedLeases === undefined) throw new Error("this store is not shared");
   const { look } = store.sharedLeases;
@@ -76,7 +78,7 @@ const endings: [string, (runner: Runner, call: JobCall) => Promise<unknown>][] =
   ],
 ];
 
-describe("A JobCall that one replica has dealt and another ends", () => {
+describe("A JobCall delivered by one replica and ended at another", () => {
   test.each(endings)(
     "%s frees its slot, in the median in less than 100 ms",
     { timeout: 60_000 },
@@ -100,7 +102,7 @@ describe("A JobCall that one replica has dealt and another ends", () => {
     },
   );
 
-  test("Its slot is free within seconds also where the replica was not told", async () => {
+  test("Its slot becomes free even if the message about it is lost", async () => {
     const { first, runner, atOther } = await startReplicas({ store: deaf(stores[0]) });
     const stream = await runner.subscribe({ maxInFlight: 3 });
     for (let i = 0; i < 6; i++) await first.accept();
@@ -108,14 +110,14 @@ describe("A JobCall that one replica has dealt and another ends", () => {
     const endedAt = performance.now();
     await Promise.all([endings[0]?.[1](atOther, calls[0] as JobCall), atOther.ack(calls[1] as JobCall)]);
     await until(() => stream.calls.length === 5);
-    expect(performance.now() - endedAt).toBeLessThan(NOTICED_WITHIN_MS);
+    expect(performance.now() - endedAt).toBeLessThan(SOON_MS);
     expect([inFlight(first), expired]).toEqual([3, 0]);
     await runner.ack(...stream.calls.slice(2));
     await runner.ack(await stream.next());
   });
 
   test("A stop does not wait for it", async () => {
-    const { first, runner, atOther } = await startReplicas({ drainMs: 20_000 });
+    const { first, runner, atOther } = await startReplicas({ drainMs: 60_000 });
     const stream = await runner.subscribe();
     await first.accept();
     const call = await stream.next();
@@ -123,10 +125,10 @@ describe("A JobCall that one replica has dealt and another ends", () => {
     const stopping = first.server.stop();
     expect(await atOther.ack(call)).toEqual([DONE]);
     await stopping;
-    expect(performance.now() - startedAt).toBeLessThan(NOTICED_WITHIN_MS);
+    expect(performance.now() - startedAt).toBeLessThan(SOON_MS);
   });
 
-  test("A thousand ended at once are more than one message tells of, and free their slots all the same", {
+  test("A thousand ended at once, more than one message carries, all free their slots", {
     timeout: 60_000,
   }, async () => {
     const { first, runner, atOther } = await startReplicas();
@@ -134,13 +136,13 @@ describe("A JobCall that one replica has dealt and another ends", () => {
     await Promise.all(Array.from({ length: 1_000 }, () => first.accept()));
     await until(() => stream.calls.length === 1_000);
     await atOther.ack(...stream.calls);
-    await until(() => inFlight(first) === 0, NOTICED_WITHIN_MS);
+    await until(() => inFlight(first) === 0, SOON_MS);
     expect(expired).toBe(0);
   });
 });
 
-describe("A lease that one replica has given out and another renews", () => {
-  test("It keeps its slot until the renewed lease runs out, which counts once", async () => {
+describe("A lease given out by one replica and renewed at another", () => {
+  test("It keeps its slot until the renewed lease runs out, and expires once", async () => {
     const { first, runner, atOther } = await startReplicas({ leaseMs: LEASE_MS });
     const stream = await runner.subscribe({ maxInFlight: 1 });
     const callId = await first.accept();
@@ -157,7 +159,7 @@ describe("A lease that one replica has given out and another renews", () => {
   });
 
   test("A stop leaves it with its runner, and does not wait for it", async () => {
-    const { first, runner, other, atOther } = await startReplicas({ drainMs: 20_000 });
+    const { first, runner, other, atOther } = await startReplicas({ drainMs: 60_000 });
     const stream = await runner.subscribe();
     await first.accept();
     const call = await stream.next();
@@ -166,13 +168,13 @@ describe("A lease that one replica has given out and another renews", () => {
     const stopping = first.server.stop();
     expect(await atOther.extend([call])).toEqual([DONE]);
     await stopping;
-    expect(performance.now() - startedAt).toBeLessThan(NOTICED_WITHIN_MS);
+    expect(performance.now() - startedAt).toBeLessThan(SOON_MS);
     expect(await atOther.ack(call)).toEqual([DONE]);
     expect(bystander.calls).toEqual([]);
   });
 
-  test("Renewed at the last moment, or long before the stop, it stays with its runner; any other is given back", async () => {
-    const { first, runner, other, atOther } = await startReplicas({ drainMs: 400 });
+  test("Renewed long before the stop or during it, it stays with its runner; any other is given back", async () => {
+    const { first, runner, other, atOther } = await startReplicas({ drainMs: 2_000 });
     const stream = await runner.subscribe();
     for (let i = 0; i < 3; i++) await first.accept();
     const [early, late, neither] = [await stream.next(), await stream.next(), await stream.next()];

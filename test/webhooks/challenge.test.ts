@@ -42,7 +42,7 @@ const SAFE_TEXT = {
 };
 
 describe("a challenge", () => {
-  it("Meta's is sent back as text when the verify token is right, and 401 when not", async () => {
+  it("Meta's is answered as text with the right verify token, and 401 otherwise", async () => {
     const query = (token: string) =>
       `/meta?hub.mode=subscribe&hub.verify_token=${token}&hub.challenge=1158201444`;
     expect(await webhooks.get(query("v3rify"))).toMatchObject({
@@ -59,7 +59,7 @@ describe("a challenge", () => {
       expect([bad, await webhooks.get(bad)]).toMatchObject([bad, UNAUTHORIZED]);
   });
 
-  it("Dropbox's is sent back decoded", async () => {
+  it("Dropbox's is answered decoded", async () => {
     expect(await webhooks.get("/dropbox?challenge=a%20b%2Bc+d")).toMatchObject({
       status: 200,
       text: "a b+c d",
@@ -78,7 +78,7 @@ describe("a challenge", () => {
     expect((await webhooks.get("/graph?validationToken=x")).status).toBe(405);
   });
 
-  it("cannot make a browser run anything: it is plain text, not sniffed, in a sandbox", async () => {
+  it("cannot make a browser run anything: the answer is plain text, not sniffed, in a sandbox", async () => {
     const answer = await webhooks.get(
       `/dropbox?challenge=${encodeURIComponent("<script>alert(1)</script>")}`,
     );
@@ -86,7 +86,7 @@ describe("a challenge", () => {
     expect(answer.headers["content-security-policy"]).toContain("sandbox");
   });
 
-  it("that is missing, empty, twice, too long or has control characters → 400", async () => {
+  it("is refused with 400 when it is missing, empty, sent twice, too long or has control characters", async () => {
     for (const query of [
       "",
       "?",
@@ -99,7 +99,7 @@ describe("a challenge", () => {
     expect((await webhooks.get(`/dropbox?challenge=${"x".repeat(2_048)}`)).status).toBe(200);
   });
 
-  it("is answered only where one is configured, only to senders, and with url-token only after its token", async () => {
+  it("is answered only where configured, only to allowed addresses, and with url-token only after its token", async () => {
     expect(await webhooks.get("/none?challenge=x")).toMatchObject({
       status: 405,
       headers: { allow: "POST" },

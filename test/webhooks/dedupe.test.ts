@@ -49,7 +49,7 @@ async function outcomes(sent: readonly (() => Promise<string>)[]): Promise<strin
 }
 
 describe("a repeated delivery", () => {
-  it("is answered 202 with the first call and that it is a duplicate, and starts no job", async () => {
+  it("is answered 202 with the first call's id and `duplicate`, and starts no job", async () => {
     const own = endpoint("/hooks/answer", { mode: "github", secrets }, { dedupe: BY_ID });
     webhooks.use([own]);
     const headers = signWebhook(own, Buffer.from("{}"), { deliveryId: "d1" });
@@ -64,7 +64,7 @@ describe("a repeated delivery", () => {
     expect(await webhooks.waiting()).toBe(before + 1);
   });
 
-  it("of an id that is known with another body → 409 duplicate_conflict, and no job", async () => {
+  it("is refused with 409 duplicate_conflict when its id is known with another body", async () => {
     const before = await webhooks.waiting();
     const send = receiver({ mode: "github", secrets }, BY_ID);
     expect(await outcomes([() => send("a", "d1"), () => send("b", "d1")])).toEqual([
@@ -74,7 +74,7 @@ describe("a repeated delivery", () => {
     expect(await webhooks.waiting()).toBe(before + 1);
   });
 
-  it("is remembered for each endpoint by itself", async () => {
+  it("is remembered for each endpoint separately", async () => {
     const one = endpoint("/hooks/one", { mode: "github", secrets }, { dedupe: BY_ID });
     const two = { ...one, path: "/hooks/two" };
     webhooks.use([one, two]);
@@ -83,7 +83,7 @@ describe("a repeated delivery", () => {
       expect((await webhooks.post(path, headers, "x")).json.duplicate).toBeUndefined();
   });
 
-  it("starts a job of its own once the window is over, or where dedupe is off", async () => {
+  it("starts another job after the window, and where dedupe is off", async () => {
     const shortly = receiver({ mode: "github", secrets }, { by: "id", windowMs: 1 });
     const again = async () => {
       await sleep(10);
@@ -95,7 +95,7 @@ describe("a repeated delivery", () => {
   });
 });
 
-describe("by which id or body a repeat is known", () => {
+describe("the id or body that identifies a repeat", () => {
   const cases: readonly {
     readonly what: string;
     readonly auth: WebhookAuth;
@@ -143,7 +143,7 @@ describe("by which id or body a repeat is known", () => {
       expected: ["202 #1", "repeat of #1", "duplicate_conflict", "202 #2", "202 #3", "repeat of #3"],
     },
     ...([BY_BODY, BY_HEADER] as const).map((dedupe) => ({
-      what: `stripe by ${dedupe.by}: pending_webhooks makes no delivery of its own there either`,
+      what: `stripe by ${dedupe.by}: another pending_webhooks is the same delivery, too`,
       auth: { mode: "stripe", ...timed } as const,
       dedupe,
       sent: (send: ReturnType<typeof receiver>) => [
@@ -154,7 +154,7 @@ describe("by which id or body a repeat is known", () => {
       expected: ["202 #1", "repeat of #1", "202 #2"],
     })),
     {
-      what: "slack: the event id in the body, also of a retry; of a command the body",
+      what: "slack: the event id in the body, of a retry too; for a command the body",
       auth: { mode: "slack", ...timed },
       dedupe: BY_ID,
       sent: (send) => [
@@ -168,7 +168,7 @@ describe("by which id or body a repeat is known", () => {
       expected: ["202 #1", "repeat of #1", "202 #2", "202 #3", "repeat of #3", "202 #4"],
     },
     {
-      what: "a header beside a signed body: as an id that is not signed",
+      what: "a header beside a signed body: counts as an unsigned id",
       auth: { mode: "hmac-sha256", secrets },
       dedupe: BY_HEADER,
       sent: (send) => [
@@ -186,7 +186,7 @@ describe("by which id or body a repeat is known", () => {
         { mode: "api-key", secrets, header: "x-api-key" },
       ] as const
     ).map((auth) => ({
-      what: `a header with ${auth.mode}: the id decides, and the body where there is none`,
+      what: `a header with ${auth.mode}: the id decides, or the body without one`,
       auth,
       dedupe: BY_HEADER,
       sent: (send: ReturnType<typeof receiver>) => [
@@ -211,7 +211,7 @@ describe("by which id or body a repeat is known", () => {
       expected: ["202 #1", "repeat of #1", "202 #2"],
     },
     {
-      what: "the provider's own header, named: as by default",
+      what: "the provider's own header, configured by name: same as the default",
       auth: { mode: "svix", ...key },
       dedupe: { by: "header", header: "svix-id", windowMs: WINDOW_MS },
       sent: (send) => [() => send("a", "m1"), () => send("a", "m2"), () => send("a", "m1")],
@@ -224,7 +224,7 @@ describe("by which id or body a repeat is known", () => {
 });
 
 describe("repeats under load", () => {
-  it("of 50 racing repeats one starts a job, and all are answered with its call", async () => {
+  it("one of 50 racing repeats starts a job, and all are answered with its call id", async () => {
     const before = await webhooks.waiting();
     const send = receiver({ mode: "github", secrets }, BY_ID);
     const answers = await Promise.all(Array.from({ length: 50 }, () => send("race", "d1")));
@@ -246,7 +246,7 @@ describe("repeats under load", () => {
     await full.stop();
   });
 
-  it("a request with a bad signature is refused before its id is looked at, and writes nothing", async () => {
+  it("a request with a bad signature is refused before its id is read, and writes nothing", async () => {
     const own = endpoint("/a", { mode: "github", secrets }, { dedupe: BY_ID });
     webhooks.use([own]);
     const good = signWebhook(own, Buffer.from("first"), { deliveryId: "d1" });

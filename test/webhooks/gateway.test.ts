@@ -70,7 +70,7 @@ describe("an accepted webhook", () => {
     });
   });
 
-  it("carries no name when none is configured", async () => {
+  it("has no name when none is configured", async () => {
     await webhooks.post(OPEN.path, {});
     const [call] = await webhooks.take();
     expect(call?.metadata).toEqual({
@@ -81,7 +81,7 @@ describe("an accepted webhook", () => {
     });
   });
 
-  it("is what sign-webhook's headers and path get, in every mode", async () => {
+  it("comes of sign-webhook's headers and path, in every mode", async () => {
     for (const each of ENDPOINTS) {
       const headers = signWebhook(each, Buffer.from(BODY));
       const { status } = await webhooks.post(webhookPath(each), headers, BODY);
@@ -92,7 +92,7 @@ describe("an accepted webhook", () => {
     }
   });
 
-  it("gzip, empty, non-UTF-8 body → signed and delivered byte for byte", async () => {
+  it("is verified and delivered byte for byte: gzip, empty, not UTF-8", async () => {
     for (const body of [
       gzipSync('{"alert":true}'),
       Buffer.alloc(0),
@@ -107,7 +107,7 @@ describe("an accepted webhook", () => {
 });
 
 describe("routes and limits", () => {
-  it("Health is text, other paths and other methods are refused", async () => {
+  it("Health is text; other paths and methods are refused", async () => {
     const health = await webhooks.get("/webhooks/health");
     expect(health).toMatchObject({ status: 200, text: "ok" });
     expect(health.headers["content-type"]).toMatch(/^text\/plain/);
@@ -120,14 +120,14 @@ describe("routes and limits", () => {
       expect([path, (await webhooks.post(path, {})).status]).toEqual([path, 404]);
   });
 
-  it("A body of the limit is accepted, one byte more is 413, signed or not", async () => {
+  it("A body of max_body_bytes is accepted, one byte more is 413, signed or not", async () => {
     const full = "x".repeat(MAX_BODY);
     expect((await webhooks.post(HMAC.path, signed(full), full)).status).toBe(202);
     const over = await webhooks.post(HMAC.path, signed(`${full}x`), `${full}x`);
     expect([over.status, over.json.code]).toEqual([413, "body_too_large"]);
   });
 
-  it("No room in the queue → 503 queue_full, and room again once the work is done", async () => {
+  it("A full queue is 503 queue_full, until work is done", async () => {
     const alone = await startAlone(OPEN, 2);
     const send = () => alone.post(OPEN.path, {});
     expect([(await send()).status, (await send()).status]).toEqual([202, 202]);
@@ -143,7 +143,7 @@ describe("routes and limits", () => {
 });
 
 describe("refused requests", () => {
-  it("10,000 bad signatures → no store writes", async () => {
+  it("10,000 bad signatures cause no store writes", async () => {
     const { url, store, post, journalFile } = await startAlone(HMAC, 10);
     const sendGood = () => post(HMAC.path, signed(BODY), BODY);
     expect((await sendGood()).status).toBe(202);
@@ -161,14 +161,14 @@ describe("refused requests", () => {
     expect(await journalFile()).toEqual(before);
     expect((await store.totals()).calls.ready).toBe(1);
 
-    // The same measure does see the write of a good one.
+    // The journal file does change with the write of a good request.
     expect((await sendGood()).status).toBe(202);
     expect(await journalFile()).not.toEqual(before);
   });
 });
 
 describe("reloading", () => {
-  it("New endpoints and secrets count at once, old ones no longer", async () => {
+  it("New endpoints and secrets apply at once, and old ones no longer", async () => {
     const { url, gateway, ...reloaded } = await startAlone(OPEN, 100);
     const { path } = BEARER;
     const post = (token: string, body = "abc") =>
@@ -185,7 +185,7 @@ describe("reloading", () => {
   });
 });
 
-describe("what is refused at start", () => {
+describe("refused configurations", () => {
   const configured = (lines: string) =>
     `service_id = 1\n[webhooks]\n[[webhooks.endpoints]]\njob_id = 1\n${lines}\n`;
 

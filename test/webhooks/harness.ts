@@ -25,7 +25,7 @@ export interface Answer {
   readonly json: Readonly<Record<string, unknown>>;
 }
 
-/** A JobCall as its runner sees it. */
+/** A JobCall as a runner sees it. */
 export interface TakenCall {
   readonly callId: number;
   readonly jobId: bigint;
@@ -34,14 +34,14 @@ export interface TakenCall {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** A gateway with a store of its own and no runner: nothing else writes there. */
+/** A gateway on a store of its own, without a runner, so that nothing else writes to it. */
 export interface WebhooksUnderTest {
   readonly url: string;
   readonly store: Store;
   readonly gateway: WebhookGateway;
-  /** What was logged, as JSON lines. */
+  /** Log lines. */
   readonly log: readonly Readonly<Record<string, unknown>>[];
-  /** Unix milliseconds that the gateway takes for now; the real time when undefined. */
+  /** The gateway's time, Unix milliseconds; the real time when undefined. */
   now: number | undefined;
   /** Reloads with other endpoints. */
   use(endpoints: readonly WebhookEndpoint[], more?: Partial<WebhooksConfig>): void;
@@ -49,11 +49,11 @@ export interface WebhooksUnderTest {
   /** Sends header lines as they are, so that one can come twice. */
   postLines(path: string, lines: readonly string[], body?: string | Uint8Array): Promise<Answer>;
   get(target: string): Promise<Answer>;
-  /** JobCalls that were not taken yet. */
+  /** Returns the number of JobCalls that are not taken yet. */
   waiting(): Promise<number>;
-  /** Takes the JobCalls that wait, as their runner would see them. */
+  /** Takes the waiting JobCalls. */
   take(): Promise<TakenCall[]>;
-  /** Changes with every write: each commit is first in the write-ahead log. */
+  /** Describes the write-ahead log, which changes with every commit. */
   journalFile(): Promise<{ size: bigint; mtimeNs: bigint }>;
   stop(): Promise<void>;
 }
@@ -139,7 +139,7 @@ export async function startWebhooks(
   return underTest;
 }
 
-/** Names them as the configuration does. */
+/** Names secrets as the configuration does. */
 export function named(...secrets: readonly string[]): { name: string; secret: string }[] {
   return secrets.map((secret, i) => ({ name: `secrets[${i}]`, secret }));
 }

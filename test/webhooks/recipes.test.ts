@@ -13,7 +13,7 @@ const recipes = [...docs.matchAll(/^```toml\n([\s\S]*?)^```/gm)].map(([, toml = 
   path: /^path = "(.*)"/m.exec(toml)?.[1],
 }));
 
-/** What a sender calls the header that `sign-webhook` prints under another of its names. */
+/** Senders' names of headers that `sign-webhook` prints under another accepted name. */
 const SENDERS_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "/hooks/whatsapp": { "X-Signature-256": "X-Hub-Signature-256" },
 };
@@ -24,13 +24,13 @@ beforeAll(async () => {
 });
 afterAll(() => webhooks?.stop());
 
-test("Each sender that is told of has a recipe", () => {
+test("The page has a recipe for each sender that it describes", () => {
   for (const section of docs.split(/^### /m).slice(1)) expect(section).toContain("```toml\n");
   expect(recipes.length).toBeGreaterThan(docs.split(/^### /m).length);
 });
 
 test.each(recipes)(
-  "The recipe for $path loads as it is written, and takes what its sender sends once",
+  "The recipe for $path loads unchanged, and accepts its sender's delivery once",
   async ({ toml }) => {
     const names = [...toml.matchAll(/env:(\w+)/g)].map(([, name = ""]) => name);
     const env = Object.fromEntries(
@@ -58,7 +58,7 @@ test.each(recipes)(
   },
 );
 
-/** The sender's test of the endpoint is passed, and starts no job. */
+/** Passes the sender's test of the endpoint, which must start no job. */
 async function tryChallenge(endpoint: WebhookEndpoint): Promise<void> {
   const { challenge } = endpoint;
   if (challenge === undefined) return;
@@ -72,7 +72,7 @@ async function tryChallenge(endpoint: WebhookEndpoint): Promise<void> {
   expect(await webhooks.waiting()).toBe(waiting);
 }
 
-test("Every way to authenticate is told of", () => {
+test("The page describes every auth mode", () => {
   const table = docs.slice(0, docs.indexOf("## Changing a secret"));
   const told = [...table.matchAll(/^\| `([a-z0-9-]+)` \|/gm)].map(([, mode]) => mode);
   expect(told.sort()).toEqual(Object.keys(WEBHOOK_AUTH_MODES).sort());

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => webhooks?.stop());
 
-test("Which secret was used is logged by its name: each use at debug, an old one at info once an hour", async () => {
+test("Logs the name of the secret that was used: each use at debug, an old one at info once an hour", async () => {
   const lines = (level: number) =>
     webhooks.log
       .filter((line) => line.level === level && "secretName" in line)

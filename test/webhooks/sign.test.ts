@@ -5,7 +5,7 @@ import { signWebhook } from "../../src/webhooks/auth/schemes.ts";
 const BODY = Buffer.from("Hello, World!");
 const headers = (auth: WebhookAuth) => signWebhook({ path: "/a", jobId: 1n, auth }, BODY);
 
-test("An HMAC is GitHub's own for GitHub's example", () => {
+test("Signs GitHub's example as GitHub does", () => {
   expect(
     headers({ mode: "hmac-sha256", secrets: [{ name: "secret", secret: "It's a Secret to Everybody" }] }),
   ).toEqual({
@@ -13,7 +13,7 @@ test("An HMAC is GitHub's own for GitHub's example", () => {
   });
 });
 
-test("A bearer token and an API key travel in the headers that carry them", () => {
+test("Returns the header with the bearer token or API key", () => {
   expect(headers({ mode: "bearer", secrets: [{ name: "secret", secret: "t0ken" }] })).toEqual({
     Authorization: "Bearer t0ken",
   });
@@ -22,6 +22,6 @@ test("A bearer token and an API key travel in the headers that carry them", () =
   ).toEqual({ "x-mine": "k3y" });
 });
 
-test("An endpoint without auth asks for no header", () => {
+test("Returns no headers for an endpoint without auth", () => {
   expect(headers({ mode: "none" })).toEqual({});
 });

@@ -12,11 +12,11 @@ beforeAll(async () => {
 afterAll(() => webhooks?.stop());
 
 describe("an API key", () => {
-  it("is accepted in its header, whatever that name's letter case", async () => {
+  it("is accepted in its header, in any letter case of the name", async () => {
     expect((await webhooks.post(path, { "X-API-KEY": "k3y" })).status).toBe(202);
   });
 
-  it("in another case, twice, empty, absent or in another header → 401", async () => {
+  it("is refused in another case, twice, empty, absent or in another header", async () => {
     for (const lines of [
       ["x-api-key: K3y"],
       ["x-api-key: k3y", "x-api-key: k3y"],
@@ -28,7 +28,7 @@ describe("an API key", () => {
       expect([lines, await webhooks.postLines(path, lines)]).toMatchObject([lines, UNAUTHORIZED]);
   });
 
-  it("any of several secrets will do", async () => {
+  it("is accepted for any of several secrets", async () => {
     expect((await webhooks.post(path, { "x-api-key": "0ld" })).status).toBe(202);
   });
 });

@@ -21,7 +21,7 @@ describeSignedSender("shopify", () => webhooks, {
   needs: ["X-Shopify-Hmac-Sha256"],
 });
 
-test("A digest in hex, as others send it, is refused", async () => {
+test("A digest in hex is refused", async () => {
   webhooks.use([endpoint("/a", { mode: "shopify", secrets: named("hush") })]);
   const hex = digest("order", "hush").digest("hex");
   expect(await webhooks.post("/a", { "X-Shopify-Hmac-Sha256": hex }, "order")).toMatchObject(UNAUTHORIZED);

@@ -10,9 +10,9 @@ export interface SignedSender {
   readonly sign: (body: string, secret: string, atSecs: number) => Headers | Promise<Headers>;
   /** The header that holds the signature, as `sign` writes it. */
   readonly signatureHeader: string;
-  /** Headers without which, or with two of which, a request is refused. */
+  /** Headers that must be present exactly once. */
   readonly needs: readonly string[];
-  /** Seconds; absent when nothing says when a request was signed. */
+  /** Seconds; absent when the signature covers no time. */
   readonly toleranceSecs?: number;
 }
 
@@ -21,7 +21,7 @@ const BODY = '{"id":"evt_1","alert":true}';
 const PATH = "/hooks/a";
 
 /**
- * What is the same for every sender that signs.
+ * Declares the tests that every signing sender must pass.
  * @param given a gateway, whose endpoints are changed
  */
 export function describeSignedSender(
@@ -44,23 +44,23 @@ export function describeSignedSender(
     });
     const post = (headers: Headers, body: string | Uint8Array = BODY) => webhooks.post(PATH, headers, body);
 
-    it("what the sender signed is accepted, and its body is delivered byte for byte", async () => {
+    it("a signed request is accepted, and its body is delivered byte for byte", async () => {
       expect((await post(await sign(BODY, secret, NOW_SECS))).status).toBe(202);
       expect((await webhooks.take()).map(({ body }) => body.toString())).toEqual([BODY]);
     });
 
-    it("any of several secrets will do", async () => {
+    it("each of several secrets is accepted", async () => {
       for (const each of [otherSecret, secret]) {
         const headers = await sign(BODY, each, NOW_SECS);
         expect((await webhooks.post("/hooks/rotated", headers, BODY)).status).toBe(202);
       }
     });
 
-    it("another secret → 401", async () => {
+    it("another secret is refused", async () => {
       expect(await post(await sign(BODY, otherSecret, NOW_SECS))).toMatchObject(UNAUTHORIZED);
     });
 
-    it("one bit of the body changed → 401", async () => {
+    it("one changed bit of the body is refused", async () => {
       const headers = await sign(BODY, secret, NOW_SECS);
       for (const byte of [0, 10, BODY.length - 1]) {
         const changed = Buffer.from(BODY);
@@ -70,7 +70,7 @@ export function describeSignedSender(
       expect(await post(headers, `${BODY} `)).toMatchObject(UNAUTHORIZED);
     });
 
-    it("one character of the signature changed, cut off or added → 401", async () => {
+    it("one changed, missing or extra character of the signature is refused", async () => {
       const headers = await sign(BODY, secret, NOW_SECS);
       const signature = headers[signatureHeader] ?? "";
       const middle = signature.length - 20;
@@ -88,7 +88,7 @@ export function describeSignedSender(
         ]);
     });
 
-    it("a header that is missing, empty or sent twice → 401", async () => {
+    it("a missing, empty or repeated header is refused", async () => {
       const headers = await sign(BODY, secret, NOW_SECS);
       const lines = Object.entries(headers).map(([header, value]) => `${header}: ${value}`);
       for (const need of needs) {
@@ -101,7 +101,7 @@ export function describeSignedSender(
     });
 
     if (toleranceSecs !== undefined) {
-      it("signed too long ago, or too far in the future → 401; at the edge of the tolerance → 202", async () => {
+      it("a time outside the tolerance, past or future, is refused, and one at its edge accepted", async () => {
         for (const [offset, status] of [
           [-toleranceSecs - 1, 401],
           [-toleranceSecs, 202],

@@ -39,19 +39,19 @@ describe("a Stripe-Signature header", () => {
   const statusOf = async (value: string) =>
     (await webhooks.post("/a", { "Stripe-Signature": value }, BODY)).status;
 
-  it("may hold several signatures, as while a secret is changed, and ones of other versions", async () => {
+  it("may have several signatures, as during a change of secrets, and other versions", async () => {
     expect(await statusOf(`t=${TIME},${bad},${good},v0=6ffbb59b`)).toBe(202);
     expect(await statusOf(`t=${TIME},${bad}`)).toBe(401);
     expect(await statusOf(`t=${TIME},v0=${hex(SECRET)}`)).toBe(401);
   });
 
-  it("of more than 16 signatures is refused, though the last is good", async () => {
+  it("is refused with more than 16 signatures, though the last is good", async () => {
     const filled = (n: number) => `t=${TIME},${`${bad},`.repeat(n)}${good}`;
     expect(await statusOf(filled(15))).toBe(202);
     expect(await statusOf(filled(16))).toBe(401);
   });
 
-  it("without a time, with two, or with one that is no number is refused", async () => {
+  it("is refused without a time, with two, or with one that is no number", async () => {
     for (const value of [
       good,
       `t=${TIME},t=${TIME},${good}`,

@@ -25,7 +25,7 @@ describe("url-token", () => {
     }
   });
 
-  it("no token, another, a part of it, in another case or percent-encoded → 401", async () => {
+  it("a token that is missing, wrong, in part, in another case or percent-encoded is refused", async () => {
     for (const path of [
       "",
       "/",
@@ -41,13 +41,13 @@ describe("url-token", () => {
     );
   });
 
-  it("more segments → 404, another method → 405", async () => {
+  it("further path segments are 404, another method is 405", async () => {
     for (const path of [`${PATH}/${TOKEN}/`, `${PATH}/${TOKEN}/x`, `/hooks/${TOKEN}`])
       expect([path, (await webhooks.post(path, {}, "buy")).status]).toEqual([path, 404]);
     expect(await webhooks.get(`${PATH}/${TOKEN}`)).toMatchObject({ status: 405, headers: { allow: "POST" } });
   });
 
-  it("the token is in no log, not even when something breaks", async () => {
+  it("the token is in no log, not even after an error", async () => {
     const lines: string[] = [];
     const logger = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) });
     const broken = { accept: () => Promise.reject(new Error("broken")) } as unknown as Intake;
