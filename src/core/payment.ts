@@ -40,7 +40,7 @@ export interface PaymentIntent extends JobKey {
   readonly validBefore: number;
   /** Quote digest, 64 hex: what the client is given to ask for its call. */
   readonly receipt: string;
-  /** Taken for the receipt when another payment has that: quotes of list prices are shared by those who buy at them. */
+  /** Receipt to use when another payment has that one: clients that buy at one current price share its quote. */
   readonly spareReceipt?: string;
   /** Head of the token's chain when the intent was written: where to look for the settlement from. */
   readonly fromBlock?: string;

@@ -19,9 +19,8 @@ import { CallWatch } from "./calls/watch.ts";
 import { JobCatalog } from "./prices/job-catalog.ts";
 import { OfferBook } from "./prices/offer-book.ts";
 import { PriceBook } from "./prices/price-book.ts";
-import { PriceRoute } from "./prices/price-route.ts";
+import { answerPrice } from "./prices/price-route.ts";
 import { QuoteBook } from "./prices/quote-book.ts";
-import { QuoteOffers } from "./prices/quote-offers.ts";
 import { X402Producer } from "./producer.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
 import { DryRunRoute } from "./purchase/dry-run-route.ts";
@@ -47,7 +46,7 @@ export interface X402GatewayOptions {
   readonly server?: HttpServer;
   /** Returns the price of a job. Default: the prices in `config.jobPricing`. */
   readonly prices?: PriceSource;
-  /** Whether requests can name and pay the quotes that passed through {@link X402Gateway.quotePayment}. Default: no. */
+  /** Lets requests name and pay the quotes that passed through {@link X402Gateway.quotePayment}. Default: false. */
   readonly redeemsQuotes?: boolean;
   /**
    * Hub that reports changes in the store. Without it, clients that wait for a result or read its events get them up
@@ -81,8 +80,8 @@ export class X402Gateway implements BackgroundService {
   readonly #stats = new X402Stats();
   /** Routes at the current configuration. */
   #routes: RouteTable = () => undefined;
-  /** Offers for quotes at the current configuration. */
-  #quoteOffers: QuoteOffers | undefined;
+  /** Ways to pay a quote at the current configuration. */
+  #quotePayment = (_quote: ReceivedQuote): Promise<QuotePayment | undefined> => Promise.resolve(undefined);
 
   constructor(options: X402GatewayOptions) {
     const { config, store, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
@@ -93,7 +92,7 @@ export class X402Gateway implements BackgroundService {
 
     this.#rates = createRateBoard({ clock, logger });
     this.#offers = new OfferBook({ ledger: store, rates: this.#rates, clock, logger });
-    this.#quotes = new QuoteBook(store);
+    this.#quotes = new QuoteBook({ ledger: store, rates: this.#rates, clock });
 
     const callerChain = new CallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock, telemetry });
     this.#callerAuth = new CallerAuth({ chain: callerChain, journal: store, clock });
@@ -205,19 +204,12 @@ export class X402Gateway implements BackgroundService {
         stats,
         maxBodyBytes,
       }),
-      price: new PriceRoute({ prices, tokens, rates, publicUrl, clock }),
+      price: (job) => answerPrice(job, { prices, tokens, rates, publicUrl, clock }),
       call: this.#callRoute,
       stats,
     });
-    this.#quoteOffers = new QuoteOffers({
-      catalog,
-      quotes: this.#quotes,
-      rates,
-      tokens,
-      quoteTtlSecs,
-      publicUrl,
-      clock,
-    });
+    const atThisConfig = { catalog, tokens, quoteTtlSecs, publicUrl };
+    this.#quotePayment = (quote) => this.#quotes.paymentFor(quote, atThisConfig);
   }
 
   /** Returns every token's rate, for the operator. */
@@ -226,8 +218,8 @@ export class X402Gateway implements BackgroundService {
   }
 
   /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
-  async quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined> {
-    return this.#quoteOffers?.paymentFor(quote);
+  quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined> {
+    return this.#quotePayment(quote);
   }
 
   readonly #find: RouteTable = (path) => this.#routes(path);

@@ -31,7 +31,7 @@ const supportedAnswer = z.object({
 });
 
 async function facilitatorProblems(config: X402Config): Promise<PeerProblem[]> {
-  const path = ["x402", "facilitator_url"];
+  const problem = (message: string) => [{ path: ["x402", "facilitator_url"], message }];
   let body: unknown;
   try {
     const { url, headers } = splitCredentials(config.facilitatorUrl);
@@ -42,33 +42,26 @@ async function facilitatorProblems(config: X402Config): Promise<PeerProblem[]> {
     });
     if (!response.ok) {
       await response.body?.cancel();
-      return [{ path, message: `answers /supported with status ${response.status}; expected 200` }];
+      return problem(`answers /supported with status ${response.status}; expected 200`);
     }
     body = await response.json();
   } catch (error) {
-    const why =
-      error instanceof SyntaxError ? "answers /supported with something other than JSON" : "does not answer";
-    return [{ path, message: `${why}; expected an x402 facilitator` }];
+    const isNotJson = error instanceof SyntaxError;
+    const what = isNotJson ? "answers /supported with something other than JSON" : "does not answer";
+    return problem(`${what}; expected an x402 facilitator`);
   }
   const answer = supportedAnswer.safeParse(body);
-  if (!answer.success) {
-    return [{ path, message: "answers /supported with no list of kinds; expected an x402 facilitator" }];
-  }
+  if (!answer.success)
+    return problem("answers /supported with no list of kinds; expected an x402 facilitator");
   const networks = answer.data.kinds
     .filter(({ x402Version, scheme }) => x402Version === 2 && scheme === "exact")
     .map(({ network }) => network);
-  // One pattern can mean all EVM chains.
-  const isSupported = (network: string) => networks.includes(network) || networks.includes("eip155:*");
-  return config.acceptedTokens.flatMap(({ network }, i) =>
-    isSupported(network)
-      ? []
-      : [
-          {
-            path: ["x402", "accepted_tokens", i, "network"],
-            message: `the facilitator does not settle "exact" payments on ${network} in x402 version 2; expected one of ${networks.join(", ") || "none"}`,
-          },
-        ],
-  );
+  return config.acceptedTokens.flatMap(({ network }, i) => {
+    // One pattern can mean all EVM chains.
+    if (networks.includes(network) || networks.includes("eip155:*")) return [];
+    const message = `the facilitator does not settle "exact" payments on ${network} in x402 version 2; expected one of ${networks.join(", ") || "none"}`;
+    return [{ path: ["x402", "accepted_tokens", i, "network"], message }];
+  });
 }
 
 async function tokenProblems(token: AcceptedToken, path: PeerProblem["path"]): Promise<PeerProblem[]> {

@@ -1,7 +1,7 @@
-import { jsonResponse, textResponse } from "../http/response.ts";
+import type { JobKey } from "../core/job-call.ts";
+import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 import type { CallRoute } from "./calls/call-route.ts";
-import type { PriceRoute } from "./prices/price-route.ts";
 import type { DryRunRoute } from "./purchase/dry-run-route.ts";
 import { chargedNothing, type JobRoute } from "./purchase/job-route.ts";
 import type { X402Stats } from "./stats.ts";
@@ -11,7 +11,7 @@ import { parseCallPath, parseJobPath } from "./wire/paths.ts";
 export function x402Routes(routes: {
   readonly job: JobRoute;
   readonly dryRun: DryRunRoute;
-  readonly price: PriceRoute;
+  readonly price: (job: JobKey) => Promise<HttpResponse>;
   readonly call: CallRoute;
   readonly stats: X402Stats;
 }): RouteTable {
@@ -34,7 +34,7 @@ export function x402Routes(routes: {
       case "/auth-dry-run":
         return { route, POST: (request) => dryRun.answer(request, jobPath) };
       case "/price":
-        return { route, GET: () => price.answer(jobPath) };
+        return { route, GET: () => price(jobPath) };
     }
     const callPath = parseCallPath(path);
     if (callPath === undefined) return fixed.get(path);

@@ -16,50 +16,37 @@ interface Parts {
 }
 
 /** `GET /x402/jobs/{service}/{job}/price`: shows the job's current price to anyone. */
-export class PriceRoute {
-  readonly #parts: Parts;
+export async function answerPrice({ serviceId, jobIndex }: JobKey, parts: Parts): Promise<HttpResponse> {
+  const price = await parts.prices.findCurrent({ serviceId, jobIndex });
+  const offers = await price.offers(new Uint8Array());
+  return jsonResponse(
+    200,
+    {
+      service_id: serviceId,
+      job_index: jobIndex,
+      price_wei: offers[0]?.priceWei.toString(),
+      settlement_options: offers.map(({ job, token, amount }) => ({
+        protocol: "x402",
+        network: token.network,
+        asset: token.asset,
+        symbol: token.symbol,
+        amount,
+        pay_to: token.payTo,
+        scheme: "exact",
+        x402_endpoint: jobUrl(parts.publicUrl, job),
+        ...liveRate(token, parts),
+      })),
+    },
+    // Short, because an offer stays payable for far longer after its price has changed.
+    { "cache-control": "public, max-age=5" },
+  );
+}
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-  }
-
-  async answer({ serviceId, jobIndex }: JobKey): Promise<HttpResponse> {
-    const price = await this.#parts.prices.findCurrent({ serviceId, jobIndex });
-    const offers = await price.offers(new Uint8Array());
-    return jsonResponse(
-      200,
-      {
-        service_id: serviceId,
-        job_index: jobIndex,
-        price_wei: offers[0]?.priceWei.toString(),
-        settlement_options: offers.map((offer) => this.#settlementOption(offer)),
-      },
-      // Short, because an offer stays payable for far longer after its price has changed.
-      { "cache-control": "public, max-age=5" },
-    );
-  }
-
-  #settlementOption({ job, token, amount }: Offer) {
-    return {
-      protocol: "x402",
-      network: token.network,
-      asset: token.asset,
-      symbol: token.symbol,
-      amount,
-      pay_to: token.payTo,
-      scheme: "exact",
-      x402_endpoint: jobUrl(this.#parts.publicUrl, job),
-      ...this.#liveRate(token),
-    };
-  }
-
-  /** Returns the rate behind an amount, and its age, if it is a live one. */
-  #liveRate({ network, asset }: Offer["token"]): { rate_per_native_unit?: string; rate_age_secs?: number } {
-    const { tokens, rates, clock } = this.#parts;
-    const token = tokens.find((accepted) => accepted.network === network && accepted.asset === asset);
-    const rate = token && rates.rateOf(token);
-    if (rate?.asOf === undefined) return {};
-    const ageMs = Math.max(0, clock() - rate.asOf);
-    return { rate_per_native_unit: rate.ratePerNativeUnit, rate_age_secs: Math.floor(ageMs / 1000) };
-  }
+/** Returns the rate behind an amount, and its age, if it is a live one. */
+function liveRate({ network, asset }: Offer["token"], { tokens, rates, clock }: Parts) {
+  const token = tokens.find((accepted) => accepted.network === network && accepted.asset === asset);
+  const rate = token && rates.rateOf(token);
+  if (rate?.asOf === undefined) return {};
+  const ageMs = Math.max(0, clock() - rate.asOf);
+  return { rate_per_native_unit: rate.ratePerNativeUnit, rate_age_secs: Math.floor(ageMs / 1000) };
 }

@@ -1,9 +1,15 @@
 import { keccak } from "hash-wasm";
+import type { AcceptedToken } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobKey } from "../../core/job-call.ts";
 import type { JobQuote } from "../../pricing/job-quote.ts";
+import type { QuotePayment, ReceivedQuote } from "../../pricing/quote-payment.ts";
+import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { QuoteLedger } from "../../store/contract/price-ledgers.ts";
-import { formatOffer, type Offer, parseOffer } from "../wire/offer.ts";
+import { formatOffer, makeOffers, type Offer, parseOffer } from "../wire/offer.ts";
+import { jobUrl } from "../wire/paths.ts";
+import type { JobCatalog } from "./job-catalog.ts";
 
 /** A quote as the store keeps it. */
 interface SavedQuote {
@@ -20,16 +26,62 @@ interface SavedQuote {
 /** The pricing engine's signed quotes that passed through this gateway, kept until they expire. */
 export class QuoteBook {
   readonly #ledger: QuoteLedger;
+  readonly #rates: Pick<RateBoard, "rateOf">;
+  readonly #clock: Clock;
 
-  constructor(ledger: QuoteLedger) {
-    this.#ledger = ledger;
+  constructor(parts: {
+    readonly ledger: QuoteLedger;
+    readonly rates: Pick<RateBoard, "rateOf">;
+    readonly clock: Clock;
+  }) {
+    this.#ledger = parts.ledger;
+    this.#rates = parts.rates;
+    this.#clock = parts.clock;
   }
 
   /**
-   * Makes a quote payable at these offers. A quote that was saved before keeps the offers that it had then.
-   * @returns the offers that it can be paid with
+   * Returns the ways to pay a quote; undefined if its job is disabled or no token can be offered for its price now.
+   * Saves a quote whose signature was checked first, which makes it payable. That includes the quote of a disabled
+   * job, so that a request that names it is refused with the real reason.
+   * @param at the current configuration
    */
-  async save(quote: JobQuote, offers: readonly Offer[]): Promise<readonly Offer[]> {
+  async paymentFor(
+    received: ReceivedQuote,
+    at: {
+      readonly catalog: JobCatalog;
+      readonly tokens: readonly AcceptedToken[];
+      readonly quoteTtlSecs: number;
+      readonly publicUrl: string;
+    },
+  ): Promise<QuotePayment | undefined> {
+    const { catalog, tokens, quoteTtlSecs, publicUrl } = at;
+    const { job, priceWei } = received;
+    let offers: readonly Offer[];
+    if (received.verified) {
+      const { digest, expiry } = received.quote;
+      const secsLeft = Number(expiry) - Math.floor(this.#clock() / 1000);
+      const ttlSecs = Math.max(1, Math.min(quoteTtlSecs, secsLeft));
+      offers = makeOffers({ job, priceWei, quoteDigest: digest, tokens, ttlSecs }, this.#rates);
+      if (offers.length > 0) offers = await this.#save(received.quote, offers);
+    } else {
+      offers = makeOffers({ job, priceWei, tokens, ttlSecs: quoteTtlSecs }, this.#rates);
+    }
+    if (offers.length === 0 || catalog.policyOf(job).invocationMode === "disabled") return undefined;
+    return {
+      endpoint: jobUrl(publicUrl, job),
+      options: offers.map(({ token: { network, asset, symbol, payTo }, amount }) => ({
+        network,
+        asset,
+        symbol,
+        amount,
+        payTo,
+        scheme: "exact",
+      })),
+    };
+  }
+
+  /** Saves a quote with its offers, and returns them or, if it was saved before, those of the first time. */
+  async #save(quote: JobQuote, offers: readonly Offer[]): Promise<readonly Offer[]> {
     const { digest, serviceId, jobIndex, requester, inputsHash, expiry } = quote;
     const saved = await this.#ledger.saveQuote({
       digest,
