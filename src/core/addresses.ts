@@ -1,14 +1,14 @@
 import { getAddress } from "viem/utils";
 
-/** What {@link parseEvmAddress} found: the address with its EIP-55 checksum, or what is wrong with the text. */
-export type ParsedEvmAddress =
+/** An address with its EIP-55 checksum, or the reason why a text is not one. */
+type ParsedEvmAddress =
   | { readonly kind: "address"; readonly address: `0x${string}` }
   | { readonly kind: "malformed" }
   | { readonly kind: "wrong_checksum" };
 
 /**
- * Reads an address as people write it: all lower case, all upper case, or with letter case as a checksum
- * (EIP-55), which then has to be right, since a wrong one means a digit was mistyped.
+ * Parses an EVM address in lower case, in upper case, or with an EIP-55 checksum, which then has to be right: a wrong one
+ * means that a digit is mistyped.
  */
 export function parseEvmAddress(text: string): ParsedEvmAddress {
   if (!/^0x[0-9a-fA-F]{40}$/.test(text)) return { kind: "malformed" };

@@ -1,4 +1,4 @@
-/** What turns a price in wei into an amount of one token. */
+/** Terms that turn a price in wei into an amount of one token. */
 export interface TokenTerms {
   /** Decimal string > 0, any number of digits: whole tokens for one native unit (10^18 wei). */
   readonly ratePerNativeUnit: string;
@@ -8,13 +8,13 @@ export interface TokenTerms {
   readonly decimals: number;
 }
 
-/** The most that fits the amount of a settlement option. */
+/** Largest amount that fits a settlement option. */
 export const MAX_U64 = 2n ** 64n - 1n;
 
 /**
- * The amount that a client pays for a job: floor(price_wei · rate · (10000 + markup_bps) · 10^decimals /
- * (10000 · 10^18)), in exact integers. The result may be 0 or above {@link MAX_U64}; the configuration refuses
- * both, since the one would give the job away and the other cannot be asked for.
+ * Amount that a client pays for a job: floor(price_wei · rate · (10000 + markup_bps) · 10^decimals / (10000 · 10^18)),
+ * in exact integers. The result can be 0, which gives the job away, or above {@link MAX_U64}, which no offer can ask
+ * for; the configuration refuses prices that lead to either.
  * @returns the token's smallest units
  */
 export function tokenAmount(priceWei: bigint, terms: TokenTerms): bigint {
@@ -22,13 +22,13 @@ export function tokenAmount(priceWei: bigint, terms: TokenTerms): bigint {
   return (priceWei * numerator) / denominator;
 }
 
-/** The lowest price that is worth at least one of the token's smallest units. */
+/** Lowest price whose amount is above 0. */
 export function smallestPriceWei(terms: TokenTerms): bigint {
   const { numerator, denominator } = unitsPerWei(terms);
   return (denominator + numerator - 1n) / numerator;
 }
 
-/** The highest price whose amount fits u64. */
+/** Highest price whose amount fits u64. */
 export function largestPriceWei(terms: TokenTerms): bigint {
   const { numerator, denominator } = unitsPerWei(terms);
   return ((MAX_U64 + 1n) * denominator - 1n) / numerator;

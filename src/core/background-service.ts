@@ -1,7 +1,7 @@
-/** A part of jobgate that runs until it is told to stop: a listener, a dispatcher, a reconciler. */
+/** Part of jobgate that runs until `stop`: a listener, a dispatcher, a reconciler. */
 export interface BackgroundService {
-  /** Resolves once the service is ready for work. Rejects if it cannot be: then nothing is left running. */
+  /** Resolves once the service is ready for work. Leaves nothing running when it rejects. */
   start(): Promise<void>;
-  /** Takes no new work, finishes what is in hand, and resolves when nothing of it is left. Safe to call twice. */
+  /** Accepts no new work, finishes the work it has, then resolves. Safe to call twice. */
   stop(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** The current time in Unix milliseconds. An argument everywhere, so that tests can move it. */
+/** Current time in Unix milliseconds. Always an argument, so that tests control it. */
 export type Clock = () => number;
 
 export const systemClock: Clock = () => Date.now();

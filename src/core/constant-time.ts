@@ -1,8 +1,8 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 
 /**
- * Compares two secrets in a time that does not depend on where they differ, nor on how long they are:
- * digests of equal length are what is compared.
+ * Compares two secrets in a time that depends neither on where they differ nor on their lengths, because it compares
+ * their digests.
  */
 export function equalInConstantTime(left: string | Uint8Array, right: string | Uint8Array): boolean {
   return timingSafeEqual(digest(left), digest(right));

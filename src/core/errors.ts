@@ -1,13 +1,13 @@
-/** What a refusal with one code means: the one table behind HTTP answers and docs/errors.md. */
+/** Meaning of an error code. */
 interface ErrorKind {
   readonly status: number;
-  /** Whether the very same request can succeed later without anything being changed in it. */
+  /** The same request can succeed later, unchanged. */
   readonly retryable: boolean;
 }
 
 /**
- * Every code that jobgate answers over HTTP. docs/errors.md says what each means to the caller and what the
- * operator does about it; a test compares the two, both ways.
+ * Every error code that jobgate answers over HTTP. docs/errors.md explains each to callers and operators; a test
+ * compares the two.
  */
 export const ERROR_KINDS = {
   not_found: { status: 404, retryable: false },
@@ -58,17 +58,9 @@ export const ERROR_KINDS = {
 
 export type ErrorCode = keyof typeof ERROR_KINDS;
 
-export interface GatewayErrorOptions {
-  readonly cause?: unknown;
-  /** Further fields of the JSON answer, beside `error` and `code`. */
-  readonly details?: Readonly<Record<string, unknown>>;
-  /** Further headers of the HTTP answer. */
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
 /**
- * A refusal, thrown where the fact is known. Only the servers turn it into an answer.
- * The message is a sentence for the caller: what was expected, and what to do. It never holds a secret.
+ * A refusal, thrown where the fact is known. Only the servers turn it into an answer. The message is a sentence for the
+ * caller that says what was expected and what to do. It never contains a secret.
  */
 export class GatewayError extends Error {
   override readonly name = "GatewayError";
@@ -76,7 +68,17 @@ export class GatewayError extends Error {
   readonly details: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(code: ErrorCode, message: string, options: GatewayErrorOptions = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: {
+      readonly cause?: unknown;
+      /** More fields of the JSON answer, beside `error` and `code`. */
+      readonly details?: Readonly<Record<string, unknown>>;
+      /** More headers of the HTTP answer. */
+      readonly headers?: Readonly<Record<string, string>>;
+    } = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.details = options.details ?? {};

@@ -1,6 +1,6 @@
 /**
- * Moments at which a crash would matter most. Crash tests start jobgate with `JOBGATE_CRASH_AT=<name>`, and the
- * process kills itself with SIGKILL the first time it gets there. Read once, at start; never set it in production.
+ * Points at which a crash matters most. With `JOBGATE_CRASH_AT=<name>`, which crash tests set, the process kills itself
+ * with SIGKILL the first time that it gets there. Never set it in production.
  */
 const FAULT_POINTS = [
   "before-journal",
@@ -18,7 +18,7 @@ if (crashAt !== undefined && !FAULT_POINTS.includes(crashAt as FaultPoint)) {
   throw new Error(`JOBGATE_CRASH_AT is ${crashAt}: expected one of ${FAULT_POINTS.join(", ")}, or unset`);
 }
 
-/** Kills the process here if it was started to crash here. */
+/** Kills the process if `JOBGATE_CRASH_AT` names this point. */
 export function faultPoint(name: FaultPoint): void {
   if (crashAt === name) process.kill(process.pid, "SIGKILL");
 }

@@ -18,7 +18,7 @@ describe("Published vectors", () => {
     },
   );
 
-  test("The last price that fits u64 is the one before the first that does not", () => {
+  test("largestPriceWei is the last price that fits u64", () => {
     const terms = { ratePerNativeUnit: "3200", markupBps: 0, decimals: 18 };
     expect(tokenAmount(5764607523034234n, terms) <= MAX_U64).toBe(true);
     expect(tokenAmount(5764607523034235n, terms) > MAX_U64).toBe(true);
@@ -55,7 +55,7 @@ describe("For all prices, rates, markups and decimals", () => {
     );
   });
 
-  test("The bounds told to the operator are the first price that costs something and the last that fits", () => {
+  test("The bounds for the operator are the lowest price above 0 and the highest that fits", () => {
     fc.assert(
       fc.property(terms, (given) => {
         const smallest = smallestPriceWei(given);

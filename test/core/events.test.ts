@@ -4,7 +4,7 @@ import { createEventHub, type GatewayEvent } from "../../src/core/events.ts";
 const acked: GatewayEvent = { at: 0, callId: 1, what: { kind: "acked", resultBytes: 0 } };
 const dropped: GatewayEvent = { at: 0, callId: 2, what: { kind: "dropped" } };
 
-it("A listener hears the kinds that it asked for, or all; and what nobody asked for is not watched", () => {
+it("A listener receives the kinds it subscribed to, or all; other kinds are not watched", () => {
   const hub = createEventHub();
   const heard: Record<string, number[]> = { all: [], acks: [] };
   expect(hub.watches("acked", "dropped")).toBe(false);
@@ -22,7 +22,7 @@ it("A listener hears the kinds that it asked for, or all; and what nobody asked 
   expect(hub.watches("acked", "dropped")).toBe(false);
 });
 
-it("One function that listens twice hears everything twice, until each has ended", () => {
+it("A function that subscribes twice receives everything twice until each subscription ends", () => {
   const hub = createEventHub();
   let heard = 0;
   const listener = () => void heard++;

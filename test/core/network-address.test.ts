@@ -22,11 +22,11 @@ test.each([
   "unix:",
   "a b:1",
   "h:-1",
-])("%j is no address", (text) => {
+])("%j is not an address", (text) => {
   expect(parseBindAddress(text)).toBeUndefined();
 });
 
-test("Loopback is 127.0.0.0/8, ::1 and localhost, and nothing that only looks like it", () => {
+test("Loopback hosts are 127.0.0.0/8, ::1 and localhost", () => {
   expect(["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "LOCALHOST"].every(isLoopbackHost)).toBe(
     true,
   );
@@ -35,7 +35,7 @@ test("Loopback is 127.0.0.0/8, ::1 and localhost, and nothing that only looks li
   ).toBe(false);
 });
 
-test("Two listeners on port 0 never meet", () => {
+test("Two listeners on port 0 have different addresses", () => {
   const any = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
   expect(isSameAddress(any, any)).toBe(false);
   expect(isSameAddress({ ...any, port: 1 }, { ...any, port: 1 })).toBe(true);
@@ -43,7 +43,7 @@ test("Two listeners on port 0 never meet", () => {
   expect(isSameAddress({ kind: "unix", path: "/a" }, { kind: "unix", path: "/b" })).toBe(false);
 });
 
-test("A listener on every interface is reached on this machine by its loopback address", () => {
+test("A listener on every interface has a loopback URL", () => {
   expect(localUrl({ kind: "tcp", host: "0.0.0.0", port: 8402 })).toBe("http://127.0.0.1:8402");
   expect(localUrl({ kind: "tcp", host: "fd00::1", port: 1 })).toBe("http://[fd00::1]:1");
 });

@@ -31,7 +31,7 @@ testMistakes([
     message: /an empty string/,
   },
   {
-    promise: "A token with a line end could never match",
+    promise: "A token with a line break is a mistake",
     toml: '[operator]\ntoken = "a\\n" #!',
     keyPath: "operator.token",
     message: /visible ASCII/,
@@ -43,19 +43,19 @@ testMistakes([
     message: /that of runner too/,
   },
   {
-    promise: "A TLS file that is not there is a mistake",
+    promise: "A missing TLS file is a mistake",
     toml: '[runner.tls]\ncert = "$DIR/jobgate.toml"\nkey = "$DIR/nothing" #!',
     keyPath: "runner.tls.key",
     message: /no such file/,
   },
   {
-    promise: "TLS files that are no certificate and key are a mistake",
+    promise: "TLS files without a certificate and key are a mistake",
     toml: '[runner.tls] #!\ncert = "$DIR/jobgate.toml"\nkey = "$DIR/jobgate.toml"',
     keyPath: "runner.tls",
     message: /do not work together/,
   },
   {
-    promise: "A client CA that holds no certificate is a mistake",
+    promise: "A client CA without a certificate is a mistake",
     toml: '[runner.tls]\ncert = "$DIR/a"\nkey = "$DIR/b"\nclient_ca = "$DIR/jobgate.toml" #!',
     keyPath: "runner.tls.client_ca",
     message: /holds no certificate/,

@@ -9,7 +9,7 @@ testMistakes([
     message: /canonical decimal/,
   },
   {
-    promise: "A job key that names the same job again is a mistake",
+    promise: "A job index with a leading zero is a mistake",
     toml: '[job_pricing.1]\n1 = "1"\n01 = "2" #!',
     keyPath: "job_pricing.1.01",
     message: /canonical decimal/,

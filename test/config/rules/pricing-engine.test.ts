@@ -28,12 +28,12 @@ testMistakes([
     message: /wrong checksum/,
   },
   {
-    promise: "The zero address signs nothing",
+    promise: "The zero address as signer is a mistake",
     ...engine("operator_address", '"0x0000000000000000000000000000000000000000"'),
     message: /zero address/,
   },
   {
-    promise: "A proof of work that takes longer than it counts is a mistake",
+    promise: "A proof of work that takes longer than it is valid is a mistake",
     ...engine("proof_of_work_bits", "29"),
     message: /from 0 to 28/,
   },
@@ -44,14 +44,14 @@ testMistakes([
     message: /credentials in the clear/,
   },
   {
-    promise: "The engine as price map needs the means to check its quotes",
+    promise: "Prices from the engine need the keys to check its quotes",
     toml: header(`${X402}price_source = "engine"\n${TOKEN}${ENGINE}`, "[pricing_engine]"),
     keyPath: "pricing_engine.operator_address",
     message: /since x402.price_source is "engine"/,
   },
 ]);
 
-test("Each missing key is a mistake of its own, and a wrong one is not called missing besides", async () => {
+test("Each missing key is a mistake; a wrong one is not also missing", async () => {
   const none = await loadFiles(`${X402}price_source = "engine"\n${TOKEN}${ENGINE}`);
   const paths = none.ok ? [] : none.mistakes.map(({ keyPath }) => keyPath);
   expect(paths.toSorted()).toEqual([
@@ -63,7 +63,7 @@ test("Each missing key is a mistake of its own, and a wrong one is not called mi
   expect(wrong.ok || wrong.mistakes.map(({ keyPath }) => keyPath)).toEqual(["pricing_engine.chain_id"]);
 });
 
-test("An engine whose quotes cannot be checked is served with a warning", async () => {
+test("An engine whose quotes cannot be checked is a warning", async () => {
   const result = await loadFiles(ENGINE);
   const warnings = result.ok && result.warnings.map(({ keyPath, message }) => `${keyPath} ${message}`);
   expect(warnings).toEqual([
@@ -76,7 +76,7 @@ test("An engine whose quotes cannot be checked is served with a warning", async 
   });
 });
 
-test("An engine over http in the network of a sidecar, with its signer, is fine", async () => {
+test("An engine over http is accepted", async () => {
   const result = await loadFiles(`${ENGINE}${SIGNING}proof_of_work_bits = 12\n`);
   expect(result.ok && result.warnings).toEqual([]);
   expect(result.ok && result.config.pricingEngine).toMatchObject({

@@ -18,7 +18,7 @@ async function rateOf(toml: string) {
   return result.config.x402?.acceptedTokens[0]?.rate;
 }
 
-test("A Chainlink feed is asked every 5 seconds unless said otherwise", async () => {
+test("A Chainlink feed is refreshed every 5 seconds by default", async () => {
   expect(await rateOf(chainlink("", ""))).toEqual({
     kind: "chainlink",
     rpcUrl: "http://127.0.0.1:8545/",
@@ -29,7 +29,7 @@ test("A Chainlink feed is asked every 5 seconds unless said otherwise", async ()
   expect(await rateOf(chainlink(" }", ", refresh_secs = 0.25 }"))).toMatchObject({ refreshMs: 250 });
 });
 
-test("A URL is asked four times in its max_age_secs when that is short, and its pointer may escape", async () => {
+test("A URL with a short max_age_secs is refreshed four times in it; its pointer can have escapes", async () => {
   expect(await rateOf(http("", ""))).toEqual({
     kind: "http",
     url: "https://rates.example.com/?key=hunter2",
@@ -39,12 +39,12 @@ test("A URL is asked four times in its max_age_secs when that is short, and its 
   });
 });
 
-test("A URL on loopback may use http, and the empty pointer is the whole answer", async () => {
+test("A URL on loopback can use http; an empty pointer is the whole answer", async () => {
   const rate = await rateOf(http("https://rates.example.com", "http://127.0.0.1:1").replace("/a/0/b~1c", ""));
   expect(rate).toMatchObject({ url: "http://127.0.0.1:1/?key=hunter2", pointer: "" });
 });
 
-test("The rate of the table is for other tokens, and says nothing of what a live rate makes of a price", async () => {
+test("A token with a live rate ignores the rate of the table, and its amounts are not checked", async () => {
   const rates = `${X402}default_invocation_mode = "public_paid"\nrate_per_native_unit = "0.000000001"\n`;
   const toml = `${rates}${LIVE}rate_source.http = ${HTTP}\n[job_pricing.1]\n0 = "1"\n1 = "${10n ** 60n}"`;
   expect(await rateOf(toml)).toMatchObject({ kind: "http" });
@@ -72,19 +72,19 @@ testMistakes([
     message: /set beside rate_source; expected only one/,
   },
   {
-    promise: "Two kinds of source for one token are a mistake",
+    promise: "Two rate sources for one token are a mistake",
     toml: `${X402}${LIVE}rate_source = { chainlink = ${CHAINLINK}, http = ${HTTP} } #!`,
     keyPath: path,
     message: /both chainlink and http; expected only one/,
   },
   {
-    promise: "A rate_source of no kind is a mistake",
+    promise: "An empty rate_source is a mistake",
     toml: `${X402}${LIVE}rate_source = {} #!`,
     keyPath: path,
     message: /no source; expected chainlink or http/,
   },
   {
-    promise: "A kind of source that is not known is a mistake",
+    promise: "An unknown rate source is a mistake",
     toml: `${X402}${LIVE}rate_source.chainlnk = ${CHAINLINK} #!`,
     keyPath: `${path}.chainlnk`,
     message: /not a known key/,
@@ -97,7 +97,7 @@ testMistakes([
     message: /an address/,
   },
   {
-    promise: "A feed without a limit to its age is a mistake",
+    promise: "A feed without max_age_secs is a mistake",
     toml: chainlink(", max_age_secs = 3600", ""),
     keyPath: `${path}.chainlink.max_age_secs`,
     message: /is missing; expected an integer from 1 to 31536000/,
@@ -115,25 +115,25 @@ testMistakes([
     message: /31536000/,
   },
   {
-    promise: "An RPC that gets credentials in the clear is a mistake",
+    promise: "An RPC with credentials in the clear is a mistake",
     toml: chainlink("127.0.0.1:8545", "rpc.example.com/?api_key=hunter2"),
     keyPath: `${path}.chainlink.rpc_url`,
     message: /credentials in the clear/,
   },
   {
-    promise: "A refresh that is not more often than the value runs out is a mistake",
+    promise: "A refresh_secs that is not below max_age_secs is a mistake",
     toml: chainlink(" }", ", refresh_secs = 3600 }"),
     keyPath: `${path}.chainlink.refresh_secs`,
     message: /less than max_age_secs, which is 3600/,
   },
   {
-    promise: "A refresh without any time between is a mistake",
+    promise: "A refresh_secs of 0 is a mistake",
     toml: http(" }", ", refresh_secs = 0 }"),
     keyPath: `${path}.http.refresh_secs`,
     message: /a number of seconds from 0.001/,
   },
   {
-    promise: "A rate over plain http beyond loopback is a mistake, for who changes it sets the prices",
+    promise: "A rate over http beyond loopback is a mistake, because whoever changes it sets the prices",
     toml: http("https:", "http:"),
     keyPath: `${path}.http.url`,
     message: /uses http; expected https/,
@@ -145,7 +145,7 @@ testMistakes([
     message: /JSON pointer \(RFC 6901\)/,
   },
   {
-    promise: "A pointer with a tilde that escapes nothing is a mistake",
+    promise: "A pointer with an invalid escape is a mistake",
     toml: http("~1", "~2"),
     keyPath: `${path}.http.pointer`,
     message: /JSON pointer \(RFC 6901\)/,

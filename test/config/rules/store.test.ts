@@ -6,37 +6,37 @@ const URL = 'url = "postgres://jobgate:hunter2@db.example/jobgate"';
 
 testMistakes([
   ...["pool_size = 5", 'tls = "require"', 'ca = "ca.pem"'].map((line) => ({
-    promise: `Beside a SQLite file, ${line} is a mistake`,
+    promise: `${line} with a SQLite store is a mistake`,
     toml: `[store]\n${line} #!`,
     keyPath: `store.${line.split(" ")[0]}`,
     message: /postgres:\/\/ store/,
   })),
   {
-    promise: "A pool without room for listening, two writers and a reader is a mistake",
+    promise: "A pool of fewer than 4 connections is a mistake",
     toml: `[store]\n${URL}\npool_size = 3 #!`,
     keyPath: "store.pool_size",
     message: /4/,
   },
   {
-    promise: "A way of encrypting that is not known is a mistake",
+    promise: "An unknown value of tls is a mistake",
     toml: `[store]\n${URL}\ntls = "prefer" #!`,
     keyPath: "store.tls",
     message: /verify-full/,
   },
   {
-    promise: "Certificates in the URL are a mistake, which does not repeat the URL",
+    promise: "Certificates in the URL are a mistake that does not quote the URL",
     toml: `[store]\n${URL.slice(0, -1)}?sslrootcert=x" #!`,
     keyPath: "store.url",
     message: /sslrootcert; expected store\.tls and store\.ca/,
   },
   {
-    promise: "An sslmode that leaves it open whether to encrypt is a mistake",
+    promise: "An sslmode that makes encryption optional is a mistake",
     toml: `[store]\n${URL.slice(0, -1)}?sslmode=prefer" #!`,
     keyPath: "store.url",
     message: /expected disable, require, verify-full/,
   },
   {
-    promise: "A file of authorities that is not there is a mistake",
+    promise: "A missing ca file is a mistake",
     toml: `[store]\n${URL}\nca = "missing.pem" #!`,
     keyPath: "store.ca",
     message: /cannot be read/,

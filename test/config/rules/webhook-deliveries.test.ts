@@ -11,7 +11,7 @@ const endpoint = (line: string, key: string, base = GITHUB) => ({
 
 testMistakes([
   {
-    promise: "A tolerance where nothing says when a request was signed is a mistake",
+    promise: "A tolerance for an auth without time of signing is a mistake",
     ...endpoint("tolerance_secs = 60", "tolerance_secs"),
     message: /never used, since requests with auth "github"/,
   },
@@ -21,7 +21,7 @@ testMistakes([
     message: /an integer from 1 to 86400/,
   },
   {
-    promise: "dedupe without a header is a mistake where the sender gives no id",
+    promise: "dedupe without a header is a mistake for an auth without delivery ids",
     ...endpoint("dedupe = { window_secs = 60 }", "dedupe.header", ENDPOINT),
     message: /is missing; expected the header .* since auth "none"/,
   },
@@ -31,7 +31,7 @@ testMistakes([
     message: /expected a table such as .*, or false/,
   },
   {
-    promise: "A header of dedupe that cannot be one is a mistake",
+    promise: "A dedupe header that is not a header name is a mistake",
     ...endpoint('dedupe = { header = "X Id" }', "dedupe.header"),
     message: /name of an HTTP header/,
   },
@@ -41,7 +41,7 @@ testMistakes([
     message: /an integer from 1 to 31536000/,
   },
   {
-    promise: "A misspelt key of dedupe is a mistake",
+    promise: "An unknown key of dedupe is a mistake",
     ...endpoint('dedupe = { headr = "X-Id" }', "dedupe.headr"),
     message: /did you mean header\?/,
     suggestion: "header",
@@ -51,7 +51,7 @@ testMistakes([
     { auth: "api-key", more: "", name: "x-api-key" },
     { auth: "api-key", more: 'api_key_header = "X-Mine"\n', name: "X-Mine" },
   ].map(({ auth, more, name }) => ({
-    promise: `${name}, which holds the secret of auth "${auth}", is no delivery's id`,
+    promise: `${name} as dedupe header is a mistake, because it holds the secret of auth "${auth}"`,
     ...endpoint(
       `dedupe = { header = "${name}" }`,
       "dedupe.header",
@@ -65,7 +65,7 @@ testMistakes([
     message: /is missing/,
   },
   {
-    promise: "A challenge by another method is a mistake",
+    promise: "A challenge with an unknown method is a mistake",
     ...endpoint('challenge = { parameter = "a", method = "PUT" }', "challenge.method"),
     message: /"GET" or "POST"/,
   },
@@ -75,7 +75,7 @@ testMistakes([
     message: /the value that token_parameter must have/,
   },
   {
-    promise: "A challenge that would send its token back is a mistake",
+    promise: "A challenge that sends its token back is a mistake",
     ...endpoint(
       'challenge = { parameter = "a", token_parameter = "a", token = "hunter2" }',
       "challenge.token_parameter",
@@ -101,12 +101,12 @@ testMistakes([
     "::ffff:10.0.0.0/104",
     "10.0.0.0/",
   ].map((range) => ({
-    promise: `${range} is no range`,
+    promise: `${range} is not a range`,
     ...endpoint(`allow_cidrs = ["${range}"]`, "allow_cidrs[0]"),
     message: /expected an IPv4 or IPv6 address or range/,
   })),
   {
-    promise: "A trusted proxy that is no address is a mistake",
+    promise: "A trusted proxy that is not an address is a mistake",
     toml: '[webhooks]\ntrusted_proxies = ["proxy"] #!',
     keyPath: "webhooks.trusted_proxies[0]",
     message: /expected an IPv4 or IPv6 address or range/,
@@ -125,7 +125,7 @@ test.each([
   expect(warned).toEqual(key === undefined ? [] : [`${AT}.${key}`]);
 });
 
-test("A window may be as short as one likes where nothing is timed", async () => {
+test("A window can be of any length for an auth without time of signing", async () => {
   const loaded = await loadFiles(`service_id = 1\n${GITHUB}dedupe = { window_secs = 1 }`);
   expect(loaded.ok && loaded.warnings).toEqual([]);
 });

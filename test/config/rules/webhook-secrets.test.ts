@@ -25,7 +25,7 @@ testMistakes([
     message: /together with secret; expected one of the two/,
   },
   {
-    promise: "secrets that nothing asks for are a mistake",
+    promise: "secrets without auth are a mistake",
     toml: `${ENDPOINT}secrets = ["hunter2"] #!`,
     keyPath: `${AT}.secrets`,
     message: /auth is "none"/,
@@ -49,7 +49,7 @@ testMistakes([
     message: /an empty string; expected a secret, or a table/,
   },
   {
-    promise: "A variable of the list that is not set is a mistake",
+    promise: "An unset variable in the list is a mistake",
     toml: `${ENDPOINT}auth = "github"\nsecrets = [{ name = "a", secret = "env:EMPTY" }] #!`,
     keyPath: `${AT}.secrets[0].secret`,
     message: /EMPTY is empty/,
@@ -68,19 +68,19 @@ testMistakes([
     suggestion: "secret",
   },
   {
-    promise: "Two secrets of one name are a mistake",
+    promise: "Two secrets with one name are a mistake",
     toml: `${ENDPOINT}auth = "github"\nsecrets = [{ name = "a", secret = "hunter2" }, { name = "a", secret = "hunter3" }] #!`,
     keyPath: `${AT}.secrets[1].name`,
     message: /name of another secret/,
   },
   {
-    promise: "A bearer secret of the list that no header can hold is a mistake",
+    promise: "A bearer secret in the list that cannot be in a header is a mistake",
     toml: `${ENDPOINT}auth = "bearer"\nsecrets = ["good", "hunter2 "] #!`,
     keyPath: `${AT}.secrets[1]`,
     message: /cannot be sent in a header/,
   },
   ...["hunter2", "whsec_", "whsec_hunter2!", "whpk_aGVsbG8=", "whsec_aaaaa"].map((secret) => ({
-    promise: `Standard Webhooks takes no ${secret.slice(0, 6)} key of ${secret.length} characters`,
+    promise: `Standard Webhooks refuses a ${secret.slice(0, 6)} key of ${secret.length} characters`,
     ...keyed("standard-webhooks", secret),
     message: /expected whsec_ and base64, or whpk_/,
   })),
@@ -95,14 +95,14 @@ testMistakes([
     message: /a path segment/,
   })),
   {
-    promise: "A path where the token of another endpoint stands is a mistake",
+    promise: "A path in the place of another endpoint's token is a mistake",
     toml: `${ENDPOINT}auth = "url-token"\nsecret = "0123456789abcdef"\n[[webhooks.endpoints]]\njob_id = 1\npath = "/hooks/a/b" #!`,
     keyPath: "webhooks.endpoints[1].path",
     message: /where the token of webhooks.endpoints\[0\] is/,
   },
 ]);
 
-test("Keys of Standard Webhooks are taken with their prefix, shared and public", async () => {
+test("Shared and public Standard Webhooks keys are accepted with their prefix", async () => {
   for (const key of [KEY, "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="]) {
     const { ok } = await loadFiles(
       `service_id = 1\n${ENDPOINT}auth = "standard-webhooks"\nsecret = "${key}"`,
@@ -111,7 +111,7 @@ test("Keys of Standard Webhooks are taken with their prefix, shared and public",
   }
 });
 
-test("A shared key of Standard Webhooks that is shorter than these ask for is a warning", async () => {
+test("A short shared Standard Webhooks key is a warning", async () => {
   const warnings = async (bytes: number) => {
     const key = `whsec_${Buffer.alloc(bytes, 1).toString("base64")}`;
     const loaded = await loadFiles(`service_id = 1\n${ENDPOINT}auth = "svix"\nsecret = "${key}"`);

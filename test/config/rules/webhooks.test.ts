@@ -16,13 +16,13 @@ testMistakes([
   },
   { promise: "A path under /x402 is a mistake", ...hook("/x402/jobs/1/0"), message: /shadows/ },
   {
-    promise: "A path that shadows the operator's on the same socket is a mistake",
+    promise: "A path that shadows one of the operator's on the same socket is a mistake",
     toml: `[webhooks]\nbind_address = "127.0.0.1:8405"\n[[webhooks.endpoints]]\njob_id = 1\npath = "/metrics" #!`,
     keyPath: "webhooks.endpoints[0].path",
     message: /shadows/,
   },
   ...["/", "/page", "/page/page.js", "/readyz", "/jobgate.v1.OperatorService/GetInfo"].map((path) => ({
-    promise: `On the operator's socket ${path} is not the webhooks'`,
+    promise: `A webhook at ${path} on the operator's socket is a mistake`,
     toml: `[webhooks]\nbind_address = "127.0.0.1:8405"\n[[webhooks.endpoints]]\njob_id = 1\npath = "${path}" #!`,
     keyPath: "webhooks.endpoints[0].path",
     message: path === "/" ? /shadows|empty segment/ : /shadows/,
@@ -46,13 +46,13 @@ testMistakes([
     message: /an empty string/,
   },
   {
-    promise: "A secret that nothing asks for is a mistake",
+    promise: "A secret without auth is a mistake",
     toml: `${ENDPOINT}secret = "hunter2" #!`,
     keyPath: "webhooks.endpoints[0].secret",
     message: /auth is "none"/,
   },
   {
-    promise: "A bearer secret that no header can hold is a mistake",
+    promise: "A bearer secret that cannot be in a header is a mistake",
     toml: `${ENDPOINT}auth = "bearer"\nsecret = "hunter2 \\n" #!`,
     keyPath: "webhooks.endpoints[0].secret",
     message: /cannot be sent in a header/,
@@ -64,7 +64,7 @@ testMistakes([
     message: /"none", "bearer", "hmac-sha256", "api-key", .* or "url-token"/,
   },
   {
-    promise: "A header that cannot be one is a mistake",
+    promise: "An api_key_header that is not a header name is a mistake",
     toml: `${ENDPOINT}api_key_header = "X Key" #!`,
     keyPath: "webhooks.endpoints[0].api_key_header",
     message: /name of an HTTP header/,

@@ -32,7 +32,7 @@ testMistakes([
     message: /"disabled" or "public_paid" \(restricted_paid needs a policy/,
   },
   {
-    promise: "The engine as price map needs its table",
+    promise: "Prices from the engine need its table",
     ...x402("price_source", '"engine"'),
     keyPath: "pricing_engine",
     toml: `${X402}price_source = "engine"\n${TOKEN}`,
@@ -66,7 +66,7 @@ testMistakes([
     message: /zero address/,
   },
   {
-    promise: "Permit2 is refused, since its settlements cannot be told apart on chain",
+    promise: "Permit2 is refused, because its settlements cannot be identified on chain",
     toml: `${X402}${TOKEN}transfer_method = "permit2" #!\n`,
     keyPath: "x402.accepted_tokens[0].transfer_method",
     message: /expected "eip3009"/,
@@ -82,7 +82,7 @@ testMistakes([
     message: /decimal number above 0/,
   },
   {
-    promise: "A rate that is not exact is a mistake",
+    promise: "A rate that is not a string is a mistake",
     ...token("rate_per_native_unit", "3200.5"),
     message: /a number with a fraction; expected a decimal number above 0 as a string/,
   },
@@ -123,7 +123,7 @@ testMistakes([
     message: /require_onchain_confirmation is true/,
   },
   {
-    promise: "No confirmation at all is a mistake",
+    promise: "Zero confirmations are a mistake",
     toml: `${X402}${TOKEN}confirmations = 0 #!`,
     keyPath: "x402.accepted_tokens[0].confirmations",
     message: /from 1/,
