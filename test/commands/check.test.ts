@@ -4,7 +4,7 @@ import { runJobgate } from "./run-jobgate.ts";
 const GOOD = 'service_id = 1\n[operator]\ntoken = "env:TOKEN"\n[webhooks]\n';
 
 describe.concurrent("jobgate check", () => {
-  test("Every mistake is a line with file, line and key path, and the exit code is 1", async () => {
+  test("Prints file, line and key path of every mistake, and exits with 1", async () => {
     const files = {
       "jobgate.toml": 'webhooks = "hooks.toml"\n[operator]\ntoken = "env:TOKEN"\nport = 3\n',
       "hooks.toml": '\n[[endpoints]]\npath = "hooks"\njob_id = 1\n',
@@ -19,7 +19,7 @@ describe.concurrent("jobgate check", () => {
     ]);
   });
 
-  test("Without mistakes it says so in one line; an option goes before its twin", async () => {
+  test("Prints one line for a valid configuration; an option overrides its environment twin", async () => {
     const { code, stdout, stderr } = await runJobgate(["check", "-c", "good.toml"], {
       files: { "good.toml": GOOD },
       env: { TOKEN: "hunter2", JOBGATE_CONFIG: "bad.toml" },
@@ -28,13 +28,13 @@ describe.concurrent("jobgate check", () => {
     expect(stdout).toBe("good.toml: ok (priced jobs: 0, tokens: 0, webhook endpoints: 0)\n");
   });
 
-  test("Environment twins stand in for options", async () => {
+  test("An environment twin replaces an option", async () => {
     const files = { "bad.toml": "x = 1\n" };
     const { stdout } = await runJobgate(["check"], { files, env: { JOBGATE_CONFIG: "bad.toml" } });
     expect(stdout).toMatch(/^bad\.toml:1: x: /);
   });
 
-  test("A file that is not there is told, not thrown", async () => {
+  test("Reports a missing file as a mistake", async () => {
     const { code, stdout, stderr } = await runJobgate(["check"]);
     expect({ code, stdout, stderr }).toEqual({
       code: 1,
@@ -43,7 +43,7 @@ describe.concurrent("jobgate check", () => {
     });
   });
 
-  test("--online finds a facilitator, a rate, a pricing engine and a store that are not there, at their lines", async () => {
+  test("--online reports an unreachable facilitator, rate source, pricing engine and store, with their lines", async () => {
     const toml = `[store]
 url = "sqlite:/nonexistent/folder/jobgate.db"
 [x402]

@@ -54,7 +54,7 @@ describe("jobgate dead-letters", () => {
       [second, 2],
     ]);
     await runner.stop();
-    await expect.poll(jobgate.connectedRunners).toBe(0);
+    await expect.poll(jobgate.connectedRunners, { timeout: 10_000 }).toBe(0);
   });
 
   test("drop deletes dead letters", async () => {

@@ -1,14 +1,14 @@
 import { vi } from "vitest";
 import { runProgram } from "../../src/commands/program.ts";
 
-/** Runs a command inside this process. Its environment twins are those that the test has stubbed. */
+/** Runs a command within this process. It reads the environment that the test has stubbed. */
 export async function runHere(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const printed = { stdout: "", stderr: "" };
   const add = (name: keyof typeof printed, text: unknown): true => {
     printed[name] += String(text);
     return true;
   };
-  // vitest's console does not write to the process's streams, commander does.
+  // commander writes to the process's streams; vitest's console does not.
   const spies = [
     vi.spyOn(process.stdout, "write").mockImplementation((chunk) => add("stdout", chunk)),
     vi.spyOn(process.stderr, "write").mockImplementation((chunk) => add("stderr", chunk)),

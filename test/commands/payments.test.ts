@@ -25,14 +25,14 @@ afterAll(async () => {
 });
 afterEach(() => vi.unstubAllEnvs());
 
-/** With the token, and an address in place of the configuration file's. */
+/** Runs a command with the token and with --target. */
 const run = (...args: string[]) => {
   vi.stubEnv("JOBGATE_OPERATOR_TOKEN", TOKEN);
   return runHere(...args, "--target", target);
 };
 
 describe("jobgate payments", () => {
-  test("list prints a table, newest first, as many as asked for", async () => {
+  test("list prints a table of --limit payments, newest first", async () => {
     const { code, stdout } = await run("payments", "list", "--limit", "2");
     const [headings, ...rows] = stdout.trimEnd().split("\n");
     expect(code).toBe(0);
@@ -43,7 +43,7 @@ describe("jobgate payments", () => {
     ]);
   });
 
-  test("list --json prints one line of JSON for each, of the state that was asked for", async () => {
+  test("list --json prints one line of JSON for each payment in --state", async () => {
     const { stdout } = await run("payments", "list", "--json", "--state", "settled");
     const lines = stdout.trimEnd().split("\n");
     expect(lines.map((line) => JSON.parse(line))).toMatchObject(
@@ -51,7 +51,7 @@ describe("jobgate payments", () => {
     );
   });
 
-  test("show prints one in full, and nothing that a terminal would act on", async () => {
+  test("show prints every field of a payment, and escapes control characters", async () => {
     const { code, stdout } = await run("payments", "show", "4");
     expect(code).toBe(0);
     expect(stdout).toContain(paymentIntent(4).receipt);
@@ -59,7 +59,7 @@ describe("jobgate payments", () => {
     expect(stdout).not.toContain("\u001b");
   });
 
-  test("totals shows that the journal balances", async () => {
+  test("totals shows whether the journal balances", async () => {
     const { stdout } = await run("payments", "totals");
     expect(stdout).toMatch(/^journal +settled 3 = ready 3 \+ leased 0 \+ done 0 \+ dead 0$/m);
     expect(stdout).toMatch(/^balanced +yes$/m);
@@ -67,7 +67,7 @@ describe("jobgate payments", () => {
     expect(json).toMatchObject({ payments: { settled: "3", unresolved: "1" }, balanced: true });
   });
 
-  test("A payment that there is not ends with 1, bad usage with 2", async () => {
+  test("Exits with 1 for an unknown payment, and with 2 for bad usage", async () => {
     expect(await run("payments", "show", "99")).toEqual({
       code: 1,
       stdout: "",
@@ -86,7 +86,7 @@ describe("jobgate payments", () => {
     }
   });
 
-  test("Environment twins stand in for options", async () => {
+  test("An environment twin replaces an option", async () => {
     vi.stubEnv("JOBGATE_STATE", "unresolved");
     vi.stubEnv("JOBGATE_JSON", "1");
     const { stdout } = await run("payments", "list");
@@ -94,8 +94,8 @@ describe("jobgate payments", () => {
   });
 });
 
-describe("finding the running jobgate", () => {
-  test("The configuration file tells the address and the token, as a process of its own sees it", async () => {
+describe("The address of the running jobgate", () => {
+  test("Address and token come from the configuration file", async () => {
     const files = {
       "jobgate.toml": `[operator]\nbind_address = "${target}"\ntoken = "env:SECRET"\n`,
     };
@@ -105,7 +105,7 @@ describe("finding the running jobgate", () => {
     expect(stdout).toContain("settled 3 =");
   });
 
-  test("A unix socket is as good as a port", async () => {
+  test("--target takes a unix socket", async () => {
     const socketPath = join(folder, "operator.sock");
     const other = await startOperator({ socketPath });
     try {
@@ -117,7 +117,7 @@ describe("finding the running jobgate", () => {
     }
   });
 
-  test("Nobody there, or somebody else, ends with 1 and tells what to check", async () => {
+  test("Exits with 1 and says what to check if no jobgate answers", async () => {
     for (const nobody of ["127.0.0.1:1", `unix:${join(folder, "none.sock")}`, `http://${target}/elsewhere`]) {
       const { code, stderr } = await runHere("payments", "list", "--target", nobody);
       expect({ nobody, code }).toEqual({ nobody, code: 1 });
@@ -125,7 +125,7 @@ describe("finding the running jobgate", () => {
     }
   });
 
-  test("A URL with a password in it is refused, and not printed", async () => {
+  test("Refuses a URL that holds a password, and does not print it", async () => {
     const { code, stdout, stderr } = await runHere(
       "payments",
       "list",
@@ -139,7 +139,7 @@ describe("finding the running jobgate", () => {
     expect([malformed.code, malformed.stderr]).toEqual([2, expect.not.stringContaining("hunter2")]);
   });
 
-  test("A wrong token ends with 1, tells what to check, and is not printed", async () => {
+  test("Exits with 1 for a wrong token, says what to check, and does not print it", async () => {
     vi.stubEnv("JOBGATE_OPERATOR_TOKEN", "hunter2");
     const { code, stderr } = await runHere("payments", "list", "--target", target);
     expect(code).toBe(1);
@@ -147,7 +147,7 @@ describe("finding the running jobgate", () => {
     expect(stderr).not.toContain("hunter2");
   });
 
-  test("A port that only the running process knows has to be told", async () => {
+  test("Asks for --target if the configured port is 0", async () => {
     const config = join(folder, "jobgate.toml");
     await writeFile(config, '[operator]\nbind_address = "127.0.0.1:0"\n');
     const { code, stderr } = await runHere("payments", "list", "-c", config);
@@ -156,7 +156,7 @@ describe("finding the running jobgate", () => {
   });
 });
 
-test("--help of each command of the operator's API shows one example", async () => {
+test("--help of each command of payments and dead-letters shows one example", async () => {
   for (const command of [
     ...["list", "show", "totals"].map((name) => ["payments", name]),
     ...["list", "show", "retry", "drop"].map((name) => ["dead-letters", name]),

@@ -24,24 +24,21 @@ test.each([
   ["an unknown command", ["dance"]],
   ["no command", []],
   ["a required option left out", ["sign-webhook", "--endpoint", "/a"]],
-  ["a service id that is none", ["check", "--service-id", "01"]],
-  ["a service id above u64", ["check", "--service-id", "18446744073709551616"]],
-  ["a log level that is none", ["serve", "--log-level", "loud"]],
-])("Bad usage ends with 2: %s", async (_, args) => {
+  ["a malformed service ID", ["check", "--service-id", "01"]],
+  ["a service ID above u64", ["check", "--service-id", "18446744073709551616"]],
+  ["an unknown log level", ["serve", "--log-level", "loud"]],
+])("Exits with 2 for bad usage: %s", async (_, args) => {
   expect(await runProgram(args)).toBe(2);
   expect(printed.stdout).toBe("");
   expect(printed.stderr).not.toBe("");
 });
 
-test.each(["JOBGATE_SERVICE_ID", "JOBGATE_ONLINE"])(
-  "A value of %s that is none is bad usage",
-  async (twin) => {
-    vi.stubEnv(twin, "maybe");
-    expect(await runProgram(["check"])).toBe(2);
-  },
-);
+test.each(["JOBGATE_SERVICE_ID", "JOBGATE_ONLINE"])("A malformed %s is bad usage", async (twin) => {
+  vi.stubEnv(twin, "maybe");
+  expect(await runProgram(["check"])).toBe(2);
+});
 
-test("The process ends with the code of its command", async () => {
+test("The process exits with the code of its command", async () => {
   const { code, stderr } = await runJobgate(["dance"]);
   expect(code).toBe(2);
   expect(stderr).toContain("unknown command 'dance'");
@@ -53,7 +50,7 @@ test("--version prints the package's version", async () => {
   expect(printed.stdout).toBe(`${version}\n`);
 });
 
-test("--help of each command shows one example and the environment twins, which the docs list", async () => {
+test("--help of each command shows one example and environment twins that the docs list", async () => {
   const docs = await readFile(new URL("../../docs/configuration.md", import.meta.url), "utf8");
   await runProgram(["--help"]);
   const commands = [...printed.stdout.matchAll(/^ {2}([a-z-]+) \[options\]/gm)].map(([, name = ""]) => name);

@@ -12,8 +12,8 @@ export interface Ended {
 }
 
 /**
- * Runs a command to its end, as a process of its own, in a folder that holds the given files and is gone
- * afterwards. The environment holds nothing but what is given.
+ * Runs a command as a process and waits for its end. The working directory holds the given files and is removed
+ * afterwards; the environment holds only `env` and PATH.
  */
 export async function runJobgate(
   args: readonly string[],

@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { get } from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { TOKEN, X402 } from "../config/config-folder.ts";
-import { freePort } from "../helpers/free-port.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
@@ -39,9 +39,11 @@ describe("jobgate serve", () => {
   const post = async (path: string) =>
     (await fetch(jobgate.webhooksUrl + path, { method: "POST", body: "x" })).status;
   const logged = (text: string) =>
-    vi.waitFor(() => expect(jobgate.logs.some((line) => line.includes(text))).toBe(true), { timeout: 5_000 });
+    vi.waitFor(() => expect(jobgate.logs.some((line) => line.includes(text))).toBe(true), {
+      timeout: 10_000,
+    });
 
-  test("It prints each listener with the address that it got, and SIGTERM ends it with 0", async () => {
+  test("Prints the address of each listener, and exits with 0 at SIGTERM", async () => {
     expect([...jobgate.listeners.keys()].sort()).toEqual(["operator", "runner", "webhooks"]);
     expect([...jobgate.listeners.values()].every((address) => /^127\.0\.0\.1:[1-9]\d*$/.test(address))).toBe(
       true,
@@ -52,7 +54,7 @@ describe("jobgate serve", () => {
     expect(jobgate.logs.join("\n")).not.toContain("hunter2");
   });
 
-  test("A peer that stays connected and silent does not keep it from ending", async () => {
+  test("Exits although a silent peer stays connected", async () => {
     const { hostname, port } = new URL(`http://${jobgate.runnerAddress}`);
     const silent = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
     onTestFinished(() => void silent.destroy());
@@ -60,10 +62,10 @@ describe("jobgate serve", () => {
     const signalled = performance.now();
     jobgate.kill("SIGTERM");
     expect(await jobgate.exited).toEqual({ code: 0, signal: null });
-    expect(performance.now() - signalled).toBeLessThan(8_000);
+    expect(performance.now() - signalled).toBeLessThan(20_000);
   });
 
-  test("SIGHUP takes over new endpoints; a file with a mistake is refused whole and changes nothing", async () => {
+  test("SIGHUP applies new endpoints; a file with a mistake changes nothing", async () => {
     await jobgate.reload(config("/hooks/b"));
     await logged("configuration reloaded");
     expect([await post("/hooks/a"), await post("/hooks/b")]).toEqual([404, 202]);
@@ -82,19 +84,18 @@ describe("jobgate serve", () => {
 
 test("jobgate serve runs from its sources, as in development", async () => {
   const jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "x" }, from: "sources" });
-  onTestFinished(() => void jobgate.stop());
+  onTestFinished(async () => void (await jobgate.stop()));
   const accepted = await fetch(`${jobgate.webhooksUrl}/hooks/a`, { method: "POST", body: "x" });
   expect(accepted.status).toBe(202);
 });
 
-describe("jobgate serve, while it starts", () => {
-  /** A process of which nothing but the port of its operator listener is known. */
+describe("jobgate serve during its start", () => {
+  /** Starts a process and does not wait for it; `isThere` does. */
   async function launch(more = "") {
-    const port = await freePort();
     const folder = await mkdtemp(join(tmpdir(), "jobgate-serve-"));
     await writeFile(
       join(folder, "jobgate.toml"),
-      `[runner]\nbind_address = "127.0.0.1:0"\n[operator]\nbind_address = "127.0.0.1:${port}"\n${more}`,
+      `[runner]\nbind_address = "127.0.0.1:0"\n[operator]\nbind_address = "unix:operator.sock"\n${more}`,
     );
     const child = spawnTethered({
       command: process.execPath,
@@ -111,11 +112,17 @@ describe("jobgate serve, while it starts", () => {
       await ended;
       await rm(folder, { recursive: true });
     });
-    const isThere = async () => expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
+    const isThere = async () => {
+      const [answer] = await once(
+        get({ socketPath: join(folder, "operator.sock"), path: "/healthz" }),
+        "response",
+      );
+      expect(answer.resume().statusCode).toBe(200);
+    };
     return { child, ended, isThere: () => vi.waitFor(isThere, { timeout: 15_000 }), log: () => stderr };
   }
 
-  test("SIGTERM is answered with a drain, once it has started", async () => {
+  test("SIGTERM drains once jobgate has started", async () => {
     const silent = await listenHttp({ handler: () => undefined });
     onTestFinished(() => silent.stop());
     const source = `rate_source = { http = { url = "${silent.url}/rate", pointer = "/rate", max_age_secs = 60 } }`;
@@ -127,7 +134,7 @@ describe("jobgate serve, while it starts", () => {
     expect(log()).toContain('"msg":"stopped"');
   });
 
-  test("Nobody has to read where it listens", async () => {
+  test("Runs although nobody reads its stdout", async () => {
     const { child, ended, isThere } = await launch();
     child.stdout.destroy();
     await isThere();
@@ -136,8 +143,8 @@ describe("jobgate serve, while it starts", () => {
   });
 });
 
-describe.concurrent("jobgate serve that cannot", () => {
-  test("A configuration with mistakes is told on stderr and ends with 1, before anything listens", async () => {
+describe.concurrent("jobgate serve that cannot start", () => {
+  test("Prints the mistakes of a configuration to stderr and exits with 1, before it listens", async () => {
     const { code, stdout, stderr } = await runJobgate(["serve"], {
       files: { "jobgate.toml": "a = 1\nb = 2\n" },
     });
@@ -145,7 +152,7 @@ describe.concurrent("jobgate serve that cannot", () => {
     expect(stderr).toMatch(/^jobgate\.toml:1: a: .*\njobgate\.toml:2: b: .*\n$/);
   });
 
-  test("A store that cannot be opened ends it with 1, and with the reason as the last line", async () => {
+  test("Exits with 1 and the reason as the last line if the store cannot be opened", async () => {
     const toml =
       '[store]\nurl = "sqlite:/nonexistent/folder/jobgate.db"\n[runner]\nbind_address = "127.0.0.1:0"\n';
     const { code, stdout, stderr } = await runJobgate(["serve"], { files: { "jobgate.toml": toml } });

@@ -40,7 +40,7 @@ afterEach(() => {
 
 const sign = (args: readonly string[]) => runProgram(["sign-caller", ...args]);
 
-test("The process prints the four headers, one a line, and nothing else", async () => {
+test("Prints the four headers, one on a line, and nothing else", async () => {
   const args = ["--service-id", "1", "--job-index", "7", "--body", "body", "--key", "env:CALLER_KEY"];
   const ended = await runJobgate(["sign-caller", ...args, "--nonce", "nonce-123", "--expiry", "4102444800"], {
     files: { body: "hello" },
@@ -59,13 +59,13 @@ test("The process prints the four headers, one a line, and nothing else", async 
   });
 });
 
-test("A key may be without 0x", async () => {
+test("Accepts a key without 0x", async () => {
   vi.stubEnv("CALLER_KEY", privateKey.slice(2));
   expect(await sign(job)).toBe(0);
   expect(printed.stdout).toContain(`X-CHAIN-CALLER: ${address}\n`);
 });
 
-test("The nonce is random and the expiry 10 minutes ahead, unless given", async () => {
+test("By default the nonce is random and the expiry is 10 minutes ahead", async () => {
   const nonces = new Set<string>();
   for (let run = 0; run < 2; run++) {
     printed.stdout = "";
@@ -79,7 +79,7 @@ test("The nonce is random and the expiry 10 minutes ahead, unless given", async 
   expect(nonces).not.toContain("");
 });
 
-test("Every option has its environment twin", async () => {
+test("Every option has an environment twin", async () => {
   const [, serviceId = "", , jobIndex = "", , body = "", , key = ""] = job;
   const twins = { JOBGATE_SERVICE_ID: serviceId, JOBGATE_JOB_INDEX: jobIndex, JOBGATE_BODY: body };
   for (const [name, value] of Object.entries({
@@ -98,7 +98,7 @@ test.each([
   ["not hex", privateKey.replaceAll("a", "g")],
   ["too large", `0x${"f".repeat(64)}`],
   ["unset", ""],
-])("A key that is %s is refused, and never printed", async (_, key) => {
+])("Refuses a key that is %s, and never prints it", async (_, key) => {
   vi.stubEnv("CALLER_KEY", key);
   expect(await sign(job)).toBe(1);
   expect(printed.stdout).toBe("");
@@ -106,7 +106,7 @@ test.each([
   if (key !== "") expect(printed.stderr).not.toContain(key.slice(2, 20));
 });
 
-test("A key in the argument itself is bad usage, and never printed", async () => {
+test("A key as an argument is bad usage, and is never printed", async () => {
   expect(await sign([...job, "--key", privateKey])).toBe(2);
   expect(printed.stderr).toContain("expected env:NAME");
   expect(printed.stderr + printed.stdout).not.toContain(privateKey.slice(2, 20));
@@ -122,7 +122,7 @@ test.each([
   expect(printed.stdout).toBe("");
 });
 
-test("A body that is not there is refused", async () => {
+test("Refuses a missing body file", async () => {
   expect(await sign([...job, "--body", "/nothing/there"])).toBe(1);
   expect(printed).toEqual({ stdout: "", stderr: "/nothing/there cannot be read: no such file" });
 });

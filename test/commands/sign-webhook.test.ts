@@ -29,7 +29,7 @@ const sign = (path: string, ...more: string[]) =>
   });
 
 describe.concurrent("jobgate sign-webhook", () => {
-  test("An HMAC is GitHub's own for GitHub's example", async () => {
+  test("The HMAC of GitHub's example is the one that GitHub documents", async () => {
     expect(await sign("/hooks/github")).toEqual({
       code: 0,
       stdout: "X-Signature-256: sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17\n",
@@ -37,13 +37,13 @@ describe.concurrent("jobgate sign-webhook", () => {
     });
   });
 
-  test("An endpoint without auth needs no header, which is said on stderr only", async () => {
+  test("Says on stderr that an endpoint without auth needs no header", async () => {
     const { code, stdout, stderr } = await sign("/hooks/open");
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
     expect(stderr).toContain("needs no header");
   });
 
-  test("An endpoint or a body that is not there is refused", async () => {
+  test("Refuses an unknown endpoint and a missing body file", async () => {
     const unknown = await sign("/hooks/other");
     expect({ code: unknown.code, stdout: unknown.stdout }).toEqual({ code: 1, stdout: "" });
     expect(unknown.stderr).toContain("/hooks/github, /hooks/open, /hooks/hub");
@@ -52,7 +52,7 @@ describe.concurrent("jobgate sign-webhook", () => {
     expect(bodyless).toEqual({ code: 1, stdout: "", stderr: "nothing cannot be read: no such file\n" });
   });
 
-  test("A provider's headers are printed with a delivery id, signed with the first secret", async () => {
+  test("Prints a provider's headers with a delivery ID, signed with the first secret", async () => {
     const hub =
       "X-Hub-Signature-256: sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
     const { stdout } = await sign("/hooks/hub", "--delivery-id", "d-1");
@@ -60,13 +60,13 @@ describe.concurrent("jobgate sign-webhook", () => {
     expect((await sign("/hooks/stripe")).stdout).toMatch(/^Stripe-Signature: t=\d{10},v1=[0-9a-f]{64}\n$/);
   });
 
-  test("With url-token it is the path that is printed, and that there is no header on stderr only", async () => {
+  test("Prints the path of a url-token endpoint", async () => {
     const { code, stdout, stderr } = await sign("/hooks/token");
     expect({ code, stdout }).toEqual({ code: 0, stdout: "/hooks/token/0123456789abcdef\n" });
     expect(stderr).toContain("its secret is part of the path");
   });
 
-  test("An endpoint with a public key is signed for with the sender's private key, and is refused without it", async () => {
+  test("Signs for an endpoint with a public key only if it gets the private key", async () => {
     const { code, stdout } = await sign("/hooks/public", "--key", "env:PRIVATE");
     expect(code).toBe(0);
     expect(stdout).toMatch(/webhook-signature: v1a,[A-Za-z0-9+/]{86}==\n/);
@@ -83,7 +83,7 @@ describe.concurrent("jobgate sign-webhook", () => {
     }
   });
 
-  test("A delivery id that the endpoint would refuse is not signed", async () => {
+  test("Refuses a delivery ID that the endpoint would refuse", async () => {
     for (const id of ["evt.1", "2026.11.21-a.7"]) {
       const refused = await sign("/hooks/public", "--key", "env:PRIVATE", "--delivery-id", id);
       expect({ code: refused.code, stdout: refused.stdout }).toEqual({ code: 1, stdout: "" });

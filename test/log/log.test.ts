@@ -60,10 +60,10 @@ describe("The log hides", () => {
   it("credentials and queries of URLs, but not the rest of a URL", () => {
     const { logger, written } = capture();
     logger.info(
-      { url: "https://me:s3cret@rpc.example/v2?key=abcdef&b=1" },
+      { url: "https://me:s3cret@rpc.example/v2?key=qwerty&b=1" },
       "asked wss://u:p4ss@node.example:8546/?apikey=zzz: refused",
     );
-    expect(written()).not.toMatch(/s3cret|abcdef|p4ss|zzz/);
+    expect(written()).not.toMatch(/s3cret|qwerty|p4ss|zzz/);
     expect(written()).toContain("rpc.example/v2");
     expect(written()).toContain("node.example:8546/");
   });

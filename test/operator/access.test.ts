@@ -18,7 +18,7 @@ afterAll(() => Promise.all([guarded?.stop(), open?.stop()]));
 const bearer = { authorization: `Bearer ${TOKEN}` };
 
 describe("the operator's token", () => {
-  test("With the token the API answers, whatever the letter case of the scheme", async () => {
+  test("The API answers with the token, in any letter case of the scheme", async () => {
     for (const authorization of [`Bearer ${TOKEN}`, `bearer ${TOKEN}`]) {
       expect((await callJson(guarded.url, "GetTotals", {}, { authorization })).status).toBe(200);
     }
@@ -30,7 +30,7 @@ describe("the operator's token", () => {
     ["a wrong token", { authorization: "Bearer nonsense" }],
     ["the token and more", { authorization: `Bearer ${TOKEN}x` }],
     ["the token as a password", { authorization: `Basic ${btoa(`operator:${TOKEN}`)}` }],
-  ])("With %s every method is 401 and UNAUTHENTICATED", async (_, headers: Record<string, string>) => {
+  ])("Every method answers 401 UNAUTHENTICATED with %s", async (_, headers: Record<string, string>) => {
     for (const { name } of OperatorService.methods) {
       expect(await callJson(guarded.url, name, {}, headers)).toMatchObject({
         status: 401,
@@ -42,7 +42,7 @@ describe("the operator's token", () => {
   test.each([
     ["Connect", createConnectTransport],
     ["gRPC-Web", createGrpcWebTransport],
-  ])("%s clients without the token see UNAUTHENTICATED, streams included", async (_, transport) => {
+  ])("A %s client without the token gets UNAUTHENTICATED, for streams too", async (_, transport) => {
     const client = createClient(OperatorService, transport({ httpVersion: "1.1", baseUrl: guarded.url }));
     const unary = await client.getTotals({}).catch((error: unknown) => error);
     expect(ConnectError.from(unary).code).toBe(Code.Unauthenticated);
@@ -80,13 +80,13 @@ describe("browsers", () => {
   }
   const port = () => new URL(open.url).port;
 
-  test("A page that the listener itself could have served may call", async () => {
+  test("A page of the listener itself may call the API", async () => {
     expect((await post({ origin: open.url, "sec-fetch-site": "same-origin" })).status).toBe(200);
     const local = `localhost:${port()}`;
     expect((await post({ origin: `http://${local}`, host: local })).status).toBe(200);
   });
 
-  test("A page of another site is refused, even if its name was pointed here", async () => {
+  test("Refuses a page of another site, even if its name resolves to this machine", async () => {
     const rebound = `evil.example:${port()}`;
     for (const headers of [
       { origin: "http://evil.example" },
@@ -103,7 +103,7 @@ describe("browsers", () => {
     }
   });
 
-  test("Without a token a name that anyone could have pointed here is no way in, whatever the browser says", async () => {
+  test("Without a token, refuses host names that anyone could point here", async () => {
     const host = `evil.example:${port()}`;
     for (const headers of [
       { host },
@@ -121,7 +121,7 @@ describe("browsers", () => {
     }
   });
 
-  test("A dead letter is still there after another site's page tried to drop it", async () => {
+  test("Another site's page cannot drop a dead letter", async () => {
     const callId = await open.bury();
     const drop = JSON.stringify({ call_ids: [callId] });
     for (const headers of [
@@ -140,7 +140,7 @@ describe("browsers", () => {
     await open.store.dropDeadLetter(callId);
   });
 
-  test("With a token the page may be reached by any name, and through TLS in front of it, but not from another site", async () => {
+  test("With a token, any host name and a TLS proxy work, but not another site", async () => {
     const host = "jobgate.example.com";
     const call = (headers: Record<string, string>) => post({ host, ...bearer, ...headers }, { to: guarded });
     for (const origin of [`http://${host}`, `https://${host}`]) {
@@ -156,7 +156,7 @@ describe("browsers", () => {
     }
   });
 
-  test("What a form can send without asking first is no request", async () => {
+  test("Refuses content types that a form can send without a preflight", async () => {
     for (const type of [
       "text/plain",
       "application/x-www-form-urlencoded",
@@ -169,7 +169,7 @@ describe("browsers", () => {
     }
   });
 
-  test("No answer gives another site leave, and only POST is answered", async () => {
+  test("Sends no CORS headers, and answers only POST", async () => {
     const preflight = await fetch(`${open.url}/jobgate.v1.OperatorService/GetTotals`, {
       method: "OPTIONS",
       headers: { "access-control-request-method": "POST" },
@@ -179,7 +179,7 @@ describe("browsers", () => {
     expect((await fetch(`${open.url}/jobgate.v1.OperatorService/GetTotals`)).status).toBe(405);
   });
 
-  test("A Host header that is none is refused as a bad request", async () => {
+  test("Answers 400 to a missing or malformed Host header", async () => {
     const { hostname, port } = new URL(open.url);
     for (const [version, host] of [
       ["1.0", ""],
@@ -195,7 +195,7 @@ describe("browsers", () => {
   });
 });
 
-test("A request larger than 64 KiB is refused", async () => {
+test("Refuses a request over 64 KiB", async () => {
   const { status, answer } = await callJson(
     open.url,
     "DropDeadLetters",

@@ -17,7 +17,7 @@ path = "/hooks/a"
 job_id = 3
 ${endpoints}`;
 
-test("After a reload GetConfiguration shows what was taken over of it, and what was not", async () => {
+test("After a reload GetConfiguration shows the settings in use", async () => {
   const jobgate = await startJobgate({ config: configOf({}) });
   onTestFinished(async () => void (await jobgate.stop()));
   async function shown() {

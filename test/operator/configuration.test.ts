@@ -5,14 +5,14 @@ import { callJson, type OperatorUnderTest, startOperator } from "./harness.ts";
 const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const tcp = (port: number) => ({ kind: "tcp", host: "127.0.0.1", port }) as const;
 
-/** A value for each string that may be a secret, or hold one. All start so. */
+/** Prefix of every generated secret. */
 const SECRET = "sEcReT";
 let count = 0;
 const secret = (): string => `${SECRET}${++count}`;
-/** A URL with a key wherever one can be. */
+/** A URL with a secret in every part that can hold one. */
 const secretUrl = (scheme = "https"): string =>
   `${scheme}://${secret()}:${secret()}@host.example:444/v3/${secret()}?apikey=${secret()}#${secret()}`;
-/** What clients are told: its path is public. */
+/** The public URL; its path is not secret. */
 const publicUrl = (): string =>
   `https://${secret()}:${secret()}@host.example/jobgate?key=${secret()}#${secret()}`;
 
@@ -115,7 +115,7 @@ beforeAll(async () => {
 });
 afterAll(() => jobgate?.stop());
 
-test("GetConfiguration shows what this process works with", async () => {
+test("GetConfiguration shows the settings in use", async () => {
   const { answer } = await callJson(jobgate.url, "GetConfiguration");
   expect(answer.configuration).toMatchObject({
     service_id: "18446744073709551615",
@@ -170,7 +170,7 @@ test("GetConfiguration shows what this process works with", async () => {
   });
 });
 
-test("No secret of the configuration is in any of the API's answers about it", async () => {
+test("No answer of the API holds a secret of the configuration", async () => {
   expect(count).toBeGreaterThan(40);
   for (const method of ["GetConfiguration", "GetInfo", "ListRates", "ListRunners"]) {
     const { status, answer } = await callJson(jobgate.url, method);
@@ -179,7 +179,7 @@ test("No secret of the configuration is in any of the API's answers about it", a
   }
 });
 
-test("Gateways that are not configured are absent", async () => {
+test("GetConfiguration leaves out gateways that are not configured", async () => {
   const plain = await startOperator();
   const { answer } = await callJson(plain.url, "GetConfiguration");
   await plain.stop();

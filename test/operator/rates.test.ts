@@ -50,7 +50,7 @@ async function scrape(): Promise<string[]> {
 }
 
 describe("ListRates", () => {
-  test("Every token's rate is told to its last digit, with its source, its time and what is wrong", async () => {
+  test("Returns each token's exact rate with its source, its time and its problem", async () => {
     rates = [usdc, eurc(1_900_000_000_123), unknown];
     expect(await callJson(open.url, "ListRates")).toEqual({
       status: 200,
@@ -89,14 +89,14 @@ describe("ListRates", () => {
     });
   });
 
-  test("Without the paid gateway there are no rates", async () => {
+  test("Returns no rates without an x402 gateway", async () => {
     const headers = { authorization: `Bearer ${TOKEN}` };
     expect((await callJson(guarded.url, "ListRates", {}, headers)).answer).toEqual({ rates: [] });
   });
 });
 
 describe("/metrics", () => {
-  test("Rates are what they are when the metrics are read, and a token that is gone is not told of", async () => {
+  test("Shows the current rates, and no removed token", async () => {
     rates = [usdc, eurc(Date.now() - 90_000), unknown];
     const lines = await scrape();
     const labels = `network="${NETWORK}",asset="${USDC}",symbol="USDC",source="fixed"`;
@@ -118,7 +118,7 @@ describe("/metrics", () => {
     expect((await scrape()).filter((line) => line.startsWith("jobgate_token_rate"))).toEqual([]);
   });
 
-  test("It tells the version, and how the process does, in the text that Prometheus reads", async () => {
+  test("Shows version and process metrics, in the format of Prometheus", async () => {
     const lines = await scrape();
     expect(lines).toContain(`jobgate_build_info{version="${version}"} 1`);
     expect(lines.some((line) => /^process_cpu_seconds_total \d/.test(line))).toBe(true);
@@ -127,7 +127,7 @@ describe("/metrics", () => {
     expect(headers.get("cache-control")).toBe("no-store");
   });
 
-  test("Two listeners in one process have metrics of their own", async () => {
+  test("Two operator listeners in one process have separate metrics", async () => {
     rates = [usdc];
     const headers = { authorization: `Bearer ${TOKEN}` };
     const other = await (await fetch(`${guarded.url}/metrics`, { headers })).text();
@@ -135,7 +135,7 @@ describe("/metrics", () => {
     expect(other).not.toContain("USDC");
   });
 
-  test("With a token set, it is needed here too", async () => {
+  test("Needs the token if one is set", async () => {
     for (const authorization of ["", "Bearer nonsense"]) {
       const response = await fetch(`${guarded.url}/metrics`, { headers: { authorization } });
       expect(response.status).toBe(401);
@@ -144,7 +144,7 @@ describe("/metrics", () => {
     }
   });
 
-  test("Pages of other sites may not read it, and it is only read", async () => {
+  test("Refuses pages of other sites, and methods other than GET", async () => {
     const headers = { origin: "http://evil.example" };
     expect((await fetch(`${open.url}/metrics`, { headers })).status).toBe(403);
     expect((await fetch(`${open.url}/metrics`, { method: "POST" })).status).toBe(405);

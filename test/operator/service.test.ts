@@ -36,7 +36,7 @@ beforeAll(async () => {
 afterAll(() => jobgate?.stop());
 
 describe("totals and information", () => {
-  test("GetTotals counts by state, as JSON with names in snake_case, and the journal balances", async () => {
+  test("GetTotals counts by state, in snake_case JSON, and shows that the journal balances", async () => {
     expect(await callJson(jobgate.url, "GetTotals")).toEqual({
       status: 200,
       answer: {
@@ -49,7 +49,7 @@ describe("totals and information", () => {
     });
   });
 
-  test("GetInfo tells the version, how long it has been running, and every listener", async () => {
+  test("GetInfo returns the version, the uptime and every listener", async () => {
     const { answer } = await callJson(jobgate.url, "GetInfo");
     expect(answer).toEqual({
       version,
@@ -73,7 +73,7 @@ describe("totals and information", () => {
 });
 
 describe("payments", () => {
-  test("Pages are newest first, without gaps or repeats, and the last has no token", async () => {
+  test("Pages are newest first, without gaps or repeats, and the last one has no token", async () => {
     const client = clientOver(createConnectTransport);
     const pages: bigint[][] = [];
     let pageToken = "";
@@ -86,7 +86,7 @@ describe("payments", () => {
     expect(pages).toEqual([[e, d], [c, b], [a]]);
   });
 
-  test("A filter shows only its state, with the reason", async () => {
+  test("A filter returns only payments in its state, with the reason", async () => {
     const { answer } = await callJson(jobgate.url, "ListPayments", { state: "PAYMENT_STATE_FAILED" });
     expect(answer).toMatchObject({
       payments: [{ state: "PAYMENT_STATE_FAILED", reason: "cancelled by the payer" }],
@@ -94,7 +94,7 @@ describe("payments", () => {
     });
   });
 
-  test("A page token that no page gave, or a state that there is not, is refused", async () => {
+  test("Refuses a malformed page token and an unknown state", async () => {
     for (const request of [
       { page_token: "-1" },
       { page_token: "1e3" },
@@ -110,7 +110,7 @@ describe("payments", () => {
     }
   });
 
-  test("GetPayment gives one in full; one that there is not is NOT_FOUND", async () => {
+  test("GetPayment returns every field of a payment, and NOT_FOUND for an unknown one", async () => {
     const intent = paymentIntent(3);
     const { answer } = await callJson(jobgate.url, "GetPayment", { call_id: paid[2] });
     expect(answer).toMatchObject({
@@ -136,7 +136,7 @@ describe("revenue", () => {
   const HOUR_MS = 3_600_000;
   const { network, asset } = paymentIntent(1).key;
 
-  test("GetRevenue sums up what was settled, by token and hour of the last day unless told otherwise", async () => {
+  test("GetRevenue sums up settled payments by token and hour of the last day by default", async () => {
     const { answer } = await callJson(jobgate.url, "GetRevenue");
     const revenue = answer.revenue as { from: string; amount: string; payments: string }[];
     const sum = (of: "amount" | "payments") =>
@@ -151,7 +151,7 @@ describe("revenue", () => {
     }
   });
 
-  test("What was settled before the period is left out", async () => {
+  test("GetRevenue leaves out payments settled before the period", async () => {
     const since = new Date(Date.now() + HOUR_MS).toISOString();
     const { answer } = await callJson(jobgate.url, "GetRevenue", { since, bucket: "60s" });
     expect(answer).toEqual({ revenue: [] });
@@ -162,13 +162,13 @@ describe("revenue", () => {
     ["buckets of less than a second", { bucket: "0.5s" }],
     ["buckets of no length", { bucket: "0s" }],
     ["buckets of negative length", { bucket: "-60s" }],
-  ])("A period of %s is refused", async (_, request) => {
+  ])("Refuses a period of %s", async (_, request) => {
     const { status, answer } = await callJson(jobgate.url, "GetRevenue", request);
     expect({ status, code: answer.code }).toEqual({ status: 400, code: "invalid_argument" });
   });
 });
 
-test("ListRunners shows every open stream with what is out on it, and none that has ended", async () => {
+test("ListRunners shows every open stream with its JobCalls in flight", async () => {
   const before = Date.now();
   const first = await startRunner({
     address: jobgate.runnerAddress,
@@ -198,7 +198,9 @@ test("ListRunners shows every open stream with what is out on it, and none that 
 
   await second.stop();
   await expect
-    .poll(async () => (await clientOver(createConnectTransport).listRunners({})).runners.length)
+    .poll(async () => (await clientOver(createConnectTransport).listRunners({})).runners.length, {
+      timeout: 10_000,
+    })
     .toBe(1);
   const [{ callId, leaseToken } = { callId: 0n, leaseToken: "" }] = first.calls;
   await first.ack(create(AckRequestSchema, { acks: [{ callId, leaseToken }] }));
@@ -208,7 +210,7 @@ test("ListRunners shows every open stream with what is out on it, and none that 
 });
 
 describe("dead letters", () => {
-  test("A list is paged, and one is shown with its metadata and body", async () => {
+  test("The list is paged, and GetDeadLetter returns metadata and body", async () => {
     const first = await jobgate.bury("one");
     const second = await jobgate.bury("two", "second reason");
     const client = clientOver(createGrpcWebTransport);
@@ -227,7 +229,7 @@ describe("dead letters", () => {
     expect(statuses.statuses).toEqual([DeadLetterStatus.DONE, DeadLetterStatus.DONE]);
   });
 
-  test("A dead letter that is retried reaches the runner again, with a higher attempt", async () => {
+  test("A retried dead letter reaches the runner with a higher attempt", async () => {
     const callId = await jobgate.bury("retry me");
     const runner = await startRunner({ address: jobgate.runnerAddress, jobIds: [BURIED_JOB] });
     const { answer } = await callJson(jobgate.url, "RetryDeadLetters", { call_ids: [callId, 999_999] });
@@ -238,7 +240,7 @@ describe("dead letters", () => {
     expect(await jobgate.store.findDeadLetter(callId)).toBeUndefined();
   });
 
-  test("A dead letter that is dropped is gone for good", async () => {
+  test("A dropped dead letter is gone", async () => {
     const callId = await jobgate.bury();
     const drop = () => callJson(jobgate.url, "DropDeadLetters", { call_ids: [callId] });
     expect((await drop()).answer).toEqual({ statuses: ["DEAD_LETTER_STATUS_DONE"] });
@@ -246,7 +248,7 @@ describe("dead letters", () => {
     expect((await jobgate.store.totals()).calls.dead).toBe(0);
   });
 
-  test("More than 1000 ids at once are refused, and none of them is touched", async () => {
+  test("Refuses more than 1000 IDs at once, and touches none of them", async () => {
     const callId = await jobgate.bury();
     const callIds = [callId, ...Array.from({ length: 1_000 }, (_, index) => 1_000_000 + index)].map(BigInt);
     const refused = await clientOver(createConnectTransport)

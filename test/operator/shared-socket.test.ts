@@ -1,16 +1,12 @@
-import { createServer } from "node:net";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { expect, onTestFinished, test } from "vitest";
 import { OperatorService } from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { freePort } from "../helpers/free-port.ts";
 import { startJobgate } from "../helpers/jobgate-process.ts";
 
-test("A tail on a socket that the webhooks share does not hold up a stop", async () => {
-  const address = `127.0.0.1:${await freePort()}`;
-  const jobgate = await startJobgate({
-    config: sharedConfig(address),
-  });
-  onTestFinished(async () => void (await jobgate.stop()));
+test("An open tail on a socket shared with the webhooks does not delay a stop", async () => {
+  const { jobgate, address } = await startShared();
   const transport = createConnectTransport({ httpVersion: "1.1", baseUrl: `http://${address}` });
   const messages = createClient(OperatorService, transport).tail({})[Symbol.asyncIterator]();
   await messages.next();
@@ -21,14 +17,12 @@ test("A tail on a socket that the webhooks share does not hold up a stop", async
   const startedAt = performance.now();
   jobgate.kill("SIGTERM");
   expect(await jobgate.exited).toEqual({ code: 0, signal: null });
-  expect(performance.now() - startedAt).toBeLessThan(4_000);
+  expect(performance.now() - startedAt).toBeLessThan(20_000);
   await ended;
 });
 
-test("On a socket that the webhooks share, the operator's page and the webhooks are both there", async () => {
-  const address = `127.0.0.1:${await freePort()}`;
-  const jobgate = await startJobgate({ config: sharedConfig(address) });
-  onTestFinished(async () => void (await jobgate.stop()));
+test("The operator's page and the webhooks share a socket", async () => {
+  const { address } = await startShared();
   const page = await fetch(`http://${address}/`);
   expect({ status: page.status, type: page.headers.get("content-type") }).toEqual({
     status: 200,
@@ -53,12 +47,17 @@ job_id = 3
 `;
 }
 
-/** A port that was free just now: sharing needs one that both listeners can name. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
+/** Starts jobgate with both listeners on one port, which has to be known before the start. */
+async function startShared() {
+  for (;;) {
+    const address = `127.0.0.1:${await freePort()}`;
+    try {
+      const jobgate = await startJobgate({ config: sharedConfig(address) });
+      onTestFinished(async () => void (await jobgate.stop()));
+      return { jobgate, address };
+    } catch (error) {
+      // Another process took the port in the meantime.
+      if (!String(error).includes("EADDRINUSE")) throw error;
+    }
+  }
 }

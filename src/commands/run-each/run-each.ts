@@ -113,8 +113,9 @@ async function runEach(
   });
 
   let stops = 0;
-  const stop = (): void => {
+  const stop = (signal: NodeJS.Signals): void => {
     stops++;
+    log.logger.info({ signal }, "stopping");
     if (stops === 1) worker.stop();
     else worker.kill();
   };

@@ -10,10 +10,10 @@ import { jobgateProgram } from "../../helpers/jobgate-program.ts";
 import { processEnded, spawnTethered } from "../../helpers/tethered-process.ts";
 import { runJobgate } from "../run-jobgate.ts";
 
-/** Runs the body of each JobCall as a script, with one argument that a shell would expand. */
+/** Arguments that run the body of each JobCall as a script, with one argument that a shell would expand. */
 const SCRIPTS = ["--", "sh", "-s", "$(date)"];
 
-/** Starts `jobgate run-each` as a process of its own, for one test. Resolves once it is subscribed. */
+/** Starts `jobgate run-each` as a process, for one test. Resolves once it is subscribed. */
 async function startRunEach(address: string, args: readonly string[], env: Record<string, string> = {}) {
   const child = spawnTethered({
     command: process.execPath,
@@ -32,7 +32,7 @@ async function startRunEach(address: string, args: readonly string[], env: Recor
   return { child, lines, exited, subscribed };
 }
 
-/** A runner port on a real store, whose answers to runners are watched. */
+/** Starts a runner listener on a real store whose calls are spied on. */
 async function startWatched(config: Parameters<typeof startDelivery>[0] = {}) {
   const delivery = await startDelivery(config);
   const { store } = delivery;
@@ -67,7 +67,7 @@ function isAlive(pid: number): boolean {
 const readPid = async (path: string): Promise<number> =>
   Number(await readFile(path, "utf8").catch(() => "")) || 0;
 
-test("The body is the program's input byte for byte, and what it prints is the result", async () => {
+test("The program's input is the body, byte for byte, and its output is the result", async () => {
   const { address, accept, acks } = await startWatched();
   await startRunEach(address, ["--content-type", "image/x-noise", "--", "cat"]);
   const body = Buffer.from([0, 255, 10, 13, 36, 40, ...Buffer.alloc(300_000, 7)]);
@@ -79,7 +79,7 @@ test("The body is the program's input byte for byte, and what it prints is the r
   expect(Buffer.from(result?.body ?? []).equals(body)).toBe(true);
 });
 
-test("Metadata and ids are environment variables; the tokens are not, and no shell sees the arguments", async () => {
+test("Metadata and IDs become environment variables, tokens do not, and no shell expands the arguments", async () => {
   const { address, script, acks } = await startWatched({ token: "hunter2" });
   await startRunEach(address, SCRIPTS, {
     JOBGATE_RUNNER_TOKEN: "hunter2",
@@ -99,7 +99,7 @@ test("Metadata and ids are environment variables; the tokens are not, and no she
   expect(printed).not.toMatch(/hunter|forged|TOKEN/);
 });
 
-test("The exit code decides: 0 acks, those of --fail-on make dead letters, all else is retried with the last lines of stderr", async () => {
+test("Exit code 0 acks, a code of --fail-on makes a dead letter, and any other retries with the last lines of stderr", async () => {
   const { address, script, acks, retries, fails, store } = await startWatched({ maxAttempts: 1 });
   const { lines } = await startRunEach(address, ["--concurrency", "4", "--fail-on", "65,3", ...SCRIPTS]);
   await script("exit 0");
@@ -123,7 +123,7 @@ test("The exit code decides: 0 acks, those of --fail-on make dead letters, all e
   await until(async () => (await store.listDeadLetters({ limit: 10 })).length === 5);
 });
 
-test("A result of 1 MiB is taken; a larger one is a dead letter with the reason", async () => {
+test("Accepts a result of 1 MiB; a larger one makes a dead letter with the reason", async () => {
   const { address, script, acks, fails } = await startWatched();
   await startRunEach(address, SCRIPTS);
   await script("head -c 1048576 /dev/zero");
@@ -133,13 +133,13 @@ test("A result of 1 MiB is taken; a larger one is a dead letter with the reason"
   expect(fails.mock.calls[0]?.[1]).toBe("printed more than 1048576 bytes, the maximum for a result");
 });
 
-test("Leases are extended while the program works, and no more than --concurrency work at once", async () => {
-  const { address, script, acks, claims, store } = await startWatched({ leaseMs: 1_000 });
+test("Extends leases while programs run, and runs at most --concurrency at once", async () => {
+  const { address, script, acks, claims, store } = await startWatched({ leaseMs: 2_000 });
   await startRunEach(address, ["--concurrency", "2", ...SCRIPTS]);
   const folder = await makeFolder();
-  const noteAndSleep = `echo start >>${folder}/log; sleep 1.3; echo end >>${folder}/log`;
+  const noteAndSleep = `echo start >>${folder}/log; sleep 2.3; echo end >>${folder}/log`;
   for (let index = 0; index < 4; index++) await script(noteAndSleep);
-  // What it does not work on is left to other runners.
+  // The other JobCalls are left to other runners.
   let mostLeased = 0;
   await until(async () => {
     const { leased } = (await store.totals()).calls;
@@ -157,7 +157,7 @@ test("Leases are extended while the program works, and no more than --concurrenc
   expect(Math.max(...running)).toBe(2);
 });
 
-test("A lost lease ends the program and all that it started; so does --timeout, and it counts as a failed attempt", async () => {
+test("A lost lease kills the program and its children; --timeout does too, and counts as a failed attempt", async () => {
   const { address, script, acks, retries, claims, connect } = await startWatched({
     leaseMs: 1_000,
     maxAttempts: 1,
@@ -169,7 +169,7 @@ test("A lost lease ends the program and all that it started; so does --timeout, 
   const [lease] = (await Promise.all(claims.mock.results.map(({ value }) => value))).flat();
   const other = { callId: BigInt(lease?.callId ?? 0), leaseToken: lease?.leaseToken ?? "" };
   await connect().nack({ ...other, outcome: { case: "fail", value: {} } });
-  // Said once all that has hold of the program's output is gone.
+  // Logged once no child holds the program's output open.
   await until(() => lines.some((line) => line.includes("lease lost")));
 
   retries.mockClear();
@@ -179,15 +179,14 @@ test("A lost lease ends the program and all that it started; so does --timeout, 
   expect(acks.mock.calls).toHaveLength(0);
 });
 
-test("SIGTERM begins nothing new, waits for what runs, and ends with 0", async () => {
+test("SIGTERM starts nothing new, waits for running programs, and exits with 0", async () => {
   const { address, script, acks, store } = await startWatched();
-  const { child, exited } = await startRunEach(address, ["--concurrency", "2", ...SCRIPTS]);
+  const { child, exited, lines } = await startRunEach(address, ["--concurrency", "2", ...SCRIPTS]);
   const folder = await makeFolder();
   await script(`echo $$ >${folder}/pid; until [ -e ${folder}/go ]; do sleep 0.05; done`);
   await until(async () => (await readPid(join(folder, "pid"))) > 0);
   child.kill("SIGTERM");
-  // The signal is not answered; a JobCall that comes before it has arrived would be begun, rightly.
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  await until(() => lines.some((line) => line.includes('"stopping"')));
   await script(`touch ${folder}/begun`);
   await until(async () => (await store.totals()).calls.leased === 2);
   await writeFile(join(folder, "go"), "");
@@ -197,14 +196,14 @@ test("SIGTERM begins nothing new, waits for what runs, and ends with 0", async (
   await expect(readFile(join(folder, "begun"))).rejects.toThrow("ENOENT");
 });
 
-test("A second SIGTERM ends what runs; its JobCall goes to the next subscriber", async () => {
+test("A second SIGTERM kills the program; its JobCall goes to the next subscriber", async () => {
   const { address, script, connect } = await startWatched();
   const { child, exited, lines } = await startRunEach(address, SCRIPTS);
   const folder = await makeFolder();
   const callId = await script(`echo $$ >${folder}/pid; sleep 60; true`);
   await until(async () => (await readPid(join(folder, "pid"))) > 0);
   child.kill("SIGTERM");
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  await until(() => lines.some((line) => line.includes('"stopping"')));
   const pid = await readPid(join(folder, "pid"));
   expect(isAlive(pid)).toBe(true);
   child.kill("SIGTERM");
@@ -215,13 +214,13 @@ test("A second SIGTERM ends what runs; its JobCall goes to the next subscriber",
   expect([next.callId, next.attempt]).toEqual([BigInt(callId), 2]);
 });
 
-test("run-each subscribes again after jobgate was away, over a unix socket as well, and what it still runs counts towards --concurrency", async () => {
+test("Subscribes again after jobgate was down, over a unix socket too, and counts running programs towards --concurrency", async () => {
   const folder = await makeFolder();
   const path = join(folder, "runner.sock");
   const bindAddress = { kind: "unix", path } as const;
   const first = await startWatched({ bindAddress });
   const { subscribed } = await startRunEach(`unix:${path}`, ["--job-ids", "7,8", ...SCRIPTS]);
-  // The first attempt goes on until SIGKILL, a while after its lease was lost; the second one looks for it.
+  // The first attempt runs until SIGKILL, some time after its lease was lost; the second one looks for it.
   const stubborn = `trap '' TERM
     if [ -e first ]; then kill -0 $(cat first) && touch overlap; true; else echo $$ >first; sleep 10; fi`;
   const stubbornId = await first.script(`cd ${folder}\n${stubborn}`);
@@ -240,7 +239,7 @@ test("run-each subscribes again after jobgate was away, over a unix socket as we
   expect(existsSync(join(folder, "overlap"))).toBe(false);
 });
 
-test("A token that is refused, and a program that is not there, end with 1 and say so", async () => {
+test("Exits with 1 and the reason for a refused token and for a missing program", async () => {
   const { address } = await startWatched({ token: "hunter2" });
   const [refused, missing] = await Promise.all([
     runJobgate(["run-each", "--runner", address, "--", "cat"], { env: { JOBGATE_RUNNER_TOKEN: "wrong" } }),
@@ -255,14 +254,14 @@ test("A token that is refused, and a program that is not there, end with 1 and s
 
 test.each([
   ["no program", []],
-  ["an address that is none", ["--runner", "http://127.0.0.1", "--", "cat"]],
-  ["no concurrency", ["--concurrency", "0", "--", "cat"]],
-  ["a job id that is none", ["--job-ids", "1,x", "--", "cat"]],
-  ["a timeout that is none", ["--timeout", "1.5", "--", "cat"]],
-  ["a media type that is none", ["--content-type", "json", "--", "cat"]],
-  ["an exit code that is none", ["--fail-on", "256", "--", "cat"]],
+  ["a malformed address", ["--runner", "http://127.0.0.1", "--", "cat"]],
+  ["a concurrency of 0", ["--concurrency", "0", "--", "cat"]],
+  ["a malformed job ID", ["--job-ids", "1,x", "--", "cat"]],
+  ["a malformed timeout", ["--timeout", "1.5", "--", "cat"]],
+  ["a malformed media type", ["--content-type", "json", "--", "cat"]],
+  ["an exit code above 255", ["--fail-on", "256", "--", "cat"]],
   ["a subscriber name too long", ["--subscriber", "x".repeat(129), "--", "cat"]],
-])("Bad usage of run-each ends with 2: %s", async (_, args) => {
+])("Exits with 2 for bad usage: %s", async (_, args) => {
   const write = vi.spyOn(process.stderr, "write").mockReturnValue(true);
   onTestFinished(() => write.mockRestore());
   expect(await runProgram(["run-each", ...args])).toBe(2);
