@@ -49,7 +49,7 @@ afterAll(async () => {
   await Promise.all([parts?.stop(), collector?.stop()]);
 });
 
-/** The spans of one trace, once one of each of these names has come. */
+/** Waits for a span of each name in one trace. @returns every span of the trace */
 async function spansOf(traceId: string, names: readonly string[]): Promise<ReceivedSpan[]> {
   await vi.waitFor(
     () => {
@@ -64,7 +64,7 @@ async function spansOf(traceId: string, names: readonly string[]): Promise<Recei
 const PAID_ROUTE = "POST /x402/jobs/{service}/{job}";
 
 describe("The trace of a paid request", () => {
-  it("Goes on with the client's, holds every step, and ends at the runner", async () => {
+  it("Continues the client's trace, holds every step, and ends at the runner", async () => {
     const payment = await gateway.sign();
     const traceparent = `00-${TRACE_ID}-${CLIENT_SPAN}-01`;
     const { status, call_id } = await gateway.send(payment, { body: "traced", headers: { traceparent } });
@@ -105,7 +105,7 @@ describe("The trace of a paid request", () => {
     expect(call?.metadata.traceparent).toBe(`00-${TRACE_ID}-${server?.spanId}-01`);
   });
 
-  it("Tells of a refusal by its code", async () => {
+  it("Holds the error code of a refusal", async () => {
     const traceId = "11f92f3577b34da6a3ce929d0e0e4736";
     const headers = { traceparent: `00-${traceId}-${CLIENT_SPAN}-01` };
     await fetch(gateway.urlOf(), { method: "POST", body: "unpaid", headers });
@@ -116,7 +116,7 @@ describe("The trace of a paid request", () => {
     });
   });
 
-  it("Goes on in another process, when the one that took the request is gone before the delivery", async () => {
+  it("Continues in another process if the first one dies before the delivery", async () => {
     gateway.runner.kill();
     const traceId = "22f92f3577b34da6a3ce929d0e0e4736";
     const headers = { traceparent: `00-${traceId}-${CLIENT_SPAN}-01` };
@@ -136,8 +136,8 @@ describe("The trace of a paid request", () => {
   });
 });
 
-describe("Webhooks are traced", () => {
-  it("Without a valid traceparent of its own, a request begins a trace", async () => {
+describe("The trace of a webhook", () => {
+  it("Begins at a request without a valid traceparent", async () => {
     const response = await fetch(`${gateway.jobgate.webhooksUrl}/hooks/traced`, {
       method: "POST",
       body: "hook",
@@ -156,7 +156,9 @@ it("No span holds a body, a payment, a signature, a token or a URL", async () =>
   const payment = await gateway.sign();
   await gateway.send(payment, { body: "a body that nobody is to see" });
   await gateway.waitForJobs("a body that nobody is to see");
-  await vi.waitFor(() => expect(collector.spans.some(({ name }) => name === "jobcall.deliver")).toBe(true));
+  await vi.waitFor(() => expect(collector.spans.some(({ name }) => name === "jobcall.deliver")).toBe(true), {
+    timeout: 10_000,
+  });
   const secrets = [
     payment.signed.signature.slice(2),
     Object.values(payment.headers)[0] as string,
@@ -167,7 +169,7 @@ it("No span holds a body, a payment, a signature, a token or a URL", async () =>
   for (const secret of secrets) expect(collector.raw).not.toContain(secret);
 });
 
-it("What was not sent yet is sent when jobgate stops", async () => {
+it("Sends the remaining spans at a stop", async () => {
   const jobgate = await startJobgate({
     config: CONFIG,
     env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "60000" },
@@ -182,13 +184,13 @@ it("What was not sent yet is sent when jobgate stops", async () => {
   expect(collector.spans.filter((span) => span.traceId === traceId)).toHaveLength(1);
 });
 
-describe("Without a collector", () => {
+describe("Without a trace collector", () => {
   const headers = {
     authorization: "Bearer webhook-secret-do-not-tell",
     traceparent: `00-${TRACE_ID}-${CLIENT_SPAN}-01`,
   };
 
-  it("A collector that is down harms nothing, and does not hold up a stop", async () => {
+  it("A collector that is down neither fails requests nor delays a stop", async () => {
     const jobgate = await startJobgate({
       config: CONFIG,
       env: { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_BSP_SCHEDULE_DELAY: "50" },
@@ -215,7 +217,7 @@ describe("Without a collector", () => {
     {},
     { OTEL_TRACES_EXPORTER: "none", OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" },
     { OTEL_SDK_DISABLED: "true", OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" },
-  ])("Nothing is added to a JobCall's metadata when traces are off: %j", async (env) => {
+  ])("Metadata has no traceparent while traces are off: %j", async (env) => {
     const jobgate = await startJobgate({ config: CONFIG, env });
     const runner = await startRunner({ address: jobgate.runnerAddress });
     try {
