@@ -67,7 +67,7 @@ export async function startDashboard({ client, signal, onRefused }) {
     totals: poll("totals", askForTotals, 3),
     runners: poll("runners", runners.refresh, 3),
     payments: poll("payments", payments.refresh, 15),
-    deadLetters: poll("dead letters", deadLetters.refresh, 15),
+    deadLetters: poll("dead letters", () => deadLetters.refresh(), 15),
     revenue: poll("revenue", revenue.refresh, 20),
   };
   poll("info", askForInfo, 10);
