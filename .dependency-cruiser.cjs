@@ -42,7 +42,7 @@ module.exports = {
       from: {
         path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry)/",
       },
-      to: { path: "^src/(main|gateway|open-store)\\.ts$|^src/(commands|api)/" },
+      to: { path: "^src/(main|gateway|open-store|store-events)\\.ts$|^src/(commands|api)/" },
     },
     {
       name: "only-commands-read-configuration-files",
@@ -54,14 +54,26 @@ module.exports = {
     {
       name: "only-open-store-names-a-store",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(open-store|gateway)\\.ts$|^src/store/" },
+      from: { path: "^src/", pathNot: "^src/open-store\\.ts$|^src/store/" },
+      to: { path: "^src/store/", pathNot: "^src/store/((store|operations)\\.ts$|contract/|rules/)" },
+    },
+    {
+      name: "telemetry-and-operator-see-only-the-interface",
+      severity: "error",
+      from: { path: "^src/(telemetry|operator)/" },
       to: { path: "^src/store/", pathNot: "^src/store/(store\\.ts$|contract/|rules/)" },
     },
     {
       name: "the-store-knows-no-gateway",
       severity: "error",
       from: { path: "^src/store/" },
-      to: { path: "^src/(x402|webhooks|operator|http|pricing|chain|grpc)/" },
+      to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing|chain|grpc)/" },
+    },
+    {
+      name: "store-rules-and-contract-name-no-dialect",
+      severity: "error",
+      from: { path: "^src/store/((store|operations)\\.ts$|contract/|rules/)" },
+      to: { path: "^src/store/(sqlite|postgres)/" },
     },
     {
       name: "chain-and-grpc-are-tools",

@@ -13,9 +13,8 @@ import { OperatorServer } from "./operator/server.ts";
 import { knownServices } from "./pricing/known-services.ts";
 import { createPricingEngine, type PricingEngine } from "./pricing/pricing-engine.ts";
 import { PricingServer } from "./pricing/pricing-server.ts";
-import { observeStore } from "./store/observed-store.ts";
 import type { Store } from "./store/store.ts";
-import { traceStore } from "./store/traced-store.ts";
+import { emitEvents } from "./store-events.ts";
 import { countEvents, DeliveryTelemetry, measureBatches } from "./telemetry/observers.ts";
 import { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
 import { startTracing } from "./telemetry/start-tracing.ts";
@@ -37,9 +36,11 @@ export async function startGateway({
 }): Promise<Gateway> {
   const telemetry = new ProcessTelemetry(await startTracing(logger));
   const events = createEventHub();
-  const opened = await openStore(config.store, logger, measureBatches(telemetry));
-  const observed = observeStore(opened, events);
-  const store = telemetry.tracing === undefined ? observed : traceStore(observed, telemetry.tracing);
+  const store = await openStore(config.store, logger, {
+    onBatch: measureBatches(telemetry),
+    onCommitted: emitEvents(events),
+    tracing: telemetry.tracing,
+  });
   const gateway = new Gateway({ config, logger, telemetry, events, store });
   await gateway.start();
   return gateway;

@@ -100,7 +100,7 @@ export class Claimer {
     // Work announced from here on may be too late for this claim; `wake` sets the flag again.
     this.#mayHaveWork = false;
     try {
-      const calls = await this.#workQueue.claim({
+      const { calls } = await this.#workQueue.claim({
         limit,
         jobIds: this.#jobIds,
         leaseMs: this.#leaseMs,

@@ -146,11 +146,14 @@ export class Dispatcher {
   }
 
   fail(lease: Lease, reason: string): Promise<LeaseOutcome> {
-    return this.#finish(lease, (held) => this.#workQueue.fail(held, reason));
+    return this.#finish(lease, async (held) => (await this.#workQueue.fail(held, reason)).outcome);
   }
 
   async retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome> {
-    const outcome = await this.#finish(lease, (held) => this.#workQueue.retry(held, retry));
+    const outcome = await this.#finish(
+      lease,
+      async (held) => (await this.#workQueue.retry(held, retry)).outcome,
+    );
     if (retry.delayMs === 0) this.#wakeAll();
     else this.#dueWatcher.expect(this.#clock() + (retry.delayMs ?? BACKOFF_LOOK_MS));
     return outcome;
@@ -291,13 +294,7 @@ export class Dispatcher {
 
   /** Makes dead letters of overdue JobCalls that have used up their attempts, although no stream claims them. */
   async #buryOverdue(): Promise<void> {
-    const buried = this.#workQueue.claim({
-      limit: 0,
-      jobIds: [],
-      leaseMs: this.#leaseMs,
-      maxAttempts: this.#maxAttempts,
-      subscriber: "",
-    });
+    const buried = this.#workQueue.expireLeases(this.#maxAttempts);
     this.#waitFor(buried.then(() => undefined).catch(() => undefined));
     await buried;
   }

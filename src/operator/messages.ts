@@ -6,7 +6,7 @@ import type { RunnerReport } from "../delivery/subscription.ts";
 import { type EventSchema, PaymentState } from "../gen/jobgate/v1/operator_pb.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { DeadLetter } from "../store/contract/dead-letter-box.ts";
-import { isBalanced } from "../store/rules/journal-balance.ts";
+import { isBalanced } from "../store/rules/payments.ts";
 import type { Revenue, StoreTotals } from "../store/store.ts";
 
 /** JSON of the API: snake_case names, zero and empty values included. A u64 is a string. */

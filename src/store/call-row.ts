@@ -2,12 +2,10 @@ import type { JobCallOrigin } from "../core/job-call.ts";
 import type { PaymentState } from "../core/payment.ts";
 import type { CallState as CallStateAnswer } from "./contract/call-lookup.ts";
 import type { DeadLetter } from "./contract/dead-letter-box.ts";
+import type { CallState } from "./rules/leases.ts";
 import type { StoreTotals } from "./store.ts";
 
-/** The `state` column of `job_calls`. */
-export type CallState = "held" | "ready" | "leased" | "delayed" | "dead";
-
-/** A dead letter, by column. */
+/** Columns of a dead letter. */
 export interface DeadLetterRow {
   call_id: number;
   origin: JobCallOrigin;
@@ -32,7 +30,7 @@ export function toDeadLetter(row: DeadLetterRow): DeadLetter {
   };
 }
 
-/** A paid call with its payment, from `job_calls` or `results`. */
+/** Columns of a paid call and its payment, from `job_calls` or `results`. */
 export interface PaidCallRow {
   receipt: string;
   state: CallState | "succeeded" | "failed";
@@ -64,7 +62,7 @@ function stateForClient({ state, visible_at }: PaidCallRow, now: number): CallSt
     case "delayed":
       return "queued";
     case "leased":
-      // Once its lease has run out nobody works on it, though the row is only changed by the next claim.
+      // Once its lease has run out nobody works on it, although only the next claim changes the row.
       return visible_at !== null && visible_at > now ? "running" : "queued";
     case "dead":
       return "failed";
@@ -75,7 +73,7 @@ function stateForClient({ state, visible_at }: PaidCallRow, now: number): CallSt
   }
 }
 
-/** Rows counted, by what they are counted by. A lease that has run out is counted as `ready`, as in a lookup. */
+/** Counts of rows. A lease that has run out counts as `ready`, as in a lookup. */
 export interface CountedRows {
   readonly payments: readonly { state: PaymentState; n: number }[];
   readonly calls: readonly { origin: JobCallOrigin; state: CallState; n: number }[];

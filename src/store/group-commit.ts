@@ -1,38 +1,33 @@
 import { GatewayError } from "../core/errors.ts";
 import type { BatchListener } from "./store.ts";
-import { UnknownOutcomeError } from "./unknown-outcome.ts";
 
-/** What became of one operation of a batch that was committed. */
+/**
+ * The outcome of a change is unknown and could not be found out in time: the database went away while it committed, and
+ * did not come back. Not a refusal: nobody may be told that nothing has happened.
+ */
+export class UnknownOutcomeError extends Error {
+  override readonly name = "UnknownOutcomeError";
+}
+
+/** Outcome of one operation of a committed batch. */
 export type OperationOutcome =
   | { readonly result: unknown }
   | { readonly error: string | UnknownOutcomeError };
 
-export interface GroupCommit<Operation> {
-  /**
-   * Adds an operation to the next batch. Operations keep the order in which they are pushed.
-   * @throws GatewayError `store_unavailable` when the operation or its whole batch was not committed
-   * @throws UnknownOutcomeError when that cannot be told
-   */
-  push(operation: Operation): Promise<unknown>;
-  /** Takes nothing more; resolves once everything that was pushed is decided. Safe to call twice. */
-  close(): Promise<void>;
-}
-
 export interface GroupCommitOptions<Operation> {
   /**
-   * Makes one batch durable and gives one outcome per operation, in their order.
-   * When it rejects, none of the batch was committed, unless it is with an UnknownOutcomeError.
+   * Makes one batch durable and returns one outcome per operation, in their order.
+   * When it rejects, none of the batch was committed, unless the error is an UnknownOutcomeError.
    */
   readonly commit: (batch: readonly Operation[]) => Promise<readonly OperationOutcome[]>;
   /** Batches under way at the same time; with more than one, batches may commit in any order. */
   readonly maxInFlight: number;
-  /** Default 4096. */
   readonly maxBatchOperations?: number;
   /** Payload bytes above which a batch takes no further operation. Default 16 MiB. */
   readonly maxBatchBytes?: number;
-  /** Payload bytes of one operation. Default 0. */
+  /** Returns the payload bytes of one operation. Default: 0. */
   readonly bytesOf?: (operation: Operation) => number;
-  readonly onBatch?: BatchListener;
+  readonly onBatch?: BatchListener | undefined;
 }
 
 interface Waiting<Operation> {
@@ -45,48 +40,68 @@ interface Waiting<Operation> {
  * Lets many callers share one durable write: while a batch is being committed, the next one gathers. There is
  * no timer to tune: a batch is as large as the commit before it was slow.
  */
-export function createGroupCommit<Operation>(options: GroupCommitOptions<Operation>): GroupCommit<Operation> {
-  const {
-    commit,
-    onBatch,
-    maxInFlight,
-    maxBatchOperations = 4096,
-    maxBatchBytes = 16 * 1024 * 1024,
-  } = options;
-  const bytesOf = options.bytesOf ?? (() => 0);
-  let waiting: Waiting<Operation>[] = [];
-  let inFlight = 0;
-  let flushScheduled = false;
-  let closing = false;
-  let onIdle: (() => void)[] = [];
+export class GroupCommit<Operation> {
+  readonly #options: GroupCommitOptions<Operation>;
+  #waiting: Waiting<Operation>[] = [];
+  #inFlight = 0;
+  #flushScheduled = false;
+  #closing = false;
+  #onIdle: (() => void)[] = [];
 
-  // After the current turn of the event loop: what is pushed in one turn (an accept, and the claim that a
-  // listener makes because of it) then shares a batch.
-  function scheduleFlush(): void {
-    if (flushScheduled || waiting.length === 0 || inFlight >= maxInFlight) return;
-    flushScheduled = true;
-    setImmediate(() => {
-      flushScheduled = false;
-      void commitBatch(takeBatch());
-      scheduleFlush();
+  constructor(options: GroupCommitOptions<Operation>) {
+    this.#options = options;
+  }
+
+  /**
+   * Adds an operation to the next batch. Operations keep the order in which they are pushed.
+   * @throws GatewayError `store_unavailable` when the operation or its whole batch was not committed
+   * @throws UnknownOutcomeError when nobody can tell whether it was
+   */
+  push(operation: Operation): Promise<unknown> {
+    if (this.#closing) return Promise.reject(unavailable("it is closed"));
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ operation, resolve, reject });
+      this.#scheduleFlush();
     });
   }
 
-  function takeBatch(): Waiting<Operation>[] {
+  /** Accepts nothing more; resolves once everything that was pushed is decided. Safe to call twice. */
+  close(): Promise<void> {
+    this.#closing = true;
+    if (this.#isIdle()) return Promise.resolve();
+    return new Promise((resolve) => this.#onIdle.push(resolve));
+  }
+
+  // Flushes after the current turn of the event loop, so that operations pushed in one turn (an accept, and the claim
+  // that a listener makes because of it) share a batch.
+  #scheduleFlush(): void {
+    if (this.#flushScheduled || this.#waiting.length === 0) return;
+    if (this.#inFlight >= this.#options.maxInFlight) return;
+    this.#flushScheduled = true;
+    setImmediate(() => {
+      this.#flushScheduled = false;
+      void this.#commit(this.#takeBatch());
+      this.#scheduleFlush();
+    });
+  }
+
+  #takeBatch(): Waiting<Operation>[] {
+    const { bytesOf, maxBatchOperations = 4096, maxBatchBytes = 16 * 1024 * 1024 } = this.#options;
     let count = 0;
     let bytes = 0;
-    for (const { operation } of waiting) {
-      bytes += bytesOf(operation);
+    for (const { operation } of this.#waiting) {
+      bytes += bytesOf?.(operation) ?? 0;
       if (count > 0 && (count >= maxBatchOperations || bytes > maxBatchBytes)) break;
       count += 1;
     }
-    const batch = waiting.slice(0, count);
-    waiting = waiting.slice(count);
+    const batch = this.#waiting.slice(0, count);
+    this.#waiting = this.#waiting.slice(count);
     return batch;
   }
 
-  async function commitBatch(batch: readonly Waiting<Operation>[]): Promise<void> {
-    inFlight += 1;
+  async #commit(batch: readonly Waiting<Operation>[]): Promise<void> {
+    const { commit, onBatch } = this.#options;
+    this.#inFlight += 1;
     const startedAt = performance.now();
     const decided = (committed: boolean) =>
       onBatch?.({ operations: batch.length, durationMs: performance.now() - startedAt, committed });
@@ -102,28 +117,14 @@ export function createGroupCommit<Operation>(options: GroupCommitOptions<Operati
       decided(false);
       for (const { reject } of batch) reject(rejection(cause));
     }
-    inFlight -= 1;
-    scheduleFlush();
-    if (inFlight === 0 && waiting.length === 0) {
-      for (const resolve of onIdle) resolve();
-      onIdle = [];
-    }
+    this.#inFlight -= 1;
+    this.#scheduleFlush();
+    if (this.#isIdle()) for (const resolve of this.#onIdle.splice(0)) resolve();
   }
 
-  return {
-    push(operation) {
-      if (closing) return Promise.reject(unavailable("it is closed"));
-      return new Promise((resolve, reject) => {
-        waiting.push({ operation, resolve, reject });
-        scheduleFlush();
-      });
-    },
-    close() {
-      closing = true;
-      if (inFlight === 0 && waiting.length === 0) return Promise.resolve();
-      return new Promise((resolve) => onIdle.push(resolve));
-    },
-  };
+  #isIdle(): boolean {
+    return this.#inFlight === 0 && this.#waiting.length === 0;
+  }
 }
 
 function rejection(cause: unknown): GatewayError | UnknownOutcomeError {

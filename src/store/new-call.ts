@@ -1,11 +1,11 @@
 import type { JobCall, JobCallEncoder, JobCallOrigin } from "../core/job-call.ts";
 
-/** A JobCall as it is written: the ids as text, the rest inside the encoded bytes. */
+/** A JobCall as it is written: the ids as text, everything else inside the encoded bytes. */
 export interface NewCall {
   readonly origin: JobCallOrigin;
   readonly jobId: string;
   readonly serviceId: string;
-  readonly encoded: Uint8Array;
+  encoded: Uint8Array;
 }
 
 export function toNewCall(call: JobCall, encodeJobCall: JobCallEncoder): NewCall {
@@ -15,4 +15,53 @@ export function toNewCall(call: JobCall, encodeJobCall: JobCallEncoder): NewCall
     serviceId: String(call.serviceId),
     encoded: encodeJobCall(call),
   };
+}
+
+/**
+ * Copies byte arrays one after the other into one new buffer, which a message can then transfer.
+ * Posting a view directly would copy the whole buffer behind it, for example Node's pool of small Buffers.
+ * @returns the buffer, and each array's view into it
+ */
+export function packBytes(arrays: readonly Uint8Array[]): { buffer: ArrayBuffer; views: Uint8Array[] } {
+  const buffer = new ArrayBuffer(arrays.reduce((total, array) => total + array.byteLength, 0));
+  let offset = 0;
+  const views = arrays.map((array) => {
+    const view = new Uint8Array(buffer, offset, array.byteLength);
+    view.set(array);
+    offset += array.byteLength;
+    return view;
+  });
+  return { buffer, views };
+}
+
+/**
+ * Count of JobCalls that are not finished (held, ready, leased or waiting for a retry) against their maximum. Kept in
+ * memory, because counting the rows for each accept would cost more than the accept.
+ */
+export class Capacity {
+  readonly #maxPending: number;
+  #pending: number;
+
+  constructor(pending: number, maxPending: number) {
+    this.#pending = pending;
+    this.#maxPending = maxPending;
+  }
+
+  get pending(): number {
+    return this.#pending;
+  }
+
+  hasRoom(): boolean {
+    return this.#pending < this.#maxPending;
+  }
+
+  /** @param change JobCalls that an operation added, or finished when negative */
+  adjust(change: number): void {
+    this.#pending += change;
+  }
+
+  /** Resets the count when the transaction that adjusted it is rolled back. */
+  restore(pending: number): void {
+    this.#pending = pending;
+  }
 }

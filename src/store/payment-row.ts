@@ -1,6 +1,6 @@
 import type { PaymentIntent, PaymentRecord, PaymentState } from "../core/payment.ts";
 
-/** A row of `payments`, by column. */
+/** Columns of a row of `payments`. */
 export interface PaymentRow {
   network: string;
   asset: string;
@@ -34,7 +34,7 @@ export interface PaymentRow {
   updated_at: number;
 }
 
-/** In the order in which a row is inserted. */
+/** The columns in the order in which a row is inserted. */
 export const PAYMENT_COLUMNS = [
   "network",
   "asset",
@@ -68,7 +68,7 @@ export const PAYMENT_COLUMNS = [
   "updated_at",
 ] as const satisfies readonly (keyof PaymentRow)[];
 
-/** The row of an intent that is written down now. */
+/** Makes the row of a new intent. */
 export function toPaymentRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
   return {
     ...intent.key,

@@ -7,13 +7,15 @@ import type { OfferLedger, QuoteLedger } from "./contract/price-ledgers.ts";
 import type { WorkQueue } from "./contract/work-queue.ts";
 
 /**
- * The middle of jobgate: whatever is in it survives, whatever is not has not been promised to anyone.
+ * The middle of jobgate: what is in the store survives; what is not in it has not been promised to anyone.
  *
  * Every method that changes something resolves only once the change is durable. When it rejects with a
- * `GatewayError("store_unavailable")`, the change was not made. With any other error nobody knows: a store on another
- * machine can be lost while it commits.
- * Two kinds of outcome are values, not errors: what the business expects to happen (a full queue, a payment
- * known already) is in the returned union; only a store that does not work rejects.
+ * `GatewayError("store_unavailable")`, the change was not made. With any other error the outcome is unknown: a store on
+ * another machine can be lost while it commits.
+ * Expected outcomes (a full queue, a payment that is known already) are values in the returned union; only a store that
+ * does not work rejects.
+ *
+ * Each method but a few is an operation of operations.ts, which both dialects implement.
  */
 export interface Store
   extends Intake,
@@ -23,13 +25,13 @@ export interface Store
     CallLookup,
     OfferLedger,
     QuoteLedger {
-  /** What the store can promise right now, from memory: no round trip. */
+  /** Present state of the store, from memory: no round trip. */
   status(): StoreStatus;
   /** Totals by state, for operators and for checking that the journal balances. */
   totals(): Promise<StoreTotals>;
-  /** What came in, for operators: one entry for each token and bucket of time in which anything did, oldest first. */
+  /** Settled amounts, for operators: one entry for each token and bucket of time that has any, oldest first. */
   revenue(period: RevenuePeriod): Promise<Revenue[]>;
-  /** Waits for what is in flight, then closes. Safe to call twice. */
+  /** Waits for operations in flight, then closes. Safe to call twice. */
   close(): Promise<void>;
 }
 
@@ -41,7 +43,7 @@ export interface StoreStatus {
   readonly full: boolean;
 }
 
-/** Is told of every batch of changes once it is decided. Must be quick and not throw. */
+/** Called for every batch of changes once it is decided. Must be quick and not throw. */
 export type BatchListener = (batch: {
   readonly operations: number;
   readonly durationMs: number;
@@ -58,18 +60,18 @@ export interface StoreTotals {
    * `dead` includes dead letters that the operator dropped.
    */
   readonly paidCalls: Readonly<Record<"ready" | "leased" | "done" | "dead", number>>;
-  /** When the JobCall that waits longest for a runner or a retry was accepted, Unix milliseconds. */
+  /** Acceptance of the JobCall that waits longest for a runner or a retry, Unix milliseconds. */
   readonly oldestReadyAt?: number;
 }
 
-/** From when on, and in buckets of which length; buckets begin at multiples of it. */
+/** Start and bucket length of a revenue report; buckets begin at multiples of their length. */
 export interface RevenuePeriod {
   /** Unix milliseconds. */
   readonly since: number;
   readonly bucketMs: number;
 }
 
-/** What payments of one token brought in that were settled in one bucket of time. */
+/** Sum of one token's payments that were settled in one bucket of time. */
 export interface Revenue {
   /** Start of the bucket, Unix milliseconds. */
   readonly from: number;

@@ -1,68 +1,66 @@
 import type { Logger } from "pino";
+import type { StoreStatus } from "./store.ts";
 
 const PROBE_INTERVAL_MS = 1000;
 
-/** Whether the store can write, and the way back once it could not. */
-export interface WriteHealth {
-  /** Why it cannot write; undefined while it can. */
-  readonly reason: string | undefined;
-  /** A write failed: probes until one succeeds. */
-  failed(reason: string): void;
-  /** It will never write again. */
-  died(reason: string): void;
-  stop(): void;
-}
-
 /**
- * Only a probe shows that writing works again, since other operations can succeed without a write. Probing is
- * at a bounded rate, so that a store without traffic recovers as well and a broken one is not hammered.
+ * Tracks whether the store can write, and probes for recovery once it could not. Only a probe shows that writing works
+ * again, because other operations can succeed without a write. Probes run at a bounded rate, so that a store without
+ * traffic recovers too and a broken one is not hammered.
  */
-export function createWriteHealth(options: {
-  readonly probe: () => Promise<unknown>;
-  readonly logger: Logger | undefined;
-}): WriteHealth {
-  const { probe, logger } = options;
-  let reason: string | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let ended = false;
+export class WriteHealth {
+  readonly #probe: () => Promise<unknown>;
+  readonly #logger: Logger | undefined;
+  #reason: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #ended = false;
 
-  function scheduleProbe(): void {
-    if (ended || timer !== undefined) return;
-    timer = setTimeout(() => {
-      probe().then(recovered, () => {
-        timer = undefined;
-        scheduleProbe();
-      });
+  constructor({ probe, logger }: { probe: () => Promise<unknown>; logger: Logger | undefined }) {
+    this.#probe = probe;
+    this.#logger = logger;
+  }
+
+  status({ full }: { full: boolean }): StoreStatus {
+    const reason = this.#reason;
+    return { writable: reason === undefined, full, ...(reason === undefined ? {} : { reason }) };
+  }
+
+  /** A write failed: probes until one succeeds. */
+  failed(reason: string): void {
+    if (this.#ended) return;
+    if (this.#reason === undefined) this.#logger?.error({ reason }, "the store cannot write");
+    this.#reason = reason;
+    this.#scheduleProbe();
+  }
+
+  /** The store will never write again. */
+  died(reason: string): void {
+    this.stop();
+    this.#reason = reason;
+    this.#logger?.fatal({ reason }, "the store is gone: restart the gateway");
+  }
+
+  stop(): void {
+    this.#ended = true;
+    clearTimeout(this.#timer);
+  }
+
+  #scheduleProbe(): void {
+    if (this.#ended || this.#timer !== undefined) return;
+    this.#timer = setTimeout(async () => {
+      const failed = await this.#probe().then(
+        () => false,
+        () => true,
+      );
+      this.#timer = undefined;
+      if (failed) this.#scheduleProbe();
+      else this.#recovered();
     }, PROBE_INTERVAL_MS);
   }
 
-  function recovered(): void {
-    timer = undefined;
-    if (ended) return;
-    reason = undefined;
-    logger?.info("the store can write again");
+  #recovered(): void {
+    if (this.#ended) return;
+    this.#reason = undefined;
+    this.#logger?.info("the store can write again");
   }
-
-  function end(): void {
-    ended = true;
-    clearTimeout(timer);
-  }
-
-  return {
-    get reason() {
-      return reason;
-    },
-    failed(why) {
-      if (ended) return;
-      if (reason === undefined) logger?.error({ reason: why }, "the store cannot write");
-      reason = why;
-      scheduleProbe();
-    },
-    died(why) {
-      end();
-      reason = why;
-      logger?.fatal({ reason: why }, "the store is gone: restart the gateway");
-    },
-    stop: end,
-  };
 }

@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Clock } from "../core/clock.ts";
 import { version } from "../node/version.ts";
-import { isBalanced } from "../store/rules/journal-balance.ts";
+import { isBalanced } from "../store/rules/payments.ts";
 import type { StoreStatus, StoreTotals } from "../store/store.ts";
 
 /** A store's totals are read at most this often, because counting is work for a store with many payments. */

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { GatewayError } from "../../src/core/errors.ts";
 import { AckMode } from "../../src/gen/jobgate/v1/runner_pb.ts";
-import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
+import type { Claimed, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openStoreForTest, type Runner, type RunnerStream, sleep, startDelivery, until } from "./harness.ts";
 
 /** Returns the store with another claim operation. */
-function withClaims(store: Store, claim: (request: ClaimRequest) => Promise<ClaimedCall[]>): Store {
+function withClaims(store: Store, claim: (request: ClaimRequest) => Promise<Claimed>): Store {
   return { ...store, claim };
 }
 

@@ -1,8 +1,7 @@
 import type { PaymentRecord } from "../../src/core/payment.ts";
 import type { CallState } from "../../src/store/contract/call-lookup.ts";
 import { openDriver } from "../../src/store/sqlite/driver.ts";
-import { lookupOperations } from "../../src/store/sqlite/operations/lookups.ts";
-import { totalsOperations } from "../../src/store/sqlite/operations/totals.ts";
+import { readOperations } from "../../src/store/sqlite/operations/index.ts";
 import type { StoreTotals } from "../../src/store/store.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";
 
@@ -18,14 +17,13 @@ export interface Journal {
 export function openJournal(path: string): Journal {
   const database = openDriver(path);
   database.exec("PRAGMA query_only = ON");
-  const lookups = lookupOperations(database);
-  const totals = totalsOperations(database);
-  const payments = () => lookups.listPayments({ limit: 10_000 });
+  const lookups = readOperations(database);
+  const payments = () => lookups.listPayments(Date.now(), { limit: 10_000 });
   /** One snapshot, as the store itself reads: else a JobCall acked between two queries counts twice. */
   function readTotals(): StoreTotals {
     database.exec("BEGIN");
     try {
-      return totals.totals(undefined, Date.now());
+      return lookups.totals(Date.now());
     } finally {
       database.exec("COMMIT");
     }
@@ -33,7 +31,7 @@ export function openJournal(path: string): Journal {
   return {
     totals: readTotals,
     payments,
-    callState: (callId) => lookups.findCall({ callId }, Date.now())?.state,
+    callState: (callId) => lookups.findCall(Date.now(), callId)?.state,
     paymentOf: ({ authorization }) =>
       payments().find(({ key }) => key.nonce === authorization.nonce.toLowerCase()),
     close: () => database.close(),

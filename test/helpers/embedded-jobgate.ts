@@ -39,14 +39,14 @@ export async function startEmbeddedJobgate(options: {
   const gateway = await startGateway({
     config: await read(),
     logger,
-    openStore(store, storeLogger, onBatch) {
-      if (!store.url.startsWith("sqlite:")) return openStore(store, storeLogger, onBatch);
+    openStore(store, storeLogger, hooks) {
+      if (!store.url.startsWith("sqlite:")) return openStore(store, storeLogger, hooks);
       return openSqliteStore({
         path: resolve(folder, store.url.slice("sqlite:".length)),
         maxPending: store.maxPending,
         encodeJobCall,
         logger: storeLogger,
-        ...(onBatch === undefined ? {} : { onBatch }),
+        ...hooks,
         threads: false,
       });
     },

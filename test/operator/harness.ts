@@ -6,8 +6,8 @@ import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import { HttpServer } from "../../src/http/server.ts";
 import { OperatorServer } from "../../src/operator/server.ts";
 import type { OperatorSources } from "../../src/operator/service.ts";
-import { observeStore } from "../../src/store/observed-store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { emitEvents } from "../../src/store-events.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 
 /** An operator listener and a runner listener on one store. */
@@ -44,8 +44,8 @@ export async function startOperator(
   const { token, socketPath, leaseMs = 60_000, maxAttempts = 3, rates = () => [] } = options;
   const logger = pino({ level: "silent" });
   const events = createEventHub();
-  const opened = await openTestStore({ logger });
-  const store = observeStore(opened.store, events);
+  const opened = await openTestStore({ logger, onCommitted: emitEvents(events) });
+  const { store } = opened;
   const loopback = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
   const runnerConfig = {
     bindAddress: loopback,
@@ -103,7 +103,9 @@ export async function startOperator(
         body: Buffer.from(body),
         metadata,
       });
-      const [call] = await store.claim({
+      const {
+        calls: [call],
+      } = await store.claim({
         limit: 1,
         jobIds: [BURIED_JOB],
         leaseMs: 60_000,

@@ -24,14 +24,14 @@ beforeAll(async () => {
   const failed = paymentIntent(6);
   await store.beginPayment(failed, paidCall());
   await store.failPayment(failed.key, "{}", "cancelled by the payer");
-  const [first] = await store.claim({
+  const { calls } = await store.claim({
     limit: 1,
     jobIds: [],
     leaseMs: 60_000,
     maxAttempts: 3,
     subscriber: "r",
   });
-  if (first) await store.ack(first);
+  for (const call of calls) await store.ack(call);
 });
 afterAll(() => jobgate?.stop());
 

@@ -1,9 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import {
-  createGroupCommit,
-  type GroupCommitOptions,
-  type OperationOutcome,
-} from "../../src/store/group-commit.ts";
+import { GroupCommit, type GroupCommitOptions, type OperationOutcome } from "../../src/store/group-commit.ts";
 
 /** A batch under way, and how to end it. */
 interface Batch {
@@ -18,7 +14,7 @@ beforeEach(() => {
 });
 
 function createPump(options: Partial<GroupCommitOptions<number>> = {}) {
-  return createGroupCommit<number>({
+  return new GroupCommit<number>({
     commit: (operations) =>
       new Promise((resolve, reject) => {
         const double = () => operations.map((operation) => ({ result: operation * 2 }));

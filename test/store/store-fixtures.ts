@@ -81,9 +81,16 @@ export async function paidId(store: Store, number: number): Promise<number> {
   return begun.callId;
 }
 
-/** The one call that is due. */
+export async function claimCalls(
+  store: Store,
+  overrides: Partial<ClaimRequest> = {},
+): Promise<ClaimedCall[]> {
+  return (await store.claim(claimRequest(overrides))).calls;
+}
+
+/** Claims the one call that is due. */
 export async function claimOne(store: Store, overrides: Partial<ClaimRequest> = {}): Promise<ClaimedCall> {
-  const [claimed, ...others] = await store.claim(claimRequest(overrides));
+  const [claimed, ...others] = await claimCalls(store, overrides);
   if (claimed === undefined || others.length > 0) throw new Error("expected exactly one due call");
   return claimed;
 }

@@ -118,11 +118,11 @@ export async function startWebhooks(
     get: (target) => send(`GET ${target}`, [], ""),
     waiting: async () => (await store.totals()).calls.ready,
     async take() {
-      const claimed = await store.claim({
+      const { calls } = await store.claim({
         ...{ limit: 1_000, jobIds: [], leaseMs: 60_000, maxAttempts: 1, subscriber: "test" },
       });
-      await Promise.all(claimed.map((lease) => store.ack(lease)));
-      return claimed.map((call) => {
+      await Promise.all(calls.map((lease) => store.ack(lease)));
+      return calls.map((call) => {
         const { callId, jobId, serviceId, body, metadata } = decodeJobCall(encodeDelivery(call));
         return { callId: Number(callId), jobId, serviceId, body: Buffer.from(body), metadata };
       });

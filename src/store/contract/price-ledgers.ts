@@ -1,10 +1,10 @@
 import type { JobKey } from "../../core/job-call.ts";
 
-/** The prices that clients were offered, so that they stay payable over changes, restarts and replicas. */
+/** Offers made to clients, kept so that they stay payable over price changes, restarts and replicas. */
 export interface OfferLedger {
-  /** Writes new ones down; one that is there keeps the later of its ends. Those that have ended are forgotten. */
+  /** Saves offers; one that exists already keeps the later of both ends. Deletes offers that have ended. */
   saveOffers(offers: readonly NewOffer[]): Promise<void>;
-  /** Those of one job that have not ended, the one that ends last first. */
+  /** Returns one job's offers that have not ended, the one that ends last first. */
   findOffers(job: JobKey): Promise<SavedOffer[]>;
 }
 
@@ -16,20 +16,20 @@ interface KnownOffer {
 }
 
 export interface NewOffer extends KnownOffer {
-  /** How long from now on, by the store's clock: whose clock the offer was made by does not matter. */
+  /** Validity from now on, by the store's clock, so that the clock of the process that made the offer is irrelevant. */
   readonly validForMs: number;
 }
 
 export interface SavedOffer extends KnownOffer {
-  /** By the store's clock, Unix milliseconds. */
+  /** Unix milliseconds, by the store's clock. */
   readonly validUntil: number;
 }
 
-/** Signed quotes of the pricing engine that can be paid, once each, until they expire. */
+/** Signed quotes of the pricing engine. Each can be paid once, until it expires. */
 export interface QuoteLedger {
-  /** Writes a quote down. A digest that is there already keeps what was written first, which is given back. */
+  /** Saves a quote. If the digest exists already, the first quote stays and is returned. */
   saveQuote(quote: SavedQuote): Promise<SavedQuote>;
-  /** `isPaid`: a payment with this digest as its receipt was or may have been made. Expired quotes are forgotten. */
+  /** `isPaid`: a payment with this digest as its receipt was or may have been made. Expired quotes are not found. */
   findQuote(digest: string): Promise<(SavedQuote & { readonly isPaid: boolean }) | undefined>;
 }
 

@@ -1,24 +1,30 @@
-/** For runners: at least once, by lease. */
+/** Work for runners, delivered at least once: each delivery holds a lease. */
 export interface WorkQueue {
   /**
-   * Takes up to `limit` due JobCalls in order of their call id, each with a new lease and its attempt counted.
-   * A JobCall that has used up `maxAttempts` becomes a dead letter instead: whichever jobs are asked for, and with a
-   * `limit` of 0 too, all whose lease has run out do.
+   * Leases up to `limit` due JobCalls in order of their call id and counts an attempt for each. Does what
+   * {@link expireLeases} does first; a due JobCall that has used up `maxAttempts` becomes a dead letter too.
    */
-  claim(request: ClaimRequest): Promise<ClaimedCall[]>;
+  claim(request: ClaimRequest): Promise<Claimed>;
 
-  /** Done. `result` is kept for the paying client. */
+  /**
+   * Ends all leases and retry delays that ran out, whatever their job: each JobCall is due again, or a dead letter once
+   * `maxAttempts` are used up.
+   * @returns the new dead letters
+   */
+  expireLeases(maxAttempts: number): Promise<BuriedCall[]>;
+
+  /** The runner is done. `result` is kept for the paying client. */
   ack(lease: Lease, result?: JobResult): Promise<LeaseOutcome>;
 
   /** Not done: due again after `delayMs`, or a dead letter once `maxAttempts` are used up. */
-  retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome>;
+  retry(lease: Lease, retry: RetryRequest): Promise<EndedLease>;
 
   /** Not done and never will be: a dead letter. */
-  fail(lease: Lease, reason: string): Promise<LeaseOutcome>;
+  fail(lease: Lease, reason: string): Promise<EndedLease>;
 
   /**
-   * The lease now runs out `leaseMs` from now. `progress` is kept with it until the lease is over; without one, what
-   * was told before stays.
+   * The lease now runs out `leaseMs` from now. `progress` is kept with it until the lease is over; without one, the
+   * last progress stays.
    */
   extend(
     lease: Lease,
@@ -29,13 +35,13 @@ export interface WorkQueue {
   /**
    * Gives a JobCall back because its stream ended: due again at once.
    * `excused` releases do not count towards `maxAttempts` (the gateway went away, not the runner), but the
-   * next delivery still has a higher attempt number. One that uses up `maxAttempts` makes a dead letter.
+   * next delivery still has a higher attempt number. A release that uses up `maxAttempts` makes a dead letter.
    */
-  release(lease: Lease, options: ReleaseOptions): Promise<LeaseOutcome>;
+  release(lease: Lease, options: ReleaseOptions): Promise<EndedLease>;
 
   /**
-   * Tells of new work, as early as possible: a claim made inside the listener may share the write that accepts
-   * the work. `nextDueAt` in the result of {@link nextDue} covers work that becomes due by time alone.
+   * Calls `listener` when there may be new work, as early as possible: a claim made inside the listener can share the
+   * write that accepts the work. Work that becomes due by time alone is not announced: ask {@link nextDue}.
    * @returns a function that ends the subscription
    */
   onWork(listener: () => void): () => void;
@@ -47,13 +53,13 @@ export interface WorkQueue {
   readonly sharedLeases?: SharedLeases;
 }
 
-/** For a process whose leases others may end and renew. */
+/** Leases that other processes can end and renew. */
 export interface SharedLeases {
-  /** How the leases stand now, in their order. */
+  /** Returns the present standing of each lease, in their order. */
   look(leases: readonly Lease[]): Promise<LeaseStanding[]>;
   /**
-   * Tells of JobCalls whose leases were ended by a process that had not given them out. Soon, but what is told may be
-   * lost on its way.
+   * Calls `listener` with JobCalls whose leases were ended by a process that had not given them out: soon, but a
+   * notification may be lost on its way.
    * @returns a function that ends the subscription
    */
   onEndedElsewhere(listener: (callIds: readonly number[]) => void): () => void;
@@ -63,7 +69,7 @@ export interface SharedLeases {
  * - `held`: until `leaseExpiresAt`.
  * - `lease_lost`, `not_found`: as in {@link LeaseOutcome}.
  *
- * `at` is when it stood so. All times are Unix milliseconds, by the store's clock.
+ * `at` is the time of the look. All times are Unix milliseconds, by the store's clock.
  */
 export type LeaseStanding =
   | { readonly kind: "held"; readonly at: number; readonly leaseExpiresAt: number }
@@ -80,6 +86,26 @@ export interface ClaimRequest {
   readonly subscriber: string;
 }
 
+export interface Claimed {
+  readonly calls: ClaimedCall[];
+  /** JobCalls that became dead letters instead of getting another attempt. */
+  readonly buried: BuriedCall[];
+}
+
+/** A JobCall that an operation made a dead letter. */
+export interface BuriedCall {
+  readonly callId: number;
+  readonly reason: string;
+  /** Unix milliseconds, by the store's clock. */
+  readonly deadAt: number;
+}
+
+export interface EndedLease {
+  readonly outcome: LeaseOutcome;
+  /** Present when the JobCall became a dead letter. */
+  readonly buried?: BuriedCall;
+}
+
 export interface ReleaseOptions {
   readonly excused: boolean;
   readonly maxAttempts: number;
@@ -88,7 +114,7 @@ export interface ReleaseOptions {
 export interface Lease {
   readonly callId: number;
   readonly leaseToken: string;
-  /** Another process gave it out, and is to be told when it ends. Default: no. */
+  /** Another process gave it out, and is notified when it ends. Default: false. */
   readonly fromElsewhere?: boolean;
 }
 
@@ -104,12 +130,12 @@ export interface ClaimedCall extends Lease {
 
 /**
  * - `done`: it took effect.
- * - `lease_lost`: the JobCall is still to be finished, but this lease ran out or was released.
- * - `not_found`: no such JobCall is to be finished.
+ * - `lease_lost`: the JobCall is still unfinished, but this lease ran out or was released.
+ * - `not_found`: no unfinished JobCall has this id.
  */
 export type LeaseOutcome = "done" | "lease_lost" | "not_found";
 
-/** How far a runner has come with a JobCall, in its own words. */
+/** Progress of a JobCall in its runner's own words. */
 export interface Progress {
   /** 0 to 100. */
   readonly percent: number;

@@ -1,6 +1,5 @@
 import { GatewayError } from "../../core/errors.ts";
 import {
-  type CallState,
   type CountedRows,
   type DeadLetterRow,
   type PaidCallRow,
@@ -8,16 +7,17 @@ import {
   toDeadLetter,
   toTotals,
 } from "../call-row.ts";
-import type { SavedQuote } from "../contract/price-ledgers.ts";
-import type { LeaseStanding, SharedLeases } from "../contract/work-queue.ts";
+import type { SharedLeases } from "../contract/work-queue.ts";
+import type { Input, Outcome, ReadName } from "../operations.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
-import type { Revenue, Store } from "../store.ts";
+import { type LeaseColumns, leaseStanding } from "../rules/leases.ts";
+import type { Revenue } from "../store.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
 import { FIND_PAYMENTS_BY_FINGERPRINT, keyColumns, PAYMENT_COLUMN_LIST } from "./payment-statements.ts";
 import { type Statement, sqlOf, statement } from "./sql.ts";
 
-/** The database's clock in Unix milliseconds, unless `$1` says another time. */
+/** The database's clock in Unix milliseconds, unless `$1` is another time. */
 const NOW = "COALESCE($1::bigint, floor(extract(epoch FROM now()) * 1000)::bigint)";
 
 const FIND_PAYMENT = statement<PaymentRow>(
@@ -90,7 +90,7 @@ const FIND_LEASES = statement<LeaseRow>(
   `SELECT call_id, state, lease_token, visible_at, ${NOW} AS now FROM jobgate.job_calls
     WHERE call_id = ANY ($2::bigint[])`,
 );
-// One statement, and so one moment: the journal balances in it.
+// One statement, and so one snapshot, in which the journal balances.
 const COUNT_ROWS = statement<{ counted: CountedRows }>(
   "count_rows",
   `SELECT json_build_object(
@@ -114,41 +114,22 @@ const SUM_REVENUE = statement<Omit<Revenue, "amount"> & { amount: string }>(
 
 const MAX_CALL_ID = Number.MAX_SAFE_INTEGER;
 
-export type Lookups = Pick<
-  Store,
-  | "totals"
-  | "revenue"
-  | "findPayment"
-  | "findPaymentByFingerprint"
-  | "isCallerNonceUsed"
-  | "listPayments"
-  | "listUndecided"
-  | "nextDue"
-  | "listDeadLetters"
-  | "findDeadLetter"
-  | "findCall"
-  | "findResult"
-  | "findOffers"
-  | "findQuote"
->;
-
-interface LeaseRow {
-  call_id: number;
-  state: CallState;
-  lease_token: string | null;
-  visible_at: number | null;
-  now: number;
+interface LeaseRow extends LeaseColumns {
+  readonly call_id: number;
+  readonly now: number;
 }
 
+type LookupTable = { readonly [Name in ReadName]: (...input: Input<Name>) => Promise<Outcome<Name>> };
+
 /**
- * What only reads: on connections of its own, so that no lookup holds up a write.
+ * Operations that only read, on connections of their own, so that no lookup delays a write.
  * All reject with `GatewayError("store_unavailable")` when the database cannot be asked.
  */
 export function createLookups(options: {
   readonly readers: ConnectionPool;
-  /** In place of the database's clock. */
+  /** Replaces the database's clock in tests. */
   readonly clock: (() => number) | undefined;
-}): Lookups & { readonly lookAtLeases: SharedLeases["look"] } {
+}): LookupTable & { readonly lookAtLeases: SharedLeases["look"] } {
   const { readers, clock } = options;
   const now = () => clock?.() ?? null;
 
@@ -211,7 +192,10 @@ export function createLookups(options: {
     async lookAtLeases(leases) {
       const rows = await ask(FIND_LEASES, [now(), leases.map(({ callId }) => callId)]);
       const byCallId = new Map(rows.map((row) => [row.call_id, row]));
-      return leases.map(({ callId, leaseToken }) => standingOf(byCallId.get(callId), leaseToken));
+      return leases.map((lease) => {
+        const row = byCallId.get(lease.callId);
+        return leaseStanding(row, lease, row?.now ?? 0);
+      });
     },
     nextDue: async () => (await askForOne(NEXT_DUE, []))?.due ?? undefined,
 
@@ -237,16 +221,7 @@ export function createLookups(options: {
     },
     async findQuote(digest) {
       const row = await askForOne(FIND_QUOTE, [now(), digest]);
-      if (row === undefined) return undefined;
-      const quote: SavedQuote = { digest: row.digest, quote: row.quote, expiresAt: row.expires_at };
-      return { ...quote, isPaid: row.is_paid };
+      return row && { digest, quote: row.quote, expiresAt: row.expires_at, isPaid: row.is_paid };
     },
   };
-}
-
-function standingOf(row: LeaseRow | undefined, leaseToken: string): LeaseStanding {
-  if (row === undefined || row.state === "held" || row.state === "dead") return { kind: "not_found" };
-  const { state, lease_token, visible_at, now: at } = row;
-  const isHeld = state === "leased" && lease_token === leaseToken && visible_at !== null && visible_at > at;
-  return isHeld ? { kind: "held", at, leaseExpiresAt: visible_at } : { kind: "lease_lost", at };
 }

@@ -1,33 +1,20 @@
-import type { Logger } from "pino";
-import type { Clock } from "../../core/clock.ts";
-import type { JobCallEncoder } from "../../core/job-call.ts";
-import { createGroupCommit } from "../group-commit.ts";
-import { createListeners } from "../listeners.ts";
-import { toNewCall } from "../new-call.ts";
-import { payloadBytes } from "../payload-bytes.ts";
-import type { BatchListener, Store } from "../store.ts";
-import { createWriteHealth } from "../write-health.ts";
-import type { Operation, OperationName, Operations } from "./batch/operations.ts";
-import { createCommitBatch } from "./commit/commit-batch.ts";
-import { endedLeasesOfOthers } from "./commit/ended-leases.ts";
+import { createStore, Listeners, type StoreOptions } from "../create-store.ts";
+import { GroupCommit, type OperationOutcome } from "../group-commit.ts";
+import type { Input, Operation, Outcome, ReadName, WriteName } from "../operations.ts";
+import { payloadBytes } from "../operations.ts";
+import type { Store } from "../store.ts";
+import { WriteHealth } from "../write-health.ts";
+import { Committer } from "./commit/commit-batch.ts";
 import { DEFAULT_TIMEOUTS, type PostgresAddress, type PostgresTimeouts } from "./connection/connect.ts";
 import { openConnections } from "./connection/connections.ts";
 import { startHeartbeat } from "./connection/heartbeat.ts";
 import { openWorkChannel } from "./connection/work-channel.ts";
 import { createLookups } from "./lookups.ts";
 
-export interface PostgresStoreOptions extends PostgresAddress {
-  /** Connections that it may have open; at least 4. Default 10. */
+export interface PostgresStoreOptions extends StoreOptions, PostgresAddress {
+  /** Limit of open connections; at least 4. */
   readonly poolSize?: number;
-  /** JobCalls not yet finished, over all replicas, above which new work is refused. */
-  readonly maxPending: number;
-  readonly encodeJobCall: JobCallEncoder;
-  /** In place of the database's clock, by which all replicas go: for tests. */
-  readonly clock?: Clock;
   readonly timeouts?: PostgresTimeouts;
-  readonly logger?: Logger;
-  /** Is told of every write. */
-  readonly onBatch?: BatchListener;
 }
 
 const DEFAULT_POOL_SIZE = 10;
@@ -35,11 +22,11 @@ const DEFAULT_POOL_SIZE = 10;
 const BATCHES_IN_FLIGHT = 2;
 
 /**
- * The store that several gateway processes share: a Postgres database, in whose schema `jobgate` its tables are.
+ * Opens the store that several gateway processes share: a Postgres database, with its tables in the schema `jobgate`.
  * @throws Error when the database cannot be reached, written to, or brought up to date, or does not promise durability
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { url, tls, ca, maxPending, encodeJobCall, clock, logger, onBatch } = options;
+  const { url, tls, ca, maxPending, clock, logger, onBatch } = options;
   const { poolSize = DEFAULT_POOL_SIZE, timeouts = DEFAULT_TIMEOUTS } = options;
   const address = { url, ...(tls === undefined ? {} : { tls }), ...(ca === undefined ? {} : { ca }) };
   let reconnectChannel = () => {};
@@ -52,16 +39,16 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     onServerLeft: () => reconnectChannel(),
   });
 
-  const work = createListeners();
-  const health = createWriteHealth({ probe: () => push("probe", undefined), logger });
+  const work = new Listeners();
+  const leasesEnded = new Listeners<readonly number[]>();
+  const health: WriteHealth = new WriteHealth({ probe: () => write("probe", []), logger });
   const { lookAtLeases, ...lookups } = createLookups({ readers, clock });
-  const endedListeners = createListeners<readonly number[]>();
   let pending = 0;
   const stopHeartbeat = await startHeartbeat({
     writers,
     readers,
     logger,
-    onFailure: health.failed,
+    onFailure: (reason) => health.failed(reason),
     onPending: (counted) => {
       pending = counted;
     },
@@ -73,12 +60,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     address,
     timeouts,
     logger,
-    onWork: work.notify,
-    onEnded: endedListeners.notify,
+    onWork: () => work.notify(),
+    onEnded: (callIds) => leasesEnded.notify(callIds),
   });
   reconnectChannel = channel.reconnect;
 
-  const commitBatch = createCommitBatch({
+  const committer = new Committer({
     writers,
     timeouts,
     logger,
@@ -86,20 +73,20 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     clock,
     onCommitted(batch, operations) {
       pending = batch.pending;
-      // Told before it was written, too; those who asked then may have been in another batch.
+      // Announced before the write, too; those who claimed then may have been in another batch.
       if (batch.leavesWork) work.notify();
       const endedCallIds = endedLeasesOfOthers(operations, batch.outcomes);
       if (batch.leavesWork || endedCallIds.length > 0)
         channel.announce({ hasWork: batch.leavesWork, endedCallIds });
     },
   });
-  const pump = createGroupCommit<Operation>({
+  const commits = new GroupCommit<Operation<WriteName>>({
     maxInFlight: BATCHES_IN_FLIGHT,
-    ...(onBatch === undefined ? {} : { onBatch }),
-    bytesOf: ({ input }) => payloadBytes(input),
-    async commit(operations) {
+    onBatch,
+    bytesOf: payloadBytes,
+    async commit(operations): Promise<OperationOutcome[]> {
       try {
-        return await commitBatch(operations);
+        return await committer.commit(operations);
       } catch (error) {
         health.failed(error instanceof Error ? error.message : String(error));
         throw error;
@@ -107,65 +94,45 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     },
   });
 
-  async function push<Name extends OperationName>(
-    name: Name,
-    input: Operations[Name]["input"],
-  ): Promise<Operations[Name]["outcome"]> {
-    return (await pump.push({ name, input } as Operation)) as Operations[Name]["outcome"];
+  async function write<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
+    return (await commits.push({ name, input } as unknown as Operation<WriteName>)) as Outcome<Name>;
   }
 
-  /** Tells of the work that `pushed` makes, while it still waits to be written: a claim may share its batch. */
-  function withNewWork<T>(pushed: Promise<T>): Promise<T> {
-    work.notify();
-    return pushed;
+  function read<Name extends ReadName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
+    const lookup = lookups[name] as (...input: readonly unknown[]) => Promise<Outcome<Name>>;
+    return lookup(...input);
   }
 
-  async function closeAll(): Promise<void> {
+  async function close(): Promise<void> {
     health.stop();
-    await Promise.all([pump.close(), stopHeartbeat(), channel.close()]);
+    await Promise.all([commits.close(), stopHeartbeat(), channel.close()]);
     await connections.close();
   }
-  let closed: Promise<void> | undefined;
 
-  return {
-    ...lookups,
-
-    status: () => ({
-      writable: health.reason === undefined,
-      full: pending >= maxPending,
-      ...(health.reason === undefined ? {} : { reason: health.reason }),
-    }),
-    close: () => {
-      closed ??= closeAll();
-      return closed;
+  return createStore(
+    {
+      write,
+      read,
+      work,
+      isShared: true,
+      sharedLeases: { look: lookAtLeases, onEndedElsewhere: (listener) => leasesEnded.add(listener) },
+      status: () => health.status({ full: pending >= maxPending }),
+      close,
     },
+    options,
+  );
+}
 
-    accept: (call) => withNewWork(push("accept", { call: toNewCall(call, encodeJobCall) })),
-    acceptOnce: (call, delivery) =>
-      withNewWork(push("acceptOnce", { call: toNewCall(call, encodeJobCall), delivery })),
-
-    isShared: true,
-    beginPayment: (intent, call) => push("beginPayment", { intent, call: toNewCall(call, encodeJobCall) }),
-    settlePayment: (key, settlement) => withNewWork(push("settlePayment", { key, settlement })),
-    failPayment: (key, settlement, reason) => push("failPayment", { key, settlement, reason }),
-    leavePaymentUnresolved: (key, reason) => push("leavePaymentUnresolved", { key, reason }),
-
-    claim: (request) => push("claim", request),
-    ack: (lease, result) => push("ack", { lease, result }),
-    retry: (lease, retry) => {
-      const pushed = push("retry", { lease, retry });
-      return retry.delayMs === 0 ? withNewWork(pushed) : pushed;
-    },
-    fail: (lease, reason) => push("fail", { lease, reason }),
-    extend: (lease, leaseMs, progress) => push("extend", { lease, leaseMs, progress }),
-    release: (lease, options) => withNewWork(push("release", { lease, ...options })),
-    onWork: (listener) => work.add(listener),
-    sharedLeases: { look: lookAtLeases, onEndedElsewhere: (listener) => endedListeners.add(listener) },
-
-    retryDeadLetter: (callId) => withNewWork(push("retryDeadLetter", { callId })),
-    dropDeadLetter: (callId) => push("dropDeadLetter", { callId }),
-
-    saveOffers: (offers) => push("saveOffers", { offers }),
-    saveQuote: (quote) => push("saveQuote", { quote }),
-  };
+/** Selects the JobCalls of which a batch has ended a lease that another process had given out. */
+function endedLeasesOfOthers(
+  operations: readonly Operation<WriteName>[],
+  outcomes: readonly unknown[],
+): number[] {
+  return operations.flatMap(({ name, input }, index) => {
+    if (name !== "ack" && name !== "retry" && name !== "fail") return [];
+    const [{ callId, fromElsewhere = false }] = input;
+    const ended = outcomes[index] as Outcome<typeof name>;
+    const outcome = typeof ended === "string" ? ended : ended.outcome;
+    return fromElsewhere && outcome === "done" ? [callId] : [];
+  });
 }

@@ -1,82 +1,23 @@
 import type { MessagePort } from "node:worker_threads";
-import { createCapacity } from "../capacity.ts";
 import type { OperationOutcome } from "../group-commit.ts";
-import { packBytes } from "../pack-bytes.ts";
-import { startCheckpoints } from "./checkpoints.ts";
-import type { Database } from "./driver.ts";
-import { openDatabase } from "./open-database.ts";
-import {
-  type OperationOf,
-  type OperationTable,
-  readOperations,
-  writeOperations,
-} from "./operations/index.ts";
-import { runBatch } from "./transaction.ts";
-import type { WorkerAnswer, WorkerRequest, WorkerRole } from "./worker-protocol.ts";
+import { packBytes } from "../new-call.ts";
+import { type Connection, type ConnectionRole, openConnection } from "./connection.ts";
+import type { TimedOperation } from "./transaction.ts";
 
-/** One connection to the database, as the worker's role wants it. */
-interface Connection {
-  run(batch: readonly unknown[]): OperationOutcome[];
-  readonly pending: number;
-  close(): void;
-}
+/** Request to the worker. `open` comes first, and each request only after the answer to the last. */
+export type WorkerRequest =
+  | { readonly kind: "open"; readonly role: ConnectionRole }
+  | { readonly kind: "batch"; readonly operations: readonly TimedOperation[] }
+  /** Not answered: the worker ends. */
+  | { readonly kind: "close" };
 
-function connect(role: WorkerRole): Connection {
-  const database = openDatabase(role.path);
-  return role.role === "writer" ? connectWriter(database, role.maxPending) : connectReader(database);
-}
+/** Answer from the worker: `opened` to `open`, `committed` to `batch`, or `failed`. */
+export type WorkerAnswer =
+  | { readonly kind: "opened"; readonly pending: number }
+  | { readonly kind: "committed"; readonly outcomes: OperationOutcome[]; readonly pending: number }
+  | { readonly kind: "failed"; readonly reason: string };
 
-function connectWriter(database: Database, maxPending: number): Connection {
-  const counted = database
-    .prepare<{ n: number }>("SELECT count(*) AS n FROM job_calls WHERE state != 'dead'")
-    .get([]);
-  const capacity = createCapacity(counted?.n ?? 0, maxPending);
-  const operations = writeOperations(database, capacity);
-  return {
-    run(batch) {
-      const { pending } = capacity;
-      const onRollback = () => capacity.restore(pending);
-      return runBatch(asOperations<typeof operations>(batch), {
-        database,
-        operations,
-        mode: "IMMEDIATE",
-        onRollback,
-      });
-    },
-    get pending() {
-      return capacity.pending;
-    },
-    close: () => database.close(),
-  };
-}
-
-function connectReader(database: Database): Connection {
-  const operations = readOperations(database);
-  const stopCheckpoints = startCheckpoints(database);
-  return {
-    run: (batch) =>
-      runBatch(asOperations<typeof operations>(batch), {
-        database,
-        operations,
-        mode: "DEFERRED",
-        onRollback: () => {},
-      }),
-    pending: 0,
-    close() {
-      stopCheckpoints();
-      database.close();
-    },
-  };
-}
-
-/** The other end of the message port is typed by the same table. */
-function asOperations<Operations extends OperationTable>(
-  batch: readonly unknown[],
-): readonly OperationOf<Operations>[] {
-  return batch as readonly OperationOf<Operations>[];
-}
-
-/** Answers the requests that arrive on a port, until one closes it. */
+/** Answers the requests that arrive on a port with one database connection, until a request closes it. */
 export function serveDatabase(port: MessagePort): void {
   let connection: Connection | undefined;
   port.on("message", (request: WorkerRequest) => {
@@ -86,7 +27,7 @@ export function serveDatabase(port: MessagePort): void {
     } else {
       answer(port, () => {
         if (request.kind === "open") {
-          connection = connect(request.role);
+          connection = openConnection(request.role);
           return { kind: "opened", pending: connection.pending };
         }
         if (connection === undefined) throw new Error("the database is not open");
@@ -108,11 +49,9 @@ function answer(port: MessagePort, make: () => WorkerAnswer): void {
   port.postMessage(message, buffer === undefined ? [] : [buffer]);
 }
 
-/** Moves the bytes of all claimed JobCalls into one buffer. */
+/** Moves the bytes of all claimed JobCalls into one buffer, which is transferred instead of copied. */
 function packEncoded(outcomes: readonly OperationOutcome[]): ArrayBuffer | undefined {
-  const claimed = outcomes.flatMap((outcome) =>
-    "result" in outcome && Array.isArray(outcome.result) ? outcome.result.filter(hasEncoded) : [],
-  );
+  const claimed = outcomes.flatMap((outcome) => ("result" in outcome ? claimedCalls(outcome.result) : []));
   if (claimed.length === 0) return undefined;
   const { buffer, views } = packBytes(claimed.map(({ encoded }) => encoded));
   for (const [index, call] of claimed.entries()) {
@@ -122,6 +61,8 @@ function packEncoded(outcomes: readonly OperationOutcome[]): ArrayBuffer | undef
   return buffer;
 }
 
-function hasEncoded(value: unknown): value is { encoded: Uint8Array } {
-  return typeof value === "object" && value !== null && "encoded" in value;
+/** Only a claim's outcome has a list of `calls`. */
+function claimedCalls(result: unknown): { encoded: Uint8Array }[] {
+  const { calls } = (result ?? {}) as { readonly calls?: unknown };
+  return Array.isArray(calls) ? calls : [];
 }

@@ -1,127 +1,126 @@
-import type { Logger } from "pino";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import type { JobCallEncoder } from "../../core/job-call.ts";
-import { createListeners } from "../listeners.ts";
-import { toNewCall } from "../new-call.ts";
+import { createStore, Listeners, type StoreOptions } from "../create-store.ts";
+import { GroupCommit, type OperationOutcome } from "../group-commit.ts";
+import { type Input, type OperationName, type Outcome, payloadBytes } from "../operations.ts";
 import type { BatchListener, Store } from "../store.ts";
-import { createWriteHealth } from "../write-health.ts";
-import { openDatabaseChannel } from "./database-channel.ts";
-import type { ReadOperations, WriteOperations } from "./operations/index.ts";
+import { WriteHealth } from "../write-health.ts";
+import type { ConnectionRole } from "./connection.ts";
+import type { TimedOperation } from "./transaction.ts";
+import { WorkerLink } from "./worker-link.ts";
 
-export interface SqliteStoreOptions {
+export interface SqliteStoreOptions extends StoreOptions {
   /** The database file; made if it is missing. Its folder must exist. `-wal` and `-shm` files lie beside it. */
   readonly path: string;
-  /** JobCalls not yet finished above which new work is refused. */
-  readonly maxPending: number;
-  readonly encodeJobCall: JobCallEncoder;
-  readonly clock?: Clock;
-  readonly logger?: Logger;
-  /** Is told of every write. */
-  readonly onBatch?: BatchListener;
   /** Default true. False runs SQLite in this thread: commits block, but the store opens ten times faster. */
   readonly threads?: boolean;
 }
 
 /**
- * The embedded store: one SQLite file, for one gateway process. One worker thread writes, so that a commit
+ * Opens the embedded store: one SQLite file, for one gateway process. One worker thread writes, so that a commit
  * never blocks the event loop; another looks things up.
  * @throws Error when the file cannot be opened for durable writes
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
-  const { path, maxPending, encodeJobCall, clock = systemClock, logger, onBatch, threads = true } = options;
-  const health = createWriteHealth({ probe: () => writer.call("probe", undefined), logger });
-  const openingWriter = openDatabaseChannel<WriteOperations>({
-    role: { role: "writer", path, maxPending },
-    threads,
-    clock,
-    ...(onBatch === undefined ? {} : { onBatch }),
-    onFailure: health.failed,
-    onDeath: health.died,
-  });
+  const { path, maxPending, clock = systemClock, logger, onBatch, threads = true } = options;
+  const health: WriteHealth = new WriteHealth({ probe: () => writer.run("probe", []), logger });
   const logLookupFailure = (reason: string) => logger?.error({ reason }, "the store cannot look things up");
-  const openingReader = openDatabaseChannel<ReadOperations>({
-    role: { role: "reader", path },
+  const writer = new DatabaseChannel({
     threads,
-    // The writer makes the tables.
-    after: openingWriter,
     clock,
+    onBatch,
+    onFailure: (reason) => health.failed(reason),
+    onDeath: (reason) => health.died(reason),
+  });
+  const reader = new DatabaseChannel({
+    threads,
+    clock,
+    onBatch: undefined,
     onFailure: logLookupFailure,
     onDeath: logLookupFailure,
   });
-  const [writer, reader] = await Promise.all([openingWriter, openingReader]).catch(async (error: unknown) => {
-    await Promise.allSettled([openingReader, openingWriter.then((opened) => opened.close())]);
-    throw error;
-  });
-
-  const work = createListeners();
-  /** Tells of the work that `pushed` makes, while it still waits to be committed. */
-  function withNewWork<T>(pushed: Promise<T>): Promise<T> {
-    work.notify();
-    return pushed;
-  }
-
-  async function closeAll(): Promise<void> {
+  const close = async () => {
     await Promise.all([writer.close(), reader.close()]);
     health.stop();
-  }
-  let closed: Promise<void> | undefined;
-
-  return {
-    status: () => ({
-      writable: health.reason === undefined,
-      full: writer.pending >= maxPending,
-      ...(health.reason === undefined ? {} : { reason: health.reason }),
-    }),
-    totals: () => reader.call("totals", undefined),
-    revenue: (period) => reader.call("revenue", period),
-    close: () => {
-      closed ??= closeAll();
-      return closed;
-    },
-
-    accept: (call) => withNewWork(writer.call("accept", { call: toNewCall(call, encodeJobCall) })),
-    acceptOnce: (call, delivery) =>
-      withNewWork(writer.call("acceptOnce", { call: toNewCall(call, encodeJobCall), delivery })),
-
-    // One file belongs to one process.
-    isShared: false,
-    findPayment: (key) => reader.call("findPayment", { key }),
-    findPaymentByFingerprint: (fingerprint) => reader.call("findPaymentByFingerprint", { fingerprint }),
-    isCallerNonceUsed: (nonce) => reader.call("isCallerNonceUsed", { nonce }),
-    beginPayment: (intent, call) =>
-      writer.call("beginPayment", { intent, call: toNewCall(call, encodeJobCall) }),
-    settlePayment: (key, settlement) => withNewWork(writer.call("settlePayment", { key, settlement })),
-    failPayment: (key, settlement, reason) => writer.call("failPayment", { key, settlement, reason }),
-    leavePaymentUnresolved: (key, reason) => writer.call("leavePaymentUnresolved", { key, reason }),
-    listPayments: (filter) => reader.call("listPayments", filter),
-    listUndecided: (filter) => reader.call("listUndecided", filter),
-
-    claim: (request) => writer.call("claim", request),
-    ack: (lease, result) => writer.call("ack", { lease, result }),
-    retry: (lease, retry) => {
-      const pushed = writer.call("retry", { lease, retry });
-      return retry.delayMs === 0 ? withNewWork(pushed) : pushed;
-    },
-    fail: (lease, reason) => writer.call("fail", { lease, reason }),
-    extend: (lease, leaseMs, progress) => writer.call("extend", { lease, leaseMs, progress }),
-    release: (lease, options) => withNewWork(writer.call("release", { lease, ...options })),
-    onWork: (listener) => work.add(listener),
-    nextDue: () => writer.call("nextDue", undefined),
-
-    listDeadLetters: (filter) => reader.call("listDeadLetters", filter),
-    findDeadLetter: (callId) => reader.call("findDeadLetter", { callId }),
-    retryDeadLetter: (callId) => withNewWork(writer.call("retryDeadLetter", { callId })),
-    dropDeadLetter: (callId) => writer.call("dropDeadLetter", { callId }),
-
-    findCall: (callId) => reader.call("findCall", { callId }),
-    findResult: (callId) => reader.call("findResult", { callId }),
-
-    saveOffers: async (offers) => {
-      await writer.call("saveOffers", { offers });
-    },
-    findOffers: (job) => reader.call("findOffers", { job }),
-
-    saveQuote: (quote) => writer.call("saveQuote", { quote }),
-    findQuote: (digest) => reader.call("findQuote", { digest }),
   };
+  try {
+    // The writer makes the tables.
+    await writer.open({ role: "writer", path, maxPending });
+    await reader.open({ role: "reader", path });
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return createStore(
+    {
+      write: (name, input) => writer.run(name, input),
+      read: (name, input) => reader.run(name, input),
+      work: new Listeners(),
+      // One file belongs to one process.
+      isShared: false,
+      status: () => health.status({ full: writer.pending >= maxPending }),
+      close,
+    },
+    options,
+  );
+}
+
+/** Runs operations on one database worker, many to a transaction. */
+class DatabaseChannel {
+  readonly #worker: WorkerLink;
+  readonly #commits: GroupCommit<TimedOperation>;
+  readonly #clock: Clock;
+  readonly #onFailure: (reason: string) => void;
+  #pending = 0;
+
+  constructor(options: {
+    readonly threads: boolean;
+    readonly clock: Clock;
+    readonly onBatch: BatchListener | undefined;
+    /** A batch could not be committed. */
+    readonly onFailure: (reason: string) => void;
+    /** The worker is gone, and no later batch can be committed. */
+    readonly onDeath: (reason: string) => void;
+  }) {
+    this.#clock = options.clock;
+    this.#onFailure = options.onFailure;
+    this.#worker = new WorkerLink(options);
+    this.#commits = new GroupCommit<TimedOperation>({
+      commit: (batch) => this.#commit(batch),
+      maxInFlight: 1,
+      bytesOf: payloadBytes,
+      onBatch: options.onBatch,
+    });
+  }
+
+  /** @throws Error when the database cannot be opened */
+  async open(role: ConnectionRole): Promise<void> {
+    this.#pending = await this.#worker.open(role);
+  }
+
+  /** Resolves once the operation is committed. It happens at the time at which it is called. */
+  async run<Name extends OperationName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
+    const operation = { name, input, now: this.#clock() } as unknown as TimedOperation;
+    return (await this.#commits.push(operation)) as Outcome<Name>;
+  }
+
+  /** JobCalls not finished, as of the last batch. */
+  get pending(): number {
+    return this.#pending;
+  }
+
+  async close(): Promise<void> {
+    await this.#commits.close();
+    await this.#worker.close();
+  }
+
+  async #commit(batch: readonly TimedOperation[]): Promise<readonly OperationOutcome[]> {
+    try {
+      const { outcomes, pending } = await this.#worker.run(batch);
+      this.#pending = pending;
+      return outcomes;
+    } catch (error) {
+      this.#onFailure(error instanceof Error ? error.message : String(error));
+      throw error;
+    }
+  }
 }

@@ -1,29 +1,36 @@
 import type { OperationOutcome } from "../group-commit.ts";
+import type { Input, Operation, OperationName, Outcome } from "../operations.ts";
 import type { Database } from "./driver.ts";
-import type { OperationOf, OperationTable } from "./operations/index.ts";
 
-/** More operations of one batch that throw than this mean that it is the store that does not work. */
+/** Functions that run operations inside a transaction. Each takes the time and the operation's arguments. */
+export type OperationTable<Name extends OperationName> = {
+  readonly [N in Name]: (now: number, ...input: Input<N>) => Outcome<N>;
+};
+
+/** An operation with the time at which it was asked for, which is when it happens. */
+export type TimedOperation = Operation & { readonly now: number };
+
+/** More operations of one batch that throw than this mean that the store does not work. */
 const MAX_CULPRITS = 3;
 
-export interface TransactionOptions<Operations extends OperationTable> {
-  readonly database: Database;
-  readonly operations: Operations;
-  /** `IMMEDIATE` to write. */
-  readonly mode: "IMMEDIATE" | "DEFERRED";
-  /** Undoes what the operations changed outside the database. */
-  readonly onRollback: () => void;
-}
-
 /**
- * Runs a whole batch as one transaction. An operation that throws is left out with its error, and the rest is
- * run again, so that it harms no other.
- * @throws whatever kept the batch from being committed; then nothing of it was
+ * Runs a whole batch as one transaction. An operation that throws is left out with its error and the rest runs again,
+ * so that it harms no other.
+ * @throws the error that kept the batch from being committed; then nothing of it was
  */
-export function runBatch<Operations extends OperationTable>(
-  batch: readonly OperationOf<Operations>[],
-  options: TransactionOptions<Operations>,
+export function runBatch(
+  batch: readonly TimedOperation[],
+  options: {
+    readonly database: Database;
+    readonly operations: OperationTable<never>;
+    /** `IMMEDIATE` to write. */
+    readonly mode: "IMMEDIATE" | "DEFERRED";
+    /** Undoes changes that the operations made outside the database. */
+    readonly onRollback: () => void;
+  },
 ): OperationOutcome[] {
-  const { database, operations, mode, onRollback } = options;
+  const { database, mode, onRollback } = options;
+  const operations = options.operations as Record<string, (now: number, ...input: unknown[]) => unknown>;
   const culprits = new Map<number, string>();
   for (;;) {
     let running: number | undefined;
@@ -33,7 +40,7 @@ export function runBatch<Operations extends OperationTable>(
       for (const [index, { name, input, now }] of batch.entries()) {
         const error = culprits.get(index);
         running = index;
-        outcomes.push(error === undefined ? { result: operations[name]?.(input, now) } : { error });
+        outcomes.push(error === undefined ? { result: operations[name]?.(now, ...input) } : { error });
       }
       running = undefined;
       database.exec("COMMIT");

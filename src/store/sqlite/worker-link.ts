@@ -1,94 +1,99 @@
-import { MessageChannel, type MessagePort, type TransferListItem } from "node:worker_threads";
+import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
 import { startWorkerThread } from "../../node/worker-thread.ts";
-import type { OperationOutcome } from "../group-commit.ts";
-import { serveDatabase } from "./serve-database.ts";
-import type { WorkerAnswer, WorkerRequest, WorkerRole } from "./worker-protocol.ts";
-
-export interface Committed {
-  readonly outcomes: readonly OperationOutcome[];
-  /** JobCalls not finished after the batch. */
-  readonly pending: number;
-}
+import { packBytes } from "../new-call.ts";
+import { newCallOf } from "../operations.ts";
+import type { ConnectionRole } from "./connection.ts";
+import { serveDatabase, type WorkerAnswer, type WorkerRequest } from "./serve-database.ts";
+import type { TimedOperation } from "./transaction.ts";
 
 /** The main thread's end of a database worker. One request at a time. */
-export interface WorkerLink {
+export class WorkerLink {
+  readonly #worker: Worker | MessagePort;
+  readonly #exited: Promise<void>;
+  readonly #onDeath: (reason: string) => void;
+  #diedOf: string | undefined;
+  #closing = false;
+  #waiting: { resolve: (answer: WorkerAnswer) => void; reject: (error: Error) => void } | undefined;
+
+  constructor(options: {
+    /** False runs the worker's code in this thread. */
+    readonly threads: boolean;
+    /** Called once if the worker ends by itself. */
+    readonly onDeath: (reason: string) => void;
+  }) {
+    const { threads, onDeath } = options;
+    this.#onDeath = onDeath;
+    this.#worker = threads ? startWorkerThread("worker", import.meta.url, {}) : serveInThisThread();
+    this.#exited = new Promise((resolve) => this.#worker.once(threads ? "exit" : "close", () => resolve()));
+    this.#worker.on("message", (answer: WorkerAnswer) => this.#answered(answer));
+    this.#worker.on("error", (error) => this.#died(`the database worker failed: ${String(error)}`));
+    this.#worker.on("exit", (code) => this.#died(`the database worker ended with code ${code}`));
+  }
+
   /**
    * Opens the database, which must come first.
    * @returns JobCalls not finished
    * @throws Error when it cannot be opened
    */
-  open(role: WorkerRole): Promise<number>;
+  async open(role: ConnectionRole): Promise<number> {
+    return (await this.#request({ kind: "open", role }, "opened")).pending;
+  }
+
   /** Runs one batch. Rejects when nothing of it was committed, or when the worker is gone. */
-  run(operations: readonly unknown[], transfer: readonly TransferListItem[]): Promise<Committed>;
-  close(): Promise<void>;
-}
-
-interface Waiting {
-  readonly resolve: (answer: WorkerAnswer) => void;
-  readonly reject: (error: Error) => void;
-}
-
-/** @param onDeath called once if the worker ends without being told to */
-export function startWorker({
-  threads,
-  onDeath,
-}: {
-  threads: boolean;
-  onDeath: (reason: string) => void;
-}): WorkerLink {
-  const worker = threads ? startWorkerThread("worker", import.meta.url, {}) : serveInThisThread();
-  const exited = new Promise<void>((resolve) => worker.once(threads ? "exit" : "close", () => resolve()));
-  let diedOf: string | undefined;
-  let closing = false;
-  let waiting: Waiting | undefined;
-
-  function answered(answer: WorkerAnswer): void {
-    const { resolve, reject } = waiting ?? {};
-    waiting = undefined;
-    if (answer.kind === "failed") reject?.(new Error(answer.reason));
-    else resolve?.(answer);
+  run(operations: readonly TimedOperation[]): Promise<Extract<WorkerAnswer, { kind: "committed" }>> {
+    return this.#request({ kind: "batch", operations }, "committed", [packNewCalls(operations)]);
   }
 
-  function died(reason: string): void {
-    if (diedOf !== undefined || closing) return;
-    diedOf = reason;
-    answered({ kind: "failed", reason });
-    onDeath(reason);
+  async close(): Promise<void> {
+    if (this.#diedOf !== undefined) return;
+    this.#closing = true;
+    this.#worker.postMessage({ kind: "close" } satisfies WorkerRequest);
+    await this.#exited;
   }
 
-  worker.on("message", answered);
-  worker.on("error", (error) => died(`the database worker failed: ${String(error)}`));
-  worker.on("exit", (code) => died(`the database worker ended with code ${code}`));
-
-  async function request<Kind extends WorkerAnswer["kind"]>(
+  async #request<Kind extends WorkerAnswer["kind"]>(
     message: WorkerRequest,
     expected: Kind,
-    transfer: readonly TransferListItem[] = [],
+    transfer: ArrayBuffer[] = [],
   ): Promise<Extract<WorkerAnswer, { kind: Kind }>> {
-    if (diedOf !== undefined) throw new Error(diedOf);
+    if (this.#diedOf !== undefined) throw new Error(this.#diedOf);
     const answer = await new Promise<WorkerAnswer>((resolve, reject) => {
-      waiting = { resolve, reject };
-      worker.postMessage(message, [...transfer]);
+      this.#waiting = { resolve, reject };
+      this.#worker.postMessage(message, transfer);
     });
     if (answer.kind !== expected) throw new Error(`the database worker answered ${answer.kind}`);
     return answer as Extract<WorkerAnswer, { kind: Kind }>;
   }
 
-  return {
-    open: async (role) => (await request({ kind: "open", role }, "opened")).pending,
-    run: (operations, transfer) => request({ kind: "batch", operations }, "committed", transfer),
-    async close() {
-      if (diedOf !== undefined) return;
-      closing = true;
-      worker.postMessage({ kind: "close" } satisfies WorkerRequest);
-      await exited;
-    },
-  };
+  #answered(answer: WorkerAnswer): void {
+    const { resolve, reject } = this.#waiting ?? {};
+    this.#waiting = undefined;
+    if (answer.kind === "failed") reject?.(new Error(answer.reason));
+    else resolve?.(answer);
+  }
+
+  #died(reason: string): void {
+    if (this.#diedOf !== undefined || this.#closing) return;
+    this.#diedOf = reason;
+    this.#answered({ kind: "failed", reason });
+    this.#onDeath(reason);
+  }
 }
 
-/** The same code and messages as with a thread, over a port whose other end is in this thread. */
+/** Runs the same code with the same messages as a thread, on a port whose other end is in this thread. */
 function serveInThisThread(): MessagePort {
   const { port1, port2 } = new MessageChannel();
   serveDatabase(port2);
   return port1;
+}
+
+/** Moves the bytes of all new JobCalls into one buffer, which is transferred instead of copied. */
+function packNewCalls(operations: readonly TimedOperation[]): ArrayBuffer {
+  const calls = operations.flatMap((operation) => newCallOf(operation) ?? []);
+  const { buffer, views } = packBytes(calls.map(({ encoded }) => encoded));
+  for (const [index, call] of calls.entries()) {
+    const view = views[index];
+    if (view !== undefined) call.encoded = view;
+  }
+  return buffer;
 }

@@ -1,5 +1,5 @@
 import { parentPort } from "node:worker_threads";
 import { serveDatabase } from "./serve-database.ts";
 
-// An entry point of its own, so that importing the code never takes over the port of somebody else's thread.
+// A separate entry point, so that importing the code never uses the port of an unrelated thread.
 if (parentPort !== null) serveDatabase(parentPort);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { acceptId, claimOne, claimRequest, LEASE_MS, START_MS } from "../store-fixtures.ts";
+import { acceptId, claimCalls, claimOne, claimRequest, LEASE_MS, START_MS } from "../store-fixtures.ts";
 import { failAll, type Given, idsOf, MAX_PENDING, retryNow } from "./given.ts";
 
 export function describeDeadLetters(given: Given): void {
@@ -11,7 +11,7 @@ export function describeDeadLetters(given: Given): void {
         given.now += LEASE_MS;
       }
       const behind = await acceptId(given.store);
-      expect(idsOf(await given.store.claim(claimRequest({ limit: 1 })))).toEqual([behind]);
+      expect(idsOf(await claimCalls(given.store, { limit: 1 }))).toEqual([behind]);
       expect(await given.store.listDeadLetters({ limit: 10 })).toEqual([
         {
           callId,
@@ -26,19 +26,25 @@ export function describeDeadLetters(given: Given): void {
       ]);
     });
 
-    test("What ran out for the last time is a dead letter whichever jobs are asked for, and if none is", async () => {
-      for (const claimed of [{ jobIds: [31n] }, { limit: 0 }]) {
+    test("A last lease that ran out makes a dead letter, by a claim for any job and by expireLeases", async () => {
+      const expiries = [
+        async () => (await given.store.claim(claimRequest({ maxAttempts: 1, jobIds: [31n] }))).buried,
+        () => given.store.expireLeases(1),
+      ];
+      for (const expire of expiries) {
         const callId = await acceptId(given.store, { jobId: 30n });
         const other = await acceptId(given.store, { jobId: 32n });
-        await given.store.claim(claimRequest({ jobIds: [30n], maxAttempts: 1 }));
-        await given.store.claim(claimRequest({ jobIds: [32n] }));
+        await claimCalls(given.store, { jobIds: [30n], maxAttempts: 1 });
+        await claimCalls(given.store, { jobIds: [32n] });
         given.now += LEASE_MS;
         const before = await given.store.totals();
-        expect(await given.store.claim(claimRequest({ maxAttempts: 1, ...claimed }))).toEqual([]);
-        expect(await given.store.findDeadLetter(callId)).toMatchObject({
-          reason: "max_attempts",
-          deadAt: given.now,
-        });
+        const buried = { reason: "max_attempts", deadAt: given.now };
+        expect(await expire()).toEqual([
+          { callId, ...buried },
+          { callId: other, ...buried },
+        ]);
+        expect(await expire()).toEqual([]);
+        expect(await given.store.findDeadLetter(callId)).toMatchObject(buried);
         // 32 was claimed once as well.
         expect((await given.store.findDeadLetter(other))?.attempts).toBe(1);
         expect((await given.store.totals()).calls.dead).toBe(before.calls.dead + 2);
@@ -50,11 +56,11 @@ export function describeDeadLetters(given: Given): void {
     test("A retry of the last attempt makes a dead letter, with the retry's reason", async () => {
       const callId = await acceptId(given.store);
       for (let attempt = 1; attempt <= 3; attempt += 1) {
-        expect(await given.store.retry(await claimOne(given.store), retryNow("database is down"))).toBe(
-          "done",
-        );
+        const ended = await given.store.retry(await claimOne(given.store), retryNow("database is down"));
+        const buried = { callId, reason: "max_attempts: database is down", deadAt: given.now };
+        expect(ended).toEqual({ outcome: "done", ...(attempt < 3 ? {} : { buried }) });
       }
-      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await claimCalls(given.store)).toEqual([]);
       expect((await given.store.findDeadLetter(callId))?.reason).toBe("max_attempts: database is down");
     });
 
@@ -75,7 +81,7 @@ export function describeDeadLetters(given: Given): void {
       const letter = await given.store.findDeadLetter(callId);
       expect(letter?.reason).toBe("cannot parse");
       expect(Buffer.from(letter?.encoded ?? []).toString()).toBe("poison");
-      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await claimCalls(given.store)).toEqual([]);
     });
 
     test("A dead letter that is retried has its attempts forgiven, and its attempt number goes on", async () => {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect } from "vitest";
 import type { Clock } from "../../../src/core/clock.ts";
 import type { BatchListener, Store } from "../../../src/store/store.ts";
-import { claimRequest, START_MS } from "../store-fixtures.ts";
+import { claimCalls, START_MS } from "../store-fixtures.ts";
 
 /** A store under test, with the means to see what survives. */
 export interface StoreUnderTest {
@@ -65,7 +65,7 @@ export const retryNow = (reason = "again") => ({ delayMs: 0, backoff: NO_BACKOFF
 
 /** Makes dead letters of everything that is due. */
 export async function failAll(store: Store, reason = "no good"): Promise<void> {
-  for (const call of await store.claim(claimRequest())) await store.fail(call, reason);
+  for (const call of await claimCalls(store)) await store.fail(call, reason);
 }
 
 export async function expectBalance(store: Store): Promise<void> {

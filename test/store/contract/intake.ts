@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
 import {
   acceptId,
+  claimCalls,
   claimOne,
-  claimRequest,
   LEASE_MS,
   paidCall,
   paymentIntent,
@@ -39,7 +39,7 @@ export function describeIntake(given: Given): void {
           acceptId(given.store, { body: Buffer.from(`body ${i}`) }),
         ),
       );
-      const claimed = await given.store.claim(claimRequest({ limit: MAX_PENDING }));
+      const claimed = await claimCalls(given.store, { limit: MAX_PENDING });
       expect(claimed.map(({ encoded }) => Buffer.from(encoded).toString())).toEqual(
         ids.map((_, i) => `body ${i}`),
       );
@@ -69,10 +69,7 @@ export function describeIntake(given: Given): void {
     test("Held, leased and delayed calls count towards max_pending, dead letters and failed payments do not; also after a restart", async () => {
       await given.store.beginPayment(paymentIntent(1), paidCall());
       for (let i = 1; i < MAX_PENDING; i += 1) await acceptId(given.store);
-      const [dead, delayed] = (await given.store.claim(claimRequest({ limit: 3 }))) as [
-        ClaimedCall,
-        ClaimedCall,
-      ];
+      const [dead, delayed] = (await claimCalls(given.store, { limit: 3 })) as [ClaimedCall, ClaimedCall];
       await given.store.retry(delayed, { ...retryNow(), delayMs: 1000 });
       expect(given.store.status().full).toBe(true);
       await given.reopen();

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
-import { acceptId, claimOne, claimRequest, LEASE_MS, paidId } from "../store-fixtures.ts";
+import { acceptId, claimCalls, claimOne, LEASE_MS, paidId } from "../store-fixtures.ts";
 import { type Given, idsOf, retryNow } from "./given.ts";
 
 export function describeLeases(given: Given): void {
@@ -9,7 +9,7 @@ export function describeLeases(given: Given): void {
       const ids = [];
       for (let i = 0; i < 30; i += 1) ids.push(await acceptId(given.store));
       const claims = await Promise.all(
-        Array.from({ length: 10 }, () => given.store.claim(claimRequest({ limit: 4 }))),
+        Array.from({ length: 10 }, () => claimCalls(given.store, { limit: 4 })),
       );
       expect(idsOf(claims.flat())).toEqual(ids);
       expect(new Set(claims.flat().map(({ leaseToken }) => leaseToken)).size).toBe(30);
@@ -20,10 +20,10 @@ export function describeLeases(given: Given): void {
       const jobs = [1n, 2n, big, 3n, 1n, big];
       const ids: number[] = [];
       for (const jobId of jobs) ids.push(await acceptId(given.store, { jobId }));
-      const first = await given.store.claim(claimRequest({ jobIds: [big, 1n, big], limit: 3 }));
+      const first = await claimCalls(given.store, { jobIds: [big, 1n, big], limit: 3 });
       expect(idsOf(first)).toEqual([ids[0], ids[2], ids[4]]);
-      expect(idsOf(await given.store.claim(claimRequest({ jobIds: [big, 1n] })))).toEqual([ids[5]]);
-      expect(idsOf(await given.store.claim(claimRequest()))).toEqual([ids[1], ids[3]]);
+      expect(idsOf(await claimCalls(given.store, { jobIds: [big, 1n] }))).toEqual([ids[5]]);
+      expect(idsOf(await claimCalls(given.store))).toEqual([ids[1], ids[3]]);
     });
 
     test("A lease that ran out goes to the next subscriber, with a higher attempt and in its old place", async () => {
@@ -31,7 +31,7 @@ export function describeLeases(given: Given): void {
       const lost = await claimOne(given.store);
       const second = await acceptId(given.store);
       given.now += LEASE_MS;
-      const claimed = await given.store.claim(claimRequest());
+      const claimed = await claimCalls(given.store);
       expect(idsOf(claimed)).toEqual([first, second]);
       expect(claimed[0]?.attempt).toBe(2);
       expect(claimed[0]?.leaseToken).not.toBe(lost.leaseToken);
@@ -43,9 +43,11 @@ export function describeLeases(given: Given): void {
       const lease = await claimOne(given.store);
       given.now += LEASE_MS;
       expect(await given.store.ack(lease)).toBe("lease_lost");
-      expect(await given.store.fail(lease, "late")).toBe("lease_lost");
-      expect(await given.store.retry(lease, retryNow())).toBe("lease_lost");
-      expect(await given.store.release(lease, { excused: false, maxAttempts: 3 })).toBe("lease_lost");
+      expect(await given.store.fail(lease, "late")).toEqual({ outcome: "lease_lost" });
+      expect(await given.store.retry(lease, retryNow())).toEqual({ outcome: "lease_lost" });
+      expect(await given.store.release(lease, { excused: false, maxAttempts: 3 })).toEqual({
+        outcome: "lease_lost",
+      });
       expect((await given.store.extend(lease, LEASE_MS)).outcome).toBe("lease_lost");
       given.now -= 1;
       expect(await given.store.ack(lease)).toBe("done");
@@ -53,7 +55,7 @@ export function describeLeases(given: Given): void {
 
     test("Results count towards the 16 MiB that are written at once", async () => {
       for (const number of [1, 2, 3]) await paidId(given.store, number);
-      const leases = await given.store.claim(claimRequest());
+      const leases = await claimCalls(given.store);
       const result = { body: Buffer.alloc(6 * 1024 * 1024, 1), contentType: "image/png" };
       given.batches.length = 0;
       const outcomes = await Promise.all(leases.map((lease) => given.store.ack(lease, result)));
@@ -73,13 +75,15 @@ export function describeLeases(given: Given): void {
       await acceptId(given.store);
       const dead = await claimOne(given.store);
       await given.store.fail(dead, "no good");
-      expect(await given.store.retry(dead, retryNow())).toBe("not_found");
+      expect(await given.store.retry(dead, retryNow())).toEqual({ outcome: "not_found" });
     });
 
     test("A released call is due at once, and its old lease is lost", async () => {
       await acceptId(given.store);
       const released = await claimOne(given.store);
-      expect(await given.store.release(released, { excused: false, maxAttempts: 3 })).toBe("done");
+      expect(await given.store.release(released, { excused: false, maxAttempts: 3 })).toEqual({
+        outcome: "done",
+      });
       expect(await given.store.ack(released)).toBe("lease_lost");
       expect((await claimOne(given.store)).attempt).toBe(2);
     });
@@ -93,7 +97,7 @@ export function describeLeases(given: Given): void {
         leaseExpiresAt: given.now + 5000,
       });
       given.now += 4999;
-      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await claimCalls(given.store)).toEqual([]);
       expect(await given.store.nextDue()).toBe(given.now + 1);
       given.now += 1;
       expect((await claimOne(given.store)).attempt).toBe(2);
@@ -103,7 +107,7 @@ export function describeLeases(given: Given): void {
       const retried = await acceptId(given.store);
       await given.store.retry(await claimOne(given.store), { ...retryNow(), delayMs: 5000 });
       const other = await acceptId(given.store);
-      expect(idsOf(await given.store.claim(claimRequest()))).toEqual([other]);
+      expect(idsOf(await claimCalls(given.store))).toEqual([other]);
       expect(await given.store.nextDue()).toBe(given.now + 5000);
       given.now += 5000;
       expect(await claimOne(given.store)).toMatchObject({ callId: retried, attempt: 2 });
@@ -114,10 +118,10 @@ export function describeLeases(given: Given): void {
       for (const boundMs of [1000, 2000, 3000, 3000]) {
         const delays: number[] = [];
         for (let i = 0; i < 10; i += 1) await acceptId(given.store);
-        let calls = await given.store.claim(claimRequest({ maxAttempts: 99 }));
+        let calls = await claimCalls(given.store, { maxAttempts: 99 });
         for (let attempt = 1; attempt < [1000, 2000, 3000].indexOf(boundMs) + 1; attempt += 1) {
           await Promise.all(calls.map((call) => given.store.retry(call, { ...retryNow(), maxAttempts: 99 })));
-          calls = await given.store.claim(claimRequest({ maxAttempts: 99 }));
+          calls = await claimCalls(given.store, { maxAttempts: 99 });
         }
         for (const call of calls) {
           await given.store.retry(call, { backoff, maxAttempts: 99, reason: "again" });
@@ -141,9 +145,9 @@ export function describeLeases(given: Given): void {
     test("Leases survive a restart", async () => {
       await acceptId(given.store);
       await acceptId(given.store);
-      const [acked, expired] = (await given.store.claim(claimRequest())) as [ClaimedCall, ClaimedCall];
+      const [acked, expired] = (await claimCalls(given.store)) as [ClaimedCall, ClaimedCall];
       await given.reopen();
-      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await claimCalls(given.store)).toEqual([]);
       expect(await given.store.ack(acked)).toBe("done");
       given.now += LEASE_MS;
       expect((await claimOne(given.store)).callId).toBe(expired.callId);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import {
   callerNonce,
+  claimCalls,
   claimOne,
-  claimRequest,
   paidCall,
   paidId,
   paymentIntent,
@@ -70,7 +70,7 @@ export function describePayments(given: Given): void {
 
     test("A held call is not claimed before its payment is settled", async () => {
       await given.store.beginPayment(paymentIntent(1), paidCall());
-      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await claimCalls(given.store)).toEqual([]);
       given.now += 1000;
       await given.store.settlePayment(paymentIntent(1).key, "{}");
       expect(await claimOne(given.store)).toMatchObject({ attempt: 1, enqueuedAt: START_MS + 1000 });
@@ -85,9 +85,10 @@ export function describePayments(given: Given): void {
       ]);
       expect(first).toMatchObject({ kind: "settled", changed: true });
       expect(second).toEqual({ ...first, changed: false });
+      expect(first).toMatchObject({ record: await given.store.findPayment(key) });
       await given.store.ack(await claimOne(given.store));
       expect((await given.store.settlePayment(key, "third")).kind).toBe("settled");
-      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await claimCalls(given.store)).toEqual([]);
       expect(await given.store.findPayment(key)).toMatchObject({ state: "settled", settlement: "first" });
     });
 
@@ -100,7 +101,10 @@ export function describePayments(given: Given): void {
     test("A failed payment drops its held call and stays failed", async () => {
       const { key } = paymentIntent(1);
       await given.store.beginPayment(paymentIntent(1), paidCall());
-      expect(await given.store.failPayment(key, '{"success":false}', "reverted")).toEqual({ kind: "failed" });
+      expect(await given.store.failPayment(key, '{"success":false}', "reverted")).toEqual({
+        kind: "failed",
+        record: await given.store.findPayment(key),
+      });
       expect(await given.store.findPayment(key)).toMatchObject({
         state: "failed",
         settlement: '{"success":false}',
@@ -122,14 +126,15 @@ export function describePayments(given: Given): void {
       for (const number of [1, 2, 3]) {
         await given.store.beginPayment(paymentIntent(number), paidCall());
         const { key } = paymentIntent(number);
-        expect(await given.store.leavePaymentUnresolved(key, "no answer")).toBe(true);
-        expect(await given.store.leavePaymentUnresolved(key, "still no answer")).toBe(false);
+        const changed = await given.store.leavePaymentUnresolved(key, "no answer");
+        expect(changed).toMatchObject({ key, state: "unresolved", reason: "no answer" });
+        expect(await given.store.leavePaymentUnresolved(key, "still no answer")).toBeUndefined();
       }
       expect(await given.store.findPayment(paymentIntent(1).key)).toMatchObject({
         state: "unresolved",
         reason: "no answer",
       });
-      expect(await given.store.claim(claimRequest())).toEqual([]);
+      expect(await claimCalls(given.store)).toEqual([]);
       expect(await given.store.settlePayment(paymentIntent(1).key, "{}")).toMatchObject({ changed: true });
       expect((await given.store.failPayment(paymentIntent(2).key, "{}", "why")).kind).toBe("failed");
       expect((await given.store.totals()).payments).toEqual({
@@ -143,7 +148,7 @@ export function describePayments(given: Given): void {
 
     test("A decided payment cannot become unresolved", async () => {
       await paidId(given.store, 1);
-      expect(await given.store.leavePaymentUnresolved(paymentIntent(1).key, "late")).toBe(false);
+      expect(await given.store.leavePaymentUnresolved(paymentIntent(1).key, "late")).toBeUndefined();
       expect((await given.store.findPayment(paymentIntent(1).key))?.state).toBe("settled");
     });
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import {
   acceptId,
+  claimCalls,
   claimOne,
-  claimRequest,
   paidCall,
   paidId,
   paymentIntent,
@@ -20,7 +20,7 @@ export function describeTotalsAndRevenue(given: Given): void {
       }
       await given.store.beginPayment(paymentIntent(7), paidCall());
       await acceptId(given.store);
-      const [acked, failed, dropped, retried] = await given.store.claim(claimRequest({ limit: 5 }));
+      const [acked, failed, dropped, retried] = await claimCalls(given.store, { limit: 5 });
       if (!acked || !failed || !dropped || !retried) throw new Error("expected four calls");
       await given.store.ack(acked);
       await given.store.fail(failed, "no good");

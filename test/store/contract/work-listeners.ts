@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
-import { acceptId, claimOne, claimRequest, LEASE_MS, paidCall, paymentIntent } from "../store-fixtures.ts";
+import { acceptId, claimCalls, claimOne, LEASE_MS, paidCall, paymentIntent } from "../store-fixtures.ts";
 import { failAll, type Given, retryNow } from "./given.ts";
 
 export function describeWorkListeners(given: Given): void {
@@ -9,7 +9,7 @@ export function describeWorkListeners(given: Given): void {
     async function claimedInListener(push: () => Promise<unknown>): Promise<number> {
       let claim: Promise<ClaimedCall[]> | undefined;
       const end = given.store.onWork(() => {
-        claim ??= given.store.claim(claimRequest());
+        claim ??= claimCalls(given.store);
       });
       const pushed = push();
       expect(claim).toBeDefined();
@@ -28,7 +28,7 @@ export function describeWorkListeners(given: Given): void {
         await claimedInListener(() => given.store.release(lease, { excused: true, maxAttempts: 3 })),
       ).toBe(1);
       given.now += LEASE_MS;
-      const again = (await given.store.claim(claimRequest())).find((call) => call.callId === callId);
+      const again = (await claimCalls(given.store)).find((call) => call.callId === callId);
       if (again === undefined) throw new Error("the call is not due");
       expect(await claimedInListener(() => given.store.retry(again, { ...retryNow(), maxAttempts: 9 }))).toBe(
         1,

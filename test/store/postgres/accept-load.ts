@@ -1,8 +1,8 @@
 import { expect } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
+import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { UnknownOutcomeError } from "../../../src/store/unknown-outcome.ts";
-import { claimRequest, webhookCall } from "../store-fixtures.ts";
+import { claimCalls, webhookCall } from "../store-fixtures.ts";
 
 /** Accepts that go on whatever happens, each with a body of its own. */
 export interface AcceptLoad {
@@ -50,7 +50,7 @@ export function startAcceptLoad(store: Store, inFlight = 20): AcceptLoad {
 export async function expectTruthful(store: Store, load: AcceptLoad): Promise<void> {
   const kept: string[] = [];
   for (;;) {
-    const claimed = await store.claim(claimRequest({ limit: 5_000 }));
+    const claimed = await claimCalls(store, { limit: 5_000 });
     if (claimed.length === 0) break;
     kept.push(...claimed.map(({ encoded }) => Buffer.from(encoded).toString()));
   }

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { idsOf } from "../contract/given.ts";
-import { acceptId, claimRequest } from "../store-fixtures.ts";
+import { acceptId, claimCalls } from "../store-fixtures.ts";
 import { givenReplica } from "./given-replica.ts";
 
 const JOB_IDS = Array.from({ length: 20 }, (_, job) => BigInt(job));
@@ -13,7 +13,7 @@ beforeEach(async () => {
 
 describe("A claim of some jobs", () => {
   test("It takes the oldest calls of all of them, and locks no others", async () => {
-    const claimed = await given.store.claim(claimRequest({ jobIds: JOB_IDS, limit: 7 }));
+    const claimed = await claimCalls(given.store, { jobIds: JOB_IDS, limit: 7 });
     expect(idsOf(claimed)).toEqual([1, 2, 3, 4, 5, 6, 7]);
     // Of a row that nobody has locked since it was written, that is 0.
     const locked = await given.postgres.query(
@@ -28,7 +28,7 @@ describe("A claim of some jobs", () => {
       given.url,
       "SELECT FROM jobgate.job_calls WHERE call_id <= 90 AND call_id <> 50 FOR UPDATE",
     );
-    const claim = () => given.store.claim(claimRequest({ jobIds: JOB_IDS, limit: 4 }));
+    const claim = () => claimCalls(given.store, { jobIds: JOB_IDS, limit: 4 });
     expect(idsOf(await claim())).toEqual([50, 91, 92, 93]);
     expect(idsOf(await claim())).toEqual([94, 95, 96, 97]);
     expect(idsOf(await claim())).toEqual([98, 99, 100]);

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { acceptId, claimOne, claimRequest, webhookCall } from "../store-fixtures.ts";
+import { acceptId, claimCalls, claimOne, webhookCall } from "../store-fixtures.ts";
 import { givenReplica } from "./given-replica.ts";
 
 const given = givenReplica();
@@ -20,7 +20,7 @@ test("A batch that loses a race leaves nothing behind: what its claim found is c
   const delivery = { keys: [{ key: "key", identifies: true }], bodyHash: "hash", windowMs: 60_000 };
   const asked = Promise.all([
     given.store.acceptOnce(webhookCall(), delivery),
-    given.store.claim(claimRequest({ limit: 2, maxAttempts: 1 })),
+    claimCalls(given.store, { limit: 2, maxAttempts: 1 }),
   ]);
   // Until the batch waits for the other to be decided.
   await sleep(300);

@@ -1,7 +1,7 @@
 // Works on a store until it is killed, and notes in a log what the store has acknowledged.
 import { openSync, writeSync } from "node:fs";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import { acceptId, claimRequest } from "../store-fixtures.ts";
+import { acceptId, claimCalls } from "../store-fixtures.ts";
 
 const [path, logPath] = process.argv.slice(2);
 if (path === undefined || logPath === undefined)
@@ -18,7 +18,7 @@ async function acceptForever(): Promise<never> {
 
 async function claimForever(): Promise<never> {
   for (;;) {
-    const claimed = await store.claim(claimRequest({ limit: 4 }));
+    const claimed = await claimCalls(store, { limit: 4 });
     for (const { callId } of claimed) note("leased", callId);
     const [first] = claimed;
     if (first !== undefined && (await store.ack(first)) === "done") note("acked", first.callId);

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { processEnded, spawnTethered } from "../../helpers/tethered-process.ts";
-import { claimRequest, LEASE_MS } from "../store-fixtures.ts";
+import { claimCalls, LEASE_MS } from "../store-fixtures.ts";
 
 const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
 const CLAIM_LIMIT_OF_CHILD = 4;
@@ -61,7 +61,7 @@ async function check(path: string, log: string): Promise<void> {
     expect(calls.leased).toBeLessThanOrEqual(notedLeases + CLAIM_LIMIT_OF_CHILD);
 
     now += LEASE_MS + 1;
-    const left = await store.claim(claimRequest({ limit: 1_000_000, maxAttempts: 99 }));
+    const left = await claimCalls(store, { limit: 1_000_000, maxAttempts: 99 });
     expect(left.every(({ encoded }) => Buffer.from(encoded).equals(Buffer.alloc(256, "x")))).toBe(true);
     const leftIds = new Set(left.map(({ callId }) => callId));
     const ackedIds = new Set(acked);

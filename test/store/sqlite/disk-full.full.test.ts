@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { StoreUnderTest } from "../contract/given.ts";
-import { acceptId, claimRequest, webhookCall } from "../store-fixtures.ts";
+import { acceptId, claimCalls, webhookCall } from "../store-fixtures.ts";
 import { openInTempFolder } from "./open-in-temp-folder.ts";
 
 let underTest: StoreUnderTest & { readonly path: string };
@@ -61,7 +61,7 @@ test("A store that cannot write refuses and says why, recovers by itself, and ha
   const after = await acceptId(store);
 
   store = await underTest.reopen();
-  const claimed = await store.claim(claimRequest({ limit: 10_000 }));
+  const claimed = await claimCalls(store, { limit: 10_000 });
   expect(claimed.map(({ callId }) => callId)).toEqual([...before, ...during, after]);
   expect((await store.accept(webhookCall())).kind).toBe("accepted");
 });

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { JobCall } from "../../../src/core/job-call.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import { acceptId, claimRequest, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
+import { acceptId, claimCalls, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -79,12 +79,12 @@ test("When the worker that writes dies, everything waiting and later is refused,
   const waiting = expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
   await workers[0]?.terminate();
   await waiting;
-  await expect(store.claim(claimRequest())).rejects.toMatchObject({ code: "store_unavailable" });
+  await expect(claimCalls(store)).rejects.toMatchObject({ code: "store_unavailable" });
   expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("worker ended") });
   expect((await store.totals()).calls.ready).toBeGreaterThanOrEqual(1);
   await store.close();
 
   const again = await open(path);
-  expect((await again.claim(claimRequest()))[0]?.callId).toBe(callId);
+  expect((await claimCalls(again))[0]?.callId).toBe(callId);
   await again.close();
 });

@@ -14,7 +14,7 @@ describe("A paid call's state and result", () => {
   };
   const claimOf = async (callId: unknown) => {
     const request = { limit: 100, jobIds: [], leaseMs: 60_000, maxAttempts: 1, subscriber: "test" };
-    const lease = (await gateway.store.claim(request)).find((call) => call.callId === callId);
+    const lease = (await gateway.store.claim(request)).calls.find((call) => call.callId === callId);
     if (lease === undefined) throw new Error(`call ${callId} is not due`);
     return lease;
   };

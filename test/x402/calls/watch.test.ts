@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { createEventHub } from "../../../src/core/events.ts";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
-import { observeStore } from "../../../src/store/observed-store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { emitEvents } from "../../../src/store-events.ts";
 import { ResultWaits } from "../../../src/x402/calls/wait-for-result.ts";
 import { CallWatch } from "../../../src/x402/calls/watch.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
@@ -10,15 +10,15 @@ import { claimOne, paidId } from "../../store/store-fixtures.ts";
 
 const events = createEventHub();
 let opened: TestStore;
-/** The store as a second process has it: its changes emit no events. */
-let quietStore: Store;
 let store: Store;
+/** While true, changes emit no events: as if another process had made them. */
+let isQuiet = false;
 let payments = 0;
 
 beforeAll(async () => {
-  opened = await openTestStore();
-  quietStore = opened.store;
-  store = observeStore(quietStore, events);
+  const emit = emitEvents(events);
+  opened = await openTestStore({ onCommitted: (committed) => isQuiet || emit(committed) });
+  ({ store } = opened);
 });
 afterAll(async () => {
   await opened.stop();
@@ -26,6 +26,7 @@ afterAll(async () => {
 
 const watches: CallWatch[] = [];
 afterEach(() => {
+  isQuiet = false;
   for (const watch of watches.splice(0)) watch.stop();
 });
 
@@ -84,10 +85,11 @@ test("Changes of other calls wake no watcher", async () => {
 test("Changes without an event are seen at the next poll: another process's work, an expired lease", async () => {
   const callId = await newCall();
   const { seen, ended } = follow(openWatch({ pollMs: 20 }), callId);
-  await claimOne(quietStore, { leaseMs: 150 });
+  isQuiet = true;
+  await claimOne(store, { leaseMs: 150 });
   await vi.waitFor(() => expect(seen).toContain("running"));
   await vi.waitFor(() => expect(seen.at(-1)).toBe("queued"));
-  await quietStore.ack(await claimOne(quietStore));
+  await store.ack(await claimOne(store));
   await ended;
   expect(seen.at(-1)).toBe("succeeded");
 });

@@ -2,7 +2,7 @@ import type { CallerNonce } from "../../../core/payment.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 
-/** Expired nonces that are forgotten whenever one is remembered: more than one, so that they never pile up. */
+/** Expired nonces that are deleted whenever one is added: more than one, so that they never pile up. */
 const NONCES_FORGOTTEN_AT_ONCE = 10;
 
 interface NonceRow {
@@ -45,58 +45,59 @@ const USE = statement<{ call_id: number }>(
    RETURNING call_id`,
 );
 
-/** The nonces of delegated callers that matter to one batch, each used up by one payment until it expires. */
-export interface CallerNonces {
-  load(sql: Sql): Promise<void>;
-  isUsed(nonce: CallerNonce, now: number): boolean;
-  /** Remembers it until it expires; one that has expired is written over. */
-  use(nonce: CallerNonce, callId: number): void;
-  /** Frees it, unless another payment has used it up since. */
-  free(nonce: CallerNonce, callId: number): void;
-  /** @throws LostRace when one was used up by another batch meanwhile */
-  write(sql: Sql, now: number): Promise<void>;
-}
+/** Nonces of delegated callers that a batch may use up or free, each used by one payment until it expires. */
+export class CallerNonces {
+  readonly #asked: readonly CallerNonce[];
+  readonly #known = new Map<string, NonceRow>();
+  readonly #used: NonceRow[] = [];
+  readonly #freed: NonceRow[] = [];
 
-/** @param asked those that payments of the batch may use up */
-export function createCallerNonces(asked: readonly CallerNonce[]): CallerNonces {
-  const known = new Map<string, NonceRow>();
-  const used: NonceRow[] = [];
-  const freed: NonceRow[] = [];
-  return {
-    async load(sql) {
-      if (asked.length === 0) return;
-      const rows = asked.map((nonce) => toRow(nonce, 0));
-      const found = await sql.run(SELECT, [
-        rows.map(({ caller }) => caller),
-        rows.map(({ service_id }) => service_id),
-        rows.map(({ job_index }) => job_index),
-        rows.map(({ nonce }) => nonce),
-      ]);
-      for (const row of found) known.set(keyOf(row), row);
-    },
-    isUsed(nonce, now) {
-      const row = known.get(keyOf(toRow(nonce, 0)));
-      return row !== undefined && row.expires_at_secs * 1000 > now;
-    },
-    use(nonce, callId) {
-      const row = toRow(nonce, callId);
-      known.set(keyOf(row), row);
-      used.push(row);
-    },
-    free(nonce, callId) {
-      const row = toRow(nonce, callId);
-      if (known.get(keyOf(row))?.call_id === callId) known.delete(keyOf(row));
-      freed.push(row);
-    },
-    async write(sql, now) {
-      const [, , written] = await Promise.all([
-        freed.length === 0 ? [] : sql.run(FREE, [JSON.stringify(freed)]),
-        used.length === 0 ? [] : sql.run(FORGET_EXPIRED, [Math.floor(now / 1000), used.length]),
-        used.length === 0 ? [] : sql.run(USE, [JSON.stringify(used), now]),
-      ]);
-      if (written.length !== used.length) throw new LostRace("a caller's nonce was used up meanwhile");
-    },
-  };
+  /** @param asked nonces that payments of the batch may use up */
+  constructor(asked: readonly CallerNonce[]) {
+    this.#asked = asked;
+  }
+
+  async load(sql: Sql): Promise<void> {
+    if (this.#asked.length === 0) return;
+    const rows = this.#asked.map((nonce) => toRow(nonce, 0));
+    const found = await sql.run(SELECT, [
+      rows.map(({ caller }) => caller),
+      rows.map(({ service_id }) => service_id),
+      rows.map(({ job_index }) => job_index),
+      rows.map(({ nonce }) => nonce),
+    ]);
+    for (const row of found) this.#known.set(keyOf(row), row);
+  }
+
+  isUsed(nonce: CallerNonce, now: number): boolean {
+    const row = this.#known.get(keyOf(toRow(nonce, 0)));
+    return row !== undefined && row.expires_at_secs * 1000 > now;
+  }
+
+  /** Remembers a nonce until it expires; an expired entry is replaced. */
+  use(nonce: CallerNonce, callId: number): void {
+    const row = toRow(nonce, callId);
+    this.#known.set(keyOf(row), row);
+    this.#used.push(row);
+  }
+
+  /** Frees a nonce, unless another payment has used it up since. */
+  free(nonce: CallerNonce, callId: number): void {
+    const row = toRow(nonce, callId);
+    if (this.#known.get(keyOf(row))?.call_id === callId) this.#known.delete(keyOf(row));
+    this.#freed.push(row);
+  }
+
+  /** @throws LostRace when another batch used a nonce up meanwhile */
+  async write(sql: Sql, now: number): Promise<void> {
+    const used = this.#used;
+    const [, , written] = await Promise.all([
+      this.#freed.length === 0 ? [] : sql.run(FREE, [JSON.stringify(this.#freed)]),
+      used.length === 0 ? [] : sql.run(FORGET_EXPIRED, [Math.floor(now / 1000), used.length]),
+      used.length === 0 ? [] : sql.run(USE, [JSON.stringify(used), now]),
+    ]);
+    if (written.length !== used.length) throw new LostRace("a caller's nonce was used up meanwhile");
+  }
 }
 
 function toRow(nonce: CallerNonce, callId: number): NonceRow {

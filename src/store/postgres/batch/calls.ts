@@ -1,27 +1,28 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
-import type { CallState } from "../../call-row.ts";
-import type { JobResult, Lease, LeaseOutcome, RetryRequest } from "../../contract/work-queue.ts";
-import { retryDelayMs } from "../../rules/retry-delay.ts";
+import type { EndedLease, JobResult, Lease, LeaseOutcome, Progress } from "../../contract/work-queue.ts";
+import type { Outcome } from "../../operations.ts";
+import {
+  type AttemptColumns,
+  afterRelease,
+  afterRetry,
+  type GivenBack,
+  type LeaseColumns,
+  leaseOutcome,
+} from "../../rules/leases.ts";
 import { type Sql, statement, storable } from "../sql.ts";
-import type { BatchContext, BatchPart } from "./batch-context.ts";
+import type { BatchContext, BatchPart, Entry } from "./batch.ts";
 import { packed } from "./new-rows.ts";
-import type { Entry } from "./operations.ts";
 
-/** What can change about a JobCall. */
-interface CallRow {
-  call_id: number;
-  origin: JobCallOrigin;
-  state: CallState;
-  visible_at: number | null;
-  attempts: number;
-  forgiven: number;
-  lease_token: string | null;
-  subscriber: string | null;
-  progress_percent: number | null;
-  progress_text: string | null;
-  enqueued_at: number;
-  dead_at: number | null;
-  dead_reason: string | null;
+/** Columns of a JobCall that can change. */
+interface CallRow extends LeaseColumns, AttemptColumns {
+  readonly call_id: number;
+  readonly origin: JobCallOrigin;
+  readonly subscriber: string | null;
+  readonly progress_percent: number | null;
+  readonly progress_text: string | null;
+  readonly enqueued_at: number;
+  readonly dead_at: number | null;
+  readonly dead_reason: string | null;
 }
 
 interface FinishedCall {
@@ -31,7 +32,7 @@ interface FinishedCall {
   readonly result?: JobResult | undefined;
 }
 
-// In one order in all batches, so that no two wait for each other.
+// In the same order in all batches, so that no two wait for each other.
 const LOCK_CALLS = statement<CallRow>(
   "lock_calls",
   `SELECT call_id, origin, state, visible_at, attempts, forgiven, lease_token, subscriber,
@@ -67,134 +68,141 @@ type CallEntry = Entry<
   "ack" | "retry" | "fail" | "extend" | "release" | "retryDeadLetter" | "dropDeadLetter"
 >;
 
-/** The {@link WorkQueue} operations on a lease, and the {@link DeadLetterBox} operations that write. */
-export function callsPart(entries: readonly CallEntry[]): BatchPart {
-  const rows = new Map<number, CallRow>();
-  const changed = new Set<CallRow>();
-  const finished: FinishedCall[] = [];
+const NO_LEASE = { visible_at: null, lease_token: null, subscriber: null };
 
-  /** Runs `finish` on the leased row if the lease still holds. */
-  function withLease(held: Lease, now: number, finish: (row: CallRow) => void): LeaseOutcome {
-    const row = rows.get(held.callId);
-    if (row === undefined || row.state === "held" || row.state === "dead") return "not_found";
-    const valid =
-      row.state === "leased" &&
-      row.lease_token === held.leaseToken &&
-      row.visible_at !== null &&
-      row.visible_at > now;
-    if (!valid) return "lease_lost";
-    finish(row);
-    return "done";
+/** Operations on a lease, and those on dead letters that write. */
+export class CallsPart implements BatchPart {
+  readonly callIds = 0;
+  readonly #entries: readonly CallEntry[];
+  readonly #rows = new Map<number, CallRow>();
+  readonly #changed = new Set<number>();
+  readonly #finished: FinishedCall[] = [];
+
+  constructor(entries: readonly CallEntry[]) {
+    this.#entries = entries;
   }
 
-  function change(row: CallRow, values: Partial<CallRow>): void {
-    Object.assign(row, values);
-    changed.add(row);
+  async load(sql: Sql): Promise<void> {
+    if (this.#entries.length === 0) return;
+    const callIds = this.#entries.map(({ input: [call] }) => (typeof call === "number" ? call : call.callId));
+    for (const row of await sql.run(LOCK_CALLS, [callIds])) this.#rows.set(row.call_id, row);
   }
 
-  function giveBack(row: CallRow, values: Partial<CallRow> & { state: "ready" | "delayed" }): void {
-    change(row, { visible_at: null, lease_token: null, subscriber: null, ...values });
+  async write(context: BatchContext): Promise<void> {
+    for (const entry of this.#entries) this.#apply(entry, context);
+    const changed = [...this.#changed].flatMap((callId) => this.#rows.get(callId) ?? []);
+    await Promise.all([update(context.sql, changed), remove(context.sql, this.#finished)]);
   }
 
-  function bury(row: CallRow, reason: string, { now, capacity }: BatchContext): void {
-    const cleared = { visible_at: null, lease_token: null, subscriber: null };
-    change(row, { ...cleared, state: "dead", dead_at: now, dead_reason: storable(reason) });
-    capacity.adjust(-1);
-  }
-
-  function finish(call: FinishedCall): void {
-    rows.delete(call.row.call_id);
-    changed.delete(call.row);
-    finished.push(call);
-  }
-
-  function retryLater(row: CallRow, retry: RetryRequest, context: BatchContext): void {
-    const counted = row.attempts - row.forgiven;
-    if (counted >= retry.maxAttempts) {
-      bury(row, `max_attempts: ${retry.reason}`, context);
-    } else if (retry.delayMs === 0) {
-      giveBack(row, { state: "ready" });
-      context.madeReady.add(row.call_id);
-    } else {
-      const delayMs = retry.delayMs ?? retryDelayMs(retry.backoff, counted, Math.random());
-      giveBack(row, { state: "delayed", visible_at: context.now + delayMs });
-    }
-  }
-
-  function apply(entry: CallEntry, context: BatchContext): void {
-    const { now, capacity, madeReady } = context;
+  #apply(entry: CallEntry, context: BatchContext): void {
     switch (entry.name) {
-      case "ack":
-        entry.decide(
-          withLease(entry.input.lease, now, (row) => {
-            finish({ row, state: "succeeded", finishedAt: now, result: entry.input.result });
-            capacity.adjust(-1);
-          }),
-        );
+      case "ack": {
+        const [lease, result] = entry.input;
+        entry.decide(this.#ack(lease, result, context));
         break;
-      case "retry":
-        entry.decide(withLease(entry.input.lease, now, (row) => retryLater(row, entry.input.retry, context)));
-        break;
-      case "fail":
-        entry.decide(withLease(entry.input.lease, now, (row) => bury(row, entry.input.reason, context)));
-        break;
-      case "extend": {
-        const { lease, leaseMs, progress } = entry.input;
-        const leaseExpiresAt = now + leaseMs;
-        const outcome = withLease(lease, now, (row) => {
-          change(row, { visible_at: leaseExpiresAt });
-          if (progress === undefined) return;
-          change(row, { progress_percent: progress.percent, progress_text: storable(progress.text) });
-        });
-        entry.decide({ outcome, leaseExpiresAt: outcome === "done" ? leaseExpiresAt : 0 });
+      }
+      case "retry": {
+        const [lease, retry] = entry.input;
+        const next = (row: CallRow) => afterRetry(row, retry, context.now, Math.random());
+        entry.decide(this.#end(lease, context, next));
         break;
       }
       case "release": {
-        const { lease, excused, maxAttempts } = entry.input;
-        entry.decide(
-          withLease(lease, now, (row) => {
-            const forgiven = row.forgiven + (excused ? 1 : 0);
-            if (!excused && row.attempts - forgiven >= maxAttempts) return bury(row, "max_attempts", context);
-            giveBack(row, { state: "ready", forgiven });
-            madeReady.add(row.call_id);
-          }),
-        );
+        const [lease, options] = entry.input;
+        entry.decide(this.#end(lease, context, (row) => afterRelease(row, options)));
         break;
       }
-      case "retryDeadLetter": {
-        const row = rows.get(entry.input.callId);
-        const isDead = row?.state === "dead";
-        if (isDead) {
-          // The operator decided: this may exceed max_pending.
-          change(row, { state: "ready", forgiven: row.attempts, dead_at: null, dead_reason: null });
-          capacity.adjust(1);
-          madeReady.add(row.call_id);
-        }
-        entry.decide(isDead);
+      case "fail": {
+        const [lease, reason] = entry.input;
+        entry.decide(this.#end(lease, context, () => ({ state: "dead", reason })));
         break;
       }
-      case "dropDeadLetter": {
-        const row = rows.get(entry.input.callId);
-        const isDead = row?.state === "dead";
-        if (isDead) finish({ row, state: "failed", finishedAt: row.dead_at ?? now });
-        entry.decide(isDead);
+      case "extend": {
+        const [lease, leaseMs, progress] = entry.input;
+        entry.decide(this.#extend(lease, context.now + leaseMs, progress, context));
         break;
       }
+      case "retryDeadLetter":
+        entry.decide(this.#revive(entry.input[0], context));
+        break;
+      case "dropDeadLetter":
+        entry.decide(this.#drop(entry.input[0], context));
+        break;
     }
   }
 
-  return {
-    callIds: 0,
-    async load(sql) {
-      if (entries.length === 0) return;
-      const callIds = entries.map(({ input }) => ("lease" in input ? input.lease.callId : input.callId));
-      for (const row of await sql.run(LOCK_CALLS, [callIds])) rows.set(row.call_id, row);
-    },
-    async write(context) {
-      for (const entry of entries) apply(entry, context);
-      await Promise.all([update(context.sql, [...changed]), remove(context.sql, finished)]);
-    },
-  };
+  #ack(lease: Lease, result: JobResult | undefined, { now, capacity }: BatchContext): LeaseOutcome {
+    const row = this.#rows.get(lease.callId);
+    const outcome = leaseOutcome(row, lease, now);
+    if (row === undefined || outcome !== "done") return outcome;
+    this.#finish({ row, state: "succeeded", finishedAt: now, result });
+    capacity.adjust(-1);
+    return outcome;
+  }
+
+  #extend(
+    lease: Lease,
+    leaseExpiresAt: number,
+    progress: Progress | undefined,
+    { now }: BatchContext,
+  ): Outcome<"extend"> {
+    const row = this.#rows.get(lease.callId);
+    const outcome = leaseOutcome(row, lease, now);
+    if (row === undefined || outcome !== "done") return { outcome, leaseExpiresAt: 0 };
+    const reported = progress && {
+      progress_percent: progress.percent,
+      progress_text: storable(progress.text),
+    };
+    this.#change(row, { visible_at: leaseExpiresAt, ...reported });
+    return { outcome, leaseExpiresAt };
+  }
+
+  #revive(callId: number, { capacity, madeReady }: BatchContext): boolean {
+    const row = this.#rows.get(callId);
+    if (row?.state !== "dead") return false;
+    this.#change(row, { state: "ready", forgiven: row.attempts, dead_at: null, dead_reason: null });
+    // The operator decided: this may exceed max_pending.
+    capacity.adjust(1);
+    madeReady.add(callId);
+    return true;
+  }
+
+  #drop(callId: number, { now }: BatchContext): boolean {
+    const row = this.#rows.get(callId);
+    if (row?.state !== "dead") return false;
+    this.#finish({ row, state: "failed", finishedAt: row.dead_at ?? now });
+    return true;
+  }
+
+  /** Ends a lease without success, in the way that `next` decides, if it still holds. */
+  #end(lease: Lease, context: BatchContext, next: (row: CallRow) => GivenBack): EndedLease {
+    const { now, capacity, madeReady } = context;
+    const row = this.#rows.get(lease.callId);
+    const outcome = leaseOutcome(row, lease, now);
+    if (row === undefined || outcome !== "done") return { outcome };
+    const becomes = next(row);
+    if (becomes.state === "dead") {
+      const reason = storable(becomes.reason);
+      this.#change(row, { ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason });
+      capacity.adjust(-1);
+      return { outcome, buried: { callId: row.call_id, reason, deadAt: now } };
+    }
+    const { state, forgiven } = becomes;
+    const visible_at = becomes.state === "delayed" ? becomes.visibleAt : null;
+    this.#change(row, { ...NO_LEASE, state, forgiven, visible_at });
+    if (state === "ready") madeReady.add(row.call_id);
+    return { outcome };
+  }
+
+  #change(row: CallRow, values: Partial<CallRow>): void {
+    this.#rows.set(row.call_id, { ...row, ...values });
+    this.#changed.add(row.call_id);
+  }
+
+  #finish(call: FinishedCall): void {
+    this.#rows.delete(call.row.call_id);
+    this.#finished.push(call);
+  }
 }
 
 async function update(sql: Sql, rows: readonly CallRow[]): Promise<void> {
@@ -214,7 +222,7 @@ async function remove(sql: Sql, finished: readonly FinishedCall[]): Promise<void
   ]);
 }
 
-/** How paid calls ended is kept, once their rows in `job_calls` are gone. */
+/** Keeps how paid calls ended, once their rows in `job_calls` are gone. */
 async function keepResults(sql: Sql, paid: readonly FinishedCall[]): Promise<void> {
   if (paid.length === 0) return;
   const { bytes, starts, lengths } = packed(paid.map(({ result }) => result?.body ?? new Uint8Array()));
@@ -225,7 +233,7 @@ async function keepResults(sql: Sql, paid: readonly FinishedCall[]): Promise<voi
     paid.map(({ row }) => row.enqueued_at),
     paid.map(({ finishedAt }) => finishedAt),
     bytes,
-    // Where there is no result, there is no body, which is another thing than an empty one.
+    // Without a result there is no body, which differs from an empty one.
     starts.map((start, index) => (paid[index]?.result === undefined ? null : start)),
     lengths,
     paid.map(({ result }) => storable(result?.contentType)),

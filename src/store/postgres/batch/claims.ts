@@ -1,13 +1,12 @@
-import type { ClaimedCall, ClaimRequest } from "../../contract/work-queue.ts";
+import type { BuriedCall, Claimed, ClaimRequest } from "../../contract/work-queue.ts";
+import { MAX_ATTEMPTS_REASON } from "../../rules/leases.ts";
 import { type Sql, statement, storable } from "../sql.ts";
-import { allSettled } from "./all-settled.ts";
-import type { BatchContext } from "./batch-context.ts";
-import type { Entry } from "./operations.ts";
+import { allSettled, type BatchContext, type Entry } from "./batch.ts";
 
-/** What became of a JobCall that a claim has found. */
+/** A JobCall that a claim has found. */
 interface FoundRow {
   call_id: number;
-  /** `buried`: a dead letter in place of another attempt. `more`: no JobCall, but there may be others to find. */
+  /** `buried`: a dead letter instead of another attempt. `more`: no JobCall, but there may be others to find. */
   fate: "leased" | "buried" | "more";
   lease_token: string;
   attempts: number;
@@ -15,20 +14,20 @@ interface FoundRow {
   encoded: Buffer;
 }
 
-/** How much further a claim looks when others have locked what it found. */
+/** Factor by which a claim looks further when others have locked what it found. */
 const WIDENING = 4;
-/** Most leases and delays that are seen to have run out at once. */
+/** Most leases and delays that one batch ends. */
 const DUE_AT_ONCE = 5_000;
 
-// What another batch has locked it is changing just now: it is not waited for.
-const MAKE_DUE = statement<{ call_id: number; state: "ready" | "dead" }>(
-  "make_due",
+// Skips rows that another batch has locked: it is changing them just now.
+const EXPIRE_LEASES = statement<{ call_id: number; state: "ready" | "dead" }>(
+  "expire_leases",
   `WITH due AS MATERIALIZED (
      SELECT call_id, attempts - forgiven >= $2::bigint AS is_used_up FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= $1
       ORDER BY visible_at LIMIT ${DUE_AT_ONCE} FOR UPDATE SKIP LOCKED)
    UPDATE jobgate.job_calls AS job_call
       SET state = CASE WHEN is_used_up THEN 'dead' ELSE 'ready' END,
-          dead_at = CASE WHEN is_used_up THEN $1 END, dead_reason = CASE WHEN is_used_up THEN 'max_attempts' END,
+          dead_at = CASE WHEN is_used_up THEN $1 END, dead_reason = CASE WHEN is_used_up THEN '${MAX_ATTEMPTS_REASON}' END,
           visible_at = NULL, lease_token = NULL, subscriber = NULL
      FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.call_id, job_call.state`,
 );
@@ -45,7 +44,7 @@ const TAKE = `
     RETURNING job_call.call_id, job_call.lease_token, job_call.attempts, job_call.enqueued_at),
   buried AS (
     UPDATE jobgate.job_calls AS job_call
-       SET state = 'dead', dead_at = $2, dead_reason = 'max_attempts',
+       SET state = 'dead', dead_at = $2, dead_reason = '${MAX_ATTEMPTS_REASON}',
            visible_at = NULL, lease_token = NULL, subscriber = NULL
       FROM found WHERE job_call.call_id = found.call_id AND found.is_used_up
     RETURNING job_call.call_id)
@@ -61,8 +60,8 @@ const CLAIM_ANY = statement<FoundRow>(
    ${TAKE} ORDER BY call_id`,
 );
 
-// Job by job, so that no other jobs' rows are read, however many they are; and only what is taken is locked, since each
-// lock is written down. Of the first $7, others may have locked so many that it must be looked further.
+// Reads job by job, so that it reads no other jobs' rows, however many there are. Locks only what it takes, because each
+// lock is a write. Others may have locked so many of the first $7 that the claim must look further.
 const CLAIM_OF_JOBS = statement<FoundRow>(
   "claim_of_jobs",
   `WITH candidates AS MATERIALIZED (
@@ -80,64 +79,80 @@ const CLAIM_OF_JOBS = statement<FoundRow>(
    ORDER BY call_id`,
 );
 
-/** {@link WorkQueue.claim}: after everything else in the batch, so that it gets what that made ready. */
-export async function runClaims(entries: readonly Entry<"claim">[], context: BatchContext): Promise<void> {
+/**
+ * Runs the claims of a batch, after everything else in it, so that they get what that made ready. Leases and delays that
+ * ran out end once for the whole batch: the first entry reports the dead letters among them.
+ */
+export async function runClaims(
+  entries: readonly Entry<"claim" | "expireLeases">[],
+  context: BatchContext,
+): Promise<void> {
   const [first] = entries;
   if (first === undefined) return;
   const { sql, now, madeReady, capacity } = context;
-  const [due, claimed] = await allSettled([
-    sql.run(MAKE_DUE, [now, first.input.maxAttempts]),
-    allSettled(entries.map(({ input }) => claim(sql, input, context))),
+  const maxAttempts = first.name === "claim" ? first.input[0].maxAttempts : first.input[0];
+  const [due, claims] = await allSettled([
+    sql.run(EXPIRE_LEASES, [now, maxAttempts]),
+    allSettled(
+      entries.map((entry) => (entry.name === "claim" ? claim(sql, entry.input[0], context) : nothing())),
+    ),
   ]);
+  const expired: BuriedCall[] = [];
   for (const { call_id, state } of due) {
     if (state === "ready") madeReady.add(call_id);
-    else capacity.adjust(-1);
+    else expired.push(buriedCall(call_id, now));
   }
-  for (const [index, { calls, buriedIds }] of claimed.entries()) {
-    for (const callId of [...buriedIds, ...calls.map((call) => call.callId)]) madeReady.delete(callId);
-    entries[index]?.decide(calls);
+  capacity.adjust(-expired.length);
+  for (const [index, { calls, buried }] of claims.entries()) {
+    for (const { callId } of [...buried, ...calls]) madeReady.delete(callId);
+    const entry = entries[index];
+    const allBuried = index === 0 ? [...expired, ...buried] : buried;
+    if (entry?.name === "claim") entry.decide({ calls, buried: allBuried });
+    else entry?.decide(allBuried);
   }
 }
 
-interface Claimed {
-  readonly calls: ClaimedCall[];
-  readonly buriedIds: number[];
+async function nothing(): Promise<Claimed> {
+  return { calls: [], buried: [] };
 }
 
 async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Promise<Claimed> {
   const { now, capacity, hasFailed } = context;
-  const { leaseMs, maxAttempts, subscriber } = request;
+  const { limit, leaseMs, maxAttempts, subscriber } = request;
   const leaseExpiresAt = now + leaseMs;
-  const calls: ClaimedCall[] = [];
-  const buriedIds: number[] = [];
+  const { calls, buried }: Claimed = await nothing();
   // A job named twice must not be claimed twice.
   const jobIds = [...new Set(request.jobIds.map(String))];
-  let width = request.limit;
-  if (request.limit === 0) return { calls, buriedIds };
-  for (;;) {
-    const values = [request.limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
+  let width = limit;
+  let goesOn = limit > 0;
+  while (goesOn) {
+    const values = [limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
     const rows = await (jobIds.length === 0
       ? sql.run(CLAIM_ANY, values)
       : sql.run(CLAIM_OF_JOBS, [...values, jobIds, width]));
-    for (const row of rows) if (row.fate === "leased") calls.push(toClaimedCall(row, leaseExpiresAt));
-    const buried = rows.filter(({ fate }) => fate === "buried").map(({ call_id }) => call_id);
-    capacity.adjust(-buried.length);
-    buriedIds.push(...buried);
-    const isMore = rows.some(({ fate }) => fate === "more");
-    if (isMore) width *= WIDENING;
+    const buriedBefore = buried.length;
+    for (const row of rows) {
+      if (row.fate === "buried") buried.push(buriedCall(row.call_id, now));
+      if (row.fate === "leased")
+        calls.push({
+          callId: row.call_id,
+          leaseToken: row.lease_token,
+          encoded: row.encoded,
+          attempt: row.attempts,
+          enqueuedAt: row.enqueued_at,
+          leaseExpiresAt,
+        });
+    }
+    const newlyBuried = buried.length - buriedBefore;
+    capacity.adjust(-newlyBuried);
+    const hasMore = rows.some(({ fate }) => fate === "more");
+    if (hasMore) width *= WIDENING;
     // Dead letters took the place of others that are due.
-    const isToGoOn = (isMore || buried.length > 0) && calls.length < request.limit && !hasFailed();
-    if (!isToGoOn) return { calls, buriedIds };
+    goesOn = (hasMore || newlyBuried > 0) && calls.length < limit && !hasFailed();
   }
+  return { calls, buried };
 }
 
-function toClaimedCall(row: FoundRow, leaseExpiresAt: number): ClaimedCall {
-  return {
-    callId: row.call_id,
-    leaseToken: row.lease_token,
-    encoded: row.encoded,
-    attempt: row.attempts,
-    enqueuedAt: row.enqueued_at,
-    leaseExpiresAt,
-  };
+function buriedCall(callId: number, now: number): BuriedCall {
+  return { callId, reason: MAX_ATTEMPTS_REASON, deadAt: now };
 }

@@ -1,9 +1,8 @@
 import type { SavedQuote } from "../../contract/price-ledgers.ts";
 import { type Sql, statement } from "../sql.ts";
-import type { BatchPart } from "./batch-context.ts";
-import { type Entry, entriesOf } from "./operations.ts";
+import { type BatchPart, type Entry, entriesOf } from "./batch.ts";
 
-/** Ended offers and expired quotes that are forgotten with each write: more than it brings, so that they never pile up. */
+/** Expired offers and quotes that are deleted with each write: more than it adds, so that they never pile up. */
 const FORGOTTEN_AT_ONCE = 100;
 
 const FORGET_OFFERS = statement(
@@ -11,7 +10,7 @@ const FORGET_OFFERS = statement(
   `DELETE FROM jobgate.offers WHERE id = ANY (ARRAY (
      SELECT id FROM jobgate.offers WHERE valid_until <= $1 LIMIT ${FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED))`,
 );
-// In one order in all batches, so that no two wait for each other; a row can be written once in a statement.
+// In the same order in all batches, so that no two wait for each other; a statement can write a row only once.
 const SAVE_OFFERS = statement(
   "save_offers",
   `INSERT INTO jobgate.offers AS saved (id, service_id, job_index, offer, valid_until)
@@ -36,7 +35,7 @@ const SELECT_QUOTES = statement<{ digest: string; quote: string; expires_at: num
   "SELECT digest, quote, expires_at FROM jobgate.quotes WHERE digest = ANY ($1::text[])",
 );
 
-/** The {@link OfferLedger} and {@link QuoteLedger} operations that write. */
+/** Writes offers and quotes. */
 export function ledgersPart(entries: readonly Entry<"saveOffers" | "saveQuote">[]): BatchPart {
   const offerEntries = entriesOf(entries, "saveOffers");
   const quoteEntries = entriesOf(entries, "saveQuote");
@@ -51,8 +50,8 @@ export function ledgersPart(entries: readonly Entry<"saveOffers" | "saveQuote">[
 
 async function saveOffers(sql: Sql, entries: readonly Entry<"saveOffers">[], now: number): Promise<void> {
   if (entries.length === 0) return;
-  const rows = entries.flatMap(({ input }) =>
-    input.offers.map(({ id, job, offer, validForMs }) => ({
+  const rows = entries.flatMap(({ input: [offers] }) =>
+    offers.map(({ id, job, offer, validForMs }) => ({
       id,
       service_id: String(job.serviceId),
       job_index: job.jobIndex,
@@ -66,7 +65,7 @@ async function saveOffers(sql: Sql, entries: readonly Entry<"saveOffers">[], now
 
 async function saveQuotes(sql: Sql, entries: readonly Entry<"saveQuote">[], now: number): Promise<void> {
   if (entries.length === 0) return;
-  const rows = entries.map(({ input: { quote } }, n) => ({
+  const rows = entries.map(({ input: [quote] }, n) => ({
     n,
     digest: quote.digest,
     quote: quote.quote,
@@ -83,5 +82,5 @@ async function saveQuotes(sql: Sql, entries: readonly Entry<"saveQuote">[], now:
       { digest, quote, expiresAt: expires_at },
     ]),
   );
-  for (const { input, decide } of entries) decide(byDigest.get(input.quote.digest) ?? input.quote);
+  for (const { input, decide } of entries) decide(byDigest.get(input[0].digest) ?? input[0]);
 }

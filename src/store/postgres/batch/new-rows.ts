@@ -1,5 +1,4 @@
-import type { NewCall } from "../../new-call.ts";
-import { packBytes } from "../../pack-bytes.ts";
+import { type NewCall, packBytes } from "../../new-call.ts";
 import { type Sql, statement } from "../sql.ts";
 
 const INSERT_CALLS = statement(
@@ -9,7 +8,7 @@ const INSERT_CALLS = statement(
      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS new (call_id, origin, job_id, service_id)`,
 );
 
-// All bytes in one parameter, which travels as it is: in an array each would travel as hex.
+// All bytes in one parameter, which is sent as binary: in an array each would be sent as hex.
 const INSERT_BODIES = statement(
   "insert_bodies",
   `INSERT INTO jobgate.job_bodies (call_id, encoded)
@@ -17,13 +16,10 @@ const INSERT_BODIES = statement(
      FROM unnest($1::bigint[], $3::int[], $4::int[]) AS new (call_id, start, length)`,
 );
 
-/** JobCalls to be written, each with the id that it was given. */
-export type NewRows = readonly { readonly callId: number; readonly call: NewCall }[];
-
-/** Writes JobCalls with their bodies. */
+/** Writes JobCalls with their ids and bodies. */
 export async function insertCalls(
   sql: Sql,
-  rows: NewRows,
+  rows: readonly { readonly callId: number; readonly call: NewCall }[],
   state: "held" | "ready",
   now: number,
 ): Promise<void> {
@@ -43,7 +39,7 @@ export async function insertCalls(
   ]);
 }
 
-/** Byte arrays as one, and where each is in it: `starts` count from 1, as Postgres does. */
+/** Joins byte arrays, and says where each one is: `starts` count from 1, as Postgres does. */
 export function packed(arrays: readonly Uint8Array[]): {
   bytes: Buffer;
   starts: number[];

@@ -1,7 +1,12 @@
-import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
-import type { BeginPaymentOutcome } from "../../contract/payment-journal.ts";
+import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
+import type {
+  BeginPaymentOutcome,
+  FailPaymentOutcome,
+  SettlePaymentOutcome,
+} from "../../contract/payment-journal.ts";
 import type { NewCall } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
+import { beginDecision, canBecome } from "../../rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import {
   FIND_PAYMENTS_BY_FINGERPRINT,
@@ -10,12 +15,11 @@ import {
   PAYMENT_COLUMN_LIST,
 } from "../payment-statements.ts";
 import { type Sql, statement, storable } from "../sql.ts";
-import type { BatchContext, BatchPart } from "./batch-context.ts";
-import { createCallerNonces } from "./caller-nonces.ts";
+import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
+import { CallerNonces } from "./caller-nonces.ts";
 import { insertCalls } from "./new-rows.ts";
-import { type Entry, entriesOf, type Operations } from "./operations.ts";
 
-// In one order in all batches, so that no two wait for each other.
+// In the same order in all batches, so that no two wait for each other.
 const LOCK_PAYMENTS = statement<PaymentRow>(
   "lock_payments",
   `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
@@ -54,152 +58,146 @@ const INSERT_PAYMENTS = statement<{ call_id: number }>(
 
 type Begin = Entry<"beginPayment">;
 type Decision = Entry<"settlePayment" | "failPayment" | "leavePaymentUnresolved">;
-type Begun = { readonly callId: number; readonly call: NewCall; readonly row: PaymentRow };
 
-/** The {@link PaymentJournal} operations that write. */
-export function paymentsPart(entries: readonly (Begin | Decision)[]): BatchPart {
-  // Of what was asked for at the same time, what ends a payment comes before what begins one.
-  const decisions = entriesOf(entries, "settlePayment", "failPayment", "leavePaymentUnresolved");
-  const begins = entriesOf(entries, "beginPayment");
-  const intents = begins.map(({ input }) => input.intent);
+/** Payment operations that write. Those that end a payment come before those that begin one. */
+export class PaymentsPart implements BatchPart {
+  readonly callIds: number;
+  readonly #decisions: readonly Decision[];
+  readonly #begins: readonly Begin[];
+  readonly #intents: readonly PaymentIntent[];
+  readonly #byKey = new Map<string, PaymentRow>();
+  readonly #byFingerprint = new Map<string, PaymentRow>();
+  readonly #usedReceipts = new Set<string>();
+  readonly #nonces: CallerNonces;
+  readonly #decided = new Set<PaymentRow>();
+  readonly #settledIds: number[] = [];
+  readonly #failedIds: number[] = [];
+  readonly #begun: { readonly callId: number; readonly call: NewCall; readonly row: PaymentRow }[] = [];
 
-  const byKey = new Map<string, PaymentRow>();
-  const byFingerprint = new Map<string, PaymentRow>();
-  const usedReceipts = new Set<string>();
-  const nonces = createCallerNonces(intents.flatMap(({ callerNonce }) => callerNonce ?? []));
-
-  const decided = new Set<PaymentRow>();
-  const settledIds: number[] = [];
-  const failedIds: number[] = [];
-  const begun: Begun[] = [];
-
-  function remember(row: PaymentRow): void {
-    byKey.set(keyText(row), row);
-    byFingerprint.set(row.fingerprint, row);
+  constructor(entries: readonly (Begin | Decision)[]) {
+    this.#decisions = entriesOf(entries, "settlePayment", "failPayment", "leavePaymentUnresolved");
+    this.#begins = entriesOf(entries, "beginPayment");
+    this.#intents = this.#begins.map(({ input }) => input[0]);
+    this.#nonces = new CallerNonces(this.#intents.flatMap(({ callerNonce }) => callerNonce ?? []));
+    this.callIds = this.#begins.length;
   }
 
-  function settle(
-    { key, settlement }: Operations["settlePayment"]["input"],
-    { now, madeReady }: BatchContext,
-  ): Operations["settlePayment"]["outcome"] {
-    const row = find(key);
-    if (row === undefined || row.state === "failed") return { kind: "not_open" };
-    const changed = row.state !== "settled";
-    if (changed) {
-      change(row, { state: "settled", settlement, reason: null, updated_at: now });
-      settledIds.push(row.call_id);
-      madeReady.add(row.call_id);
+  async load(sql: Sql): Promise<void> {
+    const intents = this.#intents;
+    const keys = [...this.#decisions.map(({ input }) => input[0]), ...intents.map(({ key }) => key)];
+    if (keys.length === 0) return;
+    const receipts = intents.flatMap(({ receipt, spareReceipt = receipt }) => [receipt, spareReceipt]);
+    const fingerprints = intents.map(({ fingerprint }) => fingerprint);
+    const [locked, alike, used] = await Promise.all([
+      sql.run(LOCK_PAYMENTS, keyColumns(keys)),
+      intents.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_FINGERPRINT, [fingerprints]),
+      intents.length === 0 ? [] : sql.run(SELECT_RECEIPTS, [receipts]),
+      this.#nonces.load(sql),
+    ]);
+    // The locked rows last: those are the rows that change.
+    for (const row of [...alike, ...locked]) this.#remember(row);
+    for (const { receipt } of used) this.#usedReceipts.add(receipt);
+  }
+
+  async write(context: BatchContext): Promise<void> {
+    for (const entry of this.#decisions) {
+      if (entry.name === "settlePayment") entry.decide(this.#settle(...entry.input, context));
+      else if (entry.name === "failPayment") entry.decide(this.#fail(...entry.input, context));
+      else entry.decide(this.#leaveUnresolved(...entry.input, context));
     }
-    return { kind: "settled", callId: row.call_id, changed };
+    for (const { input, decide } of this.#begins) decide(this.#begin(...input, context));
+    const { sql, now } = context;
+    await Promise.all([
+      this.#decided.size === 0 ? [] : sql.run(DECIDE_PAYMENTS, [JSON.stringify([...this.#decided])]),
+      this.#settledIds.length === 0 ? [] : sql.run(RELEASE_HELD_CALLS, [this.#settledIds, now]),
+      this.#failedIds.length === 0 ? [] : sql.run(DROP_HELD_CALLS, [this.#failedIds]),
+      this.#insertBegun(sql),
+      this.#nonces.write(sql, now),
+      insertCalls(sql, this.#begun, "held", now),
+    ]);
   }
 
-  function fail(
-    { key, settlement, reason }: Operations["failPayment"]["input"],
+  #settle(key: PaymentKey, settlement: string, { now, madeReady }: BatchContext): SettlePaymentOutcome {
+    const row = this.#find(key);
+    if (row === undefined) return { kind: "not_open" };
+    const callId = row.call_id;
+    if (row.state === "settled")
+      return { kind: "settled", callId, changed: false, record: toPaymentRecord(row) };
+    if (!canBecome("settled", row.state)) return { kind: "not_open" };
+    const record = this.#change(row, { state: "settled", settlement, reason: null, updated_at: now });
+    this.#settledIds.push(callId);
+    madeReady.add(callId);
+    return { kind: "settled", callId, changed: true, record };
+  }
+
+  #fail(
+    key: PaymentKey,
+    settlement: string,
+    reason: string,
     { now, capacity }: BatchContext,
-  ): Operations["failPayment"]["outcome"] {
-    const row = find(key);
-    if (row?.state !== "intent" && row?.state !== "unresolved") return { kind: "not_open" };
-    change(row, { state: "failed", settlement, reason: storable(reason), updated_at: now });
-    failedIds.push(row.call_id);
+  ): FailPaymentOutcome {
+    const row = this.#find(key);
+    if (row === undefined || !canBecome("failed", row.state)) return { kind: "not_open" };
+    const values = { settlement, reason: storable(reason), updated_at: now };
+    const record = this.#change(row, { state: "failed", ...values });
+    this.#failedIds.push(row.call_id);
     capacity.adjust(-1);
-    usedReceipts.delete(row.receipt);
-    const { callerNonce } = toPaymentRecord(row);
-    if (callerNonce !== undefined) nonces.free(callerNonce, row.call_id);
-    return { kind: "failed" };
+    this.#usedReceipts.delete(row.receipt);
+    if (record.callerNonce !== undefined) this.#nonces.free(record.callerNonce, row.call_id);
+    return { kind: "failed", record };
   }
 
-  function leaveUnresolved(
-    { key, reason }: Operations["leavePaymentUnresolved"]["input"],
-    { now }: BatchContext,
-  ): boolean {
-    const row = find(key);
-    if (row?.state !== "intent") return false;
-    change(row, { state: "unresolved", reason: storable(reason), updated_at: now });
-    return true;
+  #leaveUnresolved(key: PaymentKey, reason: string, { now }: BatchContext): PaymentRecord | undefined {
+    const row = this.#find(key);
+    if (row === undefined || !canBecome("unresolved", row.state)) return undefined;
+    return this.#change(row, { state: "unresolved", reason: storable(reason), updated_at: now });
   }
 
-  function decide(entry: Decision, context: BatchContext): void {
-    if (entry.name === "settlePayment") entry.decide(settle(entry.input, context));
-    else if (entry.name === "failPayment") entry.decide(fail(entry.input, context));
-    else entry.decide(leaveUnresolved(entry.input, context));
-  }
-
-  function find(key: PaymentKey): PaymentRow | undefined {
-    return byKey.get(keyText(normalKey(key)));
-  }
-
-  function change(row: PaymentRow, values: Partial<PaymentRow>): void {
-    Object.assign(row, values);
-    decided.add(row);
-  }
-
-  function begin({ intent, call }: Begin["input"], context: BatchContext): BeginPaymentOutcome {
+  #begin(intent: PaymentIntent, call: NewCall, context: BatchContext): BeginPaymentOutcome {
     const { now, capacity } = context;
-    const known = find(intent.key) ?? byFingerprint.get(intent.fingerprint);
-    if (known !== undefined) return { kind: "payment_known", record: toPaymentRecord(known) };
     const { callerNonce } = intent;
-    if (callerNonce !== undefined) {
-      // One that expired on the way here may have been used, and forgotten since.
-      const mayBeForgotten = callerNonce.expiresAt * 1000 <= now;
-      if (mayBeForgotten || nonces.isUsed(callerNonce, now)) return { kind: "caller_nonce_used" };
-    }
-    const receipt = usedReceipts.has(intent.receipt) ? intent.spareReceipt : intent.receipt;
-    if (receipt === undefined) return { kind: "receipt_used" };
-    if (!capacity.hasRoom()) return { kind: "queue_full" };
+    const known = this.#find(intent.key) ?? this.#byFingerprint.get(intent.fingerprint);
+    const decision = beginDecision({
+      intent,
+      known: known && toPaymentRecord(known),
+      isNonceUsed: callerNonce !== undefined && this.#nonces.isUsed(callerNonce, now),
+      isReceiptUsed: this.#usedReceipts.has(intent.receipt),
+      hasRoom: capacity.hasRoom(),
+      now,
+    });
+    if (decision.kind !== "begin") return decision;
+    const { receipt } = decision;
     const callId = context.takeCallId();
     const row = toRow({ ...intent, receipt }, callId, now);
-    remember(row);
-    usedReceipts.add(receipt);
+    this.#remember(row);
+    this.#usedReceipts.add(receipt);
     capacity.adjust(1);
-    if (callerNonce !== undefined) nonces.use(callerNonce, callId);
-    begun.push({ callId, call, row });
+    if (callerNonce !== undefined) this.#nonces.use(callerNonce, callId);
+    this.#begun.push({ callId, call, row });
     return { kind: "begun", callId, receipt };
   }
 
-  async function insertBegun(sql: Sql): Promise<void> {
-    if (begun.length === 0) return;
-    const written = await sql.run(INSERT_PAYMENTS, [JSON.stringify(begun.map(({ row }) => row))]);
-    if (written.length !== begun.length) throw new LostRace("a payment was begun elsewhere meanwhile");
+  async #insertBegun(sql: Sql): Promise<void> {
+    if (this.#begun.length === 0) return;
+    const written = await sql.run(INSERT_PAYMENTS, [JSON.stringify(this.#begun.map(({ row }) => row))]);
+    if (written.length !== this.#begun.length) throw new LostRace("a payment was begun elsewhere meanwhile");
   }
 
-  return {
-    callIds: begins.length,
-    async load(sql) {
-      if (entries.length === 0) return;
-      const keys: PaymentKey[] = [
-        ...decisions.map(({ input }) => input.key),
-        ...intents.map(({ key }) => key),
-      ];
-      const [locked, alike, receipts] = await Promise.all([
-        sql.run(LOCK_PAYMENTS, keyColumns(keys)),
-        intents.length === 0
-          ? []
-          : sql.run(FIND_PAYMENTS_BY_FINGERPRINT, [intents.map(({ fingerprint }) => fingerprint)]),
-        intents.length === 0
-          ? []
-          : sql.run(SELECT_RECEIPTS, [
-              intents.flatMap(({ receipt, spareReceipt = receipt }) => [receipt, spareReceipt]),
-            ]),
-        nonces.load(sql),
-      ]);
-      // The locked rows last: they can be changed, and are what is changed.
-      for (const row of [...alike, ...locked]) remember(row);
-      for (const { receipt } of receipts) usedReceipts.add(receipt);
-    },
-    async write(context) {
-      const { sql, now } = context;
-      for (const entry of decisions) decide(entry, context);
-      for (const { input, decide } of begins) decide(begin(input, context));
-      await Promise.all([
-        decided.size === 0 ? [] : sql.run(DECIDE_PAYMENTS, [JSON.stringify([...decided])]),
-        settledIds.length === 0 ? [] : sql.run(RELEASE_HELD_CALLS, [settledIds, now]),
-        failedIds.length === 0 ? [] : sql.run(DROP_HELD_CALLS, [failedIds]),
-        insertBegun(sql),
-        nonces.write(sql, now),
-        insertCalls(sql, begun, "held", now),
-      ]);
-    },
-  };
+  #find(key: PaymentKey): PaymentRow | undefined {
+    return this.#byKey.get(keyText(normalKey(key)));
+  }
+
+  #remember(row: PaymentRow): void {
+    this.#byKey.set(keyText(row), row);
+    this.#byFingerprint.set(row.fingerprint, row);
+  }
+
+  /** @returns the payment as it is now */
+  #change(row: PaymentRow, values: Partial<PaymentRow>): PaymentRecord {
+    Object.assign(row, values);
+    this.#decided.add(row);
+    return toPaymentRecord(row);
+  }
 }
 
 function toRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {

@@ -1,23 +1,22 @@
-import { createCapacity } from "../../capacity.ts";
+import { Capacity } from "../../new-call.ts";
+import type { Operation, WriteName } from "../../operations.ts";
 import { type Sql, statement } from "../sql.ts";
-import { acceptsPart } from "./accepts.ts";
-import { allSettled } from "./all-settled.ts";
-import type { BatchContext, BatchPart } from "./batch-context.ts";
-import { callsPart } from "./calls.ts";
+import { AcceptsPart } from "./accepts.ts";
+import { allSettled, type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
+import { CallsPart } from "./calls.ts";
 import { runClaims } from "./claims.ts";
 import { ledgersPart } from "./ledgers.ts";
-import { type Entry, entriesOf, type Operation } from "./operations.ts";
-import { paymentsPart } from "./payments.ts";
+import { PaymentsPart } from "./payments.ts";
 
 /** A batch that was run, and only has to be committed. */
 export interface RanBatch {
-  /** Of each operation, in order. */
+  /** Outcome of each operation, in order. */
   readonly outcomes: readonly unknown[];
-  /** JobCalls that became ready, and that no claim of the batch has taken. */
+  /** JobCalls became ready that no claim of the batch has taken. */
   readonly leavesWork: boolean;
   /** JobCalls not finished, once it is committed. */
   readonly pending: number;
-  /** By how much the batch changes that number. */
+  /** Change that the batch makes to that number. */
   readonly pendingChange: number;
   /** The database's clock at its beginning, Unix milliseconds. */
   readonly startedAt: number;
@@ -25,7 +24,7 @@ export interface RanBatch {
 
 export interface RunBatchOptions {
   readonly maxPending: number;
-  /** In place of the database's clock. */
+  /** Replaces the database's clock in tests. */
   readonly clock: (() => number) | undefined;
 }
 
@@ -41,12 +40,12 @@ const TAKE_CALL_IDS = statement<{ call_id: number }>(
 );
 
 /**
- * Begins a transaction and does everything in it: one round trip to read what decides, one to write what follows. More
- * only where a claim finds dead letters.
+ * Begins a transaction and runs all operations in it: one round trip to read the rows that decide, one to write the
+ * changes. More only where a claim finds dead letters.
  */
 export async function runBatch(
   sql: Sql,
-  operations: readonly Operation[],
+  operations: readonly Operation<WriteName>[],
   options: RunBatchOptions,
 ): Promise<RanBatch> {
   const outcomes: unknown[] = operations.map(() => undefined);
@@ -65,7 +64,7 @@ export async function runBatch(
   ]);
   if (start === undefined) throw new Error("Postgres gave no row");
 
-  const capacity = createCapacity(start.pending, options.maxPending);
+  const capacity = new Capacity(start.pending, options.maxPending);
   let hasFailed = false;
   const context: BatchContext = {
     sql,
@@ -77,7 +76,7 @@ export async function runBatch(
   };
   const steps = [
     ...parts.map((part) => part.write(context)),
-    runClaims(entriesOf(entries, "claim"), context),
+    runClaims(entriesOf(entries, "claim", "expireLeases"), context),
   ];
   const noteFailure = () => {
     hasFailed = true;
@@ -95,13 +94,13 @@ export async function runBatch(
 
 function partsOf(entries: readonly Entry[]): BatchPart[] {
   return [
-    paymentsPart(
+    new PaymentsPart(
       entriesOf(entries, "beginPayment", "settlePayment", "failPayment", "leavePaymentUnresolved"),
     ),
-    callsPart(
+    new CallsPart(
       entriesOf(entries, "ack", "retry", "fail", "extend", "release", "retryDeadLetter", "dropDeadLetter"),
     ),
-    acceptsPart(entriesOf(entries, "accept", "acceptOnce")),
+    new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
     ledgersPart(entriesOf(entries, "saveOffers", "saveQuote")),
   ];
 }

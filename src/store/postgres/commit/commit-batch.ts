@@ -2,9 +2,8 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ClientBase } from "pg";
 import type { Logger } from "pino";
-import type { OperationOutcome } from "../../group-commit.ts";
-import { UnknownOutcomeError } from "../../unknown-outcome.ts";
-import type { Operation } from "../batch/operations.ts";
+import { type OperationOutcome, UnknownOutcomeError } from "../../group-commit.ts";
+import type { Operation as AnyOperation, WriteName } from "../../operations.ts";
 import { type RanBatch, type RunBatchOptions, runBatch } from "../batch/run-batch.ts";
 import type { PostgresTimeouts } from "../connection/connect.ts";
 import type { ConnectionPool } from "../connection/connection-pool.ts";
@@ -12,27 +11,27 @@ import { isCollision, isOperationsFault, isReadOnly, isRefusal } from "../connec
 import { type Sql, sqlOf, statement } from "../sql.ts";
 import { findOutcome } from "./outcome.ts";
 
-export interface CommitBatchOptions extends RunBatchOptions {
+type Operation = AnyOperation<WriteName>;
+
+export interface CommitterOptions extends RunBatchOptions {
   readonly writers: ConnectionPool;
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
-  /** Told of each batch once it is durable, before those who asked for it. */
+  /** Called for each batch once it is durable, before the callers of its operations learn of it. */
   readonly onCommitted: (batch: RanBatch, operations: readonly Operation[]) => void;
 }
-
-export type CommitBatch = (operations: readonly Operation[]) => Promise<OperationOutcome[]>;
 
 const MAX_TRIES = 4;
 const COLLISION_WAIT_MS = 20;
 
-// Any of the rows will do, since only their sum is read: one that nobody else is changing.
+// Any row will do, because only their sum is read: takes one that nobody else is changing.
 const ADJUST_PENDING = statement(
   "adjust_pending",
   `WITH free AS MATERIALIZED (SELECT slot FROM jobgate.pending ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)
    UPDATE jobgate.pending SET n = n + $1
     WHERE slot = COALESCE((SELECT slot FROM free), 1 + floor(random() * 64)::int)`,
 );
-// One that has changed nothing is not written down, and so costs nothing: whatever is found out about it is true.
+// A batch that changed nothing is not noted, and so costs nothing: either answer about its outcome is true.
 const NOTE_BATCH = statement(
   "note_batch",
   `INSERT INTO jobgate.batches (id, is_abandoned)
@@ -42,17 +41,54 @@ const COMMIT = statement("commit", "COMMIT");
 const ROLLBACK = statement("rollback", "ROLLBACK");
 
 /**
- * Gives the function that makes batches durable. A batch that collides with another, or whose connection breaks, is run
- * again. One of which an operation asks for something that the database cannot take is taken apart, so that it harms no
- * other.
+ * Makes batches durable. A batch that collides with another, or whose connection breaks, is run again. When an operation
+ * asks for something that the database cannot take, the batch runs one operation at a time, so that it harms no other.
  */
-export function createCommitBatch(options: CommitBatchOptions): CommitBatch {
-  const { writers, logger, onCommitted } = options;
+export class Committer {
+  readonly #options: CommitterOptions;
 
-  async function tryOnce(operations: readonly Operation[]): Promise<RanBatch> {
+  constructor(options: CommitterOptions) {
+    this.#options = options;
+  }
+
+  async commit(operations: readonly Operation[]): Promise<OperationOutcome[]> {
+    try {
+      const { outcomes } = await this.#tryAgainIfUseful(operations);
+      return outcomes.map((result) => ({ result }));
+    } catch (error) {
+      if (!isOperationsFault(error) && !isCollision(error)) throw error;
+      return this.#oneByOne(operations);
+    }
+  }
+
+  async #oneByOne(operations: readonly Operation[]): Promise<OperationOutcome[]> {
+    const outcomes: OperationOutcome[] = [];
+    for (const operation of operations) {
+      try {
+        outcomes.push({ result: (await this.#tryAgainIfUseful([operation])).outcomes[0] });
+      } catch (error) {
+        outcomes.push(error instanceof UnknownOutcomeError ? { error } : { error: String(error) });
+      }
+    }
+    return outcomes;
+  }
+
+  async #tryAgainIfUseful(operations: readonly Operation[]): Promise<RanBatch> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#tryOnce(operations);
+      } catch (error) {
+        if (!isWorthAnotherTry(error, tries)) throw error;
+        await sleep(Math.random() * COLLISION_WAIT_MS * tries);
+      }
+    }
+  }
+
+  async #tryOnce(operations: readonly Operation[]): Promise<RanBatch> {
+    const { writers, logger, onCommitted } = this.#options;
     const id = randomUUID();
     const attempt = await writers.use(async (client, discard) => {
-      const made = await attemptOn(client, operations, id, options);
+      const made = await attemptOn(client, operations, id, this.#options);
       if (made.kind === "unanswered") discard();
       return made;
     });
@@ -62,63 +98,31 @@ export function createCommitBatch(options: CommitBatchOptions): CommitBatch {
         { reason: String(attempt.error) },
         "a COMMIT was not answered: looking up what came of it",
       );
-      const committed = await findOutcome({ ...options, batchId: id, startedAt: attempt.batch.startedAt });
+      const { startedAt } = attempt.batch;
+      const committed = await findOutcome({ ...this.#options, batchId: id, startedAt });
       if (!committed) throw attempt.error;
     }
     onCommitted(attempt.batch, operations);
     return attempt.batch;
   }
-
-  async function tryAgainIfUseful(operations: readonly Operation[]): Promise<RanBatch> {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return await tryOnce(operations);
-      } catch (error) {
-        if (!isWorthAnotherTry(error, tries)) throw error;
-        await sleep(Math.random() * COLLISION_WAIT_MS * tries);
-      }
-    }
-  }
-
-  async function oneByOne(operations: readonly Operation[]): Promise<OperationOutcome[]> {
-    const outcomes: OperationOutcome[] = [];
-    for (const operation of operations) {
-      try {
-        outcomes.push({ result: (await tryAgainIfUseful([operation])).outcomes[0] });
-      } catch (error) {
-        outcomes.push(error instanceof UnknownOutcomeError ? { error } : { error: String(error) });
-      }
-    }
-    return outcomes;
-  }
-
-  return async (operations) => {
-    try {
-      const { outcomes } = await tryAgainIfUseful(operations);
-      return outcomes.map((result) => ({ result }));
-    } catch (error) {
-      if (!isOperationsFault(error) && !isCollision(error)) throw error;
-      return oneByOne(operations);
-    }
-  };
 }
 
-/** After an error that says that nothing was committed. */
+/** @param error an error after which nothing was committed */
 function isWorthAnotherTry(error: unknown, tries: number): boolean {
   if (error instanceof UnknownOutcomeError) return false;
-  // A connection may have been broken for a while without anyone having used it; another one shows what is the matter.
+  // A connection may have been broken for a while without anyone having used it; another one shows the real trouble.
   return isRefusal(error) ? isCollision(error) && tries < MAX_TRIES : tries === 1;
 }
 
-/** How far one connection has come with a batch. */
+/** Result of running a batch on one connection. */
 type Attempt =
   | { readonly kind: "committed"; readonly batch: RanBatch }
-  /** Nothing of it was committed, and the connection is as good as before. */
+  /** Nothing was committed, and the connection still works. */
   | { readonly kind: "refused"; readonly error: unknown }
   /** The connection was lost between the COMMIT and its answer. */
   | { readonly kind: "unanswered"; readonly batch: RanBatch; readonly error: unknown };
 
-/** Rejects when the connection was lost before the COMMIT was sent, or is of no use: then nothing was committed. */
+/** Rejects when the connection was lost before the COMMIT was sent, or is unusable: then nothing was committed. */
 async function attemptOn(
   client: ClientBase,
   operations: readonly Operation[],
@@ -151,7 +155,7 @@ async function attemptOn(
   }
 }
 
-/** In one round trip. Where one statement is refused, the COMMIT after it rolls back. */
+/** Commits in one round trip. If a statement is refused, the COMMIT after it rolls back. */
 async function commit(
   sql: Sql,
   { pendingChange }: RanBatch,

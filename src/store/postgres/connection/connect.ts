@@ -8,9 +8,9 @@ export interface PostgresAddress {
   /** `postgres://user:password@host:port/database`. Secret: it may hold a password. */
   readonly url: string;
   /** Absent: the URL's `sslmode`; without one `disable` on loopback and Unix sockets, else `verify-full`. */
-  readonly tls?: PostgresTls;
+  readonly tls?: PostgresTls | undefined;
   /** Path of a PEM file with the authorities to trust in place of the well-known ones. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
 }
 
 /**

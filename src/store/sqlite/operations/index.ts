@@ -1,58 +1,36 @@
-import type { Capacity } from "../../capacity.ts";
+import type { Capacity } from "../../new-call.ts";
+import type { ReadName, WriteName } from "../../operations.ts";
 import type { Database } from "../driver.ts";
-import { deadLetterOperations, prepareBuryCall } from "./dead-letters.ts";
-import { lookupOperations } from "./lookups.ts";
-import { intakeOperations, prepareInsertCall } from "./new-calls.ts";
-import { offerLookups, offerOperations } from "./offers.ts";
+import type { OperationTable } from "../transaction.ts";
+import { claimOperations } from "./claims.ts";
+import { intakeOperations } from "./intake.ts";
+import { JobCalls } from "./job-calls.ts";
+import { leaseOperations } from "./leases.ts";
+import { ledgerLookups, ledgerOperations } from "./ledgers.ts";
+import { callLookups, paymentLookups } from "./lookups.ts";
 import { paymentOperations } from "./payments.ts";
-import { probeOperations } from "./probe.ts";
-import { quoteLookups, quoteOperations } from "./quotes.ts";
-import { prepareFinishPaidCall } from "./results.ts";
-import { revenueOperations } from "./revenue.ts";
-import { totalsOperations } from "./totals.ts";
-import { workQueueOperations } from "./work-queue.ts";
+import { reportOperations } from "./reports.ts";
 
-/** Everything that the one writing connection does, by name. Each takes its input and the time. */
-export function writeOperations(database: Database, capacity: Capacity) {
-  const insertCall = prepareInsertCall(database, capacity);
-  const finishPaidCall = prepareFinishPaidCall(database);
-  const buryCall = prepareBuryCall(database, capacity);
+/** Operations of the one connection that writes. */
+export function writeOperations(database: Database, capacity: Capacity): OperationTable<WriteName> {
+  const jobCalls = new JobCalls(database, capacity);
+  const probe = database.prepare("UPDATE probe SET writes = writes + 1");
   return {
-    ...intakeOperations(database, capacity, insertCall),
-    ...paymentOperations(database, capacity, insertCall),
-    ...workQueueOperations(database, capacity, buryCall, finishPaidCall),
-    ...deadLetterOperations(database, capacity, finishPaidCall),
-    ...offerOperations(database),
-    ...quoteOperations(database),
-    ...probeOperations(database),
+    ...intakeOperations(database, jobCalls),
+    ...paymentOperations(database, jobCalls),
+    ...claimOperations(database, jobCalls),
+    ...leaseOperations(database, jobCalls),
+    ...ledgerOperations(database),
+    probe: () => void probe.run([]),
   };
 }
 
-/** Everything that the reading connection does, by name. */
-export function readOperations(database: Database) {
+/** Operations of the connection that only reads. */
+export function readOperations(database: Database): OperationTable<ReadName> {
   return {
-    ...lookupOperations(database),
-    ...offerLookups(database),
-    ...quoteLookups(database),
-    ...revenueOperations(database),
-    ...totalsOperations(database),
+    ...paymentLookups(database),
+    ...callLookups(database),
+    ...ledgerLookups(database),
+    ...reportOperations(database),
   };
 }
-
-export type WriteOperations = ReturnType<typeof writeOperations>;
-export type ReadOperations = ReturnType<typeof readOperations>;
-
-/** One operation as plain data, as it goes to the worker. */
-export type OperationOf<Operations extends OperationTable> = {
-  [Name in keyof Operations]: { name: Name; input: InputOf<Operations[Name]>; now: number };
-}[keyof Operations];
-
-/** An operation of whatever table. */
-// biome-ignore lint/suspicious/noExplicitAny: only its table knows the type of its input
-export type AnyOperation = { name: PropertyKey; input: any; now: number };
-
-/** Any set of operations by name. */
-// biome-ignore lint/suspicious/noExplicitAny: each operation knows its own input; the table does not
-export type OperationTable = Record<string, (input: any, now: number) => unknown>;
-
-export type InputOf<Operation> = Operation extends (...parameters: infer P) => unknown ? P[0] : never;

@@ -1,114 +1,148 @@
-import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
-import type { Capacity } from "../../capacity.ts";
-import type { BeginPaymentOutcome, SettlePaymentOutcome } from "../../contract/payment-journal.ts";
-import type { NewCall } from "../../new-call.ts";
+import type { CallerNonce, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
-import type { Database } from "../driver.ts";
-import { prepareCallerNonces } from "./caller-nonces.ts";
-import type { InsertCall } from "./new-calls.ts";
+import { beginDecision, canBecome } from "../../rules/payments.ts";
+import type { Database, Statement } from "../driver.ts";
+import type { OperationTable } from "../transaction.ts";
+import type { JobCalls } from "./job-calls.ts";
 
-type FailOutcome = { kind: "failed" } | { kind: "not_open" };
-
-/** The {@link PaymentJournal} operations that write. */
-export function paymentOperations(database: Database, capacity: Capacity, insertCall: InsertCall) {
-  const findPayment = prepareFindPayment(database);
-  const findByFingerprint = prepareFindPaymentByFingerprint(database);
-  const nonces = prepareCallerNonces(database);
+export function paymentOperations(
+  database: Database,
+  jobCalls: JobCalls,
+): OperationTable<"beginPayment" | "settlePayment" | "failPayment" | "leavePaymentUnresolved"> {
+  const payments = new PaymentFinder(database);
+  const nonces = new CallerNonces(database);
+  const selectReceipt = database.prepare("SELECT 1 FROM payments WHERE receipt = ? AND state <> 'failed'");
   const insertPayment = database.prepare(
     `INSERT INTO payments (${PAYMENT_COLUMNS.join(", ")}) VALUES (${PAYMENT_COLUMNS.map(() => "?").join(", ")})`,
   );
-  const decidePayment = database.prepare(
+  const updatePayment = database.prepare(
     "UPDATE payments SET state = ?, settlement = ?, reason = ?, updated_at = ? WHERE call_id = ?",
-  );
-  const leaveUnresolved = database.prepare(
-    "UPDATE payments SET state = 'unresolved', reason = ?, updated_at = ? WHERE call_id = ?",
   );
   // The client waits for its job from here on, so this is when it was enqueued.
   const releaseHeldCall = database.prepare(
     "UPDATE job_calls SET state = 'ready', enqueued_at = ? WHERE call_id = ? AND state = 'held'",
   );
-  const deleteHeldCall = database.prepare("DELETE FROM job_calls WHERE call_id = ? AND state = 'held'");
-  const selectReceipt = database.prepare("SELECT 1 FROM payments WHERE receipt = ? AND state <> 'failed'");
-  const deleteBody = database.prepare("DELETE FROM job_bodies WHERE call_id = ?");
 
-  function findOpen(key: PaymentKey): PaymentRecord | undefined {
-    const record = findPayment(key);
-    return record?.state === "intent" || record?.state === "unresolved" ? record : undefined;
-  }
-
-  function freeReceipt({ receipt, spareReceipt }: PaymentIntent): string | undefined {
-    return selectReceipt.get([receipt]) === undefined ? receipt : spareReceipt;
+  /** @returns the payment as it is now */
+  function change(
+    row: PaymentRow,
+    values: Pick<PaymentRow, "state" | "settlement" | "reason" | "updated_at">,
+  ): PaymentRecord {
+    const { state, settlement, reason, updated_at } = values;
+    updatePayment.run([state, settlement, reason, updated_at, row.call_id]);
+    return toPaymentRecord({ ...row, ...values });
   }
 
   return {
-    beginPayment(input: { intent: PaymentIntent; call: NewCall }, now: number): BeginPaymentOutcome {
-      const { intent, call } = input;
-      const record = findPayment(intent.key) ?? findByFingerprint(intent.fingerprint);
-      if (record !== undefined) return { kind: "payment_known", record };
+    beginPayment(now, intent, call) {
       const { callerNonce } = intent;
-      if (callerNonce !== undefined) {
-        // One that expired on the way here may have been used, and forgotten since.
-        const mayBeForgotten = callerNonce.expiresAt * 1000 <= now;
-        if (mayBeForgotten || nonces.isUsed(callerNonce, now)) return { kind: "caller_nonce_used" };
-      }
-      const receipt = freeReceipt(intent);
-      if (receipt === undefined) return { kind: "receipt_used" };
-      if (!capacity.hasRoom()) return { kind: "queue_full" };
-      const callId = insertCall(call, "held", now);
+      const known = payments.find(intent.key) ?? payments.findByFingerprint(intent.fingerprint);
+      const decision = beginDecision({
+        intent,
+        known: known && toPaymentRecord(known),
+        isNonceUsed: callerNonce !== undefined && nonces.isUsed(callerNonce, now),
+        isReceiptUsed: selectReceipt.get([intent.receipt]) !== undefined,
+        hasRoom: jobCalls.hasRoom(),
+        now,
+      });
+      if (decision.kind !== "begin") return decision;
+      const { receipt } = decision;
+      const callId = jobCalls.insert(call, "held", now);
       const row = toPaymentRow({ ...intent, receipt }, callId, now);
       insertPayment.run(PAYMENT_COLUMNS.map((column) => row[column]));
       if (callerNonce !== undefined) nonces.use(callerNonce, callId, now);
       return { kind: "begun", callId, receipt };
     },
 
-    settlePayment(input: { key: PaymentKey; settlement: string }, now: number): SettlePaymentOutcome {
-      const record = findPayment(input.key);
-      if (record === undefined || record.state === "failed") return { kind: "not_open" };
-      const { callId } = record;
-      const changed = record.state !== "settled";
-      if (changed) {
-        decidePayment.run(["settled", input.settlement, null, now, callId]);
-        releaseHeldCall.run([now, callId]);
-      }
-      return { kind: "settled", callId, changed };
+    settlePayment(now, key, settlement) {
+      const row = payments.find(key);
+      if (row === undefined) return { kind: "not_open" };
+      const { call_id: callId, state } = row;
+      if (state === "settled")
+        return { kind: "settled", callId, changed: false, record: toPaymentRecord(row) };
+      if (!canBecome("settled", state)) return { kind: "not_open" };
+      const record = change(row, { state: "settled", settlement, reason: null, updated_at: now });
+      releaseHeldCall.run([now, callId]);
+      return { kind: "settled", callId, changed: true, record };
     },
 
-    failPayment(input: { key: PaymentKey; settlement: string; reason: string }, now: number): FailOutcome {
-      const record = findOpen(input.key);
-      if (record === undefined) return { kind: "not_open" };
-      decidePayment.run(["failed", input.settlement, input.reason, now, record.callId]);
-      deleteHeldCall.run([record.callId]);
-      deleteBody.run([record.callId]);
-      capacity.adjust(-1);
+    failPayment(now, key, settlement, reason) {
+      const row = payments.find(key);
+      if (row === undefined || !canBecome("failed", row.state)) return { kind: "not_open" };
+      const record = change(row, { state: "failed", settlement, reason, updated_at: now });
+      jobCalls.removeHeld(record.callId);
       if (record.callerNonce !== undefined) nonces.free(record.callerNonce, record.callId);
-      return { kind: "failed" };
+      return { kind: "failed", record };
     },
 
-    leavePaymentUnresolved(input: { key: PaymentKey; reason: string }, now: number): boolean {
-      const record = findPayment(input.key);
-      if (record?.state !== "intent") return false;
-      leaveUnresolved.run([input.reason, now, record.callId]);
-      return true;
+    leavePaymentUnresolved(now, key, reason) {
+      const row = payments.find(key);
+      if (row === undefined || !canBecome("unresolved", row.state)) return undefined;
+      return change(row, { state: "unresolved", settlement: row.settlement, reason, updated_at: now });
     },
   };
 }
 
-export function prepareFindPayment(database: Database): (key: PaymentKey) => PaymentRecord | undefined {
-  const select = database.prepare<PaymentRow>(
-    "SELECT * FROM payments WHERE network = ? AND asset = ? AND payer = ? AND nonce = ?",
-  );
-  return ({ network, asset, payer, nonce }) => {
-    const row = select.get([network, asset, payer, nonce]);
-    return row === undefined ? undefined : toPaymentRecord(row);
-  };
+/** Looks payments up by their two unique keys. */
+export class PaymentFinder {
+  readonly #byKey: Statement<PaymentRow>;
+  readonly #byFingerprint: Statement<PaymentRow>;
+
+  constructor(database: Database) {
+    this.#byKey = database.prepare(
+      "SELECT * FROM payments WHERE network = ? AND asset = ? AND payer = ? AND nonce = ?",
+    );
+    this.#byFingerprint = database.prepare("SELECT * FROM payments WHERE fingerprint = ?");
+  }
+
+  find({ network, asset, payer, nonce }: PaymentKey): PaymentRow | undefined {
+    return this.#byKey.get([network, asset, payer, nonce]);
+  }
+
+  findByFingerprint(fingerprint: string): PaymentRow | undefined {
+    return this.#byFingerprint.get([fingerprint]);
+  }
 }
 
-export function prepareFindPaymentByFingerprint(
-  database: Database,
-): (fingerprint: string) => PaymentRecord | undefined {
-  const select = database.prepare<PaymentRow>("SELECT * FROM payments WHERE fingerprint = ?");
-  return (fingerprint) => {
-    const row = select.get([fingerprint]);
-    return row === undefined ? undefined : toPaymentRecord(row);
-  };
+/** Expired nonces that are deleted whenever one is added: more than one, so that they never pile up. */
+const NONCES_FORGOTTEN_AT_ONCE = 10;
+
+/** Nonces of delegated callers, each used up by one payment until it expires. */
+export class CallerNonces {
+  readonly #select: Statement<unknown>;
+  readonly #upsert: Statement<unknown>;
+  readonly #delete: Statement<unknown>;
+  readonly #forgetExpired: Statement<unknown>;
+
+  constructor(database: Database) {
+    const key = "caller = ? AND service_id = ? AND job_index = ? AND nonce = ?";
+    this.#select = database.prepare(
+      `SELECT 1 FROM caller_nonces WHERE ${key} AND expires_at_secs * 1000 > ?`,
+    );
+    this.#upsert = database.prepare("INSERT OR REPLACE INTO caller_nonces VALUES (?, ?, ?, ?, ?, ?)");
+    this.#delete = database.prepare(`DELETE FROM caller_nonces WHERE ${key} AND call_id = ?`);
+    this.#forgetExpired = database.prepare(
+      `DELETE FROM caller_nonces WHERE rowid IN
+         (SELECT rowid FROM caller_nonces WHERE expires_at_secs <= ? LIMIT ${NONCES_FORGOTTEN_AT_ONCE})`,
+    );
+  }
+
+  isUsed(nonce: CallerNonce, now: number): boolean {
+    return this.#select.get([...keyOf(nonce), now]) !== undefined;
+  }
+
+  /** Remembers a nonce until it expires; an expired entry is replaced. */
+  use(nonce: CallerNonce, callId: number, now: number): void {
+    this.#forgetExpired.run([Math.floor(now / 1000)]);
+    this.#upsert.run([...keyOf(nonce), nonce.expiresAt, callId]);
+  }
+
+  /** Frees a nonce, unless another payment has used it up since. */
+  free(nonce: CallerNonce, callId: number): void {
+    this.#delete.run([...keyOf(nonce), callId]);
+  }
+}
+
+function keyOf({ caller, serviceId, jobIndex, nonce }: CallerNonce): (string | number)[] {
+  return [caller, String(serviceId), jobIndex, nonce];
 }

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { UnknownOutcomeError } from "../../../../src/store/group-commit.ts";
 import type { PostgresTimeouts } from "../../../../src/store/postgres/connection/connect.ts";
 import type { Store } from "../../../../src/store/store.ts";
-import { UnknownOutcomeError } from "../../../../src/store/unknown-outcome.ts";
 import { type Postgres, startPostgres } from "../../../helpers/postgres.ts";
 import { type PostgresProxy, startPostgresProxy } from "../../../helpers/postgres-proxy.ts";
 import { acceptId, paidCall, paymentIntent, webhookCall } from "../../store-fixtures.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { retryDelayMs } from "../../../src/store/rules/retry-delay.ts";
+import { retryDelayMs } from "../../../src/store/rules/leases.ts";
 
 const backoff = { baseMs: 1000, maxMs: 300_000 };
 

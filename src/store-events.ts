@@ -1,0 +1,105 @@
+import { systemClock } from "./core/clock.ts";
+import type { EventHub, WhatHappened } from "./core/events.ts";
+import type { JobCall } from "./core/job-call.ts";
+import type { PaymentRecord } from "./core/payment.ts";
+import { decodeJobCall } from "./delivery/job-call-codec.ts";
+import type { AcceptOnceOutcome } from "./store/contract/intake.ts";
+import type { BuriedCall, EndedLease } from "./store/contract/work-queue.ts";
+import type { Committed } from "./store/operations.ts";
+
+/** Longest reason in an event: runners write them. */
+const MAX_REASON_LENGTH = 500;
+
+/** Makes the listener that turns each change committed in the store into events. */
+export function emitEvents(events: EventHub): (committed: Committed) => void {
+  function emit(callId: number, what: WhatHappened, at = systemClock()): void {
+    events.emit({ at, callId, what });
+  }
+
+  function accepted({ origin, jobId, serviceId }: JobCall, outcome: AcceptOnceOutcome): void {
+    if (outcome.kind === "accepted") emit(outcome.callId, { kind: "accepted", origin, jobId, serviceId });
+  }
+
+  function decided(
+    { callId, key, symbol, amount }: PaymentRecord,
+    state: "settled" | "failed" | "unresolved",
+    reason: string,
+  ): void {
+    const { network, asset, payer } = key;
+    const token = { network, asset, symbol };
+    emit(callId, { kind: "paymentDecided", state, ...token, amount, payer, reason: short(reason) });
+  }
+
+  function buried(calls: readonly BuriedCall[]): void {
+    for (const { callId, reason, deadAt } of calls)
+      emit(callId, { kind: "deadLettered", reason: short(reason) }, deadAt);
+  }
+
+  function retried(callId: number, reason: string): void {
+    emit(callId, { kind: "retried", reason: short(reason) });
+  }
+
+  function ended(callId: number, { outcome, buried: dead }: EndedLease, reason: string): void {
+    if (dead !== undefined) buried([dead]);
+    else if (outcome === "done") retried(callId, reason);
+  }
+
+  return ({ operation, input, outcome }) => {
+    switch (operation) {
+      case "accept":
+      case "acceptOnce":
+        return accepted(input[0], outcome);
+
+      case "settlePayment": {
+        if (outcome.kind !== "settled" || !outcome.changed) return;
+        const { callId, jobIndex, serviceId } = outcome.record;
+        decided(outcome.record, "settled", "");
+        return emit(callId, { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId });
+      }
+      case "failPayment":
+        return outcome.kind === "failed" ? decided(outcome.record, "failed", input[2]) : undefined;
+      case "leavePaymentUnresolved":
+        return outcome === undefined ? undefined : decided(outcome, "unresolved", input[1]);
+
+      case "claim": {
+        buried(outcome.buried);
+        // Decoding costs more than the claim: only when someone watches.
+        if (!events.watches("delivered")) return;
+        const [{ subscriber }] = input;
+        for (const { callId, attempt, leaseExpiresAt, encoded } of outcome.calls) {
+          const { jobId } = decodeJobCall(encoded);
+          emit(callId, { kind: "delivered", jobId, attempt, leaseExpiresAt, subscriber });
+        }
+        return;
+      }
+      case "expireLeases":
+        return buried(outcome);
+      case "ack": {
+        const [{ callId }, result] = input;
+        if (outcome === "done") emit(callId, { kind: "acked", resultBytes: result?.body.byteLength ?? 0 });
+        return;
+      }
+      case "retry":
+        return ended(input[0].callId, outcome, input[1].reason);
+      case "release":
+        return ended(input[0].callId, outcome, "stream ended");
+      case "fail":
+        return ended(input[0].callId, outcome, "");
+      case "extend": {
+        const [{ callId }, , progress] = input;
+        if (outcome.outcome === "done" && progress !== undefined)
+          emit(callId, { kind: "progressed", ...progress });
+        return;
+      }
+
+      case "retryDeadLetter":
+        return outcome ? retried(input[0], "operator") : undefined;
+      case "dropDeadLetter":
+        return outcome ? emit(input[0], { kind: "dropped" }) : undefined;
+    }
+  };
+}
+
+function short(reason: string): string {
+  return reason.slice(0, MAX_REASON_LENGTH);
+}

@@ -1,0 +1,141 @@
+import type { Logger } from "pino";
+import type { Clock } from "../core/clock.ts";
+import type { JobCall, JobCallEncoder } from "../core/job-call.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
+import { type NewCall, toNewCall } from "./new-call.ts";
+import {
+  type Committed,
+  type Input,
+  makesWork,
+  OPERATIONS,
+  type Operation,
+  type Outcome,
+  type ReadName,
+  type StoreMethods,
+  spanName,
+  type WriteName,
+} from "./operations.ts";
+import type { BatchListener, Store } from "./store.ts";
+
+/** Options of every store. */
+export interface StoreOptions {
+  /** Limit of unfinished JobCalls, over all replicas. New work is refused beyond it. */
+  readonly maxPending: number;
+  readonly encodeJobCall: JobCallEncoder;
+  /** Replaces the store's own clock in tests. */
+  readonly clock?: Clock | undefined;
+  readonly logger?: Logger | undefined;
+  /** Called for each batch of writes. */
+  readonly onBatch?: BatchListener | undefined;
+  /**
+   * Called for each change once it is durable, before its caller learns of it. Must be quick; an error that it throws
+   * is only logged, because the change stands.
+   */
+  readonly onCommitted?: ((committed: Committed) => void) | undefined;
+  readonly tracing?: Tracing | undefined;
+}
+
+/** A dialect's way to the database. */
+export interface Channels {
+  /** Resolves once the operation is durable. */
+  write<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>>;
+  /** Runs on a connection of its own, so that no lookup delays a write. */
+  read<Name extends ReadName>(name: Name, input: Input<Name>): Promise<Outcome<Name>>;
+}
+
+/** Parts of a store that differ between dialects. */
+export interface Dialect extends Channels, Pick<Store, "isShared" | "sharedLeases" | "status" | "close"> {
+  /** Calls those that wait for work. */
+  readonly work: Listeners;
+}
+
+/** Metadata key that carries the trace to the runner and to a later delivery. */
+const TRACEPARENT = "traceparent";
+
+/** Builds the Store's methods from the table of operations and a dialect's channels. */
+export function createStore(dialect: Dialect, options: StoreOptions): Store {
+  const { isShared, sharedLeases, work } = dialect;
+  const { encodeJobCall, onCommitted, tracing, logger } = options;
+
+  function encode(call: JobCall): NewCall {
+    const traceparent = tracing?.traceparent();
+    if (traceparent === undefined) return toNewCall(call, encodeJobCall);
+    return toNewCall({ ...call, metadata: { ...call.metadata, [TRACEPARENT]: traceparent } }, encodeJobCall);
+  }
+
+  /** Announces new work while it still waits for its commit, so that a claim can share the commit. */
+  function push<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
+    const pushed = dialect.write(name, input);
+    if (makesWork({ name, input } as unknown as Operation)) work.notify();
+    return pushed;
+  }
+
+  async function write<Name extends WriteName>(
+    name: Name,
+    input: Input<Name>,
+    asked: readonly unknown[] = input,
+  ): Promise<Outcome<Name>> {
+    const outcome = await traced(name, tracing, () => push(name, input));
+    try {
+      onCommitted?.({ operation: name, input: asked, outcome } as unknown as Committed);
+    } catch (error) {
+      logger?.error({ err: error, operation: name }, "a listener failed on a change that was committed");
+    }
+    return outcome;
+  }
+
+  const methods = Object.fromEntries(
+    Object.entries(OPERATIONS).map(([name, { channel }]) => [
+      name,
+      channel === "write"
+        ? (...input: never) => write(name as WriteName, input)
+        : (...input: never) => dialect.read(name as ReadName, input),
+    ]),
+  ) as unknown as StoreMethods;
+
+  let closed: Promise<void> | undefined;
+  return {
+    ...methods,
+    accept: (call) => write("accept", [encode(call)], [call]),
+    acceptOnce: (call, delivery) => write("acceptOnce", [encode(call), delivery], [call, delivery]),
+    beginPayment: (intent, call) => write("beginPayment", [intent, encode(call)], [intent, call]),
+    onWork: (listener) => work.add(listener),
+    isShared,
+    ...(sharedLeases === undefined ? {} : { sharedLeases }),
+    status: () => dialect.status(),
+    close() {
+      closed ??= dialect.close();
+      return closed;
+    },
+  };
+}
+
+/** Puts a span around the commit of an operation that has one. */
+function traced<T>(name: WriteName, tracing: Tracing | undefined, commit: () => Promise<T>): Promise<T> {
+  const operation = spanName(name);
+  if (tracing === undefined || operation === undefined) return commit();
+  const attributes = { "jobgate.operation": operation };
+  return tracing.runChild({ name: "store.commit", kind: "internal", attributes }, async (span) => {
+    const outcome = await commit();
+    const { kind, callId } = outcome as { readonly kind: string; readonly callId?: number };
+    span?.set({ "jobgate.outcome": kind, ...(callId === undefined ? {} : { "jobgate.call_id": callId }) });
+    return outcome;
+  });
+}
+
+/** Subscribers to something that happens; `News` is the value that they are called with. */
+export class Listeners<News = void> {
+  readonly #listeners = new Set<{ readonly listener: (news: News) => void }>();
+
+  /** @returns a function that ends the subscription */
+  add(listener: (news: News) => void): () => void {
+    // Wrapped, so that one function can be subscribed twice.
+    const entry = { listener };
+    this.#listeners.add(entry);
+    return () => void this.#listeners.delete(entry);
+  }
+
+  notify(news: News): void {
+    for (const { listener } of this.#listeners) listener(news);
+  }
+}

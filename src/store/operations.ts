@@ -1,0 +1,111 @@
+import type { JobCall } from "../core/job-call.ts";
+import type { NewCall } from "./new-call.ts";
+import type { Store } from "./store.ts";
+
+/** Methods of the Store that reach the database through a channel, in the same way for every dialect. */
+export type StoreMethods = Omit<Store, "status" | "close" | "onWork" | "isShared" | "sharedLeases">;
+
+/** Operations by name. `probe` is the smallest write: it shows whether the store can write again. */
+type Methods = StoreMethods & { probe(): Promise<void> };
+export type OperationName = keyof Methods;
+
+/** Arguments of an operation as a channel takes them: those of the Store's method, with JobCalls encoded. */
+export type Input<Name extends OperationName> = Encoded<Parameters<Methods[Name]>>;
+type Encoded<Arguments extends readonly unknown[]> = {
+  [Index in keyof Arguments]: Arguments[Index] extends JobCall ? NewCall : Arguments[Index];
+};
+export type Outcome<Name extends OperationName> = Awaited<ReturnType<Methods[Name]>>;
+
+/** One operation as plain data. */
+export type Operation<Name extends OperationName = OperationName> = {
+  [N in Name]: { readonly name: N; readonly input: Input<N> };
+}[Name];
+
+interface OperationKind<Name extends OperationName> {
+  readonly channel: "read" | "write";
+  /** Runners may have new work as soon as this is committed. */
+  readonly makesWork?: true | ((...input: Input<Name>) => boolean);
+  /** The operation's name in traces; absent where it gets no span. */
+  readonly span?: string;
+}
+
+/** The operations of every store. Writes share commits, in the order in which they are called. */
+export const OPERATIONS = {
+  accept: { channel: "write", makesWork: true, span: "accept" },
+  acceptOnce: { channel: "write", makesWork: true, span: "accept" },
+
+  beginPayment: { channel: "write", span: "begin" },
+  settlePayment: { channel: "write", makesWork: true, span: "settle" },
+  failPayment: { channel: "write", span: "fail" },
+  leavePaymentUnresolved: { channel: "write" },
+  findPayment: { channel: "read" },
+  findPaymentByFingerprint: { channel: "read" },
+  isCallerNonceUsed: { channel: "read" },
+  listPayments: { channel: "read" },
+  listUndecided: { channel: "read" },
+
+  claim: { channel: "write" },
+  expireLeases: { channel: "write" },
+  ack: { channel: "write" },
+  retry: { channel: "write", makesWork: (_lease, { delayMs }) => delayMs === 0 },
+  fail: { channel: "write" },
+  extend: { channel: "write" },
+  release: { channel: "write", makesWork: true },
+  nextDue: { channel: "read" },
+
+  listDeadLetters: { channel: "read" },
+  findDeadLetter: { channel: "read" },
+  retryDeadLetter: { channel: "write", makesWork: true },
+  dropDeadLetter: { channel: "write" },
+
+  findCall: { channel: "read" },
+  findResult: { channel: "read" },
+
+  saveOffers: { channel: "write" },
+  findOffers: { channel: "read" },
+  saveQuote: { channel: "write" },
+  findQuote: { channel: "read" },
+
+  totals: { channel: "read" },
+  revenue: { channel: "read" },
+  probe: { channel: "write" },
+} as const satisfies { readonly [Name in OperationName]: OperationKind<Name> };
+
+/** Checks whether runners may have new work once the operation is committed. */
+export function makesWork({ name, input }: Operation): boolean {
+  const { makesWork } = OPERATIONS[name] as OperationKind<never>;
+  return typeof makesWork === "function" ? makesWork(...(input as never)) : makesWork === true;
+}
+
+/** Name of the operation in traces; undefined where it gets no span. */
+export function spanName(name: OperationName): string | undefined {
+  return (OPERATIONS[name] as OperationKind<never>).span;
+}
+
+type NameIn<Channel extends "read" | "write"> = {
+  [Name in OperationName]: (typeof OPERATIONS)[Name]["channel"] extends Channel ? Name : never;
+}[OperationName];
+export type ReadName = NameIn<"read">;
+export type WriteName = NameIn<"write">;
+
+/** A change that is durable: the method that made it, its arguments and its outcome. */
+export type Committed = {
+  [Name in WriteName]: {
+    readonly operation: Name;
+    readonly input: Parameters<Methods[Name]>;
+    readonly outcome: Outcome<Name>;
+  };
+}[WriteName];
+
+/** The JobCall that an operation adds. */
+export function newCallOf({ name, input }: Operation): NewCall | undefined {
+  if (name === "accept" || name === "acceptOnce") return input[0];
+  return name === "beginPayment" ? input[1] : undefined;
+}
+
+/** Bytes of the JobCall or the result that an operation carries. They bound the size of a batch. */
+export function payloadBytes(operation: Operation): number {
+  const { name, input } = operation;
+  const result = name === "ack" ? input[1] : undefined;
+  return (newCallOf(operation)?.encoded.byteLength ?? 0) + (result?.body.byteLength ?? 0);
+}

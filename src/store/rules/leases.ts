@@ -1,0 +1,91 @@
+import type {
+  Lease,
+  LeaseOutcome,
+  LeaseStanding,
+  ReleaseOptions,
+  RetryBackoff,
+  RetryRequest,
+} from "../contract/work-queue.ts";
+
+/** The `state` column of `job_calls`. */
+export type CallState = "held" | "ready" | "leased" | "delayed" | "dead";
+
+/** Columns of a JobCall on which its lease depends. */
+export interface LeaseColumns {
+  readonly state: CallState;
+  readonly visible_at: number | null;
+  readonly lease_token: string | null;
+}
+
+/** Columns of a JobCall that count its attempts. */
+export interface AttemptColumns {
+  readonly attempts: number;
+  /** Attempts that do not count towards `maxAttempts`. */
+  readonly forgiven: number;
+}
+
+/** Reason of a dead letter that no runner gave a reason for. */
+export const MAX_ATTEMPTS_REASON = "max_attempts";
+
+/** Checks whether a lease can still end or be extended. A lease ends at its very expiry, even if nobody claimed since. */
+export function leaseOutcome(
+  call: LeaseColumns | undefined,
+  { leaseToken }: Pick<Lease, "leaseToken">,
+  now: number,
+): LeaseOutcome {
+  if (call === undefined || call.state === "held" || call.state === "dead") return "not_found";
+  const isHeld = call.state === "leased" && call.lease_token === leaseToken && (call.visible_at ?? 0) > now;
+  return isHeld ? "done" : "lease_lost";
+}
+
+/** Standing of a lease for a process that does not own the queue alone. */
+export function leaseStanding(
+  call: LeaseColumns | undefined,
+  lease: Pick<Lease, "leaseToken">,
+  now: number,
+): LeaseStanding {
+  const outcome = leaseOutcome(call, lease, now);
+  if (outcome === "not_found") return { kind: "not_found" };
+  if (outcome === "lease_lost") return { kind: "lease_lost", at: now };
+  return { kind: "held", at: now, leaseExpiresAt: call?.visible_at ?? now };
+}
+
+export function isUsedUp({ attempts, forgiven }: AttemptColumns, maxAttempts: number): boolean {
+  return attempts - forgiven >= maxAttempts;
+}
+
+/** New state of a JobCall whose lease ended without success. */
+export type GivenBack =
+  | { readonly state: "ready"; readonly forgiven: number }
+  | { readonly state: "delayed"; readonly forgiven: number; readonly visibleAt: number }
+  | { readonly state: "dead"; readonly reason: string };
+
+/** @param random in [0, 1), for the jitter of the backoff */
+export function afterRetry(
+  call: AttemptColumns,
+  { maxAttempts, delayMs, backoff, reason }: RetryRequest,
+  now: number,
+  random: number,
+): GivenBack {
+  const { attempts, forgiven } = call;
+  if (isUsedUp(call, maxAttempts)) return { state: "dead", reason: `${MAX_ATTEMPTS_REASON}: ${reason}` };
+  if (delayMs === 0) return { state: "ready", forgiven };
+  const waitMs = delayMs ?? retryDelayMs(backoff, attempts - forgiven, random);
+  return { state: "delayed", forgiven, visibleAt: now + waitMs };
+}
+
+export function afterRelease(call: AttemptColumns, { excused, maxAttempts }: ReleaseOptions): GivenBack {
+  if (excused) return { state: "ready", forgiven: call.forgiven + 1 };
+  if (isUsedUp(call, maxAttempts)) return { state: "dead", reason: MAX_ATTEMPTS_REASON };
+  return { state: "ready", forgiven: call.forgiven };
+}
+
+/**
+ * Milliseconds before the attempt after number `attempt` (1 is the first): exponential, capped, full jitter.
+ * @param random in [0, 1)
+ */
+export function retryDelayMs(backoff: RetryBackoff, attempt: number, random: number): number {
+  // Beyond 52 doublings nothing changes but the risk of infinity.
+  const uncapped = backoff.baseMs * 2 ** Math.min(attempt - 1, 52);
+  return Math.floor(Math.min(uncapped, backoff.maxMs) * random);
+}

@@ -1,0 +1,49 @@
+import type { PaymentIntent, PaymentRecord, PaymentState } from "../../core/payment.ts";
+import type { BeginPaymentOutcome } from "../contract/payment-journal.ts";
+import type { StoreTotals } from "../store.ts";
+
+/** Facts that decide whether a payment can begin. */
+export interface BeginFacts {
+  readonly intent: PaymentIntent;
+  /** Payment with the same key or the same fingerprint. */
+  readonly known: PaymentRecord | undefined;
+  /** The caller's nonce is used up and has not expired. */
+  readonly isNonceUsed: boolean;
+  /** A payment that did not fail has the intent's receipt. */
+  readonly isReceiptUsed: boolean;
+  readonly hasRoom: boolean;
+  readonly now: number;
+}
+
+/** Decides whether a payment can begin, and with which receipt. */
+export function beginDecision(
+  facts: BeginFacts,
+): Exclude<BeginPaymentOutcome, { kind: "begun" }> | { readonly kind: "begin"; readonly receipt: string } {
+  const { intent, known, isNonceUsed, isReceiptUsed, hasRoom, now } = facts;
+  if (known !== undefined) return { kind: "payment_known", record: known };
+  const { callerNonce } = intent;
+  // A nonce that expired on the way here may have been used, and forgotten since.
+  const mayBeForgotten = callerNonce !== undefined && callerNonce.expiresAt * 1000 <= now;
+  if (isNonceUsed || mayBeForgotten) return { kind: "caller_nonce_used" };
+  const receipt = isReceiptUsed ? intent.spareReceipt : intent.receipt;
+  if (receipt === undefined) return { kind: "receipt_used" };
+  return hasRoom ? { kind: "begin", receipt } : { kind: "queue_full" };
+}
+
+/** States from which a payment can go into each decided state. */
+const OPEN_FOR: Readonly<Record<Exclude<PaymentState, "intent">, readonly PaymentState[]>> = {
+  settled: ["intent", "unresolved"],
+  failed: ["intent", "unresolved"],
+  unresolved: ["intent"],
+};
+
+/** Checks whether a payment can go from one state into another. Settled and failed are final. */
+export function canBecome(next: Exclude<PaymentState, "intent">, state: PaymentState): boolean {
+  return OPEN_FOR[next].includes(state);
+}
+
+/** Checks that each settled payment has exactly one JobCall, which holds at any time. */
+export function isBalanced({ payments, paidCalls }: Pick<StoreTotals, "payments" | "paidCalls">): boolean {
+  const { ready, leased, done, dead } = paidCalls;
+  return payments.settled === ready + leased + done + dead;
+}
