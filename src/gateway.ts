@@ -25,15 +25,13 @@ import { X402Gateway } from "./x402/gateway.ts";
 type Service = BackgroundService & { readonly address: string };
 
 /** Starts everything that the configuration asks for. If a part fails to start, the others are stopped again. */
-export async function startGateway({
-  config,
-  logger,
-  openStore = openConfiguredStore,
-}: {
+export async function startGateway(options: {
   readonly config: Config;
   readonly logger: Logger;
+  /** Default: opens the store that the configuration names. */
   readonly openStore?: typeof openConfiguredStore;
 }): Promise<Gateway> {
+  const { config, logger, openStore = openConfiguredStore } = options;
   const telemetry = new ProcessTelemetry(await startTracing(logger));
   const events = createEventHub();
   const store = await openStore(config.store, logger, {
