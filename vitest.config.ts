@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/longest-first.ts";
 
 export default defineConfig({
   test: {
@@ -10,6 +11,7 @@ export default defineConfig({
     // Importing viem, gRPC and the rest costs more than most files' tests: each worker does it once for all its files.
     // So a file must not leave anything behind: no fake timers, no changed environment, no open server.
     isolate: false,
+    sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
     teardownTimeout: 10_000,

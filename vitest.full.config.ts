@@ -10,7 +10,6 @@ export default defineConfig({
     isolate: true,
     testTimeout: 600_000,
     hookTimeout: 300_000,
-    maxWorkers: 2,
     globalSetup: "test/full-setup.ts",
   },
 });
