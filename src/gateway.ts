@@ -10,8 +10,7 @@ import { RunnerServer } from "./delivery/runner-server.ts";
 import { HttpServer } from "./http/server.ts";
 import { openStore as openConfiguredStore } from "./open-store.ts";
 import { OperatorServer } from "./operator/server.ts";
-import { knownServices } from "./pricing/known-services.ts";
-import { createPricingEngine, type PricingEngine } from "./pricing/pricing-engine.ts";
+import { knownServices, PricingEngine } from "./pricing/pricing-engine.ts";
 import { PricingServer } from "./pricing/pricing-server.ts";
 import type { Store } from "./store/store.ts";
 import { emitEvents } from "./store-events.ts";
@@ -76,7 +75,7 @@ export class Gateway {
 
     this.#engine =
       config.pricingEngine &&
-      createPricingEngine({
+      new PricingEngine({
         config: config.pricingEngine,
         isKnownService: (serviceId) => this.#knownServices.has(serviceId),
         logger,
@@ -102,7 +101,7 @@ export class Gateway {
       new PricingServer({
         config: config.pricingEngine,
         client: this.#engine.client,
-        ...(x402 ? { payWith: (quote) => x402.quotePayment(quote) } : {}),
+        ...(x402 ? { findPayment: (quote) => x402.quotePayment(quote) } : {}),
         logger,
       });
     this.#webhooks =

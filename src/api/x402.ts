@@ -11,5 +11,5 @@ export type {
 export type { Clock } from "../core/clock.ts";
 export { type ErrorCode, GatewayError } from "../core/errors.ts";
 export { jobKeyText } from "../core/job-call.ts";
-export type { PriceSource } from "../pricing/price-map.ts";
+export type { PriceSource } from "../pricing/price-source.ts";
 export { X402Gateway } from "../x402/gateway.ts";

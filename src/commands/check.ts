@@ -67,7 +67,7 @@ async function x402Problems({ x402 }: Config): Promise<OnlineProblem[]> {
 
 async function engineProblems({ pricingEngine }: Config): Promise<OnlineProblem[]> {
   if (pricingEngine === undefined) return [];
-  const { isEngineReachable } = await import("../pricing/engine-probe.ts");
+  const { isEngineReachable } = await import("../pricing/engine-channel.ts");
   if (await isEngineReachable(pricingEngine.url, ENGINE_TIMEOUT_MS)) return [];
   return [{ path: ["pricing_engine", "url"], message: "does not answer; expected a gRPC server" }];
 }

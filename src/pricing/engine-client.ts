@@ -1,80 +1,102 @@
-import { type ClientUnaryCall, Metadata, type ServiceError, type StatusObject, status } from "@grpc/grpc-js";
+import {
+  type Client,
+  type ClientUnaryCall,
+  Metadata,
+  type ServiceError,
+  type StatusObject,
+  status,
+} from "@grpc/grpc-js";
 import { splitCredentials } from "../chain/basic-auth.ts";
-import { openEngineChannel } from "./engine-channel.ts";
-import { type EngineMethod, RAW_ENGINE_METHODS } from "./engine-methods.ts";
+import { measure, NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
+import { type EngineMethod, openEngineChannel, RAW_ENGINE_METHODS } from "./engine-channel.ts";
 
-/** How one call is made. */
-export interface EngineCallOptions {
+interface EngineCall {
   readonly metadata?: Metadata;
-  /** Unix milliseconds. */
   readonly deadline: Date;
   readonly signal?: AbortSignal;
 }
 
-/** All that came back from one call, whichever way it ended. */
+/** Answer to one call, successful or not. */
 export interface EngineAnswer {
-  /** What was sent ahead of the message, if anything was. */
+  /** Metadata sent ahead of the message, if any. */
   readonly initialMetadata?: Metadata;
   /** Present exactly when the code is OK. */
   readonly message?: Buffer;
-  /** How it ended, with the metadata that came at the end. */
+  /** Status of the call, with the metadata that came at its end. */
   readonly status: StatusObject;
 }
 
 /**
- * The operator's pricing engine. Calls that come to UNAVAILABLE are tried up to three times, also if it is the engine's own
- * answer. They never reject: a call that failed is an answer with its code.
+ * Client of the operator's pricing engine. A call with the status UNAVAILABLE is tried up to three times, even if it is
+ * the engine's own answer. Calls never reject: a failed call is an answer with its code.
  */
-export interface EngineClient {
-  readonly call: (method: EngineMethod, request: Buffer, options: EngineCallOptions) => Promise<EngineAnswer>;
-  /** Ends calls in hand. */
-  stop(): void;
-}
+export class EngineClient {
+  readonly #authorization: string | undefined;
+  readonly #telemetry: Telemetry;
+  readonly #client: Client;
+  readonly #running = new Set<ClientUnaryCall>();
+  #stopped = false;
 
-/** @param url `http://` or `https://`; credentials in it are sent with each call that has none of its own */
-export function createEngineClient({ url }: { readonly url: string }): EngineClient {
-  const target = splitCredentials(url);
-  const client = openEngineChannel(target.url);
-  const running = new Set<ClientUnaryCall>();
-  let stopped = false;
-
-  function withCredentials(metadata: Metadata): Metadata {
-    const { authorization } = target.headers;
-    if (authorization !== undefined && metadata.get("authorization").length === 0) {
-      metadata.set("authorization", authorization);
-    }
-    return metadata;
+  /** @param url `http://` or `https://`; its credentials are sent with each call that has none of its own */
+  constructor(url: string, telemetry: Telemetry = NO_TELEMETRY) {
+    const target = splitCredentials(url);
+    this.#authorization = target.headers.authorization;
+    this.#client = openEngineChannel(target.url);
+    this.#telemetry = telemetry;
   }
 
-  function call(method: EngineMethod, request: Buffer, options: EngineCallOptions): Promise<EngineAnswer> {
+  call(method: EngineMethod, request: Buffer, options: EngineCall): Promise<EngineAnswer> {
+    return measure(
+      this.#telemetry,
+      {
+        histogram: "jobgate_pricing_engine_call_duration_seconds",
+        labels: (result) => ({
+          method,
+          code: status["value" in result ? result.value.status.code : status.UNKNOWN] ?? "UNKNOWN",
+        }),
+        span: "pricing_engine.call",
+        attributes: { "rpc.method": method },
+      },
+      () => this.#call(method, request, options),
+    );
+  }
+
+  /** Ends calls in progress. */
+  stop(): void {
+    this.#stopped = true;
+    for (const call of this.#running) call.cancel();
+    this.#client.close();
+  }
+
+  #call(method: EngineMethod, request: Buffer, options: EngineCall): Promise<EngineAnswer> {
     const { metadata = new Metadata(), deadline, signal } = options;
-    if (stopped || signal?.aborted) return Promise.resolve({ status: cancelled() });
+    if (this.#stopped || signal?.aborted) return Promise.resolve({ status: cancelled() });
     return new Promise((resolve) => {
       const { path, requestSerialize, responseDeserialize } = RAW_ENGINE_METHODS[method];
       let initialMetadata: Metadata | undefined;
       let failure: ServiceError | null = null;
       let message: Buffer | undefined;
-      const asked = client.makeUnaryRequest(
+      const call = this.#client.makeUnaryRequest(
         path,
         requestSerialize,
         responseDeserialize,
         request,
-        withCredentials(metadata.clone()),
+        this.#withCredentials(metadata),
         { deadline },
         (error, answer) => {
           failure = error;
           message = answer;
         },
       );
-      const cancel = () => asked.cancel();
-      running.add(asked);
+      const cancel = () => call.cancel();
+      this.#running.add(call);
       signal?.addEventListener("abort", cancel, { once: true });
-      asked.on("metadata", (metadata) => {
+      call.on("metadata", (metadata) => {
         initialMetadata = metadata;
       });
-      // Comes after the callback, which alone knows when an answer that is OK lacks its message.
-      asked.on("status", (ended) => {
-        running.delete(asked);
+      // Comes after the callback, which alone knows when an OK answer lacks its message.
+      call.on("status", (ended) => {
+        this.#running.delete(call);
         signal?.removeEventListener("abort", cancel);
         const { code, details, metadata } = failure ?? ended;
         resolve({
@@ -86,14 +108,13 @@ export function createEngineClient({ url }: { readonly url: string }): EngineCli
     });
   }
 
-  return {
-    call,
-    stop() {
-      stopped = true;
-      for (const asked of running) asked.cancel();
-      client.close();
-    },
-  };
+  #withCredentials(given: Metadata): Metadata {
+    const metadata = given.clone();
+    if (this.#authorization !== undefined && metadata.get("authorization").length === 0) {
+      metadata.set("authorization", this.#authorization);
+    }
+    return metadata;
+  }
 }
 
 function cancelled(): StatusObject {
@@ -101,10 +122,10 @@ function cancelled(): StatusObject {
 }
 
 /**
- * grpc-js reads a status message with decodeURI, which leaves the escapes of `;/?:@&=+$,#` as they are. Of these, tonic,
- * which the stock engine is made with, escapes `#` and `?`; gRPC's rules and most other servers escape none, and so mean
- * an escape that is left. A text with a literal `%23` or `%3F` looks the same as an escaped one here and is decoded too;
- * from a server that escapes more, such as `/`, those escapes stay.
+ * Decodes the escapes that grpc-js leaves in a status message: it uses decodeURI, which keeps those of `;/?:@&=+$,#`.
+ * Of these, tonic (which the stock engine uses) escapes `#` and `?`; gRPC's rules and most other servers escape none, so
+ * a remaining escape is literal text there. A literal `%23` or `%3F` cannot be told from an escaped character and is
+ * decoded too. A server that escapes more, such as `/`, keeps those escapes.
  */
 function decodeReserved(details: string): string {
   return details.replace(/%(?:23|3F)/gi, decodeURIComponent);

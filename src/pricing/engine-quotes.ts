@@ -14,69 +14,73 @@ import type { EngineAnswer, EngineClient } from "./engine-client.ts";
 import { type JobQuote, readJobQuote } from "./job-quote.ts";
 import type { ProofMaker } from "./proof-maker.ts";
 
-/** What asking for a quote came to. */
+/** Result of asking for a quote. */
 export type QuoteAnswer =
   | { readonly kind: "quote"; readonly quote: JobQuote }
   | { readonly kind: "unpriced" }
-  /** The engine cannot be reached, or does not say what the job costs. */
+  /** The engine cannot be reached, or returned an error. */
   | { readonly kind: "unavailable"; readonly reason: string }
-  /** What the engine says cannot be relied on. */
+  /** The engine's answer failed a check. */
   | { readonly kind: "untrustworthy"; readonly reason: string };
-
-/** Quotes that jobgate asks for on its own behalf: the requester is the operator. */
-export interface EngineQuotes {
-  /**
-   * Asks for a new quote of one job, and checks it.
-   * @throws GatewayError when no proof of work can be made
-   */
-  ask(job: JobKey): Promise<QuoteAnswer>;
-}
-
-export interface EngineQuotesOptions {
-  readonly client: EngineClient;
-  readonly proofs: ProofMaker;
-  readonly signing: QuoteSigning;
-  readonly clock: Clock;
-}
 
 const PROOF_TIMEOUT_MS = 10_000;
 const CALL_TIMEOUT_MS = 5_000;
 
-export function createEngineQuotes({ client, proofs, signing, clock }: EngineQuotesOptions): EngineQuotes {
-  const requester = hexToBytes(signing.operatorAddress);
+/** Quotes that jobgate asks for itself, with the operator as requester. */
+export class EngineQuotes {
+  readonly #client: EngineClient;
+  readonly #proofs: Pick<ProofMaker, "proofFor" | "drop" | "prefer">;
+  readonly #signing: QuoteSigning;
+  readonly #clock: Clock;
 
-  async function ask(job: JobKey): Promise<QuoteAnswer> {
-    // There are no inputs yet. Random ones make every quote, and so every digest, one of its own.
+  constructor(parts: {
+    readonly client: EngineClient;
+    readonly proofs: Pick<ProofMaker, "proofFor" | "drop" | "prefer">;
+    readonly signing: QuoteSigning;
+    readonly clock: Clock;
+  }) {
+    this.#client = parts.client;
+    this.#proofs = parts.proofs;
+    this.#signing = parts.signing;
+    this.#clock = parts.clock;
+  }
+
+  /**
+   * Asks for a new quote of one job, and checks it.
+   * @throws GatewayError when no proof of work can be made
+   */
+  async ask(job: JobKey): Promise<QuoteAnswer> {
+    // There are no inputs yet. Random ones give every quote a digest of its own.
     const inputsHash = randomBytes(32);
     try {
-      let answer = await call(job, inputsHash);
-      if (answer.status.code === status.INVALID_ARGUMENT) answer = await call(job, inputsHash);
-      return await judge(answer, job, bytesToHex(inputsHash));
+      let answer = await this.#call(job, inputsHash);
+      // The proof may be what was wrong, and the next call uses another.
+      if (answer.status.code === status.INVALID_ARGUMENT) answer = await this.#call(job, inputsHash);
+      return await this.#judge(answer, job, bytesToHex(inputsHash));
     } catch (error) {
       if (!(error instanceof DOMException && error.name === "TimeoutError")) throw error;
       return { kind: "unavailable", reason: "the proof of work took too long" };
     }
   }
 
-  /** Lets go of a proof that may be what was wrong with the call, so that the next is made with another. */
-  async function call(job: JobKey, inputsHash: Uint8Array): Promise<EngineAnswer> {
-    const proof = await proofs.proofFor(job.serviceId, AbortSignal.timeout(PROOF_TIMEOUT_MS));
+  async #call({ serviceId, jobIndex }: JobKey, inputsHash: Uint8Array): Promise<EngineAnswer> {
+    const proof = await this.#proofs.proofFor(serviceId, AbortSignal.timeout(PROOF_TIMEOUT_MS));
     const request = create(GetJobPriceRequestSchema, {
-      serviceId: job.serviceId,
-      jobIndex: job.jobIndex,
+      serviceId,
+      jobIndex,
       proofOfWork: proof.proof,
       challengeTimestamp: proof.timestamp,
-      requester,
+      requester: hexToBytes(this.#signing.operatorAddress),
       inputsHash,
     });
     const bytes = Buffer.from(toBinary(GetJobPriceRequestSchema, request));
     const deadline = new Date(Date.now() + CALL_TIMEOUT_MS);
-    const answer = await client.call("getJobPrice", bytes, { deadline });
-    if (answer.status.code === status.INVALID_ARGUMENT) proofs.drop(job.serviceId, proof);
+    const answer = await this.#client.call("getJobPrice", bytes, { deadline });
+    if (answer.status.code === status.INVALID_ARGUMENT) this.#proofs.drop(serviceId, proof);
     return answer;
   }
 
-  async function judge(
+  async #judge(
     { status: { code, details }, message }: EngineAnswer,
     job: JobKey,
     inputsHash: string,
@@ -85,22 +89,20 @@ export function createEngineQuotes({ client, proofs, signing, clock }: EngineQuo
     if (message === undefined) return { kind: "unavailable", reason: `${status[code]}: ${details}` };
     const response = parse(message);
     if (response === undefined) return untrustworthy("is not a GetJobPriceResponse");
-    const read = await readJobQuote(response, signing, { nowMs: clock() });
+    const read = await readJobQuote(response, this.#signing, this.#clock());
     if (read.kind === "refused") return untrustworthy(read.reason);
     const { quote } = read;
     if (
       quote.serviceId !== job.serviceId ||
       quote.jobIndex !== job.jobIndex ||
-      quote.requester !== signing.operatorAddress.toLowerCase() ||
+      quote.requester !== this.#signing.operatorAddress.toLowerCase() ||
       quote.inputsHash !== inputsHash
     ) {
       return untrustworthy("is not for what was asked");
     }
-    proofs.prefer(job.serviceId);
+    this.#proofs.prefer(job.serviceId);
     return { kind: "quote", quote };
   }
-
-  return { ask };
 }
 
 function parse(message: Buffer): GetJobPriceResponse | undefined {

@@ -1,45 +1,36 @@
-import type { handleUnaryCall, ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
+import { type handleUnaryCall, Metadata, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import type { Amendment } from "./amendment.ts";
-import type { EngineAnswer, EngineClient } from "./engine-client.ts";
-import type { EngineMethod } from "./engine-methods.ts";
-import { passedMetadata } from "./passed-metadata.ts";
+import type { EngineMethod } from "./engine-channel.ts";
+import type { EngineClient } from "./engine-client.ts";
 
-export interface EngineServiceOptions {
-  readonly client: EngineClient;
-  /** For quotes of jobs. */
-  readonly amendJobPrice: Amendment;
-  readonly logger: Logger;
-}
+/**
+ * Changes an answer's message on its way back. Never rejects.
+ * @param deadlineMs Unix milliseconds after which nobody waits for the answer
+ */
+export type Amendment = (message: Buffer, deadlineMs: number) => Promise<Buffer>;
 
-type Handler = handleUnaryCall<Buffer, Buffer>;
-
-/** For calls that came without a deadline. */
+/** Deadline of calls that come without one. */
 const DEFAULT_DEADLINE_MS = 30_000;
 
 /**
- * Passes each call on to the engine, and its answer back: bytes, metadata, deadline, cancellation and errors as
- * they came.
+ * Metadata of one connection or of one end of a call. Content-length counts the bytes as they were sent: an amended
+ * answer has another length, and HTTP/2 resets a stream that differs from it.
+ */
+const HOP_METADATA = new Set(["te", "content-type", "content-length", "user-agent", "host", "date"]);
+
+/**
+ * Handlers that pass each call on to the engine, and its answer back: bytes, metadata, deadline, cancellation and errors
+ * unchanged, except for the amended answers of getJobPrice.
  */
 export function createEngineService({
   client,
   amendJobPrice,
   logger,
-}: EngineServiceOptions): Record<EngineMethod, Handler> {
-  async function ask(
-    method: EngineMethod,
-    call: ServerUnaryCall<Buffer, Buffer>,
-    deadlineMs: number,
-  ): Promise<EngineAnswer> {
-    const cancelled = new AbortController();
-    call.on("cancelled", () => cancelled.abort());
-    return client.call(method, call.request, {
-      metadata: passedMetadata(call.metadata),
-      deadline: new Date(deadlineMs),
-      signal: cancelled.signal,
-    });
-  }
-
+}: {
+  readonly client: EngineClient;
+  readonly amendJobPrice: Amendment;
+  readonly logger: Logger;
+}): Record<EngineMethod, handleUnaryCall<Buffer, Buffer>> {
   async function passOn(
     method: EngineMethod,
     amend: Amendment,
@@ -48,7 +39,13 @@ export function createEngineService({
   ): Promise<void> {
     const given = Number(call.getDeadline());
     const deadlineMs = Number.isFinite(given) ? given : Date.now() + DEFAULT_DEADLINE_MS;
-    const { initialMetadata, message, status } = await ask(method, call, deadlineMs);
+    const cancelled = new AbortController();
+    call.on("cancelled", () => cancelled.abort());
+    const { initialMetadata, message, status } = await client.call(method, call.request, {
+      metadata: passedMetadata(call.metadata),
+      deadline: new Date(deadlineMs),
+      signal: cancelled.signal,
+    });
     const metadata = passedMetadata(status.metadata);
     const answer = message === undefined ? undefined : await amend(message, deadlineMs);
     if (initialMetadata !== undefined) call.sendMetadata(passedMetadata(initialMetadata));
@@ -57,10 +54,10 @@ export function createEngineService({
   }
 
   const handler =
-    (method: EngineMethod, amend: Amendment): Handler =>
+    (method: EngineMethod, amend: Amendment): handleUnaryCall<Buffer, Buffer> =>
     (call, reply) => {
       passOn(method, amend, call, reply).catch((error: unknown) => {
-        logger.error({ err: error, method }, "a call to the pricing engine could not be passed on");
+        logger.error({ err: error, method }, "could not pass a call on to the pricing engine");
         reply(error instanceof Error ? error : new Error(String(error)));
       });
     };
@@ -69,4 +66,20 @@ export function createEngineService({
     getPrice: handler("getPrice", async (message) => message),
     getJobPrice: handler("getJobPrice", amendJobPrice),
   };
+}
+
+/** Returns the sender's own metadata, without that of its connection and of gRPC. */
+export function passedMetadata(metadata: Metadata): Metadata {
+  const passed = new Metadata();
+  for (const key of Object.keys(metadata.getMap())) {
+    if (isReserved(key)) continue;
+    for (const value of metadata.get(key)) passed.add(key, value);
+  }
+  return passed;
+}
+
+function isReserved(key: string): boolean {
+  // Details of an error have a name of gRPC's own, but are the server's.
+  if (key === "grpc-status-details-bin") return false;
+  return key.startsWith(":") || key.startsWith("grpc-") || HOP_METADATA.has(key);
 }

@@ -1,15 +1,16 @@
-import { bytesToBigInt, bytesToHex, hashTypedData, recoverAddress } from "viem";
+import { bytesToBigInt, bytesToHex, hashTypedData } from "viem";
+import { recoverSigner } from "../chain/account-signature.ts";
 import type { QuoteSigning } from "../config/config.ts";
 import type { JobKey } from "../core/job-call.ts";
 import type { GetJobPriceResponse, JobQuoteDetails } from "../gen/pricing_engine/pricing_pb.ts";
 
-/** What the operator signs: one run of a job, for one requester and one input, at a price, for a time. */
+/** Terms that the operator signs: one run of a job, for one requester and one input, at a price, for a time. */
 export interface JobQuoteTerms extends JobKey {
   /** Below 2^256. */
   readonly priceWei: bigint;
   /** Unix seconds at which it was made. */
   readonly timestamp: bigint;
-  /** Unix seconds from which on it is void. */
+  /** Unix seconds from which it is void. */
   readonly expiry: bigint;
   /** 0 any, 1 required, 2 preferred. */
   readonly confidentiality: number;
@@ -26,9 +27,9 @@ export interface JobQuote extends JobQuoteTerms {
 }
 
 /** The EIP-712 domain in which quotes are signed. */
-export type QuoteDomain = Pick<QuoteSigning, "chainId" | "verifyingContract">;
+type QuoteDomain = Pick<QuoteSigning, "chainId" | "verifyingContract">;
 
-/** The type as the operator's contract has it. */
+/** EIP-712 type, as in the operator's contract. */
 const TYPES = {
   JobQuoteDetails: [
     { name: "requester", type: "address" },
@@ -42,13 +43,11 @@ const TYPES = {
   ],
 } as const;
 
-/** The highest job index that a quote can be for: it is signed as uint8. */
+/** Highest job index that a quote can be for: it is signed as uint8. */
 export const MAX_QUOTED_JOB_INDEX = 255;
 const MAX_U8 = 255;
-/** Half of the order of secp256k1: the same signature exists with an s above it, and only one of them may count. */
-const MAX_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
 
-/** What the wallet of an operator is asked to sign for a quote. */
+/** Returns the typed data that an operator signs for a quote. */
 export function jobQuoteTypedData(terms: JobQuoteTerms, { chainId, verifyingContract }: QuoteDomain) {
   const { serviceId, jobIndex, priceWei, timestamp, expiry, confidentiality, requester, inputsHash } = terms;
   return {
@@ -68,29 +67,24 @@ export function jobQuoteTypedData(terms: JobQuoteTerms, { chainId, verifyingCont
   } as const;
 }
 
-/**
- * The EIP-712 digest of a quote.
- * @returns 64 lower-case hex digits, without `0x`
- */
+/** Returns the EIP-712 digest of a quote: 64 lower-case hex digits, without `0x`. */
 export function jobQuoteDigest(terms: JobQuoteTerms, domain: QuoteDomain): string {
   return hashTypedData(jobQuoteTypedData(terms, domain)).slice(2);
 }
 
-export interface ReadQuoteOptions {
-  /** Unix milliseconds. */
-  readonly nowMs: number;
-}
-
-/** A quote that can be relied on, or why it cannot: a clause for the log that follows "the quote". */
-export type ReadQuote =
+/** A verified quote, or the reason why it is refused: a clause for the log that follows "the quote". */
+type ReadQuote =
   | { readonly kind: "quote"; readonly quote: JobQuote }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Reads an engine's answer and checks that it is a quote of the operator's, in time, in every field of it. */
+/**
+ * Reads an engine's answer and checks that it is an unexpired quote that the operator signed, in every field.
+ * @param nowMs Unix milliseconds
+ */
 export async function readJobQuote(
   response: GetJobPriceResponse,
   signing: QuoteSigning,
-  { nowMs }: ReadQuoteOptions,
+  nowMs: number,
 ): Promise<ReadQuote> {
   const read = readTerms(response.quoteDetails);
   if (typeof read === "string") return refused(read);
@@ -101,18 +95,18 @@ export async function readJobQuote(
     return refused(`is of operator ${bytesToHex(response.operatorId)}, expected ${operator}`);
   }
   const digest = jobQuoteDigest(read, signing);
-  const signer = await recoverSigner(response.signature, digest);
+  const signer = await recoverQuoteSigner(response.signature, digest);
   if (signer === undefined) return refused("has a malformed signature");
   if (signer !== operator) return refused(`is signed by ${signer}, expected ${operator}`);
   return { kind: "quote", quote: { ...read, digest } };
 }
 
-/** Whether a quote is void. @param nowMs Unix milliseconds */
+/** Tells whether a quote is void. @param nowMs Unix milliseconds */
 export function isExpired({ expiry }: Pick<JobQuoteTerms, "expiry">, nowMs: number): boolean {
   return expiry * 1000n <= BigInt(Math.floor(nowMs));
 }
 
-/** What an answer says, signed or not; undefined when it is not a whole quote. */
+/** Returns the terms of an answer without checking its signature; undefined when they are incomplete. */
 export function readUncheckedTerms(response: GetJobPriceResponse): JobQuoteTerms | undefined {
   const read = readTerms(response.quoteDetails);
   return typeof read === "string" ? undefined : read;
@@ -139,17 +133,10 @@ function readTerms(details: JobQuoteDetails | undefined): JobQuoteTerms | string
   };
 }
 
-/** @returns the address in lower case; undefined when no address can have made the signature */
-async function recoverSigner(signature: Uint8Array, digest: string): Promise<string | undefined> {
-  if (signature.length !== 65) return undefined;
+/** @returns the address in lower case; undefined for a malformed signature. The contract accepts v 27 and 28 only */
+async function recoverQuoteSigner(signature: Uint8Array, digest: string): Promise<string | undefined> {
   const v = signature[64];
-  if (v !== 27 && v !== 28) return undefined;
-  if (bytesToBigInt(signature.subarray(32, 64)) > MAX_S) return undefined;
-  try {
-    return (await recoverAddress({ hash: `0x${digest}`, signature })).toLowerCase();
-  } catch {
-    return undefined;
-  }
+  return v === 27 || v === 28 ? recoverSigner(`0x${digest}`, bytesToHex(signature)) : undefined;
 }
 
 function refused(reason: string): ReadQuote {

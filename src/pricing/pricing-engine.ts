@@ -1,52 +1,52 @@
 import type { Logger } from "pino";
-import type { PricingEngineConfig } from "../config/config.ts";
+import type { Config, PricingEngineConfig } from "../config/config.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
-import { createEngineClient, type EngineClient } from "./engine-client.ts";
-import { createEnginePrices } from "./engine-prices.ts";
-import { createEngineQuotes } from "./engine-quotes.ts";
-import { measureEngineClient } from "./measured-engine-client.ts";
-import type { PriceSource } from "./price-map.ts";
-import { createProofMaker } from "./proof-maker.ts";
+import { EngineClient } from "./engine-client.ts";
+import { EnginePrices } from "./engine-prices.ts";
+import { EngineQuotes } from "./engine-quotes.ts";
+import type { PriceSource } from "./price-source.ts";
+import { ProofMaker } from "./proof-maker.ts";
 
-export interface PricingEngineOptions {
-  readonly config: PricingEngineConfig;
-  /** Services that come first where proofs of work have to wait. Default: those that the engine has quoted. */
-  readonly isKnownService?: (serviceId: bigint) => boolean;
-  readonly logger: Logger;
-  /** Default: the system's. */
-  readonly clock?: Clock;
-  /** Is told of every call. Default: nobody is. */
-  readonly telemetry?: Telemetry;
-}
-
-/** The operator's pricing engine, as far as jobgate is its client. Nothing is opened before it is needed. */
-export interface PricingEngine {
+/** The operator's pricing engine, which jobgate is a client of. Connects when it is first used. */
+export class PricingEngine {
   readonly client: EngineClient;
   /** Present when quotes can be checked (`config.signing`). */
   readonly prices?: PriceSource;
-  /** Ends calls in hand and the thread that makes proofs. */
-  stop(): Promise<void>;
+  readonly #proofs: ProofMaker | undefined;
+
+  /** @param parts `isKnownService` names services whose proofs of work go first */
+  constructor(parts: {
+    readonly config: PricingEngineConfig;
+    readonly isKnownService?: (serviceId: bigint) => boolean;
+    readonly logger: Logger;
+    readonly clock?: Clock;
+    readonly telemetry?: Telemetry;
+  }) {
+    const { config, isKnownService, logger, clock = systemClock, telemetry = NO_TELEMETRY } = parts;
+    const { url, signing, proofOfWorkBits } = config;
+    this.client = new EngineClient(url, telemetry);
+    if (signing === undefined) return;
+    this.#proofs = new ProofMaker({
+      difficulty: proofOfWorkBits,
+      ...(isKnownService === undefined ? {} : { isKnownService }),
+      clock,
+      logger,
+    });
+    const quotes = new EngineQuotes({ client: this.client, proofs: this.#proofs, signing, clock });
+    this.prices = new EnginePrices({ quotes, clock, logger });
+  }
+
+  /** Ends calls in progress and the thread that makes proofs. */
+  async stop(): Promise<void> {
+    this.client.stop();
+    await this.#proofs?.stop();
+  }
 }
 
-export function createPricingEngine(options: PricingEngineOptions): PricingEngine {
-  const { config, isKnownService, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
-  const { url, signing, proofOfWorkBits } = config;
-  const client = measureEngineClient(createEngineClient({ url }), telemetry);
-  if (signing === undefined) return { client, stop: async () => client.stop() };
-  const proofs = createProofMaker({
-    difficulty: proofOfWorkBits,
-    ...(isKnownService === undefined ? {} : { isKnownService }),
-    clock,
-    logger,
-  });
-  const quotes = createEngineQuotes({ client, proofs, signing, clock });
-  return {
-    client,
-    prices: createEnginePrices({ quotes, clock, logger }),
-    async stop() {
-      client.stop();
-      await proofs.stop();
-    },
-  };
+/** Returns the services that the configuration names: its own, those with an enabled job, those with a price. */
+export function knownServices({ serviceId, x402 }: Pick<Config, "serviceId" | "x402">): ReadonlySet<bigint> {
+  const enabled = (x402?.jobPolicies ?? []).filter(({ invocationMode }) => invocationMode !== "disabled");
+  const priced = [...(x402?.jobPricing.keys() ?? [])].map((job) => BigInt(job.slice(0, job.indexOf("/"))));
+  return new Set([serviceId, ...enabled.map((policy) => policy.serviceId), ...priced]);
 }

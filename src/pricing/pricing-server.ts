@@ -7,57 +7,52 @@ import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { PricingEngine } from "../gen/pricing_engine/pricing_pb.ts";
 import { addReflection } from "../grpc/reflection.ts";
 import { close, listenOnTcp, ServerHealth } from "../grpc/server.ts";
-import { limitAmendments } from "./amendment.ts";
-import { MAX_MESSAGE_BYTES } from "./engine-channel.ts";
+import { MAX_MESSAGE_BYTES, RAW_ENGINE_METHODS } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
-import { RAW_ENGINE_METHODS } from "./engine-methods.ts";
 import { createEngineService } from "./engine-service.ts";
-import { createQuotePaymentWriter, type PayWith } from "./quote-payment.ts";
+import { type FindQuotePayment, QuotePaymentWriter } from "./quote-payment.ts";
 
-export interface PricingServerOptions {
+interface Parts {
   readonly config: Pick<PricingEngineConfig, "bindAddress" | "signing">;
-  /** Not stopped with the server. */
+  /** Stays open when the server stops. */
   readonly client: EngineClient;
-  /** Default: quotes go through as they are. */
-  readonly payWith?: PayWith;
+  /** Default: quotes pass through unchanged. */
+  readonly findPayment?: FindQuotePayment;
   readonly logger: Logger;
-  /** Default: the system's. */
   readonly clock?: Clock;
 }
 
-/** How long calls in hand may take to be answered. */
+/** Time for calls in progress to end when the server stops. */
 const CLOSE_TIMEOUT_MS = 5_000;
 
-/** Serves the pricing engine to clients of jobgate: `pricing_engine.PricingEngine`, health and server reflection. */
+/** gRPC server that passes `pricing_engine.PricingEngine` through to the engine, with health and reflection. */
 export class PricingServer implements BackgroundService {
-  readonly #options: PricingServerOptions;
+  readonly #parts: Parts;
   #running: { server: Server; health: ServerHealth } | undefined;
   #address = "";
   #stopping = false;
   #stopped: Promise<void> | undefined;
 
-  constructor(options: PricingServerOptions) {
-    this.#options = options;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
-  /** `host:port` as really bound; empty before `start`. */
+  /** Bound `host:port`; empty before `start`. */
   get address(): string {
     return this.#address;
   }
 
   async start(): Promise<void> {
-    const { config, client, payWith, logger, clock = systemClock } = this.#options;
+    const { config, client, findPayment, logger, clock = systemClock } = this.#parts;
     const server = new Server({
       "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
       "grpc.keepalive_time_ms": 30_000,
       "grpc.keepalive_timeout_ms": 10_000,
     });
-    const amendJobPrice = payWith
-      ? limitAmendments({
-          amend: createQuotePaymentWriter({ payWith, signing: config.signing, clock, logger }),
-          logger,
-        })
-      : async (message: Buffer) => message;
+    const writer =
+      findPayment && new QuotePaymentWriter({ findPayment, signing: config.signing, clock, logger });
+    const amendJobPrice = async (message: Buffer, deadlineMs: number) =>
+      writer ? writer.amend(message, deadlineMs) : message;
     server.addService(RAW_ENGINE_METHODS, createEngineService({ client, amendJobPrice, logger }));
     const health = new ServerHealth(server, {
       services: [PricingEngine.typeName],

@@ -2,216 +2,227 @@ import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { GatewayError } from "../core/errors.ts";
-import { priceUnavailable } from "./price-unavailable.ts";
-import { createProofThread } from "./proof-thread.ts";
+import { priceUnavailable } from "./price-source.ts";
+import { ProofThread } from "./proof-thread.ts";
 
-/** A proof of work for one service, as the engine takes it. */
+/** Proof of work for one service, as the engine accepts it. */
 export interface Proof {
   /** 48 bytes. */
   readonly proof: Uint8Array;
-  /** Unix seconds. The engine takes the proof within 30 s of it. */
+  /** Unix seconds. The engine accepts the proof within 30 s of it. */
   readonly timestamp: bigint;
 }
 
-/** Makes proofs of work on a thread of its own. Those who ask for one service at a time share one. */
-export interface ProofMaker {
-  /**
-   * A proof that is young enough to be sent. Work that every asker has left goes on for a while, for the next who asks,
-   * as long as nobody waits for another.
-   * @throws GatewayError `price_unavailable` when too many services wait, or the thread died; the signal's
-   * reason when it was aborted
-   */
-  proofFor(serviceId: bigint, signal?: AbortSignal): Promise<Proof>;
-  /** A proof that the engine refused is not given out again. */
-  drop(serviceId: bigint, proof: Proof): void;
-  /** Lets a service that the engine has quoted go ahead of others, like those that are known beforehand. */
-  prefer(serviceId: bigint): void;
-  stop(): Promise<void>;
-}
-
-export interface ProofMakerOptions {
-  /** Leading zero bits. Default: 20. */
-  readonly difficulty?: number;
-  /**
-   * Services that go ahead of others from the start: anybody can ask for the price of any service, and as fast as they
-   * like. Default: none.
-   */
-  readonly isKnownService?: (serviceId: bigint) => boolean;
-  /** How long work goes on that every asker has left. Default: 15 s. */
-  readonly maxUnwantedMs?: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
-/** The work on one service's proof, and those who wait for it. */
+/** Work on one service's proof, shared by everyone who asks for it. */
 interface Order {
   readonly serviceId: bigint;
-  readonly askers: Set<{ resolve(proof: Proof): void; reject(error: unknown): void }>;
-  /** Once all of them have left work in hand: until it is given up. */
-  unwanted?: NodeJS.Timeout;
+  readonly result: Promise<Proof>;
+  readonly resolve: (proof: Proof) => void;
+  readonly reject: (error: unknown) => void;
+  /** Requests that wait for the result. */
+  askers: number;
+  /** Runs while nobody waits for work in progress, and ends it. */
+  giveUpTimer?: NodeJS.Timeout;
   givenUp: boolean;
 }
 
-/** 10 s less than the engine allows, for clocks that differ and the call itself. */
+/** Time a proof is used for: 10 s less than the engine allows, for clocks that differ and the call itself. */
 const USABLE_SECS = 20n;
-/** Then it is begun anew with a younger timestamp; nothing is lost, since each hash is a new chance. */
-const MAX_WORK_MS = 10_000;
-/** With the 10 s of an asker, work goes on for 25 s in all: hard proofs take longer than anybody is kept waiting. */
+/** Time after which a search starts again with a new timestamp. No work is lost: each hash is an independent chance. */
+const MAX_SEARCH_MS = 10_000;
+/** With the 10 s of a request, work goes on for 25 s: hard proofs take longer than a request may wait. */
 const MAX_UNWANTED_MS = 15_000;
 const MAX_WAITING = 64;
 const MAX_PROOFS = 1024;
 
-export function createProofMaker(options: ProofMakerOptions): ProofMaker {
-  const { difficulty = 20, maxUnwantedMs = MAX_UNWANTED_MS, clock, logger } = options;
-  const { isKnownService = () => false } = options;
-  const thread = createProofThread();
-  const proofs = new LRUCache<bigint, Proof>({ max: MAX_PROOFS });
-  const quoted = new LRUCache<bigint, true>({ max: MAX_PROOFS });
-  const waiting = new Map<bigint, Order>();
-  let current: Order | undefined;
-  let stopped = false;
+/**
+ * Scheduler of proofs of work. One thread makes one proof at a time. Anyone can ask for the price of any service, as
+ * fast as they like, so preferred services (known ones, and those that the engine has quoted) go first and displace
+ * others.
+ */
+export class ProofMaker {
+  readonly #difficulty: number;
+  readonly #isKnownService: (serviceId: bigint) => boolean;
+  readonly #maxUnwantedMs: number;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #thread = new ProofThread();
+  readonly #proofs = new LRUCache<bigint, Proof>({ max: MAX_PROOFS });
+  readonly #quoted = new LRUCache<bigint, true>({ max: MAX_PROOFS });
+  /** In the order of arrival. */
+  readonly #waiting = new Map<bigint, Order>();
+  #current: Order | undefined;
+  #stopped = false;
 
-  const nowSecs = () => BigInt(Math.floor(clock() / 1000));
-
-  const isPreferred = (serviceId: bigint) => isKnownService(serviceId) || quoted.has(serviceId);
-
-  function usableProof(serviceId: bigint): Proof | undefined {
-    const proof = proofs.get(serviceId);
-    return proof !== undefined && nowSecs() < proof.timestamp + USABLE_SECS ? proof : undefined;
+  /** @param parts `difficulty` is in leading zero bits; work without askers goes on for `maxUnwantedMs` */
+  constructor(parts: {
+    readonly difficulty?: number;
+    readonly isKnownService?: (serviceId: bigint) => boolean;
+    readonly maxUnwantedMs?: number;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
+    this.#difficulty = parts.difficulty ?? 20;
+    this.#isKnownService = parts.isKnownService ?? (() => false);
+    this.#maxUnwantedMs = parts.maxUnwantedMs ?? MAX_UNWANTED_MS;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
   }
 
-  function orderFor(serviceId: bigint): Order {
-    if (current?.serviceId === serviceId) return current;
-    const found = waiting.get(serviceId);
+  /**
+   * Returns a proof that is young enough to be sent. Aborting the signal leaves the work to go on for a while for the
+   * next request, as long as no other service waits.
+   * @throws GatewayError `price_unavailable` when too many services wait or the thread died, `shutting_down`; the
+   * signal's reason once it is aborted
+   */
+  async proofFor(serviceId: bigint, signal?: AbortSignal): Promise<Proof> {
+    if (this.#stopped) throw stopping();
+    signal?.throwIfAborted();
+    const proof = this.#usableProof(serviceId);
+    if (proof !== undefined) return proof;
+
+    const order = this.#orderFor(serviceId);
+    order.askers += 1;
+    order.givenUp = false;
+    clearTimeout(order.giveUpTimer);
+    if (this.#current !== undefined && this.#givesWay(this.#current)) this.#thread.cancel();
+    void this.#work();
+    try {
+      return await unlessAborted(order.result, signal);
+    } finally {
+      order.askers -= 1;
+      if (order.askers === 0) this.#abandon(order);
+    }
+  }
+
+  /** Forgets a proof that the engine refused. */
+  drop(serviceId: bigint, proof: Proof): void {
+    if (this.#proofs.peek(serviceId) === proof) this.#proofs.delete(serviceId);
+  }
+
+  /** Marks a service that the engine has quoted as preferred. */
+  prefer(serviceId: bigint): void {
+    this.#quoted.set(serviceId, true);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    const orders = [...this.#waiting.values(), ...(this.#current ? [this.#current] : [])];
+    this.#waiting.clear();
+    for (const order of orders) order.reject(stopping());
+    await this.#thread.stop();
+  }
+
+  #usableProof(serviceId: bigint): Proof | undefined {
+    const proof = this.#proofs.get(serviceId);
+    return proof !== undefined && this.#nowSecs() < proof.timestamp + USABLE_SECS ? proof : undefined;
+  }
+
+  #orderFor(serviceId: bigint): Order {
+    if (this.#current?.serviceId === serviceId) return this.#current;
+    const found = this.#waiting.get(serviceId);
     if (found !== undefined) return found;
-    if (waiting.size >= MAX_WAITING) makeRoomFor(serviceId);
-    const order: Order = { serviceId, askers: new Set(), givenUp: false };
-    waiting.set(serviceId, order);
+    if (this.#waiting.size >= MAX_WAITING) this.#makeRoomFor(serviceId);
+    const order = createOrder(serviceId);
+    this.#waiting.set(serviceId, order);
     return order;
   }
 
-  function makeRoomFor(serviceId: bigint): void {
-    const youngestUnknown = [...waiting.values()].findLast((order) => !isPreferred(order.serviceId));
-    if (!isPreferred(serviceId) || youngestUnknown === undefined) throw tooMany();
-    waiting.delete(youngestUnknown.serviceId);
-    for (const asker of youngestUnknown.askers) asker.reject(tooMany());
+  #makeRoomFor(serviceId: bigint): void {
+    const displaced = [...this.#waiting.values()].findLast((order) => !this.#isPreferred(order.serviceId));
+    if (!this.#isPreferred(serviceId) || displaced === undefined) throw tooMany();
+    this.#waiting.delete(displaced.serviceId);
+    displaced.reject(tooMany());
   }
 
-  function firstWaiting(): Order | undefined {
-    const orders = [...waiting.values()];
-    return orders.find(({ serviceId }) => isPreferred(serviceId)) ?? orders[0];
-  }
-
-  function nextOrder(): Order | undefined {
-    const order = firstWaiting();
-    if (order !== undefined) waiting.delete(order.serviceId);
-    return order;
-  }
-
-  /** Whether somebody waits who goes ahead of the work in hand. */
-  function givesWay({ serviceId, askers }: Order): boolean {
-    const next = firstWaiting();
-    if (next === undefined) return false;
-    const isNextPreferred = isPreferred(next.serviceId);
-    return isNextPreferred === isPreferred(serviceId) ? askers.size === 0 : isNextPreferred;
-  }
-
-  async function work(): Promise<void> {
-    if (current !== undefined) return;
-    for (current = nextOrder(); current !== undefined; current = nextOrder()) {
-      const { serviceId, askers } = current;
+  /** Works on one order after another until none waits. */
+  async #work(): Promise<void> {
+    if (this.#current !== undefined) return;
+    for (let order = this.#takeNext(); order !== undefined; order = this.#takeNext()) {
+      const { serviceId } = order;
       try {
-        const proof = await make(current);
-        if (proof === undefined) {
-          if (askers.size > 0) waiting.set(serviceId, current);
-          continue;
+        const proof = await this.#search(order);
+        if (proof !== undefined) {
+          this.#proofs.set(serviceId, proof);
+          order.resolve(proof);
+        } else if (order.askers > 0 && !this.#stopped) {
+          this.#waiting.set(serviceId, order);
         }
-        proofs.set(serviceId, proof);
-        for (const asker of askers) asker.resolve(proof);
       } catch (error) {
-        logger.error({ err: error, serviceId }, "no proof of work could be made");
-        for (const asker of askers) asker.reject(priceUnavailable("no proof of work could be made", error));
+        this.#logger.error({ err: error, serviceId }, "no proof of work could be made");
+        order.reject(priceUnavailable("no proof of work could be made", error));
       }
     }
   }
 
-  function isWanted({ askers, givenUp }: Order): boolean {
-    return askers.size > 0 || !(givenUp || stopped);
+  #takeNext(): Order | undefined {
+    this.#current = this.#firstWaiting();
+    if (this.#current !== undefined) this.#waiting.delete(this.#current.serviceId);
+    return this.#current;
   }
 
-  /** @returns undefined once it is given up, or when it gives way to another */
-  async function make(order: Order): Promise<Proof | undefined> {
-    const { serviceId } = order;
-    while (isWanted(order) && !givesWay(order)) {
-      const timestamp = nowSecs();
-      const proof = await thread.solve({ id: serviceId, timestamp, bits: difficulty }, MAX_WORK_MS);
+  /** Searches until there is a proof. @returns undefined once the order is given up or gives way to another */
+  async #search(order: Order): Promise<Proof | undefined> {
+    while (!order.givenUp && !this.#stopped && !this.#givesWay(order)) {
+      const timestamp = this.#nowSecs();
+      const challenge = { id: order.serviceId, timestamp, bits: this.#difficulty };
+      const proof = await this.#thread.solve(challenge, MAX_SEARCH_MS);
       if (proof !== undefined) return { proof, timestamp };
     }
     return undefined;
   }
 
-  function join(order: Order, signal: AbortSignal | undefined): Promise<Proof> {
-    return new Promise((resolve, reject) => {
-      const asker = {
-        resolve(proof: Proof) {
-          signal?.removeEventListener("abort", leave);
-          resolve(proof);
-        },
-        reject(error: unknown) {
-          signal?.removeEventListener("abort", leave);
-          reject(error);
-        },
-      };
-      function leave() {
-        order.askers.delete(asker);
-        if (order.askers.size === 0) abandon(order);
-        reject(signal?.reason);
-      }
-      order.askers.add(asker);
-      clearTimeout(order.unwanted);
-      order.givenUp = false;
-      signal?.addEventListener("abort", leave, { once: true });
-    });
+  /** Tells whether an order waits that goes ahead of the one in progress. */
+  #givesWay({ serviceId, askers }: Order): boolean {
+    const next = this.#firstWaiting();
+    if (next === undefined) return false;
+    const isNextPreferred = this.#isPreferred(next.serviceId);
+    return isNextPreferred === this.#isPreferred(serviceId) ? askers === 0 : isNextPreferred;
   }
 
-  function abandon(order: Order): void {
-    if (waiting.get(order.serviceId) === order) waiting.delete(order.serviceId);
-    if (order !== current) return;
-    if (givesWay(order)) thread.cancel();
-    order.unwanted = setTimeout(() => giveUp(order), maxUnwantedMs).unref();
+  #firstWaiting(): Order | undefined {
+    const orders = [...this.#waiting.values()];
+    return orders.find(({ serviceId }) => this.#isPreferred(serviceId)) ?? orders[0];
   }
 
-  function giveUp(order: Order): void {
-    order.givenUp = true;
-    if (order === current) thread.cancel();
+  #isPreferred(serviceId: bigint): boolean {
+    return this.#isKnownService(serviceId) || this.#quoted.has(serviceId);
   }
 
-  return {
-    async proofFor(serviceId, signal) {
-      if (stopped) throw stopping();
-      signal?.throwIfAborted();
-      const proof = usableProof(serviceId);
-      if (proof !== undefined) return proof;
-      const asked = join(orderFor(serviceId), signal);
-      if (current !== undefined && givesWay(current)) thread.cancel();
-      void work();
-      return asked;
-    },
-    drop(serviceId, proof) {
-      if (proofs.peek(serviceId) === proof) proofs.delete(serviceId);
-    },
-    prefer: (serviceId) => void quoted.set(serviceId, true),
-    async stop() {
-      stopped = true;
-      const orders = [...waiting.values(), ...(current ? [current] : [])];
-      waiting.clear();
-      for (const { askers } of orders) {
-        for (const asker of askers) asker.reject(stopping());
-        askers.clear();
-      }
-      await thread.stop();
-    },
-  };
+  /** Handles an order that nobody waits for any more: work in progress goes on for a while, unless another waits. */
+  #abandon(order: Order): void {
+    if (this.#waiting.get(order.serviceId) === order) this.#waiting.delete(order.serviceId);
+    if (order !== this.#current) return;
+    if (this.#givesWay(order)) this.#thread.cancel();
+    order.giveUpTimer = setTimeout(() => {
+      order.givenUp = true;
+      if (order === this.#current) this.#thread.cancel();
+    }, this.#maxUnwantedMs).unref();
+  }
+
+  #nowSecs(): bigint {
+    return BigInt(Math.floor(this.#clock() / 1000));
+  }
+}
+
+function createOrder(serviceId: bigint): Order {
+  let resolve: Order["resolve"] = () => undefined;
+  let reject: Order["reject"] = () => undefined;
+  const result = new Promise<Proof>((...settle) => {
+    [resolve, reject] = settle;
+  });
+  // Everyone may have left by the time it fails.
+  result.catch(() => undefined);
+  return { serviceId, result, resolve, reject, askers: 0, givenUp: false };
+}
+
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
 }
 
 function tooMany(): GatewayError {

@@ -1,22 +1,22 @@
 import { hash } from "node:crypto";
 
-/** Hashes between two questions whether to go on: about a millisecond. */
+/** Hashes between two checks whether to stop: about a millisecond. */
 const HASHES_BETWEEN_CHECKS = 4096;
 const DIGEST_BYTES = 32;
 const PROOF_BYTES = 8 + DIGEST_BYTES + 8;
 
-/** What one proof of work is for. */
+/** Challenge that one proof of work solves. */
 export interface Challenge {
   /** u64: the service of a job, or the blueprint of a service. */
   readonly id: bigint;
   /** Unix seconds. */
   readonly timestamp: bigint;
-  /** Leading zero bits that the proof's hash has to have. */
+  /** Leading zero bits of the proof's hash. */
   readonly bits: number;
 }
 
 /**
- * Looks for the first nonce that solves a challenge: sha256(sha256(id u64 BE ‖ timestamp u64 BE) ‖ nonce u64 BE)
+ * Searches for the first nonce that solves a challenge: sha256(sha256(id u64 BE ‖ timestamp u64 BE) ‖ nonce u64 BE)
  * has enough leading zero bits.
  * @returns 48 bytes: the hash's length as u64 LE, the hash, the nonce as u64 LE; undefined when told to stop
  */
@@ -31,7 +31,7 @@ export function solveChallenge(
     if (nonce % HASHES_BETWEEN_CHECKS === 0 && shouldStop()) return undefined;
     attempt.writeUInt32BE(Math.floor(nonce / 2 ** 32), DIGEST_BYTES);
     attempt.writeUInt32BE(nonce % 2 ** 32, DIGEST_BYTES + 4);
-    // A digest as a hex text is had three times as fast as one in a buffer, and texts compare like the numbers.
+    // A hex digest is three times as fast as one in a buffer, and hex texts compare like the numbers.
     const found = hash("sha256", attempt, "hex");
     if (found <= highest) return encodeProof(found, nonce);
   }

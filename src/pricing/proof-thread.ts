@@ -1,75 +1,56 @@
 import type { Worker } from "node:worker_threads";
 import { startWorkerThread } from "../node/worker-thread.ts";
 import type { Challenge } from "./proof-of-work.ts";
-import type { ProofAnswer, ProofTask, ProofWorkerData } from "./proof-worker-protocol.ts";
+import type { ProofTask } from "./proof-worker.ts";
 
-/** The thread that makes proofs: one at a time, started when the first is asked for. */
-export interface ProofThread {
+/** Thread that searches for proofs, one at a time. It starts with the first search. */
+export class ProofThread {
+  #worker: Worker | undefined;
+  #search:
+    | {
+        readonly resolve: (proof: Uint8Array | undefined) => void;
+        readonly reject: (error: Error) => void;
+        readonly cancelled: Int32Array;
+      }
+    | undefined;
+
   /**
-   * Works on a challenge for at most `maxMs`. Not to be called while another is worked on.
-   * @returns undefined when the time was over or the work was cancelled
+   * Searches for at most `maxMs`. Call it only when the last search has ended.
+   * @returns undefined when the time was over or the search was cancelled
    * @throws Error when the thread died; the next call starts another
    */
-  solve(challenge: Challenge, maxMs: number): Promise<Uint8Array | undefined>;
-  /** Ends the work in hand within a millisecond or so. */
-  cancel(): void;
-  stop(): Promise<void>;
-}
+  solve(challenge: Challenge, maxMs: number): Promise<Uint8Array | undefined> {
+    this.#worker ??= this.#start();
+    const worker = this.#worker;
+    const cancelled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+    return new Promise((resolve, reject) => {
+      this.#search = { resolve, reject, cancelled };
+      worker.postMessage({ ...challenge, maxMs, cancelled } satisfies ProofTask);
+    });
+  }
 
-interface Waiting {
-  readonly resolve: (answer: ProofAnswer) => void;
-  readonly reject: (error: Error) => void;
-}
+  /** Ends the current search within about a millisecond. */
+  cancel(): void {
+    if (this.#search !== undefined) Atomics.store(this.#search.cancelled, 0, 1);
+  }
 
-export function createProofThread(): ProofThread {
-  const cancelled = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-  const lastCancelled = new Int32Array(cancelled);
-  let worker: Worker | undefined;
-  let waiting: Waiting | undefined;
-  let number = 0;
+  async stop(): Promise<void> {
+    const worker = this.#worker;
+    this.#worker = undefined;
+    this.#search?.resolve(undefined);
+    await worker?.terminate();
+  }
 
-  function start(): Worker {
-    const workerData: ProofWorkerData = { cancelled };
-    const started = startWorkerThread("proof-worker", import.meta.url, { workerData });
+  #start(): Worker {
+    const worker = startWorkerThread("proof-worker", import.meta.url, {});
     const died = (reason: string) => {
-      if (worker !== started) return;
-      worker = undefined;
-      settle()?.reject(new Error(`the thread that makes proofs of work ${reason}`));
+      if (this.#worker !== worker) return;
+      this.#worker = undefined;
+      this.#search?.reject(new Error(`the proof-of-work thread ${reason}`));
     };
-    started.on("message", (answer: ProofAnswer) => settle()?.resolve(answer));
-    started.on("error", (error) => died(`failed: ${String(error)}`));
-    started.on("exit", (code) => died(`ended with code ${code}`));
-    return started;
+    worker.on("message", (proof: Uint8Array | undefined) => this.#search?.resolve(proof));
+    worker.on("error", (error) => died(`failed: ${String(error)}`));
+    worker.on("exit", (code) => died(`ended with code ${code}`));
+    return worker;
   }
-
-  function settle(): Waiting | undefined {
-    const settled = waiting;
-    waiting = undefined;
-    return settled;
-  }
-
-  function cancel(): void {
-    Atomics.store(lastCancelled, 0, number);
-  }
-
-  return {
-    solve(challenge, maxMs) {
-      worker ??= start();
-      const running = worker;
-      number += 1;
-      const task: ProofTask = { ...challenge, number, maxMs };
-      return new Promise((resolve, reject) => {
-        waiting = { resolve, reject };
-        running.postMessage(task);
-      });
-    },
-    cancel,
-    async stop() {
-      cancel();
-      const stopped = worker;
-      worker = undefined;
-      settle()?.resolve(undefined);
-      await stopped?.terminate();
-    },
-  };
 }

@@ -1,16 +1,16 @@
-import { parentPort, workerData } from "node:worker_threads";
-import { solveChallenge } from "./proof-of-work.ts";
-import type { ProofAnswer, ProofTask, ProofWorkerData } from "./proof-worker-protocol.ts";
+import { parentPort } from "node:worker_threads";
+import { type Challenge, solveChallenge } from "./proof-of-work.ts";
 
-/*
- * The thread on which proofs of work are made. It cannot hear messages while it works, so what is cancelled is
- * told to it through shared memory.
- */
+/** One search for a proof. The answer is the proof, or undefined when the search was given up. */
+export interface ProofTask extends Challenge {
+  /** Time after which the search is given up. */
+  readonly maxMs: number;
+  /** One number in shared memory, because a searching thread hears no messages: not 0 gives the search up. */
+  readonly cancelled: Int32Array;
+}
 
-const cancelled = new Int32Array((workerData as ProofWorkerData).cancelled);
-
-parentPort?.on("message", (task: ProofTask) => {
-  const endsAt = performance.now() + task.maxMs;
-  const shouldStop = () => Atomics.load(cancelled, 0) >= task.number || performance.now() > endsAt;
-  parentPort?.postMessage(solveChallenge(task, shouldStop) satisfies ProofAnswer);
+parentPort?.on("message", ({ maxMs, cancelled, ...challenge }: ProofTask) => {
+  const endsAt = performance.now() + maxMs;
+  const shouldStop = () => Atomics.load(cancelled, 0) !== 0 || performance.now() > endsAt;
+  parentPort?.postMessage(solveChallenge(challenge, shouldStop));
 });

@@ -4,71 +4,116 @@ import type { QuoteSigning } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { JobKey } from "../core/job-call.ts";
 import { type GetJobPriceResponse, GetJobPriceResponseSchema } from "../gen/pricing_engine/pricing_pb.ts";
+import { RateLimit } from "../http/rate-limit.ts";
 import { type JobQuote, readJobQuote, readUncheckedTerms } from "./job-quote.ts";
 
-/** A quote on its way to who asked for it. */
+/** A quote on its way to the client that asked for it. */
 export type ReceivedQuote = { readonly job: JobKey; readonly priceWei: bigint } & (
   | { readonly verified: true; readonly quote: JobQuote }
-  /** There is nothing to check quotes with. */
+  /** The configuration has nothing to check quotes with. */
   | { readonly verified: false }
 );
 
-/** How a quote can be paid over x402. */
+/** Ways to pay a quote over x402. */
 export interface QuotePayment {
-  readonly options: readonly QuoteSettlementOption[];
+  readonly options: readonly {
+    /** CAIP-2. */
+    readonly network: string;
+    readonly asset: string;
+    readonly symbol: string;
+    /** Token units, decimal. */
+    readonly amount: string;
+    readonly payTo: string;
+    readonly scheme: "exact";
+  }[];
   /** URL. */
   readonly endpoint: string;
 }
 
-export interface QuoteSettlementOption {
-  /** CAIP-2. */
-  readonly network: string;
-  readonly asset: string;
-  readonly symbol: string;
-  /** Token units, decimal. */
-  readonly amount: string;
-  readonly payTo: string;
-  readonly scheme: "exact";
-}
+/** Returns the ways to pay a quote; undefined when it cannot be paid. */
+export type FindQuotePayment = (quote: ReceivedQuote) => Promise<QuotePayment | undefined>;
 
-/** Says how a quote can be paid; undefined when it cannot be. */
-export type PayWith = (quote: ReceivedQuote) => Promise<QuotePayment | undefined>;
-
-export interface QuotePaymentOptions {
-  readonly payWith: PayWith;
-  /** Absent: quotes cannot be checked. */
-  readonly signing?: QuoteSigning | undefined;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
+/** Longest time that an answer waits for its payment options. */
+const MAX_WAIT_MS = 1_000;
+/** Each costs a signature check of some milliseconds and a row in the store, and one proof of work buys any number. */
+const MAX_PER_SECOND = 100;
+const SECS_BETWEEN_WARNINGS = 10;
 
 /**
- * Tells who asked for a quote how to pay it: adds what the engine left empty of `settlement_options` and
- * `x402_endpoint`. The engine's own bytes stay as they are in front; protobuf merges messages that are joined.
- * A quote that is not the operator's, or of which nobody can say how to pay it, stays as it is.
+ * Adds the ways to pay to quotes that pass through: whatever the engine left empty of `settlement_options` and
+ * `x402_endpoint`. The engine's own bytes stay in front unchanged; protobuf merges joined messages. A quote that is not
+ * the operator's, or that cannot be paid, stays as it is.
+ *
+ * An answer without payment options is worth more than none: at most 100 answers a second are amended, each within a
+ * second and within half of the time that its call has left.
  */
-export function createQuotePaymentWriter({ payWith, signing, clock, logger }: QuotePaymentOptions) {
-  async function received(response: GetJobPriceResponse): Promise<ReceivedQuote | undefined> {
-    if (signing === undefined) {
-      const terms = readUncheckedTerms(response);
-      return terms && { job: jobOf(terms), priceWei: terms.priceWei, verified: false };
-    }
-    const read = await readJobQuote(response, signing, { nowMs: clock() });
-    if (read.kind === "quote") {
-      return { job: jobOf(read.quote), priceWei: read.quote.priceWei, verified: true, quote: read.quote };
-    }
-    logger.error(
-      { reason: read.reason },
-      "the pricing engine's quote cannot be paid: it is not the operator's",
-    );
-    return undefined;
+export class QuotePaymentWriter {
+  readonly #findPayment: FindQuotePayment;
+  readonly #signing: QuoteSigning | undefined;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #rateLimit = new RateLimit();
+  readonly #warningLimit = new RateLimit(SECS_BETWEEN_WARNINGS);
+
+  /** @param parts without `signing`, quotes are not checked */
+  constructor(parts: {
+    readonly findPayment: FindQuotePayment;
+    readonly signing?: QuoteSigning | undefined;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
+    this.#findPayment = parts.findPayment;
+    this.#signing = parts.signing;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
   }
 
-  async function missingFields(message: Buffer): Promise<Uint8Array> {
+  /**
+   * Returns the answer with payment options, or as it came. Never rejects.
+   * @param message a GetJobPriceResponse
+   * @param deadlineMs Unix milliseconds after which nobody waits for the answer
+   */
+  async amend(message: Buffer, deadlineMs: number): Promise<Buffer> {
+    if ((await this.#rateLimit.exceeded("all", MAX_PER_SECOND)) === undefined) {
+      return this.#amendInTime(message, deadlineMs);
+    }
+    if ((await this.#warningLimit.exceeded("all", 1)) === undefined) {
+      this.#logger.warn(
+        { maxPerSecond: MAX_PER_SECOND },
+        "too many quotes a second: passing those above the limit on without payment options",
+      );
+    }
+    return message;
+  }
+
+  async #amendInTime(message: Buffer, deadlineMs: number): Promise<Buffer> {
+    const waitMs = Math.max(0, Math.min(MAX_WAIT_MS, (deadlineMs - Date.now()) / 2));
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => resolve(undefined), waitMs);
+    });
+    const amended = await Promise.race([this.#withPayment(message), late]);
+    clearTimeout(timer);
+    if (amended === undefined) {
+      this.#logger.warn({ waitMs }, "payment options not found in time: passing the quote on without them");
+    }
+    return amended ?? message;
+  }
+
+  async #withPayment(message: Buffer): Promise<Buffer> {
+    try {
+      return Buffer.concat([message, await this.#missingFields(message)]);
+    } catch (error) {
+      this.#logger.error({ err: error }, "could not add payment options to the quote");
+      return message;
+    }
+  }
+
+  async #missingFields(message: Buffer): Promise<Uint8Array> {
     const response = fromBinary(GetJobPriceResponseSchema, message);
-    const quote = await received(response);
-    // Also where the engine said all of it: from here on the quote can be paid.
-    const payment = quote && (await payWith(quote));
+    const quote = await this.#read(response);
+    // Asked even if the engine set both fields, because it makes the quote payable.
+    const payment = quote && (await this.#findPayment(quote));
     if (payment === undefined) return new Uint8Array();
     const fields = create(GetJobPriceResponseSchema, {
       settlementOptions: response.settlementOptions.length === 0 ? [...payment.options] : [],
@@ -77,14 +122,21 @@ export function createQuotePaymentWriter({ payWith, signing, clock, logger }: Qu
     return toBinary(GetJobPriceResponseSchema, fields);
   }
 
-  return async (message: Buffer): Promise<Buffer> => {
-    try {
-      return Buffer.concat([message, await missingFields(message)]);
-    } catch (error) {
-      logger.error({ err: error }, "how to pay the pricing engine's quote could not be said");
-      return message;
+  async #read(response: GetJobPriceResponse): Promise<ReceivedQuote | undefined> {
+    if (this.#signing === undefined) {
+      const terms = readUncheckedTerms(response);
+      return terms && { job: jobOf(terms), priceWei: terms.priceWei, verified: false };
     }
-  };
+    const read = await readJobQuote(response, this.#signing, this.#clock());
+    if (read.kind === "quote") {
+      return { job: jobOf(read.quote), priceWei: read.quote.priceWei, verified: true, quote: read.quote };
+    }
+    this.#logger.error(
+      { reason: read.reason },
+      "pricing engine's quote is not the operator's: passing it on without payment options",
+    );
+    return undefined;
+  }
 }
 
 function jobOf({ serviceId, jobIndex }: JobKey): JobKey {

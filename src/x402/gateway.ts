@@ -5,7 +5,7 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
 import type { RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
-import { createPriceMap, type PriceSource } from "../pricing/price-map.ts";
+import { createPriceMap, type PriceSource } from "../pricing/price-source.ts";
 import type { QuotePayment, ReceivedQuote } from "../pricing/quote-payment.ts";
 import { createRateBoard, type RateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";

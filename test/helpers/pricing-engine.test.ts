@@ -6,7 +6,7 @@ import {
   GetJobPriceRequestSchema,
   GetJobPriceResponseSchema,
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
-import { createEngineClient, type EngineClient } from "../../src/pricing/engine-client.ts";
+import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { readJobQuote } from "../../src/pricing/job-quote.ts";
 import { solveChallenge } from "../../src/pricing/proof-of-work.ts";
 import { accounts } from "./accounts.ts";
@@ -21,7 +21,7 @@ let good: Request;
 
 beforeAll(async () => {
   engine = await startPricingEngine({ prices: { "42/3": 10n ** 18n, "42/256": 1n }, difficulty: BITS });
-  client = createEngineClient({ url: engine.url });
+  client = new EngineClient(engine.url);
   good = { ...proofAt(0), serviceId: 42n, jobIndex: 3, inputsHash: hexToBytes(keccak256("0x")) };
   good = { ...good, requester: hexToBytes(accounts.payer.address) };
 });
@@ -46,7 +46,7 @@ function ask(request: Request) {
 test("The engine quotes a priced job, signed by the operator for who asked", async () => {
   const { message = new Uint8Array() } = await ask(good);
   const response = fromBinary(GetJobPriceResponseSchema, message);
-  const read = await readJobQuote(response, engine.signing, { nowMs: Date.now() });
+  const read = await readJobQuote(response, engine.signing, Date.now());
   expect(read).toMatchObject({
     kind: "quote",
     quote: { serviceId: 42n, jobIndex: 3, priceWei: 10n ** 18n, inputsHash: keccak256("0x") },

@@ -21,7 +21,7 @@ import {
   GetPriceResponseSchema,
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import { close, listen } from "../../src/grpc/server.ts";
-import { RAW_ENGINE_METHODS } from "../../src/pricing/engine-methods.ts";
+import { RAW_ENGINE_METHODS } from "../../src/pricing/engine-channel.ts";
 import { type JobQuoteTerms, jobQuoteTypedData } from "../../src/pricing/job-quote.ts";
 import type { Challenge } from "../../src/pricing/proof-of-work.ts";
 import { accounts, type TestAccount } from "./accounts.ts";

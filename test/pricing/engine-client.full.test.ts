@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
-import { createEngineClient } from "../../src/pricing/engine-client.ts";
+import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 
 test("After a long outage too, an engine that is back is found within a second", async () => {
   const engine = await startPricingEngine();
-  const client = createEngineClient({ url: engine.url });
+  const client = new EngineClient(engine.url);
   onTestFinished(() => client.stop());
   const call = async () => {
     const deadline = new Date(Date.now() + 5_000);

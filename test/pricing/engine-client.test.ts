@@ -2,14 +2,14 @@ import { createServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { Metadata, status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
-import { createEngineClient, type EngineClient } from "../../src/pricing/engine-client.ts";
+import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 
 const soon = () => new Date(Date.now() + 5_000);
 const EMPTY = Buffer.alloc(0);
 
 function openClient(url: string): EngineClient {
-  const client = createEngineClient({ url });
+  const client = new EngineClient(url);
   onTestFinished(() => client.stop());
   return client;
 }
@@ -130,7 +130,7 @@ test.each([
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())));
-  const client = createEngineClient({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  const client = new EngineClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   const answer = await client.call("getPrice", EMPTY, { deadline: soon() });
   client.stop();
   expect(answer.status).toMatchObject({

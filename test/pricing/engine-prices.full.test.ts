@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
-import { createPricingEngine } from "../../src/pricing/pricing-engine.ts";
+import { PricingEngine } from "../../src/pricing/pricing-engine.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 import { startLog } from "./log.ts";
 
@@ -13,7 +13,7 @@ test("An engine that is silent is given up on after 5 s", async () => {
   engine.faults.delayMs = 8_000;
   const { url, signing } = engine;
   const { logger, lines } = startLog();
-  const link = createPricingEngine({ config: { url, signing, bindAddress, proofOfWorkBits: 8 }, logger });
+  const link = new PricingEngine({ config: { url, signing, bindAddress, proofOfWorkBits: 8 }, logger });
   onTestFinished(() => link.stop());
   const asked = performance.now();
   await expect(link.prices?.priceOf({ serviceId: 1n, jobIndex: 0 })).rejects.toMatchObject({
@@ -32,7 +32,7 @@ test("While proofs of 20 bits are made, nothing else waits for more than 20 ms",
   const { url, signing } = engine;
   const { logger } = startLog();
   const config = { url, signing, bindAddress, proofOfWorkBits: 20 };
-  const link = createPricingEngine({ config, logger, clock: systemClock });
+  const link = new PricingEngine({ config, logger, clock: systemClock });
   onTestFinished(() => link.stop());
   await link.prices?.priceOf({ serviceId: 0n, jobIndex: 0 });
   const delay = monitorEventLoopDelay({ resolution: 1 });

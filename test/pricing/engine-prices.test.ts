@@ -9,8 +9,8 @@ import {
   type GetJobPriceResponse,
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import type { JobQuoteTerms } from "../../src/pricing/job-quote.ts";
-import type { JobPrice, PriceSource } from "../../src/pricing/price-map.ts";
-import { createPricingEngine } from "../../src/pricing/pricing-engine.ts";
+import type { JobPrice, PriceSource } from "../../src/pricing/price-source.ts";
+import { PricingEngine } from "../../src/pricing/pricing-engine.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { type PricingEngineOptions, startPricingEngine } from "../helpers/pricing-engine.ts";
 import { startLog } from "./log.ts";
@@ -37,7 +37,7 @@ function openPrices(
   { logger } = startLog(),
 ): { prices: PriceSource } {
   const bindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
-  const client = createPricingEngine({
+  const client = new PricingEngine({
     config: { url, bindAddress, signing, proofOfWorkBits },
     clock,
     logger,
@@ -125,7 +125,7 @@ test("An engine that is down is never a guessed price; soon after its return the
     expect.objectContaining({
       level: 40,
       job: "1/0",
-      msg: "the pricing engine gives no quote",
+      msg: "pricing engine returned no quote",
       reason: expect.stringContaining("UNAVAILABLE") as string,
     }),
   ]);

@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
-import { createEngineClient } from "../../src/pricing/engine-client.ts";
-import { createEngineQuotes } from "../../src/pricing/engine-quotes.ts";
-import { createProofMaker } from "../../src/pricing/proof-maker.ts";
+import { EngineClient } from "../../src/pricing/engine-client.ts";
+import { EngineQuotes } from "../../src/pricing/engine-quotes.ts";
+import { type Proof, ProofMaker } from "../../src/pricing/proof-maker.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 import { startLog } from "./log.ts";
@@ -10,19 +10,20 @@ import { startLog } from "./log.ts";
 test("A service goes ahead of others once the engine has quoted it, and not because it was asked for", async () => {
   const engine = await startPricingEngine({ prices: { "1/0": 5n, "3/0": 5n }, difficulty: 8 });
   onTestFinished(() => engine.stop());
-  const client = createEngineClient({ url: engine.url });
+  const client = new EngineClient(engine.url);
   onTestFinished(() => client.stop());
-  const maker = createProofMaker({ difficulty: 8, clock: systemClock, logger: startLog().logger });
+  const maker = new ProofMaker({ difficulty: 8, clock: systemClock, logger: startLog().logger });
   onTestFinished(() => maker.stop());
   const preferred: bigint[] = [];
   const proofs = {
-    ...maker,
+    proofFor: (serviceId: bigint, signal?: AbortSignal) => maker.proofFor(serviceId, signal),
+    drop: (serviceId: bigint, proof: Proof) => maker.drop(serviceId, proof),
     prefer(serviceId: bigint) {
       preferred.push(serviceId);
       maker.prefer(serviceId);
     },
   };
-  const quotes = createEngineQuotes({ client, proofs, signing: engine.signing, clock: systemClock });
+  const quotes = new EngineQuotes({ client, proofs, signing: engine.signing, clock: systemClock });
 
   expect(await quotes.ask({ serviceId: 1n, jobIndex: 0 })).toMatchObject({ kind: "quote" });
   expect(await quotes.ask({ serviceId: 2n, jobIndex: 0 })).toEqual({ kind: "unpriced" });

@@ -56,7 +56,7 @@ function details({ priceWei, requester, inputsHash, ...same }: JobQuoteTerms): D
 }
 
 function read(response: Response, nowMs = NOW_MS) {
-  return readJobQuote(create(GetJobPriceResponseSchema, response), SIGNING, { nowMs });
+  return readJobQuote(create(GetJobPriceResponseSchema, response), SIGNING, nowMs);
 }
 
 test("The digest of a quote is the specification's own for its example", () => {
@@ -103,9 +103,9 @@ test("A quote signed by somebody else, or for another contract, is refused", asy
   expect(await read(await signed(TERMS, STRANGER))).toEqual({ kind: "refused", reason });
   const elsewhere = { ...SIGNING, verifyingContract: STRANGER.address };
   const response = create(GetJobPriceResponseSchema, await signed());
-  expect(await readJobQuote(response, elsewhere, { nowMs: NOW_MS })).toEqual({ kind: "refused", reason });
+  expect(await readJobQuote(response, elsewhere, NOW_MS)).toEqual({ kind: "refused", reason });
   const otherChain = { ...SIGNING, chainId: 1 };
-  expect(await readJobQuote(response, otherChain, { nowMs: NOW_MS })).toEqual({ kind: "refused", reason });
+  expect(await readJobQuote(response, otherChain, NOW_MS)).toEqual({ kind: "refused", reason });
 });
 
 test("A quote is refused from the second at which it expires", async () => {

@@ -17,7 +17,7 @@ import {
 } from "./pricing-server-harness.ts";
 
 test("Fields that jobgate does not know reach the engine, and the client", async () => {
-  const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
+  const { engine, ask } = await startServer({ findPayment: async () => PAYMENT });
   const request = Buffer.concat([jobRequest(), UNKNOWN_FIELD]);
   engine.faults.tamper = (response) => {
     response.$unknown = [{ no: 100, wireType: 2, data: UNKNOWN_FIELD.subarray(2) }];
@@ -32,7 +32,7 @@ test("Fields that jobgate does not know reach the engine, and the client", async
 });
 
 test("GetPrice goes through as it is, both ways", async () => {
-  const { engine, client } = await startServer({ payWith: async () => PAYMENT });
+  const { engine, client } = await startServer({ findPayment: async () => PAYMENT });
   const price = create(GetPriceRequestSchema, {
     blueprintId: 9n,
     ttlBlocks: 100n,
@@ -79,7 +79,7 @@ test("Metadata goes through both ways, without what belongs to each connection",
 });
 
 test("An engine that says how long its answer is does not stop the answer from being added to", async () => {
-  const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
+  const { engine, ask } = await startServer({ findPayment: async () => PAYMENT });
   await ask();
   const framed = 5 + (engine.calls[0]?.response?.length ?? 0);
   engine.faults.initialMetadata = metadata({ "content-length": [String(framed)] });
@@ -101,7 +101,7 @@ const CODES = Object.values(status).filter(
 );
 
 test.each(CODES)("An error with code %i comes back with its text and metadata", async (code) => {
-  const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
+  const { engine, ask } = await startServer({ findPayment: async () => PAYMENT });
   const details = `no: 100% of "café" #${code}? a%2Fb`;
   const errorMetadata = metadata({ "x-retry-in": ["7"], "grpc-status-details-bin": [Buffer.from([8, 5])] });
   engine.faults.initialMetadata = metadata({ "x-engine-region": ["eu"] });
@@ -127,7 +127,7 @@ test("The engine's own refusals come back", async () => {
 });
 
 test("An engine that is down is UNAVAILABLE, within a second", async () => {
-  const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
+  const { engine, ask } = await startServer({ findPayment: async () => PAYMENT });
   await engine.stop();
   const started = performance.now();
   expect((await ask()).status.code).toBe(status.UNAVAILABLE);

@@ -5,10 +5,10 @@ import {
   GetJobPriceRequestSchema,
   GetJobPriceResponseSchema,
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
-import { createEngineClient, type EngineCallOptions } from "../../src/pricing/engine-client.ts";
+import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { PricingServer } from "../../src/pricing/pricing-server.ts";
 import { solveChallenge } from "../../src/pricing/proof-of-work.ts";
-import type { PayWith } from "../../src/pricing/quote-payment.ts";
+import type { FindQuotePayment } from "../../src/pricing/quote-payment.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 import { startLog } from "./log.ts";
@@ -33,25 +33,30 @@ export const PAYMENT = {
 } as const;
 
 interface ServerSetup {
-  readonly payWith?: PayWith;
+  readonly findPayment?: FindQuotePayment;
   /** Default: true. */
   readonly canCheckQuotes?: boolean;
 }
 
 /** A client that talks to jobgate, which talks to an engine. */
-export async function startServer({ payWith, canCheckQuotes = true }: ServerSetup = {}) {
+export async function startServer({ findPayment, canCheckQuotes = true }: ServerSetup = {}) {
   const engine = await startPricingEngine({ prices: { "1/0": PRICE }, difficulty: BITS });
   onTestFinished(() => engine.stop());
-  const upstream = createEngineClient({ url: engine.url });
+  const upstream = new EngineClient(engine.url);
   onTestFinished(() => upstream.stop());
   const { logger, lines } = startLog();
   const config = { bindAddress, ...(canCheckQuotes ? { signing: engine.signing } : {}) };
-  const server = new PricingServer({ config, client: upstream, logger, ...(payWith ? { payWith } : {}) });
+  const server = new PricingServer({
+    config,
+    client: upstream,
+    logger,
+    ...(findPayment ? { findPayment } : {}),
+  });
   await server.start();
   onTestFinished(() => server.stop());
-  const client = createEngineClient({ url: `http://${server.address}` });
+  const client = new EngineClient(`http://${server.address}`);
   onTestFinished(() => client.stop());
-  const ask = (request = jobRequest(), options: Partial<EngineCallOptions> = {}) =>
+  const ask = (request = jobRequest(), options: Partial<Parameters<EngineClient["call"]>[2]> = {}) =>
     client.call("getJobPrice", request, { deadline: soon(), ...options });
   return { engine, server, client, ask, lines };
 }

@@ -4,13 +4,13 @@ import { fromBinary, toJson } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { GetJobPriceRequestSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
-import { createEngineClient } from "../../src/pricing/engine-client.ts";
+import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { PricingServer } from "../../src/pricing/pricing-server.ts";
 import { startLog } from "./log.ts";
 import { bindAddress, jobRequest, PAYMENT, startServer } from "./pricing-server-harness.ts";
 
 test("A client that knows nothing finds the service and can call it", async () => {
-  const { server } = await startServer({ payWith: async () => PAYMENT });
+  const { server } = await startServer({ findPayment: async () => PAYMENT });
   const methods = await bufCurl("--list-methods", `http://${server.address}`);
   expect(methods.trim().split("\n")).toEqual([
     "grpc.health.v1.Health/Check",
@@ -55,7 +55,7 @@ test("A server that is stopped answers the calls in hand first, and its address 
 
 test("An address that is taken is a failure to start that leaves nothing behind", async () => {
   const { server, engine } = await startServer();
-  const client = createEngineClient({ url: engine.url });
+  const client = new EngineClient(engine.url);
   onTestFinished(() => client.stop());
   const port = Number(server.address.split(":")[1]);
   const { logger } = startLog();

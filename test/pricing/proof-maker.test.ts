@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { createProofMaker, type ProofMaker } from "../../src/pricing/proof-maker.ts";
+import { ProofMaker } from "../../src/pricing/proof-maker.ts";
 import { isProof } from "../helpers/pricing-engine.ts";
 import { startLog } from "./log.ts";
 
@@ -25,7 +25,7 @@ function startMaker(difficulty: number, options: { maxUnwantedMs?: number } = {}
   const time = { nowMs: NOW_MS };
   const { logger, lines } = startLog();
   const isKnownService = (serviceId: bigint) => serviceId === KNOWN;
-  const maker = createProofMaker({
+  const maker = new ProofMaker({
     difficulty,
     isKnownService,
     clock: () => time.nowMs,

@@ -9,7 +9,7 @@ import { JOB, PAYMENT, PRICE, parse, startServer } from "./pricing-server-harnes
 test("A quote for a job that can be paid says how; what the engine said stays in front byte for byte", async () => {
   const received: ReceivedQuote[] = [];
   const { engine, ask } = await startServer({
-    async payWith(quote) {
+    async findPayment(quote) {
       received.push(quote);
       return PAYMENT;
     },
@@ -34,7 +34,7 @@ test("A quote for a job that can be paid says how; what the engine said stays in
 });
 
 test("Without x402, or for a job that is not for sale, an answer is what the engine sent", async () => {
-  const answers = [await startServer(), await startServer({ payWith: async () => undefined })];
+  const answers = [await startServer(), await startServer({ findPayment: async () => undefined })];
   for (const { engine, ask } of answers) {
     const { message, status: ended } = await ask();
     expect(ended.code).toBe(status.OK);
@@ -52,7 +52,7 @@ test("What the engine set is left alone", async () => {
     scheme: "own",
   };
   const own = create(GetJobPriceResponseSchema, { settlementOptions: [option], x402Endpoint: "https://own" });
-  const { engine, ask } = await startServer({ payWith: async () => PAYMENT });
+  const { engine, ask } = await startServer({ findPayment: async () => PAYMENT });
   engine.faults.tamper = (response) => {
     response.settlementOptions = own.settlementOptions;
     response.x402Endpoint = own.x402Endpoint;
@@ -78,7 +78,7 @@ test("What the engine set is left alone", async () => {
 test("A quote that is not the operator's goes through with nothing added, and an error in the log", async () => {
   let asked = 0;
   const { engine, ask, lines } = await startServer({
-    async payWith() {
+    async findPayment() {
       asked++;
       return PAYMENT;
     },
@@ -96,7 +96,7 @@ test("Where quotes cannot be checked, who says how to pay is told so", async () 
   const received: ReceivedQuote[] = [];
   const { engine, ask } = await startServer({
     canCheckQuotes: false,
-    async payWith(quote) {
+    async findPayment(quote) {
       received.push(quote);
       return PAYMENT;
     },
@@ -108,7 +108,7 @@ test("Where quotes cannot be checked, who says how to pay is told so", async () 
 
 test("An answer goes through when nobody can say how to pay it, or it is no message at all", async () => {
   const { engine, ask, lines } = await startServer({
-    payWith: () => Promise.reject(new Error("the store is gone")),
+    findPayment: () => Promise.reject(new Error("the store is gone")),
   });
   const { message } = await ask();
   expect(message?.equals(engine.calls[0]?.response ?? Buffer.alloc(0))).toBe(true);

@@ -1,7 +1,7 @@
 import type { JobPolicy, X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import type { PriceSource } from "../../pricing/price-map.ts";
+import type { PriceSource } from "../../pricing/price-source.ts";
 
 /** Jobs that clients can buy: jobs with a price and a policy that lets them be bought. */
 export class JobCatalog {

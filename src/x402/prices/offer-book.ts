@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import { quoteDigest } from "../../pricing/quote-digest.ts";
+import { quoteDigest } from "../../pricing/price-source.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { OfferLedger } from "../../store/contract/price-ledgers.ts";
 import { formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "../wire/offer.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { JobPolicy } from "../../../src/config/config.ts";
-import type { PriceSource } from "../../../src/pricing/price-map.ts";
-import { priceUnavailable } from "../../../src/pricing/price-unavailable.ts";
+import type { PriceSource } from "../../../src/pricing/price-source.ts";
+import { priceUnavailable } from "../../../src/pricing/price-source.ts";
 import { JobCatalog } from "../../../src/x402/prices/job-catalog.ts";
 
 const NOBODY_KNOWS: PriceSource = { priceOf: () => Promise.reject(priceUnavailable("nobody knows")) };

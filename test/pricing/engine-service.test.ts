@@ -1,6 +1,6 @@
 import { Metadata } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
-import { passedMetadata } from "../../src/pricing/passed-metadata.ts";
+import { passedMetadata } from "../../src/pricing/engine-service.ts";
 
 test("What a sender says for itself is passed on, in order; what belongs to a connection or to gRPC is not", () => {
   const metadata = new Metadata();

@@ -2,7 +2,7 @@ import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
-import { isEngineReachable } from "../../src/pricing/engine-probe.ts";
+import { isEngineReachable } from "../../src/pricing/engine-channel.ts";
 
 test("A gRPC server is reachable, and no longer once it is gone", async () => {
   const server = new Server();
