@@ -15,7 +15,7 @@ export type LoadConfigResult =
   | {
       readonly ok: true;
       readonly config: Config;
-      /** What works, but probably not as the operator intends. */
+      /** Things that work, but probably not as the operator intends. */
       readonly warnings: readonly Mistake[];
       /** Makes a mistake with the file and line of a key, for problems that only show in use. */
       readonly mistakeAt: (path: KeyPath, message: string) => Mistake;

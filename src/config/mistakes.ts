@@ -9,7 +9,7 @@ export interface Mistake {
   readonly line?: number;
   /** For example `x402.accepted_tokens[0].decimals`; empty for the whole file. */
   readonly keyPath: string;
-  /** What is wrong and what is expected. Never holds a value that could be a secret. */
+  /** The problem and the expected value. Never holds a value that could be a secret. */
   readonly message: string;
   /** Known key that an unknown key resembles. */
   readonly suggestion?: string;

@@ -81,7 +81,7 @@ const endpoint = z.object({
     .array(z.union([text(SECRET), namedSecret]).describe('a secret, or a table { name = "…", secret = "…" }'))
     .describe("an array of secrets")
     .optional(),
-  /** In lower case. */
+  /** Lower case. */
   apiKeyHeader: headerName().prefault("X-API-Key"),
   /** Longest distance between now and the time of signing, in either direction. */
   toleranceSecs: integer(1, 86_400).optional(),
@@ -114,15 +114,9 @@ export type WebhooksConfig = Complete<ReturnType<typeof toWebhooksConfig>>;
 type EndpointOutput = Complete<z.output<typeof endpoint>>;
 type ChallengeOutput = Complete<z.output<typeof challenge>>;
 
-export interface WebhookEndpoint
-  extends Pick<EndpointOutput, "path" | "jobId" | "rateLimitPerSecond" | "allowCidrs" | "name"> {
-  readonly auth: WebhookAuth;
-  /** Absent: every request starts a job. */
-  readonly dedupe?: WebhookDedupe;
-  readonly challenge?: WebhookChallenge;
-}
+export type WebhookEndpoint = Complete<ReturnType<typeof toEndpoint>>;
 
-/** What a sender has to know. Any of the `secrets` is enough; the first is the current one. */
+/** Proof that a sender has to give. Any of the `secrets` is enough; the first is the current one. */
 export type WebhookAuth =
   | { readonly mode: "none" }
   | {
@@ -132,7 +126,7 @@ export type WebhookAuth =
   | {
       readonly mode: "api-key";
       readonly secrets: readonly WebhookSecret[];
-      /** In lower case. */
+      /** Lower case. */
       readonly header: string;
     }
   | {
@@ -144,7 +138,7 @@ export type WebhookAuth =
 
 export type WebhookSecret = Complete<z.output<typeof namedSecret>>;
 
-/** What identifies a repeated delivery: the sender's delivery id, a header (in lower case), or the body. */
+/** Identity of a repeated delivery: the sender's delivery id, a header (in lower case), or the body. */
 export type WebhookDedupe = { readonly windowMs: number } & (
   | { readonly by: "id" }
   | { readonly by: "header"; readonly header: string }
@@ -164,18 +158,15 @@ export function toWebhooksConfig(webhooks: Complete<z.output<typeof webhooksSche
   return { ...webhooks, endpoints: webhooks.endpoints.map(toEndpoint) };
 }
 
-function toEndpoint(table: EndpointOutput): WebhookEndpoint {
-  const { path, jobId, challenge, rateLimitPerSecond, allowCidrs, name } = table;
-  const dedupe = toDedupe(table);
+function toEndpoint(table: EndpointOutput) {
+  const { auth, secret, secrets, apiKeyHeader, toleranceSecs, dedupe, challenge, ...endpoint } = table;
+  const repeats = toDedupe(table);
   return {
-    path,
-    jobId,
+    ...endpoint,
     auth: toAuth(table),
-    ...(dedupe && { dedupe }),
+    /** Absent: every request starts a job. */
+    ...(repeats && { dedupe: repeats }),
     ...(challenge && { challenge: toChallenge(challenge) }),
-    ...(rateLimitPerSecond !== undefined && { rateLimitPerSecond }),
-    ...(allowCidrs && { allowCidrs }),
-    ...(name !== undefined && { name }),
   };
 }
 
