@@ -1,0 +1,46 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const PAGES = execFileSync("git", ["ls-files", "*.md"], { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
+
+/** Anchor that a heading gets where the page is shown. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+    .trim()
+    .replace(/\s/g, "-");
+}
+
+function anchorsIn(path: string): string[] {
+  return [...readFileSync(path, "utf8").matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) => anchorOf(heading));
+}
+
+test.each(PAGES)("Every relative link of %s leads to a file, and to a heading in it", (page) => {
+  const text = readFileSync(join(ROOT, page), "utf8");
+  const broken = [...text.matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)]
+    .map(([, path = "", anchor]) => ({ path, anchor }))
+    .filter(({ path, anchor }) => {
+      const target = path === "" ? join(ROOT, page) : join(ROOT, dirname(page), path);
+      if (!existsSync(target)) return true;
+      return anchor !== undefined && target.endsWith(".md") && !anchorsIn(target).includes(anchor);
+    });
+  expect(broken).toEqual([]);
+});
+
+test.each(PAGES)("Every file of the repository that %s names exists", (page) => {
+  const text = readFileSync(join(ROOT, page), "utf8");
+  const named = [...text.matchAll(/`((?:src|test|docs|deploy|demo|bench|examples|proto)\/[^`\s*<>{}]*)`/g)];
+  expect(named.map(([, path = ""]) => path).filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+});
+
+test("docs/README.md has a line for each page", () => {
+  const index = readFileSync(join(ROOT, "docs/README.md"), "utf8");
+  const pages = PAGES.filter((page) => /^docs\/[^/]+\.md$/.test(page) && page !== "docs/README.md");
+  const missing = pages.filter((page) => !index.includes(`(${page.slice("docs/".length)})`));
+  expect(missing).toEqual([]);
+});
