@@ -64,6 +64,12 @@ export function isLoopbackHost(host: string): boolean {
   return isIP(name) === 4 ? name.startsWith("127.") : name === "::1";
 }
 
+/** Text that {@link parseBindAddress} reads: `host:port`, `[ipv6]:port` or `unix:PATH`. */
+export function addressText(address: BindAddress): string {
+  if (address.kind === "unix") return `${UNIX_PREFIX}${address.path}`;
+  return `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}`;
+}
+
 /** URL at which a client on this machine reaches a listener: `http://host:port`. */
 export function localUrl({ host, port }: TcpAddress): string {
   const isEveryInterface = host === "0.0.0.0" || (isIP(host) === 6 && /^[0:]+$/.test(host));

@@ -1,5 +1,6 @@
 import type { Server, ServerCredentials } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
+import { addressText, type TcpAddress } from "../core/network-address.ts";
 
 /** Binds a server to `host:port` or `unix:path`. @returns the bound port */
 export function listen(server: Server, address: string, credentials: ServerCredentials): Promise<number> {
@@ -11,12 +12,11 @@ export function listen(server: Server, address: string, credentials: ServerCrede
 /** Binds a server to a TCP address. @returns `host:port` as bound */
 export async function listenOnTcp(
   server: Server,
-  address: { readonly host: string; readonly port: number },
+  address: TcpAddress,
   credentials: ServerCredentials,
 ): Promise<string> {
-  const host = address.host.includes(":") ? `[${address.host}]` : address.host;
-  const port = await listen(server, `${host}:${address.port}`, credentials);
-  return `${host}:${port}`;
+  const port = await listen(server, addressText(address), credentials);
+  return addressText({ ...address, port });
 }
 
 /** Takes no new calls, waits up to `timeoutMs` for those in progress, and then cuts the rest. */

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
 import { GatewayError } from "../core/errors.ts";
-import type { BindAddress } from "../core/network-address.ts";
+import { addressText, type BindAddress } from "../core/network-address.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { closeWithConnection, refuseBrokenRequest, sendStream, sendWhole } from "./answer.ts";
@@ -101,10 +101,9 @@ export class HttpServer {
   /** `host:port` as bound, or `unix:path`. */
   get address(): string {
     const address = this.#address;
-    if (address.kind === "unix") return `unix:${address.path}`;
+    if (address.kind === "unix") return addressText(address);
     const bound = this.#server?.address() as AddressInfo | null | undefined;
-    const host = address.host.includes(":") ? `[${address.host}]` : address.host;
-    return `${host}:${bound?.port ?? address.port}`;
+    return addressText({ ...address, port: bound?.port ?? address.port });
   }
 
   async #listen(): Promise<void> {

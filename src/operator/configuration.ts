@@ -9,7 +9,7 @@ import type {
   WebhooksConfig,
   X402Config,
 } from "../config/config.ts";
-import type { BindAddress } from "../core/network-address.ts";
+import { addressText } from "../core/network-address.ts";
 
 /** Makes the configuration that the operator sees. Only the values named here are shown, so a new secret stays hidden. */
 export function toConfiguration(config: Config) {
@@ -107,11 +107,6 @@ function toPricingEngine({ url, bindAddress, proofOfWorkBits, signing }: Pricing
     proofOfWorkBits,
     checksQuotes: signing !== undefined,
   };
-}
-
-function addressText(address: BindAddress): string {
-  if (address.kind === "unix") return `unix:${address.path}`;
-  return `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}`;
 }
 
 /** Scheme, host and port of a URL; user, path and query may each hold a key. Empty if there is no URL. */
