@@ -1,9 +1,69 @@
 import { expect, test } from "vitest";
-import { retryDelayMs } from "../../../src/store/rules/leases.ts";
+import {
+  afterRelease,
+  afterRetry,
+  isUsedUp,
+  leaseOutcome,
+  leaseStanding,
+  retryDelayMs,
+} from "../../../src/store/rules/leases.ts";
 
+const lease = { leaseToken: "token" };
+const leased = { state: "leased", visible_at: 1000, lease_token: "token" } as const;
 const backoff = { baseMs: 1000, maxMs: 300_000 };
 
-test("The delay's bound doubles with each attempt, up to its maximum", () => {
+test("A lease holds for its token until its very expiry", () => {
+  expect(leaseOutcome(leased, lease, 999)).toBe("done");
+  expect(leaseOutcome(leased, lease, 1000)).toBe("lease_lost");
+  expect(leaseOutcome(leased, { leaseToken: "another" }, 0)).toBe("lease_lost");
+});
+
+test("An unfinished JobCall that is not leased has lost its lease; any other is not found", () => {
+  expect(leaseOutcome({ ...leased, state: "ready" }, lease, 0)).toBe("lease_lost");
+  expect(leaseOutcome({ ...leased, state: "delayed" }, lease, 0)).toBe("lease_lost");
+  expect(leaseOutcome({ ...leased, state: "held" }, lease, 0)).toBe("not_found");
+  expect(leaseOutcome({ ...leased, state: "dead" }, lease, 0)).toBe("not_found");
+  expect(leaseOutcome(undefined, lease, 0)).toBe("not_found");
+});
+
+test("The standing of a lease has its expiry while it is held, and the time of the look", () => {
+  expect(leaseStanding(leased, lease, 999)).toEqual({ kind: "held", at: 999, leaseExpiresAt: 1000 });
+  expect(leaseStanding(leased, lease, 1000)).toEqual({ kind: "lease_lost", at: 1000 });
+  expect(leaseStanding(undefined, lease, 1000)).toEqual({ kind: "not_found" });
+});
+
+test("Forgiven attempts do not count towards the maximum", () => {
+  expect(isUsedUp({ attempts: 3, forgiven: 0 }, 3)).toBe(true);
+  expect(isUsedUp({ attempts: 3, forgiven: 1 }, 3)).toBe(false);
+});
+
+test("A retry is ready at once, delayed by request or by backoff, or dead with its reason", () => {
+  const call = { attempts: 3, forgiven: 1 };
+  const retry = { backoff, maxAttempts: 3, reason: "busy" };
+  expect(afterRetry(call, { ...retry, delayMs: 0 }, 50, 0.5)).toEqual({ state: "ready", forgiven: 1 });
+  expect(afterRetry(call, { ...retry, delayMs: 7 }, 50, 0.5)).toEqual({
+    state: "delayed",
+    forgiven: 1,
+    visibleAt: 57,
+  });
+  expect(afterRetry(call, retry, 50, 0.5)).toEqual({ state: "delayed", forgiven: 1, visibleAt: 1050 });
+  expect(afterRetry(call, { ...retry, maxAttempts: 2, delayMs: 0 }, 50, 0.5)).toEqual({
+    state: "dead",
+    reason: "max_attempts: busy",
+  });
+});
+
+test("A release forgives an excused attempt, and buries a JobCall whose attempts are used up", () => {
+  const call = { attempts: 3, forgiven: 0 };
+  expect(afterRelease(call, { excused: true, maxAttempts: 3 })).toEqual({ state: "ready", forgiven: 1 });
+  expect(afterRelease(call, { excused: false, maxAttempts: 4 })).toEqual({ state: "ready", forgiven: 0 });
+  expect(afterRelease(call, { excused: false, maxAttempts: 3 })).toEqual({
+    state: "dead",
+    reason: "max_attempts",
+  });
+});
+
+test("The bound of the delay doubles with each attempt, up to its maximum", () => {
   const bounds = [1, 2, 3, 9, 10, 2000].map((attempt) => retryDelayMs(backoff, attempt, 0.999_999_999));
   expect(bounds).toEqual([999, 1999, 3999, 255_999, 299_999, 299_999]);
 });

@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import type { PaymentState } from "../../../src/core/payment.ts";
+import { type BeginFacts, beginDecision, canBecome, isBalanced } from "../../../src/store/rules/payments.ts";
+import { callerNonce, paymentIntent, START_MS } from "../store-fixtures.ts";
+
+const intent = paymentIntent(1, { callerNonce: callerNonce("n"), spareReceipt: "spare" });
+const facts: BeginFacts = {
+  intent,
+  known: undefined,
+  isNonceUsed: false,
+  isReceiptUsed: false,
+  hasRoom: true,
+  now: START_MS,
+};
+
+test("A new payment begins with its receipt, or with its spare one when that is used", () => {
+  expect(beginDecision(facts)).toEqual({ kind: "begin", receipt: intent.receipt });
+  expect(beginDecision({ ...facts, isReceiptUsed: true })).toEqual({ kind: "begin", receipt: "spare" });
+  const withoutSpare = { ...facts, intent: paymentIntent(1), isReceiptUsed: true };
+  expect(beginDecision(withoutSpare)).toEqual({ kind: "receipt_used" });
+});
+
+test("A payment that is known is reported before anything else", () => {
+  const known = { ...intent, state: "intent" as const, callId: 1, createdAt: 0, updatedAt: 0 };
+  const decision = beginDecision({ ...facts, known, isNonceUsed: true, isReceiptUsed: true, hasRoom: false });
+  expect(decision).toEqual({ kind: "payment_known", record: known });
+});
+
+test("A nonce is refused when it is used, and from its expiry on", () => {
+  const expiryMs = (intent.callerNonce?.expiresAt ?? 0) * 1000;
+  expect(beginDecision({ ...facts, isNonceUsed: true }).kind).toBe("caller_nonce_used");
+  expect(beginDecision({ ...facts, now: expiryMs - 1 }).kind).toBe("begin");
+  expect(beginDecision({ ...facts, now: expiryMs }).kind).toBe("caller_nonce_used");
+  expect(beginDecision({ ...facts, intent: paymentIntent(1), now: expiryMs }).kind).toBe("begin");
+});
+
+test("A full queue refuses only what could begin otherwise", () => {
+  expect(beginDecision({ ...facts, hasRoom: false }).kind).toBe("queue_full");
+  expect(beginDecision({ ...facts, hasRoom: false, isNonceUsed: true }).kind).toBe("caller_nonce_used");
+});
+
+test("Only open payments can be decided, and settled and failed are final", () => {
+  const states: PaymentState[] = ["intent", "unresolved", "settled", "failed"];
+  expect(states.filter((state) => canBecome("settled", state))).toEqual(["intent", "unresolved"]);
+  expect(states.filter((state) => canBecome("failed", state))).toEqual(["intent", "unresolved"]);
+  expect(states.filter((state) => canBecome("unresolved", state))).toEqual(["intent"]);
+});
+
+test("The journal balances while each settled payment has one JobCall", () => {
+  const payments = { intent: 5, settled: 4, failed: 3, unresolved: 2 };
+  const paidCalls = { ready: 1, leased: 1, done: 1, dead: 1 };
+  expect(isBalanced({ payments, paidCalls })).toBe(true);
+  expect(isBalanced({ payments, paidCalls: { ...paidCalls, done: 2 } })).toBe(false);
+  expect(isBalanced({ payments: { ...payments, settled: 5 }, paidCalls })).toBe(false);
+});
