@@ -7,7 +7,7 @@ import type { RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
 import { createPriceMap, type PriceSource } from "../pricing/price-source.ts";
 import type { QuotePayment, ReceivedQuote } from "../pricing/quote-payment.ts";
-import { createRateBoard, type RateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
+import { RateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { CallerAuth } from "./callers/caller-auth.ts";
@@ -90,7 +90,7 @@ export class X402Gateway implements BackgroundService {
     this.#clock = clock;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger, telemetry });
 
-    this.#rates = createRateBoard({ clock, logger });
+    this.#rates = new RateBoard({ clock, logger });
     this.#offers = new OfferBook({ ledger: store, rates: this.#rates, clock, logger });
     this.#quotes = new QuoteBook({ ledger: store, rates: this.#rates, clock });
 

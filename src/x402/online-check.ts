@@ -3,7 +3,7 @@ import { z } from "zod";
 import { splitCredentials } from "../chain/basic-auth.ts";
 import { createRpcClient } from "../chain/chain-client.ts";
 import type { AcceptedToken, JobPolicy, X402Config } from "../config/config.ts";
-import { findRateProblem } from "../pricing/rates/online-check.ts";
+import { findRateProblem } from "../pricing/rates/live-rate.ts";
 
 /** A problem with a peer, at the configuration key that names the peer. */
 interface PeerProblem {

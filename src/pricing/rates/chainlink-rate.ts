@@ -7,20 +7,9 @@ import {
 } from "viem";
 import { ChainClient } from "../../chain/chain-client.ts";
 import type { Clock } from "../../core/clock.ts";
-import { type AskRate, type LiveValue, RateProblem } from "./live-value.ts";
+import { type AskRate, type LiveValue, RateProblem } from "./rate.ts";
 
-export interface ChainlinkRateOptions {
-  /** May hold credentials. */
-  readonly rpcUrl: string;
-  readonly feed: `0x${string}`;
-  /** Of the feed's value, counted from its `updatedAt`. */
-  readonly maxAgeMs: number;
-  /** For one question. */
-  readonly timeoutMs: number;
-  readonly clock: Clock;
-}
-
-/** The part of AggregatorV3Interface that is asked. */
+/** The part of AggregatorV3Interface that jobgate calls. */
 const AGGREGATOR_ABI = [
   {
     type: "function",
@@ -44,12 +33,21 @@ const AGGREGATOR_ABI = [
   },
 ] as const;
 
-/** Of what a feed says of itself. */
+/** Longest text of a feed's own that is kept. */
 const MAX_REASON_LENGTH = 200;
 
-/** Asks a Chainlink price feed. Its decimals are read once, and again after any question that failed. */
-export function createChainlinkRate(options: ChainlinkRateOptions): AskRate {
-  const { rpcUrl, feed, maxAgeMs, timeoutMs, clock } = options;
+/**
+ * Source that asks a Chainlink price feed. It reads the feed's decimals once, and again after a question that failed.
+ * @param source `rpcUrl` may hold credentials; `maxAgeMs` counts from the feed's `updatedAt`
+ */
+export function createChainlinkRate(source: {
+  readonly rpcUrl: string;
+  readonly feed: `0x${string}`;
+  readonly maxAgeMs: number;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+}): AskRate {
+  const { rpcUrl, feed, maxAgeMs, timeoutMs, clock } = source;
   // A question is at most two calls in a row: which chain it is, then the feed.
   const chain = new ChainClient({ rpcUrl, timeoutMs: timeoutMs / 2 });
   let decimals: number | undefined;
@@ -102,7 +100,7 @@ function checkAge(ageMs: number, maxAgeMs: number, updatedAt: bigint): void {
 
 function problemOf(error: unknown): RateProblem {
   if (!(error instanceof BaseError)) {
-    // The chain client's own words, when behind the address there is another chain than before.
+    // The chain client says so when another chain than before is behind the address.
     const reason = error instanceof Error && error.message.startsWith("the RPC is for chain");
     return new RateProblem("rpc_url", reason ? error.message : "its RPC could not be asked");
   }
@@ -114,7 +112,7 @@ function problemOf(error: unknown): RateProblem {
     const status = http.status === undefined ? "does not answer" : `answers with status ${http.status}`;
     return new RateProblem("rpc_url", `its RPC ${status}`);
   }
-  // The short message, since the long one quotes the URL; it may hold the contract's own words.
+  // The short message, because the long one quotes the URL. It may hold text of the contract.
   const words = error.shortMessage.replaceAll(/\s+/g, " ").slice(0, MAX_REASON_LENGTH);
   return new RateProblem("feed", `reading it failed: ${words}`);
 }

@@ -2,27 +2,26 @@ import { isLosslessNumber, parse } from "lossless-json";
 import { splitCredentials } from "../../chain/basic-auth.ts";
 import type { Clock } from "../../core/clock.ts";
 import { BodyTooLarge, readBoundedBody } from "../../http/response.ts";
-import { valueAt } from "./json-pointer.ts";
-import { type AskRate, RateProblem } from "./live-value.ts";
-import { plainDecimal } from "./plain-decimal.ts";
-
-export interface HttpRateOptions {
-  /** May hold credentials. */
-  readonly url: string;
-  /** RFC 6901. */
-  readonly pointer: string;
-  /** For the whole answer. */
-  readonly timeoutMs: number;
-  readonly clock: Clock;
-}
+import { type AskRate, RateProblem } from "./rate.ts";
 
 const MAX_ANSWER_BYTES = 1_048_576;
+/** Most digits of a rate. Without a bound, a few bytes of exponent could stand for gigabytes of zeros. */
+const MAX_DIGITS = 100;
 
-/** Asks a URL that answers with JSON. The value is as old as the question, since the answer may say nothing of it. */
-export function createHttpRate({ url, pointer, timeoutMs, clock }: HttpRateOptions): AskRate {
+/**
+ * Source that asks a URL for JSON. The value is as old as the question, because the answer need not name a time.
+ * @param source `url` may hold credentials; `pointer` is RFC 6901; `timeoutMs` is for the whole answer
+ */
+export function createHttpRate(source: {
+  readonly url: string;
+  readonly pointer: string;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+}): AskRate {
+  const { url, pointer, timeoutMs, clock } = source;
   const target = splitCredentials(url);
 
-  /** Redirects are refused: whoever is redirected to would set the prices. */
+  /** Follows no redirect: its target would set the prices. */
   async function get(): Promise<Buffer> {
     const response = await fetch(target.url, {
       headers: { ...target.headers, accept: "application/json" },
@@ -67,4 +66,41 @@ function noAnswer(error: unknown, timeoutMs: number): string {
     return `it does not answer within ${timeoutMs / 1000} s`;
   }
   return "it does not answer";
+}
+
+/**
+ * Returns the value at a JSON pointer (RFC 6901) in a document that lossless-json parsed; undefined when there is none.
+ * @param pointer a valid one: the configuration has checked it
+ */
+function valueAt(document: unknown, pointer: string): unknown {
+  let value = document;
+  for (const escaped of pointer.split("/").slice(1)) {
+    const token = escaped.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (typeof value !== "object" || value === null || isLosslessNumber(value)) return undefined;
+    // An array's own `length` is not part of the document.
+    if (!Object.hasOwn(value, token) || (Array.isArray(value) && token === "length")) return undefined;
+    value = (value as Record<string, unknown>)[token];
+  }
+  return value;
+}
+
+/**
+ * Writes a number above 0 as in JSON, such as `3.2e3`, as a decimal string without exponent and without losing a digit.
+ * @returns undefined for anything else, and for more than {@link MAX_DIGITS} digits
+ */
+function plainDecimal(text: string): string | undefined {
+  const match = /^(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(text);
+  if (match === null) return undefined;
+  const [, whole = "", fraction = "", exponent = "0"] = match;
+  const digits = whole + fraction;
+  const point = whole.length + Number(exponent);
+  if (!/[1-9]/.test(digits) || Math.max(digits.length, point, digits.length - point) > MAX_DIGITS) {
+    return undefined;
+  }
+  const before = digits.slice(0, Math.max(0, point)).padEnd(point, "0").replace(/^0+/, "");
+  const after = digits
+    .slice(Math.max(0, point))
+    .padStart(digits.length - point, "0")
+    .replace(/0+$/, "");
+  return `${before === "" ? "0" : before}${after === "" ? "" : `.${after}`}`;
 }

@@ -1,74 +1,116 @@
-import type { Clock } from "../../core/clock.ts";
-import { type AskRate, type LiveValue, RateProblem } from "./live-value.ts";
+import type { RateSource } from "../../config/config.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { createChainlinkRate } from "./chainlink-rate.ts";
+import { createHttpRate } from "./http-rate.ts";
+import { type AskRate, type LiveValue, RateProblem } from "./rate.ts";
 
-export interface LiveRateOptions {
-  readonly ask: AskRate;
-  /** A value that is older is not used. */
-  readonly maxAgeMs: number;
-  /** From one question to the next, unless the answer takes longer. */
-  readonly refreshMs: number;
-  readonly clock: Clock;
-  /** Called when questions begin to fail, not for each that does. */
-  readonly onFailing: (problem: string) => void;
-  /** Called when they have stopped failing. */
-  readonly onRecovered: () => void;
-}
+export type LiveRateSource = Exclude<RateSource, { kind: "fixed" }>;
 
-/** The answers of one source, one question at a time: the last good one holds until it is too old. */
-export interface LiveRate {
-  /** Starts asking. Resolves once the first question is answered or has failed. */
-  start(): Promise<void>;
-  stop(): void;
-  /** The last good value, while it may be used. */
-  usable(): LiveValue | undefined;
-  /** The last good value, however old. */
-  latest(): LiveValue | undefined;
-  /** Why the last question failed, or why there is no value to use. */
-  problem(): string | undefined;
-}
+/** Longest time that one question may take. */
+const MAX_QUESTION_MS = 5_000;
 
-export function createLiveRate(options: LiveRateOptions): LiveRate {
-  const { ask, maxAgeMs, refreshMs, clock, onFailing, onRecovered } = options;
-  let latest: LiveValue | undefined;
-  let failure: string | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let stopped = false;
+/** Rate of one live source, which is asked one question at a time. The last good value counts until it is too old. */
+export class LiveRate {
+  readonly #ask: AskRate;
+  readonly #maxAgeMs: number;
+  readonly #refreshMs: number;
+  readonly #clock: Clock;
+  readonly #onFailing: (problem: string) => void;
+  readonly #onRecovered: () => void;
+  #latest: LiveValue | undefined;
+  #failure: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
 
-  async function refresh(): Promise<void> {
-    const started = performance.now();
-    const answer = await ask().catch(problemOf);
-    if (stopped) return;
-    if (typeof answer === "string") {
-      if (failure === undefined) onFailing(answer);
-      failure = answer;
-    } else {
-      if (failure !== undefined) onRecovered();
-      failure = undefined;
-      latest = answer;
-    }
-    const wait = Math.max(0, refreshMs - (performance.now() - started));
-    timer = setTimeout(() => void refresh(), wait).unref();
+  /** @param parts `onFailing` is called when questions start to fail, `onRecovered` when they no longer do */
+  constructor(parts: {
+    readonly source: LiveRateSource;
+    readonly clock: Clock;
+    readonly onFailing: (problem: string) => void;
+    readonly onRecovered: () => void;
+  }) {
+    this.#ask = askSource(parts.source, parts.clock);
+    this.#maxAgeMs = parts.source.maxAgeMs;
+    this.#refreshMs = parts.source.refreshMs;
+    this.#clock = parts.clock;
+    this.#onFailing = parts.onFailing;
+    this.#onRecovered = parts.onRecovered;
   }
 
-  const isFresh = ({ asOf }: LiveValue) => clock() - asOf <= maxAgeMs;
+  /** Starts asking. Resolves once the first question is answered or has failed. */
+  start(): Promise<void> {
+    return this.#refresh();
+  }
 
-  return {
-    start: refresh,
-    stop() {
-      stopped = true;
-      clearTimeout(timer);
-    },
-    usable: () => (latest !== undefined && isFresh(latest) ? latest : undefined),
-    latest: () => latest,
-    problem() {
-      if (failure !== undefined) return failure;
-      if (latest === undefined) return "it was not asked yet";
-      return isFresh(latest) ? undefined : "its last answer is too old";
-    },
-  };
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  /** Returns the last good value, while it is young enough to be used. */
+  usable(): LiveValue | undefined {
+    return this.#latest !== undefined && this.#isFresh(this.#latest) ? this.#latest : undefined;
+  }
+
+  /** Returns the last good value, however old. */
+  latest(): LiveValue | undefined {
+    return this.#latest;
+  }
+
+  /** Returns why the last question failed, or why there is no usable value. */
+  problem(): string | undefined {
+    if (this.#failure !== undefined) return this.#failure;
+    if (this.#latest === undefined) return "it was not asked yet";
+    return this.#isFresh(this.#latest) ? undefined : "its last answer is too old";
+  }
+
+  async #refresh(): Promise<void> {
+    const started = performance.now();
+    const answer = await this.#ask().catch(problemOf);
+    if (this.#stopped) return;
+    if (typeof answer === "string") {
+      if (this.#failure === undefined) this.#onFailing(answer);
+      this.#failure = answer;
+    } else {
+      if (this.#failure !== undefined) this.#onRecovered();
+      this.#failure = undefined;
+      this.#latest = answer;
+    }
+    const waitMs = Math.max(0, this.#refreshMs - (performance.now() - started));
+    this.#timer = setTimeout(() => void this.#refresh(), waitMs).unref();
+  }
+
+  #isFresh({ asOf }: LiveValue): boolean {
+    return this.#clock() - asOf <= this.#maxAgeMs;
+  }
 }
 
-/** Only what is worded for the operator: what libraries say of an error may quote the URL. */
+/**
+ * Asks a token's source once, for `jobgate check --online`. A fixed rate has no problem.
+ * @returns the problem at a key path below the token's; the message holds no URL
+ */
+export async function findRateProblem(
+  source: RateSource,
+): Promise<{ readonly path: readonly string[]; readonly message: string } | undefined> {
+  if (source.kind === "fixed") return undefined;
+  try {
+    await askSource(source, systemClock)();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof RateProblem)) throw error;
+    return { path: ["rate_source", source.kind, error.key], message: `gives no rate: ${error.message}` };
+  }
+}
+
+function askSource(source: LiveRateSource, clock: Clock): AskRate {
+  // An answer that takes longer than a value may be old is useless.
+  const timeoutMs = Math.min(MAX_QUESTION_MS, source.maxAgeMs);
+  return source.kind === "chainlink"
+    ? createChainlinkRate({ ...source, timeoutMs, clock })
+    : createHttpRate({ ...source, timeoutMs, clock });
+}
+
+/** Returns only text written for the operator: a library's error may quote the URL. */
 function problemOf(error: unknown): string {
   return error instanceof RateProblem ? error.message : "it could not be asked";
 }

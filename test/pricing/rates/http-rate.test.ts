@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createHttpRate } from "../../../src/pricing/rates/http-rate.ts";
-import type { RateProblem } from "../../../src/pricing/rates/live-value.ts";
+import type { RateProblem } from "../../../src/pricing/rates/rate.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
 
 const NOW = 1_900_000_000_000;

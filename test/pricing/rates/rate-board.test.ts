@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pino from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { AcceptedToken, RateSource } from "../../../src/config/config.ts";
-import { createRateBoard, type RateBoard } from "../../../src/pricing/rates/rate-board.ts";
+import { RateBoard } from "../../../src/pricing/rates/rate-board.ts";
 import { startAnvil } from "../../helpers/anvil.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
 import { startFaultProxy } from "../../helpers/http-proxy.ts";
@@ -46,7 +46,7 @@ beforeEach(() => {
   now = 1_900_000_000_000;
   logged = [];
   const logger = pino({}, { write: (line) => void logged.push(JSON.parse(line)) });
-  board = createRateBoard({ clock: () => now, logger });
+  board = new RateBoard({ clock: () => now, logger });
 });
 afterEach(() => board.stop());
 

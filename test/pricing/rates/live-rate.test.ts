@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import type { RateSource } from "../../../src/config/config.ts";
-import { findRateProblem } from "../../../src/pricing/rates/online-check.ts";
+import { findRateProblem } from "../../../src/pricing/rates/live-rate.ts";
 import { startAnvil } from "../../helpers/anvil.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";

@@ -1,17 +1,20 @@
-/** What a live source says. */
-export interface LiveValue {
+/** Value of one native unit (10^18 wei) in a token. */
+export interface TokenRate {
   /** Decimal string > 0: whole tokens for one native unit. */
   readonly ratePerNativeUnit: string;
-  /** From when it is, Unix milliseconds. */
-  readonly asOf: number;
+  /** Time of the value, Unix milliseconds; only a live rate has one. */
+  readonly asOf?: number;
 }
+
+/** Rate that a live source gave. */
+export type LiveValue = Required<TokenRate>;
 
 /** Asks a source once, within its time-out. @throws RateProblem */
 export type AskRate = () => Promise<LiveValue>;
 
-/** Why a source gives no rate that can be used. The message is for the operator, and holds no URL: it may hold a key. */
+/** A source gives no usable rate. The message is for the operator, and holds no URL, which may hold a key. */
 export class RateProblem extends Error {
-  /** The key of the configuration that is to be looked at. */
+  /** Configuration key to look at. */
   readonly key: "rpc_url" | "feed" | "url" | "pointer" | "max_age_secs";
 
   constructor(key: RateProblem["key"], message: string) {
