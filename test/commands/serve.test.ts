@@ -30,7 +30,7 @@ describe("jobgate serve", () => {
   let jobgate: Jobgate;
 
   beforeEach(async () => {
-    jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "hunter2" }, from: "build" });
+    jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "hunter2" } });
   });
   afterEach(async () => {
     await jobgate?.stop();

@@ -14,8 +14,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-const open = (path: string) =>
-  openSqliteStore({ path, maxPending: 1000, encodeJobCall: ({ body }: JobCall) => body });
+const open = (path: string, { threads = false } = {}) =>
+  openSqliteStore({ path, threads, maxPending: 1000, encodeJobCall: ({ body }: JobCall) => body });
 
 test("A folder that does not exist, a file that is no database, and a newer jobgate's file are refused", async () => {
   await expect(open(join(folder, "missing", "jobgate.db"))).rejects.toThrow(
@@ -72,7 +72,7 @@ test("When the worker that writes dies, everything waiting and later is refused,
   const onWorker = (worker: Worker) => void workers.push(worker);
   process.on("worker", onWorker);
   const path = join(folder, "jobgate.db");
-  const store = await open(path);
+  const store = await open(path, { threads: true });
   process.off("worker", onWorker);
   const callId = await acceptId(store);
 
