@@ -20,7 +20,7 @@ test("A gRPC server is reachable, and no longer once it is gone", async () => {
   expect(await isEngineReachable(url, 5_000)).toBe(false);
 });
 
-test("A server that accepts and says nothing is given up on in time", async () => {
+test("A server that accepts and says nothing is unreachable after the time-out", async () => {
   const silent = createServer();
   await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
   const sockets: { destroy(): void }[] = [];

@@ -14,7 +14,7 @@ function openClient(url: string): EngineClient {
   return client;
 }
 
-test("An engine that is down is said to be so at once, and found within a second of its return", async () => {
+test("An engine that is down is UNAVAILABLE at once, and found within a second of its return", async () => {
   const engine = await startPricingEngine();
   const client = openClient(engine.url);
   const call = () => client.call("getJobPrice", EMPTY, { deadline: soon() });
@@ -40,7 +40,7 @@ test("An engine that is down is said to be so at once, and found within a second
   expect(performance.now() - backAt).toBeLessThan(1_000);
 });
 
-test("A call that meets a server which is just restarting is tried again, three times in all", async () => {
+test("An UNAVAILABLE call is tried three times in all", async () => {
   const engine = await startPricingEngine();
   onTestFinished(() => engine.stop());
   engine.faults.fail = { code: status.UNAVAILABLE, details: "no trusted execution environment here" };
@@ -69,7 +69,7 @@ test.each([status.INVALID_ARGUMENT, status.NOT_FOUND, status.INTERNAL, status.RE
   },
 );
 
-test("A call ends at its deadline, and the engine is told when a call is given up", async () => {
+test("A call ends at its deadline, and an aborted call is cancelled at the engine", async () => {
   const engine = await startPricingEngine();
   onTestFinished(() => engine.stop());
   engine.faults.delayMs = 3_000;
@@ -89,7 +89,7 @@ test("A call ends at its deadline, and the engine is told when a call is given u
   expect(performance.now() - started).toBeLessThan(2_000);
 });
 
-test("A client that is stopped ends its calls in hand and makes no more", async () => {
+test("A stopped client ends its calls in progress and makes no more", async () => {
   const engine = await startPricingEngine();
   onTestFinished(() => engine.stop());
   engine.faults.delayMs = 3_000;

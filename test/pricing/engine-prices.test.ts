@@ -68,7 +68,7 @@ test("Each quote has inputs of its own, so no two have one digest", async () => 
   expect(new Set(hashes.map((hash) => bytesToHex(hash))).size).toBe(2);
 });
 
-test("A quote is the price until it expires, and then the engine is asked anew", async () => {
+test("A quote is the price until it expires, and then the engine is asked again", async () => {
   const { engine, prices, time } = await startPrices({ quoteLifetimeSecs: 10 });
   const first = await prices.priceOf(JOB);
   engine.prices.set("1/0", 2n * PRICE);
@@ -82,7 +82,7 @@ test("A quote is the price until it expires, and then the engine is asked anew",
   expect(engine.calls).toHaveLength(2);
 });
 
-test("A hundred who ask for one job at once are one question, and each job is one of its own", async () => {
+test("A hundred requests for one job at once ask the engine once, and each job separately", async () => {
   const { engine, prices } = await startPrices({ prices: { "1/0": PRICE, "1/1": 7n, "2/0": 8n } });
   const storm = Array.from({ length: 100 }, () => prices.priceOf(JOB));
   const others = [
@@ -94,7 +94,7 @@ test("A hundred who ask for one job at once are one question, and each job is on
   expect(engine.calls).toHaveLength(3);
 });
 
-test("A job that the engine does not price has no price, and is not asked for again for 5 s", async () => {
+test("The engine is not asked again for 5 s about a job that it does not price", async () => {
   const { engine, prices, time } = await startPrices();
   const unpriced = { serviceId: 1n, jobIndex: 9 };
   expect(await prices.priceOf(unpriced)).toBeUndefined();
@@ -113,7 +113,7 @@ test("A job index that no quote can hold has no price, and the engine is not ask
   expect(await prices.priceOf({ serviceId: 1n, jobIndex: 255 })).toMatchObject({ priceWei: 1n });
 });
 
-test("An engine that is down is never a guessed price; soon after its return there is one", async () => {
+test("An engine that is down gives no price; soon after its return there is one", async () => {
   const { engine, prices, log } = await startPrices({ quoteLifetimeSecs: 2 });
   const { expiry } = (await prices.priceOf(JOB))?.quote ?? {};
   await engine.stop();
@@ -142,7 +142,7 @@ test("An engine that is down is never a guessed price; soon after its return the
   expect(price?.priceWei).toBe(5n);
 });
 
-test("A storm of requests to an engine that fails is one question, until 300 ms later", async () => {
+test("A storm of requests asks a failing engine once in 300 ms", async () => {
   const { engine, prices, time } = await startPrices();
   engine.faults.fail = { code: status.INTERNAL, details: "disk full" };
   const storm = async () => {
@@ -223,7 +223,7 @@ test.each<{ what: string; quoteInstead: Partial<JobQuoteTerms> }>([
   ]);
 });
 
-test("A proof that is refused is made anew once, and not a third time", async () => {
+test("A refused proof is replaced once, and not a second time", async () => {
   const { engine, prices, time } = await startPrices();
   await prices.priceOf(JOB);
   engine.faults.fail = { code: status.INVALID_ARGUMENT, details: "invalid proof of work" };
@@ -249,7 +249,7 @@ test("Proofs of too few bits give no price, and the log says why", async () => {
   });
 });
 
-test("An answer that is no message at all is refused", async () => {
+test("A malformed answer is refused", async () => {
   const { engine, prices, log } = await startPrices();
   engine.faults.rawAnswer = Buffer.from("not protobuf");
   engine.faults.trailingMetadata = new Metadata();

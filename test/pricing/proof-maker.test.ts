@@ -55,7 +55,7 @@ test("A proof solves the challenge of its service and its own timestamp", async 
   expect(isProof(proof, { id: 7n, timestamp, bits: 10 })).toBe(true);
 });
 
-test("Everyone who asks for a service within 20 s is given one and the same proof", async () => {
+test("Everyone who asks for a service within 20 s gets the same proof", async () => {
   const { maker, time } = startMaker(10);
   const together = await Promise.all(Array.from({ length: 50 }, () => maker.proofFor(7n)));
   expect(new Set(together).size).toBe(1);
@@ -67,7 +67,7 @@ test("Everyone who asks for a service within 20 s is given one and the same proo
   expect(isProof(next.proof, { id: 7n, timestamp: next.timestamp, bits: 10 })).toBe(true);
 });
 
-test("A proof that was dropped is not given out again, and dropping it twice spares its successor", async () => {
+test("A dropped proof is not given out again, and dropping it twice spares its successor", async () => {
   const { maker, time } = startMaker(8);
   const first = await maker.proofFor(7n);
   maker.drop(7n, first);
@@ -78,7 +78,7 @@ test("A proof that was dropped is not given out again, and dropping it twice spa
   expect(await maker.proofFor(7n)).toBe(second);
 });
 
-test("Work that every asker has left makes way at once for what somebody waits for", async () => {
+test("Work without askers makes way at once for a service that somebody waits for", async () => {
   const { maker } = startMaker(HARD);
   await maker.proofFor(FIRST);
   const { release } = occupy(maker);
@@ -109,7 +109,7 @@ async function askAndLeave(maker: ProofMaker, serviceId: bigint) {
   await expect(asked).rejects.toThrow("gone");
 }
 
-test("Work that every asker has left goes on, and the next who asks gets its proof", async () => {
+test("Work without askers goes on, and the next asker gets its proof", async () => {
   const { maker, time } = startMaker(HARD);
   await askAndLeave(maker, FIRST);
   time.nowMs += 5_000;
@@ -125,7 +125,7 @@ test("Work for the operator's own service goes on although a made-up one waits",
   expect((await maker.proofFor(KNOWN)).timestamp).toBe(NOW_SECS + 133n);
 });
 
-test("Work that nobody comes back for is given up, and who asks later gets a search of its own", async () => {
+test("Work that nobody comes back for is given up, and a later asker gets a new search", async () => {
   const { maker, time } = startMaker(HARD, { maxUnwantedMs: 50 });
   await maker.proofFor(FIRST);
   await askAndLeave(maker, SLOW);
@@ -147,7 +147,7 @@ test("Work that somebody comes back for in time is not given up", async () => {
   await release();
 });
 
-test("Nothing is begun for who has left already", async () => {
+test("An aborted request starts no work", async () => {
   const { maker } = startMaker(HARD);
   const gone = AbortSignal.abort(new Error("gone"));
   await expect(maker.proofFor(SLOW, gone)).rejects.toThrow("gone");
@@ -220,7 +220,7 @@ test("Work that gave way to the operator's own service is taken up again", async
   expect(performance.now() - started).toBeLessThan(4_000);
 });
 
-test("A maker that is stopped refuses all who wait and all who come, and its thread ends", async () => {
+test("A stopped maker refuses waiting and new requests, and its thread ends", async () => {
   const { maker } = startMaker(HARD);
   const asked = [maker.proofFor(SLOW), maker.proofFor(FIRST)];
   const outcomes = Promise.allSettled(asked);

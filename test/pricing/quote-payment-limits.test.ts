@@ -17,7 +17,7 @@ function startStalledPayment() {
   };
 }
 
-test("A quote goes on as it came when nobody says within a second how to pay it, and the log has that", async () => {
+test("A quote passes unchanged, with a warning, when its payment options take more than a second", async () => {
   const { findPayment, letGo } = startStalledPayment();
   const { engine, ask, lines } = await startServer({ findPayment });
   const started = performance.now();
@@ -35,7 +35,7 @@ test("A quote goes on as it came when nobody says within a second how to pay it,
   expect(parse((await ask()).message).x402Endpoint).toBe(PAYMENT.endpoint);
 });
 
-test("A call with little time left is answered before its deadline, whoever stalls", async () => {
+test("A call with little time left is answered before its deadline, even if payment options stall", async () => {
   const { findPayment } = startStalledPayment();
   const { engine, ask } = await startServer({ findPayment });
   const { message, status: ended } = await ask(undefined, { deadline: soon(700) });
@@ -43,7 +43,7 @@ test("A call with little time left is answered before its deadline, whoever stal
   expect(message?.equals(engine.calls[0]?.response ?? Buffer.alloc(0))).toBe(true);
 });
 
-test("Of a flood of quotes, 100 a second can be paid; the others go on as they came, with one warning for all", async () => {
+test("At most 100 quotes a second get payment options; the others pass unchanged, with one warning", async () => {
   let asked = 0;
   const { engine, ask, lines } = await startServer({
     async findPayment() {

@@ -6,7 +6,7 @@ import type { ReceivedQuote } from "../../src/pricing/quote-payment.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { JOB, PAYMENT, PRICE, parse, startServer } from "./pricing-server-harness.ts";
 
-test("A quote for a job that can be paid says how; what the engine said stays in front byte for byte", async () => {
+test("A quote that can be paid gets payment options behind the engine's unchanged bytes", async () => {
   const received: ReceivedQuote[] = [];
   const { engine, ask } = await startServer({
     async findPayment(quote) {
@@ -42,7 +42,7 @@ test("Without x402, or for a job that is not for sale, an answer is what the eng
   }
 });
 
-test("What the engine set is left alone", async () => {
+test("Fields that the engine set are left alone", async () => {
   const option = {
     network: "eip155:1",
     asset: "0x1",
@@ -92,7 +92,7 @@ test("A quote that is not the operator's goes through with nothing added, and an
   expect(asked).toBe(0);
 });
 
-test("Where quotes cannot be checked, who says how to pay is told so", async () => {
+test("Without signing configuration, quotes are marked as unverified", async () => {
   const received: ReceivedQuote[] = [];
   const { engine, ask } = await startServer({
     canCheckQuotes: false,
@@ -106,7 +106,7 @@ test("Where quotes cannot be checked, who says how to pay is told so", async () 
   expect(received).toEqual([{ job: JOB, priceWei: PRICE, verified: false }]);
 });
 
-test("An answer goes through when nobody can say how to pay it, or it is no message at all", async () => {
+test("An answer passes unchanged when finding payment options fails, or when it is malformed", async () => {
   const { engine, ask, lines } = await startServer({
     findPayment: () => Promise.reject(new Error("the store is gone")),
   });
