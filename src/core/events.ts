@@ -1,7 +1,7 @@
 import type { JobCallOrigin } from "./job-call.ts";
 import type { PaymentState } from "./payment.ts";
 
-/** Something that happened to a JobCall or its payment, in this process. */
+/** A change to a JobCall or its payment, made by this process. */
 export interface GatewayEvent {
   /** Unix milliseconds. */
   readonly at: number;
@@ -50,21 +50,21 @@ export type EventKind = WhatHappened["kind"];
 
 export type EventListener = (event: GatewayEvent) => void;
 
-/** Passes events on to whoever watches, at once. Keeps none. */
+/** Passes events on to its subscribers at once. Keeps none. */
 export interface EventHub {
-  /** Whether anyone watches one of these kinds: events that nobody sees need not be made. */
+  /** Checks whether anyone watches one of these kinds, so that nobody makes events that nobody sees. */
   watches(...kinds: readonly EventKind[]): boolean;
   emit(event: GatewayEvent): void;
   /**
    * @param listener must be quick and not throw: it runs inside the work that it watches
-   * @param kinds what it is told of; default: everything
+   * @param kinds the kinds that it receives; default: all
    * @returns a function that ends the subscription
    */
   subscribe(listener: EventListener, kinds?: readonly EventKind[]): () => void;
 }
 
 export function createEventHub(): EventHub {
-  /** Each an entry of its own: the same function may subscribe twice. */
+  /** Wrapped, so that the same function can subscribe twice. */
   const subscriptions = new Set<{
     readonly listener: EventListener;
     readonly kinds: ReadonlySet<EventKind> | undefined;

@@ -1,4 +1,4 @@
-/** The two ways in which the outside world starts a job. */
+/** Gateway through which a job was started. */
 export type JobCallOrigin = "x402" | "webhook";
 
 /** One request to run a job, before the store has given it a call id. */
@@ -20,8 +20,8 @@ export const CALL_ID_METADATA = "X-CHAIN-CALL-ID";
 export const SERVICE_ID_METADATA = "X-CHAIN-SERVICE-ID";
 
 /**
- * Turns a JobCall into the bytes that are stored and later streamed to the runner as they are: everything
- * that is known before the call has an id. What is known later (id, lease, attempt) is appended at delivery.
+ * Turns a JobCall into the bytes that are stored and later streamed to the runner unchanged: everything
+ * that is known before the call has an id. Delivery appends the rest (id, lease, attempt).
  */
 export type JobCallEncoder = (call: JobCall) => Uint8Array;
 

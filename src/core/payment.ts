@@ -1,7 +1,7 @@
 import type { JobKey } from "./job-call.ts";
 
 /**
- * What makes a payment unique on its chain: a token lets one payer use one nonce once.
+ * Key of a payment, unique on its chain: a token lets one payer use one nonce once.
  * All parts are lower case, so that the same payment in another letter case is the same payment.
  */
 export interface PaymentKey {
@@ -15,14 +15,14 @@ export interface PaymentKey {
   readonly nonce: string;
 }
 
-/** A payment that passed every check and is about to be settled. Written down before the money moves. */
+/** A payment that passed every check and is about to be settled. Stored before the money moves. */
 export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
-  /** Digest over the whole signed payment: tells this very payment from another with the same key. */
+  /** Digest of the whole signed payment, which distinguishes payments with the same key. */
   readonly fingerprint: string;
   /** SHA-256 of the request body, hex. Binds the payment to what it pays for. */
   readonly bodyHash: string;
-  /** Protocol version that the client spoke; its answers are in the same. */
+  /** Protocol version of the client, used for its answers too. */
   readonly x402Version: 1 | 2;
   /** JSON of the payment payload, as the facilitator gets it. */
   readonly payload: string;
@@ -38,11 +38,11 @@ export interface PaymentIntent extends JobKey {
   readonly priceWei: string;
   /** Unix seconds after which the authorization can no longer be used. */
   readonly validBefore: number;
-  /** Quote digest, 64 hex: what the client is given to ask for its call. */
+  /** Quote digest, 64 hex digits, with which the client asks for its call. */
   readonly receipt: string;
   /** Receipt to use when another payment has that one: clients that buy at one current price share its quote. */
   readonly spareReceipt?: string;
-  /** Head of the token's chain when the intent was written: where to look for the settlement from. */
+  /** Head of the token's chain when the intent was written: the search for the settlement starts there. */
   readonly fromBlock?: string;
   /** Nonce of a delegated caller's signature, used up with this payment. */
   readonly callerNonce?: CallerNonce;
@@ -57,7 +57,7 @@ export interface CallerNonce extends JobKey {
 }
 
 /**
- * - `intent`: settlement was or may have been asked for; not decided yet.
+ * - `intent`: settlement was or may have been requested; not decided yet.
  * - `settled`: paid, and its JobCall is in the queue or further.
  * - `failed`: it is certain that nothing was paid, and never will be.
  * - `unresolved`: nothing more can be found out automatically; the operator decides.

@@ -1,6 +1,6 @@
 import type { JobResult, Progress } from "./work-queue.ts";
 
-/** For the client who paid: how its call is doing. Only paid calls are kept after they are done. */
+/** State of paid calls, for the clients who paid. Only paid calls are kept after they are done. */
 export interface CallLookup {
   findCall(callId: number): Promise<CallState | undefined>;
   findResult(callId: number): Promise<JobResult | undefined>;
@@ -8,11 +8,11 @@ export interface CallLookup {
 
 export interface CallState {
   readonly callId: number;
-  /** The quote digest that proves the asker paid for it. */
+  /** Quote digest; whoever knows it has paid for the call. */
   readonly receipt: string;
   readonly state: "held" | "queued" | "running" | "succeeded" | "failed";
   readonly attempt: number;
-  /** Only while `running`, and only once the runner has told of it. */
+  /** Only while `running`, and only once the runner has reported progress. */
   readonly progress?: Progress;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;

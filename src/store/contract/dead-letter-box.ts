@@ -1,12 +1,13 @@
 import type { JobCall } from "../../core/job-call.ts";
 
+/** Dead letters, for operators. */
 export interface DeadLetterBox {
   /** Newest first. `before` is the `callId` to page from. */
   listDeadLetters(filter: { limit: number; before?: number }): Promise<DeadLetter[]>;
   findDeadLetter(callId: number): Promise<(DeadLetter & { encoded: Uint8Array }) | undefined>;
-  /** Puts it back in the queue with its attempts forgiven; the attempt number goes on counting. */
+  /** Puts a dead letter back in the queue with its attempts forgiven; the attempt number goes on counting. */
   retryDeadLetter(callId: number): Promise<boolean>;
-  /** Gives it up for good. A paid call's journal entry stays and says that it failed. */
+  /** Deletes a dead letter. A paid call's journal entry stays and says that it failed. */
   dropDeadLetter(callId: number): Promise<boolean>;
 }
 

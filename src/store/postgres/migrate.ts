@@ -1,16 +1,16 @@
 import type { ClientBase } from "pg";
 import { MIGRATIONS } from "./schema.ts";
 
-/** Of the advisory lock that is held by who migrates: "jobg", in ASCII. */
+/** Key of the advisory lock that the migrating replica holds: "jobg" in ASCII. */
 const LOCK_KEY = 0x6a_6f_62_67;
-/** For each step: one replica migrates while the others wait for it. */
+/** Limit for each step: one replica migrates while the others wait for it. */
 const STEP_MS = 300_000;
-/** The server ends a step itself, so that only a lost connection gets there. */
+/** Longer than `STEP_MS`, at which the server ends a step itself: only a lost connection reaches it. */
 const ANSWER_MS = STEP_MS + 2_000;
 
 /**
  * Brings the tables up to date. Safe to run by several replicas at once: one does it, the others wait and find it done.
- * @throws Error when the tables are a newer jobgate's
+ * @throws Error when the tables belong to a newer jobgate
  */
 export async function migrate(client: ClientBase): Promise<void> {
   if ((await schemaVersion(client)) === MIGRATIONS.length) return;
@@ -29,22 +29,22 @@ export async function migrate(client: ClientBase): Promise<void> {
     await client.query("UPDATE jobgate.schema_version SET version = $1", [MIGRATIONS.length]);
     await client.query("COMMIT");
   } catch (error) {
-    // Fails where the connection has; then there is nothing to roll back.
+    // Fails when the connection is lost; then there is nothing to roll back.
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
   }
 }
 
-/** Waits longer than the connection does for its other answers. */
+/** Runs one step, which may take longer than other queries. */
 async function runStep(client: ClientBase, text: string): Promise<void> {
-  // The driver takes it with each query, which its types do not say.
+  // The driver accepts this for each query, although its types do not say so.
   const bound = { query_timeout: ANSWER_MS };
   await client.query({ text, ...bound });
 }
 
 /** 0 for a database without tables. */
 async function schemaVersion(client: ClientBase): Promise<number> {
-  // By to_regclass, a table that another has made since this connection last looked would not be seen.
+  // to_regclass would not see a table that another replica made since this connection last looked.
   const { rowCount } = await client.query(
     "SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'jobgate' AND tablename = 'schema_version'",
   );

@@ -6,9 +6,9 @@ import type { Store } from "../store.ts";
 import { WriteHealth } from "../write-health.ts";
 import { Committer } from "./commit/commit-batch.ts";
 import { DEFAULT_TIMEOUTS, type PostgresAddress, type PostgresTimeouts } from "./connection/connect.ts";
-import { openConnections } from "./connection/connections.ts";
-import { startHeartbeat } from "./connection/heartbeat.ts";
-import { openWorkChannel } from "./connection/work-channel.ts";
+import { openConnections } from "./connection/connection-pool.ts";
+import { Heartbeat } from "./connection/heartbeat.ts";
+import { WorkChannel } from "./connection/work-channel.ts";
 import { createLookups } from "./lookups.ts";
 
 export interface PostgresStoreOptions extends StoreOptions, PostgresAddress {
@@ -44,7 +44,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const health: WriteHealth = new WriteHealth({ probe: () => write("probe", []), logger });
   const { lookAtLeases, ...lookups } = createLookups({ readers, clock });
   let pending = 0;
-  const stopHeartbeat = await startHeartbeat({
+  const heartbeat = new Heartbeat({
     writers,
     readers,
     logger,
@@ -52,18 +52,21 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     onPending: (counted) => {
       pending = counted;
     },
-  }).catch(async (error: unknown) => {
+  });
+  try {
+    await heartbeat.start();
+  } catch (error) {
     await connections.close();
     throw error;
-  });
-  const channel = openWorkChannel({
+  }
+  const channel = new WorkChannel({
     address,
     timeouts,
     logger,
     onWork: () => work.notify(),
     onEnded: (callIds) => leasesEnded.notify(callIds),
   });
-  reconnectChannel = channel.reconnect;
+  reconnectChannel = () => channel.reconnect();
 
   const committer = new Committer({
     writers,
@@ -105,7 +108,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   async function close(): Promise<void> {
     health.stop();
-    await Promise.all([commits.close(), stopHeartbeat(), channel.close()]);
+    await Promise.all([commits.close(), heartbeat.stop(), channel.close()]);
     await connections.close();
   }
 

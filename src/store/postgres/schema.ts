@@ -1,6 +1,6 @@
 /*
- * The tables, as the steps that made them what they are. A step that was released is never edited: the database keeps
- * the number of the last one it has seen, and one written by a newer jobgate is refused, not damaged.
+ * The tables, as migrations. A released migration is never edited: the database keeps the number of its last one, and a
+ * database of a newer jobgate is refused, not damaged.
  *
  * - u64 values are text: Postgres' integers are signed. u32 values are bigint for the same reason.
  * - Times are Unix milliseconds unless the name says seconds.
@@ -151,5 +151,5 @@ CREATE TABLE jobgate.quotes (
 CREATE INDEX quotes_by_end ON jobgate.quotes (expires_at);
 `;
 
-/** What takes a database from each version to the next; the first makes all of a new one. */
+/** Migrations from each version to the next; the first makes all tables of a new database. */
 export const MIGRATIONS: readonly string[] = [FIRST];

@@ -1,6 +1,6 @@
 import type { ClientBase } from "pg";
 
-/** A query that is planned once a connection; `Row` is what its author knows about the rows that it gives. */
+/** A query that each connection plans once; `Row` is the type of its rows. */
 export interface Statement<Row> {
   readonly name: string;
   readonly text: string;
@@ -8,12 +8,12 @@ export interface Statement<Row> {
   readonly row?: Row;
 }
 
-/** @param name unique among all statements: the connection knows it by that */
+/** @param name unique among all statements: connections keep the plan under it */
 export function statement<Row = Record<string, never>>(name: string, text: string): Statement<Row> {
   return { name, text };
 }
 
-/** Runs statements on one connection. Several that are run without waiting travel together, and take effect in order. */
+/** Runs statements on one connection. Several that are run without waiting share a round trip, and take effect in order. */
 export interface Sql {
   run<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;
 }
@@ -28,8 +28,8 @@ export function sqlOf(client: ClientBase): Sql {
 }
 
 /**
- * For free text, whose characters others have chosen: Postgres cannot keep U+0000 or half a character in a text, and
- * would refuse all that is written together with it.
+ * Makes free text storable: Postgres cannot keep U+0000 or half a surrogate pair in a text, and would refuse everything
+ * that is written together with it.
  */
 export function storable(text: string): string;
 export function storable(text: string | undefined): string | null;

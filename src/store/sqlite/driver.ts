@@ -1,15 +1,15 @@
 import { createRequire } from "node:module";
 
 export type SqlValue = string | number | null | Uint8Array;
-/** Column values by name; `T` is what the query's author knows about them. */
+/** A prepared query; `T` is the type of its rows. */
 export interface Statement<T> {
   run(parameters: readonly SqlValue[]): { changes: number; lastInsertRowid: number };
   get(parameters: readonly SqlValue[]): T | undefined;
-  /** Not for BLOB columns: here libsql 0.5.29 gives a bare ArrayBuffer, other than from `get`. */
+  /** Not for BLOB columns: libsql 0.5.29 returns a bare ArrayBuffer here, unlike `get`. */
   all(parameters: readonly SqlValue[]): T[];
 }
 
-/** The little of SQLite that the store needs, alike in both drivers. Synchronous: for a worker thread. */
+/** The part of SQLite that the store needs, the same for both drivers. Synchronous: for a worker thread. */
 export interface Database {
   exec(sql: string): void;
   prepare<T = unknown>(sql: string): Statement<T>;
@@ -32,7 +32,7 @@ type NativeDatabaseClass = new (path: string) => NativeDatabase;
 
 const require = createRequire(import.meta.url);
 
-/** node:sqlite, where Node brings it without a flag and a warning; libsql on older versions. */
+/** Opens node:sqlite where Node has it without a flag and a warning, and libsql on older versions. */
 export function openDriver(path: string): Database {
   const builtIn = Number(process.versions.node.split(".")[0]) >= 24;
   return builtIn ? openNodeSqlite(path) : openLibsql(path);
@@ -45,7 +45,7 @@ function openNodeSqlite(path: string): Database {
 
 function openLibsql(path: string): Database {
   const Libsql = require("libsql") as NativeDatabaseClass;
-  // As one array: a lone Buffer would be read as named parameters, which ends the process.
+  // Passes one array: libsql would read a single Buffer as named parameters, which ends the process.
   return adapt(new Libsql(path), (parameters) => [parameters]);
 }
 

@@ -6,7 +6,7 @@ import { MIGRATIONS } from "./schema.ts";
 /** Pages (of 4 KiB) of the write-ahead log at which a commit itself checkpoints: 32 MiB. */
 const AUTOCHECKPOINT_PAGES = 8192;
 
-/** Each is set at every open and read back, since drivers and builds differ in what they start with. */
+/** Settings that every open makes and reads back, because drivers and builds start with different ones. */
 const PRAGMAS = [
   { name: "busy_timeout", value: 5000 },
   { name: "journal_mode", value: "wal" },
@@ -19,7 +19,7 @@ const PRAGMAS = [
 ] as const;
 
 /**
- * Opens the database for durable writes, making or checking its tables.
+ * Opens the database for durable writes, and makes or checks its tables.
  * @throws Error when the file cannot be opened, is from a newer jobgate, or does not take a setting
  */
 export function openDatabase(path: string): Database {
@@ -72,7 +72,7 @@ function migrate(database: Database): void {
   database.exec("COMMIT");
 }
 
-/** Whether there are tables, and they are not jobgate's. */
+/** Checks whether the tables belong to another program. */
 function isForeign(database: Database, version: number): boolean {
   const tables = database
     .prepare<{ name: string }>(

@@ -1,6 +1,6 @@
 /*
- * The tables, as the steps that made them what they are. A step that was released is never edited: a file keeps the
- * number of the last one it has seen in `user_version`, and one written by a newer jobgate is refused, not damaged.
+ * The tables, as migrations. A released migration is never edited: a file keeps the number of its last one in
+ * `user_version`, and a file of a newer jobgate is refused, not damaged.
  *
  * - u64 values are TEXT: SQLite's integers are signed.
  * - Times are Unix milliseconds unless the name says seconds.
@@ -154,5 +154,5 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_by_end ON deliveries (expires_at);
 `;
 
-/** What takes a file from each version to the next; the first makes all of a new one. */
+/** Migrations from each version to the next; the first makes all tables of a new file. */
 export const MIGRATIONS: readonly string[] = [FIRST, OFFERS_BY_JOB_AND_QUOTES, DELIVERIES];

@@ -4,7 +4,7 @@ import type { PostgresTimeouts } from "../connection/connect.ts";
 import type { ConnectionPool } from "../connection/connection-pool.ts";
 import { sqlOf, statement } from "../sql.ts";
 
-/** How long a batch stays noted after it was committed: far longer than it is looked up. */
+/** Retention of a committed batch's note: far longer than anyone looks it up. */
 const NOTED_FOR_MS = 15 * 60_000;
 const RETRY_MS = 100;
 
@@ -27,15 +27,15 @@ const FORGET_BATCHES = statement(
 );
 
 /**
- * Finds out whether a batch was committed whose COMMIT was not answered, on whichever server is there now: after a
- * fail-over, what counts is what the new primary has. If it was not committed, it never will be.
+ * Finds out whether a batch was committed whose COMMIT was not answered. Asks the present server: after a fail-over, the
+ * new primary's data counts. If the batch was not committed, it never will be.
  * @throws UnknownOutcomeError when no server could be asked in time
  */
 export async function findOutcome(options: {
   readonly writers: ConnectionPool;
   readonly timeouts: PostgresTimeouts;
   readonly batchId: string;
-  /** By the database's clock. */
+  /** Unix milliseconds, by the database's clock. */
   readonly startedAt: number;
 }): Promise<boolean> {
   const { writers, timeouts, batchId, startedAt } = options;
@@ -69,7 +69,7 @@ function askForOutcome(writers: ConnectionPool, batchId: string, startedAt: numb
   });
 }
 
-/** Forgets batches that nobody looks up any more. */
+/** Deletes notes of batches that nobody looks up any more. */
 export async function forgetBatches(readers: ConnectionPool): Promise<void> {
   await readers.use((client) => sqlOf(client).run(FORGET_BATCHES));
 }

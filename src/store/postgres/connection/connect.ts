@@ -3,7 +3,7 @@ import { isIP } from "node:net";
 import pg, { type ClientBase, type ClientConfig } from "pg";
 import { ReadOnlyServer } from "./database-errors.ts";
 
-/** How to reach the database. */
+/** Address of the database, and how to trust it. */
 export interface PostgresAddress {
   /** `postgres://user:password@host:port/database`. Secret: it may hold a password. */
   readonly url: string;
@@ -15,20 +15,20 @@ export interface PostgresAddress {
 
 /**
  * - `disable`: in the clear.
- * - `require`: encrypted, but whoever answers is believed.
- * - `verify-full`: the server's certificate is checked, and that it is for this host.
+ * - `require`: encrypted, but any certificate is accepted.
+ * - `verify-full`: the server's certificate must be valid for this host.
  */
 export type PostgresTls = "disable" | "require" | "verify-full";
 
-/** How long to wait for what, in milliseconds; each ends in an error. */
+/** Limits in milliseconds; each one that is exceeded ends in an error. */
 export interface PostgresTimeouts {
   readonly connectMs: number;
-  /** For a row or an entry of an index that another transaction has changed. */
+  /** Wait for a row or an index entry that another transaction has changed. */
   readonly lockMs: number;
   readonly statementMs: number;
-  /** For an answer to a statement: longer than `statementMs`, so that only a lost connection gets there. */
+  /** Wait for the answer to a statement: longer than `statementMs`, so that only a lost connection reaches it. */
   readonly answerMs: number;
-  /** To find out what became of a COMMIT that was not answered. */
+  /** Time to find out the outcome of a COMMIT that was not answered. */
   readonly outcomeMs: number;
 }
 
@@ -42,11 +42,11 @@ export const DEFAULT_TIMEOUTS: PostgresTimeouts = {
 
 const INT8_OID = 20;
 
-/** What every connection is opened with. */
+/** Options of every connection. */
 export function clientConfig(address: PostgresAddress, timeouts: PostgresTimeouts): ClientConfig {
   const url = new URL(address.url);
   const tls = address.tls ?? (url.searchParams.get("sslmode") as PostgresTls | null) ?? defaultTls(url);
-  // The driver has a meaning of its own for it.
+  // The driver gives it another meaning.
   url.searchParams.delete("sslmode");
   return {
     connectionString: url.href,
@@ -65,7 +65,7 @@ export function clientConfig(address: PostgresAddress, timeouts: PostgresTimeout
   };
 }
 
-/** A password must not cross a network in the clear only because nobody thought of it. */
+/** Encrypts by default beyond this host, so that no password crosses a network in the clear by oversight. */
 function defaultTls(url: URL): PostgresTls {
   const host = url.searchParams.get("host") ?? url.hostname;
   const address = host.replace(/^\[|\]$/g, "");
@@ -81,12 +81,12 @@ function tlsOptions({ ca }: PostgresAddress, tls: PostgresTls) {
   };
 }
 
-/** Settings of the session, in place of what the server, the database or the role may say. */
+/** Session settings that override those of the server, the database and the role. */
 function sessionSettings(timeouts: PostgresTimeouts): Readonly<Record<string, string | number>> {
   return {
     statement_timeout: timeouts.statementMs,
     lock_timeout: timeouts.lockMs,
-    // Ends the transaction of a replica that went away without a word, and so gives its locks back.
+    // Ends the transaction of a replica that vanished, and so releases its locks.
     idle_in_transaction_session_timeout: timeouts.statementMs,
     default_transaction_isolation: "'read committed'",
     // The tables of a queue are empty at one moment and full at the next, which statistics do not follow.
@@ -96,7 +96,7 @@ function sessionSettings(timeouts: PostgresTimeouts): Readonly<Record<string, st
 }
 
 /**
- * Makes a connection that was just opened fit for use.
+ * Prepares a connection that was just opened.
  * @throws Error when the server cannot be written to, or does not promise to keep what it has committed
  */
 export async function prepareSession(client: ClientBase, timeouts: PostgresTimeouts): Promise<void> {
@@ -111,4 +111,23 @@ export async function prepareSession(client: ClientBase, timeouts: PostgresTimeo
   if (commit === "off")
     throw new Error("Postgres has synchronous_commit off, and so may lose what it has committed");
   if (read_only !== "off") throw new ReadOnlyServer();
+}
+
+/** Limit for closing a connection, which takes a round trip. */
+const END_MS = 3_000;
+
+/**
+ * A client whose connection ends in bounded time: the driver's waits for the server to hang up, and a server that
+ * cannot be reached does not.
+ */
+export class BoundedClient extends pg.Client {
+  override end(): Promise<void>;
+  override end(callback: (error: Error) => void): void;
+  override end(callback?: (error: Error) => void): Promise<void> | void {
+    const timer = setTimeout(() => this.connection.stream.destroy(), END_MS);
+    // The connection itself keeps the process alive for as long as it is open.
+    timer.unref();
+    this.once("end", () => clearTimeout(timer));
+    return callback === undefined ? super.end() : super.end(callback);
+  }
 }

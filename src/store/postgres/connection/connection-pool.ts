@@ -1,81 +1,141 @@
 import pg, { type ClientBase, type PoolClient } from "pg";
 import type { Logger } from "pino";
-import { BoundedClient } from "./bounded-client.ts";
-import { clientConfig, type PostgresAddress, type PostgresTimeouts, prepareSession } from "./connect.ts";
+import { migrate } from "../migrate.ts";
+import {
+  BoundedClient,
+  clientConfig,
+  type PostgresAddress,
+  type PostgresTimeouts,
+  prepareSession,
+} from "./connect.ts";
 import { isReadOnly } from "./database-errors.ts";
 
-/** Connections that are kept open, each used by one at a time. */
-export interface ConnectionPool {
-  /** Uses a connection; one on which something failed, or that is discarded, is not used again. */
-  use<T>(work: (client: ClientBase, discard: () => void) => Promise<T>): Promise<T>;
-  /** Whether whoever comes next has to wait for a connection. */
-  isBusy(): boolean;
-  /** No connection that is open now is used again. */
-  leaveServer(): void;
-  close(): Promise<void>;
-}
-
-export interface ConnectionPoolOptions {
+interface PoolOptions {
   readonly address: PostgresAddress;
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
 }
 
-export function createConnectionPool(
-  options: ConnectionPoolOptions & {
-    readonly max: number;
-    /** Something was refused because this server can only be read from. */
-    readonly onReadOnly: () => void;
-  },
-): ConnectionPool {
-  const { address, timeouts, logger, max, onReadOnly } = options;
-  const pool = new pg.Pool({
-    ...clientConfig(address, timeouts),
-    max,
-    Client: BoundedClient,
-    // A queue is idle at one moment and busy at the next: connections are kept.
-    idleTimeoutMillis: 0,
-    // The pool waits for what it gives, which its types do not say.
-    onConnect: ((client) => prepareSession(client, timeouts)) as (client: ClientBase) => void,
-  });
-  // Of a connection that was not in use; the pool has let go of it and opens another when it needs one.
-  pool.on("error", (error) => logger?.warn({ reason: error.message }, "a connection to Postgres broke"));
+/** Connections that are kept open, each used by one at a time. */
+export class ConnectionPool {
+  readonly #pool: pg.Pool;
+  readonly #max: number;
+  readonly #onReadOnly: () => void;
+  /** Connections to the server that is to be used. */
+  #fit = new WeakSet<PoolClient>();
 
-  /** To the server that is to be used. */
-  let fit = new WeakSet<PoolClient>();
-  pool.on("connect", (client) => fit.add(client));
+  constructor(
+    options: PoolOptions & {
+      readonly max: number;
+      /** Called when the server refused a write because it can only be read from. */
+      readonly onReadOnly: () => void;
+    },
+  ) {
+    const { address, timeouts, logger, max, onReadOnly } = options;
+    this.#max = max;
+    this.#onReadOnly = onReadOnly;
+    this.#pool = new pg.Pool({
+      ...clientConfig(address, timeouts),
+      max,
+      Client: BoundedClient,
+      // Keeps connections, because a queue is idle at one moment and busy at the next.
+      idleTimeoutMillis: 0,
+      // The pool waits for the promise, although its types do not say so.
+      onConnect: ((client) => prepareSession(client, timeouts)) as (client: ClientBase) => void,
+    });
+    // Concerns a connection that was not in use; the pool has dropped it and opens another when it needs one.
+    this.#pool.on("error", (error) =>
+      logger?.warn({ reason: error.message }, "a connection to Postgres broke"),
+    );
+    this.#pool.on("connect", (client) => this.#fit.add(client));
+  }
 
-  /** Ends as soon as one is new: there are at most as many others as the pool holds. */
-  async function takeFit(): Promise<PoolClient> {
-    for (;;) {
-      const client = await pool.connect();
-      if (fit.has(client)) return client;
-      client.release(true);
+  /** Uses a connection; one on which something failed, or that is discarded, is not used again. */
+  async use<T>(work: (client: ClientBase, discard: () => void) => Promise<T>): Promise<T> {
+    const client = await this.#takeFit();
+    // A lost connection also rejects the queries on it; without a listener the event would end the process.
+    const ignore = () => undefined;
+    client.on("error", ignore);
+    const discard = () => void this.#fit.delete(client);
+    try {
+      return await work(client, discard);
+    } catch (error) {
+      discard();
+      if (isReadOnly(error)) this.#onReadOnly();
+      throw error;
+    } finally {
+      client.off("error", ignore);
+      client.release(!this.#fit.has(client));
     }
   }
 
-  return {
-    async use(work) {
-      const client = await takeFit();
-      // It also rejects what was asked on it; without a listener it would end the process.
-      const ignore = () => undefined;
-      client.on("error", ignore);
-      const discard = () => void fit.delete(client);
-      try {
-        return await work(client, discard);
-      } catch (error) {
-        discard();
-        if (isReadOnly(error)) onReadOnly();
-        throw error;
-      } finally {
-        client.off("error", ignore);
-        client.release(!fit.has(client));
-      }
-    },
-    isBusy: () => pool.idleCount === 0 && pool.totalCount >= max,
-    leaveServer() {
-      fit = new WeakSet();
-    },
-    close: () => pool.end(),
+  /** Checks whether the next caller has to wait for a connection. */
+  isBusy(): boolean {
+    return this.#pool.idleCount === 0 && this.#pool.totalCount >= this.#max;
+  }
+
+  /** Stops using all connections that are open now. */
+  leaveServer(): void {
+    this.#fit = new WeakSet();
+  }
+
+  close(): Promise<void> {
+    return this.#pool.end();
+  }
+
+  /** Ends as soon as a connection is new: the pool holds only so many others. */
+  async #takeFit(): Promise<PoolClient> {
+    for (;;) {
+      const client = await this.#pool.connect();
+      if (this.#fit.has(client)) return client;
+      client.release(true);
+    }
+  }
+}
+
+/** One connection of each replica listens for work. */
+const LISTENERS = 1;
+
+/** Separate pools, so that no lookup delays a write. */
+export interface Connections {
+  readonly writers: ConnectionPool;
+  readonly readers: ConnectionPool;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the first connection, and brings the tables up to date.
+ * @throws Error when the database cannot be reached, written to, or brought up to date
+ */
+export async function openConnections(
+  options: PoolOptions & {
+    /** Limit of connections of one replica, its listening one included. */
+    readonly poolSize: number;
+    readonly writers: number;
+    /** Called when the server can only be read from: later connections are opened anew, by the same URL. */
+    readonly onServerLeft: () => void;
+  },
+): Promise<Connections> {
+  const { writers: writerCount, poolSize, logger, onServerLeft } = options;
+  const onReadOnly = () => {
+    logger?.warn("this Postgres server can only be read from any more: connecting anew");
+    for (const pool of [writers, readers]) pool.leaveServer();
+    onServerLeft();
   };
+  const writers: ConnectionPool = new ConnectionPool({ ...options, max: writerCount, onReadOnly });
+  const readers: ConnectionPool = new ConnectionPool({
+    ...options,
+    max: Math.max(1, poolSize - writerCount - LISTENERS),
+    onReadOnly,
+  });
+  const close = async () => {
+    await Promise.all([writers.close(), readers.close()]);
+  };
+  try {
+    await writers.use(migrate);
+    return { writers, readers, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }

@@ -1,6 +1,6 @@
 import { DatabaseError } from "pg";
 
-/** Another transaction has written the same thing first: with a new look, the batch comes to another end. */
+/** Another transaction wrote the same thing first: when run again, the batch sees that and decides otherwise. */
 export class LostRace extends Error {
   override readonly name = "LostRace";
 }
@@ -15,15 +15,15 @@ export class ReadOnlyServer extends Error {
 }
 
 /**
- * Codes of errors with which the server ends the connection, or after which it is no good: exceptions of the connection,
- * too many of them, shut-downs, failures of the system and of the server itself, time-outs of the session, a server that
- * can only be read from (appendix A of Postgres' manual). How severe it is, the server says in its own language.
+ * Codes of errors that end the connection or make it unusable: connection exceptions, too many connections, shut-downs,
+ * system and internal errors, session time-outs, a read-only server (appendix A of Postgres' manual). The severity field
+ * is of no use, because the server localizes it.
  */
 const ENDS_CONNECTION = /^(?:08|53300|57P|58|XX|25006|25P03|25P04)/;
 
 /**
- * Whether the server itself has said that this failed, and the connection lives on: nothing of the transaction was
- * committed then. Of everything else, such as a connection that broke, only the database knows what came of it.
+ * Checks that the server itself refused, and that the connection lives on: then nothing of the transaction was
+ * committed. After any other error, for example a broken connection, only the database knows the outcome.
  */
 export function isRefusal(error: unknown): boolean {
   return (
@@ -31,17 +31,17 @@ export function isRefusal(error: unknown): boolean {
   );
 }
 
-/** Whether it needs another server to be done. */
+/** Checks whether the operation needs another server. */
 export function isReadOnly(error: unknown): boolean {
   return error instanceof ReadOnlyServer || hasCode(error, /^25006$/);
 }
 
-/** Whether the same batch may well succeed when it is run again: it was in the way of another one. */
+/** Checks whether the batch collided with another one, and so may succeed when it is run again. */
 export function isCollision(error: unknown): boolean {
   return error instanceof LostRace || hasCode(error, /^40/);
 }
 
-/** Whether it is what was to be written that the database cannot take, not the database that does not work. */
+/** Checks whether the values of an operation are at fault, not the database. */
 export function isOperationsFault(error: unknown): boolean {
   // Data exceptions and integrity constraint violations: appendix A of Postgres' manual.
   return error instanceof LostRace || hasCode(error, /^2[23]/);

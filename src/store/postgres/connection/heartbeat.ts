@@ -6,7 +6,7 @@ import type { ConnectionPool } from "./connection-pool.ts";
 import { ReadOnlyServer } from "./database-errors.ts";
 
 const BEAT_MS = 1_000;
-/** Beats between two clearings. */
+/** Checks between two deletions of old batch notes. */
 const CLEAR_EVERY = 60;
 
 const LOOK = statement<{ pending: number; is_read_only: boolean }>(
@@ -16,57 +16,72 @@ const LOOK = statement<{ pending: number; is_read_only: boolean }>(
 );
 
 /**
- * Looks at the database once a second, also without traffic: how much other replicas have pending, and whether it is
- * there to be written to. Clears up now and then.
- * Resolves after the first look.
- * @returns a function that stops it, and waits for what is under way
- * @throws Error when the first look fails
+ * Checks the database once a second, also without traffic: whether it can be written to, and how many JobCalls other
+ * replicas have pending. Deletes old batch notes now and then.
  */
-export async function startHeartbeat(options: {
-  /** Looks as writes do, since it tells whether they work: lookups may be slow at the same time. */
-  readonly writers: ConnectionPool;
-  readonly readers: ConnectionPool;
-  readonly logger: Logger | undefined;
-  readonly onPending: (pending: number) => void;
-  readonly onFailure: (reason: string) => void;
-}): Promise<() => Promise<void>> {
-  const { writers, readers, logger, onPending, onFailure } = options;
-  let timer: NodeJS.Timeout | undefined;
-  let beats = 0;
-  let stopped = false;
-  let beating: Promise<void> = Promise.resolve();
-  let clearing: Promise<void> = Promise.resolve();
+export class Heartbeat {
+  readonly #options: HeartbeatOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #beats = 0;
+  #stopped = false;
+  #beating: Promise<void> = Promise.resolve();
+  #clearing: Promise<void> = Promise.resolve();
 
-  async function beat(): Promise<void> {
-    beats += 1;
-    if (beats % CLEAR_EVERY === 1) clearing = clear();
-    // Then batches are under way, which tell the same once they are decided.
+  constructor(options: HeartbeatOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves after the first check.
+   * @throws Error when the first check fails
+   */
+  async start(): Promise<void> {
+    await this.#beat();
+    this.#schedule();
+  }
+
+  /** Waits for a check in progress. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    await Promise.all([this.#beating, this.#clearing]);
+  }
+
+  async #beat(): Promise<void> {
+    const { writers, onPending } = this.#options;
+    this.#beats += 1;
+    if (this.#beats % CLEAR_EVERY === 1) this.#clearing = this.#clear();
+    // A busy pool means that batches are in progress, which report the same once they are decided.
     if (writers.isBusy()) return;
     onPending(await writers.use(look));
   }
 
-  async function clear(): Promise<void> {
+  async #clear(): Promise<void> {
+    const { readers, logger } = this.#options;
     await forgetBatches(readers).catch((error: Error) =>
       logger?.warn({ reason: error.message }, "old batches are forgotten later than they could be"),
     );
   }
 
-  function schedule(): void {
-    if (stopped) return;
-    timer = setTimeout(() => {
-      beating = beat()
-        .catch((error: unknown) => onFailure(error instanceof Error ? error.message : String(error)))
-        .finally(schedule);
+  #schedule(): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(() => {
+      this.#beating = this.#beat()
+        .catch((error: unknown) =>
+          this.#options.onFailure(error instanceof Error ? error.message : String(error)),
+        )
+        .finally(() => this.#schedule());
     }, BEAT_MS);
   }
+}
 
-  await beat();
-  schedule();
-  return async () => {
-    stopped = true;
-    clearTimeout(timer);
-    await Promise.all([beating, clearing]);
-  };
+interface HeartbeatOptions {
+  /** Used for the checks, because they show whether writes work: lookups may be slow at the same time. */
+  readonly writers: ConnectionPool;
+  readonly readers: ConnectionPool;
+  readonly logger: Logger | undefined;
+  readonly onPending: (pending: number) => void;
+  readonly onFailure: (reason: string) => void;
 }
 
 /** @throws ReadOnlyServer */

@@ -1,33 +1,20 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
-import { BoundedClient } from "./bounded-client.ts";
-import { clientConfig, type PostgresAddress, type PostgresTimeouts } from "./connect.ts";
+import { BoundedClient, clientConfig, type PostgresAddress, type PostgresTimeouts } from "./connect.ts";
 
-/** What a replica tells the others. */
-export interface News {
+/** Announcement of a replica to the others. */
+interface News {
   /** JobCalls are ready. */
   readonly hasWork: boolean;
-  /** JobCalls whose leases it ended, though another had given them out. */
+  /** JobCalls whose leases it ended, though another replica had given them out. */
   readonly endedCallIds: readonly number[];
 }
 
-/** How replicas tell each other of work: LISTEN and NOTIFY, on a connection of its own. */
-export interface WorkChannel {
-  /**
-   * Tells all other replicas, soon. What is announced while they are being told is told together, afterwards. May be lost
-   * with the connection, or be too much to tell; they look for themselves as well.
-   */
-  announce(news: News): void;
-  /** Listens on a new connection, by the same URL. */
-  reconnect(): void;
-  close(): Promise<void>;
-}
-
-export interface WorkChannelOptions {
+interface WorkChannelOptions {
   readonly address: PostgresAddress;
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
-  /** Another replica has work, or may have had while the connection was broken. */
+  /** Called when another replica has work, or may have had while the connection was broken. */
   readonly onWork: () => void;
   readonly onEnded: (callIds: readonly number[]) => void;
 }
@@ -38,43 +25,74 @@ const MAX_RECONNECT_MS = 2_000;
 /** Postgres takes less than 8000 bytes in one notification, and an id has up to 16 digits. */
 const MAX_ENDED_TOLD = 400;
 
-/** A notification's payload. */
+/** Payload of a notification. */
 interface Message extends News {
-  /** Which replica tells of it. */
+  /** The replica that sent it. */
   readonly from: string;
 }
 
-/** Connects and goes on connecting, by itself, until it is closed. */
-export function openWorkChannel(options: WorkChannelOptions): WorkChannel {
-  const { address, timeouts, logger, onWork, onEnded } = options;
+/**
+ * Announces work among replicas with LISTEN and NOTIFY, on a connection of its own. Connects, and reconnects, until it is
+ * closed.
+ */
+export class WorkChannel {
+  readonly #options: WorkChannelOptions;
   /** Tells a replica's own announcements from others'. */
-  const self = randomUUID();
-  let connected: BoundedClient | undefined;
-  let connecting: Promise<void> | undefined;
-  let reconnectMs = MIN_RECONNECT_MS;
-  let timer: NodeJS.Timeout | undefined;
-  let isTelling = false;
-  let toTell: News | undefined;
-  let closed = false;
+  readonly #self = randomUUID();
+  #connected: BoundedClient | undefined;
+  #connecting: Promise<void> | undefined;
+  #reconnectMs = MIN_RECONNECT_MS;
+  #timer: NodeJS.Timeout | undefined;
+  #isSending = false;
+  #toSend: News | undefined;
+  #closed = false;
 
-  function connect(): void {
-    connecting = listen().catch((error: Error) => {
-      logger?.warn(
-        { reason: error.message, retryInMs: reconnectMs },
+  constructor(options: WorkChannelOptions) {
+    this.#options = options;
+    this.#connect();
+  }
+
+  /**
+   * Announces news to all other replicas, soon; merges what comes while an announcement is being sent. News may be lost
+   * with the connection, or cut to the size of a notification: replicas also look for themselves.
+   */
+  announce({ hasWork, endedCallIds }: News): void {
+    const ended = [...(this.#toSend?.endedCallIds ?? []), ...endedCallIds].slice(0, MAX_ENDED_TOLD);
+    this.#toSend = { hasWork: hasWork || (this.#toSend?.hasWork ?? false), endedCallIds: ended };
+    this.#send();
+  }
+
+  /** Listens on a new connection, by the same URL. */
+  reconnect(): void {
+    void this.#connected?.end();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await this.#connecting;
+    await this.#connected?.end();
+  }
+
+  #connect(): void {
+    this.#connecting = this.#listen().catch((error: Error) => {
+      this.#options.logger?.warn(
+        { reason: error.message, retryInMs: this.#reconnectMs },
         "cannot listen for other replicas' work",
       );
-      reconnectLater();
+      this.#reconnectLater();
     });
   }
 
-  async function listen(): Promise<void> {
+  async #listen(): Promise<void> {
+    const { address, timeouts, logger, onWork, onEnded } = this.#options;
     const client = new BoundedClient(clientConfig(address, timeouts));
     client.on("error", (error) =>
       logger?.warn({ reason: error.message }, "lost the connection that listens"),
     );
     client.on("notification", ({ payload }) => {
       const { from, hasWork, endedCallIds } = readMessage(payload);
-      if (from === self) return;
+      if (from === this.#self) return;
       if (hasWork) onWork();
       if (endedCallIds.length > 0) onEnded(endedCallIds);
     });
@@ -86,63 +104,45 @@ export function openWorkChannel(options: WorkChannelOptions): WorkChannel {
       throw error;
     }
     client.once("end", () => {
-      connected = undefined;
-      reconnectLater();
+      this.#connected = undefined;
+      this.#reconnectLater();
     });
-    if (closed) return void client.end();
-    connected = client;
-    reconnectMs = MIN_RECONNECT_MS;
-    // What was announced until now was not heard.
+    if (this.#closed) return void client.end();
+    this.#connected = client;
+    this.#reconnectMs = MIN_RECONNECT_MS;
+    // Announcements until now were not heard.
     onWork();
   }
 
-  function reconnectLater(): void {
-    if (closed) return;
-    clearTimeout(timer);
-    timer = setTimeout(connect, reconnectMs);
-    reconnectMs = Math.min(MAX_RECONNECT_MS, reconnectMs * 2);
+  #reconnectLater(): void {
+    if (this.#closed) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#connect(), this.#reconnectMs);
+    this.#reconnectMs = Math.min(MAX_RECONNECT_MS, this.#reconnectMs * 2);
   }
 
-  function announce({ hasWork, endedCallIds }: News): void {
-    const ended = [...(toTell?.endedCallIds ?? []), ...endedCallIds].slice(0, MAX_ENDED_TOLD);
-    toTell = { hasWork: hasWork || (toTell?.hasWork ?? false), endedCallIds: ended };
-    tell();
-  }
-
-  function tell(): void {
-    if (isTelling || toTell === undefined) return;
-    const message: Message = { from: self, ...toTell };
-    toTell = undefined;
-    if (connected === undefined) return;
-    isTelling = true;
-    connected
+  #send(): void {
+    if (this.#isSending || this.#toSend === undefined) return;
+    const message: Message = { from: this.#self, ...this.#toSend };
+    this.#toSend = undefined;
+    if (this.#connected === undefined) return;
+    this.#isSending = true;
+    this.#connected
       .query({
         name: "notify",
         text: `SELECT pg_notify('${CHANNEL}', $1)`,
         values: [JSON.stringify(message)],
       })
-      // A time-out has closed the connection, which is told of there.
+      // A time-out has closed the connection, which is handled there.
       .catch(() => undefined)
       .finally(() => {
-        isTelling = false;
-        tell();
+        this.#isSending = false;
+        this.#send();
       });
   }
-
-  connect();
-  return {
-    announce,
-    reconnect: () => void connected?.end(),
-    async close() {
-      closed = true;
-      clearTimeout(timer);
-      await connecting;
-      await connected?.end();
-    },
-  };
 }
 
-/** Whatever else is on the channel may be a replica of another version, that has work. */
+/** Reads a notification. One in another format may come from a replica of another version that has work. */
 function readMessage(payload = ""): Message {
   try {
     const message = JSON.parse(payload) as Partial<Message> | null;
