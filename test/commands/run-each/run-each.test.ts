@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { runProgram } from "../../../src/commands/program.ts";
+import type { Claimed } from "../../../src/store/contract/work-queue.ts";
 import { startDelivery, until } from "../../delivery/harness.ts";
 import { jobgateProgram } from "../../helpers/jobgate-program.ts";
 import { processEnded, spawnTethered } from "../../helpers/tethered-process.ts";
@@ -147,7 +148,9 @@ test("Extends leases while programs run, and runs at most --concurrency at once"
     return acks.mock.calls.length === 4;
   });
   expect(mostLeased).toBe(2);
-  const claimed = (await Promise.all(claims.mock.results.map(({ value }) => value))).flat();
+  const claimed = (
+    await Promise.all(claims.mock.results.map(({ value }) => value as Promise<Claimed>))
+  ).flatMap(({ calls }) => calls);
   expect(claimed.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1]);
   const notes = (await readFile(join(folder, "log"), "utf8")).trim().split("\n");
   const running = notes.map((_, index) => {
@@ -166,7 +169,9 @@ test("A lost lease kills the program and its children; --timeout does too, and c
   const folder = await makeFolder();
   await script(`echo $$ >${folder}/lost; sleep 60; true`);
   await until(async () => (await readPid(join(folder, "lost"))) > 0);
-  const [lease] = (await Promise.all(claims.mock.results.map(({ value }) => value))).flat();
+  const [lease] = (
+    await Promise.all(claims.mock.results.map(({ value }) => value as Promise<Claimed>))
+  ).flatMap(({ calls }) => calls);
   const other = { callId: BigInt(lease?.callId ?? 0), leaseToken: lease?.leaseToken ?? "" };
   await connect().nack({ ...other, outcome: { case: "fail", value: {} } });
   // Logged once no child holds the program's output open.
