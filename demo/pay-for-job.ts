@@ -12,7 +12,7 @@ const BODY = "an order from a paying client";
 
 /** Body of the paid route's 202. */
 interface Accepted {
-  readonly receipt: string;
+  readonly access_token: string;
   readonly call_id: number;
 }
 
@@ -72,8 +72,9 @@ export async function payForJob(options: {
   assert.equal(before.payer - after.payer, offeredAmounts[0], "the payer did not pay what was offered");
   narrator.check(`the payee has exactly the offered ${offeredAmounts[0]} units more`);
 
-  narrator.step("The client fetches the result, with its receipt");
-  const result = await fetchResult(new URL(`/x402/calls/${accepted.call_id}/result`, url), accepted.receipt);
+  narrator.step("The client fetches the result, with its access token");
+  const resultUrl = new URL(`/x402/calls/${accepted.call_id}/result`, url);
+  const result = await fetchResult(resultUrl, accepted.access_token);
   narrator.say(`GET /x402/calls/${accepted.call_id}/result  returns: ${result}`);
   assert.equal(result, BODY.toUpperCase());
   narrator.check("it is the runner's result");
@@ -112,10 +113,10 @@ function movement(before: bigint, after: bigint): string {
 }
 
 /** Polls for the result, which exists once the runner has acked. */
-async function fetchResult(url: URL, receipt: string): Promise<string> {
+async function fetchResult(url: URL, accessToken: string): Promise<string> {
   const deadline = Date.now() + 5000;
   for (;;) {
-    const response = await fetch(url, { headers: { authorization: `Bearer ${receipt}` } });
+    const response = await fetch(url, { headers: { authorization: `Bearer ${accessToken}` } });
     const text = await response.text();
     if (response.ok) return text;
     assert.ok(Date.now() < deadline, `no result: ${response.status} ${text}`);

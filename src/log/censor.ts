@@ -23,6 +23,7 @@ const HIDDEN_KEYS = new Set([
   "password",
   "privatekey",
   "receipt",
+  "accesstoken",
   // Errors of HTTP clients hold the request in these.
   "headers",
   "body",

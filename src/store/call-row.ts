@@ -32,7 +32,10 @@ export function toDeadLetter(row: DeadLetterRow): DeadLetter {
 
 /** Columns of a paid call and its payment, from `job_calls` or `results`. */
 export interface PaidCallRow {
-  receipt: string;
+  network: string;
+  asset: string;
+  payer: string;
+  nonce: string;
   state: CallState | "succeeded" | "failed";
   visible_at: number | null;
   attempt: number;
@@ -44,10 +47,11 @@ export interface PaidCallRow {
 
 export function toCallState(callId: number, row: PaidCallRow, now: number): CallStateAnswer {
   const state = stateForClient(row, now);
+  const { network, asset, payer, nonce } = row;
   const { progress_percent: percent, progress_text: text } = row;
   return {
     callId,
-    receipt: row.receipt,
+    payment: { network, asset, payer, nonce },
     state,
     attempt: row.attempt,
     ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),

@@ -65,6 +65,7 @@ export const OPERATIONS = {
   findOffers: { channel: "read" },
   saveQuote: { channel: "write" },
   findQuote: { channel: "read" },
+  keepSecret: { channel: "write" },
 
   totals: { channel: "read" },
   revenue: { channel: "read" },

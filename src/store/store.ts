@@ -1,5 +1,5 @@
 import type { PaymentState } from "../core/payment.ts";
-import type { CallLookup } from "./contract/call-lookup.ts";
+import type { CallLookup, SecretKeeper } from "./contract/call-lookup.ts";
 import type { DeadLetterBox } from "./contract/dead-letter-box.ts";
 import type { Intake } from "./contract/intake.ts";
 import type { PaymentJournal } from "./contract/payment-journal.ts";
@@ -24,7 +24,8 @@ export interface Store
     DeadLetterBox,
     CallLookup,
     OfferLedger,
-    QuoteLedger {
+    QuoteLedger,
+    SecretKeeper {
   /** Present state of the store, from memory: no round trip. */
   status(): StoreStatus;
   /** Totals by state, for operators and for checking that the journal balances. */

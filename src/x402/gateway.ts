@@ -12,6 +12,7 @@ import type { Store } from "../store/store.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { CallerAuth } from "./callers/caller-auth.ts";
 import { CallerChain } from "./callers/chain.ts";
+import { AccessTokens } from "./calls/access-tokens.ts";
 import { CallRoute } from "./calls/call-route.ts";
 import { CallEvents } from "./calls/events.ts";
 import { ResultWaits } from "./calls/wait-for-result.ts";
@@ -75,6 +76,7 @@ export class X402Gateway implements BackgroundService {
   readonly #reconciler: Reconciler;
   readonly #callWatch: CallWatch;
   readonly #waits: ResultWaits;
+  readonly #tokens: AccessTokens;
   readonly #callRoute: CallRoute;
   readonly #limits: ClientLimits;
   readonly #stats = new X402Stats();
@@ -127,11 +129,14 @@ export class X402Gateway implements BackgroundService {
 
     this.#callWatch = new CallWatch({ calls: store, events: options.events });
     this.#waits = new ResultWaits({ calls: store, watch: this.#callWatch });
+    this.#tokens = new AccessTokens(store);
+    this.#limits = new ClientLimits(config.limits);
     this.#callRoute = new CallRoute({
       calls: store,
       events: new CallEvents({ watch: this.#callWatch, clock }),
+      tokens: this.#tokens,
+      limits: this.#limits,
     });
-    this.#limits = new ClientLimits(config.limits);
   }
 
   /** `host:port`, once started. */
@@ -140,6 +145,7 @@ export class X402Gateway implements BackgroundService {
   }
 
   async start(): Promise<void> {
+    await this.#tokens.load();
     await this.reload(this.#options.config);
     await this.#reconciler.start();
     await this.#server.mount(this.#find, "x402").catch(async (error: unknown) => {
@@ -195,7 +201,7 @@ export class X402Gateway implements BackgroundService {
       publicUrl,
     });
     this.#routes = x402Routes({
-      job: new JobRoute({ purchase, waits: this.#waits, publicUrl, stats, logger }),
+      job: new JobRoute({ purchase, waits: this.#waits, tokens: this.#tokens, publicUrl, stats, logger }),
       dryRun: new DryRunRoute({
         prices,
         callerAuth: this.#callerAuth,

@@ -71,13 +71,13 @@ describe("With the pricing engine as the price map", () => {
       const [call] = await gateway.waitForJobs(body);
       expect(call?.metadata["X-X402-QUOTE-DIGEST"]).toBe(digest);
     }
-    const state = async (receipt: string | undefined) =>
+    const state = async (token: string | undefined) =>
       (
         await fetch(`${gateway.jobgate.x402Url}/x402/calls/${second.call_id}`, {
-          headers: { authorization: `Bearer ${receipt}` },
+          headers: { authorization: `Bearer ${token}` },
         })
       ).status;
-    expect([await state(first.receipt), await state(second.receipt)]).toEqual([404, 200]);
+    expect([await state(first.access_token), await state(second.access_token)]).toEqual([404, 200]);
     await expectChanges({
       verifyCalls: 2,
       settleCalls: 2,

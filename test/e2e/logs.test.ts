@@ -115,8 +115,8 @@ it("No secret is in the log at any level, whatever goes wrong: no credential, pa
     return payment;
   };
   const ok = await pay();
-  const { receipt } = await gateway.send(ok, { body: `${MARK}-body` });
-  seen.push(receipt as string);
+  const { receipt, access_token } = await gateway.send(ok, { body: `${MARK}-body` });
+  seen.push(receipt as string, access_token as string);
 
   gateway.rpcProxy.add({ fault: { kind: "cut" } });
   expect((await gateway.send(await pay(), { body: `${MARK}-body` })).status).toBe(503);

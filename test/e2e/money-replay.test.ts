@@ -23,6 +23,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
       status: 202,
       call_id: expect.any(Number),
       receipt: expect.stringMatching(/^[0-9a-f]{64}$/),
+      access_token: expect.stringMatching(/^[\w-]{43}$/),
       settlement: {
         success: true,
         payer: accounts.payer.address.toLowerCase(),
@@ -92,7 +93,8 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
       { headers: { "x-payment": Buffer.from(JSON.stringify(v1)).toString("base64") } },
       { body },
     );
-    expect(inV1).toMatchObject({ status: 202, call_id: first.call_id, receipt: first.receipt });
+    const { call_id, receipt, access_token } = first;
+    expect(inV1).toMatchObject({ status: 202, call_id, receipt, access_token });
     await gateway.waitForJobs(body);
     await expectChanges(ONE_PAID_JOB);
   });

@@ -27,33 +27,33 @@ afterEach(() => {
 
 interface Bought {
   readonly callId: number;
-  readonly receipt: string;
+  readonly accessToken: string;
   /** The last delivery. */
   delivery(attempt?: number): Promise<JobCall>;
 }
 
 async function buy(body: string): Promise<Bought> {
-  const { call_id, receipt } = await gateway.send(await gateway.sign(), { body });
+  const { call_id, access_token } = await gateway.send(await gateway.sign(), { body });
   const delivery = async (attempt = 1) => (await gateway.waitForJobs(body, attempt)).at(-1) as JobCall;
-  return { callId: call_id as number, receipt: receipt as string, delivery };
+  return { callId: call_id as number, accessToken: access_token as string, delivery };
 }
 
 const urlOf = (callId: number, tail = "") => `${gateway.jobgate.x402Url}/x402/calls/${callId}${tail}`;
 
 async function watch(
-  { callId, receipt }: Bought,
+  { callId, accessToken }: Bought,
   headers: Record<string, string> = {},
 ): Promise<EventStream> {
   const stream = await openEvents(urlOf(callId, "/events"), {
-    authorization: `Bearer ${receipt}`,
+    authorization: `Bearer ${accessToken}`,
     ...headers,
   });
   open.add(stream);
   return stream;
 }
 
-async function state({ callId, receipt }: Bought): Promise<Record<string, unknown>> {
-  const response = await fetch(urlOf(callId), { headers: { authorization: `Bearer ${receipt}` } });
+async function state({ callId, accessToken }: Bought): Promise<Record<string, unknown>> {
+  const response = await fetch(urlOf(callId), { headers: { authorization: `Bearer ${accessToken}` } });
   return (await response.json()) as Record<string, unknown>;
 }
 
@@ -118,14 +118,14 @@ describe("The events of a paid call", () => {
     expect((await stream.rest()).at(-1)).toMatchObject({ event: "failed", id: "failed-1" });
   });
 
-  it("Need the receipt: 401 without one, 404 with another's, and neither tells whether the call exists", async () => {
+  it("Need the access token: 401 without one, 404 with another's, and neither tells whether the call exists", async () => {
     const [bought, other] = [await buy("mine"), await buy("another's")];
     const ask = async (callId: number, headers: Record<string, string>) => {
       const response = await fetch(urlOf(callId, "/events"), { headers });
       return [response.status, ((await response.json()) as { code: string }).code];
     };
     expect(await ask(bought.callId, {})).toEqual([401, "unauthorized"]);
-    const foreign = { authorization: `Bearer ${other.receipt}` };
+    const foreign = { authorization: `Bearer ${other.accessToken}` };
     expect(await ask(bought.callId, foreign)).toEqual([404, "call_not_found"]);
     expect(await ask(bought.callId + 1_000, foreign)).toEqual([404, "call_not_found"]);
     const post = await fetch(urlOf(bought.callId, "/events"), { method: "POST" });
@@ -169,7 +169,7 @@ describe("The events of a paid call", () => {
     expect((await residentMiB()) - before).toBeLessThan(50);
     expect(
       await fetch(urlOf(bought[0]?.callId ?? 0, "/events"), {
-        headers: { authorization: `Bearer ${bought[0]?.receipt}` },
+        headers: { authorization: `Bearer ${bought[0]?.accessToken}` },
       }).then((response) => response.json()),
     ).toMatchObject({ code: "too_many_streams" });
 

@@ -28,6 +28,7 @@ export interface Answer {
   readonly retryable?: boolean;
   readonly call_id?: number;
   readonly receipt?: string;
+  readonly access_token?: string;
   readonly retryAfter?: string;
   /** From PAYMENT-RESPONSE. */
   readonly settlement?: SettleResponse;
@@ -241,7 +242,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
 }
 
 async function toAnswer(response: Response): Promise<Answer> {
-  const { code, charged, retryable, call_id, receipt } = (await response.json()) as Answer;
+  const { code, charged, retryable, call_id, receipt, access_token } = (await response.json()) as Answer;
   const retryAfter = response.headers.get("retry-after");
   const settlement = response.headers.get("payment-response");
   const answer: Record<string, unknown> = {
@@ -251,6 +252,7 @@ async function toAnswer(response: Response): Promise<Answer> {
     retryable,
     call_id,
     receipt,
+    access_token,
   };
   if (retryAfter !== null) answer.retryAfter = retryAfter;
   if (settlement !== null) answer.settlement = decodePaymentResponseHeader(settlement);

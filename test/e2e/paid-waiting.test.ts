@@ -55,6 +55,7 @@ function told(response: Response) {
     applied: headers.get("preference-applied"),
     callId: headers.get("x-call-id"),
     receipt: headers.get("x-receipt"),
+    accessToken: headers.get("x-access-token"),
     transaction: settlement && decodePaymentResponseHeader(settlement).transaction,
   };
 }
@@ -73,6 +74,7 @@ describe("A client that prefers to wait", () => {
       applied: "wait=10",
       callId: String(call.callId),
       receipt: call.metadata["X-X402-QUOTE-DIGEST"],
+      accessToken: expect.stringMatching(/^[\w-]{43}$/),
       transaction: expect.stringMatching(/^0x[0-9a-f]{64}$/),
     });
     expect(Object.fromEntries(response.headers)).toMatchObject({
@@ -89,7 +91,10 @@ describe("A client that prefers to wait", () => {
     expect(Buffer.from(await again.arrayBuffer())).toEqual(result);
     const withoutPrefer = await post(payment, "in time", {});
     expect(told(withoutPrefer)).toMatchObject({ status: 202, applied: null, callId: null });
-    expect(await withoutPrefer.json()).toMatchObject({ call_id: Number(call.callId) });
+    expect(await withoutPrefer.json()).toMatchObject({
+      call_id: Number(call.callId),
+      access_token: told(response).accessToken,
+    });
     expect(gateway.jobsWith("in time")).toHaveLength(1);
   });
 
@@ -127,6 +132,7 @@ describe("A client that prefers to wait", () => {
       service_id: 1,
       job_index: 0,
       call_id: expect.any(Number),
+      access_token: expect.stringMatching(/^[\w-]{43}$/),
     });
     expect(tookMs).toBeGreaterThan(990);
     expect(tookMs).toBeLessThan(5_000);

@@ -10,6 +10,7 @@ import { describeOffersAndQuotes } from "./contract/offers-and-quotes.ts";
 import { describePayments } from "./contract/payments.ts";
 import { describeReceipts } from "./contract/receipts.ts";
 import { describeRepeatedDeliveries } from "./contract/repeated-deliveries.ts";
+import { describeSecrets } from "./contract/secrets.ts";
 import { describeTotalsAndRevenue } from "./contract/totals-and-revenue.ts";
 import { describeWorkListeners } from "./contract/work-listeners.ts";
 
@@ -27,6 +28,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     describeTotalsAndRevenue(given);
     describeOffersAndQuotes(given);
     describeReceipts(given);
+    describeSecrets(given);
     describeRepeatedDeliveries(given);
     describeClosing(given);
   });

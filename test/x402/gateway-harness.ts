@@ -37,6 +37,7 @@ export interface Reply {
 export interface TestGateway {
   readonly gateway: X402Gateway;
   readonly store: Store;
+  readonly config: X402Config;
   /** Set once the gateway is started. */
   readonly url: string;
   jobUrl(job?: number): string;
@@ -70,11 +71,13 @@ export async function openTestGateway(options: Options = {}): Promise<TestGatewa
   const { maxPending = 1_000 } = options;
   const opened = await openTestStore({ maxPending, logger });
   const { store } = opened;
-  const gateway = new X402Gateway({ config: configOf(options), store, logger });
+  const config = configOf(options);
+  const gateway = new X402Gateway({ config, store, logger });
   const jobUrl = (job = 0) => `http://${gateway.address}/x402/jobs/1/${job}`;
   return {
     gateway,
     store,
+    config,
     get url() {
       return `http://${gateway.address}`;
     },

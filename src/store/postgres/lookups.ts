@@ -59,11 +59,11 @@ const FIND_DEAD_LETTER = statement<DeadLetterRow & { encoded: Buffer }>(
 );
 const FIND_CALL = statement<PaidCallRow & { now: number }>(
   "find_call",
-  `SELECT receipt, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
+  `SELECT network, asset, payer, nonce, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
           enqueued_at, dead_at AS finished_at, ${NOW} AS now
      FROM jobgate.payments JOIN jobgate.job_calls USING (call_id) WHERE call_id = $2
    UNION ALL
-   SELECT receipt, results.state, NULL, attempt, NULL, NULL, enqueued_at, finished_at, ${NOW}
+   SELECT network, asset, payer, nonce, results.state, NULL, attempt, NULL, NULL, enqueued_at, finished_at, ${NOW}
      FROM jobgate.payments JOIN jobgate.results USING (call_id) WHERE call_id = $2`,
 );
 const FIND_RESULT = statement<{ body: Buffer; content_type: string }>(

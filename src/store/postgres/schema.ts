@@ -151,5 +151,13 @@ CREATE TABLE jobgate.quotes (
 CREATE INDEX quotes_by_end ON jobgate.quotes (expires_at);
 `;
 
+const SECRETS = `
+-- Random secrets that stay the same over restarts and replicas: access tokens are derived from one.
+CREATE TABLE jobgate.secrets (
+  name   text PRIMARY KEY,
+  secret text NOT NULL
+);
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new database. */
-export const MIGRATIONS: readonly string[] = [FIRST];
+export const MIGRATIONS: readonly string[] = [FIRST, SECRETS];

@@ -154,5 +154,13 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_by_end ON deliveries (expires_at);
 `;
 
+const SECRETS = `
+-- Random secrets that stay the same over restarts: access tokens are derived from one.
+CREATE TABLE secrets (
+  name   TEXT PRIMARY KEY,
+  secret TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new file. */
-export const MIGRATIONS: readonly string[] = [FIRST, OFFERS_BY_JOB_AND_QUOTES, DELIVERIES];
+export const MIGRATIONS: readonly string[] = [FIRST, OFFERS_BY_JOB_AND_QUOTES, DELIVERIES, SECRETS];

@@ -1,20 +1,30 @@
-import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
+import type { ClientLimits } from "../purchase/client-limits.ts";
 import type { CallPath } from "../wire/paths.ts";
+import type { AccessTokens } from "./access-tokens.ts";
 import { describeCall, resultResponse } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
 
-/** `GET /x402/calls/{call_id}`, `…/result` and `…/events`: shows a paid call to the holder of its receipt. */
+/** `GET /x402/calls/{call_id}`, `…/result` and `…/events`: shows a paid call to the holder of its access token. */
 export class CallRoute {
   readonly #calls: CallLookup;
   readonly #events: CallEvents;
+  readonly #tokens: AccessTokens;
+  readonly #limits: Pick<ClientLimits, "countWrongToken">;
 
-  constructor(parts: { readonly calls: CallLookup; readonly events: CallEvents }) {
+  constructor(parts: {
+    readonly calls: CallLookup;
+    readonly events: CallEvents;
+    readonly tokens: AccessTokens;
+    readonly limits: Pick<ClientLimits, "countWrongToken">;
+  }) {
     this.#calls = parts.calls;
     this.#events = parts.events;
+    this.#tokens = parts.tokens;
+    this.#limits = parts.limits;
   }
 
   async answer(request: HttpRequest, { callId, tail }: CallPath): Promise<HttpResponse | StreamingResponse> {
@@ -29,20 +39,21 @@ export class CallRoute {
     }
   }
 
-  /** @throws GatewayError `unauthorized` without a receipt; `call_not_found` unless the receipt is the call's own */
+  /** @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` unless it is the call's own */
   async #findCall(request: HttpRequest, callId: number): Promise<CallState> {
-    const receipt = bearerToken(request);
-    if (receipt === undefined) {
+    const token = bearerToken(request);
+    if (token === undefined) {
       throw new GatewayError(
         "unauthorized",
-        "Send the receipt of the 202 answer as Authorization: Bearer <receipt>.",
+        "Send the access_token of the 202 answer as Authorization: Bearer <access_token>.",
         { headers: { "www-authenticate": "Bearer" } },
       );
     }
     const call = await this.#calls.findCall(callId);
-    // A held call is not paid for yet, so its receipt opens nothing.
-    if (call === undefined || call.state === "held" || !equalInConstantTime(receipt, call.receipt)) {
-      throw new GatewayError("call_not_found", "No call with this id was paid for with this receipt.");
+    // A held call is not paid for yet, so no token opens it.
+    if (call === undefined || call.state === "held" || !this.#tokens.isTokenOf(token, call.payment)) {
+      await this.#limits.countWrongToken(request.remoteAddress);
+      throw new GatewayError("call_not_found", "No call with this id has this access token.");
     }
     return call;
   }

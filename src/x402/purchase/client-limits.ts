@@ -1,12 +1,17 @@
 import type { X402Limits } from "../../config/config.ts";
 import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
 
+/** Wrong access tokens that one client may send in a window. */
+const MAX_WRONG_TOKENS = 20;
+const WRONG_TOKEN_WINDOW_SECS = 10;
+
 /**
  * Limits on the work that one client can cause without paying. Its counts outlive a reload: otherwise every reload
  * would grant each client its whole limit again.
  */
 export class ClientLimits {
   readonly #unpaid = new RateLimit();
+  readonly #wrongTokens = new RateLimit(WRONG_TOKEN_WINDOW_SECS);
   readonly #verifying = new Map<string, number>();
   #totalVerifying = 0;
   #limits: X402Limits;
@@ -27,6 +32,15 @@ export class ClientLimits {
       maxUnpaidPerSecondPerClient,
       "Too many requests without a payment. Nothing was charged",
     );
+  }
+
+  /**
+   * Counts a wrong access token. The right one is never counted or refused: its holder may share an address with
+   * somebody who guesses.
+   * @throws GatewayError `rate_limited`
+   */
+  countWrongToken(clientAddress: string): Promise<void> {
+    return this.#wrongTokens.count(clientAddress, MAX_WRONG_TOKENS, "Too many wrong access tokens");
   }
 
   /** Runs a verification if the client and the facilitator have room for one more. @throws GatewayError `rate_limited` */

@@ -4,6 +4,7 @@ import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import { errorResponse, type HttpResponse } from "../../http/response.ts";
 import { ClientGone } from "../../http/uploads.ts";
+import type { AccessTokens } from "../calls/access-tokens.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
 import type { X402Stats } from "../stats.ts";
 import { jobUrl } from "../wire/paths.ts";
@@ -14,6 +15,7 @@ import type { Purchase } from "./purchase.ts";
 interface Parts {
   readonly purchase: Purchase;
   readonly waits: ResultWaits;
+  readonly tokens: AccessTokens;
   readonly publicUrl: string;
   readonly stats: X402Stats;
   readonly logger: Logger;
@@ -43,16 +45,18 @@ export class JobRoute {
 
   /** Answers a payment that bought the job: with its result if the client prefers to wait and it arrives in time. */
   async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<HttpResponse> {
+    const { waits, tokens } = this.#parts;
+    const bought = { ...payment, accessToken: tokens.tokenOf(payment.payment) };
     const waitSecs = preferredWaitSecs(request);
-    if (waitSecs === undefined) return acceptedAnswer(payment, job);
-    const waited = await this.#parts.waits.waitFor(payment.callId, waitSecs, request.closed);
+    if (waitSecs === undefined) return acceptedAnswer(bought, job);
+    const waited = await waits.waitFor(payment.callId, waitSecs, request.closed);
     switch (waited.kind) {
       case "succeeded":
-        return resultAnswer(payment, waitSecs, waited.result);
+        return resultAnswer(bought, waitSecs, waited.result);
       case "not_in_time":
-        return acceptedAnswer(payment, job, waitSecs);
+        return acceptedAnswer(bought, job, waitSecs);
       case "not_waited":
-        return acceptedAnswer(payment, job);
+        return acceptedAnswer(bought, job);
     }
   }
 

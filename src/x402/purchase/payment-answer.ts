@@ -16,18 +16,30 @@ export type AcceptedPayment = Extract<PaymentOutcome, { kind: "accepted" }> & {
   readonly x402Version: X402Version;
 };
 
+/** An accepted payment with the token that opens its call to the buyer. */
+interface BoughtCall extends AcceptedPayment {
+  readonly accessToken: string;
+}
+
 /**
  * Returns the 202 of an accepted payment.
  * @param waitedSecs how long the request waited for the job's result; undefined when it did not wait
  */
 export function acceptedAnswer(
-  { callId, receipt, settlement, x402Version }: AcceptedPayment,
+  { callId, receipt, accessToken, settlement, x402Version }: BoughtCall,
   { serviceId, jobIndex }: JobKey,
   waitedSecs?: number,
 ): HttpResponse {
   return jsonResponse(
     202,
-    { status: "accepted", receipt, service_id: serviceId, job_index: jobIndex, call_id: callId },
+    {
+      status: "accepted",
+      receipt,
+      service_id: serviceId,
+      job_index: jobIndex,
+      call_id: callId,
+      access_token: accessToken,
+    },
     { ...settlementHeader(settlement, x402Version), ...preferenceApplied(waitedSecs) },
   );
 }
@@ -37,7 +49,7 @@ export function acceptedAnswer(
  * 202 has in its body. The body is empty if the runner gave no result.
  */
 export function resultAnswer(
-  { callId, receipt, settlement, x402Version }: AcceptedPayment,
+  { callId, receipt, accessToken, settlement, x402Version }: BoughtCall,
   waitedSecs: number,
   result: JobResult = { body: new Uint8Array(), contentType: "application/octet-stream" },
 ): HttpResponse {
@@ -46,6 +58,7 @@ export function resultAnswer(
     ...preferenceApplied(waitedSecs),
     "x-call-id": String(callId),
     "x-receipt": receipt,
+    "x-access-token": accessToken,
   });
 }
 

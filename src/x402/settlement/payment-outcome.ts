@@ -1,12 +1,13 @@
 import type { SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
-import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
+import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 
 /** Result of a payment, as far as it is known. */
 export type PaymentOutcome = (
   | {
       readonly kind: "accepted";
       readonly callId: number;
+      readonly payment: PaymentKey;
       readonly receipt: string;
       readonly settlement: SettleResponse;
     }
@@ -24,8 +25,8 @@ export type PurchaseIdentity = Pick<PaymentIntent, "fingerprint" | "serviceId" |
 export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): PaymentOutcome {
   requireSamePurchase(record, asked);
   if (record.state === "settled" && record.settlement !== undefined) {
-    const { callId, receipt, settlement } = record;
-    return { kind: "accepted", callId, receipt, settlement: JSON.parse(settlement) };
+    const { callId, key, receipt, settlement } = record;
+    return { kind: "accepted", callId, payment: key, receipt, settlement: JSON.parse(settlement) };
   }
   if (record.state === "failed" && record.settlement !== undefined) {
     return { kind: "failed", settlement: JSON.parse(record.settlement) };

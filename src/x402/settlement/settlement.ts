@@ -164,7 +164,8 @@ export class Settlement {
         if (settled.changed) {
           logger.info({ ...logFields(intent), symbol, amount, transaction }, "payment settled");
         }
-        return { kind: "accepted", callId: settled.callId, receipt: intent.receipt, settlement };
+        const { callId } = settled;
+        return { kind: "accepted", callId, payment: key, receipt: intent.receipt, settlement };
       }
       logger.error(
         { ...logFields(intent), settlement },

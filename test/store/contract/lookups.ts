@@ -28,7 +28,7 @@ export function describeLookups(given: Given): void {
       await given.reopen();
       expect(await given.store.findCall(callId)).toEqual({
         callId,
-        receipt: intent.receipt,
+        payment: intent.key,
         state: "succeeded",
         attempt: 1,
         enqueuedAt: START_MS,

@@ -1,15 +1,17 @@
-import { describe, expect, it } from "vitest";
+import pino from "pino";
+import { describe, expect, it, onTestFinished } from "vitest";
 import type { JobResult } from "../../../src/store/contract/work-queue.ts";
+import { X402Gateway } from "../../../src/x402/gateway.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { startTestGateway } from "../gateway-harness.ts";
+import { startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() => startTestGateway({ config: { facilitatorUrl: parts.facilitator.url } }));
 
 describe("A paid call's state and result", () => {
-  const ask = async (callId: unknown, receipt?: unknown, tail = "") => {
-    const headers = receipt === undefined ? {} : { authorization: `Bearer ${receipt}` };
+  const ask = async (callId: unknown, token?: unknown, tail = "") => {
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     return fetch(`${gateway.url}/x402/calls/${callId}${tail}`, { headers });
   };
   const claimOf = async (callId: unknown) => {
@@ -20,16 +22,16 @@ describe("A paid call's state and result", () => {
   };
   const buy = async () => (await gateway.post((await gateway.sign()).headers)).body;
 
-  it("The holder of the receipt sees the call from queued to the runner's result, byte for byte", async () => {
-    const { call_id, receipt } = await buy();
-    const state = async () => (await ask(call_id, receipt)).json();
+  it("The holder of the access token sees the call from queued to the runner's result, byte for byte", async () => {
+    const { call_id, access_token } = await buy();
+    const state = async () => (await ask(call_id, access_token)).json();
     expect(await state()).toEqual({
       call_id,
       state: "queued",
       attempt: 0,
       enqueued_at: expect.stringMatching(/^\d{4}-.*Z$/),
     });
-    expect(await (await ask(call_id, receipt, "/result")).json()).toMatchObject({
+    expect(await (await ask(call_id, access_token, "/result")).json()).toMatchObject({
       code: "result_not_ready",
       state: "queued",
     });
@@ -40,7 +42,7 @@ describe("A paid call's state and result", () => {
     await gateway.store.ack(lease, result);
     expect(await state()).toMatchObject({ state: "succeeded", finished_at: expect.stringMatching(/Z$/) });
 
-    const response = await ask(call_id, receipt, "/result");
+    const response = await ask(call_id, access_token, "/result");
     expect([response.status, await response.text()]).toEqual([200, "<script>x</script>"]);
     expect(Object.fromEntries(response.headers)).toMatchObject({
       "content-type": "text/html",
@@ -51,40 +53,75 @@ describe("A paid call's state and result", () => {
   });
 
   it("A failed call is failed and has no result", async () => {
-    const { call_id, receipt } = await buy();
+    const { call_id, access_token } = await buy();
     await gateway.store.fail(await claimOf(call_id), "no luck");
-    expect(await (await ask(call_id, receipt)).json()).toMatchObject({ state: "failed" });
-    expect((await ask(call_id, receipt, "/result")).status).toBe(404);
+    expect(await (await ask(call_id, access_token)).json()).toMatchObject({ state: "failed" });
+    expect((await ask(call_id, access_token, "/result")).status).toBe(404);
   });
 
-  it("401 without a receipt; 404 with another call's or a wrong one, and for a webhook's call", async () => {
+  it("401 without a token; 404 with another's, a wrong one or the receipt, and for a webhook's call", async () => {
     const [mine, others] = [await buy(), await buy()];
+    const webhook = {
+      origin: "webhook",
+      jobId: 1n,
+      serviceId: 1n,
+      body: Buffer.from(""),
+      metadata: {},
+    } as const;
+    const { callId } = (await gateway.store.accept(webhook)) as { callId: number };
     for (const tail of ["", "/result"]) {
       const refused = await ask(mine.call_id, undefined, tail);
       expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
-      for (const receipt of [
-        others.receipt,
-        "0".repeat(64),
-        `${mine.receipt}0`,
-        String(mine.receipt).toUpperCase(),
-      ])
-        expect(await (await ask(mine.call_id, receipt, tail)).json()).toMatchObject({
-          code: "call_not_found",
-        });
-      const webhook = {
-        origin: "webhook",
-        jobId: 1n,
-        serviceId: 1n,
-        body: Buffer.from(""),
-        metadata: {},
-      } as const;
-      const { callId } = (await gateway.store.accept(webhook)) as { callId: number };
-      expect((await ask(callId, mine.receipt, tail)).status).toBe(404);
-      expect((await ask(2 ** 53 - 1, mine.receipt, tail)).status).toBe(404);
+      const wrong = [others.access_token, mine.receipt, `${mine.access_token}0`];
+      for (const token of wrong)
+        expect(await (await ask(mine.call_id, token, tail)).json()).toMatchObject({ code: "call_not_found" });
+      expect((await ask(callId, mine.access_token, tail)).status).toBe(404);
+      expect((await ask(2 ** 53 - 1, mine.access_token, tail)).status).toBe(404);
     }
     const basic = await fetch(`${gateway.url}/x402/calls/${mine.call_id}`, {
-      headers: { authorization: `Basic ${mine.receipt}` },
+      headers: { authorization: `Basic ${mine.access_token}` },
     });
     expect(basic.status).toBe(401);
+  });
+});
+
+describe("An access token", () => {
+  it("Is the same on a resend and after a restart on the same store, and nobody else's", async () => {
+    const { headers } = await gateway.sign();
+    const first = (await gateway.post(headers)).body;
+    expect(first.access_token).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect((await gateway.post(headers)).body).toEqual(first);
+    const restarted = new X402Gateway({
+      config: { ...gateway.config, bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 } },
+      store: gateway.store,
+      logger: pino({ level: "silent" }),
+    });
+    await restarted.start();
+    onTestFinished(() => restarted.stop());
+    const url = `http://${restarted.address}`;
+    const again = await fetch(`${url}/x402/jobs/1/0`, { method: "POST", headers, body: "work" });
+    expect(await again.json()).toEqual(first);
+    const authorization = `Bearer ${first.access_token}`;
+    expect((await fetch(`${url}/x402/calls/${first.call_id}`, { headers: { authorization } })).status).toBe(
+      200,
+    );
+
+    const other = await startAnotherGateway({ config: { facilitatorUrl: parts.facilitator.url } });
+    const elsewhere = (await other.post((await other.sign()).headers)).body;
+    expect(elsewhere.access_token).not.toBe(first.access_token);
+  });
+
+  it("Wrong ones are 429 with Retry-After above 20 in 10 s from one address; the right one still opens its call", async () => {
+    const limited = await startAnotherGateway({ config: { facilitatorUrl: parts.facilitator.url } });
+    const { call_id, access_token } = (await limited.post((await limited.sign()).headers)).body;
+    const ask = (token: unknown) =>
+      fetch(`${limited.url}/x402/calls/${call_id}`, { headers: { authorization: `Bearer ${token}` } });
+    const statuses: number[] = [];
+    for (let n = 0; n < 20; n++) statuses.push((await ask(`wrong${n}`)).status);
+    expect(new Set(statuses)).toEqual(new Set([404]));
+    const refused = await ask("wrong");
+    expect([refused.status, await refused.json()]).toMatchObject([429, { code: "rate_limited" }]);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+    expect((await ask(access_token)).status).toBe(200);
   });
 });

@@ -55,6 +55,7 @@ describe("A paid request", () => {
       service_id: 1,
       job_index: 0,
       call_id: expect.any(Number),
+      access_token: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
     };
     const second = await gateway.post((await signV2Payment({ offer: v2, account: accounts.payer })).headers);
     expect([second.status, second.body]).toEqual([202, accepted]);

@@ -35,15 +35,29 @@ const SELECT_QUOTES = statement<{ digest: string; quote: string; expires_at: num
   "SELECT digest, quote, expires_at FROM jobgate.quotes WHERE digest = ANY ($1::text[])",
 );
 
-/** Writes offers and quotes. */
-export function ledgersPart(entries: readonly Entry<"saveOffers" | "saveQuote">[]): BatchPart {
+const INSERT_SECRET = statement(
+  "insert_secret",
+  "INSERT INTO jobgate.secrets (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
+);
+const SELECT_SECRET = statement<{ secret: string }>(
+  "select_secret",
+  "SELECT secret FROM jobgate.secrets WHERE name = $1",
+);
+
+/** Writes offers, quotes and secrets. */
+export function ledgersPart(entries: readonly Entry<"saveOffers" | "saveQuote" | "keepSecret">[]): BatchPart {
   const offerEntries = entriesOf(entries, "saveOffers");
   const quoteEntries = entriesOf(entries, "saveQuote");
+  const secretEntries = entriesOf(entries, "keepSecret");
   return {
     callIds: 0,
     load: async () => {},
     async write({ sql, now }) {
-      await Promise.all([saveOffers(sql, offerEntries, now), saveQuotes(sql, quoteEntries, now)]);
+      await Promise.all([
+        saveOffers(sql, offerEntries, now),
+        saveQuotes(sql, quoteEntries, now),
+        ...secretEntries.map((entry) => keepSecret(sql, entry)),
+      ]);
     },
   };
 }
@@ -83,4 +97,11 @@ async function saveQuotes(sql: Sql, entries: readonly Entry<"saveQuote">[], now:
     ]),
   );
   for (const { input, decide } of entries) decide(byDigest.get(input[0].digest) ?? input[0]);
+}
+
+async function keepSecret(sql: Sql, { input, decide }: Entry<"keepSecret">): Promise<void> {
+  const [name] = input;
+  const [, [row]] = await Promise.all([sql.run(INSERT_SECRET, input), sql.run(SELECT_SECRET, [name])]);
+  if (row === undefined) throw new Error(`Postgres did not keep the secret ${name}`);
+  decide(row.secret);
 }

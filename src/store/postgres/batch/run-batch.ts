@@ -101,7 +101,7 @@ function partsOf(entries: readonly Entry[]): BatchPart[] {
       entriesOf(entries, "ack", "retry", "fail", "extend", "release", "retryDeadLetter", "dropDeadLetter"),
     ),
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
-    ledgersPart(entriesOf(entries, "saveOffers", "saveQuote")),
+    ledgersPart(entriesOf(entries, "saveOffers", "saveQuote", "keepSecret")),
   ];
 }
 

@@ -13,7 +13,9 @@ interface QuoteRow {
   expires_at: number;
 }
 
-export function ledgerOperations(database: Database): OperationTable<"saveOffers" | "saveQuote"> {
+export function ledgerOperations(
+  database: Database,
+): OperationTable<"saveOffers" | "saveQuote" | "keepSecret"> {
   const upsertOffer = database.prepare(
     `INSERT INTO offers (id, service_id, job_index, offer, valid_until) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT (id) DO UPDATE SET valid_until = max(valid_until, excluded.valid_until)`,
@@ -32,6 +34,10 @@ export function ledgerOperations(database: Database): OperationTable<"saveOffers
     `DELETE FROM quotes WHERE digest IN
        (SELECT digest FROM quotes WHERE expires_at <= ? LIMIT ${QUOTES_FORGOTTEN_AT_ONCE})`,
   );
+  const insertSecret = database.prepare(
+    "INSERT INTO secrets (name, secret) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+  );
+  const selectSecret = database.prepare<{ secret: string }>("SELECT secret FROM secrets WHERE name = ?");
   return {
     saveOffers(now, offers) {
       forgetOffers.run([now]);
@@ -43,6 +49,10 @@ export function ledgerOperations(database: Database): OperationTable<"saveOffers
       forgetQuotes.run([now]);
       insertQuote.run([quote.digest, quote.quote, quote.expiresAt]);
       return toSavedQuote(selectQuote.get([quote.digest]) as QuoteRow);
+    },
+    keepSecret(_now, name, candidate) {
+      insertSecret.run([name, candidate]);
+      return (selectSecret.get([name]) as { secret: string }).secret;
     },
   };
 }

@@ -54,11 +54,11 @@ export function callLookups(
       WHERE state IN ('leased', 'delayed')`,
   );
   const selectPaidCall = database.prepare<PaidCallRow>(
-    `SELECT receipt, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
+    `SELECT network, asset, payer, nonce, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
             enqueued_at, dead_at AS finished_at
        FROM payments JOIN job_calls USING (call_id) WHERE call_id = ?1
      UNION ALL
-     SELECT receipt, results.state, NULL, attempt, NULL, NULL, enqueued_at, finished_at
+     SELECT network, asset, payer, nonce, results.state, NULL, attempt, NULL, NULL, enqueued_at, finished_at
        FROM payments JOIN results USING (call_id) WHERE call_id = ?1`,
   );
   const selectResult = database.prepare<{ body: Uint8Array; content_type: string }>(

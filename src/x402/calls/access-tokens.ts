@@ -1,0 +1,38 @@
+import { createHmac, randomBytes } from "node:crypto";
+import { equalInConstantTime } from "../../core/constant-time.ts";
+import type { PaymentKey } from "../../core/payment.ts";
+import type { SecretKeeper } from "../../store/contract/call-lookup.ts";
+
+const SECRET_NAME = "access_token";
+const SECRET_BYTES = 32;
+
+/**
+ * Bearer tokens that open a paid call to its buyer. Each is derived from the call's payment and the store's secret, so
+ * a resend, a restart and another replica return the same one, and nobody can compute it from what is public.
+ */
+export class AccessTokens {
+  readonly #secrets: SecretKeeper;
+  #secret: Buffer | undefined;
+
+  constructor(secrets: SecretKeeper) {
+    this.#secrets = secrets;
+  }
+
+  /** Reads the secret, or makes it in a new store. Must resolve before the other methods are called. */
+  async load(): Promise<void> {
+    const candidate = randomBytes(SECRET_BYTES).toString("hex");
+    this.#secret = Buffer.from(await this.#secrets.keepSecret(SECRET_NAME, candidate), "hex");
+  }
+
+  /** Returns the token of a payment: 43 base64url characters. */
+  tokenOf({ network, asset, payer, nonce }: PaymentKey): string {
+    if (this.#secret === undefined) throw new Error("the secret of the access tokens is not loaded");
+    const key = [network, asset, payer, nonce].join("\n").toLowerCase();
+    return createHmac("sha256", this.#secret).update(key).digest("base64url");
+  }
+
+  /** Compares in constant time. */
+  isTokenOf(token: string, payment: PaymentKey): boolean {
+    return equalInConstantTime(token, this.tokenOf(payment));
+  }
+}

@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { MIGRATIONS } from "../../../src/store/postgres/schema.ts";
+import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
+import { SETTLED_IN_FIRST_VERSION, settledRows } from "../first-version-rows.ts";
+import { paidId, paymentIntent } from "../store-fixtures.ts";
+import { openReplica } from "./open-in-database.ts";
+
+let postgres: Postgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres?.stop());
+
+test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
+  "A database of schema version %i is brought up to date by two replicas at once, and what it holds is kept",
+  async (version) => {
+    const url = await postgres.createDatabase();
+    const old = [
+      "CREATE SCHEMA jobgate; CREATE TABLE jobgate.schema_version (version int NOT NULL)",
+      `INSERT INTO jobgate.schema_version VALUES (${version})`,
+      ...MIGRATIONS.slice(0, version),
+      ...settledRows("jobgate."),
+    ];
+    for (const statements of old) await postgres.query(url, statements);
+
+    const [store, other] = await Promise.all([openReplica(url), openReplica(url)]);
+    const { callId, key } = SETTLED_IN_FIRST_VERSION;
+    expect(await store.findPayment(key)).toMatchObject({ state: "settled", callId });
+    expect(await store.findCall(callId)).toMatchObject({ state: "succeeded", payment: key });
+    const secrets = await Promise.all([store.keepSecret("a", "one"), other.keepSecret("a", "two")]);
+    expect(secrets[0]).toBe(secrets[1]);
+    await paidId(store, 2);
+    expect(await other.findPayment(paymentIntent(2).key)).toMatchObject({ state: "settled" });
+    await Promise.all([store.close(), other.close()]);
+  },
+);
