@@ -101,7 +101,7 @@ module.exports = {
     },
     {
       name: "pricing-sells-nothing",
-      comment: "what a quote can be paid with is told to it by whoever sells jobs",
+      comment: "x402 passes in how a quote can be paid",
       severity: "error",
       from: { path: "^src/pricing/" },
       to: { path: "^src/(x402|webhooks|delivery|operator)/" },
@@ -121,7 +121,7 @@ module.exports = {
     },
     {
       name: "the-page-runs-in-a-browser",
-      comment: "its files are served as they are: they import each other, and nobody imports them",
+      comment: "its files are served unbuilt: they import only each other, and nothing imports them",
       severity: "error",
       from: { path: "^src/page/" },
       to: { pathNot: "^src/page/", dependencyTypesNot: ["type-only"] },

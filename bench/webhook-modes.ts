@@ -71,7 +71,7 @@ export async function benchWebhookModes(): Promise<void> {
     const rows = [];
     for (const [i, row] of ROWS.entries()) {
       const total = { none: 0, row: 0 };
-      // In turns: the longer the process runs, the more is in its store.
+      // Modes take turns, because the store grows while the process runs.
       for (let turn = 0; turn < TURNS; turn += 1) {
         const none = { ...baseline, isUnique: row.isUnique ?? false };
         total.none += await accepts(jobgate.webhooksUrl, endpointOf(0), none);

@@ -71,7 +71,7 @@ async function demo(): Promise<void> {
   await payForJob({ narrator, url, usdc, runner });
   await sendWebhook({ narrator, webhooksUrl: jobgate.webhooksUrl, secret: ALERTS_SECRET, runner });
 
-  narrator.step("jobgate is told to stop");
+  narrator.step("Stop jobgate");
   await runner.stop();
   jobgate.kill("SIGTERM");
   const { code, signal } = await jobgate.exited;

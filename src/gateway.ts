@@ -161,7 +161,7 @@ export class Gateway {
     this.#knownServices = knownServices(config);
   }
 
-  /** Drains: takes no new requests, answers those in hand, and gives runners time to finish. Loses nothing. */
+  /** Drains: takes no new requests, answers those in progress, and gives runners time to finish. Loses nothing. */
   async stop(): Promise<void> {
     // A socket closes only once its streams have ended, and a gateway may share the operator's socket.
     this.#operator.endStreams();

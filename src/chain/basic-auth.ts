@@ -16,7 +16,7 @@ export function splitCredentials(urlWithCredentials: string): {
   return { url: url.href === `${url.origin}/` ? url.origin : url.href, headers: { authorization } };
 }
 
-/** Decodes percent-encoding. A `%` that encodes nothing stands for itself. */
+/** Decodes percent-encoding. Keeps a `%` that encodes nothing. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -16,7 +16,7 @@ interface Rpc {
   readonly rpcUrl: string;
   /** Time for one call, the body of its answer included. */
   readonly timeoutMs: number;
-  /** Receives the duration of each call, with what the calls are for. Default: nobody does. */
+  /** Receives each call's duration and purpose. */
   readonly observer?: { readonly telemetry: Telemetry; readonly purpose: "permission" | "evidence" };
 }
 

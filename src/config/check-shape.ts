@@ -5,7 +5,7 @@ import { isTable, UNREADABLE } from "./config-files.ts";
 import { fileKey, type KeyPath } from "./key-path.ts";
 import type { MistakeList } from "./mistakes.ts";
 
-/** The checked part of a value: whatever is wrong is left out, so that the rules can check the rest. */
+/** The valid part of a value. Wrong parts are left out, so that the rules can check the rest. */
 export type Checked<T> = T extends string | number | bigint | boolean | BindAddress
   ? T
   : T extends readonly (infer Item)[]

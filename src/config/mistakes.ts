@@ -43,7 +43,7 @@ export class MistakeList {
   readonly #warnings: Entry[] = [];
   readonly #finders = new Map<SourceFile, LineFinder>();
 
-  /** Adds a file whose values the paths of later reports point into. */
+  /** Adds a file that later reports can point into. */
   addSource(source: SourceFile): void {
     this.#sources.push(source);
   }

@@ -3,8 +3,8 @@ import type { Config, WebhooksConfig, X402Config } from "./config.ts";
 import { fileKey } from "./key-path.ts";
 
 /**
- * What needs a restart: sockets, files and what runners rely on cannot change while jobgate runs. A reload changes
- * every other key of the two gateways. It neither adds nor removes a gateway.
+ * Keys that need a restart: sockets, files and settings that runners rely on cannot change while jobgate runs. A reload
+ * changes every other key of the two gateways. It neither adds nor removes a gateway.
  */
 const NEEDS_RESTART = {
   tables: ["serviceId", "store", "runner", "operator", "pricingEngine"],
@@ -35,7 +35,7 @@ function x402AfterReload(running: X402Config, next: X402Config): X402Config {
     : { ...reloaded, jobPricing: running.jobPricing };
 }
 
-/** Returns the tables and keys, as the file spells them, whose change a reload ignores. */
+/** Returns the changed tables and keys that a reload ignores, as the file spells them. */
 export function changesThatNeedRestart(running: Config, next: Config): string[] {
   const changed = changedKeys(running, next, NEEDS_RESTART.tables);
   const x402 = changedKeys(running.x402, next.x402, NEEDS_RESTART.x402);

@@ -52,7 +52,7 @@ export type EventListener = (event: GatewayEvent) => void;
 
 /** Passes events on to its subscribers at once. Keeps none. */
 export interface EventHub {
-  /** Checks whether anyone watches one of these kinds, so that nobody makes events that nobody sees. */
+  /** Returns true if a subscriber receives one of these kinds. Otherwise the event need not be made. */
   watches(...kinds: readonly EventKind[]): boolean;
   emit(event: GatewayEvent): void;
   /**

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 
-/** Thrown when the client hangs up before its request is complete: there is nobody to answer. */
+/** Thrown when the client hangs up before its request is complete: no answer can reach it. */
 export class ClientGone extends Error {
   override readonly name = "ClientGone";
 }

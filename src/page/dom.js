@@ -88,7 +88,7 @@ export function keyedChildren(container, { keyOf, render }) {
     const next = new Map();
     for (const item of items) {
       const key = keyOf(item);
-      // Of equal keys the first wins: a second element would never be removed.
+      // The first of equal keys wins: a second element would never be removed.
       if (next.has(key)) continue;
       const json = JSON.stringify(item);
       const known = shown.get(key);

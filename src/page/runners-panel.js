@@ -4,7 +4,7 @@ import { byId, h, setText } from "./dom.js";
 import { ago, countText } from "./format.js";
 import { createTable } from "./table.js";
 
-/** Connected runners and their work in hand. @param {{ client: Client }} options */
+/** Connected runners and their unfinished JobCalls. @param {{ client: Client }} options */
 export function createRunnersPanel({ client }) {
   const place = byId("runners", HTMLElement);
   const count = byId("runners-count", HTMLElement);

@@ -35,7 +35,7 @@ function checkSource({ chainlink, http }: SourceTable, path: KeyPath, mistakes: 
     if (!isWrong) mistakes.report(path, "names no source; expected chainlink or http");
   }
   checkCredentials([...path, "chainlink", "rpc_url"], chainlink?.rpcUrl, mistakes);
-  // Whoever can change the answer on its way sets the prices.
+  // Anyone who can change the answer on its way sets the prices.
   checkHttps([...path, "http", "url"], http?.url, mistakes);
   for (const [kind, live] of Object.entries({ chainlink, http })) {
     const { maxAgeMs, refreshMs } = live ?? {};

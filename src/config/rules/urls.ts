@@ -16,7 +16,7 @@ export function checkCredentials(path: KeyPath, value: string | undefined, mista
   }
 }
 
-/** Checks that nobody on the way can read or change what is exchanged with a URL. */
+/** Checks that traffic to a URL cannot be read or changed on the way. */
 export function checkHttps(path: KeyPath, value: string | undefined, mistakes: MistakeList): void {
   if (value === undefined) return;
   const url = new URL(value);

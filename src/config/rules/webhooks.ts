@@ -31,7 +31,7 @@ export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void
   checkTokenPaths(webhooks, mistakes);
 }
 
-/** Checks that no path is where a `url-token` endpoint, whose token is the segment after its path, has its token. */
+/** Checks that no path collides with a `url-token` endpoint and its token, which is the segment after its path. */
 function checkTokenPaths({ endpoints = [] }: WebhooksTable, mistakes: MistakeList): void {
   const tokenPaths = endpoints.flatMap((endpoint, i) =>
     endpoint?.auth === "url-token" && endpoint.path !== undefined ? [[endpoint.path, i] as const] : [],

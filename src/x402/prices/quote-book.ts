@@ -94,7 +94,7 @@ export class QuoteBook {
 
   /**
    * Returns the offers of a quote, if the request may use it.
-   * @param use `payer` is lower case, and undefined while nobody has signed a payment
+   * @param use `payer` is lower case, and undefined without a signed payment
    * @throws GatewayError `quote_not_found`, `quote_mismatch`, `quote_conflict`
    */
   async redeem(
@@ -106,7 +106,7 @@ export class QuoteBook {
       throw mismatch("This quote is for other inputs: the keccak-256 of the body must be its inputs_hash.");
     }
     if (use.payer !== undefined && use.payer !== quote.requester) {
-      throw mismatch("This quote is for another payer: whoever asked for it has to pay it.");
+      throw mismatch("This quote is for another payer: only its requester can pay it.");
     }
     if (isPaid) throw quotePaid();
     return quote.offers;

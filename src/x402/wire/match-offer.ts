@@ -47,7 +47,7 @@ function namesOffer(payment: SignedPayment, offer: Offer): boolean {
   return isDeepStrictEqual(comparable(payment.accepted), comparable(toRequirements(offer)));
 }
 
-/** Returns requirements with addresses in one letter case, without the time-out, which binds nobody. */
+/** Returns requirements with addresses in one letter case, without the time-out, which is only a hint. */
 function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentRequirements) {
   return {
     scheme,
