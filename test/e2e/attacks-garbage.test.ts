@@ -109,7 +109,7 @@ describe("Garbage", () => {
     await expectChanges({});
   });
 
-  it("A header twice, or two headers that disagree → 400, though each alone is good", async () => {
+  it("A repeated header, or two headers that disagree → 400, although each alone is valid", async () => {
     const url = gateway.jobgate.x402Url;
     const { v1 } = await requestOffer(gateway.urlOf());
     const other = await signV1Payment({ offer: v1, account: accounts.payer });
@@ -128,7 +128,7 @@ describe("Garbage", () => {
     await expectChanges({});
   });
 
-  it("Prototype keys and keys that nobody knows beside a good payment change nothing about it", async () => {
+  it("Prototype keys and unknown keys in a valid payment are ignored", async () => {
     const polluted = await gateway.sign();
     const json = JSON.stringify(polluted.payload).replace(
       '{"x402Version"',
@@ -155,7 +155,7 @@ describe("Garbage", () => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it("The payment that all garbage was made of is still good, sent in both versions that agree", async () => {
+  it("The valid payment that the garbage was derived from still buys a job", async () => {
     const { x402Version: _, accepted: __, ...v2 } = payment.payload as PaymentPayload;
     const v1 = { x402Version: 1, scheme: "exact", network: "base-sepolia", payload: v2.payload };
     const expectChanges = await watchLedger(parts, gateway);

@@ -72,7 +72,7 @@ describe("Prices", () => {
     await gateway.jobgate.reload(config);
   });
 
-  it("A reload that changes where prices come from changes no price, and the log says so", async () => {
+  it("A reload that changes price_source changes no price and logs a warning", async () => {
     const logged = gateway.jobgate.logs.length;
     await gateway.jobgate.reload(
       `${edited('0 = "1000000000000000"', '0 = "1"').replace("[x402]", '[x402]\nprice_source = "engine"')}
@@ -90,7 +90,7 @@ operator_address = "${parts.usdc.address}"
     await gateway.jobgate.reload(config);
   });
 
-  it("rates reloaded between the 402 and the payment → the old offer is honoured for its time, also after a restart", async () => {
+  it("Rates reloaded between the 402 and the payment → the old offer is honoured until it expires, also after a restart", async () => {
     const before = await gateway.sign();
     const beforeRestart = await gateway.sign();
     await reload(edited('"3200.00"', '"6400.00"'), 0, String(2n * AMOUNT));
@@ -127,7 +127,7 @@ operator_address = "${parts.usdc.address}"
     });
   });
 
-  it("A job that is taken off the list is not sold any more, not even at an offer made before", async () => {
+  it("A job removed from the price list is no longer sold, not even at an earlier offer", async () => {
     await reload(config, 1, String(AMOUNT));
     const payment = await gateway.sign({ job: 1 });
     const expectChanges = await watchLedger(parts, gateway);

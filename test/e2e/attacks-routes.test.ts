@@ -90,7 +90,7 @@ describe("Routes", () => {
     await expectChanges({});
   });
 
-  it("A job without a price → 404 with its ids as numbers, with all their digits", async () => {
+  it("A job without a price → 404 with its IDs as exact numbers", async () => {
     const expectChanges = await watchLedger(parts, gateway);
     const { status, body } = await send("POST /x402/jobs/18446744073709551615/4294967295");
     expect(status).toBe(404);
@@ -99,7 +99,7 @@ describe("Routes", () => {
     await expectChanges({});
   });
 
-  it("The same payment on the right path buys one job: it was good all along", async () => {
+  it("The same payment on the right path buys one job", async () => {
     const expectChanges = await watchLedger(parts, gateway);
     const answer = await send("POST /x402/jobs/1/0?utm=x");
     expect(answer.status).toBe(202);

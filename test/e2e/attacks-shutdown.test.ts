@@ -42,7 +42,7 @@ function attemptsOf(runners: readonly Runner[]): Map<number, number[]> {
 }
 
 describe("Shutdown under load", () => {
-  it("SIGTERM with 100 requests in hand and 100 leases out: every 202 is delivered, now or after the restart", async () => {
+  it("SIGTERM during 100 requests and 100 leases: every accepted job is delivered, now or after the restart", async () => {
     const first = await startJobgate({ config: CONFIG });
     const accepted = new Set<number>();
     const note = (callId: number | undefined) => void (callId !== undefined && accepted.add(callId));

@@ -40,7 +40,7 @@ describe("Trust", () => {
       expect(`${JSON.stringify([headers, v2])}${body}`).not.toContain("evil");
   });
 
-  it("forged X-PAYMENT-RESPONSE in a request → ignored: it is no payment", async () => {
+  it("Forged X-PAYMENT-RESPONSE in a request → ignored", async () => {
     const expectChanges = await watchLedger(parts, gateway);
     const answer = await gateway.send({ headers: forgedResponse() });
     expect(answer).toMatchObject({ status: 402, code: "payment_required", charged: false, retryable: false });
@@ -48,7 +48,7 @@ describe("Trust", () => {
     await expectChanges({});
   });
 
-  it("forged X-PAYMENT-RESPONSE and metadata headers beside a payment → what is told of it comes from the settlement", async () => {
+  it("Forged X-PAYMENT-RESPONSE and metadata headers beside a payment → the runner gets the real settlement's metadata", async () => {
     const payment = await gateway.sign();
     const expectChanges = await watchLedger(parts, gateway);
     const headers = {

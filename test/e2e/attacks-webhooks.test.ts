@@ -66,7 +66,7 @@ describe("Webhooks", () => {
     }
   });
 
-  it("signature truncated, not hex, of another body; two headers of which one is bad → 401, and no JobCall", async () => {
+  it("Signature truncated, not hex, or of another body; a valid and an invalid header → 401, and no JobCall", async () => {
     const before = runner.calls.length;
     const good = sign("alert");
     for (const headers of [
@@ -85,7 +85,7 @@ describe("Webhooks", () => {
     expect(runner.calls).toHaveLength(before + 1);
   });
 
-  it("bearer in another case, twice, empty → 401, and no JobCall; its scheme in another case → 202", async () => {
+  it("Bearer token in another case, repeated or empty → 401, and no JobCall; scheme in another case → 202", async () => {
     const before = runner.calls.length;
     for (const headers of [
       ["authorization: Bearer T0KEN-WITH-CASE"],

@@ -22,7 +22,7 @@ export function describeCrashMatrix(setUp: SetUp): void {
       },
     );
 
-    it("Then the journal balances, and chain, journal and runner agree", async () => {
+    it("Afterwards the journal balances, and chain, journal and runner agree", async () => {
       await site.expectAllAccounted();
     });
   });

@@ -21,7 +21,7 @@ describe.each(SET_UPS)("Crash: kill -9, on Postgres, with %s", (setUp) => {
     site.round(crash),
   );
 
-  it("Then the journal balances, and chain, journal and runner agree", async () => {
+  it("Afterwards the journal balances, and chain, journal and runner agree", async () => {
     await site.expectAllAccounted();
   });
 });

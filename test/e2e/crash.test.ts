@@ -14,7 +14,7 @@ describe("Crash: kill -9", { timeout: 60_000 }, () => {
     await Promise.all([withRpc.round(crash), endsAlike(crash) ? undefined : withoutRpc.round(crash)]);
   });
 
-  it("Then the journal balances, and chain, journal and runner agree", async () => {
+  it("Afterwards the journal balances, and chain, journal and runner agree", async () => {
     await withRpc.expectAllAccounted();
     await withoutRpc.expectAllAccounted();
   });

@@ -48,8 +48,8 @@ function digestsOf(job: number): string[] {
   });
 }
 
-describe("With the pricing engine as the price map", () => {
-  it("a job costs what the engine quotes, which is asked once for as long as its quote lasts", async () => {
+describe("With the pricing engine as the price source", () => {
+  it("A job costs the engine's quote, which is requested once until it expires", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => price()));
     for (const answer of answers) {
       expect(answer).toEqual({ status: 200, amount: String(AMOUNT), price_wei: String(PRICE_WEI) });
@@ -57,7 +57,7 @@ describe("With the pricing engine as the price map", () => {
     expect(digestsOf(0)).toHaveLength(1);
   });
 
-  it("the runner is told the quote's digest, and each buyer has a receipt that is nobody else's", async () => {
+  it("The runner gets the quote's digest, and each buyer a receipt of their own", async () => {
     const expectChanges = await watchLedger(parts, gateway);
     const first = await gateway.send(await gateway.sign(), { body: "first at the quote" });
     const second = await gateway.send(await gateway.sign({ account: accounts.otherPayer }), {
@@ -87,12 +87,12 @@ describe("With the pricing engine as the price map", () => {
     });
   });
 
-  it("a job that the engine does not price is 404, and so is one whose index no quote can hold", async () => {
+  it("A job that the engine does not price is 404, and so is a job index above 255", async () => {
     expect(await price(7)).toEqual({ status: 404, code: "job_not_found" });
     expect(await price(256)).toEqual({ status: 404, code: "job_not_found" });
   });
 
-  it("an engine that is down means 503 once its quote has run out, never a guessed price; offers made before are honoured", async () => {
+  it("With the engine down, an expired quote means 503, never a guessed price; earlier offers are honoured", async () => {
     engine.quoteLifetimeSecs = 3;
     expect(await price(1)).toMatchObject({ status: 200 });
     const payment = await gateway.sign({ job: 1 });
@@ -119,7 +119,7 @@ describe("With the pricing engine as the price map", () => {
     await vi.waitFor(async () => expect(await price(1)).toMatchObject({ status: 200 }), { timeout: 1_000 });
   });
 
-  it("a quote that the operator did not sign is no price", async () => {
+  it("A quote that the operator did not sign is not used as a price", async () => {
     engine.faults.signer = accounts.otherPayer;
     engine.prices.set("1/2", PRICE_WEI);
     expect(await price(2)).toEqual({ status: 503, code: "price_unavailable" });
@@ -128,7 +128,7 @@ describe("With the pricing engine as the price map", () => {
   });
 });
 
-describe("While a stranger asks for the prices of more services than can wait for a proof of work", () => {
+describe("While a stranger requests prices of more services than can wait for a proof of work", () => {
   const SLOW_PROOF_BITS = 20;
   const slowEngine = startBeforeAll(() =>
     startPricingEngine({ difficulty: SLOW_PROOF_BITS, prices: { "1/0": PRICE_WEI } }),
@@ -147,7 +147,7 @@ describe("While a stranger asks for the prices of more services than can wait fo
     }),
   );
 
-  it("the operator's own service has its price, also when the engine was never asked for it", async () => {
+  it("The operator's own service gets its price, also when it was never quoted before", async () => {
     const priceOf = async (service: number) =>
       (await rawRequest(flooded.jobgate.x402Url, `GET /x402/jobs/${service}/0/price`)).status;
     const flood = Array.from({ length: 100 }, (_, i) => priceOf(1_000 + i));

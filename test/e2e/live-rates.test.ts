@@ -51,8 +51,8 @@ async function isUsableInMetrics(): Promise<string | undefined> {
   return /^jobgate_token_rate_usable\{.*source="chainlink"\} (\d)$/m.exec(text)?.[1];
 }
 
-describe("A feed that moves", () => {
-  it("moves the next offer, and an offer made before it is honoured at its own amount", async () => {
+describe("A feed with a new value", () => {
+  it("Changes the next offer; an earlier offer is honoured at its own amount", async () => {
     const before = await gateway.sign();
     const expectChanges = await watchLedger(parts, gateway);
     await feed.setRound(2n * RATE);
@@ -75,7 +75,7 @@ describe("A feed that moves", () => {
     });
   });
 
-  it("an amount that it never gave is refused", async () => {
+  it("Refuses an amount that was never offered", async () => {
     await feed.setRound(RATE);
     await priceBecomes(AMOUNT);
     const never = await gateway.sign({
@@ -94,7 +94,7 @@ describe("A feed that moves", () => {
 });
 
 describe("A feed that goes stale", () => {
-  it("sells nothing new at it, honours what was offered, and sells again when it is fresh", async () => {
+  it("Makes no new offers, honours earlier ones, and sells again after a fresh value", async () => {
     await feed.setRound(RATE);
     await priceBecomes(AMOUNT);
     const before = await gateway.sign();
@@ -126,8 +126,8 @@ describe("A feed that goes stale", () => {
   });
 });
 
-describe("A source that is not there", () => {
-  it("holds up no start: the job is for sale once it answers", async () => {
+describe("A source that is down", () => {
+  it("Does not delay the start; the job is for sale once it answers", async () => {
     await feed.setRound(RATE);
     await feedRpc.goDown();
     await gateway.restart();
@@ -139,7 +139,7 @@ describe("A source that is not there", () => {
 });
 
 describe("A reload", () => {
-  it("changes the source, and the feed is asked no more", async () => {
+  it("Changes the source, and the old feed is no longer read", async () => {
     const config = await readFile(gateway.jobgate.configPath, "utf8");
     const http = `rate_source.http = { url = "${server.url}", pointer = "/data/0/rate", max_age_secs = 60 }`;
     await gateway.jobgate.reload(config.replace(/^rate_source.*$/m, http));
@@ -154,7 +154,7 @@ describe("A reload", () => {
     await priceBecomes(4n * AMOUNT);
   });
 
-  it("leaves a token without a rate out, and offers the others as before", async () => {
+  it("Omits a token without a rate, and still offers the others", async () => {
     const config = await readFile(gateway.jobgate.configPath, "utf8");
     const nobody = 'rate_source.http = { url = "http://127.0.0.1:1", pointer = "", max_age_secs = 60 }';
     const other = `[[x402.accepted_tokens]]

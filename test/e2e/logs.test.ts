@@ -55,7 +55,7 @@ const lines = () =>
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 const find = (msg: string | RegExp) => lines().filter((line) => String(line.msg).match(msg));
 
-it("A payment's lines name its request, its call and the payment; the request's line says how it was answered", async () => {
+it("Log lines about a payment name its request, call and payment; the request's line has the answer's status", async () => {
   const payment = await gateway.sign();
   const { status, call_id } = await gateway.send(payment, { body: `${MARK}-body` });
   expect(status).toBe(202);
@@ -82,7 +82,7 @@ it("A payment's lines name its request, its call and the payment; the request's 
   });
 });
 
-it("A webhook's line names the JobCall that it led to", async () => {
+it("A webhook's log line names its JobCall", async () => {
   const response = await fetch(`${gateway.jobgate.webhooksUrl}/hooks/key`, {
     method: "POST",
     headers: { "x-api-key": `${MARK}-api-key` },
@@ -96,7 +96,7 @@ it("A webhook's line names the JobCall that it led to", async () => {
   expect(answered).toMatchObject({ listener: "webhooks", route: "/hooks/key", status: 202 });
 });
 
-it("A paid request that is refused is told of by its code; being asked for a payment is not", async () => {
+it("A refused paid request is logged with its code; an unpaid request is not logged", async () => {
   const payment = await gateway.sign();
   expect((await gateway.send(payment, { body: "first" })).status).toBe(202);
   expect((await gateway.send(payment, { body: "another" })).code).toBe("payment_replay");
@@ -107,7 +107,7 @@ it("A paid request that is refused is told of by its code; being asked for a pay
   ]);
 });
 
-it("No secret is in the log at any level, whatever goes wrong: no credential, payment, signature, token or body", async () => {
+it("The log holds no credential, payment, signature, token or body at any level, also after failures", async () => {
   const seen: string[] = [];
   const pay = async () => {
     const payment = await gateway.sign();

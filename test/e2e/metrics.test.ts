@@ -85,7 +85,7 @@ function eventually<T>(check: () => Promise<T>): Promise<T> {
 const NETWORK = () => `eip155:${parts.anvil.chainId}`;
 
 describe("The metrics count", () => {
-  it("a payment by state and token, and the duration of each step", async () => {
+  it("Payments by state and token, and the duration of each step", async () => {
     expect((await gateway.send(await gateway.sign(), { body: "paid" })).status).toBe(202);
     await gateway.waitForJobs("paid");
     await eventually(async () => {
@@ -119,7 +119,7 @@ describe("The metrics count", () => {
     expect(value("jobgate_build_info", { version })).toBe(1);
   });
 
-  it("requests by route pattern and error code, never by the path that was sent", async () => {
+  it("Requests by route pattern and error code, never by raw path", async () => {
     const paid = { listener: "x402", route: "/x402/jobs/{service}/{job}", method: "POST" };
     const before = (await scrape()).value;
     await fetch(gateway.urlOf(1), { method: "POST", body: "x" });
@@ -154,7 +154,7 @@ describe("The metrics count", () => {
     for (const sent of ["12345", "4242", "such"]) expect(pathParts).not.toContain(sent);
   });
 
-  it("a malformed request, and a client that hangs up before its answer", async () => {
+  it("Malformed requests, and clients that hang up before their answer", async () => {
     const [host, port] = (gateway.jobgate.listeners.get("webhooks") ?? "").split(":");
     const broken = connect(Number(port), host);
     broken.write("nonsense\r\n\r\n");
@@ -174,7 +174,7 @@ describe("The metrics count", () => {
     broken.destroy();
   });
 
-  it("dead letters, runners and waiting JobCalls", async () => {
+  it("Dead letters, runners and waiting JobCalls", async () => {
     failing.add("bad");
     await fetch(`${gateway.jobgate.webhooksUrl}/hooks/open`, { method: "POST", body: "bad" });
     await eventually(async () => {
@@ -198,7 +198,7 @@ describe("The metrics count", () => {
 });
 
 describe("The metrics page", () => {
-  it("follows the format and the naming conventions of Prometheus", async () => {
+  it("Follows the format and the naming conventions of Prometheus", async () => {
     const { text, families } = await scrape();
     expect(findExpositionMistakes(families)).toEqual([]);
     // In addition to the check above, where promtool is installed.
@@ -206,7 +206,7 @@ describe("The metrics page", () => {
     if (promtool.error === undefined) expect(promtool.stdout + promtool.stderr).toBe("");
   });
 
-  it("has exactly the names, types and labels of docs/metrics.md", async () => {
+  it("Has exactly the names, types and labels of docs/metrics.md", async () => {
     const rows = (await file("docs/metrics.md")).matchAll(/^\| `(\w+)` \| (\w+) \| ([^|]*) \| \S.* \|$/gm);
     const documented = new Map(
       [...rows].map(([, name = "", type, labels = ""]) => [

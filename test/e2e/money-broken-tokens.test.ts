@@ -40,7 +40,7 @@ describe("Chain: a token that breaks its standard", () => {
     },
   };
 
-  it("Token that does not revert on a used nonce → paid by the front-run: one job", async () => {
+  it("Token that does not revert on a used nonce → the front-run counts as paid: one job", async () => {
     const body = "silent, front-run";
     const payment = await withRpc.sign({ option: silentOption });
     const expectChanges = await watchLedger(parts, withRpc, silent);
@@ -71,7 +71,7 @@ describe("Chain: a token that breaks its standard", () => {
     await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
   });
 
-  it("Token that says AuthorizationUsed and moves nothing → 402 settlement_failed, no job", async () => {
+  it("Token that emits AuthorizationUsed and moves nothing → 402 settlement_failed, no job", async () => {
     const payment = await withRpc.sign({ option: 2 });
     const expectChanges = await watchLedger(parts, withRpc, movesNothing);
     withRpc.facilitatorProxy.add({ path: "/settle", fault: credulous });
@@ -79,7 +79,7 @@ describe("Chain: a token that breaks its standard", () => {
     await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
   });
 
-  it("Token that keeps a part of what it moves → the price was not paid: no job", async () => {
+  it("Token that keeps a fee from transfers → the price was not paid: no job", async () => {
     const payment = await withRpc.sign({ option: 3 });
     const expectChanges = await watchLedger(parts, withRpc, takesFee);
     expect(await withRpc.send(payment)).toMatchObject(FAILED);

@@ -22,8 +22,8 @@ afterEach(() => {
   withRpc.rpcProxy.clear();
 });
 
-describe("Chain: somebody else is faster than the facilitator", () => {
-  it("Authorization front-run by someone else → it did pay: 202 and one job", async () => {
+describe("Chain: the authorization is used before the facilitator settles", () => {
+  it("Authorization front-run by someone else → paid: 202 and one job", async () => {
     const body = "front-run";
     const payment = await withRpc.sign();
     const expectChanges = await watchLedger(parts, withRpc);
@@ -37,7 +37,7 @@ describe("Chain: somebody else is faster than the facilitator", () => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it("Authorization front-run by someone else, without rpc_url → nobody can tell: 503, no job", async () => {
+  it("Authorization front-run by someone else, without rpc_url → undecided: 503, no job", async () => {
     const payment = await withoutRpc.sign();
     const held = withoutRpc.holdNextSettle(300);
     const answer = withoutRpc.send(payment);
@@ -48,7 +48,7 @@ describe("Chain: somebody else is faster than the facilitator", () => {
     expect(withoutRpc.delivered).toEqual([]);
   });
 
-  it("Authorization cancelled by the payer → it did not pay: 402 settlement_failed, no job", async () => {
+  it("Authorization cancelled by the payer → not paid: 402 settlement_failed, no job", async () => {
     const payment = await withRpc.sign();
     const expectChanges = await watchLedger(parts, withRpc);
     const held = withRpc.holdNextSettle(300);
@@ -60,7 +60,7 @@ describe("Chain: somebody else is faster than the facilitator", () => {
     await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
   });
 
-  it("The nonce spent on a transfer to someone else → it did not pay: 402 settlement_failed, no job", async () => {
+  it("Nonce used for a transfer to someone else → not paid: 402 settlement_failed, no job", async () => {
     const payment = await withRpc.sign();
     const elsewhere = await withRpc.sign({
       authorization: { nonce: payment.signed.authorization.nonce, to: accounts.stranger.address },

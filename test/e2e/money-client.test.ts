@@ -29,7 +29,7 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it("Hangs up mid-body → nothing is verified, written down or charged, and the same payment still buys", async () => {
+  it("Hangs up mid-body → nothing is verified, stored or charged, and the same payment still buys", async () => {
     const body = `mid-body ${setUp}`;
     const payment = await gateway.sign();
     const expectChanges = await watchLedger(parts, gateway);
@@ -52,7 +52,7 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     await expectChanges({});
   });
 
-  it("Pays while jobgate is told to stop → the settlement is waited for, answered, and its job runs after the restart", async () => {
+  it("Pays while jobgate stops → the settlement finishes and is answered, and its job runs after the restart", async () => {
     const body = `stopping ${setUp}`;
     const payment = await gateway.sign();
     const expectChanges = await watchLedger(parts, gateway);

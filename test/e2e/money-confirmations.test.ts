@@ -18,7 +18,7 @@ describe("Chain: three confirmations", () => {
     expect(careful.jobsWith(body)).toEqual([]);
   }
 
-  it("A settlement counts once three blocks hold it, and not before", async () => {
+  it("A settlement counts after three blocks, and not before", async () => {
     const body = "confirmed";
     const payment = await careful.sign();
     const expectChanges = await watchLedger(parts, careful);
@@ -31,7 +31,7 @@ describe("Chain: three confirmations", () => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it("A settlement that a reorganisation takes away is no settlement: no job, and settlement_failed in the end", async () => {
+  it("A settlement that a reorganisation removes starts no job, and ends in settlement_failed", async () => {
     const payment = await careful.sign();
     const expectChanges = await watchLedger(parts, careful);
     const snapshot = await parts.anvil.client.snapshot();

@@ -20,7 +20,7 @@ afterEach(async () => {
   await parts.anvil.client.setAutomine(true);
 });
 
-describe("Facilitator: it settled, but its answer does not say so", () => {
+describe("Facilitator: it settled, but its answer is lost or wrong", () => {
   it.each(Object.entries(LOST_SETTLE_ANSWERS))(
     "%s → with rpc_url the chain shows the payment: 202, one settle call, one job",
     async (what, fault) => {
@@ -36,7 +36,7 @@ describe("Facilitator: it settled, but its answer does not say so", () => {
   );
 });
 
-describe("Facilitator: it never heard of the settlement", () => {
+describe("Facilitator: the settlement request never arrived", () => {
   it.each(Object.entries(UNHEARD_SETTLE_REQUESTS))(
     "%s → without rpc_url: 503, then it is asked again, and the resend gets 202 with one job",
     async (what, fault) => {
@@ -56,7 +56,7 @@ describe("Facilitator: it never heard of the settlement", () => {
     },
   );
 
-  it("With rpc_url the chain shows nothing: 503, no job; unused past validBefore → settlement_failed, and never settled later", async () => {
+  it("With rpc_url: 503, no job; unused past validBefore → settlement_failed, and never settled later", async () => {
     const faults = Object.entries(UNHEARD_SETTLE_REQUESTS);
     const payments = await Promise.all(faults.map(() => withRpc.sign()));
     const expectChanges = await watchLedger(parts, withRpc);
@@ -107,7 +107,7 @@ describe("Facilitator: it lies", () => {
     },
   );
 
-  it("Verify says yes, settle says no → 503 while it is undecided; with rpc_url 402 settlement_failed once it has run out", async () => {
+  it("Verify says yes, settle says no → 503 while undecided; with rpc_url 402 settlement_failed once the authorization has expired", async () => {
     const payment = await withRpc.sign();
     const expectChanges = await watchLedger(parts, withRpc);
     const body = {
@@ -147,7 +147,7 @@ describe("Facilitator: the transaction is not mined yet", () => {
     },
   );
 
-  it("settlement_pending, then success → without rpc_url it is asked again: 202 with one job", async () => {
+  it("settlement_pending, then success → without rpc_url settlement is requested again: 202 with one job", async () => {
     const body = "pending, then success";
     const payment = await withoutRpc.sign();
     await parts.anvil.client.setAutomine(false);
@@ -221,7 +221,7 @@ it("Facilitator down at start → serve starts, payments get 503, and the same p
 });
 
 // Last, since it leaves payments behind that jobgate goes on asking for.
-it("Facilitator: it settled, but its answer does not say so → without rpc_url nobody can tell: 503 settlement_unknown, no job, and the facilitator's later no proves nothing", async () => {
+it("Facilitator: it settled, but its answer is lost → without rpc_url 503 settlement_unknown, no job, and the facilitator's later no proves nothing", async () => {
   const payments = await Promise.all(Object.keys(LOST_SETTLE_ANSWERS).map(() => withoutRpc.sign()));
   const expectChanges = await watchLedger(parts, withoutRpc);
   const settledBefore = withoutRpc.journal.totals().payments.settled;

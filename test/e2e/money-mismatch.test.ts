@@ -22,7 +22,7 @@ async function expectRefused(answer: () => Promise<Answer>, expected: Partial<An
 const mismatch = { status: 402, code: "payment_mismatch" };
 const nowSecs = () => Math.floor(Date.now() / 1000);
 
-describe("Mismatch: what was signed is not what was offered", () => {
+describe("Mismatch: the signed authorization differs from the offer", () => {
   const signed = {
     "a unit short": { value: String(AMOUNT - 1n) },
     "a unit over": { value: String(AMOUNT + 1n) },
@@ -37,7 +37,7 @@ describe("Mismatch: what was signed is not what was offered", () => {
   });
 });
 
-describe("Mismatch: the payment names another offer than was made", () => {
+describe("Mismatch: the payment names an offer that was not made", () => {
   const edits: Record<string, Partial<PaymentPayload["accepted"]>> = {
     "another chain": { network: "eip155:8453" },
     "another asset": { asset: accounts.stranger.address },
@@ -89,7 +89,7 @@ describe("Mismatch: headers", () => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it("A payment header that comes twice is refused before verify", async () => {
+  it("A repeated payment header is refused before verify", async () => {
     const payment = await gateway.sign();
     const value = payment.headers["payment-signature"] as string;
     const { hostname, port, pathname } = new URL(gateway.urlOf());

@@ -12,7 +12,7 @@ const parts = startBeforeAll(startPaidParts);
 describe.each(SET_UPS)("Replays, with %s", (setUp) => {
   const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp, asProcess: true }));
 
-  it("One payment 50 times at once is one settle call, one job and 50 equal answers, also after a restart", async () => {
+  it("50 concurrent copies of one payment cause one settle call, one job and 50 equal answers, also after a restart", async () => {
     const payment = await gateway.sign();
     const expectChanges = await watchLedger(parts, gateway);
     const body = `fifty times ${setUp}`;
@@ -66,7 +66,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it("A payment is the same payment when what is not signed changes: letter case, resource, extensions, version", async () => {
+  it("Unsigned changes (letter case, resource, extensions, version) do not make another payment", async () => {
     const payment = await gateway.sign();
     const body = `unsigned parts ${setUp}`;
     const expectChanges = await watchLedger(parts, gateway);

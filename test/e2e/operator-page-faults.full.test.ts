@@ -16,7 +16,7 @@ import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
 describe("while the store fails", () => {
   const ASKS_STORE = ["GetTotals", "ListPayments", "ListDeadLetters", "GetRevenue"];
 
-  test("The page says so the whole time and aloud once, says of nothing that there is none, and recovers", async () => {
+  test("The page shows the failure throughout, announces it once, shows no empty lists, and recovers", async () => {
     const page = await openOperatorPage();
     for (const method of ASKS_STORE) await answerWith(page, method, "unavailable");
     let asked = 0;
@@ -84,7 +84,7 @@ describe("payments that need a look", () => {
       };
     };
 
-  test("One that is in both lists, as it changes between the two, is one row, and leaves with it", async () => {
+  test("A payment that is in both lists is one row, and leaves with it", async () => {
     const page = await openLoggedIn();
     let lists = { INTENT: [payment(7, "INTENT", AGE_OF_OLD_MS)], UNRESOLVED: [] as object[] };
     await answerPayments(page, ({ state }) => ({
@@ -105,7 +105,7 @@ describe("payments that need a look", () => {
     expect(await rows.count()).toBe(1);
   });
 
-  test("An old one is listed however many newer ones there are", async () => {
+  test("An old payment is listed regardless of how many are newer", async () => {
     const page = await openLoggedIn();
     await answerPayments(page, undecided(1_700));
     await page.reload();
@@ -114,7 +114,7 @@ describe("payments that need a look", () => {
     expect(await page.locator("#payments-count").textContent()).toBe("1");
   });
 
-  test("With more than it looks through the page does not say that there is none", async () => {
+  test("With more payments than it searches, the page does not claim that there are none", async () => {
     const page = await openLoggedIn();
     await answerPayments(page, undecided(6_000));
     await page.reload();
@@ -136,7 +136,7 @@ describe("dead letters", () => {
     dead_at: new Date().toISOString(),
   });
 
-  test("A list that comes late does not bring back one that has been dropped meanwhile", async () => {
+  test("A late list does not bring back a dropped dead letter", async () => {
     let dead = [letter(5)];
     /** Lets the list go that is held back. */
     let release: (() => void) | undefined;
@@ -174,7 +174,7 @@ describe("dead letters", () => {
     await page.getByText("There are no dead letters.").waitFor();
   });
 
-  test("What another operator has dealt with already is not said to be done", async () => {
+  test("A dead letter that another operator has handled is not reported as done", async () => {
     const page = await openOperatorPage();
     await answerWith(page, "ListDeadLetters", { dead_letters: [letter(4)], next_page_token: "" });
     await answerWith(page, "RetryDeadLetters", { statuses: ["DEAD_LETTER_STATUS_NOT_FOUND"] });
@@ -185,7 +185,7 @@ describe("dead letters", () => {
     expect(await page.locator("#announcements").textContent()).not.toContain("back in the queue");
   });
 
-  test("The focus goes to the next row when its row goes, and is left alone when it has gone elsewhere", async () => {
+  test("The focus moves to the next row when its row disappears, and stays when it is elsewhere", async () => {
     const dead = new Set([1, 2, 3]);
     let release = () => {};
     const page = await openOperatorPage();
@@ -219,10 +219,10 @@ describe("dead letters", () => {
   });
 });
 
-describe("a token that is refused while the page is at work", () => {
+describe("a token that is refused later", () => {
   const REFUSAL = { status: 401, json: { code: "unauthenticated", message: "No." } };
 
-  test("The next login finds what flows as at the first", async () => {
+  test("The next login shows live data as the first did", async () => {
     const page = await openLoggedIn();
     const before = await scene.sendWebhook("before the refusal");
     await lineOf(page, before).waitFor();
@@ -237,7 +237,7 @@ describe("a token that is refused while the page is at work", () => {
     await lineOf(page, await scene.sendWebhook("after the refusal")).waitFor();
   });
 
-  test("Refused at the first question already, it leaves no clock behind", async () => {
+  test("A token refused at the first request leaves no timer behind", async () => {
     const page = await openOperatorPage();
     await page.addInitScript({
       content: `globalThis.intervals = new Set();
@@ -255,7 +255,7 @@ globalThis.clearInterval = (id) => { intervals.delete(id); stop(id); };`,
   });
 });
 
-test("A stream of events that is lost without a word is opened again", async () => {
+test("An event stream that is silently lost is opened again", async () => {
   const target = new URL(scene.gateway.jobgate.operatorUrl);
   /** Passes everything on, but of the first stream of events nothing any more once `isLost`. */
   let isLost = false;
@@ -292,7 +292,7 @@ test("A stream of events that is lost without a word is opened again", async () 
   await lineOf(page, await scene.sendWebhook("over the second stream")).waitFor();
 });
 
-test("A JobCall that is delivered before it is told to be accepted is shown as delivered", async () => {
+test("A JobCall with a delivered event before its accepted event is shown as delivered", async () => {
   const page = await openOperatorPage();
   const at = new Date().toISOString();
   const events = [
@@ -310,7 +310,7 @@ test("A JobCall that is delivered before it is told to be accepted is shown as d
   expect(await line.textContent()).toContain("early bird");
 });
 
-test("The chart of an empty queue says that there was nothing in it", async () => {
+test("The chart of an empty queue says that the queue was empty", async () => {
   const page = await openOperatorPage();
   await page.route("**/GetTotals", async (route) => {
     const totals = await (await route.fetch()).json();

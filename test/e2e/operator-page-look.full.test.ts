@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { auditAccessibility, overflow } from "../helpers/page-audit.ts";
 import { bury, openLoggedIn, openOperatorPage, PHONE, scene } from "./operator-page-harness.ts";
 
-describe("how it looks", () => {
+describe("appearance", () => {
   beforeAll(async () => {
     await bury("something to look at");
     await scene.pay("something to look at, paid");
@@ -38,7 +38,7 @@ describe("how it looks", () => {
     },
   );
 
-  test("The login fits a phone, and can be read in the dark", async () => {
+  test("The login fits a phone and is legible in the dark theme", async () => {
     const page = await openOperatorPage({ ...PHONE, colorScheme: "dark" });
     await page.getByLabel("Token").waitFor();
     expect((await auditAccessibility(page)).broken).toEqual([]);

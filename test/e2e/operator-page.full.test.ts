@@ -16,7 +16,7 @@ import {
 import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
 
 describe("the token", () => {
-  test("A wrong one is refused, the right one lets in, a reload keeps it and logging out forgets it", async () => {
+  test("A wrong token is refused, the right one is accepted, a reload keeps it and logging out forgets it", async () => {
     const page = await openOperatorPage();
     const input = page.getByLabel("Token");
     await input.waitFor();
@@ -38,7 +38,7 @@ describe("the token", () => {
     await input.waitFor();
   });
 
-  test("It is in no other place of the browser than the tab's own", async () => {
+  test("The token is stored in the tab's session storage only", async () => {
     const page = await openLoggedIn();
     const { origins, cookies } = await page.context().storageState();
     expect(JSON.stringify({ origins, cookies })).not.toContain(OPERATOR_TOKEN);
@@ -49,7 +49,7 @@ describe("the token", () => {
   });
 });
 
-describe("what flows", () => {
+describe("live data", () => {
   test("A payment arrives without reloading: its line, the totals, the revenue and an announcement", async () => {
     const page = await openLoggedIn();
     await page.evaluate(() => Object.assign(globalThis, { notReloaded: true }));
@@ -70,7 +70,7 @@ describe("what flows", () => {
     expect(await page.evaluate(() => "notReloaded" in globalThis)).toBe(true);
   });
 
-  test("The runner, the listeners, the rate and the configuration are there, and no secret is", async () => {
+  test("The page shows the runner, the listeners, the rate and the configuration, and no secret", async () => {
     const page = await openLoggedIn();
     await page.locator("#runners").getByText("test-runner").waitFor();
     await page.locator("#listeners").getByText(scene.gateway.jobgate.runnerAddress).waitFor();
@@ -99,7 +99,7 @@ describe("what flows", () => {
     expect(await name.locator("xpath=following-sibling::dd[1]").textContent()).toBe(shown);
   });
 
-  test("Without the stream of events the page asks for totals, and says so", async () => {
+  test("Without the event stream the page polls totals, and says so", async () => {
     const page = await openOperatorPage();
     await page.route("**/Tail", (route) => route.abort());
     await logIn(page, OPERATOR_TOKEN);
@@ -111,7 +111,7 @@ describe("what flows", () => {
     await page.getByText("Live", { exact: true }).waitFor({ timeout: 20_000 });
   });
 
-  test("A page that lost jobgate says so, and comes back by itself", async () => {
+  test("A page that cannot reach jobgate says so, and recovers by itself", async () => {
     const page = await openLoggedIn();
     await page.context().setOffline(true);
     await page.getByText("Not reachable", { exact: true }).waitFor();
@@ -122,7 +122,7 @@ describe("what flows", () => {
   });
 });
 
-test("A tab that nobody looks at reads no events, and does so again once somebody looks", async () => {
+test("A hidden tab reads no events, and reads them again once it is visible", async () => {
   const watched = await openWatched("about:blank");
   const { page } = watched;
   await page.clock.install();
@@ -149,7 +149,7 @@ globalThis.setUnseen = (value) => { unseen = value; document.dispatchEvent(new E
 });
 
 describe("dead letters", () => {
-  test("One that is retried reaches the runner again, and leaves the list", async () => {
+  test("A retried dead letter reaches the runner again, and leaves the list", async () => {
     const page = await openLoggedIn();
     const body = `retry this ${randomUUID()}`;
     const callId = await bury(body);
@@ -162,7 +162,7 @@ describe("dead letters", () => {
     expect((await scene.gateway.waitForJobs(body, 2)).map(({ attempt }) => attempt)).toEqual([1, 2]);
   });
 
-  test("One is dropped only once that is confirmed", async () => {
+  test("A dead letter is dropped only after confirmation", async () => {
     const page = await openLoggedIn();
     const callId = await bury("drop this");
     const row = rowOf(page, callId);
@@ -185,7 +185,7 @@ describe("dead letters", () => {
     expect(scene.gateway.journal.totals().calls.dead).toBe(before - 1);
   });
 
-  test("What a sender wrote is shown as text, whatever it is", async () => {
+  test("Text from a sender is shown as text, markup included", async () => {
     const page = await openLoggedIn();
     const markup = `<img src=x onerror="document.title='run'"><script>document.title='run'</script>`;
     const callId = await bury(markup);
@@ -204,7 +204,7 @@ describe("dead letters", () => {
   });
 });
 
-test("A payment that has been undecided for too long is listed, and one of just now is not", async () => {
+test("A payment that has been undecided for too long is listed, and a recent one is not", async () => {
   await scene.payIntoTheDark("who knows");
   const { key, callId } = scene.gateway.journal
     .payments()
@@ -225,7 +225,7 @@ test("A payment that has been undecided for too long is listed, and one of just 
   expect(await row.locator(`[title="${key.nonce}"]`).count()).toBe(1);
 });
 
-test("Who says no and presses Drop again at once is asked again, and the no is not the answer to it", async () => {
+test("Pressing Drop again after declining asks again, and the earlier no does not count", async () => {
   const callId = await bury("asked twice");
   const page = await openLoggedIn();
   const drop = rowOf(page, callId).getByRole("button", { name: `Drop call ${callId}` });
@@ -241,7 +241,7 @@ test("Who says no and presses Drop again at once is asked again, and the no is n
   expect(await page.locator("#dead-letters-problem").textContent()).toBe("");
 });
 
-test("Everything can be done by keyboard alone, and what has the focus can be seen", async () => {
+test("Everything works by keyboard alone, and the focus is visible", async () => {
   const callId = await bury("by keyboard");
   const page = await openOperatorPage();
   await page.getByLabel("Token").waitFor();

@@ -78,7 +78,7 @@ async function until(stream: EventStream, wanted: string) {
 }
 
 describe("The events of a paid call", () => {
-  it("Tell of its progress, its retry and its end at once, and agree with its state", async () => {
+  it("Report progress, retry and end at once, and agree with its state", async () => {
     const bought = await buy("whole way");
     const first = await bought.delivery();
     const stream = await watch(bought);
@@ -135,7 +135,7 @@ describe("The events of a paid call", () => {
     for (const { delivery } of [bought, other]) await ack(await delivery());
   });
 
-  it("Go on after the last one seen when jobgate was killed and started again, progress included", async () => {
+  it("Resume after the last event seen when jobgate was killed and restarted, progress included", async () => {
     const bought = await buy("restarted");
     const call = await bought.delivery();
     const before = await watch(bought);
@@ -157,7 +157,7 @@ describe("The events of a paid call", () => {
     expect((await resumed.rest()).map(({ id }) => id)).toEqual(["succeeded-1"]);
   });
 
-  it("100 open streams cost little memory, all are told, and leave nothing behind when their clients hang up", async () => {
+  it("100 open streams cost little memory, all get events, and leave nothing behind when their clients hang up", async () => {
     const bought = await Promise.all(Array.from({ length: 5 }, (_, index) => buy(`crowd ${index}`)));
     const calls = await Promise.all(bought.map(({ delivery }) => delivery()));
     const before = await residentMiB();

@@ -61,7 +61,7 @@ function told(response: Response) {
 }
 
 describe("A client that prefers to wait", () => {
-  it("Gets the result itself once the runner is done, with what the 202 would have said in headers; a resend gets it too", async () => {
+  it("Gets the result once the runner is done, with the fields of the 202 in headers; a resend gets it too", async () => {
     const payment = await gateway.sign();
     const answer = post(payment, "in time");
     const call = await delivery("in time");
@@ -98,7 +98,7 @@ describe("A client that prefers to wait", () => {
     expect(gateway.jobsWith("in time")).toHaveLength(1);
   });
 
-  it("Is answered when the runner is done, not at the next look", async () => {
+  it("Is answered when the runner is done, not at the next poll", async () => {
     const payment = await gateway.sign();
     const answer = post(payment, "prompt");
     const call = await delivery("prompt");
@@ -119,7 +119,7 @@ describe("A client that prefers to wait", () => {
     expect((await response.arrayBuffer()).byteLength).toBe(0);
   });
 
-  it("Gets the 202 as always when its time is over, and the result by waiting again", async () => {
+  it("Gets the 202 when its time is over, and the result by waiting again", async () => {
     const payment = await gateway.sign();
     const startedAt = performance.now();
     const response = await post(payment, "too slow", { prefer: "respond-async, wait=1" });
@@ -152,7 +152,7 @@ describe("A client that prefers to wait", () => {
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
-  it("Is refused like any other: without a payment there is nothing to wait for", async () => {
+  it("Is refused without a payment, without waiting", async () => {
     const response = await post({ headers: {} }, "unpaid");
     expect(told(response)).toMatchObject({ status: 402, applied: null });
   });
@@ -173,7 +173,7 @@ describe("A client that prefers to wait", () => {
     expect(settlement).toMatchObject({ success: true, network: "base-sepolia" });
   });
 
-  it("Hangs up without any harm: the job runs, and others who wait for it get its result", async () => {
+  it("Can hang up: the job runs, and others who wait for it get its result", async () => {
     const payment = await gateway.sign();
     const leaving = new AbortController();
     const first = post(payment, "hang up", PREFER_10, leaving.signal);

@@ -37,8 +37,8 @@ afterAll(async () => {
   await parts?.stop();
 });
 
-describe("A client in Python, with grpcio and the official x402 client", () => {
-  it("asks for a job's price, reads how to pay it, pays, and the runner gets that quote's digest", async () => {
+describe("A Python client, with grpcio and the official x402 client", () => {
+  it("Gets a quote, pays it, and the runner gets the quote's digest", async () => {
     const expectChanges = await watchLedger(parts, gateway);
     const { stdout } = await promisify(execFile)(client.python, ["buy.py", "1", "0", "from Python"], {
       cwd: client.cwd,

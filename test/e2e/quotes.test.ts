@@ -54,8 +54,8 @@ function ask(request: QuoteRequest = {}) {
 }
 const refused = (status: number, code: string) => ({ status, code, charged: false, retryable: false });
 
-describe("A quote that came through jobgate", () => {
-  it("says how to pay it, at its own price, and the official client's payment brings the runner its digest", async () => {
+describe("A quote that passed through jobgate", () => {
+  it("Has payment options at its own price, and the official client's payment brings the runner its digest", async () => {
     const body = "the quoted work";
     const { response, digest, headers } = await ask({ body });
     expect(response.x402Endpoint).toBe("http://127.0.0.1:8402/x402/jobs/1/0");
@@ -80,7 +80,7 @@ describe("A quote that came through jobgate", () => {
     await expectChanges(ONE_QUOTED_JOB);
   });
 
-  it("is paid once: another payment is refused, the first one sent again gets its answer, also after a kill -9", async () => {
+  it("Is paid once: another payment is refused, and a resend of the first gets its answer, also after kill -9", async () => {
     const body = "paid once";
     const { headers } = await ask({ body });
     const [first, second] = [await gateway.sign({ body, headers }), await gateway.sign({ body, headers })];
@@ -95,7 +95,7 @@ describe("A quote that came through jobgate", () => {
     await expectChanges(ONE_QUOTED_JOB);
   });
 
-  it("Of 30 payments for one quote at once, one settles and the others are refused before any charge", async () => {
+  it("Exactly one of 30 concurrent payments for one quote settles; the others are refused before any charge", async () => {
     const body = "thirty at once";
     const { headers } = await ask({ body });
     const payments = await Promise.all(Array.from({ length: 30 }, () => gateway.sign({ body, headers })));
@@ -109,7 +109,7 @@ describe("A quote that came through jobgate", () => {
     await expectChanges({ ...ONE_QUOTED_JOB, verifyCalls: expect.any(Number) });
   });
 
-  it("outlives a restart, unpaid", async () => {
+  it("Survives a restart while unpaid", async () => {
     const body = "after the restart";
     const { headers, digest } = await ask({ body });
     await gateway.restart({ signal: "SIGKILL" });
@@ -118,7 +118,7 @@ describe("A quote that came through jobgate", () => {
     await gateway.waitForJobs(body);
   });
 
-  it("sells a job that has no list price", async () => {
+  it("Sells a job that has no list price", async () => {
     const body = "quoted only";
     expect(await gateway.send({ headers: {} }, { job: 7, body })).toMatchObject(
       refused(404, "job_not_found"),
@@ -132,14 +132,14 @@ describe("A quote that came through jobgate", () => {
     await gateway.waitForJobs(body);
   });
 
-  it("of a job that cannot be bought stays as the engine gave it", async () => {
+  it("Passes unchanged if its job cannot be bought", async () => {
     const { response, headers } = await ask({ job: 8 });
     expect([response.settlementOptions, response.x402Endpoint]).toEqual([[], ""]);
     const answer = await gateway.send({ headers: {} }, { job: 8, headers });
     expect(answer).toMatchObject(refused(403, "x402_disabled"));
   });
 
-  it("is needed to learn that a job is disabled: with a made-up digest, or another job's, it is not said", async () => {
+  it("Is needed to learn that a job is disabled: an unknown digest, or another job's, does not reveal it", async () => {
     const other = await ask({ job: 0 });
     const madeUp = { "x-x402-quote-digest": "ab".repeat(32) };
     const noDigest = { "x-x402-quote-digest": "junk" };
@@ -150,7 +150,7 @@ describe("A quote that came through jobgate", () => {
     expect(await answerTo({ ...other.headers })).toMatchObject(refused(403, "quote_mismatch"));
   });
 
-  it("still finds the payment that was made for it after it has expired", async () => {
+  it("Still finds its payment after it has expired", async () => {
     engine.quoteLifetimeSecs = 3;
     const body = "paid and expired";
     const { headers, response } = await ask({ body });
@@ -163,7 +163,7 @@ describe("A quote that came through jobgate", () => {
 });
 
 describe("Pricing: quotes that are refused before any charge", () => {
-  it("quote redeemed for other inputs, by another payer, for another job, or never given → refused", async () => {
+  it("A quote redeemed for other inputs, by another payer, for another job, or never issued → refused", async () => {
     const body = "the right body";
     const { headers } = await ask({ body });
     const payment = await gateway.sign({ body, headers });
@@ -189,7 +189,7 @@ describe("Pricing: quotes that are refused before any charge", () => {
     await gateway.waitForJobs(body);
   });
 
-  it("The list price does not pay a dearer quote, nor the quote's price the list", async () => {
+  it("The list price does not pay a dearer quote, nor the quote's price the list price", async () => {
     const body = "dearer";
     const { headers } = await ask({ body });
     const [cheap, dear] = [await gateway.sign({ body }), await gateway.sign({ body, headers })];
@@ -210,7 +210,7 @@ describe("Pricing: quotes that are refused before any charge", () => {
     await expectChanges({});
   });
 
-  it("A quote that runs out while the facilitator verifies is refused, and nothing is settled", async () => {
+  it("A quote that expires while the facilitator verifies is refused, and nothing is settled", async () => {
     engine.quoteLifetimeSecs = 3;
     const body = "slow facilitator";
     const { headers, response } = await ask({ body });
@@ -230,7 +230,7 @@ describe("Pricing: quotes that are refused before any charge", () => {
     });
   });
 
-  it("quote with an altered price or signer → nothing can be paid with it", async () => {
+  it("A quote with an altered price or signer → cannot be paid", async () => {
     const tampered = [
       () => {
         engine.faults.signer = accounts.otherPayer;

@@ -38,7 +38,7 @@ describe.each(SET_UPS)("Three replicas on one Postgres, with %s", (setUp) => {
   const settles = () =>
     replicas.reduce((sum, { facilitatorProxy }) => sum + facilitatorProxy.count("/settle"), 0);
 
-  it("While one waits for a slow settlement, the others leave the payment to it: its client gets its job", async () => {
+  it("While one replica waits for a slow settlement, the others leave the payment to it, and its client gets the job", async () => {
     const [first] = replicas as [PaidGateway];
     for (let number = 0; number < PAYMENTS; number++) {
       const payment = await first.sign();
@@ -57,7 +57,7 @@ describe.each(SET_UPS)("Three replicas on one Postgres, with %s", (setUp) => {
     }
   });
 
-  it("Then each settlement is counted and logged once, over all of them", async () => {
+  it("Afterwards each settlement is counted and logged once, over all replicas", async () => {
     const samples = await Promise.all(replicas.map(({ jobgate }) => samplesOf(jobgate.operatorUrl)));
     const total = (metric: string) =>
       samples.flat().reduce((sum, { name, value }) => (name === metric ? sum + value : sum), 0);

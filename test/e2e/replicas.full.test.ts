@@ -165,7 +165,7 @@ async function totals() {
 }
 
 describe("Three replicas on one Postgres, with two runners", () => {
-  it("20,000 webhooks and 200 payments while everything is killed in turn: all delivered, no double, the books balance", async () => {
+  it("20,000 webhooks and 200 payments while every process is killed in turn: all delivered, none twice, the journal balances", async () => {
     const before = await parts.usdc.balanceOf(accounts.payTo.address);
     const over = new AbortController();
     // The chain's time goes on, also while nobody pays.

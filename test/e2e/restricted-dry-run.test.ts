@@ -18,12 +18,12 @@ describe("A dry run", () => {
   const allowed = { httpStatus: 200, allowed: true, counted: { auth_dry_run_allowed: 1 } };
   const denied = { allowed: false, counted: { auth_dry_run_denied: 1 } };
 
-  test("lets everyone run a public job", async () => {
+  test("Permits anyone to run a public job", async () => {
     const job = JOB.public;
     expect(await dryRun(job)).toEqual({ ...allowed, mode: "public_paid", ...ids(job) });
   });
 
-  test("of a job that is disabled or has no price is refused as a purchase is", async () => {
+  test("Of a disabled or unpriced job is refused as a purchase is", async () => {
     expect(await dryRun(JOB.disabled)).toMatchObject({
       ...denied,
       ...ids(JOB.disabled),
@@ -39,7 +39,7 @@ describe("A dry run", () => {
     });
   });
 
-  test("of a job whose payer is its caller takes the payer of a verified payment, else the header", async () => {
+  test("With payer_is_caller, uses the payer of a verified payment, else the header", async () => {
     const job = JOB.payerIsCaller;
     const asked = { mode: "restricted_paid", caller: owner.address.toLowerCase(), ...ids(job) };
     const named = { "X-CHAIN-CALLER": owner.address };
@@ -65,7 +65,7 @@ describe("A dry run", () => {
     });
   });
 
-  test("believes no payment that the facilitator does not verify", async () => {
+  test("Ignores a payment that the facilitator does not verify", async () => {
     const job = JOB.payerIsCaller;
     const { headers } = await gateway.pay({ job, account: { ...accounts.caller, address: owner.address } });
     expect(await dryRun(job, headers)).toMatchObject({ ...denied, httpStatus: 402, code: "payment_invalid" });
@@ -97,7 +97,7 @@ describe("A dry run", () => {
     });
   });
 
-  test("says of a caller what a purchase would", async () => {
+  test("Refuses the same callers as a purchase", async () => {
     const job = JOB.delegated;
     const expired = await sign({ expiry: 1 });
     expect(await dryRun(job)).toMatchObject({

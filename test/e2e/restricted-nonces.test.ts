@@ -11,7 +11,7 @@ const { gateway, buy, watch } = withRestrictedGateway();
 describe("Restricted: nonce reuse", () => {
   const REPLAY = { httpStatus: 409, code: "signature_replay", charged: false, retryable: false };
 
-  test("is refused with another payment, with the caller in another letter case, and after a restart", async () => {
+  test("Is refused with another payment, with the caller in another letter case, and after a restart", async () => {
     const claim = await sign();
     expect(await buy(claim)).toMatchObject({ httpStatus: 202 });
     const { result, ...traces } = await watch(() => buy(claim));
@@ -29,7 +29,7 @@ describe("Restricted: nonce reuse", () => {
     expect(afterwards).toMatchObject(NOTHING);
   });
 
-  test("50 at once, with 50 payments: exactly one wins, and one is settled", async () => {
+  test("50 concurrent requests with 50 payments: exactly one wins, and one is settled", async () => {
     const claim = await sign();
     const payments = await Promise.all(Array.from({ length: 50 }, () => gateway.pay()));
     const { result: answers, ...traces } = await watch(() =>
@@ -49,13 +49,13 @@ describe("Restricted: nonce reuse", () => {
     });
   });
 
-  test("is no reuse for another caller", async () => {
+  test("Is allowed for another caller", async () => {
     const nonce = crypto.randomUUID();
     expect(await buy(await sign({ nonce }))).toMatchObject({ httpStatus: 202 });
     expect(await buy(await sign({ nonce, account: owner }))).toMatchObject({ httpStatus: 202 });
   });
 
-  test("is no reuse when the same payment is sent again: it gets the first outcome", async () => {
+  test("Is allowed for a resend of the same payment, which gets the first outcome", async () => {
     const { headers } = await gateway.pay();
     const sent = { ...headers, ...claimHeaders(await sign()) };
     const first = await gateway.send(JOB.delegated, sent);
@@ -63,7 +63,7 @@ describe("Restricted: nonce reuse", () => {
     expect(await gateway.send(JOB.delegated, sent)).toEqual(first);
   });
 
-  test("is no reuse after a refusal, nor once it is certain that nothing was charged", async () => {
+  test("Is allowed after a refusal, and once it is certain that nothing was charged", async () => {
     const claim = await sign();
     gateway.facilitatorProxy.add({ path: "/verify", fault: { kind: "cut" } });
     expect(await buy(claim)).toMatchObject({ httpStatus: 503, code: "facilitator_unavailable" });

@@ -35,15 +35,15 @@ const callerOf = async (answer: Answer) => {
   throw new Error(`the JobCall of ${JSON.stringify(answer)} did not come`);
 };
 
-describe("A job whose payer is its caller", () => {
-  test("runs for a permitted payer, and the runner is told who it is", async () => {
+describe("A job with payer_is_caller", () => {
+  test("Runs for a permitted payer, and the runner gets its address", async () => {
     const { result, ...traces } = await watch(() => buyOfficially(JOB.payerIsCaller, owner));
     expect(result).toMatchObject({ httpStatus: 202, service_id: 0, job_index: JOB.payerIsCaller });
     expect(traces).toEqual({ ...ONE_PAYMENT, nonces: 0, counted: { accepted: 1 } });
     expect(await callerOf(result)).toBe(owner.address.toLowerCase());
   });
 
-  test("is refused to any other payer before any money moves, whatever the headers say", async () => {
+  test("Is refused to any other payer before money moves, regardless of headers", async () => {
     const { headers } = await gateway.pay({ job: JOB.payerIsCaller });
     const claimed = { ...headers, "X-CHAIN-CALLER": owner.address };
     const { result, ...traces } = await watch(() => gateway.send(JOB.payerIsCaller, claimed));
@@ -59,8 +59,8 @@ describe("A job whose payer is its caller", () => {
   });
 });
 
-describe("A job whose caller signs", () => {
-  test("runs for a permitted caller whoever pays, and the runner is told who it is", async () => {
+describe("A job with delegated_caller_signature", () => {
+  test("Runs for a permitted caller regardless of the payer, and the runner gets the caller's address", async () => {
     const claim = await sign();
     const { result, ...traces } = await watch(() =>
       buyOfficially(
@@ -74,7 +74,7 @@ describe("A job whose caller signs", () => {
     expect(await callerOf(result)).toBe(caller.address.toLowerCase());
   });
 
-  test("runs for a contract that approves of the signature, and is refused it for another one", async () => {
+  test("Runs for a contract that approves the signature, and is refused if the contract does not", async () => {
     const { anvil } = gateway.tangle;
     const wallet = await deployWallet({ anvil, name: "OwnedWallet", argument: stranger.address });
     await gateway.tangle.permit(wallet);
@@ -85,7 +85,7 @@ describe("A job whose caller signs", () => {
     expect(await callerOf(answer)).toBe(wallet.toLowerCase());
   });
 
-  test("takes the headers that jobgate sign-caller prints", async () => {
+  test("Accepts the headers that jobgate sign-caller prints", async () => {
     const { stdout } = await runJobgate(
       [
         "sign-caller",
@@ -142,7 +142,7 @@ describe("A job whose caller signs", () => {
     expect(traces).toEqual({ ...NOTHING, counted });
   });
 
-  test("is refused, and nothing moves, while the chain cannot be asked; and runs once it can", async () => {
+  test("Is refused without a charge while the chain cannot be asked, and runs once it can", async () => {
     const { headers } = await gateway.pay();
     const sent = { ...headers, ...claimHeaders(await sign()) };
     gateway.policyRpc.add({ rpcMethod: "eth_call", fault: { kind: "cut" } });
@@ -158,7 +158,7 @@ describe("A job whose caller signs", () => {
     expect(await gateway.send(JOB.delegated, sent)).toMatchObject({ httpStatus: 202 });
   });
 
-  test("asks for a payment before it looks at the caller, and for the caller before it asks the facilitator", async () => {
+  test("Checks for a payment first, then the caller, then asks the facilitator", async () => {
     const claim = claimHeaders({ ...(await sign()), signature: "0x00" });
     expect(await gateway.send(JOB.delegated, claim)).toMatchObject({
       httpStatus: 402,

@@ -105,7 +105,7 @@ describe("The trace of a paid request", () => {
     expect(call?.metadata.traceparent).toBe(`00-${TRACE_ID}-${server?.spanId}-01`);
   });
 
-  it("Holds the error code of a refusal", async () => {
+  it("Records the error code of a refusal", async () => {
     const traceId = "11f92f3577b34da6a3ce929d0e0e4736";
     const headers = { traceparent: `00-${traceId}-${CLIENT_SPAN}-01` };
     await fetch(gateway.urlOf(), { method: "POST", body: "unpaid", headers });
