@@ -22,7 +22,7 @@ function watch() {
   return { watcher, store, looks, overdue, startedAt };
 }
 
-test("Looks at the time at which work is expected to become due, and then once a second", async () => {
+test("Polls when work is expected to become due, and then once a second", async () => {
   const { watcher, looks, startedAt } = watch();
   watcher.expect(startedAt + 250);
   watcher.expect(startedAt + 600);
@@ -31,7 +31,7 @@ test("Looks at the time at which work is expected to become due, and then once a
   watcher.stop();
 });
 
-test("Looks again when the store says that the next work is due", async () => {
+test("Polls when the store's next work is due", async () => {
   const { watcher, store, looks, startedAt } = watch();
   store.dueAt = startedAt + 1_400;
   await vi.advanceTimersByTimeAsync(1_399);
@@ -41,7 +41,7 @@ test("Looks again when the store says that the next work is due", async () => {
   watcher.stop();
 });
 
-test("Looks ever less often at work that is due and that nobody takes", async () => {
+test("Polls due work that nobody claims with increasing delay", async () => {
   const { watcher, store, overdue, startedAt } = watch();
   store.dueAt = startedAt;
   await vi.advanceTimersByTimeAsync(1_200);
@@ -49,7 +49,7 @@ test("Looks ever less often at work that is due and that nobody takes", async ()
   watcher.stop();
 });
 
-test("Looks no more after a stop", async () => {
+test("Stops polling after a stop", async () => {
   const { watcher, looks, startedAt } = watch();
   watcher.stop();
   watcher.expect(startedAt + 10);

@@ -19,7 +19,7 @@ const claimed = {
   leaseExpiresAt: 1_700_000_060_456,
 };
 
-test("What was known at acceptance is in the stored bytes, the body byte for byte", () => {
+test("The stored bytes hold everything known at acceptance, the body byte for byte", () => {
   const call = decodeJobCall(encoded);
   expect(call.jobId).toBe(2n ** 64n - 1n);
   expect(call.serviceId).toBe(42n);
@@ -31,7 +31,7 @@ test("A delivery begins with the stored bytes, untouched", () => {
   expect(encodeDelivery(claimed).subarray(0, encoded.length).equals(encoded)).toBe(true);
 });
 
-test("A delivery adds the id, the lease, the attempt and the times to what was stored", () => {
+test("A delivery adds the ID, the lease, the attempt and the times to the stored bytes", () => {
   const call = decodeJobCall(encodeDelivery(claimed));
   expect(call).toMatchObject({
     callId: BigInt(claimed.callId),
@@ -50,7 +50,7 @@ test("A delivery adds the id, the lease, the attempt and the times to what was s
   expect(Buffer.from(call.body).equals(body)).toBe(true);
 });
 
-test("Metadata that was stored cannot pretend to be another call", () => {
+test("Stored metadata cannot replace the call's own fields", () => {
   const stored = encodeJobCall({
     origin: "webhook",
     jobId: 1n,

@@ -128,7 +128,7 @@ describe("A JobCall delivered by one replica and ended at another", () => {
     expect(performance.now() - startedAt).toBeLessThan(SOON_MS);
   });
 
-  test("A thousand ended at once, more than one message carries, all free their slots", {
+  test("A thousand ended together, more than one message carries, all free their slots", {
     timeout: 60_000,
   }, async () => {
     const { first, runner, atOther } = await startReplicas();

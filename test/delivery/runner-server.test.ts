@@ -152,7 +152,7 @@ describe("Unix socket", () => {
     await expect(stat(path)).rejects.toMatchObject({ code: "ENOENT" });
   });
 
-  test("A path may have the system's greatest length; a longer one, and one in no folder, fail with their reason", async () => {
+  test("A path of the system's maximum length works; a longer one, or one in a missing folder, fails with the reason", async () => {
     const folder = dirname(await socketPath());
     const most = process.platform === "linux" ? 107 : 103;
     const long = (bytes: number) => join(folder, "x".repeat(bytes - folder.length - 1));

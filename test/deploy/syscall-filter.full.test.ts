@@ -42,7 +42,7 @@ beforeAll(async () => {
 });
 
 describe("Under the system call filter of the systemd unit", () => {
-  it("What the filter forbids is killed", async () => {
+  it("A forbidden system call kills the process", async () => {
     const reboot = ["-c", "import ctypes; ctypes.CDLL(None).reboot(0)"];
     await expect(filtered("python3", ...reboot)).rejects.toMatchObject({ signal: "SIGSYS" });
   });

@@ -38,7 +38,7 @@ describe("Facilitator: it settled, but its answer is lost or wrong", () => {
 
 describe("Facilitator: the settlement request never arrived", () => {
   it.each(Object.entries(UNHEARD_SETTLE_REQUESTS))(
-    "%s → without rpc_url: 503, then it is asked again, and the resend gets 202 with one job",
+    "%s → without rpc_url: 503, then settlement is requested again, and the resend gets 202 with one job",
     async (what, fault) => {
       const payment = await withoutRpc.sign();
       const expectChanges = await watchLedger(parts, withoutRpc);

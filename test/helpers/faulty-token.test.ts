@@ -27,27 +27,27 @@ async function tokenAndPayment(fault: TokenFault): Promise<[Token, SignedAuthori
   return [token, (await signV2Payment({ offer, account: accounts.payer })).signed];
 }
 
-it("One token takes a used nonce again without a word, and moves nothing the second time", async () => {
+it("One token accepts a used nonce again, and moves nothing the second time", async () => {
   const [token, signed] = await tokenAndPayment("SilentOnUsedNonce");
   await token.transferWithAuthorization(signed);
   await token.transferWithAuthorization(signed);
   expect(await token.balanceOf(payTo)).toBe(100n);
 });
 
-it("One token uses an authorization up and moves nothing", async () => {
+it("One token marks an authorization used and moves nothing", async () => {
   const [token, signed] = await tokenAndPayment("MovesNothing");
   await token.transferWithAuthorization(signed);
   expect(await token.authorizationState(payer, signed.authorization.nonce)).toBe(true);
   expect([await token.balanceOf(payer), await token.balanceOf(payTo)]).toEqual([1000n, 0n]);
 });
 
-it("One token keeps a tenth of what it moves", async () => {
+it("One token keeps a tenth of each transfer", async () => {
   const [token, signed] = await tokenAndPayment("TakesFee");
   await token.transferWithAuthorization(signed);
   expect([await token.balanceOf(payer), await token.balanceOf(payTo)]).toEqual([900n, 90n]);
 });
 
-it("A cancelled authorization is used, on each of them", async () => {
+it("A cancelled authorization counts as used on each token", async () => {
   const [token, signed] = await tokenAndPayment("TakesFee");
   await token.cancelAuthorization(accounts.payer, signed.authorization.nonce);
   expect(await token.authorizationState(payer, signed.authorization.nonce)).toBe(true);

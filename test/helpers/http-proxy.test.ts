@@ -33,7 +33,7 @@ async function heardDuring(work: () => Promise<unknown>): Promise<number> {
   return heard - before;
 }
 
-it("Without a rule, requests and answers pass as they are", async () => {
+it("Without a rule, requests and answers pass unchanged", async () => {
   expect(await (await post()).text()).toBe("an answer");
   expect(proxy.requests.at(-1)).toMatchObject({ method: "POST", path: "/", body: Buffer.from("{}") });
 });
@@ -46,7 +46,7 @@ it("A cut request never reaches the upstream; one whose answer is lost does", as
   expect((await post()).status).toBe(200);
 });
 
-it("A rule strikes only the path or the JSON-RPC method that it names", async () => {
+it("A rule applies only to the path or JSON-RPC method that it names", async () => {
   proxy.add({ path: "/settle", fault: { kind: "answer", status: 500, body: { error: "no" } } });
   proxy.add({ rpcMethod: "eth_call", fault: { kind: "answer", status: 503, body: "down" } });
   expect((await post("/verify")).status).toBe(200);
@@ -57,7 +57,7 @@ it("A rule strikes only the path or the JSON-RPC method that it names", async ()
   expect([proxy.count("/settle"), proxy.count("eth_call")]).toEqual([1, 1]);
 });
 
-it("Answers can be changed, delayed, trickled and broken off", async () => {
+it("Answers can be changed, delayed, slowed and cut", async () => {
   const change = (text: string) => Buffer.from(text.replace("an", "another"));
   proxy.add({
     times: 1,

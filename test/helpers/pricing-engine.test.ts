@@ -43,7 +43,7 @@ function ask(request: Request) {
   return client.call("getJobPrice", Buffer.from(bytes), { deadline: new Date(Date.now() + 5_000) });
 }
 
-test("The engine quotes a priced job, signed by the operator for who asked", async () => {
+test("The engine quotes a priced job, signed by the operator for the requester", async () => {
   const { message = new Uint8Array() } = await ask(good);
   const response = fromBinary(GetJobPriceResponseSchema, message);
   const read = await readJobQuote(response, engine.signing, Date.now());

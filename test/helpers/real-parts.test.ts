@@ -60,7 +60,7 @@ describe("the chain, the token and the facilitator that the tests run against", 
     expect(await usdc.authorizationState(accounts.payer.address, signed.authorization.nonce)).toBe(true);
   });
 
-  it("Twenty settlements at once all succeed", async () => {
+  it("Twenty concurrent settlements all succeed", async () => {
     const payments = await Promise.all(
       Array.from({ length: 20 }, () => signV2Payment({ offer, account: accounts.payer })),
     );
@@ -76,7 +76,7 @@ describe("the chain, the token and the facilitator that the tests run against", 
     expect(await ask<VerifyResponse>("verify", payload)).toMatchObject({ isValid: false });
   });
 
-  it("A payer without money is refused for that reason, which the facilitator finds out through Multicall3", async () => {
+  it("A payer without money is refused for that reason, which the facilitator reads through Multicall3", async () => {
     const { payload } = await signV2Payment({ offer, account: accounts.otherPayer });
     expect(await ask<VerifyResponse>("verify", payload)).toMatchObject({
       isValid: false,
@@ -84,7 +84,7 @@ describe("the chain, the token and the facilitator that the tests run against", 
     });
   });
 
-  it("A payment that its payer cancelled, or that someone else carried out, cannot be settled", async () => {
+  it("A payment that its payer cancelled, or that someone else executed, cannot be settled", async () => {
     const cancelled = await signV2Payment({ offer, account: accounts.payer });
     await usdc.cancelAuthorization(accounts.payer, cancelled.signed.authorization.nonce);
     const frontRun = await signV2Payment({ offer, account: accounts.payer });
@@ -94,7 +94,7 @@ describe("the chain, the token and the facilitator that the tests run against", 
     }
   });
 
-  it("A Permit2 payment 'settles' without its contract and moves nothing, which is why jobgate looks at its kind", async () => {
+  it("A Permit2 payment 'settles' without its contract and moves nothing, which is why jobgate refuses it", async () => {
     const { payload } = await signPermit2Payment({ offer, account: accounts.payer });
     const before = await balances();
     expect(await ask<SettleResponse>("settle", payload)).toMatchObject({ success: true });

@@ -30,7 +30,7 @@ describe("limits", () => {
     socket.destroy();
   });
 
-  it("A header of 1 MB is answered 431 as JSON, and the server goes on", async () => {
+  it("A header of 1 MB is answered 431 as JSON, and the server keeps working", async () => {
     const { url } = await startServer();
     const bytes = `POST /count HTTP/1.1\r\nhost: a\r\nx-payment: ${"A".repeat(1_000_000)}\r\n\r\n`;
     const [answer, ...more] = await sendRaw(url, bytes);

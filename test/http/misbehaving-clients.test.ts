@@ -36,7 +36,7 @@ describe("clients that misbehave", () => {
     expect(await isGone(url)).toBe(true);
   });
 
-  it("A client that hangs up before its answer harms nobody", async () => {
+  it("A client that hangs up before its answer disturbs no others", async () => {
     const slow = heldRoute(() => textResponse(200, "x".repeat(1_000_000)));
     const { url, stop } = await startServer({ routes: { "/slow": slow.handlers } });
     const socket = await openSocket(url);

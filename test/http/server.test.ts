@@ -56,7 +56,7 @@ describe("mounting and stopping", () => {
     await stopping;
   });
 
-  it("During a stop, a kept-alive connection is told to come back later and closed", async () => {
+  it("During a stop, a kept-alive connection gets 503 and is closed", async () => {
     const slow = heldRoute(() => textResponse(202, "done"));
     const { url, stop } = await startServer({
       routes: {

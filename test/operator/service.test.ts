@@ -248,7 +248,7 @@ describe("dead letters", () => {
     expect((await jobgate.store.totals()).calls.dead).toBe(0);
   });
 
-  test("Refuses more than 1000 IDs at once, and touches none of them", async () => {
+  test("Refuses more than 1000 IDs at once, and changes nothing", async () => {
     const callId = await jobgate.bury();
     const callIds = [callId, ...Array.from({ length: 1_000 }, (_, index) => 1_000_000 + index)].map(BigInt);
     const refused = await clientOver(createConnectTransport)

@@ -47,7 +47,7 @@ describe("serving", () => {
     });
   });
 
-  test("A browser that has a file is told so in 304, without a body or its length", async () => {
+  test("A browser with a current file gets 304 without a body or length", async () => {
     const first = await getText(`${jobgate.url}/page/page.js`);
     const etag = String(first.headers.etag);
     const again = await getText(`${jobgate.url}/page/page.js`, { "if-none-match": etag });
@@ -70,11 +70,11 @@ describe("serving", () => {
     "/page/../page-routes.ts",
     "/page/%2e%2e/page-routes.ts",
     "/page//page.js",
-  ])("%s is none of the page's files", async (path) => {
+  ])("%s is not served as one of the page's files", async (path) => {
     expect((await getText(jobgate.url, {}, path)).status).toBe(404);
   });
 
-  test("The page is only read", async () => {
+  test("The page's files accept only GET and HEAD", async () => {
     const response = await fetch(jobgate.url, { method: "POST", body: "x" });
     expect({ status: response.status, allow: response.headers.get("allow") }).toEqual({
       status: 405,
@@ -84,7 +84,7 @@ describe("serving", () => {
 });
 
 describe("the files", () => {
-  test("All that one of them names is there", () => {
+  test("Every file that they name exists", () => {
     const named = FILES.flatMap((name) => [
       ...[...sourceOf(name).matchAll(/(?:src|href)="\/page\/([^"]+)"/g)].map(([, file]) => file),
       ...(name.endsWith(".js")
@@ -95,13 +95,13 @@ describe("the files", () => {
     for (const file of named) expect(FILES).toContain(file);
   });
 
-  test("Nothing in the HTML would need leave to run or to style itself", () => {
+  test("The HTML has no inline scripts or styles", () => {
     const html = sourceOf("index.html");
     expect([...html.matchAll(/<script(?![^>]* src=)[^>]*>/g)]).toEqual([]);
     expect([...html.matchAll(/<style|\sstyle=|\son\w+=|javascript:/gi)]).toEqual([]);
   });
 
-  test("No script makes code or markup from text, and nothing comes from another host", () => {
+  test("No script makes code or markup from text, and nothing is loaded from another host", () => {
     for (const name of FILES) {
       const source = sourceOf(name).replace('"http://www.w3.org/2000/svg"', "");
       expect({ name, found: source.match(/(https?:)?\/\/[a-z0-9.-]+\.[a-z]/gi) }).toEqual({
@@ -116,7 +116,7 @@ describe("the files", () => {
     }
   });
 
-  test("The token is kept nowhere but in the tab", () => {
+  test("The token is kept in the tab only", () => {
     for (const name of FILES) {
       const uses = sourceOf(name).match(/localStorage|sessionStorage|indexedDB|document\.cookie/g) ?? [];
       const allowed = { "session.js": "sessionStorage", "theme.js": "localStorage" }[name];

@@ -4,7 +4,7 @@ import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { isEngineReachable } from "../../src/pricing/engine-channel.ts";
 
-test("A gRPC server is reachable, and no longer once it is gone", async () => {
+test("A gRPC server is reachable until it stops", async () => {
   const server = new Server();
   const port = await new Promise<number>((resolve, reject) =>
     server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) =>
@@ -20,7 +20,7 @@ test("A gRPC server is reachable, and no longer once it is gone", async () => {
   expect(await isEngineReachable(url, 5_000)).toBe(false);
 });
 
-test("A server that accepts and says nothing is unreachable after the time-out", async () => {
+test("A server that accepts connections and stays silent is unreachable after the time-out", async () => {
   const silent = createServer();
   await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
   const sockets: { destroy(): void }[] = [];

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 
-test("After a long outage too, an engine that is back is found within a second", async () => {
+test("A recovered engine is found within a second, also after a long outage", async () => {
   const engine = await startPricingEngine();
   const client = new EngineClient(engine.url);
   onTestFinished(() => client.stop());

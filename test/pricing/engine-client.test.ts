@@ -120,7 +120,7 @@ test.each([
     "job #1 of café? 100% a&b/c",
   ],
   ["escapes that it holds itself", "bad path a%252Fb and %253A, 5%2526", "bad path a%2Fb and %3A, 5%26"],
-])("An error's text is what the engine meant: %s", async (_, sent, meant) => {
+])("An error's text is decoded as the engine meant it: %s", async (_, sent, meant) => {
   const server = createServer();
   server.on("stream", (stream) => {
     stream.respond(

@@ -7,7 +7,7 @@ import { startLog } from "./log.ts";
 
 const bindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
 
-test("An engine that is silent is given up on after 5 s", async () => {
+test("A call to a silent engine fails after 5 s", async () => {
   const engine = await startPricingEngine({ prices: { "1/0": 1n } });
   onTestFinished(() => engine.stop());
   engine.faults.delayMs = 8_000;

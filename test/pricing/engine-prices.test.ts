@@ -47,7 +47,7 @@ function openPrices(
   return { prices: client.prices };
 }
 
-test("A price is the operator's signed quote, asked for in the operator's name", async () => {
+test("A price is the operator's signed quote, requested in the operator's name", async () => {
   const { engine, prices } = await startPrices();
   const price = await prices.priceOf(JOB);
   expect(price).toMatchObject({
@@ -57,7 +57,7 @@ test("A price is the operator's signed quote, asked for in the operator's name",
   expect(price?.quote?.digest).toMatch(/^[0-9a-f]{64}$/);
 });
 
-test("Each quote has inputs of its own, so no two have one digest", async () => {
+test("Each quote has its own inputs, so no two share a digest", async () => {
   const { engine, prices, time } = await startPrices({ quoteLifetimeSecs: 2 });
   const first = await prices.priceOf(JOB);
   time.aheadMs = 3_000;
@@ -82,7 +82,7 @@ test("A quote is the price until it expires, and then the engine is asked again"
   expect(engine.calls).toHaveLength(2);
 });
 
-test("A hundred requests for one job at once ask the engine once, and each job separately", async () => {
+test("A hundred concurrent requests for one job ask the engine once; other jobs are asked separately", async () => {
   const { engine, prices } = await startPrices({ prices: { "1/0": PRICE, "1/1": 7n, "2/0": 8n } });
   const storm = Array.from({ length: 100 }, () => prices.priceOf(JOB));
   const others = [
@@ -106,14 +106,14 @@ test("The engine is not asked again for 5 s about a job that it does not price",
   expect(await prices.priceOf(unpriced)).toMatchObject({ priceWei: 3n });
 });
 
-test("A job index that no quote can hold has no price, and the engine is not asked", async () => {
+test("A job index above 255 has no price, and the engine is not asked", async () => {
   const { engine, prices } = await startPrices({ prices: { "1/255": 1n, "1/256": 2n } });
   expect(await prices.priceOf({ serviceId: 1n, jobIndex: 256 })).toBeUndefined();
   expect(engine.calls).toHaveLength(0);
   expect(await prices.priceOf({ serviceId: 1n, jobIndex: 255 })).toMatchObject({ priceWei: 1n });
 });
 
-test("An engine that is down gives no price; soon after its return there is one", async () => {
+test("An engine that is down gives no price; soon after its return it does", async () => {
   const { engine, prices, log } = await startPrices({ quoteLifetimeSecs: 2 });
   const { expiry } = (await prices.priceOf(JOB))?.quote ?? {};
   await engine.stop();
@@ -195,7 +195,7 @@ test.each<{
   ]);
 });
 
-test("A good quote of the operator's for other inputs, sent again, is refused", async () => {
+test("A replayed quote for other inputs is refused", async () => {
   const { engine, prices, log } = await startPrices();
   let overheard: GetJobPriceResponse | undefined;
   engine.faults.tamper = (response) => {

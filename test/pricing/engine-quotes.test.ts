@@ -7,7 +7,7 @@ import { accounts } from "../helpers/accounts.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 import { startLog } from "./log.ts";
 
-test("A service goes ahead of others once the engine has quoted it, and not because it was asked for", async () => {
+test("A service has priority once the engine has quoted it, not because clients request it", async () => {
   const engine = await startPricingEngine({ prices: { "1/0": 5n, "3/0": 5n }, difficulty: 8 });
   onTestFinished(() => engine.stop());
   const client = new EngineClient(engine.url);

@@ -2,7 +2,7 @@ import { Metadata } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { passedMetadata } from "../../src/pricing/engine-service.ts";
 
-test("What a sender says for itself is passed on, in order; what belongs to a connection or to gRPC is not", () => {
+test("Metadata of the sender is forwarded in order; metadata of the connection or of gRPC is not", () => {
   const metadata = new Metadata();
   for (const key of [":path", "te", "content-type", "content-length", "user-agent", "host", "date"]) {
     metadata.add(key, "here");

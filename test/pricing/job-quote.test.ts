@@ -59,11 +59,11 @@ function read(response: Response, nowMs = NOW_MS) {
   return readJobQuote(create(GetJobPriceResponseSchema, response), SIGNING, nowMs);
 }
 
-test("The digest of a quote is the specification's own for its example", () => {
+test("The digest of the specification's example quote matches", () => {
   expect(jobQuoteDigest(TERMS, DOMAIN)).toBe(VECTOR);
 });
 
-test("A quote that the operator signed is read whole", async () => {
+test("A quote that the operator signed is read completely", async () => {
   expect(await read(await signed())).toEqual({ kind: "quote", quote: { ...TERMS, digest: VECTOR } });
 });
 
@@ -124,7 +124,7 @@ test("A quote that expires before it was made is refused", async () => {
   });
 });
 
-test("An operator id that is not the operator's is refused, and none at all is not", async () => {
+test("An operator_id other than the operator's is refused; a missing one is not", async () => {
   const response = await signed();
   expect(await read({ ...response, operatorId: hexToBytes(OPERATOR.address) })).toMatchObject({
     kind: "quote",
@@ -156,7 +156,7 @@ test("An answer without details is refused", async () => {
   });
 });
 
-test("A signature that is no signature, or the second form of one, is refused", async () => {
+test("A malformed signature, or one with a high s, is refused", async () => {
   const { quoteDetails, signature = new Uint8Array() } = await signed();
   const s = BigInt(`0x${Buffer.from(signature.subarray(32, 64)).toString("hex")}`);
   const mirrored = Uint8Array.of(

@@ -16,7 +16,7 @@ import {
   UNKNOWN_FIELD,
 } from "./pricing-server-harness.ts";
 
-test("Fields that jobgate does not know reach the engine, and the client", async () => {
+test("Unknown fields reach the engine and the client", async () => {
   const { engine, ask } = await startServer({ findPayment: async () => PAYMENT });
   const request = Buffer.concat([jobRequest(), UNKNOWN_FIELD]);
   engine.faults.tamper = (response) => {
@@ -31,7 +31,7 @@ test("Fields that jobgate does not know reach the engine, and the client", async
   expect(x402Endpoint).toBe(PAYMENT.endpoint);
 });
 
-test("GetPrice goes through as it is, both ways", async () => {
+test("GetPrice passes through unchanged, both ways", async () => {
   const { engine, client } = await startServer({ findPayment: async () => PAYMENT });
   const price = create(GetPriceRequestSchema, {
     blueprintId: 9n,
@@ -52,7 +52,7 @@ test("GetPrice goes through as it is, both ways", async () => {
   });
 });
 
-test("Metadata goes through both ways, without what belongs to each connection", async () => {
+test("Metadata passes through both ways, except that of each connection", async () => {
   const { engine, ask } = await startServer();
   const bytes = Buffer.from([0, 1, 255]);
   engine.faults.initialMetadata = metadata({ "x-engine-region": ["eu", "us"], "x-engine-bin": [bytes] });
@@ -78,7 +78,7 @@ test("Metadata goes through both ways, without what belongs to each connection",
   });
 });
 
-test("An engine that says how long its answer is does not stop the answer from being added to", async () => {
+test("Payment options are added to an answer with a content-length", async () => {
   const { engine, ask } = await startServer({ findPayment: async () => PAYMENT });
   await ask();
   const framed = 5 + (engine.calls[0]?.response?.length ?? 0);
@@ -100,7 +100,7 @@ const CODES = Object.values(status).filter(
   (code): code is status => typeof code === "number" && code !== status.OK,
 );
 
-test.each(CODES)("An error with code %i comes back with its text and metadata", async (code) => {
+test.each(CODES)("An error with code %i is returned with its text and metadata", async (code) => {
   const { engine, ask } = await startServer({ findPayment: async () => PAYMENT });
   const details = `no: 100% of "café" #${code}? a%2Fb`;
   const errorMetadata = metadata({ "x-retry-in": ["7"], "grpc-status-details-bin": [Buffer.from([8, 5])] });
@@ -114,7 +114,7 @@ test.each(CODES)("An error with code %i comes back with its text and metadata", 
   expect(answer.initialMetadata?.get("x-engine-region")).toEqual(["eu"]);
 });
 
-test("The engine's own refusals come back", async () => {
+test("The engine's refusals are returned unchanged", async () => {
   const { ask } = await startServer();
   expect((await ask(jobRequest(9))).status).toMatchObject({
     code: status.NOT_FOUND,
@@ -167,7 +167,7 @@ async function askWithoutDeadline(address: string): Promise<void> {
   expect(trailers["grpc-status"]).toBe("0");
 }
 
-test("A call that the client gives up is given up at the engine", async () => {
+test("A call that the client cancels is cancelled at the engine", async () => {
   const { engine, ask } = await startServer();
   engine.faults.delayMs = 3_000;
   const control = new AbortController();

@@ -9,7 +9,7 @@ import { PricingServer } from "../../src/pricing/pricing-server.ts";
 import { startLog } from "./log.ts";
 import { bindAddress, jobRequest, PAYMENT, startServer } from "./pricing-server-harness.ts";
 
-test("A client that knows nothing finds the service and can call it", async () => {
+test("A client without .proto files finds the service and can call it", async () => {
   const { server } = await startServer({ findPayment: async () => PAYMENT });
   const methods = await bufCurl("--list-methods", `http://${server.address}`);
   expect(methods.trim().split("\n")).toEqual([
@@ -43,7 +43,7 @@ async function bufCurl(...args: string[]): Promise<string> {
   return (await promisify(execFile)("node_modules/.bin/buf", all, { timeout: 10_000 })).stdout;
 }
 
-test("A server that is stopped answers the calls in hand first, and its address is free again", async () => {
+test("A stopping server answers the calls in progress first, then frees its address", async () => {
   const { engine, server, ask } = await startServer();
   engine.faults.delayMs = 300;
   const asked = ask();
@@ -53,7 +53,7 @@ test("A server that is stopped answers the calls in hand first, and its address 
   expect((await ask()).status.code).toBe(status.UNAVAILABLE);
 });
 
-test("An address that is taken is a failure to start that leaves nothing behind", async () => {
+test("An address in use fails the start and leaves nothing running", async () => {
   const { server, engine } = await startServer();
   const client = new EngineClient(engine.url);
   onTestFinished(() => client.stop());

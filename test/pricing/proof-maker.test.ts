@@ -89,7 +89,7 @@ test("Work without askers makes way at once for a service that somebody waits fo
   expect(performance.now() - started).toBeLessThan(3_000);
 });
 
-test("Work goes on for those who still want it when one of them leaves", async () => {
+test("Work continues for remaining requesters when one leaves", async () => {
   const { maker } = startMaker(HARD);
   const { release } = occupy(maker);
   const impatient = new AbortController();
@@ -125,7 +125,7 @@ test("Work for the operator's own service goes on although a made-up one waits",
   expect((await maker.proofFor(KNOWN)).timestamp).toBe(NOW_SECS + 133n);
 });
 
-test("Work that nobody comes back for is given up, and a later asker gets a new search", async () => {
+test("Work without requesters is given up after a while, and a later requester gets a new search", async () => {
   const { maker, time } = startMaker(HARD, { maxUnwantedMs: 50 });
   await maker.proofFor(FIRST);
   await askAndLeave(maker, SLOW);
@@ -136,7 +136,7 @@ test("Work that nobody comes back for is given up, and a later asker gets a new 
   expect(performance.now() - started).toBeLessThan(4_000);
 });
 
-test("Work that somebody comes back for in time is not given up", async () => {
+test("Work that is requested again in time is not given up", async () => {
   const { maker, time } = startMaker(HARD, { maxUnwantedMs: 200 });
   await maker.proofFor(FIRST);
   await askAndLeave(maker, SLOW);
@@ -156,7 +156,7 @@ test("An aborted request starts no work", async () => {
   expect(performance.now() - started).toBeLessThan(4_000);
 });
 
-test("Services that the engine has quoted go ahead of those that anybody may have made up", async () => {
+test("Services that the engine has quoted go before unknown ones", async () => {
   const { maker } = startMaker(HARD);
   const { release } = occupy(maker);
   maker.prefer(THIRD);

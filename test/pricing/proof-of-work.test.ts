@@ -25,7 +25,7 @@ const VECTORS = [
 ];
 
 test.each(VECTORS)(
-  "The proof of service $id at $bits bits is the specification's own",
+  "The proof of service $id at $bits bits matches the specification",
   ({ id, bits, nonce, proof }) => {
     const found = solveChallenge({ id, timestamp: AT, bits }, () => false);
     expect(found?.toString("hex")).toBe(proof);
@@ -34,7 +34,7 @@ test.each(VECTORS)(
 );
 
 test.each(VECTORS)(
-  "The engine takes the specification's proof of service $id at $bits bits",
+  "The engine accepts the specification's proof of service $id at $bits bits",
   ({ id, bits, proof }) => {
     const bytes = Buffer.from(proof, "hex");
     expect(isProof(bytes, { id, timestamp: AT, bits })).toBe(true);

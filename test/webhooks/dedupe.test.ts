@@ -129,7 +129,7 @@ describe("the id or body that identifies a repeat", () => {
       expected: ["202 #1", "repeat of #1", "repeat of #1", "202 #2", "duplicate_conflict"],
     })),
     {
-      what: "stripe: the event id in the body, whatever the time of signing and pending_webhooks",
+      what: "stripe: the event id in the body, regardless of signing time and pending_webhooks",
       auth: { mode: "stripe", ...timed },
       dedupe: BY_ID,
       sent: (send) => [

@@ -81,7 +81,7 @@ describe("an accepted webhook", () => {
     });
   });
 
-  it("comes of sign-webhook's headers and path, in every mode", async () => {
+  it("is made by sign-webhook's headers and path, in every mode", async () => {
     for (const each of ENDPOINTS) {
       const headers = signWebhook(each, Buffer.from(BODY));
       const { status } = await webhooks.post(webhookPath(each), headers, BODY);

@@ -110,7 +110,7 @@ describe("the sender's address", () => {
     ["an IPv6 proxy", from("fd00::1", "2001:db8:1::5"), true],
     ["addresses with ports", from("10.1.2.3", "203.0.113.1:4711"), true],
     ["IPv6 in brackets, with a port", from("fd00::1", "[2001:db8:1::5]:4711"), true],
-    ["a proxy that forwards for nobody", from("10.1.2.3"), false],
+    ["a proxy that sends no X-Forwarded-For", from("10.1.2.3"), false],
     ["proxies only", from("10.1.2.3", "10.1.2.4"), false],
     ["text that is no address", from("10.1.2.3", "203.0.113.1, unknown"), false],
     ["an empty element", from("10.1.2.3", "203.0.113.1,"), false],

@@ -51,7 +51,7 @@ test("A token with a live rate ignores the rate of the table, and its amounts ar
 });
 
 test.each(["rate_source = 1", 'rate_source.chainlink = ""', "rate_source.http = 7"])(
-  "A rate_source of the wrong shape is told of once: %s",
+  "A rate_source of the wrong shape is reported once: %s",
   async (wrong) => {
     const found = await mistakesOf(`${X402}${LIVE}${wrong}`);
     expect(found.map(({ message }) => message)).toEqual([expect.stringMatching(/expected a table$/)]);
@@ -133,7 +133,8 @@ testMistakes([
     message: /a number of seconds from 0.001/,
   },
   {
-    promise: "A rate over http beyond loopback is a mistake, because whoever changes it sets the prices",
+    promise:
+      "A rate over http beyond loopback is a mistake, because a man in the middle could set the prices",
     toml: http("https:", "http:"),
     keyPath: `${path}.http.url`,
     message: /uses http; expected https/,

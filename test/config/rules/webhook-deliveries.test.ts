@@ -119,7 +119,7 @@ test.each([
   ["tolerance_secs = 43_201", "tolerance_secs"],
   ["tolerance_secs = 43_200", undefined],
   ["tolerance_secs = 43_201\ndedupe = false", undefined],
-])("%s: a warning when a captured request lives longer than it is remembered", async (line, key) => {
+])("%s: a warning when the window is shorter than a captured request stays valid", async (line, key) => {
   const loaded = await loadFiles(`service_id = 1\n${ENDPOINT}auth = "slack"\nsecret = "s"\n${line}`);
   const warned = loaded.ok && loaded.warnings.map(({ keyPath }) => keyPath);
   expect(warned).toEqual(key === undefined ? [] : [`${AT}.${key}`]);

@@ -28,7 +28,7 @@ describe("Nack", () => {
     expect(Date.now() - nackedAt).toBeGreaterThanOrEqual(249);
   });
 
-  test("Retry with a delay of zero is due at once, and not at the next look for due work", async () => {
+  test("Retry with a delay of zero is due at once, not at the next poll", async () => {
     const { accept, connect } = await startDelivery();
     await accept();
     const runner = connect();

@@ -5,7 +5,7 @@ import { AckMode } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import { sleep, startDelivery, until } from "../harness.ts";
 
 describe("Subscribe", () => {
-  test("An idle runner gets headers at once, which tell it that it is connected", async () => {
+  test("An idle runner gets headers at once", async () => {
     const { connect } = await startDelivery();
     const stream = await connect().subscribe({ subscriber: "idle" });
     expect(stream.calls).toEqual([]);

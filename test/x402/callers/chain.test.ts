@@ -46,7 +46,7 @@ const answer = (result: string): Fault => ({
 const permitsOwnerAgain = () => vi.waitFor(async () => expect(await isPermitted(owner.address)).toBe(true));
 
 describe("Tangle's contract", () => {
-  test("permits the owner of the service, in any letter case, and nobody else", async () => {
+  test("Permits only the owner of the service, in any letter case", async () => {
     expect(await isPermitted(owner.address)).toBe(true);
     expect(await isPermitted(owner.address.toLowerCase() as `0x${string}`)).toBe(true);
     for (const account of [accounts.facilitator, accounts.payTo, accounts.payer, other])
@@ -157,7 +157,7 @@ describe("permission_cache_secs", () => {
     expect(await isPermitted(other.address, 0n, cached)).toBe(false);
   });
 
-  test("keeps no denial: a caller that is added is let in at once", async () => {
+  test("Keeps no denial: an added caller is permitted at once", async () => {
     const cached = { permissionCacheSecs: 60 };
     expect(await isPermitted(other.address, 0n, cached)).toBe(false);
     await tangle.permit(other.address);
@@ -191,7 +191,7 @@ describe("Many checks at once", () => {
       ),
     );
 
-  test("reach the RPC 32 at a time, and all get their answer", async () => {
+  test("Reach the RPC 32 at a time, and all get their answer", async () => {
     heldMs = 20;
     const answers = await askMany(200);
     expect(answers.every((outcome) => outcome.status === "fulfilled" && outcome.value)).toBe(true);

@@ -34,7 +34,7 @@ const signed = async (expiry: number | string) =>
 const ORDER = ["caller", "signature", "nonce", "expiry"] as const;
 const WRONG = { caller: "0xf39F", signature: "not hex", nonce: "a b", expiry: "soon" };
 
-describe("The first missing or wrong header decides the answer, whatever comes after it", () => {
+describe("The first missing or wrong header decides the answer", () => {
   test.each([
     ["missing_caller", "caller", undefined],
     ["missing_caller", "caller", ""],

@@ -97,7 +97,7 @@ test("The highest low s is accepted, and the one above it is not", () => {
   expect(isAccountSignature(withS(`${half}1`))).toBe(false);
 });
 
-test("An r that is on no curve point recovers nobody and does not throw", async () => {
+test("An r that is on no curve point recovers no address and does not throw", async () => {
   const signature: `0x${string}` = `0x${"f".repeat(64)}${R_AND_S.slice(64)}1b`;
   expect(await recoverSigner(await callerClaimHash(CLAIM), signature)).toBeUndefined();
 });

@@ -56,7 +56,7 @@ const isOver =
   };
 
 describe("The chain shows a payment as", () => {
-  it("Paid, with the transaction that paid, whoever sent it", async () => {
+  it("Paid, with the transaction that paid, regardless of its sender", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     const transaction = await usdc.transferWithAuthorization(signed);
     expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
@@ -197,7 +197,7 @@ describe("The chain shows a payment as", () => {
   });
 });
 
-describe("Tokens whose chain can be asked", () => {
+describe("Tokens with an RPC", () => {
   it("Those with an rpc_url, in any letter case", () => {
     const { network } = acceptedToken(anvil, usdc);
     const key = { network, asset: usdc.address };

@@ -112,7 +112,7 @@ describe("A transaction that used several authorizations of the payer", () => {
     expect([matchTransfer(logs, intent), matchTransfer(logs, second)]).toEqual(["matched", "matched"]);
   });
 
-  it("Is ambiguous when the logs do not show which transfer is whose", () => {
+  it("Is ambiguous when the logs do not show which transfer belongs to which authorization", () => {
     const logs = [used("2"), used("1"), used("3"), transfer()];
     expect(matchTransfer(logs, intent)).toBe("ambiguous");
     const last = [transfer(), used("2"), used("1")];

@@ -3,7 +3,7 @@ import { UndecidedPayments } from "../../../src/x402/settlement/reconciler.ts";
 import { openInTempFolder } from "../../store/sqlite/open-in-temp-folder.ts";
 import { paidCall, paymentIntent } from "../../store/store-fixtures.ts";
 
-it("However many payments stay undecided, each gets its turn: the cursor continues, then starts again at the oldest", async () => {
+it("Every undecided payment is checked: the cursor continues, then starts again at the oldest", async () => {
   const { store, dispose } = await openInTempFolder({ maxPending: 10_000, clock: Date.now });
   onTestFinished(dispose);
   const begun = await Promise.all(

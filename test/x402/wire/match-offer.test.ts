@@ -114,7 +114,7 @@ describe("The time window", () => {
     expect(await outcome(payload, { nowMs: (NOW_SECS + 1_000) * 1000 - leftMs })).toBe(expected);
   });
 
-  it("An authorization whose end is before its start is a mismatch at any time", async () => {
+  it("An authorization that ends before it starts is a mismatch at any time", async () => {
     const payload = await good({ validAfter: String(NOW_SECS + 100), validBefore: String(NOW_SECS - 100) });
     for (const offset of [-200, 0, 200])
       expect(await outcome(payload, { nowMs: (NOW_SECS + offset) * 1000 })).toBe("payment_mismatch");
