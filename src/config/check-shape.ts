@@ -1,5 +1,5 @@
 import { closestMatch } from "leven";
-import { z } from "zod/v4";
+import { z } from "zod";
 import type { BindAddress } from "../core/network-address.ts";
 import { isTable, UNREADABLE } from "./config-files.ts";
 import { fileKey, type KeyPath } from "./key-path.ts";

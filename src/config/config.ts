@@ -1,4 +1,4 @@
-import { z } from "zod/v4";
+import { z } from "zod";
 import type { Checked, Complete } from "./check-shape.ts";
 import { required } from "./check-shape.ts";
 import {

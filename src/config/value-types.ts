@@ -1,4 +1,4 @@
-import { z } from "zod/v4";
+import { z } from "zod";
 import { parseEvmAddress } from "../core/addresses.ts";
 import { parseBindAddress, parseIpRange, type TcpAddress } from "../core/network-address.ts";
 

@@ -1,4 +1,4 @@
-import { z } from "zod/v4";
+import { z } from "zod";
 import { jobKeyText } from "../core/job-call.ts";
 import { localUrl } from "../core/network-address.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { z } from "zod/v4";
+import { z } from "zod";
 import { configSchema } from "../../src/config/config.ts";
 import { fileKey } from "../../src/config/key-path.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
