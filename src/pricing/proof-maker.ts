@@ -49,7 +49,7 @@ export class ProofMaker {
   readonly #thread = new ProofThread();
   readonly #proofs = new LRUCache<bigint, Proof>({ max: MAX_PROOFS });
   readonly #quoted = new LRUCache<bigint, true>({ max: MAX_PROOFS });
-  /** In the order of arrival. */
+  /** Orders in arrival order. */
   readonly #waiting = new Map<bigint, Order>();
   #current: Order | undefined;
   #stopped = false;

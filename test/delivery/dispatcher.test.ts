@@ -126,7 +126,7 @@ test("JobCalls that were never written to a stopped reader do not count as attem
   const runner = connect();
   ackEverything(runner, await runner.subscribe());
   await until(async () => (await store.totals()).calls.ready + (await store.totals()).calls.leased === 0);
-  // Of its 64, grpc-js takes 16 at once, and the HTTP/2 window and the client's buffer fewer than 28 of this size.
+  // grpc-js buffers 16 of its 64; the HTTP/2 window and the client's buffer hold fewer than 28 of this size.
   const { dead } = (await store.totals()).calls;
   expect(dead).toBeGreaterThanOrEqual(16);
   expect(dead).toBeLessThan(44);

@@ -5,7 +5,7 @@ import { expectBalance } from "./ledger.ts";
 import { type PaidGateway, type Payment, type SetUp, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 
-/** Where jobgate is killed with SIGKILL. */
+/** Point at which jobgate is killed with SIGKILL. */
 export const CRASHES = [
   "before-journal",
   "after-journal",
@@ -21,7 +21,7 @@ const FACILITATOR_TIMEOUT_SECS = 5;
 /** On a shared store, another replica might be at it until then. */
 const DECIDED_WITHIN_MS = FACILITATOR_TIMEOUT_SECS * 1_000 + 15_000;
 
-/** What a payment must have come to, once jobgate is up again and has decided. */
+/** Expected outcome of a payment after the restart, once jobgate has decided. */
 type End = "job" | "not paid" | "undecided";
 
 /**
@@ -38,7 +38,7 @@ const ENDS: Readonly<Record<Crash, Readonly<Record<SetUp, End>>>> = {
   "before-ack": { rpc_url: "job", "no rpc_url": "job" },
 };
 
-/** Whether a payment comes to the same with and without `rpc_url`. */
+/** Returns true if a payment has the same outcome with and without `rpc_url`. */
 export function endsAlike(crash: Crash): boolean {
   const ends = ENDS[crash];
   return ends.rpc_url === ends["no rpc_url"];
@@ -141,7 +141,7 @@ async function crashOnce(gateway: PaidGateway, crash: Crash, body: string): Prom
   await gateway.restart({ signal: "SIGKILL", env: { JOBGATE_CRASH_AT: crash } });
   const payment = await gateway.sign();
   const answer = gateway.send(payment, { body });
-  // From the delivery on, the answer and the crash race.
+  // The answer and the crash race after the delivery.
   if (crash === "before-delivery" || crash === "before-ack") await answer.catch(() => undefined);
   else await expect(answer, gateway.jobgate.logs.join("\n")).rejects.toThrow();
   expect(await gateway.jobgate.exited).toEqual({ code: null, signal: "SIGKILL" });

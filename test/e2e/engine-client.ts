@@ -19,7 +19,7 @@ export const PROOF_BITS = 8;
 export interface QuoteRequest {
   /** Default 0, of service 1. */
   readonly job?: number;
-  /** What the job is to work on. */
+  /** Input of the job. */
   readonly body?: string;
   /** Default: the payer of the tests. */
   readonly requester?: `0x${string}`;
@@ -31,7 +31,7 @@ export interface GivenQuote {
   readonly response: GetJobPriceResponse;
   /** EIP-712 digest, 64 hex digits. */
   readonly digest: string;
-  /** What redeems it. */
+  /** Digest that redeems it. */
   readonly headers: Readonly<Record<string, string>>;
 }
 

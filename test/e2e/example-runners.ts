@@ -10,14 +10,14 @@ const WORKSHOP = join(ROOT, "node_modules/.cache/jobgate-examples");
 const BUILD_TIMEOUT_MS = 480_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
-/** How to start a runner that is ready to run. */
+/** Command that starts an installed runner. */
 export interface RunnerCommand {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd: string;
 }
 
-/** What the examples do with a body, as a program for run-each. */
+/** The examples' work on a body, as a program for run-each. */
 const JOB = `body=$(cat); echo "delivery $JOBGATE_CALL_ID $JOBGATE_ATTEMPT" >&2
 case $body in
   fail*) echo "asked to fail" >&2; exit 65 ;;
@@ -79,7 +79,7 @@ async function copyExample(name: string): Promise<string> {
   await mkdir(folder, { recursive: true });
   const options = { recursive: true, preserveTimestamps: true };
   await cp(join(ROOT, "proto"), join(WORKSHOP, "proto"), options);
-  // What was installed or built in the original is not what is tested.
+  // Skips files installed or built in the original: the test installs and builds its own.
   const made = ["node_modules", "target", ".venv", "jobgate", "jobgatev1", "pricing_engine"].map((part) =>
     join(ROOT, "examples", name, part),
   );

@@ -6,7 +6,7 @@ import type { Token } from "../helpers/usdc.ts";
 import type { PaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
 
-/** What one test made happen. */
+/** Payments and jobs that one test caused. */
 export interface Changes {
   /** Requests that jobgate made of its facilitator. */
   readonly verifyCalls: number;

@@ -98,7 +98,7 @@ describe("A feed that goes stale", () => {
     await feed.setRound(RATE);
     await priceBecomes(AMOUNT);
     const before = await gateway.sign();
-    // In 2 to 3 seconds this round is as old as it may be.
+    // This round reaches its maximum age in 2 to 3 seconds.
     await feed.setRound(RATE, Date.now() - MAX_AGE_MS + 3_000);
     const tooOld = {
       usable: false,

@@ -5,10 +5,10 @@ import type { Fault } from "../helpers/fault.ts";
 export type Command =
   | {
       readonly kind: "pay";
-      /** How often the same request is sent at once. */
+      /** Concurrent copies of the same request. */
       readonly times: number;
       readonly wait: boolean;
-      /** What happens to this payment's settlement. */
+      /** Fault in this payment's settlement. */
       readonly settling: "pass" | FaultName | Meanwhile;
     }
   | { readonly kind: "resend"; readonly payment: number; readonly as: "same" | "other body" | "other job" }
@@ -21,13 +21,13 @@ export type Command =
   | { readonly kind: "time"; readonly seconds: number }
   | { readonly kind: "pause"; readonly ms: number };
 
-/** What somebody does after jobgate has asked to settle, and before the facilitator hears of it. */
+/** Chain event between jobgate's settlement request and the facilitator's transaction. */
 export type Meanwhile = (typeof MEANWHILE)[number];
 export const MEANWHILE = ["front-run", "cancel", "kill"] as const;
 
 export type FaultName = keyof typeof FACILITATOR_FAULTS;
 
-/** What the facilitator, or the way to it, does to one request. */
+/** Fault of the facilitator, or of the connection to it, for one request. */
 export const FACILITATOR_FAULTS = {
   "lost request": { kind: "cut" },
   "lost answer": { kind: "lose-answer" },

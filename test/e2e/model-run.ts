@@ -7,7 +7,7 @@ import { type Command, FACILITATOR_FAULTS, MEANWHILE, type Meanwhile } from "./m
 import type { Answer, PaidGateway, Payment, SetUp } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
 
-/** What one payment was used for, and how it was answered. */
+/** Job that one payment was used for, and the answers to it. */
 interface Bought {
   readonly payment: Payment;
   readonly body: string;
@@ -138,7 +138,7 @@ export async function runCommands(options: {
     await parts.anvil.client.setAutomine(true);
     await parts.anvil.client.mine({ blocks: 1 });
     await Promise.all(inHand);
-    // What is still unused now can be used no more.
+    // Authorizations that are still unused have expired.
     await parts.passTime(301);
   }
 

@@ -11,7 +11,7 @@ const careful = startBeforeAll(() =>
 );
 const mine = (blocks: number) => parts.anvil.client.mine({ blocks });
 
-// In this order: a facilitator whose chain went back counts its transactions wrongly from then on.
+// The order matters: after a reorganisation the facilitator counts its transactions wrongly.
 describe("Chain: three confirmations", () => {
   async function settledInLastBlock(payment: Payment, body: string): Promise<void> {
     expect(await careful.send(payment, { body })).toEqual(UNDECIDED);

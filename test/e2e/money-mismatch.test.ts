@@ -126,7 +126,7 @@ it("A refused payment comes with a fresh offer that can be paid", async () => {
   });
 });
 
-/** What fetch cannot send: two headers of one name. */
+/** Sends two headers with one name, which fetch cannot. */
 async function rawExchange(port: number, request: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   socket.write(request);

@@ -26,7 +26,7 @@ describe("while the store fails", () => {
     await logIn(page, OPERATOR_TOKEN);
     await page.getByText("Failing", { exact: true }).waitFor();
     await page.locator("#problem").getByText("The store cannot be asked. What is shown may be").waitFor();
-    // What changes from now on, or is said.
+    // Records later changes and announcements.
     await page.evaluate(`globalThis.changes = [];
 for (const id of ["connection", "problem", "announcements"]) {
   new MutationObserver(() => changes.push(id)).observe(document.getElementById(id),
@@ -48,7 +48,7 @@ for (const id of ["connection", "problem", "announcements"]) {
   });
 });
 
-/** As when somebody comes back to the tab. */
+/** Simulates a return to the tab. */
 const askAgain = (page: Page) => page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
 
 describe("payments that need a look", () => {
@@ -257,7 +257,7 @@ globalThis.clearInterval = (id) => { intervals.delete(id); stop(id); };`,
 
 test("An event stream that is silently lost is opened again", async () => {
   const target = new URL(scene.gateway.jobgate.operatorUrl);
-  /** Passes everything on, but of the first stream of events nothing any more once `isLost`. */
+  /** Passes everything on, except the first event stream once `isLost`. */
   let isLost = false;
   let streams = 0;
   const proxy = createServer((client) => {

@@ -9,7 +9,7 @@ import { OPERATOR_TOKEN, type OperatorScene, startOperatorScene } from "./operat
 
 export const PHONE = { viewport: { width: 390, height: 844 } };
 
-/** What the page shows; there once a file's tests run. */
+/** The running page and its parts; set before a file's tests run. */
 export let scene: OperatorScene;
 let browser: Browser;
 let open: WatchedPage[] = [];
@@ -69,7 +69,7 @@ export async function logIn(page: Page, token: string): Promise<void> {
   await page.getByRole("button", { name: "Log in" }).click();
 }
 
-/** What has exactly this call id in it: #1 is not #10. */
+/** Matches exactly this call ID: #1 is not #10. */
 const ofCall = (page: Page, selector: string, callId: number) =>
   page.locator(selector, { has: page.getByText(`#${callId}`, { exact: true }) });
 export const lineOf = (page: Page, callId: number) => ofCall(page, "#flow li", callId);

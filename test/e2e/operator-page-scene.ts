@@ -2,7 +2,7 @@ import type { JobHandler } from "../helpers/runner.ts";
 import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 
-/** What the operator types to get in. */
+/** Operator's token. */
 export const OPERATOR_TOKEN = "correct-horse-battery-staple";
 
 /** A whole jobgate with money to earn, that the operator looks at. */

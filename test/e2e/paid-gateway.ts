@@ -16,11 +16,11 @@ import { type Journal, openJournal } from "./journal.ts";
 import type { PaidParts } from "./paid-parts.ts";
 import { openPostgresJournal } from "./postgres-journal.ts";
 
-/** Whether jobgate can see the token's chain, or has only the facilitator's word. */
+/** Selects whether jobgate reads the token's chain or relies on the facilitator. */
 export type SetUp = "rpc_url" | "no rpc_url";
 export const SET_UPS: readonly SetUp[] = ["rpc_url", "no rpc_url"];
 
-/** What a paid request was answered. */
+/** Answer to a paid request. */
 export interface Answer {
   readonly status: number;
   readonly code?: string;
@@ -30,7 +30,7 @@ export interface Answer {
   readonly receipt?: string;
   readonly access_token?: string;
   readonly retryAfter?: string;
-  /** From PAYMENT-RESPONSE. */
+  /** Read from PAYMENT-RESPONSE. */
   readonly settlement?: SettleResponse;
 }
 
@@ -47,9 +47,9 @@ export interface SendOptions {
 /** A jobgate that sells jobs 0 and 1 of service 1, with a runner at work. */
 export interface PaidGateway {
   readonly jobgate: Jobgate;
-  /** What jobgate knows as its facilitator. */
+  /** Facilitator URL that jobgate uses. */
   readonly facilitatorProxy: FaultProxy;
-  /** What jobgate knows as the token's RPC. */
+  /** Token RPC that jobgate uses. */
   readonly rpcProxy: FaultProxy;
   /** Reads the store's file beside jobgate. */
   readonly journal: Journal;
@@ -62,7 +62,7 @@ export interface PaidGateway {
   sign(options?: {
     readonly account?: TestAccount;
     readonly job?: number;
-    /** Of the request for the offer. */
+    /** Headers of the request for the offer. */
     readonly body?: string;
     readonly headers?: Readonly<Record<string, string>>;
     readonly option?: number;
@@ -97,7 +97,7 @@ export interface PaidGatewayOptions {
   /** Default 10 s: also how long a request waits for the chain. */
   readonly facilitatorTimeoutSecs?: number;
   readonly confirmations?: number;
-  /** Of every token, as TOML. Default: 3200 tokens for one native unit. */
+  /** Rate of every token, as TOML. Default: 3200 tokens per native unit. */
   readonly rate?: string;
   readonly maxPending?: number;
   /** A Postgres store; default: a SQLite file. */

@@ -3,7 +3,7 @@ import { type Anvil, startAnvil } from "../helpers/anvil.ts";
 import { type Facilitator, startFacilitator } from "../helpers/facilitator.ts";
 import { deployUsdc, type Token } from "../helpers/usdc.ts";
 
-/** What one run of a priced job costs in USDC's units. */
+/** Price of one job in USDC's units. */
 export const AMOUNT = 3_264_000n;
 
 /** Everything that a payment needs outside of jobgate: one chain and one facilitator for several jobgates. */

@@ -44,7 +44,7 @@ export async function startReplica(parts: PaidParts, storeUrl: string): Promise<
   };
 }
 
-/** As whatever watches over it would: Postgres may be down at the same time. */
+/** Restarts it like a supervisor: Postgres may be down at the same time. */
 async function startAgain(start: () => Promise<Jobgate>): Promise<Jobgate> {
   for (let attempt = 1; ; attempt++) {
     try {

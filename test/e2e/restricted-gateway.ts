@@ -21,7 +21,7 @@ export const NETWORK = "eip155:84532";
 export type Headers = Readonly<Record<string, string>>;
 export type Payment = Awaited<ReturnType<typeof signV2Payment>>;
 
-/** What a request was answered: the HTTP status, and the JSON. */
+/** Answer to a request: HTTP status and JSON. */
 export type Answer = { readonly httpStatus: number } & Readonly<Record<string, unknown>>;
 
 /** A jobgate that sells jobs for USDC on one chain to whom Tangle's contract permits on another. */
@@ -38,7 +38,7 @@ export interface RestrictedGateway {
   send(job: number, headers: Headers, body?: string): Promise<Answer>;
   dryRun(job: number, headers?: Headers, body?: string): Promise<Answer>;
   counters(): Promise<Record<string, number>>;
-  /** What has happened so far: settlements asked for, token units received, payments and nonces written down. */
+  /** Totals so far: settlements requested, token units received, payments and nonces stored. */
   traces(): Promise<{ settles: number; received: bigint; payments: number; nonces: number }>;
   restart(): Promise<void>;
   stop(): Promise<void>;

@@ -4,9 +4,9 @@ import { claimHeaders, type SignedClaim, signClaim } from "../helpers/caller-cla
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { type Answer, JOB, startRestrictedGateway } from "./restricted-gateway.ts";
 
-/** What a payment that is refused leaves behind. */
+/** Effects of a refused payment. */
 export const NOTHING = { settles: 0, received: 0n, payments: 0, nonces: 0 };
-/** What one that is accepted does, besides a nonce that it may use up. */
+/** Effects of an accepted payment, apart from a nonce that it may use up. */
 export const ONE_PAYMENT = { settles: 1, received: 100_000n, payments: 1 };
 
 /** Claims a run of the job whose caller signs, as the account that is permitted to. */

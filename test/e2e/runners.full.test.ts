@@ -20,7 +20,7 @@ const TOKEN = "the-runners-token";
 /** A job that takes longer than its lease. */
 const LONG = `sleep:${LEASE_SECS * 2_000}`;
 
-/** What the job at an index is asked to do. */
+/** Work of the job at an index. */
 function bodyOf(index: number): string {
   if (index % 50 === 7) return `fail ${index}`;
   if (index % 50 === 17) return `retry ${index}`;
@@ -35,7 +35,7 @@ interface Delivery {
   readonly attempt: number;
 }
 
-/** What all runners of a test printed, over their whole lives. */
+/** Output of all runners of a test. */
 interface Log {
   readonly deliveries: Delivery[];
   /** Call ids whose Ack or Nack was answered "done". */

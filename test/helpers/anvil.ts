@@ -21,7 +21,7 @@ import {
 import { processEnded, spawnTethered, type TetheredProcess } from "./tethered-process.ts";
 
 const START_TIMEOUT_MS = 20_000;
-/** Where Multicall3 is on every chain. */
+/** Address of Multicall3 on every chain. */
 export const MULTICALL3 = "0xcA11bde05977b3631167028862bE2a173976CA11";
 
 /** A running chain of its own, mining a block for each transaction at once unless told otherwise. */
@@ -191,7 +191,7 @@ async function installMulticall3(client: AnvilClient): Promise<void> {
   // viem carries the creation code for its own deployless calls, but does not export it.
   const path = join(dirname(require.resolve("viem/package.json")), "_cjs/constants/contracts.js");
   const { multicall3Bytecode } = require(path) as { multicall3Bytecode: Hex };
-  // What a creation returns is the code of the contract.
+  // The creation code returns the contract's code.
   const { data } = await client.call({ data: multicall3Bytecode });
   if (data === undefined) throw new Error("anvil did not run the creation code of Multicall3");
   await client.setCode({ address: MULTICALL3, bytecode: data });

@@ -3,7 +3,7 @@ import type { TestAccount } from "./accounts.ts";
 
 const GROUP_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
 
-/** What a delegated caller says, and the signature that it puts to it. */
+/** A delegated caller's claim and its signature. */
 export interface SignedClaim {
   readonly caller: string;
   readonly signature: Hex;

@@ -31,7 +31,7 @@ export function payingFetch(options: {
   });
 }
 
-/** What a request without a payment was answered: the offer in both versions of the protocol. */
+/** Answer to a request without a payment: the offer in both protocol versions. */
 export interface Offer {
   readonly v2: PaymentRequired;
   readonly v1: PaymentRequiredV1;

@@ -67,7 +67,7 @@ function parseSample(line: string): Sample {
   return { name, labels, value };
 }
 
-/** What Prometheus' rules of naming and form have against these families; empty when nothing. */
+/** Returns the violations of Prometheus' naming and format rules in these families. */
 export function findExpositionMistakes(families: readonly MetricFamily[]): string[] {
   return families.flatMap((family) => {
     const { name, type, help, samples } = family;

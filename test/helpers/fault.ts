@@ -18,7 +18,7 @@ export interface ProxiedAnswer {
   readonly body: Buffer;
 }
 
-/** What goes wrong. */
+/** Kind of fault. */
 export type Fault =
   | { readonly kind: "pass" }
   /** The upstream gets the request late. */

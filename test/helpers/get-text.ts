@@ -1,7 +1,7 @@
 import { type IncomingHttpHeaders, request } from "node:http";
 import { text } from "node:stream/consumers";
 
-/** What a GET was answered, with nothing decoded or filled in. */
+/** Raw answer to a GET, without decoding or defaults. */
 export interface TextAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;

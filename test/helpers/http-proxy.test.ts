@@ -26,7 +26,7 @@ afterAll(async () => {
 const post = (path = "/", body = "{}"): Promise<Response> =>
   fetch(proxy.url + path, { method: "POST", body, signal: AbortSignal.timeout(5000) });
 
-/** How many requests reached the upstream while `work` ran. */
+/** Counts the requests that reached the upstream while `work` ran. */
 async function heardDuring(work: () => Promise<unknown>): Promise<number> {
   const before = heard;
   await work();

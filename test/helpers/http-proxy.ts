@@ -9,7 +9,7 @@ export interface FaultRule {
   readonly path?: string;
   readonly rpcMethod?: string;
   readonly when?: (request: ProxiedRequest) => boolean;
-  /** How many requests it strikes; then the next rule that fits, or none. Default: all. */
+  /** Number of requests it applies to; later ones get the next matching rule, or none. Default: all. */
   readonly times?: number;
   readonly fault: Fault;
 }
@@ -19,7 +19,7 @@ export interface FaultProxy {
   readonly url: string;
   /** All requests received, in order. */
   readonly requests: readonly ProxiedRequest[];
-  /** How many were received for a path (`/settle`) or a JSON-RPC method (`eth_call`). */
+  /** Counts the requests for a path (`/settle`) or a JSON-RPC method (`eth_call`). */
   count(pathOrRpcMethod: string): number;
   /** Adds a rule; the first one that fits strikes. */
   add(rule: FaultRule): void;

@@ -17,7 +17,7 @@ export interface ReceivedSpan {
   readonly links: readonly { readonly traceId: string; readonly spanId: string }[];
   /** 0 unset, 1 OK, 2 error. */
   readonly statusCode: number;
-  /** Of the process that sent it. */
+  /** Service of the process that sent it. */
   readonly resource: Readonly<Record<string, string | number | boolean>>;
 }
 

@@ -5,7 +5,7 @@ import type { CDPSession, Page } from "playwright-core";
 const AXE = new URL("../accessibility/node_modules/axe-core/axe.min.js", import.meta.url);
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
-/** What axe-core said of a page. */
+/** Result of axe-core for a page. */
 export interface Audit {
   /** Rules that hold, by name. */
   readonly kept: readonly string[];
@@ -37,12 +37,12 @@ async function evaluate(session: CDPSession, expression: string): Promise<unknow
   return result.value;
 }
 
-/** What is used of the browser's own types: this function runs there. */
+/** The browser types that this function uses: it runs in the browser. */
 declare const document: {
   readonly documentElement: { readonly scrollWidth: number; readonly clientWidth: number };
 };
 
-/** By how many pixels the page is wider than its window. */
+/** Returns how many pixels the page is wider than its window. */
 export function overflow(page: Page): Promise<number> {
   return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 }

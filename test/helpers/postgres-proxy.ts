@@ -1,6 +1,6 @@
 import { connect, createServer, type Socket } from "node:net";
 
-/** What a proxy does with a connection once a COMMIT has come by. */
+/** Treatment of a connection after a COMMIT. */
 export type CommitFault =
   /** Postgres never sees the COMMIT; both ends are cut off. */
   | "cut before"
@@ -13,7 +13,7 @@ export type CommitFault =
 export interface PostgresProxy {
   /** The same database by this way. */
   urlOf(url: string): string;
-  /** What happens at the next COMMIT, on whichever connection; resolves when it has happened. */
+  /** Sets the treatment of the next COMMIT, on any connection. Resolves after that COMMIT. */
   atNextCommit(fault: CommitFault): Promise<void>;
   /** Passes nothing on, in either direction, also on new connections, until it is told to. */
   setStalled(isStalled: boolean): void;

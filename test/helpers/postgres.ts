@@ -181,7 +181,7 @@ export async function startPostgres(
   };
 }
 
-/** Where `postgres` and `initdb` are. */
+/** Folder of `postgres` and `initdb`. */
 function binaries(): string {
   const given = process.env.JOBGATE_TEST_POSTGRES_BIN;
   if (given !== undefined) return given;

@@ -15,7 +15,7 @@ export interface PriceFeed {
   /** @param updatedAtMs Unix milliseconds; default now */
   setRound(answer: bigint, updatedAtMs?: number): Promise<void>;
   setDecimals(decimals: number): Promise<void>;
-  /** Whether reading the latest round reverts, as a feed without any does. */
+  /** Makes reading the latest round revert, as for a feed without rounds. */
   setReverts(reverts: boolean): Promise<void>;
 }
 

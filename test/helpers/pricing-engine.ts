@@ -26,7 +26,7 @@ import { type JobQuoteTerms, jobQuoteTypedData } from "../../src/pricing/job-quo
 import type { Challenge } from "../../src/pricing/proof-of-work.ts";
 import { accounts, type TestAccount } from "./accounts.ts";
 
-/** What the engine does besides, or instead, of what it should. May be changed while it runs. */
+/** Faults of the engine. They may be changed while it runs. */
 export interface EngineFaults {
   /** Signs quotes instead of the operator. */
   signer?: TestAccount;
@@ -53,7 +53,7 @@ export interface ReceivedCall {
   readonly metadata: Metadata;
   /** Unix milliseconds, or Infinity. */
   readonly deadlineMs: number;
-  /** What was answered, once it was. */
+  /** The answer, once there is one. */
   response?: Buffer;
   cancelled?: true;
 }
@@ -75,7 +75,7 @@ export interface PricingEngineOptions {
 export interface ReferenceEngine {
   readonly url: string;
   readonly port: number;
-  /** What its quotes are checked by. */
+  /** Domain and signer that its quotes are checked against. */
   readonly signing: QuoteSigning;
   readonly prices: Map<string, bigint>;
   readonly faults: EngineFaults;
@@ -89,7 +89,7 @@ export interface ReferenceEngine {
 const OPERATOR = accounts.deployer;
 const MAX_CLOCK_DIFFERENCE_SECS = 30;
 
-/** Whether a proof of work solves a challenge: written apart from the code that makes them. */
+/** Checks a proof of work, independently of the code that makes them. */
 export function isProof(proof: Uint8Array, { id, timestamp, bits }: Challenge): boolean {
   if (proof.length !== 48) return false;
   const view = new DataView(proof.buffer, proof.byteOffset);

@@ -10,7 +10,7 @@ export interface RawAnswer {
 
 const ANSWER_TIMEOUT_MS = 10_000;
 
-/** Where to connect: an `http://host:port` URL, or `unix:path`. */
+/** Address to connect to: an `http://host:port` URL, or `unix:path`. */
 export function openSocket(target: string): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = target.startsWith("unix:")

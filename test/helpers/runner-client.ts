@@ -24,7 +24,7 @@ import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 /** Bounds every call: longer than any takes, shorter than a test's own time-out. */
 const CALL_TIMEOUT_MS = 10_000;
 
-/** Where a runner connects, and as whom. */
+/** Address and credentials of a runner. */
 export interface RunnerConnection {
   /** `host:port`, or `unix:path`. */
   readonly address: string;

@@ -3,7 +3,7 @@ import { type Address, encodeFunctionData, type Hex, parseAbi, parseSignature } 
 import { accounts, type TestAccount } from "./accounts.ts";
 import { type Anvil, sendTransaction } from "./anvil.ts";
 
-/** Where Circle's USDC is on Base Sepolia; the official client pays this token without being told to trust it. */
+/** Address of Circle's USDC on Base Sepolia; the official client pays this token by default. */
 const BASE_SEPOLIA_USDC: Address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const MAX_UINT256 = 2n ** 256n - 1n;
 
@@ -47,7 +47,7 @@ export interface Token {
   readonly decimals: number;
   mint(to: Address, amount: bigint): Promise<void>;
   balanceOf(account: Address): Promise<bigint>;
-  /** Whether the nonce was used, by a transfer or by a cancellation. */
+  /** Returns true if the nonce was used, by a transfer or a cancellation. */
   authorizationState(authorizer: Address, nonce: Hex): Promise<boolean>;
   /** The payer takes an authorization back; anyone's transaction after it reverts. Gives the transaction's hash. */
   cancelAuthorization(payer: TestAccount, nonce: Hex, order?: TransactionOrder): Promise<Hex>;

@@ -83,7 +83,7 @@ describe("limits", () => {
   it("A refused client that keeps sending has time to read the answer, and is then cut off", async () => {
     const { url } = await startServer();
     const socket = await openSocket(url);
-    // By default node:net ends its own side when the server does.
+    // node:net ends its own side by default when the server does.
     socket.allowHalfOpen = true;
     socket.write("garbage\r\n\r\n");
     socket.resume();

@@ -137,7 +137,7 @@ test("An engine that is down gives no price; soon after its return it does", asy
     price = await prices.priceOf(JOB).catch(() => undefined);
     await sleep(20);
   }
-  // What was remembered of the failure is forgotten soon.
+  // The failure is remembered only briefly.
   expect(performance.now() - backAt).toBeLessThan(1_500);
   expect(price?.priceWei).toBe(5n);
 });

@@ -1,6 +1,6 @@
 import pino, { type Logger } from "pino";
 
-/** What was logged, as objects. */
+/** Logged lines as objects. */
 export interface Log {
   readonly logger: Logger;
   readonly lines: { readonly level: number; readonly msg: string; readonly [field: string]: unknown }[];

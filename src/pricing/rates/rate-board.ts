@@ -23,7 +23,7 @@ export class RateBoard {
   readonly #clock: Clock;
   readonly #logger: Logger;
   #tokens: readonly AcceptedToken[] = [];
-  /** By source: two tokens with the same source share its answers. */
+  /** Live rates by source: two tokens with the same source share its answers. */
   readonly #live = new Map<string, LiveRate>();
 
   constructor(parts: { readonly clock: Clock; readonly logger: Logger }) {

@@ -18,7 +18,7 @@ export interface Offer {
   >;
   /** Token units, decimal. */
   readonly amount: string;
-  /** How long the offer stays payable, and the longest that a signed payment may live. */
+  /** Lifetime of the offer, and the longest lifetime of a signed payment. */
   readonly ttlSecs: number;
 }
 

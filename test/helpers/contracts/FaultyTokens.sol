@@ -78,7 +78,7 @@ abstract contract AuthorizedToken {
         emit AuthorizationCanceled(authorizer, nonce);
     }
 
-    /// What a token does with an authorization whose signature and time window are good.
+    /// Effect of an authorization with a valid signature and time window.
     function _execute(address from, address to, uint256 value, bytes32 nonce) internal virtual;
 
     function _move(address from, address to, uint256 value) internal {

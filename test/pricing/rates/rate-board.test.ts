@@ -14,10 +14,10 @@ const REFRESH_MS = 20;
 const MAX_AGE_MS = 60_000;
 
 let server: HttpListener;
-/** What the URL answers: a rate, or a status. */
+/** Answer of the URL: a rate or a status. */
 let answers: string | number;
 let asked: string[];
-/** Of this test: questions of an earlier one may still be answered. */
+/** Requests of this test only: an earlier test's may still be answered. */
 let questions: { open: number; mostOpen: number };
 let delayMs: number;
 

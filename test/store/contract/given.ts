@@ -19,12 +19,12 @@ export type OpenStoreUnderTest = (options: {
   onBatch: BatchListener;
 }) => Promise<StoreUnderTest>;
 
-/** What each test of the contract starts from: an empty store, and a clock that only the test moves. */
+/** Start of each contract test: an empty store, and a clock that only the test moves. */
 export interface Given {
   /** Unix milliseconds. */
   now: number;
   readonly store: Store;
-  /** Of each batch that was written since the test began, how many operations were in it. */
+  /** Number of operations in each batch written since the test began. */
   readonly batches: number[];
   /** Closes the store and opens what it kept. */
   reopen(): Promise<void>;

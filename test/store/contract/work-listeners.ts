@@ -5,7 +5,7 @@ import { failAll, type Given, retryNow } from "./given.ts";
 
 export function describeWorkListeners(given: Given): void {
   describe("listeners for work", () => {
-    /** How many calls a claim made inside the listener gets. */
+    /** Number of calls that a claim made inside the listener gets. */
     async function claimedInListener(push: () => Promise<unknown>): Promise<number> {
       let claim: Promise<ClaimedCall[]> | undefined;
       const end = given.store.onWork(() => {

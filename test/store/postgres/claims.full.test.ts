@@ -15,7 +15,7 @@ describe("A claim of some jobs", () => {
   test("It takes the oldest calls of all of them, and locks no others", async () => {
     const claimed = await claimCalls(given.store, { jobIds: JOB_IDS, limit: 7 });
     expect(idsOf(claimed)).toEqual([1, 2, 3, 4, 5, 6, 7]);
-    // Of a row that nobody has locked since it was written, that is 0.
+    // It is 0 for a row that was not locked since it was written.
     const locked = await given.postgres.query(
       given.url,
       "SELECT FROM jobgate.job_calls WHERE call_id > 7 AND xmax <> 0",

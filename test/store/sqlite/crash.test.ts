@@ -19,7 +19,7 @@ describe("A write torn by a crash", () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  /** What a crash leaves when the log ends after `bytes`: the database as it was, and the log up to there. */
+  /** Files that a crash leaves when the log ends after `bytes`: the old database, and the log up to there. */
   async function readyAfterTear(database: string, log: Buffer, bytes: number): Promise<number> {
     const path = join(folder, `torn-${bytes}.db`);
     await copyFile(database, path);

@@ -35,7 +35,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Whether the store's connections are encrypted, all of them alike. */
+/** Returns whether the store's connections are encrypted; all must agree. */
 async function isEncrypted(options: Partial<PostgresStoreOptions>, url = database): Promise<boolean> {
   const store = await openReplica(url, options);
   try {
@@ -45,7 +45,7 @@ async function isEncrypted(options: Partial<PostgresStoreOptions>, url = databas
         database,
         `SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'jobgate'`,
       );
-    // Of the three sorts, the one that listens connects in its own time.
+    // The listening connection connects later than the others.
     await expect.poll(async () => (await encrypted()).length).toBeGreaterThanOrEqual(3);
     const found = new Set((await encrypted()).map(({ ssl }) => ssl));
     expect(found.size).toBe(1);

@@ -7,7 +7,7 @@ import {
   LostRace,
 } from "../../../../src/store/postgres/connection/database-errors.ts";
 
-/** As the driver makes it of what a server says whose `lc_messages` is German. */
+/** Driver error from a server with German `lc_messages`. */
 function germanError(severity: "FEHLER" | "FATAL" | "PANIK", code: string): DatabaseError {
   return Object.assign(new DatabaseError("Fehler", 69, "error"), { severity, code });
 }
