@@ -1,4 +1,4 @@
-import { Server, ServerCredentials } from "@grpc/grpc-js";
+import { Server } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import type { PricingEngineConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
@@ -6,10 +6,11 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { PricingEngine } from "../gen/pricing_engine/pricing_pb.ts";
 import { addReflection } from "../grpc/reflection.ts";
-import { close, listenOnTcp, ServerHealth } from "../grpc/server.ts";
+import { close, ServerHealth } from "../grpc/server.ts";
 import { MAX_MESSAGE_BYTES, RAW_ENGINE_METHODS } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
 import { createEngineService } from "./engine-service.ts";
+import { PricingListener } from "./pricing-listener.ts";
 import { type FindQuotePayment, QuotePaymentWriter } from "./quote-payment.ts";
 
 interface Parts {
@@ -25,10 +26,12 @@ interface Parts {
 /** Time for calls in progress to end when the server stops. */
 const CLOSE_TIMEOUT_MS = 5_000;
 
-/** gRPC server that passes `pricing_engine.PricingEngine` through to the engine, with health and reflection. */
+/**
+ * gRPC and gRPC-Web server that passes `pricing_engine.PricingEngine` through to the engine, with health and reflection.
+ */
 export class PricingServer implements BackgroundService {
   readonly #parts: Parts;
-  #running: { server: Server; health: ServerHealth } | undefined;
+  #running: { server: Server; listener: PricingListener; health: ServerHealth } | undefined;
   #address = "";
   #stopping = false;
   #stopped: Promise<void> | undefined;
@@ -59,9 +62,10 @@ export class PricingServer implements BackgroundService {
       isServing: () => !this.#stopping,
     });
     addReflection(server, [PricingEngine, Health]);
-    this.#running = { server, health };
+    const listener = new PricingListener(server, logger);
+    this.#running = { server, listener, health };
     try {
-      this.#address = await listenOnTcp(server, config.bindAddress, ServerCredentials.createInsecure());
+      this.#address = await listener.listen(config.bindAddress);
     } catch (error) {
       await this.stop();
       throw error;
@@ -76,9 +80,11 @@ export class PricingServer implements BackgroundService {
   async #stop(): Promise<void> {
     this.#stopping = true;
     if (this.#running === undefined) return;
-    const { server, health } = this.#running;
+    const { server, listener, health } = this.#running;
     health.update();
     health.stop();
+    listener.stopListening();
     await close(server, CLOSE_TIMEOUT_MS);
+    await listener.close();
   }
 }

@@ -1,0 +1,131 @@
+import { once } from "node:events";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  constants,
+  type IncomingHttpHeaders as Http2Headers,
+} from "node:http2";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { status } from "@grpc/grpc-js";
+import { GatewayError } from "../core/errors.ts";
+
+const CONTENT_TYPE = /^application\/grpc-web(-text)?(\+proto)?\s*(?:;|$)/i;
+/** Headers of one HTTP/1.1 connection or message. HTTP/2 forbids most of them. */
+const HOP_HEADERS = new Set([
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "http2-settings",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "transfer-encoding",
+  "upgrade",
+]);
+/** First byte of the frame that holds the trailers. */
+const TRAILERS_FLAG = 0x80;
+const FRAME_HEADER_BYTES = 5;
+
+/**
+ * Answers a gRPC-Web call with a gRPC server's answer. Both protocols have the same frames, and gRPC-Web sends the
+ * trailers as a last one, so messages, metadata, deadline, status and cancellation pass unchanged.
+ * @param connect returns a connection to the gRPC server
+ * @throws GatewayError when the request is not a gRPC-Web call
+ */
+export async function answerGrpcWeb(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  connect: () => ClientHttp2Session,
+): Promise<void> {
+  const type = CONTENT_TYPE.exec(incoming.headers["content-type"] ?? "");
+  if (type === null) {
+    throw new GatewayError(
+      "bad_request",
+      "This is not a gRPC-Web call; expected the content type application/grpc-web+proto.",
+    );
+  }
+  const [, text, format = ""] = type;
+  const contentType = { "content-type": `application/grpc-web${text ?? ""}${format}` };
+  try {
+    const stream = connect().request({
+      ...passedHeaders(incoming.headers),
+      ":method": "POST",
+      ":path": incoming.url,
+      "content-type": `application/grpc${format}`,
+      te: "trailers",
+    });
+    // After a whole answer, this does nothing.
+    const cancel = () => stream.close(constants.NGHTTP2_CANCEL);
+    outgoing.once("close", cancel);
+    const closed = new AbortController();
+    stream.on("error", () => undefined);
+    stream.once("close", () => {
+      // Drops what is left of a request that the server has answered already.
+      incoming.resume();
+      closed.abort();
+    });
+    const responded = once(stream, "response", closed) as Promise<[Http2Headers, number]>;
+    const frames = text === undefined ? incoming : Readable.from(decodeText(incoming));
+    frames.on("error", cancel).pipe(stream);
+    const [headers, flags] = await responded;
+    outgoing.writeHead(200, { ...passedHeaders(headers), ...contentType });
+    // An answer of headers alone has its status there.
+    const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+    const answer = Readable.from(isWhole ? [] : framesOf(stream, closed.signal));
+    await (text === undefined ? pipeline(answer, outgoing) : pipeline(answer, encodeText, outgoing));
+  } catch {
+    // The connection is cut, so that half an answer does not pass for a whole one.
+    if (outgoing.headersSent) outgoing.destroy();
+    else outgoing.writeHead(200, { ...contentType, "grpc-status": status.UNAVAILABLE }).end();
+  }
+}
+
+/** Returns headers without those of the connection or the protocol. */
+function passedHeaders(headers: IncomingHttpHeaders | Http2Headers): Record<string, string | string[]> {
+  const passed: Record<string, string | string[]> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined && !name.startsWith(":") && !HOP_HEADERS.has(name)) passed[name] = value;
+  }
+  return passed;
+}
+
+/** Yields the frames of an answer, and then its trailers as a frame. */
+async function* framesOf(stream: ClientHttp2Stream, closed: AbortSignal): AsyncGenerator<Buffer> {
+  const trailers = once(stream, "trailers", { signal: closed }) as Promise<[Http2Headers]>;
+  // Awaited only once the messages are over; until then a failure shows in the stream itself.
+  trailers.catch(() => undefined);
+  yield* stream as AsyncIterable<Buffer>;
+  yield trailersFrame((await trailers)[0]);
+}
+
+function trailersFrame(trailers: Http2Headers): Buffer {
+  const lines = Object.entries(passedHeaders(trailers)).flatMap(([name, values]) =>
+    [values].flat().map((value) => `${name}: ${value}\r\n`),
+  );
+  const block = Buffer.from(lines.join(""), "latin1");
+  const frame = Buffer.alloc(FRAME_HEADER_BYTES);
+  frame.writeUInt8(TRAILERS_FLAG, 0);
+  frame.writeUInt32BE(block.length, 1);
+  return Buffer.concat([frame, block]);
+}
+
+/** Decodes base64 that may come as several padded parts, one after the other. */
+async function* decodeText(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let rest = "";
+  for await (const chunk of chunks) {
+    const text = rest + chunk.toString("latin1");
+    rest = text.slice(text.length - (text.length % 4));
+    const parts = text.slice(0, text.length - rest.length).match(/[^=]+=*/g) ?? [];
+    yield Buffer.concat(parts.map((part) => Buffer.from(part, "base64")));
+  }
+  yield Buffer.from(rest, "base64");
+}
+
+/** Encodes each frame as a padded part, so that none waits for the next. */
+async function* encodeText(frames: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  for await (const frame of frames) yield frame.toString("base64");
+}
