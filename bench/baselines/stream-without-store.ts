@@ -49,6 +49,7 @@ await serveBaseline((body) => {
       attempt: 1,
       enqueuedAt: now,
       leaseExpiresAt: now + 60_000,
+      suspect: false,
     }),
   );
   return callId;

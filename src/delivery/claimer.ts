@@ -23,6 +23,9 @@ export class Claimer {
   #next = 0;
   #claiming: Promise<void> | undefined;
   #mayHaveWork = true;
+  #mayHaveSuspects = true;
+  /** The last look for suspects left some that no stream could take. */
+  #suspectsLeft = false;
   #backoffMs = 0;
   #backoffTimer: NodeJS.Timeout | undefined;
   #stopped = false;
@@ -69,20 +72,23 @@ export class Claimer {
   }
 
   /** Notes that there may be work, and claims in this very turn of the event loop if a stream has room. */
-  wake(): void {
+  wake({ suspects = false } = {}): void {
     this.#mayHaveWork = true;
+    if (suspects) this.#mayHaveSuspects = true;
     this.roomFreed();
   }
 
   /** Claims if a stream has room and the last claim left work behind. */
   roomFreed(): void {
     if (this.#stopped || this.#claiming !== undefined || this.#backoffTimer !== undefined) return;
-    if (!this.#mayHaveWork) return;
+    const forSuspects = this.#ring.filter((subscription) => subscription.canTakeSuspect()).length;
+    if (!this.#mayHaveWork && !(this.#suspectsLeft && forSuspects > 0)) return;
     const takers = new Set(this.#ring.filter((subscription) => subscription.room() > 0));
     let room = 0;
     for (const taker of takers) room += taker.room();
     if (room === 0) return;
-    this.#claiming = this.#claim(Math.min(room, MAX_CLAIM), takers).finally(() => this.#claimEnded());
+    const limit = Math.min(room, MAX_CLAIM);
+    this.#claiming = this.#claim(limit, takers, forSuspects).finally(() => this.#claimEnded());
   }
 
   /** Stops claiming. JobCalls that a claim in progress still brings are given back. */
@@ -96,22 +102,29 @@ export class Claimer {
     return this.#claiming ?? Promise.resolve();
   }
 
-  async #claim(limit: number, takers: ReadonlySet<Subscription>): Promise<void> {
+  async #claim(limit: number, takers: ReadonlySet<Subscription>, forSuspects: number): Promise<void> {
+    const asksForSuspects = this.#mayHaveSuspects;
     // Work announced from here on may be too late for this claim; `wake` sets the flag again.
     this.#mayHaveWork = false;
+    this.#mayHaveSuspects = false;
     try {
-      const { calls } = await this.#workQueue.claim({
+      const { calls, suspectsLeft = false } = await this.#workQueue.claim({
         limit,
         jobIds: this.#jobIds,
         leaseMs: this.#leaseMs,
         maxAttempts: this.#maxAttempts,
         subscriber: this.#subscriber,
+        ...(asksForSuspects ? { suspects: forSuspects } : {}),
       });
       this.#backoffMs = 0;
-      if (calls.length === limit) this.#mayHaveWork = true;
+      // A claim that brings suspects leaves the other work behind.
+      if (calls.length === limit || calls[0]?.suspect) this.#mayHaveWork = true;
+      if (calls[0]?.suspect) this.#mayHaveSuspects = true;
       this.#deal(calls, takers);
+      if (asksForSuspects) this.#makeRoomForSuspects(suspectsLeft);
     } catch (error) {
       this.#mayHaveWork = true;
+      this.#mayHaveSuspects = true;
       this.#backoffMs = Math.min(MAX_BACKOFF_MS, Math.max(MIN_BACKOFF_MS, this.#backoffMs * 2));
       this.#logger.warn({ err: error, retryInMs: this.#backoffMs }, "Could not claim work from the store");
     }
@@ -130,13 +143,30 @@ export class Claimer {
 
   #deal(calls: readonly ClaimedCall[], takers: ReadonlySet<Subscription>): void {
     for (const [index, call] of calls.entries()) {
-      const subscription = this.#stopped ? undefined : this.#nextTaker(takers);
+      const subscription = this.#stopped ? undefined : this.#takerOf(call, takers);
       if (subscription === undefined) {
         this.#giveBack(calls.slice(index));
         return;
       }
       this.#deliver(call, subscription);
     }
+  }
+
+  #takerOf(call: ClaimedCall, takers: ReadonlySet<Subscription>): Subscription | undefined {
+    if (call.suspect) return this.#nextInTurn((candidate) => candidate.canTakeSuspect());
+    return this.#nextTaker(takers);
+  }
+
+  /** Lets the least busy stream run empty while suspects wait for one. */
+  #makeRoomForSuspects(suspectsLeft: boolean): void {
+    this.#suspectsLeft = suspectsLeft;
+    if (suspectsLeft) this.#mayHaveSuspects = true;
+    let leastBusy: Subscription | undefined;
+    for (const subscription of this.#ring) {
+      subscription.reserve(false);
+      if (leastBusy === undefined || subscription.inFlight < leastBusy.inFlight) leastBusy = subscription;
+    }
+    if (suspectsLeft) leastBusy?.reserve(true);
   }
 
   /**

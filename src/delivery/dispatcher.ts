@@ -7,6 +7,7 @@ import type {
   Lease,
   LeaseOutcome,
   Progress,
+  RetryBackoff,
   RetryRequest,
   WorkQueue,
 } from "../store/contract/work-queue.ts";
@@ -38,6 +39,7 @@ export class Dispatcher {
   readonly #workQueue: WorkQueue;
   readonly #leaseMs: number;
   readonly #maxAttempts: number;
+  readonly #backoff: RetryBackoff;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #observer: DeliveryObserver;
@@ -58,6 +60,8 @@ export class Dispatcher {
     readonly workQueue: WorkQueue;
     readonly leaseMs: number;
     readonly maxAttempts: number;
+    /** Backoff of JobCalls that are lost with their stream. */
+    readonly backoff: RetryBackoff;
     readonly clock: Clock;
     readonly logger: Logger;
     readonly observer: DeliveryObserver | undefined;
@@ -66,6 +70,7 @@ export class Dispatcher {
     this.#workQueue = workQueue;
     this.#leaseMs = options.leaseMs;
     this.#maxAttempts = options.maxAttempts;
+    this.#backoff = options.backoff;
     this.#clock = clock;
     this.#logger = logger;
     this.#observer = observer;
@@ -94,7 +99,7 @@ export class Dispatcher {
     this.#stopListening = workQueue.onWork(wakeAll);
     this.#dueWatcher = new DueWatcher({
       workQueue,
-      onDue: wakeAll,
+      onDue: () => this.#wakeAll({ suspects: true }),
       onOverdue: () => this.#buryOverdue(),
       clock,
       logger,
@@ -216,18 +221,19 @@ export class Dispatcher {
     });
   }
 
-  #wakeAll(): void {
-    for (const claimer of this.#claimers.values()) claimer.wake();
+  #wakeAll(options?: { readonly suspects: boolean }): void {
+    for (const claimer of this.#claimers.values()) claimer.wake(options);
   }
 
   #deliver(call: ClaimedCall, subscription: Subscription): void {
     // Measured by this process's clock, which may differ from the store's. This errs on the side of keeping the slot.
     const expiresAt = this.#clock() + this.#leaseMs;
-    const { callId, leaseToken, leaseExpiresAt } = call;
+    const { callId, leaseToken, leaseExpiresAt, suspect } = call;
     faultPoint("before-delivery");
     const lease: OutLease = {
       callId,
       leaseToken,
+      suspect,
       expiresAt,
       leaseExpiresAt,
       renewedElsewhere: false,
@@ -267,11 +273,16 @@ export class Dispatcher {
     this.#release(lease, options);
   }
 
-  #release({ callId, leaseToken }: Lease, { excused }: { excused: boolean }): void {
+  #release(lease: Lease & { readonly suspect: boolean }, { excused }: { excused: boolean }): void {
+    const { callId, leaseToken, suspect } = lease;
+    const [maxAttempts, backoff] = [this.#maxAttempts, this.#backoff];
     const released = this.#workQueue
-      .release({ callId, leaseToken }, { excused, maxAttempts: this.#maxAttempts })
+      .release({ callId, leaseToken }, { excused, suspect, maxAttempts, backoff })
       .then(
-        () => this.#wakeAll(),
+        () => {
+          if (excused) this.#wakeAll({ suspects: suspect });
+          else this.#dueWatcher.expect(this.#clock() + BACKOFF_LOOK_MS);
+        },
         (error: unknown) => {
           this.#logger.warn(
             { err: error, callId },

@@ -3,6 +3,8 @@ import type { Lease } from "../store/contract/work-queue.ts";
 
 /** One delivery that is out and not finished. */
 export interface OutLease extends Lease {
+  /** The JobCall was lost with its stream before. */
+  readonly suspect: boolean;
   /** End of the lease by this process's clock, Unix milliseconds. */
   expiresAt: number;
   /** End of the lease by the store's clock, Unix milliseconds. */

@@ -75,15 +75,16 @@ export class RunnerServer implements BackgroundService {
       "grpc.keepalive_timeout_ms": this.#keepalive.timeoutMs,
       interceptors: [createAuthentication(this.#config)],
     });
+    const backoff = { baseMs: retryBaseMs, maxMs: retryMaxMs };
     const dispatcher = new Dispatcher({
       workQueue: this.#workQueue,
       leaseMs,
       maxAttempts,
+      backoff,
       clock: this.#clock,
       logger,
       observer: this.#observer,
     });
-    const backoff = { baseMs: retryBaseMs, maxMs: retryMaxMs };
     const handlers = new RunnerServiceHandlers({ dispatcher, leaseMs, maxAttempts, backoff, logger });
     server.addService(grpcServiceDefinition(RunnerService), handlers.byMethod());
     const health = new ServerHealth(server, {

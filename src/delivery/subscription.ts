@@ -55,6 +55,10 @@ export class Subscription {
   readonly #out = new Set<OutLease>();
   /** JobCalls that wait for the stream to drain; their leases are in `#out` too. */
   readonly #waiting = new Map<OutLease, Delivery>();
+  /** A suspect, while it is out: the stream gets no other JobCall. */
+  #suspect: OutLease | undefined;
+  /** Set while the stream gets no more JobCalls until all of its own are finished, so that it can take a suspect. */
+  #reserved = false;
   #blocked = false;
   #closed = false;
 
@@ -87,25 +91,42 @@ export class Subscription {
 
   /** Returns how many JobCalls to claim for the stream now. */
   room(): number {
-    if (this.#closed || this.#blocked) return 0;
+    if (this.#closed || this.#blocked || this.#isTaken()) return 0;
     return Math.min(this.#request.maxInFlight - this.#out.size, MAX_CLAIMED_AHEAD);
   }
 
   /** Returns true when the stream may get one more JobCall, even if that has to wait until the stream has drained. */
   hasSlot(): boolean {
     const { maxInFlight } = this.#request;
-    return !this.#closed && this.#out.size < maxInFlight && this.#waiting.size < MAX_CLAIMED_AHEAD;
+    if (this.#closed || this.#isTaken()) return false;
+    return this.#out.size < maxInFlight && this.#waiting.size < MAX_CLAIMED_AHEAD;
+  }
+
+  get inFlight(): number {
+    return this.#out.size;
+  }
+
+  /** Returns true when a suspect may go out on the stream: it must be the only unfinished JobCall there. */
+  canTakeSuspect(): boolean {
+    return this.#out.size === 0 && this.hasSlot();
+  }
+
+  /** Keeps the stream free of new JobCalls until it can take a suspect, or ends that. */
+  reserve(reserved: boolean): void {
+    this.#reserved = reserved;
   }
 
   /** Writes a JobCall to the stream, now or once it has drained, and then calls `onWritten`. */
   deliver(call: ClaimedCall, lease: OutLease, onWritten: () => void): void {
     this.#out.add(lease);
+    if (call.suspect) this.#suspect = lease;
     if (this.#blocked) this.#waiting.set(lease, { call, onWritten });
     else this.#write({ call, onWritten }, lease);
   }
 
   leaseGone(lease: OutLease): void {
     this.#waiting.delete(lease);
+    if (this.#suspect === lease) this.#suspect = undefined;
     if (this.#out.delete(lease)) this.#onRoom();
   }
 
@@ -136,6 +157,10 @@ export class Subscription {
     this.#out.clear();
     this.#waiting.clear();
     return { written, unwritten };
+  }
+
+  #isTaken(): boolean {
+    return this.#suspect !== undefined || (this.#reserved && this.#out.size > 0);
   }
 
   #write({ call, onWritten }: Delivery, lease: OutLease): void {

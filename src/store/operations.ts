@@ -50,7 +50,7 @@ export const OPERATIONS = {
   retry: { channel: "write", makesWork: (_lease, { delayMs }) => delayMs === 0 },
   fail: { channel: "write" },
   extend: { channel: "write" },
-  release: { channel: "write", makesWork: true },
+  release: { channel: "write", makesWork: (_lease, { excused }) => excused },
   nextDue: { channel: "read" },
 
   listDeadLetters: { channel: "read" },

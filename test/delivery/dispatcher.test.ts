@@ -75,7 +75,7 @@ test("A JobCall whose lease ran out goes to the next subscriber, and its slot be
 });
 
 test("A JobCall that crashes every runner becomes a dead letter after max_attempts", async () => {
-  const { store, accept, connect } = await startDelivery({ maxAttempts: 3 });
+  const { store, accept, connect } = await startDelivery({ maxAttempts: 3, leaseMs: 1_500 });
   const poison = await accept();
   for (const attempt of [1, 2, 3]) {
     const crashing = connect();
@@ -115,7 +115,7 @@ test("A reader that stopped holds few JobCalls, however many it asked for, and o
 });
 
 test("JobCalls that were never written to a stopped reader do not count as attempts", async () => {
-  const { store, server, accept, connect } = await startDelivery({ maxAttempts: 1 });
+  const { store, server, accept, connect } = await startDelivery({ maxAttempts: 1, leaseMs: 2_000 });
   const body = Buffer.alloc(64 * 1024);
   await Promise.all(Array.from({ length: 200 }, () => accept({ body })));
   const stopped = await connect().subscribe({ maxInFlight: 10_000 });

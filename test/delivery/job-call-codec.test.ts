@@ -17,6 +17,7 @@ const claimed = {
   attempt: 3,
   enqueuedAt: 1_700_000_000_123,
   leaseExpiresAt: 1_700_000_060_456,
+  suspect: false,
 };
 
 test("The stored bytes hold everything known at acceptance, the body byte for byte", () => {

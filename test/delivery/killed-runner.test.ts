@@ -16,12 +16,12 @@ test("The work of a killed runner goes to another long before its leases end", a
     expect(call.attempt).toBe(2);
     await survivor.ack(call);
   }
-  expect(stream.calls.map((call) => String(call.callId))).toEqual(victim.callIds);
+  expect(stream.calls.map((call) => String(call.callId)).toSorted()).toEqual(victim.callIds.toSorted());
   expect((await store.totals()).calls).toMatchObject({ ready: 0, leased: 0, dead: 0 });
 });
 
 test("A JobCall whose runners were all killed becomes a dead letter while no runner is connected", async () => {
-  const { store, address, accept, connect } = await startDelivery({ maxAttempts: 2 });
+  const { store, address, accept, connect } = await startDelivery({ maxAttempts: 2, leaseMs: 1_500 });
   const callId = await accept();
   for (let attempt = 1; attempt <= 2; attempt++) {
     const victim = await spawnRunner(address);
@@ -30,6 +30,7 @@ test("A JobCall whose runners were all killed becomes a dead letter while no run
     victim.signal("SIGKILL");
     await until(async () => (await store.totals()).calls.leased === 0);
   }
+  await until(async () => (await store.totals()).calls.dead === 1);
   expect(await store.findDeadLetter(callId)).toMatchObject({ attempts: 2, reason: "max_attempts" });
   // Nothing is left of it for the next runner.
   const late = await connect().subscribe();

@@ -62,9 +62,18 @@ export function callerNonce(nonce: string, overrides: Partial<CallerNonce> = {})
 }
 
 export const LEASE_MS = 60_000;
+export const NO_BACKOFF = { baseMs: 0, maxMs: 0 };
 
 export function claimRequest(overrides: Partial<ClaimRequest> = {}): ClaimRequest {
-  return { limit: 10, jobIds: [], leaseMs: LEASE_MS, maxAttempts: 3, subscriber: "test", ...overrides };
+  return {
+    limit: 10,
+    jobIds: [],
+    leaseMs: LEASE_MS,
+    maxAttempts: 3,
+    subscriber: "test",
+    suspects: 10,
+    ...overrides,
+  };
 }
 
 export async function acceptId(store: Store, overrides: Partial<JobCall> = {}): Promise<number> {

@@ -33,9 +33,10 @@ export interface WorkQueue {
   ): Promise<{ outcome: LeaseOutcome; leaseExpiresAt: number }>;
 
   /**
-   * Gives a JobCall back because its stream ended: due again at once.
-   * `excused` releases do not count towards `maxAttempts` (the gateway went away, not the runner), but the
-   * next delivery still has a higher attempt number. A release that uses up `maxAttempts` makes a dead letter.
+   * Gives a JobCall back because its stream ended: due again after the backoff, as a suspect. Once `maxAttempts` are used
+   * up it becomes a dead letter when its lease would have run out.
+   * `excused` releases are due again at once and do not count towards `maxAttempts` (the gateway went away, not the
+   * runner), but the next delivery still has a higher attempt number.
    */
   release(lease: Lease, options: ReleaseOptions): Promise<EndedLease>;
 
@@ -46,7 +47,10 @@ export interface WorkQueue {
    */
   onWork(listener: () => void): () => void;
 
-  /** When the earliest lease or retry delay runs out, Unix milliseconds; undefined when nothing is waiting. */
+  /**
+   * When the earliest lease or retry delay runs out, Unix milliseconds; undefined when nothing is waiting. Suspects that
+   * are due already wait for a stream, and do not count.
+   */
   nextDue(): Promise<number | undefined>;
 
   /** Absent where only this process gives out and ends leases. */
@@ -84,12 +88,19 @@ export interface ClaimRequest {
   readonly maxAttempts: number;
   /** Kept with the lease, for the operator. */
   readonly subscriber: string;
+  /**
+   * Most suspects to claim. A suspect was lost with its stream before, and may be what ended it. The claim brings either
+   * suspects or others, never both, and suspects first. Default: does not look for suspects.
+   */
+  readonly suspects?: number | undefined;
 }
 
 export interface Claimed {
   readonly calls: ClaimedCall[];
   /** JobCalls that became dead letters instead of getting another attempt. */
   readonly buried: BuriedCall[];
+  /** Set when the claim looked for suspects and left some that are due. */
+  readonly suspectsLeft?: boolean;
 }
 
 /** A JobCall that an operation made a dead letter. */
@@ -108,7 +119,10 @@ export interface EndedLease {
 
 export interface ReleaseOptions {
   readonly excused: boolean;
+  /** The JobCall was a suspect before; an excused release keeps it one. Default: false. */
+  readonly suspect?: boolean | undefined;
   readonly maxAttempts: number;
+  readonly backoff: RetryBackoff;
 }
 
 export interface Lease {
@@ -126,6 +140,8 @@ export interface ClaimedCall extends Lease {
   readonly enqueuedAt: number;
   /** Unix milliseconds, by the store's clock. */
   readonly leaseExpiresAt: number;
+  /** It was lost with its stream before: it must be the only unfinished JobCall of its stream. */
+  readonly suspect: boolean;
 }
 
 /**

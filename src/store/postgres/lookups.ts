@@ -10,7 +10,7 @@ import {
 import type { SharedLeases } from "../contract/work-queue.ts";
 import type { Input, Outcome, ReadName } from "../operations.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
-import { type LeaseColumns, leaseStanding } from "../rules/leases.ts";
+import { JUST_DUE_MS, type LeaseColumns, leaseStanding } from "../rules/leases.ts";
 import type { Revenue } from "../store.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
@@ -83,7 +83,8 @@ const FIND_QUOTE = statement<{ digest: string; quote: string; expires_at: number
 );
 const NEXT_DUE = statement<{ due: number | null }>(
   "next_due",
-  "SELECT min(visible_at) AS due FROM jobgate.job_calls WHERE state IN ('leased', 'delayed')",
+  `SELECT min(visible_at) AS due FROM jobgate.job_calls
+    WHERE state IN ('leased', 'delayed') AND (state = 'leased' OR subscriber IS NULL OR visible_at > ${NOW} - ${JUST_DUE_MS})`,
 );
 const FIND_LEASES = statement<LeaseRow>(
   "find_leases",
@@ -197,7 +198,7 @@ export function createLookups(options: {
         return leaseStanding(row, lease, row?.now ?? 0);
       });
     },
-    nextDue: async () => (await askForOne(NEXT_DUE, []))?.due ?? undefined,
+    nextDue: async () => (await askForOne(NEXT_DUE, [now()]))?.due ?? undefined,
 
     listDeadLetters: async ({ limit, before = MAX_CALL_ID }) =>
       (await ask(LIST_DEAD_LETTERS, [before, limit])).map(toDeadLetter),

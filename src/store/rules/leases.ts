@@ -24,6 +24,12 @@ export interface AttemptColumns {
   readonly forgiven: number;
 }
 
+/**
+ * Time for which a suspect still counts as just due, so that none becomes due unnoticed between a claim and the question
+ * when the next one will.
+ */
+export const JUST_DUE_MS = 50;
+
 /** Reason of a dead letter that no runner gave a reason for. */
 export const MAX_ATTEMPTS_REASON = "max_attempts";
 
@@ -57,7 +63,13 @@ export function isUsedUp({ attempts, forgiven }: AttemptColumns, maxAttempts: nu
 /** New state of a JobCall whose lease ended without success. */
 export type GivenBack =
   | { readonly state: "ready"; readonly forgiven: number }
-  | { readonly state: "delayed"; readonly forgiven: number; readonly visibleAt: number }
+  | {
+      readonly state: "delayed";
+      readonly forgiven: number;
+      readonly visibleAt: number;
+      /** Delivered next time as the only unfinished JobCall of its stream. */
+      readonly suspect: boolean;
+    }
   | { readonly state: "dead"; readonly reason: string };
 
 /** @param random in [0, 1), for the jitter of the backoff */
@@ -71,13 +83,27 @@ export function afterRetry(
   if (isUsedUp(call, maxAttempts)) return { state: "dead", reason: `${MAX_ATTEMPTS_REASON}: ${reason}` };
   if (delayMs === 0) return { state: "ready", forgiven };
   const waitMs = delayMs ?? retryDelayMs(backoff, attempts - forgiven, random);
-  return { state: "delayed", forgiven, visibleAt: now + waitMs };
+  return { state: "delayed", forgiven, visibleAt: now + waitMs, suspect: false };
 }
 
-export function afterRelease(call: AttemptColumns, { excused, maxAttempts }: ReleaseOptions): GivenBack {
-  if (excused) return { state: "ready", forgiven: call.forgiven + 1 };
-  if (isUsedUp(call, maxAttempts)) return { state: "dead", reason: MAX_ATTEMPTS_REASON };
-  return { state: "ready", forgiven: call.forgiven };
+/**
+ * A runner that crashes on start ends many streams in a short time. So a JobCall that has used up its attempts becomes a
+ * dead letter no sooner than its lease would have run out.
+ * @param random in [0, 1), for the jitter of the backoff
+ */
+export function afterRelease(
+  call: AttemptColumns & Pick<LeaseColumns, "visible_at">,
+  { excused, suspect, maxAttempts, backoff }: ReleaseOptions,
+  now: number,
+  random: number,
+): GivenBack {
+  const { attempts, forgiven } = call;
+  if (excused && !suspect) return { state: "ready", forgiven: forgiven + 1 };
+  if (excused) return { state: "delayed", forgiven: forgiven + 1, visibleAt: now, suspect: true };
+  if (isUsedUp(call, maxAttempts))
+    return { state: "delayed", forgiven, visibleAt: call.visible_at ?? now, suspect: false };
+  const visibleAt = now + retryDelayMs(backoff, attempts - forgiven, random);
+  return { state: "delayed", forgiven, visibleAt, suspect: true };
 }
 
 /**

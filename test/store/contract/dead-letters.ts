@@ -1,5 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { acceptId, claimCalls, claimOne, claimRequest, LEASE_MS, START_MS } from "../store-fixtures.ts";
+import {
+  acceptId,
+  claimCalls,
+  claimOne,
+  claimRequest,
+  LEASE_MS,
+  NO_BACKOFF,
+  START_MS,
+} from "../store-fixtures.ts";
 import { failAll, type Given, idsOf, MAX_PENDING, retryNow } from "./given.ts";
 
 export function describeDeadLetters(given: Given): void {
@@ -69,8 +77,10 @@ export function describeDeadLetters(given: Given): void {
       for (let attempt = 1; attempt <= 6; attempt += 1) {
         const call = await claimOne(given.store);
         expect(call.attempt).toBe(attempt);
-        await given.store.release(call, { excused: attempt <= 3, maxAttempts: 3 });
+        await given.store.release(call, { excused: attempt <= 3, maxAttempts: 3, backoff: NO_BACKOFF });
       }
+      given.now += LEASE_MS;
+      await given.store.expireLeases(3);
       expect((await given.store.listDeadLetters({ limit: 1 }))[0]?.attempts).toBe(6);
     });
 

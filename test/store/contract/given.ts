@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect } from "vitest";
 import type { Clock } from "../../../src/core/clock.ts";
 import type { BatchListener, Store } from "../../../src/store/store.ts";
-import { claimCalls, START_MS } from "../store-fixtures.ts";
+import { claimCalls, NO_BACKOFF, START_MS } from "../store-fixtures.ts";
 
 /** A store under test, with the means to see what survives. */
 export interface StoreUnderTest {
@@ -31,7 +31,6 @@ export interface Given {
 }
 
 export const MAX_PENDING = 40;
-const NO_BACKOFF = { baseMs: 0, maxMs: 0 };
 
 /** Opens a new store before each test, and disposes of it after. */
 export function givenStore(open: OpenStoreUnderTest): Given {

@@ -20,6 +20,7 @@ export function describeIntake(given: Given): void {
       const claimed = await claimOne(given.store);
       expect({ ...claimed, encoded: [...claimed.encoded] }).toEqual({
         callId,
+        suspect: false,
         leaseToken: expect.stringMatching(/^[A-Za-z0-9_-]{22}$/),
         encoded: [0, 255, 1],
         attempt: 1,

@@ -1,7 +1,18 @@
 import { describe, expect, test } from "vitest";
-import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
-import { acceptId, claimCalls, claimOne, LEASE_MS, paidId } from "../store-fixtures.ts";
+import type { ClaimedCall, ClaimRequest } from "../../../src/store/contract/work-queue.ts";
+import {
+  acceptId,
+  claimCalls,
+  claimOne,
+  claimRequest,
+  LEASE_MS,
+  NO_BACKOFF,
+  paidId,
+} from "../store-fixtures.ts";
 import { type Given, idsOf, retryNow } from "./given.ts";
+
+/** Release of a JobCall whose stream ended. */
+const LOST = { excused: false, maxAttempts: 3, backoff: NO_BACKOFF };
 
 export function describeLeases(given: Given): void {
   describe("leases", () => {
@@ -45,9 +56,7 @@ export function describeLeases(given: Given): void {
       expect(await given.store.ack(lease)).toBe("lease_lost");
       expect(await given.store.fail(lease, "late")).toEqual({ outcome: "lease_lost" });
       expect(await given.store.retry(lease, retryNow())).toEqual({ outcome: "lease_lost" });
-      expect(await given.store.release(lease, { excused: false, maxAttempts: 3 })).toEqual({
-        outcome: "lease_lost",
-      });
+      expect(await given.store.release(lease, LOST)).toEqual({ outcome: "lease_lost" });
       expect((await given.store.extend(lease, LEASE_MS)).outcome).toBe("lease_lost");
       given.now -= 1;
       expect(await given.store.ack(lease)).toBe("done");
@@ -78,14 +87,73 @@ export function describeLeases(given: Given): void {
       expect(await given.store.retry(dead, retryNow())).toEqual({ outcome: "not_found" });
     });
 
-    test("A released call is due at once, and its old lease is lost", async () => {
+    test("A call released with an excuse is due at once, and its old lease is lost", async () => {
       await acceptId(given.store);
       const released = await claimOne(given.store);
-      expect(await given.store.release(released, { excused: false, maxAttempts: 3 })).toEqual({
-        outcome: "done",
-      });
+      expect(await given.store.release(released, { ...LOST, excused: true })).toEqual({ outcome: "done" });
       expect(await given.store.ack(released)).toBe("lease_lost");
-      expect((await claimOne(given.store)).attempt).toBe(2);
+      expect(await claimOne(given.store)).toMatchObject({ attempt: 2, suspect: false });
+    });
+
+    test("A call lost with its stream comes back after its backoff, and its old lease is lost", async () => {
+      await acceptId(given.store);
+      const lost = await claimOne(given.store);
+      const backoff = { baseMs: 5000, maxMs: 5000 };
+      expect(await given.store.release(lost, { ...LOST, backoff })).toEqual({ outcome: "done" });
+      expect(await given.store.ack(lost)).toBe("lease_lost");
+      const dueAt = (await given.store.nextDue()) ?? Number.NaN;
+      expect(dueAt).toBeLessThan(given.now + 5000);
+      given.now = dueAt;
+      expect(await claimOne(given.store)).toMatchObject({ attempt: 2, suspect: true });
+    });
+
+    test("A claim takes suspects first and alone, no more than it asks for, and reports those it leaves", async () => {
+      const ids = [];
+      for (let i = 0; i < 4; i += 1) ids.push(await acceptId(given.store, { jobId: BigInt(30 + (i % 2)) }));
+      for (const call of await claimCalls(given.store, { limit: 3 })) await given.store.release(call, LOST);
+      given.now += 1_000;
+      expect(await given.store.nextDue()).toBeUndefined();
+      const claim = (overrides: Partial<ClaimRequest>) => given.store.claim(claimRequest(overrides));
+
+      expect(await claim({ suspects: undefined, limit: 0 })).toMatchObject({
+        calls: [],
+        suspectsLeft: false,
+      });
+      expect(await claim({ suspects: 0, limit: 0 })).toMatchObject({ calls: [], suspectsLeft: true });
+      const ofJob = await claim({ suspects: 9, jobIds: [31n], limit: 1 });
+      expect(ofJob).toMatchObject({ calls: [{ callId: ids[1], suspect: true }], suspectsLeft: false });
+      const some = await claim({ suspects: 1 });
+      expect(some).toMatchObject({ calls: [{ suspect: true }], suspectsLeft: true });
+      const others = await claim({ suspects: 0 });
+      expect(others).toMatchObject({ calls: [{ callId: ids[3], suspect: false }], suspectsLeft: true });
+      const rest = await claim({ suspects: 2 });
+      expect(rest).toMatchObject({ calls: [{ suspect: true }], suspectsLeft: false });
+      expect(idsOf([...some.calls, ...rest.calls]).toSorted()).toEqual([ids[0], ids[2]]);
+    });
+
+    test("A suspect stays one over an excused release and a restart, and no longer once it was retried", async () => {
+      await acceptId(given.store);
+      await given.store.release(await claimOne(given.store), LOST);
+      const suspect = await claimOne(given.store);
+      await given.store.release(suspect, { ...LOST, excused: true, suspect: suspect.suspect });
+      await given.reopen();
+      const again = await claimOne(given.store);
+      expect(again).toMatchObject({ attempt: 3, suspect: true });
+      await given.store.retry(again, retryNow());
+      expect(await claimOne(given.store)).toMatchObject({ attempt: 4, suspect: false });
+    });
+
+    test("A call whose streams all ended becomes a dead letter no sooner than its lease would have run out", async () => {
+      const callId = await acceptId(given.store);
+      for (let attempt = 1; attempt <= 3; attempt += 1)
+        await given.store.release(await claimOne(given.store), LOST);
+      given.now += LEASE_MS - 1;
+      expect(await given.store.expireLeases(3)).toEqual([]);
+      expect(await claimCalls(given.store)).toEqual([]);
+      given.now += 1;
+      expect(await given.store.expireLeases(3)).toEqual([
+        { callId, reason: "max_attempts", deadAt: given.now },
+      ]);
     });
 
     test("An extended lease runs out later", async () => {

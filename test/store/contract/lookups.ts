@@ -3,6 +3,7 @@ import {
   acceptId,
   claimOne,
   LEASE_MS,
+  NO_BACKOFF,
   paidCall,
   paidId,
   paymentIntent,
@@ -86,7 +87,7 @@ export function describeLookups(given: Given): void {
       const next = await claimOne(given.store);
       expect(await shown()).toEqual(["running", undefined]);
       await given.store.extend(next, LEASE_MS, { percent: 10, text: "ten" });
-      await given.store.release(next, { excused: false, maxAttempts: 3 });
+      await given.store.release(next, { excused: false, maxAttempts: 3, backoff: NO_BACKOFF });
       expect(await shown()).toEqual(["queued", undefined]);
       await given.store.fail(await claimOne(given.store), "no good");
       expect(await shown()).toEqual(["failed", undefined]);

@@ -1,6 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
-import { acceptId, claimCalls, claimOne, LEASE_MS, paidCall, paymentIntent } from "../store-fixtures.ts";
+import {
+  acceptId,
+  claimCalls,
+  claimOne,
+  LEASE_MS,
+  NO_BACKOFF,
+  paidCall,
+  paymentIntent,
+} from "../store-fixtures.ts";
 import { failAll, type Given, retryNow } from "./given.ts";
 
 export function describeWorkListeners(given: Given): void {
@@ -25,7 +33,9 @@ export function describeWorkListeners(given: Given): void {
       const callId = await acceptId(given.store);
       const lease = await claimOne(given.store);
       expect(
-        await claimedInListener(() => given.store.release(lease, { excused: true, maxAttempts: 3 })),
+        await claimedInListener(() =>
+          given.store.release(lease, { excused: true, maxAttempts: 3, backoff: NO_BACKOFF }),
+        ),
       ).toBe(1);
       given.now += LEASE_MS;
       const again = (await claimCalls(given.store)).find((call) => call.callId === callId);

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { acceptId, claimCalls, claimOne, webhookCall } from "../store-fixtures.ts";
+import { acceptId, claimCalls, claimOne, NO_BACKOFF, webhookCall } from "../store-fixtures.ts";
 import { givenReplica } from "./given-replica.ts";
 
 const given = givenReplica();
@@ -8,9 +8,11 @@ const given = givenReplica();
 test("A batch that loses a race leaves nothing behind: what its claim found is claimed by whom it is told", async () => {
   // The bodies take a while to arrive, so that the race is lost while the claim still looks for more.
   for (let i = 0; i < 6; i += 1) await acceptId(given.store, { body: Buffer.alloc(1_000_000, 7) });
-  await given.store.release(await claimOne(given.store, { limit: 1, maxAttempts: 1 }), {
-    excused: false,
+  await given.store.retry(await claimOne(given.store, { limit: 1, maxAttempts: 1 }), {
+    delayMs: 0,
+    backoff: NO_BACKOFF,
     maxAttempts: 2,
+    reason: "busy",
   });
 
   const winner = await given.postgres.hold(

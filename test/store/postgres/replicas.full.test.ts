@@ -9,6 +9,7 @@ import {
   callerNonce,
   claimCalls,
   claimOne,
+  NO_BACKOFF,
   paidCall,
   paidId,
   paymentIntent,
@@ -178,7 +179,7 @@ describe("Leases that one replica gave out", () => {
     const [kept, renewed, acked, failed, released, ranOut] = (await claimCalls(one)) as Six;
     const { leaseExpiresAt } = await other.extend(renewed, 600_000);
     await Promise.all([other.ack(acked), other.fail(failed, "no good")]);
-    await other.release(released, { excused: false, maxAttempts: 3 });
+    await other.release(released, { excused: false, maxAttempts: 3, backoff: NO_BACKOFF });
     await other.extend(ranOut, 1);
     await sleep(20);
     const asked = [renewed, kept, released, ranOut, failed, acked, { ...kept, leaseToken: "foreign" }];

@@ -45,21 +45,36 @@ test("A retry is ready at once, delayed by request or by backoff, or dead with i
     state: "delayed",
     forgiven: 1,
     visibleAt: 57,
+    suspect: false,
   });
-  expect(afterRetry(call, retry, 50, 0.5)).toEqual({ state: "delayed", forgiven: 1, visibleAt: 1050 });
+  expect(afterRetry(call, retry, 50, 0.5)).toMatchObject({ state: "delayed", forgiven: 1, visibleAt: 1050 });
   expect(afterRetry(call, { ...retry, maxAttempts: 2, delayMs: 0 }, 50, 0.5)).toEqual({
     state: "dead",
     reason: "max_attempts: busy",
   });
 });
 
-test("A release forgives an excused attempt, and buries a JobCall whose attempts are used up", () => {
-  const call = { attempts: 3, forgiven: 0 };
-  expect(afterRelease(call, { excused: true, maxAttempts: 3 })).toEqual({ state: "ready", forgiven: 1 });
-  expect(afterRelease(call, { excused: false, maxAttempts: 4 })).toEqual({ state: "ready", forgiven: 0 });
-  expect(afterRelease(call, { excused: false, maxAttempts: 3 })).toEqual({
-    state: "dead",
-    reason: "max_attempts",
+test("An excused release forgives the attempt, is due at once, and keeps a suspect one", () => {
+  const call = { attempts: 3, forgiven: 0, visible_at: 900 };
+  const excused = { excused: true, maxAttempts: 3, backoff };
+  expect(afterRelease(call, excused, 50, 0.5)).toEqual({ state: "ready", forgiven: 1 });
+  expect(afterRelease(call, { ...excused, suspect: true }, 50, 0.5)).toEqual({
+    state: "delayed",
+    forgiven: 1,
+    visibleAt: 50,
+    suspect: true,
+  });
+});
+
+test("A JobCall lost with its stream waits for the backoff, and once used up for its lease's end", () => {
+  const call = { attempts: 3, forgiven: 1, visible_at: 900 };
+  const lost = { excused: false, backoff };
+  const delayed = { state: "delayed", forgiven: 1, suspect: true };
+  expect(afterRelease(call, { ...lost, maxAttempts: 3 }, 50, 0.5)).toEqual({ ...delayed, visibleAt: 1050 });
+  expect(afterRelease(call, { ...lost, maxAttempts: 2 }, 50, 0.5)).toEqual({
+    ...delayed,
+    visibleAt: 900,
+    suspect: false,
   });
 });
 

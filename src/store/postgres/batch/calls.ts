@@ -109,7 +109,8 @@ export class CallsPart implements BatchPart {
       }
       case "release": {
         const [lease, options] = entry.input;
-        entry.decide(this.#end(lease, context, (row) => afterRelease(row, options)));
+        const next = (row: CallRow) => afterRelease(row, options, context.now, Math.random());
+        entry.decide(this.#end(lease, context, next));
         break;
       }
       case "fail": {
@@ -188,8 +189,10 @@ export class CallsPart implements BatchPart {
       return { outcome, buried: { callId: row.call_id, reason, deadAt: now } };
     }
     const { state, forgiven } = becomes;
-    const visible_at = becomes.state === "delayed" ? becomes.visibleAt : null;
-    this.#change(row, { ...NO_LEASE, state, forgiven, visible_at });
+    const isDelayed = becomes.state === "delayed";
+    const visible_at = isDelayed ? becomes.visibleAt : null;
+    const subscriber = isDelayed && becomes.suspect ? row.subscriber : null;
+    this.#change(row, { ...NO_LEASE, state, forgiven, visible_at, subscriber });
     if (state === "ready") madeReady.add(row.call_id);
     return { outcome };
   }

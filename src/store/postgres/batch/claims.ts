@@ -1,4 +1,4 @@
-import type { BuriedCall, Claimed, ClaimRequest } from "../../contract/work-queue.ts";
+import type { BuriedCall, Claimed, ClaimedCall, ClaimRequest } from "../../contract/work-queue.ts";
 import { MAX_ATTEMPTS_REASON } from "../../rules/leases.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { allSettled, type BatchContext, type Entry } from "./batch.ts";
@@ -24,6 +24,7 @@ const EXPIRE_LEASES = statement<{ call_id: number; state: "ready" | "dead" }>(
   "expire_leases",
   `WITH due AS MATERIALIZED (
      SELECT call_id, attempts - forgiven >= $2::bigint AS is_used_up FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= $1
+        AND (state = 'leased' OR subscriber IS NULL OR attempts - forgiven >= $2::bigint)
       ORDER BY visible_at LIMIT ${DUE_AT_ONCE} FOR UPDATE SKIP LOCKED)
    UPDATE jobgate.job_calls AS job_call
       SET state = CASE WHEN is_used_up THEN 'dead' ELSE 'ready' END,
@@ -79,6 +80,21 @@ const CLAIM_OF_JOBS = statement<FoundRow>(
    ORDER BY call_id`,
 );
 
+// A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
+const CLAIM_SUSPECTS = statement<FoundRow>(
+  "claim_suspects",
+  `WITH candidates AS MATERIALIZED (
+     SELECT call_id FROM jobgate.job_calls
+      WHERE state = 'delayed' AND visible_at <= $2 AND subscriber IS NOT NULL AND attempts - forgiven < $4::bigint
+        AND (cardinality($6::text[]) = 0 OR job_id = ANY ($6))
+      ORDER BY visible_at LIMIT $1::bigint + 1),
+   found AS MATERIALIZED (
+     SELECT call_id, false AS is_used_up FROM candidates JOIN jobgate.job_calls USING (call_id)
+      WHERE state = 'delayed' ORDER BY visible_at LIMIT $1::bigint FOR UPDATE OF job_calls SKIP LOCKED),
+   ${TAKE}
+   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL WHERE (SELECT count(*) FROM candidates) > $1::bigint`,
+);
+
 /**
  * Runs the claims of a batch, after everything else in it, so that they get what that made ready. Leases and delays that
  * ran out end once for the whole batch: the first entry reports the dead letters among them.
@@ -103,11 +119,12 @@ export async function runClaims(
     else expired.push(buriedCall(call_id, now));
   }
   capacity.adjust(-expired.length);
-  for (const [index, { calls, buried }] of claims.entries()) {
+  for (const [index, { calls, buried, suspectsLeft }] of claims.entries()) {
     for (const { callId } of [...buried, ...calls]) madeReady.delete(callId);
     const entry = entries[index];
     const allBuried = index === 0 ? [...expired, ...buried] : buried;
-    if (entry?.name === "claim") entry.decide({ calls, buried: allBuried });
+    if (entry?.name === "claim")
+      entry.decide({ calls, buried: allBuried, suspectsLeft: suspectsLeft === true });
     else entry?.decide(allBuried);
   }
 }
@@ -123,6 +140,15 @@ async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Pr
   const { calls, buried }: Claimed = await nothing();
   // A job named twice must not be claimed twice.
   const jobIds = [...new Set(request.jobIds.map(String))];
+  let suspectsLeft = false;
+  if (request.suspects !== undefined) {
+    const wanted = Math.min(request.suspects, limit);
+    const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds];
+    const rows = await sql.run(CLAIM_SUSPECTS, values);
+    suspectsLeft = rows.some(({ fate }) => fate === "more");
+    for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, true));
+    if (calls.length > 0) return { calls, buried, suspectsLeft };
+  }
   let width = limit;
   let goesOn = limit > 0;
   while (goesOn) {
@@ -133,15 +159,7 @@ async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Pr
     const buriedBefore = buried.length;
     for (const row of rows) {
       if (row.fate === "buried") buried.push(buriedCall(row.call_id, now));
-      if (row.fate === "leased")
-        calls.push({
-          callId: row.call_id,
-          leaseToken: row.lease_token,
-          encoded: row.encoded,
-          attempt: row.attempts,
-          enqueuedAt: row.enqueued_at,
-          leaseExpiresAt,
-        });
+      if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, false));
     }
     const newlyBuried = buried.length - buriedBefore;
     capacity.adjust(-newlyBuried);
@@ -150,7 +168,18 @@ async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Pr
     // Dead letters took the place of others that are due.
     goesOn = (hasMore || newlyBuried > 0) && calls.length < limit && !hasFailed();
   }
-  return { calls, buried };
+  return { calls, buried, suspectsLeft };
+}
+
+function claimedCall(row: FoundRow, leaseExpiresAt: number, suspect: boolean): ClaimedCall {
+  const {
+    call_id: callId,
+    lease_token: leaseToken,
+    attempts: attempt,
+    enqueued_at: enqueuedAt,
+    encoded,
+  } = row;
+  return { callId, leaseToken, encoded, attempt, enqueuedAt, leaseExpiresAt, suspect };
 }
 
 function buriedCall(callId: number, now: number): BuriedCall {

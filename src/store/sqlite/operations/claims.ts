@@ -20,7 +20,14 @@ export function claimOperations(
   const readyDue = database.prepare(
     `UPDATE job_calls INDEXED BY job_calls_waiting
         SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL
-      WHERE state IN ('leased', 'delayed') AND visible_at <= ?`,
+      WHERE state IN ('leased', 'delayed') AND visible_at <= ? AND (state = 'leased' OR subscriber IS NULL)`,
+  );
+  // A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
+  const selectSuspects = database.prepare<ReadyRow>(
+    `SELECT call_id, attempts, forgiven, enqueued_at FROM job_calls INDEXED BY job_calls_waiting
+      WHERE state IN ('leased', 'delayed') AND visible_at <= ?1 AND state = 'delayed' AND subscriber IS NOT NULL
+        AND (?2 = '[]' OR job_id IN (SELECT value FROM json_each(?2)))
+      ORDER BY visible_at LIMIT ?3`,
   );
   const lease = database.prepare(
     `UPDATE job_calls
@@ -45,28 +52,46 @@ export function claimOperations(
 
   return {
     expireLeases,
-    claim(now, { limit, jobIds, leaseMs, maxAttempts, subscriber }) {
+    claim(now, { limit, jobIds, leaseMs, maxAttempts, subscriber, suspects }) {
       const buried = expireLeases(now, maxAttempts);
       const calls: ClaimedCall[] = [];
       const leaseExpiresAt = now + leaseMs;
+
+      function take(row: ReadyRow, suspect: boolean): void {
+        const { call_id: callId, enqueued_at: enqueuedAt } = row;
+        const body = selectBody.get([callId]);
+        if (body === undefined) throw new Error(`JobCall ${callId} has no body`);
+        const leaseToken = tokens.next();
+        const attempt = row.attempts + 1;
+        lease.run([attempt, leaseExpiresAt, leaseToken, subscriber, callId]);
+        calls.push({
+          callId,
+          leaseToken,
+          encoded: body.encoded,
+          attempt,
+          enqueuedAt,
+          leaseExpiresAt,
+          suspect,
+        });
+      }
+
+      let suspectsLeft = false;
+      if (suspects !== undefined) {
+        const wanted = Math.min(suspects, limit);
+        const found = selectSuspects.all([now, JSON.stringify(jobIds.map(String)), wanted + 1]);
+        suspectsLeft = found.length > wanted;
+        for (const row of found.slice(0, wanted)) take(row, true);
+        if (calls.length > 0) return { calls, buried, suspectsLeft };
+      }
       while (calls.length < limit) {
         const rows = ready.next(jobIds, limit - calls.length);
         if (rows.length === 0) break;
         for (const row of rows) {
-          const { call_id: callId, enqueued_at: enqueuedAt } = row;
-          if (isUsedUp(row, maxAttempts)) {
-            buried.push(jobCalls.bury(callId, MAX_ATTEMPTS_REASON, now));
-            continue;
-          }
-          const body = selectBody.get([callId]);
-          if (body === undefined) throw new Error(`JobCall ${callId} has no body`);
-          const leaseToken = tokens.next();
-          const attempt = row.attempts + 1;
-          lease.run([attempt, leaseExpiresAt, leaseToken, subscriber, callId]);
-          calls.push({ callId, leaseToken, encoded: body.encoded, attempt, enqueuedAt, leaseExpiresAt });
+          if (isUsedUp(row, maxAttempts)) buried.push(jobCalls.bury(row.call_id, MAX_ATTEMPTS_REASON, now));
+          else take(row, false);
         }
       }
-      return { calls, buried };
+      return { calls, buried, suspectsLeft };
     },
   };
 }

@@ -29,7 +29,8 @@ export function leaseOperations(
        FROM job_calls WHERE call_id = ?`,
   );
   const giveBack = database.prepare(
-    `UPDATE job_calls SET state = ?, visible_at = ?, forgiven = ?, lease_token = NULL, subscriber = NULL
+    `UPDATE job_calls
+        SET state = ?, visible_at = ?, forgiven = ?, lease_token = NULL, subscriber = CASE WHEN ? THEN subscriber END
       WHERE call_id = ?`,
   );
   const extendLease = database.prepare("UPDATE job_calls SET visible_at = ? WHERE call_id = ?");
@@ -48,8 +49,10 @@ export function leaseOperations(
     if (row === undefined || outcome !== "done") return { outcome };
     const becomes = next(row);
     if (becomes.state === "dead") return { outcome, buried: jobCalls.bury(row.call_id, becomes.reason, now) };
-    const visibleAt = becomes.state === "delayed" ? becomes.visibleAt : null;
-    giveBack.run([becomes.state, visibleAt, becomes.forgiven, row.call_id]);
+    const isDelayed = becomes.state === "delayed";
+    const visibleAt = isDelayed ? becomes.visibleAt : null;
+    const suspect = isDelayed && becomes.suspect ? 1 : 0;
+    giveBack.run([becomes.state, visibleAt, becomes.forgiven, suspect, row.call_id]);
     return { outcome };
   }
 
@@ -63,7 +66,8 @@ export function leaseOperations(
 
     retry: (now, lease, retry) => end(now, lease, (row) => afterRetry(row, retry, now, Math.random())),
     fail: (now, lease, reason) => end(now, lease, () => ({ state: "dead", reason })),
-    release: (now, lease, options) => end(now, lease, (row) => afterRelease(row, options)),
+    release: (now, lease, options) =>
+      end(now, lease, (row) => afterRelease(row, options, now, Math.random())),
 
     extend(now, lease, leaseMs, progress) {
       const outcome = leaseOutcome(selectCall.get([lease.callId]), lease, now);

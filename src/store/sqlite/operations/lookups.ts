@@ -1,5 +1,6 @@
 import { type DeadLetterRow, type PaidCallRow, toCallState, toDeadLetter } from "../../call-row.ts";
 import { type PaymentRow, toPaymentRecord } from "../../payment-row.ts";
+import { JUST_DUE_MS } from "../../rules/leases.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import { CallerNonces, PaymentFinder } from "./payments.ts";
@@ -51,7 +52,7 @@ export function callLookups(
 ): OperationTable<"nextDue" | "findCall" | "findResult" | "listDeadLetters" | "findDeadLetter"> {
   const selectNextDue = database.prepare<{ due: number | null }>(
     `SELECT min(visible_at) AS due FROM job_calls INDEXED BY job_calls_waiting
-      WHERE state IN ('leased', 'delayed')`,
+      WHERE state IN ('leased', 'delayed') AND (state = 'leased' OR subscriber IS NULL OR visible_at > ?)`,
   );
   const selectPaidCall = database.prepare<PaidCallRow>(
     `SELECT network, asset, payer, nonce, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
@@ -75,7 +76,7 @@ export function callLookups(
       WHERE call_id = ? AND state = 'dead'`,
   );
   return {
-    nextDue: () => selectNextDue.get([])?.due ?? undefined,
+    nextDue: (now) => selectNextDue.get([now - JUST_DUE_MS])?.due ?? undefined,
     findCall(now, callId) {
       const row = selectPaidCall.get([callId]);
       return row && toCallState(callId, row, now);

@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import { startDelivery, until } from "./harness.ts";
+
+test("A runner that subscribes with max_in_flight 1,000 and dies ten times makes no dead letter", async () => {
+  const { store, accept, connect } = await startDelivery({ maxAttempts: 3, retryBaseMs: 5, retryMaxMs: 10 });
+  await Promise.all(Array.from({ length: 200 }, () => accept()));
+  const taken: number[] = [];
+  for (let life = 0; life < 10; life++) {
+    const crashing = connect();
+    const stream = await crashing.subscribe({ maxInFlight: 1_000 });
+    await until(() => stream.calls.length === (life === 0 ? 200 : 1));
+    stream.cancel();
+    taken.push(stream.calls.length);
+    await until(async () => (await store.totals()).calls.leased === 0);
+  }
+  expect(taken).toEqual([200, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+  expect((await store.totals()).calls).toMatchObject({ dead: 0, ready: 200 });
+
+  const working = connect();
+  const stream = await working.subscribe({ maxInFlight: 1_000 });
+  stream.raw.on("data", (call) => void working.ack(call));
+  await until(async () => (await store.totals()).calls.ready === 0);
+  expect((await store.totals()).calls).toMatchObject({ dead: 0, ready: 0, leased: 0 });
+});
+
+test("A JobCall that kills its runner takes no neighbour to max_attempts", async () => {
+  const { store, accept, connect } = await startDelivery({ maxAttempts: 3, leaseMs: 2_000 });
+  const poison = await accept({ body: Buffer.from("poison") });
+  await Promise.all(Array.from({ length: 20 }, () => accept()));
+  const live = async () => {
+    const runner = connect();
+    const stream = await runner.subscribe();
+    stream.raw.on("data", (call) => {
+      if (Buffer.from(call.body).toString() === "poison") stream.cancel();
+      else setTimeout(() => runner.ack(call).catch(() => undefined), 5);
+    });
+    await stream.ended;
+  };
+  for (let life = 0; life < 3; life++) await live();
+  const survivor = connect();
+  const stream = await survivor.subscribe();
+  stream.raw.on("data", (call) => void survivor.ack(call));
+  await until(async () => {
+    const { ready, leased, dead } = (await store.totals()).calls;
+    return ready + leased === 0 && dead === 1;
+  });
+  expect(await store.findDeadLetter(poison)).toMatchObject({ attempts: 3, reason: "max_attempts" });
+});
+
+test("Suspects go out alone although other work never ends, and do not hold it up for ever", async () => {
+  const { store, accept, connect } = await startDelivery();
+  const victim = connect();
+  const lost = await victim.subscribe();
+  await Promise.all(Array.from({ length: 5 }, () => accept()));
+  await until(() => lost.calls.length === 5);
+  lost.cancel();
+  await until(async () => (await store.totals()).calls.leased === 0);
+
+  const runner = connect();
+  const stream = await runner.subscribe({ maxInFlight: 4 });
+  const out = new Set<bigint>();
+  const suspects = new Set<bigint>();
+  let others = 0;
+  stream.raw.on("data", (call) => {
+    out.add(call.callId);
+    if (call.attempt === 2) {
+      expect([...out]).toEqual([call.callId]);
+      suspects.add(call.callId);
+    } else others++;
+    setTimeout(() => {
+      out.delete(call.callId);
+      void runner.ack(call);
+    }, 3);
+    // There is always more to do.
+    if (suspects.size < 5) void accept();
+  });
+  for (let i = 0; i < 8; i++) await accept();
+  await until(() => suspects.size === 5);
+  await until(async () => (await store.totals()).calls.ready + (await store.totals()).calls.leased === 0);
+  expect(others).toBeGreaterThanOrEqual(8);
+});
