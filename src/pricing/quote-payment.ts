@@ -40,7 +40,7 @@ const MAX_PER_SECOND = 100;
 const SECS_BETWEEN_WARNINGS = 10;
 
 /**
- * Adds the ways to pay to quotes that pass through: whatever the engine left empty of `settlement_options` and
+ * Adds payment options to quotes that pass through, where the engine left them empty: `settlement_options` and
  * `x402_endpoint`. The engine's own bytes stay in front unchanged; protobuf merges joined messages. A quote that is not
  * the operator's, or that cannot be paid, stays as it is.
  *

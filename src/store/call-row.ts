@@ -66,7 +66,7 @@ function stateForClient({ state, visible_at }: PaidCallRow, now: number): CallSt
     case "delayed":
       return "queued";
     case "leased":
-      // Once its lease has run out nobody works on it, although only the next claim changes the row.
+      // No runner works on it after its lease, although only the next claim changes the row.
       return visible_at !== null && visible_at > now ? "running" : "queued";
     case "dead":
       return "failed";

@@ -3,7 +3,7 @@ import type { BatchListener } from "./store.ts";
 
 /**
  * The outcome of a change is unknown and could not be found out in time: the database went away while it committed, and
- * did not come back. Not a refusal: nobody may be told that nothing has happened.
+ * did not come back. Not a refusal: no answer may claim that nothing has happened.
  */
 export class UnknownOutcomeError extends Error {
   override readonly name = "UnknownOutcomeError";
@@ -55,7 +55,7 @@ export class GroupCommit<Operation> {
   /**
    * Adds an operation to the next batch. Operations keep the order in which they are pushed.
    * @throws GatewayError `store_unavailable` when the operation or its whole batch was not committed
-   * @throws UnknownOutcomeError when nobody can tell whether it was
+   * @throws UnknownOutcomeError when that cannot be found out
    */
   push(operation: Operation): Promise<unknown> {
     if (this.#closing) return Promise.reject(unavailable("it is closed"));

@@ -25,8 +25,8 @@ const DECIDED_WITHIN_MS = FACILITATOR_TIMEOUT_SECS * 1_000 + 15_000;
 type End = "job" | "not paid" | "undecided";
 
 /**
- * With `rpc_url`, what the chain shows decides. Without it the facilitator is asked again, and once the nonce is
- * used its no proves nothing: such a payment is for the operator to decide, and nobody works for it.
+ * With `rpc_url` the chain decides. Without it settlement is requested again, and once the nonce is
+ * used the facilitator's no proves nothing: the operator has to decide such a payment, and its job does not run.
  */
 const ENDS: Readonly<Record<Crash, Readonly<Record<SetUp, End>>>> = {
   "before-journal": { rpc_url: "job", "no rpc_url": "job" },
@@ -46,9 +46,9 @@ export function endsAlike(crash: Crash): boolean {
 
 /** One jobgate that is crashed again and again on one store. */
 export interface CrashSite {
-  /** Crashes once while a payment is on its way, starts again, resends, and checks what became of it. */
+  /** Crashes once during a payment, starts again, resends, and checks the outcome. */
   round(crash: Crash): Promise<void>;
-  /** Checks chain, journal and what the runner got against each other, over all rounds. */
+  /** Checks that chain, journal and the runner's jobs agree, over all rounds. */
   expectAllAccounted(): Promise<void>;
   stop(): Promise<void>;
 }

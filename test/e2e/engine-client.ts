@@ -23,7 +23,7 @@ export interface QuoteRequest {
   readonly body?: string;
   /** Default: the payer of the tests. */
   readonly requester?: `0x${string}`;
-  /** The service that the proof of work is made for. Default: 1, which is asked about. */
+  /** Service of the proof of work. Default: 1, the requested service. */
   readonly provenService?: bigint;
 }
 

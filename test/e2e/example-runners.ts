@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-/** Outside of the sources: what is installed, generated and built stays for the next run. */
+/** Folder outside of the sources, which keeps installed and built files for the next run. */
 const WORKSHOP = join(ROOT, "node_modules/.cache/jobgate-examples");
 const BUILD_TIMEOUT_MS = 480_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
@@ -26,7 +26,7 @@ case $body in
 esac
 printf %s "$body" | rev`;
 
-/** Runners by language. Each installs what it needs from the registries, builds, and gives the command. */
+/** Runners by language. Each installs its dependencies from the registries, builds, and returns the command. */
 export const RUNNERS: Readonly<Record<string, () => Promise<RunnerCommand>>> = {
   async "run-each"() {
     const main = join(ROOT, "src/main.ts");
@@ -61,7 +61,7 @@ export const RUNNERS: Readonly<Record<string, () => Promise<RunnerCommand>>> = {
   },
 };
 
-/** A Python example, with what it needs installed and the messages of one .proto made. */
+/** A Python example with its dependencies installed and the messages of one .proto generated. */
 export async function preparePython(name: string, proto: string): Promise<{ python: string; cwd: string }> {
   const cwd = await copyExample(name);
   await need("python3", ["-m", "venv", "--help"], "Python 3.10 or later with venv");

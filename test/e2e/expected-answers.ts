@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 
-/** Nobody knows yet whether money moved. */
+/** Answer while it is unknown whether money moved. */
 export const UNDECIDED = {
   status: 503,
   code: "settlement_unknown",

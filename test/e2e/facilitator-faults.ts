@@ -1,6 +1,6 @@
 import type { Fault, ProxiedAnswer } from "../helpers/fault.ts";
 
-/** The facilitator does its work, and then something is wrong with what it says. */
+/** The facilitator settles, and its answer is wrong or lost. */
 function changedBody(change: (body: Record<string, unknown>) => unknown, status?: number): Fault {
   return {
     kind: "change",
@@ -32,7 +32,7 @@ const GARBLED: Readonly<Record<string, Fault>> = {
   "a body slower than the time-out": { kind: "slow-body", everyMs: 500 },
 };
 
-/** It settles, or not; nothing in these answers tells. */
+/** Answers that do not show whether it settled. */
 export const LOST_SETTLE_ANSWERS: Readonly<Record<string, Fault>> = {
   ...GARBLED,
   "an answer after the time-out": { kind: "delay-answer", ms: 1_800 },

@@ -15,7 +15,7 @@ export interface Changes {
   readonly received: bigint;
   /** JobCalls that the runner got. */
   readonly jobs: number;
-  /** Payments in the journal, by what became of them. */
+  /** Payments in the journal, by state. */
   readonly payments: Readonly<Partial<Record<PaymentState, number>>>;
 }
 
@@ -36,7 +36,7 @@ export const ONE_PAID_JOB: Changes = {
 };
 
 /**
- * Begins to watch the books. What it gives asserts that since then exactly this changed, and that the journal balances.
+ * Starts to record. The returned function asserts that exactly this changed since, and that the journal balances.
  */
 export async function watchLedger(
   parts: PaidParts,

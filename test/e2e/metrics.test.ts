@@ -130,7 +130,7 @@ describe("The metrics count", () => {
     await fetch(`${gateway.jobgate.webhooksUrl}/hooks/closed`, { method: "POST", body: "x" });
     await fetch(`${gateway.jobgate.webhooksUrl}/hooks/open`, { method: "PROPFIND" });
 
-    // A request is counted when its connection has taken the answer, which may be just after the client has it.
+    // A request is counted when its answer is written, which may be just after the client has it.
     const { families } = await eventually(async () => {
       const { families, value } = await scrape();
       const requests = (labels: Record<string, string>) =>

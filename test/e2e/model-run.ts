@@ -29,7 +29,7 @@ function isMeanwhile(settling: string): settling is Meanwhile {
   return (MEANWHILE as readonly string[]).includes(settling);
 }
 
-/** Lets everything in `commands` happen, makes all parts healthy again, and checks what is promised about money. */
+/** Runs all `commands`, makes all parts healthy again, and checks the promises about money. */
 export async function runCommands(options: {
   readonly parts: PaidParts;
   readonly gateway: PaidGateway;
@@ -78,7 +78,7 @@ export async function runCommands(options: {
 
   async function resend(purchase: Bought, as: "same" | "other body" | "other job"): Promise<void> {
     if (as === "same") return send(purchase);
-    // Only a payment that is known binds to what it was first sent for.
+    // Only a known payment is bound to its first job and body.
     if (gateway.journal.paymentOf(purchase.payment.signed) === undefined) return;
     const other = as === "other body" ? { body: "other" } : { body: purchase.body, job: 1 };
     expect(await gateway.send(purchase.payment, other)).toMatchObject({ status: 409, charged: false });
@@ -190,7 +190,7 @@ async function expectPromisesKept(
     ...facts,
     jobs: record?.state === "settled" ? [record.callId] : [],
   });
-  // Never two jobs for one payment: what is delivered again says so.
+  // Never two jobs for one payment: a redelivery has a higher attempt.
   expect({ ...facts, attempts }).toEqual({
     ...facts,
     attempts: [...new Set(attempts)].sort((left, right) => left - right),
@@ -201,7 +201,7 @@ async function expectPromisesKept(
     ...facts,
     chargedThoughRefused: false,
   });
-  // One outcome, told alike each time.
+  // The outcome is the same in every answer.
   for (const answer of answers) {
     if (answer?.status === 202)
       expect({ ...facts, callId: answer.call_id }).toEqual({ ...facts, callId: record?.callId });

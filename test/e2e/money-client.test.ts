@@ -82,7 +82,7 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     await expectChanges({ verifyCalls: 1 });
   });
 
-  // Last: what is undecided holds its place in the queue.
+  // Last, because undecided payments keep their places in the queue.
   it("Pays while the queue is full → 503 queue_full before anything is verified or charged", async () => {
     const undecided = await Promise.all([1, 2, 3].map(() => gateway.sign()));
     gateway.facilitatorProxy.add({ path: "/settle", fault: { kind: "cut" } });

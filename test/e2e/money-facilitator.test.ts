@@ -220,7 +220,7 @@ it("Facilitator down at start → serve starts, payments get 503, and the same p
   await expectChanges(ONE_PAID_JOB);
 });
 
-// Last, since it leaves payments behind that jobgate goes on asking for.
+// Last, because it leaves payments behind that jobgate keeps trying to settle.
 it("Facilitator: it settled, but its answer is lost → without rpc_url 503 settlement_unknown, no job, and the facilitator's later no proves nothing", async () => {
   const payments = await Promise.all(Object.keys(LOST_SETTLE_ANSWERS).map(() => withoutRpc.sign()));
   const expectChanges = await watchLedger(parts, withoutRpc);

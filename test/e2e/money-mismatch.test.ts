@@ -12,7 +12,7 @@ import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url" }));
 
-/** The facilitator never hears of it, nothing is written down, and nobody works. */
+/** The facilitator gets no request, nothing is stored, and no job runs. */
 async function expectRefused(answer: () => Promise<Answer>, expected: Partial<Answer>): Promise<void> {
   const expectChanges = await watchLedger(parts, gateway);
   expect(await answer()).toEqual({ charged: false, retryable: false, ...expected });

@@ -4,7 +4,7 @@ import { openPage, startBrowser, type WatchedPage } from "../helpers/browser.ts"
 import { OPERATOR_TOKEN, type OperatorScene, startOperatorScene } from "./operator-page-scene.ts";
 
 /*
- * One jobgate and one browser for all tests of a file that imports this; what a page complains of fails its test.
+ * One jobgate and one browser for all tests of a file that imports this. Errors of a page fail its test.
  */
 
 export const PHONE = { viewport: { width: 390, height: 844 } };
@@ -32,7 +32,7 @@ afterEach(async () => {
   const watched = open;
   open = [];
   for (const { close } of watched) await close();
-  // A refused login, and what tests have fail, are errors in the console too: the only ones that there may be.
+  // Refused logins and deliberate failures are console errors too: no others are allowed.
   const faults = watched
     .flatMap(({ faults }) => faults)
     .filter((text) => !/\b(401|503)\b|ERR_(FAILED|INTERNET)/.test(text));

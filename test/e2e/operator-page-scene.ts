@@ -13,7 +13,7 @@ export interface OperatorScene {
   sendWebhook(body: string): Promise<number>;
   /** Pays for a job. @returns its call id */
   pay(body: string): Promise<number>;
-  /** Pays for a job while the facilitator cannot be reached: nobody can tell yet whether it was paid. */
+  /** Pays for a job while the facilitator cannot be reached, which leaves the payment undecided. */
   payIntoTheDark(body: string): Promise<void>;
   stop(): Promise<void>;
 }

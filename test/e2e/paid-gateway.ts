@@ -75,12 +75,12 @@ export interface PaidGateway {
   ): Promise<Answer>;
   /** Sends again until the payment is decided. Throws with the last answer after `timeoutMs`. */
   sendUntilDecided(payment: Payment, options?: SendOptions & { timeoutMs?: number }): Promise<Answer>;
-  /** Resolves once jobgate has asked to settle, this payment if given; the facilitator hears of it so much later. */
+  /** Resolves once jobgate has requested a settlement, of this payment if given. The request is delayed by this time. */
   holdNextSettle(ms: number, payment?: Payment): Promise<void>;
-  /** Resolves once `count` JobCalls with this body have arrived; gives all of them. */
+  /** Resolves with all JobCalls with this body once `count` of them have arrived. */
   waitForJobs(body: string, count?: number): Promise<readonly JobCall[]>;
   jobsWith(body: string): readonly JobCall[];
-  /** Ends the process, as told, and starts it again on the same store; the runner subscribes again. */
+  /** Ends the process with the signal and starts it again on the same store; the runner subscribes again. */
   restart(options?: { signal?: NodeJS.Signals; env?: Readonly<Record<string, string>> }): Promise<void>;
   /** Starts it again after it has ended by itself. */
   startAgain(env?: Readonly<Record<string, string>>): Promise<void>;

@@ -1,4 +1,4 @@
-// Prints what is in a Postgres store, once, for a reader that cannot wait for promises.
+// Prints the contents of a Postgres store once, for a synchronous reader.
 import { serialize } from "node:v8";
 import type { CallState } from "../../src/store/contract/call-lookup.ts";
 import { openReplica } from "../store/postgres/open-in-database.ts";

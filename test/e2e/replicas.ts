@@ -9,7 +9,7 @@ import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { type Runner, startRunner } from "../helpers/runner.ts";
 import type { PaidParts } from "./paid-parts.ts";
 
-/** One jobgate among several, whose addresses stay the same over restarts. */
+/** One of several jobgates. Its addresses stay the same over restarts. */
 export interface Replica {
   readonly x402Url: string;
   readonly hookUrl: string;
@@ -58,7 +58,7 @@ async function startAgain(start: () => Promise<Jobgate>): Promise<Jobgate> {
 
 /** A runner that goes to the next replica when its own is gone. */
 export interface RoamingRunner {
-  /** Breaks off with all that it has in hand, and begins anew. */
+  /** Drops all work in progress and subscribes again. */
   crash(): void;
   stop(): Promise<void>;
 }

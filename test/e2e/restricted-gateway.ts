@@ -24,7 +24,7 @@ export type Payment = Awaited<ReturnType<typeof signV2Payment>>;
 /** Answer to a request: HTTP status and JSON. */
 export type Answer = { readonly httpStatus: number } & Readonly<Record<string, unknown>>;
 
-/** A jobgate that sells jobs for USDC on one chain to whom Tangle's contract permits on another. */
+/** A jobgate that sells jobs for USDC on one chain to callers that Tangle's contract permits on another. */
 export interface RestrictedGateway {
   readonly tangle: Tangle;
   readonly policyRpc: FaultProxy;

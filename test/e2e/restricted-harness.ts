@@ -9,7 +9,7 @@ export const NOTHING = { settles: 0, received: 0n, payments: 0, nonces: 0 };
 /** Effects of an accepted payment, apart from a nonce that it may use up. */
 export const ONE_PAYMENT = { settles: 1, received: 100_000n, payments: 1 };
 
-/** Claims a run of the job whose caller signs, as the account that is permitted to. */
+/** Signs a claim for the delegated job as the permitted account. */
 export const sign = (options: Partial<Parameters<typeof signClaim>[0]> = {}): Promise<SignedClaim> =>
   signClaim({
     account: accounts.caller,
@@ -39,7 +39,7 @@ export function withRestrictedGateway() {
       return gateway.send(JOB.delegated, { ...headers, ...claimHeaders(claim) }, body);
     },
 
-    /** Does something, and says what came of it outside of the answer, and which counters went up. */
+    /** Runs `work`, and returns its effects apart from the answer, and the counters that increased. */
     async watch<Result>(act: () => Promise<Result>) {
       const [before, countersBefore] = await Promise.all([gateway.traces(), gateway.counters()]);
       const result = await act();

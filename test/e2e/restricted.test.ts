@@ -11,7 +11,7 @@ import { NOTHING, ONE_PAYMENT, sign, withRestrictedGateway } from "./restricted-
 const { caller, deployer: owner, payer, stranger } = accounts;
 const { gateway, buy, watch } = withRestrictedGateway();
 
-/** The official client: it asks, is told the price, pays and sends again, each time with these headers. */
+/** The official client, which requests, reads the price, pays and sends again, each time with these headers. */
 async function buyOfficially(job: number, account: typeof payer, headers: Headers = {}) {
   const paying = payingFetch({
     account,

@@ -9,7 +9,7 @@ function testAccount(privateKey: Hex): TestAccount {
 }
 
 /**
- * The accounts that anvil prints at its start, derived from "test test … junk". Everyone knows their keys.
+ * The accounts that anvil prints at its start, derived from "test test … junk". Their keys are public.
  */
 export const accounts = {
   /** Owns the tokens and mints. Also owns service 0 in the recorded chain state. */
@@ -22,7 +22,7 @@ export const accounts = {
   payer: testAccount("0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6"),
   /** Pays too. */
   otherPayer: testAccount("0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a"),
-  /** Has nothing to do with any payment: front-runs, receives what should not be sent. */
+  /** Account outside of every payment: front-runs, receives misdirected transfers. */
   stranger: testAccount("0x8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba"),
   /** Signs as a delegated caller. */
   caller: testAccount("0x92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e"),

@@ -24,7 +24,7 @@ const START_TIMEOUT_MS = 20_000;
 /** Address of Multicall3 on every chain. */
 export const MULTICALL3 = "0xcA11bde05977b3631167028862bE2a173976CA11";
 
-/** A running chain of its own, mining a block for each transaction at once unless told otherwise. */
+/** A running chain, which mines a block for each transaction at once by default. */
 export interface Anvil {
   readonly rpcUrl: string;
   readonly chainId: number;

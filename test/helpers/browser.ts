@@ -21,10 +21,10 @@ export async function startBrowser(): Promise<Browser> {
   });
 }
 
-/** A page that keeps what went wrong in it. */
+/** A page that records its errors. */
 export interface WatchedPage {
   readonly page: Page;
-  /** Errors of the console, refused content and exceptions that nobody caught, so far. */
+  /** Console errors, refused content and uncaught exceptions so far. */
   readonly faults: readonly string[];
   close(): Promise<void>;
 }

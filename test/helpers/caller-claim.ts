@@ -46,7 +46,7 @@ export function claimHeaders(claim: { readonly [Part in keyof SignedClaim]?: str
   );
 }
 
-/** The other signature that says the same, with s in the upper half of its range. */
+/** The equivalent signature with a high s. */
 export function highS(signature: Hex): Hex {
   const s = GROUP_ORDER - BigInt(`0x${signature.slice(66, 130)}`);
   const v = signature.endsWith("1b") ? "1c" : "1b";

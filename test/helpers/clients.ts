@@ -60,7 +60,7 @@ interface SigningOptions {
   readonly option?: number;
 }
 
-/** A payment as its header carries it. */
+/** A payment as encoded in its header. */
 export interface SignedPayment<Payload> {
   readonly headers: Readonly<Record<string, string>>;
   readonly payload: Payload;

@@ -36,7 +36,7 @@ export interface Facilitator {
 
 /**
  * Starts a facilitator for version 2 of the exact scheme, and for version 1 where the chain has a name there.
- * It forgets what it knew when stopped, as one that restarts does.
+ * It forgets its state when stopped, like one that restarts.
  */
 export async function startFacilitator(options: {
   readonly anvil: Anvil;

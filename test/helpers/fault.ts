@@ -23,13 +23,13 @@ export type Fault =
   | { readonly kind: "pass" }
   /** The upstream gets the request late. */
   | { readonly kind: "delay-request"; readonly ms: number }
-  /** The upstream does its work at once, and the answer comes late. */
+  /** The upstream gets the request at once, and the answer is delayed. */
   | { readonly kind: "delay-answer"; readonly ms: number }
-  /** The connection is reset, and the upstream never hears of the request. */
+  /** The connection is reset, and the upstream never gets the request. */
   | { readonly kind: "cut" }
   /** The upstream does its work, and the connection is reset instead of an answer. */
   | { readonly kind: "lose-answer" }
-  /** The upstream never hears of the request; this is the answer. */
+  /** The upstream never gets the request; this is the answer. */
   | {
       readonly kind: "answer";
       readonly status: number;
@@ -42,12 +42,12 @@ export type Fault =
       readonly kind: "change";
       readonly change: (answer: ProxiedAnswer, request: ProxiedRequest) => ProxiedAnswer;
     }
-  /** The answer's body comes one byte every so often. */
+  /** The answer's body arrives one byte per interval. */
   | { readonly kind: "slow-body"; readonly everyMs: number }
   /** The connection is reset after so many bytes of the answer's body. */
   | { readonly kind: "truncate"; readonly bytes: number };
 
-/** Answers a request with a fault. `upstream` forwards it and gives the true answer. */
+/** Answers a request with a fault. `upstream` forwards it and returns the real answer. */
 export async function strike(
   fault: Fault,
   received: ProxiedRequest,

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 
-/** A port of 127.0.0.1 that nobody had a moment ago, for what has to keep its address over a restart. */
+/** Returns a port of 127.0.0.1 that was just free, for servers that keep their address over a restart. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

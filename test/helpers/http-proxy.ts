@@ -14,7 +14,7 @@ export interface FaultRule {
   readonly fault: Fault;
 }
 
-/** Stands between a client and an HTTP server and does to real traffic what networks and servers do. */
+/** HTTP proxy that injects network and server faults into real traffic. */
 export interface FaultProxy {
   readonly url: string;
   /** All requests received, in order. */
@@ -34,7 +34,7 @@ export interface FaultProxy {
   stop(): Promise<void>;
 }
 
-/** Starts a proxy on 127.0.0.1 for `target`, an `http://host:port` without a path. It passes all until told otherwise. */
+/** Starts a proxy on 127.0.0.1 for `target`, an `http://host:port` without a path. It passes everything without a rule. */
 export async function startFaultProxy(options: {
   readonly target: string;
   readonly rules?: readonly FaultRule[];
@@ -58,7 +58,7 @@ export async function startFaultProxy(options: {
     await strike(faultFor(received), received, response, () => forward(options.target, received));
   };
   const handler = (incoming: IncomingMessage, response: ServerResponse): void => {
-    // The upstream is down, or the client has gone: either way nobody gets an answer.
+    // The upstream is down, or the client has gone: no answer is possible.
     handle(incoming, response).catch(() => response.socket?.resetAndDestroy());
   };
 

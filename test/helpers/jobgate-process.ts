@@ -52,7 +52,7 @@ export async function startJobgate(options: {
   readonly folder?: string;
   /** Default: a bundle of the sources. */
   readonly from?: "bundle" | "build" | "sources";
-  /** A command that becomes what its further arguments say; default: none. */
+  /** Command that executes its further arguments; default: none. */
   readonly through?: readonly string[];
 }): Promise<Jobgate> {
   const { config, env = {}, args = [], from, through = [] } = options;

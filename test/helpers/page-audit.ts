@@ -13,7 +13,7 @@ export interface Audit {
   readonly broken: readonly string[];
 }
 
-/** Holds a page, as it is now, against WCAG 2.2 up to level AA and what axe-core takes for good practice. */
+/** Checks the current page against WCAG 2.2 up to level AA and axe-core's best practices. */
 export async function auditAccessibility(page: Page): Promise<Audit> {
   // Past the page's own policy, which lets no script in.
   const session = await page.context().newCDPSession(page);

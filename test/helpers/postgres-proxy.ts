@@ -6,7 +6,7 @@ export type CommitFault =
   | "cut before"
   /** Postgres has the COMMIT, and its answer is thrown away; both ends are cut off. */
   | "cut after"
-  /** Postgres has the COMMIT, and the client hears nothing more, nor that it is cut off. */
+  /** Postgres gets the COMMIT, and the client gets neither an answer nor a disconnect. */
   | "silent after";
 
 /** A way to Postgres that can be cut, stalled, and led to another server. */
@@ -15,7 +15,7 @@ export interface PostgresProxy {
   urlOf(url: string): string;
   /** Sets the treatment of the next COMMIT, on any connection. Resolves after that COMMIT. */
   atNextCommit(fault: CommitFault): Promise<void>;
-  /** Passes nothing on, in either direction, also on new connections, until it is told to. */
+  /** Stops all traffic in both directions, on new connections too, until resumed. */
   setStalled(isStalled: boolean): void;
   /** Cuts off all connections. */
   cut(): void;

@@ -18,14 +18,14 @@ const USER = "postgres";
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
 
-/** A running Postgres server of its own, which really writes to the disk. */
+/** A running Postgres server, which really writes to the disk. */
 export interface Postgres {
   readonly port: number;
-  /** Makes an empty database; gives its URL. */
+  /** Creates an empty database and returns its URL. */
   createDatabase(): Promise<string>;
   /** Runs SQL in a database of {@link createDatabase}. */
   query<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]>;
-  /** Runs SQL in a transaction that stays open, with its locks, until it is told to commit. */
+  /** Runs SQL in a transaction that keeps its locks until the returned function commits it. */
   hold(url: string, sql: string): Promise<{ commit(): Promise<void> }>;
   /** Ends it by a signal: SIGINT stops it in order, though at once; SIGKILL is a crash. Resolves when it is gone. */
   kill(signal: "SIGINT" | "SIGKILL"): Promise<void>;
@@ -109,7 +109,7 @@ export async function startPostgres(
     child.stderr.on("data", note);
   }
 
-  /** Gives false once it has ended, or takes too long. */
+  /** Returns false once it has ended, or on a time-out. */
   async function answersBefore(deadline: number): Promise<boolean> {
     while (child.exitCode === null && child.signalCode === null && performance.now() < deadline) {
       try {

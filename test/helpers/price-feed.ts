@@ -9,7 +9,7 @@ const ABI = parseAbi([
   "function setReverts(bool newReverts)",
 ]);
 
-/** A price feed on a chain, whose rounds the test sets. */
+/** A price feed on a chain. The test sets its rounds. */
 export interface PriceFeed {
   readonly address: Address;
   /** @param updatedAtMs Unix milliseconds; default now */

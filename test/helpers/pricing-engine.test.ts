@@ -31,7 +31,7 @@ afterAll(async () => {
   await engine.stop();
 });
 
-/** A proof for service 42 whose timestamp is so many seconds from now. */
+/** Returns a proof for service 42 with a timestamp this many seconds from now. */
 function proofAt(seconds: number) {
   const timestamp = BigInt(Math.floor(Date.now() / 1000) + seconds);
   const proofOfWork = solveChallenge({ id: 42n, timestamp, bits: BITS }, () => false) ?? new Uint8Array();
@@ -64,7 +64,7 @@ test("The engine refuses in the order of its specification", async () => {
     { change: { jobIndex: 256 }, code: status.INTERNAL, details: /job index/ },
   ];
   for (const [i, { code, details }] of wrong.entries()) {
-    // This mistake with all those that come after it, of which the earlier ones go first.
+    // This mistake combined with all later ones: the first is reported.
     const changes = wrong
       .slice(i)
       .toReversed()

@@ -30,7 +30,7 @@ import { accounts, type TestAccount } from "./accounts.ts";
 export interface EngineFaults {
   /** Signs quotes instead of the operator. */
   signer?: TestAccount;
-  /** Quoted and signed in place of what was asked for. */
+  /** Quoted and signed instead of the requested values. */
   quoteInstead?: Partial<JobQuoteTerms>;
   /** Changes an answer after it was signed. */
   tamper?: (response: GetJobPriceResponse) => void;
@@ -71,7 +71,7 @@ export interface PricingEngineOptions {
   readonly verifyingContract?: `0x${string}`;
 }
 
-/** The operator's pricing engine as its specification has it: a real server, real proofs, real signatures. */
+/** The operator's pricing engine by its specification, with a real server, proofs and signatures. */
 export interface ReferenceEngine {
   readonly url: string;
   readonly port: number;
@@ -82,7 +82,7 @@ export interface ReferenceEngine {
   /** Every call so far. */
   readonly calls: readonly ReceivedCall[];
   quoteLifetimeSecs: number;
-  /** Answers no more, and cuts what is open. */
+  /** Stops answering, and cuts open connections. */
   stop(): Promise<void>;
 }
 

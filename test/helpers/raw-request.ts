@@ -22,7 +22,7 @@ export function openSocket(target: string): Promise<Socket> {
 }
 
 /**
- * Sends bytes as they are, with none of the tidying that HTTP clients do, and gives the answers until the server
+ * Sends bytes unchanged, without the corrections of HTTP clients, and returns the answers until the server
  * closes. Without `connection: close` in the request that takes until its time-outs.
  */
 export async function sendRaw(target: string, bytes: string | Uint8Array): Promise<RawAnswer[]> {

@@ -24,7 +24,7 @@ export interface Runner extends Pick<RunnerClient, "ack" | "nack" | "extend"> {
   resume(): void;
   /** Waits for acks under way, then ends the stream. */
   stop(): Promise<void>;
-  /** Breaks off at once: what is out is not acked. */
+  /** Stops at once without acking. */
   kill(): void;
 }
 
@@ -70,7 +70,7 @@ export async function startRunner(options: {
     calls.push(call);
     for (const wake of waiters) wake();
     if (leave) return;
-    // A call that can be neither acked nor nacked comes again once its lease has run out.
+    // A call that can be neither acked nor nacked is delivered again after its lease.
     const working = work(call).catch(() => undefined);
     underWay.add(working);
     void working.finally(() => underWay.delete(working));

@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 
-/** A child process whose stdin is its tether; its output is readable. */
+/** A child process that ends when its stdin closes; its output is readable. */
 export type TetheredProcess = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /**

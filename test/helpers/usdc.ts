@@ -49,7 +49,7 @@ export interface Token {
   balanceOf(account: Address): Promise<bigint>;
   /** Returns true if the nonce was used, by a transfer or a cancellation. */
   authorizationState(authorizer: Address, nonce: Hex): Promise<boolean>;
-  /** The payer takes an authorization back; anyone's transaction after it reverts. Gives the transaction's hash. */
+  /** Cancels an authorization as the payer; later transactions with it revert. Returns the transaction's hash. */
   cancelAuthorization(payer: TestAccount, nonce: Hex, order?: TransactionOrder): Promise<Hex>;
   /** Anyone may carry out a signed transfer, also before the facilitator does. Gives the transaction's hash. */
   transferWithAuthorization(
@@ -59,7 +59,7 @@ export interface Token {
   ): Promise<Hex>;
 }
 
-/** `beforePending`: outbids what waits to be mined, and mines it. */
+/** `beforePending`: outbids pending transactions, and mines it. */
 export interface TransactionOrder {
   readonly beforePending?: boolean;
 }

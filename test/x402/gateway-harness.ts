@@ -13,7 +13,7 @@ export const MAX_BODY = 1_000;
 export const PERMISSIONS = accounts.stranger.address;
 export const PUBLIC_URL = "https://operator.example.com";
 
-/** A port that nobody listens on. */
+/** A port without a listener. */
 const NOWHERE = "http://127.0.0.1:9";
 
 interface Options {

@@ -13,7 +13,7 @@ export interface PaymentJournal {
   readonly isShared: boolean;
 
   findPayment(key: PaymentKey): Promise<PaymentRecord | undefined>;
-  /** Finds this very payment, whatever its unsigned parts say now. `fingerprint` is unique. */
+  /** Finds this very payment, regardless of its unsigned parts. `fingerprint` is unique. */
   findPaymentByFingerprint(fingerprint: string): Promise<PaymentRecord | undefined>;
 
   /** Checks whether a payment that was or may have been made used up the nonce, which has not expired since. */

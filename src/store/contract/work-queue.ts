@@ -7,7 +7,7 @@ export interface WorkQueue {
   claim(request: ClaimRequest): Promise<Claimed>;
 
   /**
-   * Ends all leases and retry delays that ran out, whatever their job: each JobCall is due again, or a dead letter once
+   * Ends all leases and retry delays that ran out, of all jobs: each JobCall is due again, or a dead letter once
    * `maxAttempts` are used up.
    * @returns the new dead letters
    */

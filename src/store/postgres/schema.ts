@@ -25,7 +25,7 @@ CREATE TABLE jobgate.job_calls (
   forgiven         bigint NOT NULL DEFAULT 0,
   lease_token      text,
   subscriber       text,
-  -- What the runner told of, with its lease.
+  -- Progress that the runner reported with its lease.
   progress_percent bigint,
   progress_text    text,
   enqueued_at      bigint NOT NULL,
@@ -50,7 +50,7 @@ CREATE TABLE jobgate.pending (
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 500);
 INSERT INTO jobgate.pending SELECT slot, 0 FROM generate_series(1, 64) AS slot;
 
--- The batches that were committed of late, so that it can be looked up what became of one whose COMMIT was not answered.
+-- Recently committed batches, to look up the outcome of an unanswered COMMIT.
 CREATE TABLE jobgate.batches (
   id           uuid PRIMARY KEY,
   -- Written by who looked it up and did not find it: it can no longer be committed.
@@ -95,7 +95,7 @@ CREATE TABLE jobgate.payments (
 CREATE INDEX payments_by_state ON jobgate.payments (state, call_id);
 -- A receipt is one payment's, and so a quote is paid once. One that was certainly not paid leaves it free.
 CREATE UNIQUE INDEX payments_by_receipt ON jobgate.payments (receipt) WHERE state <> 'failed';
--- What came in, by time.
+-- Settled payments, by time.
 CREATE INDEX payments_settled ON jobgate.payments (updated_at) WHERE state = 'settled';
 
 CREATE TABLE jobgate.caller_nonces (
@@ -110,7 +110,7 @@ CREATE TABLE jobgate.caller_nonces (
 );
 CREATE INDEX caller_nonces_expiry ON jobgate.caller_nonces (expires_at_secs);
 
--- What webhook deliveries are known by when they are repeated, until the endpoint's window is over.
+-- Keys that identify repeated webhook deliveries, until the endpoint's window ends.
 CREATE TABLE jobgate.deliveries (
   key        text PRIMARY KEY,
   body_hash  text NOT NULL,
@@ -131,7 +131,7 @@ CREATE TABLE jobgate.results (
 );
 CREATE INDEX results_by_state ON jobgate.results (state);
 
--- What clients were offered, by job, until it is not payable any more.
+-- Offers made to clients, by job, while they are payable.
 CREATE TABLE jobgate.offers (
   id          text PRIMARY KEY,
   service_id  text NOT NULL,

@@ -33,7 +33,7 @@ export const JUST_DUE_MS = 50;
 /** Reason of a dead letter that no runner gave a reason for. */
 export const MAX_ATTEMPTS_REASON = "max_attempts";
 
-/** Checks whether a lease can still end or be extended. A lease ends at its very expiry, even if nobody claimed since. */
+/** Checks whether a lease can still end or be extended. A lease ends at its very expiry, even without a claim since. */
 export function leaseOutcome(
   call: LeaseColumns | undefined,
   { leaseToken }: Pick<Lease, "leaseToken">,

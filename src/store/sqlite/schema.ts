@@ -22,7 +22,7 @@ CREATE TABLE job_calls (
   forgiven    INTEGER NOT NULL DEFAULT 0,
   lease_token TEXT,
   subscriber  TEXT,
-  -- What the runner told of, with its lease.
+  -- Progress that the runner reported with its lease.
   progress_percent INTEGER,
   progress_text    TEXT,
   enqueued_at INTEGER NOT NULL,
@@ -111,7 +111,7 @@ INSERT INTO probe VALUES (0);
 `;
 
 const OFFERS_BY_JOB_AND_QUOTES = `
--- What clients were offered, by job, until it is not payable any more.
+-- Offers made to clients, by job, while they are payable.
 ALTER TABLE offers RENAME TO first_offers;
 CREATE TABLE offers (
   id          TEXT PRIMARY KEY,
@@ -139,12 +139,12 @@ CREATE INDEX quotes_by_end ON quotes (expires_at);
 -- A receipt is one payment's, and so a quote is paid once. One that was certainly not paid leaves it free.
 CREATE UNIQUE INDEX payments_by_receipt ON payments (receipt) WHERE state <> 'failed';
 
--- What came in, by time.
+-- Settled payments, by time.
 CREATE INDEX payments_settled ON payments (updated_at) WHERE state = 'settled';
 `;
 
 const DELIVERIES = `
--- What webhook deliveries are known by when they are repeated, until the endpoint's window is over.
+-- Keys that identify repeated webhook deliveries, until the endpoint's window ends.
 CREATE TABLE deliveries (
   key        TEXT PRIMARY KEY,
   body_hash  TEXT NOT NULL,

@@ -31,7 +31,7 @@ const MAX_BACKOFFS = 20_000;
 const OTHER_REPLICA_MARGIN_MS = 5_000;
 
 /**
- * Decides what requests had to leave undecided: payments whose settlement nobody saw to its end, because the
+ * Decides payments that requests left undecided because they did not see the settlement end: the
  * facilitator, the chain or jobgate itself went away. Runs in the background, apart from the requests.
  */
 export class Reconciler implements BackgroundService {
@@ -97,7 +97,7 @@ export class Reconciler implements BackgroundService {
 
   /**
    * Tells whether a request at another replica may be waiting for the settlement right now. If this replica asked too,
-   * the facilitator would refuse one of the two, maybe the request. A look at the chain disturbs nobody.
+   * the facilitator would refuse one of the two, maybe the request. Reading the chain is always safe.
    */
   #mayBeInProgressElsewhere({ key, fingerprint, ageMs }: UndecidedPayment): boolean {
     const { journal, evidence, inProgress, settleTimeoutMs } = this.#parts;

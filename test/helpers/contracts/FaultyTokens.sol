@@ -121,7 +121,7 @@ contract MovesNothing is AuthorizedToken {
     }
 }
 
-/// Keeps a tenth of what it moves for itself: the receiver gets less than was signed.
+/// Keeps a tenth of each transfer: the receiver gets less than was signed.
 contract TakesFee is AuthorizedToken {
     function _execute(address from, address to, uint256 value, bytes32 nonce) internal override {
         require(!authorizationState[from][nonce], "authorization is used or canceled");

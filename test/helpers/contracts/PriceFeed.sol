@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-/// A price feed as jobgate reads it (AggregatorV3Interface), whose rounds anyone can set.
+/// A price feed as jobgate reads it (AggregatorV3Interface). Anyone can set its rounds.
 contract PriceFeed {
     uint8 public decimals;
     string public constant description = "TOKEN / NATIVE";

@@ -18,7 +18,7 @@ contract OwnedWallet {
     }
 }
 
-/// A smart account that sends whoever asks it to a URL of its own (EIP-3668).
+/// A smart account that redirects callers to its URL (EIP-3668).
 contract OffchainWallet {
     error OffchainLookup(address sender, string[] urls, bytes callData, bytes4 callbackFunction, bytes extraData);
 
@@ -39,7 +39,7 @@ contract OffchainWallet {
     }
 }
 
-/// Answers every call with what it was given, whatever was asked.
+/// Answers every call with the same configured bytes.
 contract Answers {
     bytes private answer;
 

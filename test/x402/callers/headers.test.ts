@@ -106,7 +106,7 @@ test("A nonce has 1 to 128 visible ASCII characters", async () => {
       nonce,
       expiry: claim.expiry,
     });
-    // It gets as far as the chain, which is not running.
+    // The check reaches the chain, which is not running.
     expect(await ask(good), nonce).toEqual({ code: "permission_check_failed", status: 503 });
   }
 });

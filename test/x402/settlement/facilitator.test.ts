@@ -21,7 +21,7 @@ afterEach(async () => {
   listeners = [];
 });
 
-/** Starts a server that gives its answers in turn, and then repeats the last. */
+/** Starts a server that returns these answers in turn, and then repeats the last. */
 async function serve(...answers: Answer[]) {
   const received: { path: string | undefined; body: unknown }[] = [];
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {

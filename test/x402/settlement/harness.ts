@@ -32,7 +32,7 @@ export interface SettlementHarness {
   stop(): Promise<void>;
 }
 
-/** Store whose disk is full while it `fails`: reads work, writes are refused and change nothing. */
+/** Store with a full disk while it `fails`: reads work, writes are refused and change nothing. */
 export interface FailingJournal extends PaymentJournal {
   fails: boolean;
 }

@@ -85,7 +85,7 @@ const REMEMBER_LATEST = statement("remember_latest_deliveries", REMEMBER);
 class Deliveries {
   readonly #asked: readonly Delivery[];
   readonly #known = new Map<string, DeliveryRow>();
-  /** Keys that are new to this batch: nobody else may have written them meanwhile. */
+  /** Keys that are new to this batch: no other batch may have written them meanwhile. */
   readonly #fresh = new Map<string, DeliveryRow>();
   readonly #latest = new Map<string, DeliveryRow>();
 

@@ -27,7 +27,7 @@ export interface BatchContext {
   /** Unix milliseconds by the database's clock, the same for the whole batch. */
   readonly now: number;
   readonly capacity: Capacity;
-  /** Returns a call id that nobody else gets. */
+  /** Returns a unique call ID. */
   takeCallId(): number;
   /** JobCalls that this batch made ready. */
   readonly madeReady: Set<number>;

@@ -24,7 +24,7 @@ export interface CommitterOptions extends RunBatchOptions {
 const MAX_TRIES = 4;
 const COLLISION_WAIT_MS = 20;
 
-// Any row will do, because only their sum is read: takes one that nobody else is changing.
+// Only the sum of the rows is read, so any unlocked row will do.
 const ADJUST_PENDING = statement(
   "adjust_pending",
   `WITH free AS MATERIALIZED (SELECT slot FROM jobgate.pending ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED)

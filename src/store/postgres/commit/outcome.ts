@@ -69,7 +69,7 @@ function askForOutcome(writers: ConnectionPool, batchId: string, startedAt: numb
   });
 }
 
-/** Deletes notes of batches that nobody looks up any more. */
+/** Deletes notes of batches that are too old to be looked up. */
 export async function forgetBatches(readers: ConnectionPool): Promise<void> {
   await readers.use((client) => sqlOf(client).run(FORGET_BATCHES));
 }
