@@ -46,13 +46,13 @@ module.exports = {
     },
     {
       name: "only-commands-read-configuration-files",
-      comment: "parts are given a Config; how it was read is not their business",
+      comment: "parts take a Config and never read files",
       severity: "error",
       from: { path: "^src/", pathNot: "^src/(commands|config|api)/|^src/(main|gateway)\\.ts$" },
       to: { path: "^src/config/", pathNot: CONFIG_TYPES },
     },
     {
-      name: "only-open-store-names-a-store",
+      name: "only-open-store-names-an-implementation",
       severity: "error",
       from: { path: "^src/", pathNot: "^src/open-store\\.ts$|^src/store/" },
       to: { path: "^src/store/", pathNot: "^src/store/((store|operations)\\.ts$|contract/|rules/)" },
@@ -64,7 +64,7 @@ module.exports = {
       to: { path: "^src/store/", pathNot: "^src/store/(store\\.ts$|contract/|rules/)" },
     },
     {
-      name: "the-store-knows-no-gateway",
+      name: "the-store-imports-no-gateway",
       severity: "error",
       from: { path: "^src/store/" },
       to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing|chain|grpc)/" },
@@ -77,7 +77,7 @@ module.exports = {
     },
     {
       name: "chain-and-grpc-are-tools",
-      comment: "what they are used for is not their business",
+      comment: "both are tools that know nothing of their callers",
       severity: "error",
       from: { path: "^src/(chain|grpc)/" },
       to: { path: "^src/(x402|webhooks|delivery|operator|http|pricing|store)/" },
@@ -94,20 +94,20 @@ module.exports = {
     },
     {
       name: "monitoring-stays-behind-telemetry",
-      comment: "parts are given a Telemetry, and work without one",
+      comment: "parts report to a Telemetry and work without one",
       severity: "error",
       from: { path: "^src/", pathNot: "^src/(telemetry|operator)/" },
       to: { path: "node_modules/(prom-client|@opentelemetry)/" },
     },
     {
-      name: "pricing-sells-nothing",
+      name: "pricing-does-not-import-what-sells",
       comment: "x402 passes in how a quote can be paid",
       severity: "error",
       from: { path: "^src/pricing/" },
       to: { path: "^src/(x402|webhooks|delivery|operator)/" },
     },
     {
-      name: "grpc-stays-where-grpc-is-spoken",
+      name: "grpc-stays-in-delivery-operator-and-pricing",
       severity: "error",
       from: {
         path: "^src/",
@@ -133,7 +133,7 @@ module.exports = {
       to: { path: "^src/page/" },
     },
     {
-      name: "viem-stays-where-chains-are-asked",
+      name: "viem-stays-in-x402-pricing-and-chain",
       severity: "error",
       from: { path: "^src/", pathNot: "^src/(x402|pricing|chain)/|^src/core/addresses\\.ts$" },
       to: { path: "node_modules/(viem|@x402)/" },

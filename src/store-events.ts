@@ -96,6 +96,14 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
         return outcome ? retried(input[0], "operator") : undefined;
       case "dropDeadLetter":
         return outcome ? emit(input[0], { kind: "dropped" }) : undefined;
+
+      // Nothing that anyone watches.
+      case "beginPayment":
+      case "keepSecret":
+      case "probe":
+      case "saveOffers":
+      case "saveQuote":
+        return;
     }
   };
 }

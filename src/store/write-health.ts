@@ -45,17 +45,19 @@ export class WriteHealth {
     clearTimeout(this.#timer);
   }
 
+  async #probeOnce(): Promise<void> {
+    const failed = await this.#probe().then(
+      () => false,
+      () => true,
+    );
+    this.#timer = undefined;
+    if (failed) this.#scheduleProbe();
+    else this.#recovered();
+  }
+
   #scheduleProbe(): void {
     if (this.#ended || this.#timer !== undefined) return;
-    this.#timer = setTimeout(async () => {
-      const failed = await this.#probe().then(
-        () => false,
-        () => true,
-      );
-      this.#timer = undefined;
-      if (failed) this.#scheduleProbe();
-      else this.#recovered();
-    }, PROBE_INTERVAL_MS);
+    this.#timer = setTimeout(() => void this.#probeOnce(), PROBE_INTERVAL_MS);
   }
 
   #recovered(): void {

@@ -5,7 +5,7 @@ import type { CallRoute } from "./calls/call-route.ts";
 import type { DryRunRoute } from "./purchase/dry-run-route.ts";
 import { chargedNothing, type JobRoute } from "./purchase/job-route.ts";
 import type { X402Stats } from "./stats.ts";
-import { parseCallPath, parseJobPath } from "./wire/paths.ts";
+import { type JobPath, parseCallPath, parseJobPath } from "./wire/paths.ts";
 
 /** Returns the table of every route of the gateway. */
 export function x402Routes(routes: {
@@ -23,8 +23,18 @@ export function x402Routes(routes: {
 
   return (path) => {
     const jobPath = parseJobPath(path);
-    const route = `/x402/jobs/{service}/{job}${jobPath?.tail}`;
-    switch (jobPath?.tail) {
+    if (jobPath !== undefined) return jobRoute(jobPath);
+    const callPath = parseCallPath(path);
+    if (callPath === undefined) return fixed.get(path);
+    return {
+      route: `/x402/calls/{call}${callPath.tail}`,
+      GET: (request) => call.answer(request, callPath),
+    };
+  };
+
+  function jobRoute(jobPath: JobPath): MethodHandlers {
+    const route = `/x402/jobs/{service}/{job}${jobPath.tail}`;
+    switch (jobPath.tail) {
       case "":
         return {
           route,
@@ -36,11 +46,5 @@ export function x402Routes(routes: {
       case "/price":
         return { route, GET: () => price(jobPath) };
     }
-    const callPath = parseCallPath(path);
-    if (callPath === undefined) return fixed.get(path);
-    return {
-      route: `/x402/calls/{call}${callPath.tail}`,
-      GET: (request) => call.answer(request, callPath),
-    };
-  };
+  }
 }
