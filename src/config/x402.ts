@@ -8,6 +8,7 @@ import {
   httpUrl,
   idKey,
   integer,
+  ipRange,
   jsonPointer,
   label,
   maxBodyBytes,
@@ -124,6 +125,8 @@ export const x402Schema = z.object({
   priceSource: oneOf(["map", "engine"]).default("map"),
   /** Accepted because files for the SDK have it here. */
   serviceId: u64().optional(),
+  /** Proxies whose `X-Forwarded-For` names the client that limits apply to. */
+  trustedProxies: z.array(ipRange()).describe("an array of address ranges").optional(),
   limits: limits.prefault({}),
   acceptedTokens: z.array(acceptedToken).describe("an array of tables, one for each token"),
   jobPolicies: z.array(jobPolicy).describe("an array of tables, one for each job").default([]),

@@ -13,6 +13,7 @@ export const ERROR_KINDS = {
   not_found: { status: 404, retryable: false },
   method_not_allowed: { status: 405, retryable: false },
   bad_request: { status: 400, retryable: false },
+  query_not_allowed: { status: 400, retryable: false },
   request_timeout: { status: 408, retryable: true },
   body_too_large: { status: 413, retryable: false },
   too_many_uploads: { status: 503, retryable: true },

@@ -3,6 +3,7 @@ import type { WebhookChallenge, WebhookEndpoint } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { IpRange } from "../core/network-address.ts";
+import { createSourceCheck } from "../http/client-address.ts";
 import type { RateLimit } from "../http/rate-limit.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../http/response.ts";
@@ -13,7 +14,6 @@ import { schemeOf } from "./auth/schemes.ts";
 import { answerChallenge, challengeResponse, isChallenge } from "./challenge.ts";
 import { createDedupe, type DeliveryOf } from "./dedupe.ts";
 import type { WebhookProducer } from "./producer.ts";
-import { createSourceCheck, type SourceCheck } from "./source-address.ts";
 
 /** Time between two info logs about the same old secret. */
 const REMINDER_MS = 60 * 60_000;
@@ -31,7 +31,7 @@ export class WebhookRoute {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #scheme: AuthScheme;
-  readonly #isFromSender: SourceCheck | undefined;
+  readonly #isFromSender: ReturnType<typeof createSourceCheck> | undefined;
   readonly #deliveryOf: DeliveryOf | undefined;
   /** Times of the last info log about each old secret, by its name. */
   readonly #remindedAt = new Map<string, number>();

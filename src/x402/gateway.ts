@@ -130,7 +130,7 @@ export class X402Gateway implements BackgroundService {
     this.#callWatch = new CallWatch({ calls: store, events: options.events });
     this.#waits = new ResultWaits({ calls: store, watch: this.#callWatch });
     this.#tokens = new AccessTokens(store);
-    this.#limits = new ClientLimits(config.limits);
+    this.#limits = new ClientLimits(config);
     this.#callRoute = new CallRoute({
       calls: store,
       events: new CallEvents({ watch: this.#callWatch, clock }),
@@ -173,7 +173,7 @@ export class X402Gateway implements BackgroundService {
     const [rates, limits, stats, clock] = [this.#rates, this.#limits, this.#stats, this.#clock];
     this.#evidence.watch(tokens);
     await rates.watch(tokens);
-    limits.reload(config.limits);
+    limits.reload(config);
 
     const source = this.#options.prices ?? createPriceMap(config.jobPricing);
     const catalog = new JobCatalog(config, source);

@@ -1,7 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { HttpRequest } from "../../src/http/request.ts";
-import { createSourceCheck } from "../../src/webhooks/source-address.ts";
+import { type AddressedRequest, createSourceCheck } from "../../src/http/client-address.ts";
 import { endpoint, named, ranges, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "./harness.ts";
 
 const OPEN = { mode: "none" } as const;
@@ -74,10 +73,7 @@ describe("among more headers than Node keeps by default", () => {
 
 /** Makes the checked part of a request, with addresses that a test's own socket cannot have. */
 const from = (remoteAddress: string, ...forwarded: readonly string[]) =>
-  ({ remoteAddress, headerValues: () => forwarded }) as Pick<
-    HttpRequest,
-    "remoteAddress" | "headerValues"
-  > as HttpRequest;
+  ({ remoteAddress, headerValues: () => forwarded }) as AddressedRequest;
 
 describe("the sender's address", () => {
   const ALLOWED = ranges("203.0.113.0/24", "2001:db8:1::/48", "198.51.100.7");

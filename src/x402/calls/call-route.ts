@@ -52,7 +52,7 @@ export class CallRoute {
     const call = await this.#calls.findCall(callId);
     // A held call is not paid for yet, so no token opens it.
     if (call === undefined || call.state === "held" || !this.#tokens.isTokenOf(token, call.payment)) {
-      await this.#limits.countWrongToken(request.remoteAddress);
+      await this.#limits.countWrongToken(request);
       throw new GatewayError("call_not_found", "No call with this id has this access token.");
     }
     return call;

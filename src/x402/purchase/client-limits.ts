@@ -1,4 +1,5 @@
-import type { X402Limits } from "../../config/config.ts";
+import type { X402Config } from "../../config/config.ts";
+import { type AddressedRequest, type AddressFinder, createAddressFinder } from "../../http/client-address.ts";
 import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
 
 /** Wrong access tokens that one client may send in a window. */
@@ -14,21 +15,24 @@ export class ClientLimits {
   readonly #wrongTokens = new RateLimit(WRONG_TOKEN_WINDOW_SECS);
   readonly #verifying = new Map<string, number>();
   #totalVerifying = 0;
-  #limits: X402Limits;
+  #limits: X402Config["limits"];
+  #addressOf: AddressFinder;
 
-  constructor(limits: X402Limits) {
+  constructor({ limits, trustedProxies = [] }: Pick<X402Config, "limits" | "trustedProxies">) {
     this.#limits = limits;
+    this.#addressOf = createAddressFinder(trustedProxies);
   }
 
-  reload(limits: X402Limits): void {
+  reload({ limits, trustedProxies = [] }: Pick<X402Config, "limits" | "trustedProxies">): void {
     this.#limits = limits;
+    this.#addressOf = createAddressFinder(trustedProxies);
   }
 
   /** Counts a request that carries no payment. @throws GatewayError `rate_limited` */
-  countUnpaid(clientAddress: string): Promise<void> {
+  countUnpaid(request: AddressedRequest): Promise<void> {
     const { maxUnpaidPerSecondPerClient } = this.#limits;
     return this.#unpaid.count(
-      clientAddress,
+      this.#clientOf(request),
       maxUnpaidPerSecondPerClient,
       "Too many requests without a payment. Nothing was charged",
     );
@@ -39,26 +43,32 @@ export class ClientLimits {
    * somebody who guesses.
    * @throws GatewayError `rate_limited`
    */
-  countWrongToken(clientAddress: string): Promise<void> {
-    return this.#wrongTokens.count(clientAddress, MAX_WRONG_TOKENS, "Too many wrong access tokens");
+  countWrongToken(request: AddressedRequest): Promise<void> {
+    return this.#wrongTokens.count(this.#clientOf(request), MAX_WRONG_TOKENS, "Too many wrong access tokens");
   }
 
   /** Runs a verification if the client and the facilitator have room for one more. @throws GatewayError `rate_limited` */
-  async whileVerifying<Result>(clientAddress: string, verify: () => Promise<Result>): Promise<Result> {
+  async whileVerifying<Result>(request: AddressedRequest, verify: () => Promise<Result>): Promise<Result> {
+    const client = this.#clientOf(request);
     const { maxVerifiesPerClient, maxVerifies } = this.#limits;
-    const ofClient = this.#verifying.get(clientAddress) ?? 0;
+    const ofClient = this.#verifying.get(client) ?? 0;
     if (ofClient >= maxVerifiesPerClient || this.#totalVerifying >= maxVerifies) {
       throw rateLimited("Too many payments are being verified at once. Nothing was charged", 1_000);
     }
-    this.#verifying.set(clientAddress, ofClient + 1);
+    this.#verifying.set(client, ofClient + 1);
     this.#totalVerifying++;
     try {
       return await verify();
     } finally {
       this.#totalVerifying--;
-      const left = (this.#verifying.get(clientAddress) ?? 1) - 1;
-      if (left === 0) this.#verifying.delete(clientAddress);
-      else this.#verifying.set(clientAddress, left);
+      const left = (this.#verifying.get(client) ?? 1) - 1;
+      if (left === 0) this.#verifying.delete(client);
+      else this.#verifying.set(client, left);
     }
+  }
+
+  /** Clients whose address a proxy does not tell share the proxy's limit. */
+  #clientOf(request: AddressedRequest): string {
+    return this.#addressOf(request) ?? request.remoteAddress;
   }
 }

@@ -6,6 +6,7 @@ import type { CallerAuth } from "../callers/caller-auth.ts";
 import { readCaller } from "../callers/headers.ts";
 import type { Price, PriceBook } from "../prices/price-book.ts";
 import type { X402Stats } from "../stats.ts";
+import { requireNoQuery } from "../wire/paths.ts";
 import { readPayment } from "../wire/payment-header.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { Purchase } from "./purchase.ts";
@@ -48,7 +49,8 @@ export class DryRunRoute {
   /** @throws GatewayError for every refusal of the caller */
   async #check(request: HttpRequest, job: JobKey) {
     const { prices, callerAuth, limits, maxBodyBytes } = this.#parts;
-    await limits.countUnpaid(request.remoteAddress);
+    requireNoQuery(request);
+    await limits.countUnpaid(request);
     const price = await prices.find(request, job);
     const { invocationMode: mode, restriction } = price.policy;
     if (restriction === undefined) return { mode };

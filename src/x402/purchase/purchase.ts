@@ -14,7 +14,7 @@ import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { Settlement } from "../settlement/settlement.ts";
 import type { X402Stats } from "../stats.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";
-import { jobUrl } from "../wire/paths.ts";
+import { jobUrl, requireNoQuery } from "../wire/paths.ts";
 import { readPayment, type SignedPayment } from "../wire/payment-header.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
 import type { ClientLimits } from "./client-limits.ts";
@@ -68,6 +68,8 @@ export class Purchase {
    */
   async buy(request: HttpRequest, job: JobKey): Promise<AcceptedPayment> {
     const { prices, limits, inProgress, stats, maxBodyBytes } = this.#parts;
+    // query_not_allowed
+    requireNoQuery(request);
     // job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
     const price = await prices.find(request, job);
     // body_too_large
@@ -77,7 +79,7 @@ export class Purchase {
       const payment = readPayment(request);
       if (payment === undefined) {
         // rate_limited, payment_required
-        await limits.countUnpaid(request.remoteAddress);
+        await limits.countUnpaid(request);
         throw paymentRequired();
       }
       const { serviceId, jobIndex } = job;
@@ -169,7 +171,7 @@ export class Purchase {
     const requirementsV1 =
       payment.x402Version === 1 ? toRequirementsV1(offer, jobUrl(publicUrl, offer.job)) : undefined;
     const requirements = requirementsV1 ?? toRequirements(offer);
-    const [fromBlock] = await limits.whileVerifying(request.remoteAddress, () =>
+    const [fromBlock] = await limits.whileVerifying(request, () =>
       Promise.all([this.#startBlock(offer), this.#askFacilitator(payment, requirements)]),
     );
     return { offer, requirements, fromBlock };

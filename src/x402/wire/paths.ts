@@ -1,4 +1,6 @@
+import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import type { HttpRequest } from "../../http/request.ts";
 
 const JOB_PATH = /^\/x402\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
 const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result|\/events)?$/;
@@ -20,6 +22,15 @@ export function parseJobPath(path: string): JobPath | undefined {
   const jobIndex = Number(match[2]);
   if (serviceId > MAX_U64 || jobIndex > MAX_U32) return undefined;
   return { serviceId, jobIndex, tail: (match[3] ?? "") as JobPath["tail"] };
+}
+
+/** @throws GatewayError `query_not_allowed`, because a query string would be paid for without reaching the runner */
+export function requireNoQuery({ query }: HttpRequest): void {
+  if (query === "") return;
+  throw new GatewayError(
+    "query_not_allowed",
+    "A query string does not reach the job: put what it says into the body. Nothing was charged.",
+  );
 }
 
 export interface CallPath {

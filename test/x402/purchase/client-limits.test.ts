@@ -2,7 +2,13 @@ import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
 import { ClientLimits } from "../../../src/x402/purchase/client-limits.ts";
 
-const LIMITS = { maxUnpaidPerSecondPerClient: 3, maxVerifiesPerClient: 2, maxVerifies: 3 };
+const CONFIG = {
+  limits: { maxUnpaidPerSecondPerClient: 3, maxVerifiesPerClient: 2, maxVerifies: 3 },
+  trustedProxies: [],
+};
+
+/** The address of a request that came without a proxy. */
+const from = (remoteAddress: string) => ({ remoteAddress, headerValues: () => [] });
 
 function expectRateLimited(error: unknown): void {
   expect(error).toBeInstanceOf(GatewayError);
@@ -22,39 +28,43 @@ function openVerification() {
 
 describe("Limits on clients that do not pay", () => {
   it("Limits each client's unpaid requests in a second", async () => {
-    const limits = new ClientLimits(LIMITS);
-    for (let request = 0; request < 3; request++) await limits.countUnpaid("192.0.2.1");
+    const limits = new ClientLimits(CONFIG);
+    for (let request = 0; request < 3; request++) await limits.countUnpaid(from("192.0.2.1"));
     await limits
-      .countUnpaid("192.0.2.1")
+      .countUnpaid(from("192.0.2.1"))
       .then(() => expect.unreachable("the fourth request in a second was let through"), expectRateLimited);
-    await limits.countUnpaid("192.0.2.2");
+    await limits.countUnpaid(from("192.0.2.2"));
   });
 
   it("Limits one client's concurrent verifications, and frees room when one ends", async () => {
-    const limits = new ClientLimits(LIMITS);
+    const limits = new ClientLimits(CONFIG);
     const [first, second] = [openVerification(), openVerification()];
-    const running = [first, second].map(({ verify }) => limits.whileVerifying("192.0.2.1", verify));
+    const running = [first, second].map(({ verify }) => limits.whileVerifying(from("192.0.2.1"), verify));
     await limits
-      .whileVerifying("192.0.2.1", async () => "third")
+      .whileVerifying(from("192.0.2.1"), async () => "third")
       .then(() => expect.unreachable("a third verification was let through"), expectRateLimited);
     first.end();
     await running[0];
-    expect(await limits.whileVerifying("192.0.2.1", async () => "again")).toBe("again");
+    expect(await limits.whileVerifying(from("192.0.2.1"), async () => "again")).toBe("again");
     second.end();
     await running[1];
   });
 
   it("Limits all clients' concurrent verifications, and frees room when one fails", async () => {
-    const limits = new ClientLimits(LIMITS);
+    const limits = new ClientLimits(CONFIG);
     const open = [openVerification(), openVerification(), openVerification()];
-    const running = open.map(({ verify }, client) => limits.whileVerifying(`192.0.2.${client}`, verify));
+    const running = open.map(({ verify }, client) =>
+      limits.whileVerifying(from(`192.0.2.${client}`), verify),
+    );
     await limits
-      .whileVerifying("192.0.2.9", async () => "fourth")
+      .whileVerifying(from("192.0.2.9"), async () => "fourth")
       .then(() => expect.unreachable("a fourth verification was let through"), expectRateLimited);
     for (const { end } of open) end();
     await Promise.all(running);
     for (let round = 0; round < 5; round++) {
-      const failing = limits.whileVerifying("192.0.2.9", async () => Promise.reject(new Error("refused")));
+      const failing = limits.whileVerifying(from("192.0.2.9"), async () =>
+        Promise.reject(new Error("refused")),
+      );
       await expect(failing).rejects.toThrow("refused");
     }
   });

@@ -1,0 +1,105 @@
+import type { ServerResponse } from "node:http";
+import { expect, it, onTestFinished } from "vitest";
+import { accounts } from "../../helpers/accounts.ts";
+import { requestOffer, signV2Payment } from "../../helpers/clients.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
+import { startAnotherGateway, type TestGateway } from "../gateway-harness.ts";
+
+const LIMITS = { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 128, maxVerifies: 512 };
+const LOOPBACK = { address: "127.0.0.1", prefixBits: 32, family: "ipv4" } as const;
+const PAYERS = 160;
+
+/** Starts a facilitator that answers no verification before `release` is called. */
+async function startHeldFacilitator() {
+  const held: ServerResponse[] = [];
+  let arrived = () => {};
+  const listener = await listenHttp({
+    handler(_request, response) {
+      held.push(response);
+      arrived();
+    },
+  });
+  onTestFinished(() => listener.stop());
+  return {
+    url: listener.url,
+    held,
+    onArrival(callback: () => void) {
+      arrived = callback;
+    },
+    release() {
+      for (const response of held) response.writeHead(500).end();
+    },
+  };
+}
+
+/** Sends payments of many clients at once, each forwarded from an address of its own. @returns their statuses */
+async function payAtOnce(
+  gateway: TestGateway,
+  facilitator: Awaited<ReturnType<typeof startHeldFacilitator>>,
+): Promise<number[]> {
+  const { v2 } = await requestOffer(gateway.jobUrl());
+  const payments = await Promise.all(
+    Array.from({ length: PAYERS }, () => signV2Payment({ offer: v2, account: accounts.payer })),
+  );
+  let answered = 0;
+  const releaseOnceAllAreIn = () => {
+    if (answered + facilitator.held.length === PAYERS) facilitator.release();
+  };
+  facilitator.onArrival(releaseOnceAllAreIn);
+  return Promise.all(
+    payments.map(async ({ headers }, n) => {
+      const { status } = await gateway.post({ ...headers, "x-forwarded-for": `6.6.6.6, 203.0.113.${n}` });
+      answered++;
+      releaseOnceAllAreIn();
+      return status;
+    }),
+  );
+}
+
+const count = (statuses: readonly number[], status: number) => statuses.filter((it) => it === status).length;
+
+it("160 payers behind a trusted proxy have a limit each, by the address that the proxy forwards", async () => {
+  const facilitator = await startHeldFacilitator();
+  const config = { facilitatorUrl: facilitator.url, facilitatorTimeoutMs: 20_000, limits: LIMITS };
+  const gateway = await startAnotherGateway({ config: { ...config, trustedProxies: [LOOPBACK] } });
+  const statuses = await payAtOnce(gateway, facilitator);
+  expect([facilitator.held.length, count(statuses, 429)]).toEqual([PAYERS, 0]);
+});
+
+it("Without trusted proxies the header is ignored, and they are one client", async () => {
+  const facilitator = await startHeldFacilitator();
+  const config = { facilitatorUrl: facilitator.url, facilitatorTimeoutMs: 20_000, limits: LIMITS };
+  const gateway = await startAnotherGateway({ config });
+  const statuses = await payAtOnce(gateway, facilitator);
+  expect([facilitator.held.length, count(statuses, 429)]).toEqual([128, PAYERS - 128]);
+});
+
+it("Unpaid requests and wrong access tokens count for the forwarded address; a reload changes the proxies", async () => {
+  const limits = { ...LIMITS, maxUnpaidPerSecondPerClient: 5 };
+  const gateway = await startAnotherGateway({ config: { limits, trustedProxies: [LOOPBACK] } });
+  const unpaid = (from: string) => gateway.post({ "x-forwarded-for": from }).then(({ status }) => status);
+  const wrong = (from: string) =>
+    fetch(`${gateway.url}/x402/calls/1`, {
+      headers: { authorization: "Bearer wrong", "x-forwarded-for": from },
+    }).then(({ status }) => status);
+  const times = async (n: number, ask: () => Promise<number>) => {
+    const statuses: number[] = [];
+    for (let asked = 0; asked < n; asked++) statuses.push(await ask());
+    return statuses;
+  };
+  const burst = await Promise.all(Array.from({ length: 30 }, () => unpaid("203.0.113.1")));
+  expect(count(burst, 429)).toBeGreaterThan(0);
+  expect(await unpaid("203.0.113.2")).toBe(402);
+  // What stands left of the proxy's own entry is the client's claim.
+  const claims = await Promise.all(
+    Array.from({ length: 30 }, (_, n) => unpaid(`198.51.100.${n}, 203.0.113.3`)),
+  );
+  expect(count(claims, 429)).toBeGreaterThan(0);
+
+  expect(count(await times(21, () => wrong("203.0.113.1")), 429)).toBe(1);
+  expect(await wrong("203.0.113.2")).toBe(404);
+
+  await gateway.reload({ limits, trustedProxies: [] });
+  const direct = await Promise.all(Array.from({ length: 30 }, (_, n) => unpaid(`203.0.113.${n}`)));
+  expect(count(direct, 429)).toBeGreaterThan(0);
+});
