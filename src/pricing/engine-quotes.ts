@@ -12,7 +12,8 @@ import {
 } from "../gen/pricing_engine/pricing_pb.ts";
 import type { EngineAnswer, EngineClient } from "./engine-client.ts";
 import { type JobQuote, readJobQuote } from "./job-quote.ts";
-import type { ProofMaker } from "./proof-maker.ts";
+import type { Proof, ProofMaker } from "./proof-maker.ts";
+import { type Question, QuestionSlots } from "./question-slots.ts";
 
 /** Result of asking for a quote. */
 export type QuoteAnswer =
@@ -32,6 +33,7 @@ export class EngineQuotes {
   readonly #proofs: Pick<ProofMaker, "proofFor" | "drop" | "prefer">;
   readonly #signing: QuoteSigning;
   readonly #clock: Clock;
+  readonly #slots = new QuestionSlots();
 
   constructor(parts: {
     readonly client: EngineClient;
@@ -49,13 +51,14 @@ export class EngineQuotes {
    * Asks for a new quote of one job, and checks it.
    * @throws GatewayError when no proof of work can be made
    */
-  async ask(job: JobKey): Promise<QuoteAnswer> {
+  async ask(job: JobKey, question: Question = { urgent: true }): Promise<QuoteAnswer> {
     // There are no inputs yet. Random ones give every quote a digest of its own.
     const inputsHash = randomBytes(32);
     try {
-      let answer = await this.#call(job, inputsHash);
+      let answer = await this.#call(job, inputsHash, question);
       // The proof may be what was wrong, and the next call uses another.
-      if (answer.status.code === status.INVALID_ARGUMENT) answer = await this.#call(job, inputsHash);
+      if (answer.status.code === status.INVALID_ARGUMENT)
+        answer = await this.#call(job, inputsHash, question);
       return await this.#judge(answer, job, bytesToHex(inputsHash));
     } catch (error) {
       if (!(error instanceof DOMException && error.name === "TimeoutError")) throw error;
@@ -63,8 +66,18 @@ export class EngineQuotes {
     }
   }
 
-  async #call({ serviceId, jobIndex }: JobKey, inputsHash: Uint8Array): Promise<EngineAnswer> {
-    const proof = await this.#proofs.proofFor(serviceId, AbortSignal.timeout(PROOF_TIMEOUT_MS));
+  async #call(job: JobKey, inputsHash: Uint8Array, question: Question): Promise<EngineAnswer> {
+    // Made before the question's turn, because making it may take long. It is made again if it has aged meanwhile.
+    await this.#proofFor(job);
+    return this.#slots.run(
+      question,
+      () => this.#callNow(job, inputsHash),
+      (answer) => answer.status.code === status.DEADLINE_EXCEEDED,
+    );
+  }
+
+  async #callNow({ serviceId, jobIndex }: JobKey, inputsHash: Uint8Array): Promise<EngineAnswer> {
+    const proof = await this.#proofFor({ serviceId });
     const request = create(GetJobPriceRequestSchema, {
       serviceId,
       jobIndex,
@@ -78,6 +91,10 @@ export class EngineQuotes {
     const answer = await this.#client.call("getJobPrice", bytes, { deadline });
     if (answer.status.code === status.INVALID_ARGUMENT) this.#proofs.drop(serviceId, proof);
     return answer;
+  }
+
+  #proofFor({ serviceId }: Pick<JobKey, "serviceId">): Promise<Proof> {
+    return this.#proofs.proofFor(serviceId, AbortSignal.timeout(PROOF_TIMEOUT_MS));
   }
 
   async #judge(

@@ -12,18 +12,21 @@ import { ProofMaker } from "./proof-maker.ts";
 export class PricingEngine {
   readonly client: EngineClient;
   /** Present when quotes can be checked (`config.signing`). */
-  readonly prices?: PriceSource;
+  readonly prices?: PriceSource & { stop(): void };
   readonly #proofs: ProofMaker | undefined;
 
-  /** @param parts `isKnownService` names services whose proofs of work go first */
+  /** @param parts `isKnownService` names services whose proofs of work go first; `maxWaitMs` bounds a request's wait for a
+   * price */
   constructor(parts: {
     readonly config: PricingEngineConfig;
     readonly isKnownService?: (serviceId: bigint) => boolean;
     readonly logger: Logger;
     readonly clock?: Clock;
     readonly telemetry?: Telemetry;
+    readonly maxWaitMs?: number;
   }) {
     const { config, isKnownService, logger, clock = systemClock, telemetry = NO_TELEMETRY } = parts;
+    const { maxWaitMs } = parts;
     const { url, signing, proofOfWorkBits } = config;
     this.client = new EngineClient(url, telemetry);
     if (signing === undefined) return;
@@ -34,11 +37,17 @@ export class PricingEngine {
       logger,
     });
     const quotes = new EngineQuotes({ client: this.client, proofs: this.#proofs, signing, clock });
-    this.prices = new EnginePrices({ quotes, clock, logger });
+    this.prices = new EnginePrices({
+      quotes,
+      clock,
+      logger,
+      ...(maxWaitMs === undefined ? {} : { maxWaitMs }),
+    });
   }
 
   /** Ends calls in progress and the thread that makes proofs. */
   async stop(): Promise<void> {
+    this.prices?.stop();
     this.client.stop();
     await this.#proofs?.stop();
   }

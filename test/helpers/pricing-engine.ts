@@ -81,6 +81,8 @@ export interface ReferenceEngine {
   readonly faults: EngineFaults;
   /** Every call so far. */
   readonly calls: readonly ReceivedCall[];
+  /** Most calls that were unanswered at one time. */
+  readonly mostAtOnce: number;
   quoteLifetimeSecs: number;
   /** Stops answering, and cuts open connections. */
   stop(): Promise<void>;
@@ -120,6 +122,8 @@ export async function startPricingEngine(options: PricingEngineOptions = {}): Pr
     operatorAddress: OPERATOR.address,
   };
   const calls: ReceivedCall[] = [];
+  let unanswered = 0;
+  let mostAtOnce = 0;
   const server = new Server();
 
   function checkRequester(requester: Uint8Array): void {
@@ -207,6 +211,8 @@ export async function startPricingEngine(options: PricingEngineOptions = {}): Pr
         deadlineMs,
       };
       calls.push(received);
+      unanswered += 1;
+      mostAtOnce = Math.max(mostAtOnce, unanswered);
       call.on("cancelled", () => {
         received.cancelled = true;
       });
@@ -218,10 +224,14 @@ export async function startPricingEngine(options: PricingEngineOptions = {}): Pr
         received.response = rawAnswer ?? Buffer.from(await answer(call.request));
         callback(null, received.response, trailingMetadata?.clone());
       };
-      respond().catch((error: unknown) => {
-        const code = error instanceof Refusal ? error.code : status.INTERNAL;
-        callback({ code, details: error instanceof Error ? error.message : String(error) });
-      });
+      respond()
+        .catch((error: unknown) => {
+          const code = error instanceof Refusal ? error.code : status.INTERNAL;
+          callback({ code, details: error instanceof Error ? error.message : String(error) });
+        })
+        .finally(() => {
+          unanswered -= 1;
+        });
     };
 
   server.addService(RAW_ENGINE_METHODS, {
@@ -237,6 +247,9 @@ export async function startPricingEngine(options: PricingEngineOptions = {}): Pr
     prices: new Map(Object.entries(prices)),
     faults: {},
     calls,
+    get mostAtOnce() {
+      return mostAtOnce;
+    },
     quoteLifetimeSecs,
     stop: () => close(server, 0),
   };

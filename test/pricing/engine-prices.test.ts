@@ -21,12 +21,12 @@ const BITS = 8;
 const UNAVAILABLE = { code: "price_unavailable", headers: { "retry-after": "2" } };
 
 /** An engine, and jobgate as its client with a clock that can be moved. */
-async function startPrices(options: PricingEngineOptions = {}) {
+async function startPrices(options: PricingEngineOptions = {}, { maxWaitMs }: { maxWaitMs?: number } = {}) {
   const engine = await startPricingEngine({ prices: { "1/0": PRICE }, difficulty: BITS, ...options });
   onTestFinished(() => engine.stop());
   const time = { aheadMs: 0 };
   const log = startLog();
-  const { prices } = openPrices(engine, BITS, () => systemClock() + time.aheadMs, log);
+  const { prices } = openPrices(engine, BITS, () => systemClock() + time.aheadMs, log, maxWaitMs);
   return { engine, prices, time, log };
 }
 
@@ -35,12 +35,14 @@ function openPrices(
   proofOfWorkBits: number,
   clock: () => number,
   { logger } = startLog(),
+  maxWaitMs?: number,
 ): { prices: PriceSource } {
   const bindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
   const client = new PricingEngine({
     config: { url, bindAddress, signing, proofOfWorkBits },
     clock,
     logger,
+    ...(maxWaitMs === undefined ? {} : { maxWaitMs }),
   });
   onTestFinished(() => client.stop());
   if (client.prices === undefined) throw new Error("no prices");
@@ -68,18 +70,70 @@ test("Each quote has its own inputs, so no two share a digest", async () => {
   expect(new Set(hashes.map((hash) => bytesToHex(hash))).size).toBe(2);
 });
 
-test("A quote is the price until it expires, and then the engine is asked again", async () => {
+test("A quote is the price until it expires, and then the engine is asked anew", async () => {
   const { engine, prices, time } = await startPrices({ quoteLifetimeSecs: 10 });
   const first = await prices.priceOf(JOB);
-  engine.prices.set("1/0", 2n * PRICE);
   const expiryMs = Number(first?.quote?.expiry) * 1000;
+  engine.faults.fail = { code: status.INTERNAL, details: "disk full" };
   time.aheadMs = expiryMs - 200 - systemClock();
   expect(await prices.priceOf(JOB)).toEqual(first);
-  expect(engine.calls).toHaveLength(1);
+  delete engine.faults.fail;
+  engine.prices.set("1/0", 2n * PRICE);
   engine.quoteLifetimeSecs = 600;
-  time.aheadMs = expiryMs + 1 - systemClock();
+  time.aheadMs = expiryMs + 400 - systemClock();
   expect(await prices.priceOf(JOB)).toMatchObject({ priceWei: 2n * PRICE });
+});
+
+test("A request in the last third of a quote's life gets it at once, and has it renewed", async () => {
+  const { engine, prices, time } = await startPrices({ quoteLifetimeSecs: 24 });
+  const first = await prices.priceOf(JOB);
+  time.aheadMs = 10_000;
+  expect(await prices.priceOf(JOB)).toEqual(first);
+  expect(engine.calls).toHaveLength(1);
+  engine.prices.set("1/0", 2n * PRICE);
+  engine.quoteLifetimeSecs = 600;
+  engine.faults.delayMs = 50;
+  time.aheadMs = 20_000;
+  expect(await prices.priceOf(JOB)).toEqual(first);
+  await expect.poll(() => prices.priceOf(JOB)).toMatchObject({ priceWei: 2n * PRICE });
   expect(engine.calls).toHaveLength(2);
+});
+
+test("A quote in use is renewed before it runs out, and an unused one is not", async () => {
+  const { engine, prices } = await startPrices({
+    prices: { "1/0": PRICE, "1/1": PRICE },
+    quoteLifetimeSecs: 3,
+  });
+  const first = await prices.priceOf(JOB);
+  await prices.priceOf(JOB);
+  await prices.priceOf({ ...JOB, jobIndex: 1 });
+  await expect.poll(() => engine.calls.length, { timeout: 3_000 }).toBe(3);
+  expect(systemClock()).toBeLessThan(Number(first?.quote?.expiry) * 1000);
+  expect(fromBinary(GetJobPriceRequestSchema, engine.calls[2]?.request ?? Buffer.alloc(0))).toMatchObject(
+    JOB,
+  );
+  await expect.poll(() => prices.priceOf(JOB)).not.toEqual(first);
+});
+
+test("Eighty jobs asked for at once all get prices, with few questions at the engine at one time", async () => {
+  const jobs = Array.from({ length: 80 }, (_, jobIndex) => ({ serviceId: 1n, jobIndex }));
+  const { engine, prices } = await startPrices({
+    prices: Object.fromEntries(jobs.map(({ jobIndex }) => [`1/${jobIndex}`, PRICE])),
+  });
+  engine.faults.delayMs = 10;
+  const asked = await Promise.all(jobs.map((job) => prices.priceOf(job)));
+  expect(asked.map((price) => price?.priceWei)).toEqual(jobs.map(() => PRICE));
+  expect(engine.calls).toHaveLength(80);
+  expect(engine.mostAtOnce).toBe(4);
+});
+
+test("A request waits for its turn at the engine for a bounded time, and the question goes on", async () => {
+  const { engine, prices } = await startPrices({}, { maxWaitMs: 100 });
+  engine.faults.delayMs = 300;
+  await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
+  await expect.poll(() => engine.calls[0]?.response).toBeDefined();
+  await expect.poll(() => prices.priceOf(JOB)).toMatchObject({ priceWei: PRICE });
+  expect(engine.calls).toHaveLength(1);
 });
 
 test("A hundred concurrent requests for one job ask the engine once; other jobs are asked separately", async () => {

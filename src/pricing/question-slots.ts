@@ -1,0 +1,45 @@
+/** Most questions in flight: the engine makes a proof of work for each answer. */
+const MAX_SLOTS = 4;
+
+/** A question that waits for its turn, or has had it. `urgent` may be set while it waits. */
+export interface Question {
+  /** Somebody waits for the answer. */
+  urgent: boolean;
+}
+
+/**
+ * Bounded number of questions to the engine at one time. Asked too much at once, an engine answers all of them too late.
+ * After a late answer half as many go out at once; each timely one lets the number grow again.
+ */
+export class QuestionSlots {
+  readonly #waiting: { readonly question: Question; readonly start: () => void }[] = [];
+  #slots = MAX_SLOTS;
+  #taken = 0;
+
+  /** Runs one question when its turn comes: urgent ones first, in the order of arrival. */
+  async run<T>(question: Question, ask: () => Promise<T>, isLate: (answer: T) => boolean): Promise<T> {
+    await new Promise<void>((start) => {
+      this.#waiting.push({ question, start });
+      this.#startWaiting();
+    });
+    try {
+      const answer = await ask();
+      this.#slots = isLate(answer)
+        ? Math.max(1, this.#slots / 2)
+        : Math.min(MAX_SLOTS, this.#slots + 1 / this.#slots);
+      return answer;
+    } finally {
+      this.#taken -= 1;
+      this.#startWaiting();
+    }
+  }
+
+  #startWaiting(): void {
+    while (this.#waiting.length > 0 && this.#taken < Math.floor(this.#slots)) {
+      const urgent = this.#waiting.findIndex(({ question }) => question.urgent);
+      const [next] = this.#waiting.splice(Math.max(0, urgent), 1);
+      this.#taken += 1;
+      next?.start();
+    }
+  }
+}
