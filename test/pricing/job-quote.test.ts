@@ -67,7 +67,7 @@ test("A quote that the operator signed is read completely", async () => {
   expect(await read(await signed())).toEqual({ kind: "quote", quote: { ...TERMS, digest: VECTOR } });
 });
 
-test("The largest price, ids and times can be quoted", async () => {
+test("The largest price, IDs and times can be quoted", async () => {
   const largest = {
     ...TERMS,
     serviceId: 2n ** 64n - 1n,
@@ -98,7 +98,7 @@ test.each<{ field: string; change: Partial<Details> }>([
   });
 });
 
-test("A quote signed by somebody else, or for another contract, is refused", async () => {
+test("A quote signed by another account, or for another contract, is refused", async () => {
   const reason = expect.stringContaining("is signed by") as string;
   expect(await read(await signed(TERMS, STRANGER))).toEqual({ kind: "refused", reason });
   const elsewhere = { ...SIGNING, verifyingContract: STRANGER.address };

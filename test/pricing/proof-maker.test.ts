@@ -78,7 +78,7 @@ test("A dropped proof is not given out again, and dropping it twice spares its s
   expect(await maker.proofFor(7n)).toBe(second);
 });
 
-test("Work without askers makes way at once for a service that somebody waits for", async () => {
+test("Work without requesters gives way at once to a service with requesters", async () => {
   const { maker } = startMaker(HARD);
   await maker.proofFor(FIRST);
   const { release } = occupy(maker);
@@ -109,14 +109,14 @@ async function askAndLeave(maker: ProofMaker, serviceId: bigint) {
   await expect(asked).rejects.toThrow("gone");
 }
 
-test("Work without askers goes on, and the next asker gets its proof", async () => {
+test("Work without requesters continues, and the next requester gets its proof", async () => {
   const { maker, time } = startMaker(HARD);
   await askAndLeave(maker, FIRST);
   time.nowMs += 5_000;
   expect((await maker.proofFor(FIRST)).timestamp).toBe(NOW_SECS);
 });
 
-test("Work for the operator's own service goes on although a made-up one waits", async () => {
+test("Work for the operator's own service continues although an unknown service waits", async () => {
   const { maker, time } = startMaker(HARD);
   time.nowMs += LATER_MS;
   await askAndLeave(maker, KNOWN);
@@ -192,7 +192,7 @@ test("At most 64 services wait; a quoted one takes the place of the last that is
   expect(codes).toEqual([...Array<string>(63).fill("shutting_down"), "price_unavailable"]);
 });
 
-test("The operator's own service gets through at once, though 64 made-up ones wait and one is worked on", async () => {
+test("The operator's own service is served at once, although 64 unknown ones wait and one is in progress", async () => {
   const { maker, time } = startMaker(HARD);
   const unknown = [SLOW, ...Array.from({ length: 64 }, (_, i) => 10_000n + BigInt(i))];
   const outcomes = Promise.allSettled(unknown.map((serviceId) => maker.proofFor(serviceId)));
@@ -208,7 +208,7 @@ test("The operator's own service gets through at once, though 64 made-up ones wa
   expect(codes).toEqual([...Array<string>(64).fill("shutting_down"), "price_unavailable"]);
 });
 
-test("Work that gave way to the operator's own service is taken up again", async () => {
+test("Work that gave way to the operator's own service is resumed", async () => {
   const { maker, time } = startMaker(HARD);
   const order: bigint[] = [];
   const slow = maker.proofFor(SLOW).then(() => order.push(SLOW));

@@ -49,7 +49,7 @@ test.each(VECTORS)(
   },
 );
 
-test("Every number of bits up to a byte and a half is met, for the largest ids too", () => {
+test("Every difficulty up to 12 bits is met, also for the largest IDs", () => {
   const id = 2n ** 64n - 1n;
   for (let bits = 0; bits <= 12; bits++) {
     const proof = solveChallenge({ id, timestamp: AT, bits }, () => false);
@@ -57,7 +57,7 @@ test("Every number of bits up to a byte and a half is met, for the largest ids t
   }
 });
 
-test("The search ends when it is told to, after a bounded number of hashes", () => {
+test("An aborted search ends after a bounded number of hashes", () => {
   let asked = 0;
   const stopAtThird = () => ++asked === 3;
   expect(solveChallenge({ id: 1n, timestamp: AT, bits: 200 }, stopAtThird)).toBeUndefined();

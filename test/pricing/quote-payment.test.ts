@@ -33,7 +33,7 @@ test("A quote that can be paid gets payment options behind the engine's unchange
   ]);
 });
 
-test("Without x402, or for a job that is not for sale, an answer is what the engine sent", async () => {
+test("Without x402, or for a job that is not for sale, an answer passes unchanged", async () => {
   const answers = [await startServer(), await startServer({ findPayment: async () => undefined })];
   for (const { engine, ask } of answers) {
     const { message, status: ended } = await ask();
@@ -42,7 +42,7 @@ test("Without x402, or for a job that is not for sale, an answer is what the eng
   }
 });
 
-test("Fields that the engine set are left alone", async () => {
+test("Fields that the engine set stay unchanged", async () => {
   const option = {
     network: "eip155:1",
     asset: "0x1",
@@ -75,7 +75,7 @@ test("Fields that the engine set are left alone", async () => {
   expect(onlyEndpoint.x402Endpoint).toBe("https://own");
 });
 
-test("A quote that is not the operator's goes through with nothing added, and an error in the log", async () => {
+test("A quote that is not the operator's passes unchanged and logs an error", async () => {
   let asked = 0;
   const { engine, ask, lines } = await startServer({
     async findPayment() {

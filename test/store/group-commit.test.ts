@@ -32,7 +32,7 @@ async function settle(): Promise<void> {
 
 const operationsOf = () => batches.map(({ operations }) => operations);
 
-test("What is pushed in one turn of the event loop, also by what it causes, shares a batch in its order", async () => {
+test("Operations pushed in one turn of the event loop share a batch, in order", async () => {
   const pump = createPump();
   const pushed = [pump.push(1), Promise.resolve().then(() => pump.push(3)), pump.push(2)];
   await settle();
@@ -41,7 +41,7 @@ test("What is pushed in one turn of the event loop, also by what it causes, shar
   expect(await Promise.all(pushed)).toEqual([2, 6, 4]);
 });
 
-test("While a batch is being committed the next one gathers, also from those that it woke up", async () => {
+test("The next batch gathers while one is being committed, also from operations that it woke", async () => {
   const pump = createPump();
   const first = pump.push(1).then(() => pump.push(4));
   await settle();
@@ -85,7 +85,7 @@ test("A batch takes no more operations and bytes than its bounds, but always one
   expect(operationsOf()).toEqual([[1, 1, 1], [1, 9], [1], [50], [1]]);
 });
 
-test("A batch that fails rejects each of its operations with the cause, and harms no later one", async () => {
+test("A failed batch rejects each of its operations with the cause, and does not affect later ones", async () => {
   const pump = createPump();
   const pushed = [pump.push(1), pump.push(2)];
   const outcomes = Promise.allSettled(pushed);
@@ -103,7 +103,7 @@ test("A batch that fails rejects each of its operations with the cause, and harm
   expect(await later).toBe(6);
 });
 
-test("An operation that failed alone rejects alone", async () => {
+test("An operation that fails alone rejects alone", async () => {
   const pump = createPump();
   const outcomes = Promise.allSettled([pump.push(1), pump.push(2)]);
   await settle();
@@ -113,7 +113,7 @@ test("An operation that failed alone rejects alone", async () => {
   expect(fine).toMatchObject({ value: "fine" });
 });
 
-test("Closing takes nothing more and waits for everything that was pushed", async () => {
+test("Closing refuses new operations and waits for everything pushed before", async () => {
   const pump = createPump();
   const pushed = pump.push(1);
   let closed = false;

@@ -47,7 +47,7 @@ describe("a feed's answer and decimals become an exact rate", () => {
   });
 });
 
-test("An answer that moves is seen at the next question, which is one call", async () => {
+test("A new answer is read at the next refresh, with one call", async () => {
   const ask = open();
   await feed.setRound(1_00000000n, NOW - 1_000);
   expect(await ask()).toEqual({ ratePerNativeUnit: "1", asOf: NOW - 1_000 });
@@ -57,7 +57,7 @@ test("An answer that moves is seen at the next question, which is one call", asy
   expect(rpc.requests.slice(before).map(({ rpcMethods }) => rpcMethods)).toEqual([["eth_call"]]);
 });
 
-test("Decimals are read again after a question that failed", async () => {
+test("Decimals are read again after a failed refresh", async () => {
   const ask = open();
   await feed.setRound(1_00000000n, NOW);
   await ask();
@@ -69,7 +69,7 @@ test("Decimals are read again after a question that failed", async () => {
   await feed.setDecimals(8);
 });
 
-describe("an answer that nothing may be sold at is refused", () => {
+describe("an unusable answer is refused", () => {
   test.each([
     ["0", 0n, NOW, "feed", "its answer is 0; expected one above 0"],
     ["below 0", -5n, NOW, "feed", "its answer is -5; expected one above 0"],
@@ -81,7 +81,7 @@ describe("an answer that nothing may be sold at is refused", () => {
     expect(await problem(open())).toEqual({ key, message });
   });
 
-  test("An answer that is just not too old, or just not too far ahead, is taken", async () => {
+  test("An answer at the limit of its age, past or future, is accepted", async () => {
     for (const updatedAt of [NOW - 3_600_000, NOW + 3_600_000]) {
       await feed.setRound(5n, updatedAt);
       expect((await open()()).asOf).toBe(updatedAt);
@@ -89,12 +89,12 @@ describe("an answer that nothing may be sold at is refused", () => {
   });
 });
 
-test("An address without a contract is no feed", async () => {
+test("An address without a contract is refused as a feed", async () => {
   const ask = open({ feed: "0x000000000000000000000000000000000000dEaD" });
   expect(await problem(ask)).toEqual({ key: "feed", message: "no contract there answers as a price feed" });
 });
 
-test("A feed that reverts says why", async () => {
+test("The error of a feed that reverts has its reason", async () => {
   await feed.setReverts(true);
   const { key, message } = await problem(open());
   await feed.setReverts(false);
@@ -102,7 +102,7 @@ test("A feed that reverts says why", async () => {
   expect(message).toMatch(/^reading it failed: .*No data present$/);
 });
 
-test("An RPC that is down, and then back, gives the rate again; its URL is in no message", async () => {
+test("An RPC gives the rate again after an outage; no message holds its URL", async () => {
   await feed.setRound(7_00000000n, NOW);
   const ask = open();
   await ask();
@@ -112,7 +112,7 @@ test("An RPC that is down, and then back, gives the rate again; its URL is in no
   expect((await ask()).ratePerNativeUnit).toBe("7");
 });
 
-test("An RPC that answers with an error status, or stalls, is told from a feed that is wrong", async () => {
+test("Errors distinguish an RPC that fails or stalls from a wrong feed", async () => {
   rpc.add({ fault: { kind: "answer", status: 503, body: "hunter2" } });
   expect(await problem(open())).toEqual({ key: "rpc_url", message: "its RPC answers with status 503" });
   rpc.clear();
@@ -122,7 +122,7 @@ test("An RPC that answers with an error status, or stalls, is told from a feed t
   expect(performance.now() - started).toBeLessThan(1_000);
 });
 
-test("Another chain behind the same address is not taken for the feed's", async () => {
+test("Another chain behind the RPC's address is refused", async () => {
   await feed.setRound(7_00000000n, NOW);
   const ask = open();
   await ask();

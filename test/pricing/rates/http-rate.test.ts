@@ -63,7 +63,7 @@ describe("a number, or a string that holds one, is the rate to its last digit", 
   });
 });
 
-describe("what is no rate is refused", () => {
+describe("anything but a rate is refused", () => {
   test.each([
     ["0"],
     ["0.000"],
@@ -126,7 +126,7 @@ describe("the pointer", () => {
   });
 });
 
-describe("an answer that is none", () => {
+describe("an unusable answer", () => {
   test.each([
     ["HTML", "<html>", 200, "it answers with something else than JSON"],
     ["nothing", "", 200, "it answers with something else than JSON"],
@@ -165,7 +165,7 @@ describe("an answer that is none", () => {
     expect(sent).toBeLessThan(50_000_000);
   });
 
-  test("A body that comes too slowly ends the question", async () => {
+  test("A body that arrives too slowly fails the request", async () => {
     answer = (_, response) => response.writeHead(200).write("32");
     const started = performance.now();
     expect(await problem({ timeoutMs: 200 })).toEqual({
@@ -175,7 +175,7 @@ describe("an answer that is none", () => {
     expect(performance.now() - started).toBeLessThan(1_000);
   });
 
-  test("A port where nobody listens, and a connection that is cut, are no answer", async () => {
+  test("A closed port and a cut connection fail the request", async () => {
     const gone = await listenHttp({ handler: () => undefined });
     await gone.stop();
     const message = "it does not answer";

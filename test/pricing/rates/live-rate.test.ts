@@ -31,14 +31,14 @@ const http = (changes: object = {}): RateSource => ({
   ...changes,
 });
 
-test("Nothing is said of a fixed rate, nor of sources that give one", async () => {
+test("A fixed rate and working sources have no problem", async () => {
   await feed.setRound(3200_00000000n);
   expect(await findRateProblem({ kind: "fixed", ratePerNativeUnit: "1" })).toBeUndefined();
   expect(await findRateProblem(chainlink())).toBeUndefined();
   expect(await findRateProblem(http())).toBeUndefined();
 });
 
-test("A feed that is none, is stale, or whose RPC is not there, is found at the key to look at", async () => {
+test("A wrong or stale feed, or an unreachable RPC, is reported at the key to correct", async () => {
   const nobody = "0x000000000000000000000000000000000000dEaD";
   expect(await findRateProblem(chainlink({ feed: nobody }))).toEqual({
     path: ["rate_source", "chainlink", "feed"],
@@ -54,7 +54,7 @@ test("A feed that is none, is stale, or whose RPC is not there, is found at the 
   expect(stale?.message).toMatch(/^gives no rate: its answer is 720\d s old; expected at most 3600$/);
 });
 
-test("A URL that does not answer, and a pointer that finds nothing, are found at the key to look at", async () => {
+test("A URL without an answer, or a pointer to nothing, is reported at the key to correct", async () => {
   expect(await findRateProblem(http({ url: "http://127.0.0.1:1" }))).toEqual({
     path: ["rate_source", "http", "url"],
     message: "gives no rate: it does not answer",

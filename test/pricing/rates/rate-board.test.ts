@@ -69,7 +69,7 @@ async function askedAgain(): Promise<void> {
 }
 
 describe("a fixed rate", () => {
-  test("It is there at once, for ever, and is of no time", async () => {
+  test("It is available at once and for ever, and has no time", async () => {
     const token = usdc({ kind: "fixed", ratePerNativeUnit: "3200.00" });
     expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3200.00" });
     await board.watch([token]);
@@ -89,7 +89,7 @@ describe("a fixed rate", () => {
 });
 
 describe("a live rate", () => {
-  test("It is known once watched, and moves with its source", async () => {
+  test("It is known once watched, and follows its source", async () => {
     const token = usdc(http());
     expect(board.rateOf(token)).toBeUndefined();
     await board.watch([token]);
@@ -98,7 +98,7 @@ describe("a live rate", () => {
     await eventually(() => expect(rateOf(token)).toBe("3300.5"));
   });
 
-  test("The last good value is used until its age ends, then none is, and then the next", async () => {
+  test("The last good value is used until it is too old, then none, and then the next", async () => {
     const token = usdc(http());
     await board.watch([token]);
     const asOf = now;
@@ -122,7 +122,7 @@ describe("a live rate", () => {
     expect(board.report()[0]).not.toHaveProperty("problem");
   });
 
-  test("A source that fails from the start is no reason not to start, and there is no rate until it answers", async () => {
+  test("A source that fails from the start does not prevent the start, and has no rate until it answers", async () => {
     answers = "nonsense";
     const token = usdc(http());
     await board.watch([token]);
@@ -133,7 +133,7 @@ describe("a live rate", () => {
     await eventually(() => expect(rateOf(token)).toBe("3200"));
   });
 
-  test("Failing is logged when it begins and when it ends, and no URL ever", async () => {
+  test("A failure is logged when it begins and ends, without the URL", async () => {
     const token = usdc(http());
     await board.watch([token]);
     expect(logged).toEqual([]);
@@ -154,14 +154,14 @@ describe("a live rate", () => {
     expect(JSON.stringify([logged, board.report()])).not.toMatch(/hunter2|127\.0\.0\.1/);
   });
 
-  test("One question is asked at a time, and a slow one is followed at once", async () => {
+  test("One refresh runs at a time, and the next follows a slow one at once", async () => {
     delayMs = 3 * REFRESH_MS;
     await board.watch([usdc(http())]);
     for (let round = 0; round < 3; round++) await askedAgain();
     expect(questions.mostOpen).toBe(1);
   });
 
-  test("Two tokens with the same source share its questions, and another source has its own", async () => {
+  test("Two tokens with the same source share its refreshes, and another source has its own", async () => {
     const slow = { refreshMs: 60_000, maxAgeMs: 120_000 };
     const [one, same, other] = [usdc(http("/r", slow)), eurc(http("/r", slow)), eurc(http("/o", slow))];
     await board.watch([one, same, other]);
@@ -173,7 +173,7 @@ describe("a live rate", () => {
 describe("a new configuration", () => {
   const slow = { refreshMs: 60_000, maxAgeMs: 120_000 };
 
-  test("A source that did not change keeps its value without being asked again", async () => {
+  test("An unchanged source keeps its value without a new request", async () => {
     await board.watch([usdc(http("/r", slow))]);
     answers = "9";
     const [kept, added] = [eurc(http("/r", slow)), usdc(http("/new", slow))];
@@ -182,7 +182,7 @@ describe("a new configuration", () => {
     expect(asked).toEqual(["/r", "/new"]);
   });
 
-  test("A source that is gone is asked no more, but gives its rate until the new ones are there", async () => {
+  test("A removed source is no longer asked, but its rate is used until the new ones are known", async () => {
     const [old, next] = [usdc(http("/old")), usdc(http("/next"))];
     await board.watch([old]);
     delayMs = 50;
@@ -209,7 +209,7 @@ describe("a new configuration", () => {
   });
 });
 
-test("A board that was stopped asks no more, and logs nothing of what it was told too late", async () => {
+test("A stopped board sends no requests, and logs nothing about late answers", async () => {
   await board.watch([usdc(http())]);
   delayMs = 30;
   answers = 500;
@@ -237,7 +237,7 @@ describe("a feed on a chain", () => {
     refreshMs: REFRESH_MS,
   });
 
-  test("Its rate moves, holds over an RPC that is down for as long as it may, is gone, and is back", async () => {
+  test("Its rate changes, survives an RPC outage up to its maximum age, disappears, and returns", async () => {
     const token = usdc(source());
     const updatedAt = now - 10_000;
     await feed.setRound(3200_00000000n, updatedAt);
@@ -264,7 +264,7 @@ describe("a feed on a chain", () => {
     ]);
   });
 
-  test("A round that is no price leaves the last good value as it was", async () => {
+  test("An invalid round keeps the last good value", async () => {
     const token = usdc(source());
     await feed.setRound(3200_00000000n, now);
     await board.watch([token]);

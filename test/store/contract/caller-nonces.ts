@@ -7,7 +7,7 @@ export function describeCallerNonces(given: Given): void {
     const begin = (number: number, nonce: ReturnType<typeof callerNonce>) =>
       given.store.beginPayment(paymentIntent(number, { callerNonce: nonce }), paidCall());
 
-    test("Of 50 payments at once with one nonce exactly one begins; letter case of the caller does not matter", async () => {
+    test("Exactly one of 50 concurrent payments with one nonce begins, regardless of the caller's letter case", async () => {
       const upper = callerNonce("n", { caller: callerNonce("n").caller.toUpperCase() });
       const outcomes = await Promise.all(
         Array.from({ length: 50 }, (_, i) => begin(i + 1, i % 2 === 0 ? callerNonce("n") : upper)),
@@ -18,7 +18,7 @@ export function describeCallerNonces(given: Given): void {
       expect([totals.calls.held, totals.payments.intent]).toEqual([1, 1]);
     });
 
-    test("A nonce is used up for its caller, service and job only, and its own letter case counts", async () => {
+    test("A nonce is used up for its caller, service and job only, and is case-sensitive", async () => {
       await begin(1, callerNonce("n"));
       const others = [
         callerNonce("N"),
@@ -32,7 +32,7 @@ export function describeCallerNonces(given: Given): void {
       }
     });
 
-    test("A used nonce is remembered over a restart until its expiry has passed", async () => {
+    test("A used nonce is remembered until its expiry, also after a restart", async () => {
       await begin(1, callerNonce("n"));
       await given.reopen();
       given.now = START_MS + 59_999;
@@ -44,7 +44,7 @@ export function describeCallerNonces(given: Given): void {
       expect(await given.store.isCallerNonceUsed(callerNonce("n"))).toBe(true);
     });
 
-    test("A nonce that has expired is not used up any more: it may have been used before", async () => {
+    test("An expired nonce is refused: it may have been used before", async () => {
       await begin(1, callerNonce("n"));
       given.now = START_MS + 60_000;
       expect((await begin(2, callerNonce("n"))).kind).toBe("caller_nonce_used");

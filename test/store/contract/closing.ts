@@ -4,7 +4,7 @@ import type { Given } from "./given.ts";
 
 export function describeClosing(given: Given): void {
   describe("closing", () => {
-    test("Closing waits for what is in flight, twice is safe, and later work is refused", async () => {
+    test("Closing waits for work in progress, is safe to call twice, and refuses later work", async () => {
       const accepts = Array.from({ length: 20 }, () => given.store.accept(webhookCall()));
       await Promise.all([given.store.close(), given.store.close()]);
       expect((await Promise.all(accepts)).every(({ kind }) => kind === "accepted")).toBe(true);

@@ -12,7 +12,7 @@ import { failAll, type Given, idsOf, MAX_PENDING, retryNow } from "./given.ts";
 
 export function describeDeadLetters(given: Given): void {
   describe("dead letters", () => {
-    test("A call whose last lease ran out becomes a dead letter in place of another attempt", async () => {
+    test("A call becomes a dead letter when its last lease runs out", async () => {
       const callId = await acceptId(given.store, { serviceId: 9n });
       for (let attempt = 1; attempt <= 3; attempt += 1) {
         expect((await claimOne(given.store)).attempt).toBe(attempt);
@@ -34,7 +34,7 @@ export function describeDeadLetters(given: Given): void {
       ]);
     });
 
-    test("A last lease that ran out makes a dead letter, by a claim for any job and by expireLeases", async () => {
+    test("A claim for any job, and expireLeases, make dead letters of calls with an expired last lease", async () => {
       const expiries = [
         async () => (await given.store.claim(claimRequest({ maxAttempts: 1, jobIds: [31n] }))).buried,
         () => given.store.expireLeases(1),
@@ -72,7 +72,7 @@ export function describeDeadLetters(given: Given): void {
       expect((await given.store.findDeadLetter(callId))?.reason).toBe("max_attempts: database is down");
     });
 
-    test("Excused releases do not count towards maxAttempts, but the attempt number goes on", async () => {
+    test("Excused releases do not count towards maxAttempts, but the attempt number continues", async () => {
       await acceptId(given.store);
       for (let attempt = 1; attempt <= 6; attempt += 1) {
         const call = await claimOne(given.store);
@@ -84,7 +84,7 @@ export function describeDeadLetters(given: Given): void {
       expect((await given.store.listDeadLetters({ limit: 1 }))[0]?.attempts).toBe(6);
     });
 
-    test("A failed call is a dead letter with its reason and its bytes, also after a restart", async () => {
+    test("A failed call becomes a dead letter with its reason and bytes, also after a restart", async () => {
       const callId = await acceptId(given.store, { body: Buffer.from("poison") });
       await failAll(given.store, "cannot parse");
       await given.reopen();
@@ -94,7 +94,7 @@ export function describeDeadLetters(given: Given): void {
       expect(await claimCalls(given.store)).toEqual([]);
     });
 
-    test("A dead letter that is retried has its attempts forgiven, and its attempt number goes on", async () => {
+    test("A retried dead letter has its attempts forgiven, and its attempt number continues", async () => {
       const callId = await acceptId(given.store);
       for (let attempt = 1; attempt <= 3; attempt += 1)
         await given.store.retry(await claimOne(given.store), retryNow());
@@ -108,7 +108,7 @@ export function describeDeadLetters(given: Given): void {
       expect((await given.store.findDeadLetter(callId))?.attempts).toBe(6);
     });
 
-    test("A dropped dead letter is gone; what is not a dead letter cannot be retried or dropped", async () => {
+    test("A dropped dead letter is gone; only dead letters can be retried or dropped", async () => {
       const callId = await acceptId(given.store);
       expect(await given.store.dropDeadLetter(callId)).toBe(false);
       expect(await given.store.retryDeadLetter(callId)).toBe(false);

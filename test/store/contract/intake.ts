@@ -34,7 +34,7 @@ export function describeIntake(given: Given): void {
       expect((await claimOne(given.store)).encoded).toHaveLength(0);
     });
 
-    test("Many bodies accepted at once each stay with their own call", async () => {
+    test("Concurrently accepted bodies each stay with their own call", async () => {
       const ids = await Promise.all(
         Array.from({ length: MAX_PENDING }, (_, i) =>
           acceptId(given.store, { body: Buffer.from(`body ${i}`) }),
@@ -47,7 +47,7 @@ export function describeIntake(given: Given): void {
       expect(idsOf(claimed)).toEqual(ids);
     });
 
-    test("Call ids are positive, rise, and are never given twice, not even after the last call is gone", async () => {
+    test("Call IDs are positive, increase, and are never reused, not even after the last call is gone", async () => {
       const first = await acceptId(given.store);
       expect(first).toBeGreaterThan(0);
       await given.store.ack(await claimOne(given.store));

@@ -16,7 +16,7 @@ const LOST = { excused: false, maxAttempts: 3, backoff: NO_BACKOFF };
 
 export function describeLeases(given: Given): void {
   describe("leases", () => {
-    test("Calls are claimed in order of their call id, each by one claim only", async () => {
+    test("Calls are claimed in order of call ID, each by one claim only", async () => {
       const ids = [];
       for (let i = 0; i < 30; i += 1) ids.push(await acceptId(given.store));
       const claims = await Promise.all(
@@ -26,7 +26,7 @@ export function describeLeases(given: Given): void {
       expect(new Set(claims.flat().map(({ leaseToken }) => leaseToken)).size).toBe(30);
     });
 
-    test("A filter gives calls of those jobs only, in order over all of them, each once", async () => {
+    test("A filter returns calls of those jobs only, in order over all of them, each once", async () => {
       const big = 2n ** 64n - 1n;
       const jobs = [1n, 2n, big, 3n, 1n, big];
       const ids: number[] = [];
@@ -37,7 +37,7 @@ export function describeLeases(given: Given): void {
       expect(idsOf(await claimCalls(given.store))).toEqual([ids[1], ids[3]]);
     });
 
-    test("A lease that ran out goes to the next subscriber, with a higher attempt and in its old place", async () => {
+    test("A call with an expired lease goes to the next subscriber, with a higher attempt and in its old place", async () => {
       const first = await acceptId(given.store);
       const lost = await claimOne(given.store);
       const second = await acceptId(given.store);
@@ -49,7 +49,7 @@ export function describeLeases(given: Given): void {
       expect(await given.store.ack(lost)).toBe("lease_lost");
     });
 
-    test("A lease ends at its very expiry, for each way to finish, even if nobody has claimed it since", async () => {
+    test("A lease ends at its very expiry, for each way to finish, even without a claim since", async () => {
       await acceptId(given.store);
       const lease = await claimOne(given.store);
       given.now += LEASE_MS;
@@ -72,7 +72,7 @@ export function describeLeases(given: Given): void {
       expect(given.batches.toSorted()).toEqual([1, 2]);
     });
 
-    test("A foreign token loses, a finished or unknown call is not found", async () => {
+    test("A wrong token is LEASE_LOST; a finished or unknown call is NOT_FOUND", async () => {
       const callId = await acceptId(given.store);
       const foreign = { callId, leaseToken: "foreign" };
       expect(await given.store.ack(foreign)).toBe("lease_lost");
@@ -87,7 +87,7 @@ export function describeLeases(given: Given): void {
       expect(await given.store.retry(dead, retryNow())).toEqual({ outcome: "not_found" });
     });
 
-    test("A call released with an excuse is due at once, and its old lease is lost", async () => {
+    test("A call released as excused is due at once, and its old lease is lost", async () => {
       await acceptId(given.store);
       const released = await claimOne(given.store);
       expect(await given.store.release(released, { ...LOST, excused: true })).toEqual({ outcome: "done" });
@@ -171,7 +171,7 @@ export function describeLeases(given: Given): void {
       expect((await claimOne(given.store)).attempt).toBe(2);
     });
 
-    test("A retried call is due after its delay and holds up no other", async () => {
+    test("A retried call is due after its delay and delays no other", async () => {
       const retried = await acceptId(given.store);
       await given.store.retry(await claimOne(given.store), { ...retryNow(), delayMs: 5000 });
       const other = await acceptId(given.store);

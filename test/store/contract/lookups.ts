@@ -51,7 +51,7 @@ export function describeLookups(given: Given): void {
       expect((await given.store.totals()).paidCalls).toEqual({ ready: 1, leased: 0, done: 0, dead: 0 });
     });
 
-    test("Progress told with a lease is shown while the call runs, until it is told anew; also after a restart", async () => {
+    test("Progress reported with a lease is shown while the call runs, until the next report; also after a restart", async () => {
       const callId = await paidId(given.store, 1);
       const lease = await claimOne(given.store);
       const progressNow = async () => (await given.store.findCall(callId))?.progress;
@@ -72,7 +72,7 @@ export function describeLookups(given: Given): void {
       expect(await progressNow()).toBeUndefined();
     });
 
-    test("Progress is over with its lease: neither the queue nor the next attempt shows it, and a lost lease tells none", async () => {
+    test("Progress ends with its lease: neither the queue nor the next attempt shows it, and a lost lease reports none", async () => {
       const callId = await paidId(given.store, 1);
       const lost = await claimOne(given.store);
       await given.store.extend(lost, LEASE_MS, { percent: 40, text: "forty" });
@@ -93,7 +93,7 @@ export function describeLookups(given: Given): void {
       expect(await shown()).toEqual(["failed", undefined]);
     });
 
-    test("A call acknowledged without a result has succeeded and has none", async () => {
+    test("An ack without a result makes a call succeeded without a result", async () => {
       const callId = await paidId(given.store, 1);
       await given.store.ack(await claimOne(given.store));
       expect((await given.store.findCall(callId))?.state).toBe("succeeded");
@@ -110,7 +110,7 @@ export function describeLookups(given: Given): void {
       expect([result?.body.length, result?.contentType]).toEqual([0, "text/plain"]);
     });
 
-    test("A paid dead letter has failed, and still has after it was dropped", async () => {
+    test("A paid dead letter is failed, also after it was dropped", async () => {
       const callId = await paidId(given.store, 1);
       await failAll(given.store);
       const failed = { state: "failed", attempt: 1, finishedAt: START_MS };

@@ -9,7 +9,7 @@ export function describeOffersAndQuotes(given: Given): void {
     const made = (id: string, validForMs: number) => ({ ...known(id), validForMs });
     const saved = (id: string, validUntil: number) => ({ ...known(id), validUntil });
 
-    test("Offers of a job are found until they end, the one that ends last first; also after a restart", async () => {
+    test("Offers of a job are found until they end, latest end first; also after a restart", async () => {
       await given.store.saveOffers([made("a", 1000), made("b", 2000)]);
       await given.store.saveOffers([{ ...made("other", 5000), job: { ...job, jobIndex: 0 } }]);
       await given.reopen();
@@ -22,7 +22,7 @@ export function describeOffersAndQuotes(given: Given): void {
       expect(await given.store.findOffers({ serviceId: 1n, jobIndex: 1 })).toEqual([]);
     });
 
-    test("An offer that is saved again keeps the later of its ends", async () => {
+    test("An offer that is saved again keeps its later end", async () => {
       await given.store.saveOffers([made("a", 2000)]);
       await given.store.saveOffers([made("a", 1000)]);
       expect(await given.store.findOffers(job)).toEqual([saved("a", START_MS + 2000)]);
@@ -34,7 +34,7 @@ export function describeOffersAndQuotes(given: Given): void {
   describe("quotes", () => {
     const quote = { digest: "d".repeat(64), quote: '{"price":"1"}', expiresAt: START_MS + 1000 };
 
-    test("A quote is found until it expires, as it was written first; also after a restart", async () => {
+    test("A quote is found until it expires, as first written; also after a restart", async () => {
       expect(await given.store.saveQuote(quote)).toEqual(quote);
       expect(await given.store.saveQuote({ ...quote, quote: "{}" })).toEqual(quote);
       await given.reopen();

@@ -30,7 +30,7 @@ export function describePayments(given: Given): void {
       expect(await given.store.findPaymentByFingerprint("another")).toBeUndefined();
     });
 
-    test("An intent without the optional parts comes back without them", async () => {
+    test("An intent without the optional parts is read back without them", async () => {
       const { fromBlock: _, ...intent } = paymentIntent(1);
       await given.store.beginPayment(intent, paidCall());
       const record = await given.store.findPayment(intent.key);
@@ -40,7 +40,7 @@ export function describePayments(given: Given): void {
       expect(record).toMatchObject(intent);
     });
 
-    test("Of 50 concurrent begins of one payment exactly one begins, and makes one held call", async () => {
+    test("Exactly one of 50 concurrent begins of one payment begins, and makes one held call", async () => {
       const outcomes = await Promise.all(
         Array.from({ length: 50 }, () => given.store.beginPayment(paymentIntent(1), paidCall())),
       );
@@ -76,7 +76,7 @@ export function describePayments(given: Given): void {
       expect(await claimOne(given.store)).toMatchObject({ attempt: 1, enqueuedAt: START_MS + 1000 });
     });
 
-    test("Settling twice gives one call, keeps the first settlement, and changes something only once", async () => {
+    test("Settling twice makes one call, keeps the first settlement, and reports one change", async () => {
       await given.store.beginPayment(paymentIntent(1), paidCall());
       const { key } = paymentIntent(1);
       const [first, second] = await Promise.all([
@@ -92,7 +92,7 @@ export function describePayments(given: Given): void {
       expect(await given.store.findPayment(key)).toMatchObject({ state: "settled", settlement: "first" });
     });
 
-    test("A payment that nobody began cannot be settled or failed", async () => {
+    test("A payment that was not begun cannot be settled or failed", async () => {
       const { key } = paymentIntent(1);
       expect(await given.store.settlePayment(key, "{}")).toEqual({ kind: "not_open" });
       expect(await given.store.failPayment(key, "{}", "why")).toEqual({ kind: "not_open" });
@@ -163,7 +163,7 @@ export function describePayments(given: Given): void {
       expect((await given.store.listPayments({ limit: 1 }))[0]?.state).toBe("intent");
     });
 
-    test("Payments that wait to be decided are listed oldest first, by state, in pages, and with their age", async () => {
+    test("Undecided payments are listed oldest first, by state, in pages, and with their age", async () => {
       const ids: number[] = [];
       for (const number of [1, 2, 3, 4]) {
         const begun = await given.store.beginPayment(paymentIntent(number), paidCall());

@@ -11,7 +11,7 @@ export function describeReceipts(given: Given): void {
       ...more,
     });
 
-    test("Of fifty payments begun at once with one receipt, one is begun and the others changed nothing", async () => {
+    test("Exactly one of fifty concurrent payments with one receipt begins; the others change nothing", async () => {
       const outcomes = await Promise.all(
         Array.from({ length: 50 }, (_, i) => given.store.beginPayment(withReceipt(i + 1), paidCall())),
       );
@@ -20,7 +20,7 @@ export function describeReceipts(given: Given): void {
       expect((await given.store.totals()).calls.held).toBe(1);
     });
 
-    test("A payment with a spare receipt takes that when the first is another's", async () => {
+    test("A payment uses its spare receipt when the first is taken", async () => {
       const first = await given.store.beginPayment(
         withReceipt(1, { spareReceipt: "b".repeat(64) }),
         paidCall(),
@@ -36,7 +36,7 @@ export function describeReceipts(given: Given): void {
       expect(await given.store.findPayment(withReceipt(2).key)).toMatchObject({ receipt: "c".repeat(64) });
     });
 
-    test("The receipt of a payment that failed is free again, that of a settled one is not", async () => {
+    test("The receipt of a failed payment is free again, that of a settled one is not", async () => {
       await given.store.beginPayment(withReceipt(1), paidCall());
       await given.store.failPayment(withReceipt(1).key, "{}", "nothing moved");
       expect(await given.store.beginPayment(withReceipt(2), paidCall())).toMatchObject({ kind: "begun" });

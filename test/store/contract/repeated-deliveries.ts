@@ -3,7 +3,7 @@ import { acceptId, claimCalls, claimOne, webhookCall } from "../store-fixtures.t
 import { type Given, MAX_PENDING } from "./given.ts";
 
 export function describeRepeatedDeliveries(given: Given): void {
-  describe("deliveries that are repeated", () => {
+  describe("repeated deliveries", () => {
     const WINDOW_MS = 86_400_000;
     const delivery = (ids: readonly string[], bodyHash = "hash", remembered: readonly string[] = []) => ({
       keys: [
@@ -46,7 +46,7 @@ export function describeRepeatedDeliveries(given: Given): void {
       expect((await given.store.acceptOnce(webhookCall(), delivery(["x"], "other"))).kind).toBe("accepted");
     });
 
-    test("Any key that identifies it is enough; one that does not is remembered with the latest call only", async () => {
+    test("Any identifying key is enough; another key is remembered with the latest call only", async () => {
       const first = await acceptOnceId(delivery(["id 1"], "hash", ["body"]));
       given.now += WINDOW_MS / 2;
       const second = await acceptOnceId(delivery(["id 2"], "hash", ["body"]));
@@ -61,7 +61,7 @@ export function describeRepeatedDeliveries(given: Given): void {
       expect((await given.store.acceptOnce(webhookCall(), delivery(["id 3"]))).kind).toBe("accepted");
     });
 
-    test("A delivery is remembered until its window is over, then it is new", async () => {
+    test("A delivery is remembered until its window ends, then it is new", async () => {
       const first = await acceptOnceId(delivery(["a"]));
       given.now += WINDOW_MS - 1;
       expect(await given.store.acceptOnce(webhookCall(), delivery(["a"]))).toEqual({
@@ -77,7 +77,7 @@ export function describeRepeatedDeliveries(given: Given): void {
       });
     });
 
-    test("With the queue full a repeat is still told, and what is refused is not remembered", async () => {
+    test("With a full queue a repeat still gets its call, and refused deliveries are not remembered", async () => {
       const callId = await acceptOnceId(delivery(["a"]));
       for (let i = 1; i < MAX_PENDING; i += 1) await acceptId(given.store);
       expect(await given.store.acceptOnce(webhookCall(), delivery(["a"]))).toEqual({
@@ -92,7 +92,7 @@ export function describeRepeatedDeliveries(given: Given): void {
       expect((await given.store.acceptOnce(webhookCall(), delivery(["b"]))).kind).toBe("accepted");
     });
 
-    test("Of 50 racing repeats exactly one is accepted, and the others get its call", async () => {
+    test("Exactly one of 50 concurrent repeats is accepted, and the others get its call", async () => {
       const outcomes = await Promise.all(
         Array.from({ length: 50 }, (_, i) =>
           given.store.acceptOnce(webhookCall(), delivery(i % 2 === 0 ? ["id", "body"] : ["body"])),

@@ -47,7 +47,7 @@ export function describeTotalsAndRevenue(given: Given): void {
       await given.store.settlePayment(intent.key, "{}");
     };
 
-    test("What settled is summed by token and time, exactly beyond 64 bits; also after a restart", async () => {
+    test("Settled amounts are summed by token and time, exactly beyond 64 bits; also after a restart", async () => {
       const most = 2n ** 64n - 1n;
       for (let number = 1; number <= 3; number++) await settle(number, String(most));
       await settle(4, "7", "EURC");
@@ -65,7 +65,7 @@ export function describeTotalsAndRevenue(given: Given): void {
       expect(await given.store.revenue({ since: since + HOUR_MS, bucketMs: HOUR_MS })).toHaveLength(1);
     });
 
-    test("The totals tell since when the JobCall waits that waits longest", async () => {
+    test("The totals have the time since which the oldest JobCall waits", async () => {
       expect((await given.store.totals()).oldestReadyAt).toBeUndefined();
       await given.store.accept(webhookCall());
       given.now += 1000;

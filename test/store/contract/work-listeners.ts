@@ -26,7 +26,7 @@ export function describeWorkListeners(given: Given): void {
       return (await claim)?.length ?? 0;
     }
 
-    test("A claim made in the listener gets the work that it is told of", async () => {
+    test("A claim made in the listener gets the announced work", async () => {
       expect(await claimedInListener(() => acceptId(given.store))).toBe(1);
       await given.store.beginPayment(paymentIntent(1), paidCall());
       expect(await claimedInListener(() => given.store.settlePayment(paymentIntent(1).key, "{}"))).toBe(1);
@@ -48,7 +48,7 @@ export function describeWorkListeners(given: Given): void {
       expect(await claimedInListener(() => given.store.retryDeadLetter(callId))).toBe(1);
     });
 
-    test("A listener that ended hears nothing", async () => {
+    test("A removed listener is not called", async () => {
       let heard = 0;
       const end = given.store.onWork(() => {
         heard += 1;

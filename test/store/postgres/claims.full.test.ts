@@ -23,7 +23,7 @@ describe("A claim of some jobs", () => {
     expect(locked).toHaveLength(0);
   });
 
-  test("It goes past what others have locked, however many that are, and waits for none of it", async () => {
+  test("It skips any number of locked calls without waiting", async () => {
     const other = await given.postgres.hold(
       given.url,
       "SELECT FROM jobgate.job_calls WHERE call_id <= 90 AND call_id <> 50 FOR UPDATE",

@@ -40,7 +40,7 @@ afterEach(async () => {
 });
 
 describe("A fail-over that leaves the connections to the old primary open", () => {
-  test("What that refuses is done at the new one, which is asked and listened to from then on", async () => {
+  test("Operations that the old primary refuses run at the new one, which serves all connections from then on", async () => {
     // So that connections of all sorts are open.
     await Promise.all(
       Array.from({ length: 5 }, () => Promise.all([store.accept(webhookCall()), store.totals()])),

@@ -5,7 +5,7 @@ import { givenReplica } from "./given-replica.ts";
 
 const given = givenReplica();
 
-test("A batch that loses a race leaves nothing behind: what its claim found is claimed by whom it is told", async () => {
+test("A batch that loses a race leaves nothing behind: its retried claim gets the calls", async () => {
   // The bodies take a while to arrive, so that the race is lost while the claim still looks for more.
   for (let i = 0; i < 6; i += 1) await acceptId(given.store, { body: Buffer.alloc(1_000_000, 7) });
   await given.store.retry(await claimOne(given.store, { limit: 1, maxAttempts: 1 }), {

@@ -46,7 +46,7 @@ const atBoth = <T>(run: (store: Store, number: number) => Promise<T>): Promise<T
   Promise.all(Array.from({ length: 40 }, (_, i) => sleep(i / 4).then(() => run(i % 2 ? one : other, i + 1))));
 
 describe("Races between two replicas", () => {
-  test("One payment is begun once, and both know it", async () => {
+  test("One payment is begun once, and both replicas find it", async () => {
     const outcomes = await atBoth((store) => store.beginPayment(paymentIntent(1), paidCall()));
     expect(kindsOf(outcomes)).toEqual({ begun: 1, payment_known: 39 });
     expect((await one.totals()).calls.held).toBe(1);
@@ -65,7 +65,7 @@ describe("Races between two replicas", () => {
     expect((await one.totals()).payments.intent).toBe(1);
   });
 
-  test("A receipt is one payment's", async () => {
+  test("A receipt belongs to one payment", async () => {
     const outcomes = await atBoth((store, number) =>
       store.beginPayment({ ...paymentIntent(number), receipt: "a".repeat(64) }, paidCall()),
     );
@@ -130,8 +130,8 @@ describe("Races between two replicas", () => {
   });
 });
 
-describe("What one replica began", () => {
-  test("Another ends: it takes an Ack for the lease, and gives the call's state and result", async () => {
+describe("Work that one replica began", () => {
+  test("Another finishes: it accepts an Ack for the lease, and returns the call's state and result", async () => {
     const callId = await paidId(one, 1);
     expect(await other.findCall(callId)).toMatchObject({ state: "queued" });
     const lease = await claimOne(one);
@@ -156,7 +156,7 @@ describe("What one replica began", () => {
     });
   });
 
-  test("Its text is kept whatever is in it, and harms nothing that is written together with it", async () => {
+  test("Any text is stored, and does not affect other writes in its batch", async () => {
     const [bad, good] = [await acceptId(one), await acceptId(one)];
     const [first, second] = await claimCalls(one);
     if (first === undefined || second === undefined) throw new Error("expected two calls");
@@ -173,7 +173,7 @@ describe("What one replica began", () => {
 });
 
 describe("Leases that one replica gave out", () => {
-  test("It sees how they stand, in the order in which it asks, whatever another did with them", async () => {
+  test("It reads their states, in the order of its question, whichever replica changed them", async () => {
     for (let i = 0; i < 6; i += 1) await acceptId(one);
     type Six = [ClaimedCall, ClaimedCall, ClaimedCall, ClaimedCall, ClaimedCall, ClaimedCall];
     const [kept, renewed, acked, failed, released, ranOut] = (await claimCalls(one)) as Six;
@@ -195,7 +195,7 @@ describe("Leases that one replica gave out", () => {
     ]);
   });
 
-  test("It is told of those that another ended, and of no other; and of work by whatever else is on the channel", async () => {
+  test("It is notified of those that another ended, and of no other; unknown notifications count as work", async () => {
     const told: number[] = [];
     let heardOfWork = 0;
     one.sharedLeases?.onEndedElsewhere((callIds) => void told.push(...callIds));
@@ -247,7 +247,7 @@ describe("Work that one replica accepts", () => {
     expect(median).toBeLessThan(10);
   });
 
-  test("It counts towards max_pending at all, which recover when another empties the queue", async () => {
+  test("It counts towards max_pending at all replicas, which recover when another empties the queue", async () => {
     const full = await openReplica(url, { maxPending: 10 });
     try {
       for (let i = 0; i < 10; i += 1) await acceptId(one);
@@ -265,7 +265,7 @@ describe("Work that one replica accepts", () => {
 });
 
 describe("Tables", () => {
-  test("Five replicas that start at once on an empty database make them once", async () => {
+  test("Five replicas that start together on an empty database create them once", async () => {
     const empty = await postgres.createDatabase();
     const replicas = await Promise.all(Array.from({ length: 5 }, () => openReplica(empty)));
     try {
@@ -276,7 +276,7 @@ describe("Tables", () => {
     }
   });
 
-  test("A replica waits for another that migrates for longer than any other answer may take", async () => {
+  test("A replica waits for another's migration, longer than for any other answer", async () => {
     const empty = await postgres.createDatabase();
     // Anyone who holds this lock is one that migrates.
     const migrating = await postgres.hold(empty, "SELECT pg_advisory_xact_lock(x'6a6f6267'::int)");
@@ -296,7 +296,7 @@ describe("Tables", () => {
     await replica.close();
   });
 
-  test("A newer jobgate's, a server without durable commits, and one that is not there are refused", async () => {
+  test("A newer jobgate's database, a server without durable commits, and an unreachable one are refused", async () => {
     await postgres.query(url, "UPDATE jobgate.schema_version SET version = 99");
     await expect(openReplica(url)).rejects.toThrow(/schema version 99/);
     const hasty = await postgres.createDatabase();

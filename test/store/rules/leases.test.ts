@@ -26,7 +26,7 @@ test("An unfinished JobCall that is not leased has lost its lease; any other is 
   expect(leaseOutcome(undefined, lease, 0)).toBe("not_found");
 });
 
-test("The standing of a lease has its expiry while it is held, and the time of the look", () => {
+test("The state of a lease has its expiry while it is held, and the time of the lookup", () => {
   expect(leaseStanding(leased, lease, 999)).toEqual({ kind: "held", at: 999, leaseExpiresAt: 1000 });
   expect(leaseStanding(leased, lease, 1000)).toEqual({ kind: "lease_lost", at: 1000 });
   expect(leaseStanding(undefined, lease, 1000)).toEqual({ kind: "not_found" });

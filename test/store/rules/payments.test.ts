@@ -20,7 +20,7 @@ test("A new payment begins with its receipt, or with its spare one when that is 
   expect(beginDecision(withoutSpare)).toEqual({ kind: "receipt_used" });
 });
 
-test("A payment that is known is reported before anything else", () => {
+test("A known payment is reported before anything else", () => {
   const known = { ...intent, state: "intent" as const, callId: 1, createdAt: 0, updatedAt: 0 };
   const decision = beginDecision({ ...facts, known, isNonceUsed: true, isReceiptUsed: true, hasRoom: false });
   expect(decision).toEqual({ kind: "payment_known", record: known });
@@ -34,7 +34,7 @@ test("A nonce is refused when it is used, and from its expiry on", () => {
   expect(beginDecision({ ...facts, intent: paymentIntent(1), now: expiryMs }).kind).toBe("begin");
 });
 
-test("A full queue refuses only what could begin otherwise", () => {
+test("A full queue refuses only payments that could begin otherwise", () => {
   expect(beginDecision({ ...facts, hasRoom: false }).kind).toBe("queue_full");
   expect(beginDecision({ ...facts, hasRoom: false, isNonceUsed: true }).kind).toBe("caller_nonce_used");
 });

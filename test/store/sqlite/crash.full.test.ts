@@ -1,7 +1,7 @@
 import { test } from "vitest";
 import { runCrashRounds } from "./crash-rounds.ts";
 
-test("After kill -9 at 20 random moments everything acknowledged is there, and nothing is leased that was not claimed", {
+test("After kill -9 at 20 random moments everything acknowledged is stored, and nothing is leased that was not claimed", {
   timeout: 180_000,
 }, async () => {
   await runCrashRounds(20);

@@ -8,7 +8,7 @@ import { acceptId } from "../store-fixtures.ts";
 import { runCrashRounds } from "./crash-rounds.ts";
 import { openInTempFolder } from "./open-in-temp-folder.ts";
 
-test("After kill -9 everything acknowledged is there, and nothing is leased that was not claimed", async () => {
+test("After kill -9 everything acknowledged is stored, and nothing is leased that was not claimed", async () => {
   await runCrashRounds(2);
 });
 
@@ -31,7 +31,7 @@ describe("A write torn by a crash", () => {
     return calls.ready;
   }
 
-  test("Wherever the last batch is torn it is gone as a whole, and all before it is there", async () => {
+  test("A batch torn at any byte is gone as a whole, and all earlier ones are complete", async () => {
     const { store, path, dispose } = await openInTempFolder({ maxPending: 1000, clock: systemClock });
     try {
       for (let i = 0; i < 5; i += 1) await acceptId(store);

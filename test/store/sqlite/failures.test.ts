@@ -17,7 +17,7 @@ afterEach(() => rm(folder, { recursive: true }));
 const open = (path: string, { threads = false } = {}) =>
   openSqliteStore({ path, threads, maxPending: 1000, encodeJobCall: ({ body }: JobCall) => body });
 
-test("A folder that does not exist, a file that is no database, and a newer jobgate's file are refused", async () => {
+test("A missing folder, a file that is not a database, and a newer jobgate's file are refused", async () => {
   await expect(open(join(folder, "missing", "jobgate.db"))).rejects.toThrow(
     `cannot be opened: there is no folder ${join(folder, "missing")}`,
   );
@@ -49,7 +49,7 @@ test.each([0, 1, 2])(
   },
 );
 
-test("An operation that the database cannot take is refused alone, not with those that share its batch", async () => {
+test("An operation that the database rejects is refused alone, not with those that share its batch", async () => {
   const store = await open(join(folder, "jobgate.db"));
   try {
     const bad = paymentIntent(1, { amount: null as unknown as string });
@@ -67,7 +67,7 @@ test("An operation that the database cannot take is refused alone, not with thos
   }
 });
 
-test("When the worker that writes dies, everything waiting and later is refused, and the status says so", async () => {
+test("When the writing worker dies, waiting and later operations are refused, and the status says so", async () => {
   const workers: Worker[] = [];
   const onWorker = (worker: Worker) => void workers.push(worker);
   process.on("worker", onWorker);

@@ -52,19 +52,19 @@ describe("A caller with a plain account", () => {
     expect(await desk.ask(headers)).toEqual({ caller: ownerInLowerCase });
   });
 
-  test("is let in without 0x, and with v as 0 or 1", async () => {
+  test("Is permitted without 0x, and with v as 0 or 1", async () => {
     const claim = await sign();
     const v = claim.signature.endsWith("1b") ? "00" : "01";
     const signature = `${claim.signature.slice(2, -2)}${v}`;
     expect(await desk.ask(claimHeaders({ ...claim, signature }))).toEqual({ caller: ownerInLowerCase });
   });
 
-  test.each([0, 1_048_576])("is let in with a body of %i bytes", async (size) => {
+  test.each([0, 1_048_576])("Is permitted with a body of %i bytes", async (size) => {
     const body = Buffer.alloc(size, 7);
     expect(await desk.ask(claimHeaders(await sign({ body })), body)).toEqual({ caller: ownerInLowerCase });
   });
 
-  test("is refused when the signature is somebody else's, or over another body, job or nonce", async () => {
+  test("Is refused if the signature is another account's, or over another body, job or nonce", async () => {
     const claim = await sign();
     const mismatch = { code: "signature_mismatch", status: 403 };
     expect(await desk.ask(claimHeaders(claim), "another body")).toEqual(mismatch);
@@ -100,11 +100,11 @@ describe("A caller that is a contract (ERC-1271)", () => {
     await tangle.permit(wallet);
   });
 
-  test("is let in by its owner's signature", async () => {
+  test("Is permitted by its owner's signature", async () => {
     expect(await desk.ask(claimHeaders(await signForWallet()))).toEqual({ caller: wallet.toLowerCase() });
   });
 
-  test("is let in by a signature in the contract's own form, which is not 65 bytes", async () => {
+  test("Is permitted by a signature in the contract's own form, which is not 65 bytes", async () => {
     const claim = await signForWallet();
     const signature = `0x00${claim.signature.slice(2)}`;
     expect(await desk.ask(claimHeaders({ ...claim, signature }))).toEqual({ caller: wallet.toLowerCase() });
@@ -173,7 +173,7 @@ describe("A caller that is a contract (ERC-1271)", () => {
     });
   });
 
-  describe("that asks for a URL to be fetched", () => {
+  describe("that redirects to a URL (EIP-3668)", () => {
     const fetched: string[] = [];
     let elsewhere: HttpListener;
     beforeAll(async () => {

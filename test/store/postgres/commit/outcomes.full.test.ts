@@ -41,7 +41,7 @@ async function writableAgain(): Promise<void> {
 }
 
 describe("A connection that is lost at a COMMIT", () => {
-  test("Before it: what was asked for is looked up, and done on another connection, once", async () => {
+  test("Lost before it: the outcome is looked up, and the batch runs once on another connection", async () => {
     const lost = proxy.atNextCommit("cut before");
     await acceptId(store);
     await lost;
@@ -62,7 +62,7 @@ describe("A connection that is lost at a COMMIT", () => {
     },
   );
 
-  test("After it, with nobody left to ask: that is told as unknown, never as not done", async () => {
+  test("Lost after it, without a server to ask: the outcome is unknown, never not done", async () => {
     const lost = proxy.atNextCommit("silent after");
     const accepted = store.accept(webhookCall());
     await lost;
@@ -74,7 +74,7 @@ describe("A connection that is lost at a COMMIT", () => {
     expect((await store.totals()).calls.ready).toBe(1);
   });
 
-  test("Cut at thirty moments under load, everything is told as it is", { timeout: 60_000 }, async () => {
+  test("Cut at thirty moments under load, every answer is true", { timeout: 60_000 }, async () => {
     const load = startAcceptLoad(store);
     for (let cuts = 0; cuts < 30; cuts += 1) {
       await sleep(Math.random() * 60);
@@ -149,7 +149,7 @@ describe("A Postgres that goes away", () => {
     expect(performance.now() - closedAt).toBeLessThan(TIMEOUTS.answerMs + 5_000);
   });
 
-  test("A server that went away is noticed without traffic", async () => {
+  test("A lost server is noticed without traffic", async () => {
     proxy.redirect(1);
     proxy.cut();
     await expect.poll(() => store.status().writable, { timeout: 5_000 }).toBe(false);
@@ -157,7 +157,7 @@ describe("A Postgres that goes away", () => {
     await writableAgain();
   });
 
-  test("A server that can only be read from, as after a fail-over, is not written to, and is left for another", async () => {
+  test("A read-only server, as after a fail-over, gets no writes, and is left for another", async () => {
     const name = new URL(url).pathname.slice(1);
     await postgres.query(url, `ALTER DATABASE ${name} SET default_transaction_read_only = on`);
     proxy.cut();
@@ -172,7 +172,7 @@ describe("A Postgres that goes away", () => {
   });
 });
 
-test("An operation that the database cannot take is refused alone, not with those that share its batch", async () => {
+test("An operation that the database rejects is refused alone, not with those that share its batch", async () => {
   const bad = paymentIntent(1, { amount: null as unknown as string });
   const [before, refused, after] = await Promise.allSettled([
     store.accept(webhookCall()),

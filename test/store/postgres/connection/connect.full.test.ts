@@ -58,13 +58,13 @@ async function isEncrypted(options: Partial<PostgresStoreOptions>, url = databas
 describe("TLS to Postgres", () => {
   const byName = () => database.replace("127.0.0.1", "localhost");
 
-  test("On loopback it is off unless asked for, in the URL or beside it, which goes first", async () => {
+  test("On loopback it is off unless requested in the URL or by store.tls, which takes precedence", async () => {
     expect(await isEncrypted({})).toBe(false);
     expect(await isEncrypted({}, `${database}?sslmode=require`)).toBe(true);
     expect(await isEncrypted({ tls: "disable" }, `${database}?sslmode=require`)).toBe(false);
   });
 
-  test("verify-full takes the certificate of its authority for its host, and nothing else", async () => {
+  test("verify-full accepts only a certificate of its authority for its host", async () => {
     expect(await isEncrypted({ tls: "verify-full", ca: file("server.pem") }, byName())).toBe(true);
     const refused = (url: string, ca?: string) =>
       expect(openReplica(url, { tls: "verify-full", ...(ca === undefined ? {} : { ca: file(ca) }) })).rejects;
@@ -73,7 +73,7 @@ describe("TLS to Postgres", () => {
     await refused(database, "server.pem").toThrow(/does not match|not in the cert/);
   });
 
-  test("A server without TLS is refused where TLS is asked for", async () => {
+  test("A server without TLS is refused where TLS is required", async () => {
     const plain = await startPostgres();
     try {
       await expect(openReplica(await plain.createDatabase(), { tls: "require" })).rejects.toThrow(
@@ -84,7 +84,7 @@ describe("TLS to Postgres", () => {
     }
   });
 
-  test("A host on the network is not spoken to in the clear unless that is said", () => {
+  test("A host on the network gets no plaintext connection unless configured", () => {
     const tlsOf = (url: string) => clientConfig({ url }, DEFAULT_TIMEOUTS).ssl;
     expect(tlsOf("postgres://u:p@db.example/jobgate")).toEqual({ rejectUnauthorized: true });
     expect(tlsOf("postgres://u:p@10.0.0.1/jobgate")).toEqual({ rejectUnauthorized: true });
@@ -95,7 +95,7 @@ describe("TLS to Postgres", () => {
   });
 });
 
-test("The number of connections stays within the pool's size, however much is asked", async () => {
+test("The number of connections stays within the pool's size under any load", async () => {
   const url = await postgres.createDatabase();
   const store = await openReplica(url, { poolSize: 6 });
   try {

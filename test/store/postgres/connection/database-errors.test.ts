@@ -12,7 +12,7 @@ function germanError(severity: "FEHLER" | "FATAL" | "PANIK", code: string): Data
   return Object.assign(new DatabaseError("Fehler", 69, "error"), { severity, code });
 }
 
-describe("What a server says in its own language", () => {
+describe("Errors of a server in another language", () => {
   test.each(["22012", "23505", "40001", "40P01", "42P01", "53100", "55P03", "57014", "25P02"])(
     "A refusal by the code %s leaves the connection as it was",
     (code) => {
@@ -27,14 +27,14 @@ describe("What a server says in its own language", () => {
     },
   );
 
-  test("A collision is run again, and an operation that cannot be written is refused alone", () => {
+  test("A collision is retried, and an operation that cannot be written is refused alone", () => {
     expect(isCollision(germanError("FEHLER", "40P01"))).toBe(true);
     expect(isOperationsFault(germanError("FEHLER", "23502"))).toBe(true);
     expect(isOperationsFault(germanError("FEHLER", "40P01"))).toBe(false);
   });
 });
 
-test("A lost race is a refusal, and a connection that broke is none", () => {
+test("A lost race is a refusal, and a broken connection is not", () => {
   expect(isRefusal(new LostRace("a payment was begun elsewhere meanwhile"))).toBe(true);
   expect(isRefusal(new Error("Connection terminated unexpectedly"))).toBe(false);
   expect(isRefusal(new DatabaseError("without a code", 0, "error"))).toBe(false);

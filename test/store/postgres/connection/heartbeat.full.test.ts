@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres?.stop());
 
-test("However slow lookups are, the store can be written to as long as writes work", async () => {
+test("Slow lookups do not make the store unwritable while writes work", async () => {
   const url = await postgres.createDatabase();
   const store = await openReplica(url, {
     poolSize: 4,
