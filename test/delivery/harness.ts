@@ -35,7 +35,7 @@ export interface Delivery {
   readonly address: string;
   /** Accepts one webhook JobCall. @returns its call id */
   accept(options?: { body?: Uint8Array; jobId?: bigint }): Promise<number>;
-  /** Opens a channel of its own. */
+  /** Opens a new channel. */
   connect(options?: Omit<RunnerConnection, "address">): Runner;
 }
 
@@ -89,7 +89,7 @@ export type OpenStream = ClientReadableStream<JobCall>;
 
 /** A runner as an author would write it with grpc-js, for one test. */
 export interface Runner {
-  /** Resolves once the response headers are there. */
+  /** Resolves when the response headers arrive. */
   subscribe(request?: MessageInitShape<typeof SubscribeRequestSchema>): Promise<RunnerStream>;
   ack(...acks: (LeaseLike & { result?: ResultInit })[]): Promise<AckResponse["statuses"]>;
   nack(...nacks: (LeaseLike & { outcome?: OutcomeInit })[]): Promise<NackResponse["statuses"]>;
@@ -113,7 +113,7 @@ type OutcomeInit = NonNullable<MessageInitShape<typeof NackRequest_NackSchema>["
 /** One Subscribe stream. */
 export interface RunnerStream {
   readonly raw: OpenStream;
-  /** Every JobCall that came so far. */
+  /** JobCalls received so far. */
   readonly calls: JobCall[];
   /** The next JobCall that was not asked for before. Rejects with the stream's error, or after a while. */
   next(): Promise<JobCall>;

@@ -1,4 +1,4 @@
-// A runner in a process of its own, for tests that kill or freeze it. Prints "ready", then the id of each JobCall.
+// A runner in a separate process, for tests that kill or freeze it. Prints "ready", then the id of each JobCall.
 
 import { create } from "@bufbuild/protobuf";
 import { credentials, makeClientConstructor } from "@grpc/grpc-js";

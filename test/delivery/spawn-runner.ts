@@ -10,7 +10,7 @@ export interface RunnerProcess {
   signal(name: NodeJS.Signals): void;
 }
 
-/** Starts a runner in a process of its own, for one test. Resolves once it is subscribed. */
+/** Starts a runner in a separate process, for one test. Resolves once it is subscribed. */
 export async function spawnRunner(address: string): Promise<RunnerProcess> {
   const script = fileURLToPath(new URL("./runner-process.ts", import.meta.url));
   const child = spawnTethered({ command: process.execPath, args: ["--import", "tsx", script, address] });

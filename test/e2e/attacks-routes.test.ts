@@ -13,7 +13,7 @@ beforeAll(async () => {
   payment = await gateway.sign();
 });
 
-/** Sends the good payment with a request line as it is. */
+/** Sends the valid payment with this raw request line. */
 const send = (requestLine: string) =>
   rawRequest(gateway.jobgate.x402Url, requestLine, { ...payment.headers }, "work");
 

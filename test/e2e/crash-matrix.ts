@@ -4,7 +4,7 @@ import type { SetUp } from "./paid-gateway.ts";
 
 const ROUNDS = 10;
 
-/** Ten rounds of every crash. Each set-up has a file of its own, so that they run side by side. */
+/** Ten rounds of every crash. Each set-up has its own file, so that they run in parallel. */
 export function describeCrashMatrix(setUp: SetUp): void {
   describe(`Crash: kill -9, ten rounds of each, with ${setUp}`, () => {
     let site: CrashSite;

@@ -5,7 +5,7 @@ import { readOperations } from "../../src/store/sqlite/operations/index.ts";
 import type { StoreTotals } from "../../src/store/store.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";
 
-/** The payment journal, read from the store's file by a connection of its own. */
+/** The payment journal, read from the store's file over a separate connection. */
 export interface Journal {
   totals(): StoreTotals;
   payments(): PaymentRecord[];

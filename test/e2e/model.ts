@@ -6,7 +6,7 @@ import { startPaidParts } from "./paid-parts.ts";
 
 /**
  * Lets random things happen to one jobgate, again and again for `durationMs`, and checks the promises about money
- * after each time. `JOBGATE_MODEL_SEED` repeats what was seen.
+ * after each time. `JOBGATE_MODEL_SEED` repeats a run.
  * @returns how many times
  */
 export async function runModel(options: { setUp: SetUp; durationMs: number }): Promise<number> {

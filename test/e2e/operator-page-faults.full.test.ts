@@ -168,7 +168,7 @@ describe("dead letters", () => {
     const late = page.waitForResponse("**/ListDeadLetters");
     release?.();
     await (await late).finished();
-    // The page has seen the answer once a later one of its own is there.
+    // The page has seen the answer once its next one arrives.
     await page.evaluate("fetch('/page/icon.svg').then((response) => response.text())");
     expect(await rows.count()).toBe(0);
     await page.getByText("There are no dead letters.").waitFor();

@@ -248,7 +248,7 @@ test("Everything works by keyboard alone, and the focus is visible", async () =>
   await page.keyboard.type(OPERATOR_TOKEN);
   await page.keyboard.press("Enter");
   await rowOf(page, callId).waitFor();
-  /** Presses Tab until what has the focus has this name. */
+  /** Presses Tab until the focused element has this name. */
   async function tabTo(name: string): Promise<void> {
     const seen: string[] = [];
     for (let i = 0; i < 60; i++) {

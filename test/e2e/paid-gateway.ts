@@ -104,7 +104,7 @@ export interface PaidGatewayOptions {
   readonly storeUrl?: string;
   /** Default 60 s. */
   readonly leaseSecs?: number;
-  /** Runs jobgate as a process of its own, which can be killed. Default: within this process, which starts faster. */
+  /** Runs jobgate as a separate process, which can be killed. Default: within this process, which starts faster. */
   readonly asProcess?: boolean;
   /** Environment of the process. */
   readonly env?: Readonly<Record<string, string>>;

@@ -46,7 +46,7 @@ async function fail({ callId, leaseToken }: JobCall) {
   await gateway.runner.nack(create(NackRequestSchema, { nacks: [{ callId, leaseToken, outcome }] }));
 }
 
-/** The headers that tell a waiting client about its purchase and its wait. */
+/** Headers that describe a waiting client's purchase and wait. */
 function told(response: Response) {
   const { headers } = response;
   const settlement = headers.get("payment-response");

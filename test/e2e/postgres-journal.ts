@@ -14,7 +14,7 @@ interface Contents {
 
 const READER = fileURLToPath(new URL("./postgres-journal-process.ts", import.meta.url));
 
-/** The payment journal of a Postgres store, read by a process of its own each time. */
+/** The payment journal of a Postgres store, read by a new process each time. */
 export function openPostgresJournal(url: string): Journal {
   const read = (): Contents =>
     deserialize(

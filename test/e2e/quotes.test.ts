@@ -181,7 +181,7 @@ describe("Pricing: quotes that are refused before any charge", () => {
         await gateway.send(payment, { body, headers: { "x-x402-quote-digest": malformed } }),
       ).toMatchObject(missing);
     }
-    // And without any payment, what cannot be redeemed is not offered.
+    // A quote that cannot be redeemed gets no offer either.
     expect(await gateway.send({ headers: {} }, { body: "another body", headers })).toMatchObject(mismatch);
     expect(await gateway.send({ headers: {} }, { body, headers: unknown })).toMatchObject(missing);
     await expectChanges({});

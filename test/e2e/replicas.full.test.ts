@@ -131,7 +131,7 @@ async function offerFrom(first: number) {
   }
 }
 
-/** Kills one part after the other until told to stop. Gives how often each was killed. */
+/** Kills one part after the other until stopped. Returns how often each was killed. */
 async function causeCrashes(done: AbortSignal): Promise<Record<"replica" | "runner" | "postgres", number>> {
   const crashes = { replica: 0, runner: 0, postgres: 0 };
   for (let round = 0; !done.aborted; round++) {
@@ -168,7 +168,7 @@ describe("Three replicas on one Postgres, with two runners", () => {
   it("20,000 webhooks and 200 payments while every process is killed in turn: all delivered, none twice, the journal balances", async () => {
     const before = await parts.usdc.balanceOf(accounts.payTo.address);
     const over = new AbortController();
-    // The chain's time goes on, also while nobody pays.
+    // The chain's time continues without payments.
     const mining = setInterval(() => void parts.anvil.client.mine({ blocks: 1 }), 1_000);
     const crashing = causeCrashes(over.signal);
     const [webhooks, payments] = await Promise.all([sendWebhooks(), makePayments()]).finally(() =>

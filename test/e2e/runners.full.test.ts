@@ -132,7 +132,7 @@ test.each(Object.keys(RUNNERS))(
     const finishedOver = (count: number) =>
       until(`${count} jobs are finished`, () => log.finished.length >= count, log);
 
-    // The first runner is there before jobgate is.
+    // The first runner starts before jobgate.
     const first = spawn();
     let jobgate = await start();
     const second = spawn();
@@ -152,7 +152,7 @@ test.each(Object.keys(RUNNERS))(
     const fourth = spawn();
     await postJobs(800, JOBS);
     await finishedOver(700);
-    // One of two stops in order, with work in hand.
+    // One of two stops gracefully, with work in progress.
     third.kill("SIGTERM");
     await processEnded(third);
     expect(third.exitCode).toBe(0);
@@ -171,7 +171,7 @@ test.each(Object.keys(RUNNERS))(
     expect(bodies.size).toBe(JOBS);
     const delivered = new Set(log.deliveries.map(({ callId }) => callId));
     expect([...delivered].sort((a, b) => a - b)).toEqual([...bodies.keys()].sort((a, b) => a - b));
-    // Each delivery of a JobCall has an attempt number of its own.
+    // Each delivery of a JobCall has its own attempt number.
     const told = log.deliveries.map(({ callId, attempt }) => `${callId} ${attempt}`);
     expect(new Set(told).size).toBe(told.length);
     // Asked to retry, it was finished twice: with a Nack, and with an Ack. Only the killed took words with them.
@@ -184,7 +184,7 @@ test.each(Object.keys(RUNNERS))(
       expect(heard).toBeLessThanOrEqual(expected);
       unheard += expected - heard;
     }
-    // Three times were processes killed, each time with at most these in hand, on two runners.
+    // Processes were killed three times, each time with at most these in progress on two runners.
     expect(unheard).toBeLessThanOrEqual(4 * IN_FLIGHT);
 
     const { deadLetters } = await operator.listDeadLetters({ pageSize: 500 });
@@ -194,7 +194,7 @@ test.each(Object.keys(RUNNERS))(
     );
     for (const { reason } of deadLetters) expect(reason).toContain("asked to fail");
 
-    // With nobody killed, work longer than its lease is delivered once.
+    // Without kills, work longer than its lease is delivered once.
     const deliveredBefore = log.deliveries.length;
     const long = await post(jobgate, LONG);
     await until("the long job is finished", () => log.finished.includes(long), log);

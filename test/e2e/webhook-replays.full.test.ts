@@ -68,7 +68,7 @@ interface Seen {
   firsts: number;
 }
 
-/** Takes deliveries off the end of `left` and sends them, putting back what was not answered when the socket breaks. */
+/** Sends deliveries from the end of `left`, and puts unanswered ones back when the socket breaks. */
 async function sendAll(url: string, left: Delivery[], seen: Map<Delivery, Seen>): Promise<void> {
   const socket = await openSocket(url);
   try {

@@ -29,7 +29,7 @@ export interface WatchedPage {
   close(): Promise<void>;
 }
 
-/** Opens a page in a profile of its own. Everything waits at most 10 s. */
+/** Opens a page in a new profile. Every step waits at most 10 s. */
 export async function openPage(
   browser: Browser,
   url: string,

@@ -20,7 +20,7 @@ const HISTOGRAM_SUFFIX = /_(bucket|sum|count)$/;
 /** `promtool check metrics`: base units, in full. */
 const NO_BASE_UNIT = /_(ms|milliseconds|us|microseconds|ns|minutes|hours|days|kb|kilobytes|mb|percent)(_|$)/;
 
-/** Reads what `/metrics` answers. @throws Error at the first line that is not in the format */
+/** Parses the answer of `/metrics`. @throws Error at the first line that is not in the format */
 export function parseExposition(text: string): MetricFamily[] {
   if (!text.endsWith("\n")) throw new Error("the last line does not end");
   const families = new Map<string, { type: string; help: string; samples: Sample[] }>();

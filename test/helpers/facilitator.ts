@@ -94,7 +94,7 @@ export async function startFacilitator(options: {
 }
 
 function officialFacilitator(anvil: Anvil, rpcUrl: string, confirmationTimeoutMs: number): x402Facilitator {
-  // A nonce manager of its own: a shared one would remember the nonces of a chain that is gone.
+  // A new nonce manager: a shared one would remember the nonces of an earlier chain.
   const nonceManager = createNonceManager({ source: jsonRpc() });
   const account = privateKeyToAccount(accounts.facilitator.privateKey, { nonceManager });
   const wallet = createWalletClient({

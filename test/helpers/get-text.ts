@@ -8,7 +8,7 @@ export interface TextAnswer {
   readonly body: string;
 }
 
-/** @param path sent as it is, where `fetch` would tidy it; default: the URL's own */
+/** @param path sent unchanged, unlike by `fetch`; default: the URL's path */
 export function getText(
   url: string,
   headers: Record<string, string> = {},

@@ -13,7 +13,7 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A running jobgate: a process of its own, or within this one. */
+/** A running jobgate: a separate process, or within this one. */
 export interface Jobgate {
   readonly pid: number;
   /** Addresses by listener name as printed: `host:port`, or `unix:path`. */
@@ -38,7 +38,7 @@ export interface Jobgate {
 }
 
 /**
- * Starts `jobgate serve` as a process of its own and waits for its listeners. It ends with this process.
+ * Starts `jobgate serve` as a separate process and waits for its listeners. It ends with this process.
  * Throws, with what it printed, if it ends or takes over 20 s.
  */
 export async function startJobgate(options: {

@@ -13,8 +13,8 @@ const NOT_BUNDLED = ["libsql", "pino", "pino-pretty", "pg", "@grpc/grpc-js", "gr
 
 /**
  * Arguments of Node that run jobgate as a process.
- * @param from `bundle`: the sources as they are now in a few files, which starts three times faster than the build;
- * `build`: what is published; `sources`: through tsx, as in development
+ * @param from `bundle`: the current sources in a few files, which start three times faster than the build;
+ * `build`: the published files; `sources`: through tsx, as in development
  */
 export function jobgateProgram(from: "bundle" | "build" | "sources" = "bundle"): string[] {
   if (from === "bundle") return [bundle()];

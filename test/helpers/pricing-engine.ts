@@ -46,7 +46,7 @@ export interface EngineFaults {
   delayMs?: number;
 }
 
-/** One call, as it came in. */
+/** One received call. */
 export interface ReceivedCall {
   readonly method: "getPrice" | "getJobPrice";
   readonly request: Buffer;

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 
-/** An answer as it came over the wire. */
+/** A raw answer. */
 export interface RawAnswer {
   readonly status: number;
   /** Names in lower case. */
@@ -46,7 +46,7 @@ export function readAnswers(socket: Socket): Promise<RawAnswer[]> {
   });
 }
 
-/** One request without a body in its own connection. `target` in the request line is sent as it is. */
+/** One request without a body in its own connection. `target` is sent unchanged in the request line. */
 export async function rawRequest(
   server: string,
   requestLine: string,

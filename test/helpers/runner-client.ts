@@ -57,7 +57,7 @@ export function makeRunnerClient(connection: RunnerConnection): RunnerClient {
   const Client = makeGenericClientConstructor(grpcServiceDefinition(RunnerService), RunnerService.typeName);
   const client = new Client(address, credentials, {
     "grpc.max_reconnect_backoff_ms": 500,
-    // Each runner is a connection of its own, as each is a process in real life.
+    // Each runner has its own connection, like a separate process.
     "grpc.use_local_subchannel_pool": 1,
     ...channel,
   });

@@ -9,7 +9,7 @@ export interface ServerSentEvent {
 export interface EventStream {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Comments that came so far. */
+  /** Comments received so far. */
   readonly comments: number;
   /** The next event; undefined once the stream has ended in order. Rejects when it breaks off, or after 10 s. */
   next(): Promise<ServerSentEvent | undefined>;

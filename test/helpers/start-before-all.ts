@@ -2,9 +2,9 @@ import { afterAll, beforeAll } from "vitest";
 
 /**
  * Starts something before the tests of a file, or of the `describe` that this is called in, and stops it after them.
- * What is called first starts first and stops last, so that each can be built on those before it.
+ * Parts start in the order of the calls and stop in reverse, so that each can use those before it.
  *
- * @returns a stand-in whose members are those of the real one, from within tests and hooks
+ * @returns a proxy for the started part, usable within tests and hooks
  */
 export function startBeforeAll<Part extends { stop(): Promise<unknown> }>(start: () => Promise<Part>): Part {
   let started: Part | undefined;

@@ -5,7 +5,7 @@ import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import { openSqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 
-/** A SQLite store in a folder of its own, which works in this thread: it opens ten times faster than with threads. */
+/** A SQLite store in a new folder, without threads: it opens ten times faster. */
 export interface TestStore {
   readonly store: Store;
   readonly path: string;

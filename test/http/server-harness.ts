@@ -49,7 +49,7 @@ export async function startServer(
   return { server, stop, url };
 }
 
-/** Makes a route whose POST requests wait until they are released, and are then answered with `answer`. */
+/** Makes a route that holds POST requests until they are released, and then answers with `answer`. */
 export function heldRoute(answer: RouteHandler) {
   const asked = deferred();
   const released = deferred();

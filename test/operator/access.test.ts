@@ -62,7 +62,7 @@ describe("the operator's token", () => {
 });
 
 describe("browsers", () => {
-  /** Sends what `fetch` would not let a page choose. */
+  /** Sends headers that `fetch` does not let a page set. */
   async function post(
     headers: Record<string, string>,
     { to = open, method = "POST", path = "/jobgate.v1.OperatorService/GetTotals" } = {},

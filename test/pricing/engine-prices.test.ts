@@ -173,7 +173,7 @@ test("An engine that is down gives no price; soon after its return it does", asy
   await engine.stop();
   await expect.poll(() => systemClock(), { timeout: 5_000 }).toBeGreaterThan(Number(expiry) * 1000);
   await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
-  // Remembered: told without another try, which would be another line in the log.
+  // The failure is remembered: another try would log another line.
   await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
   expect(log.lines).toEqual([
     expect.objectContaining({

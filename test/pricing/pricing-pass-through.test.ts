@@ -65,7 +65,7 @@ test("Metadata passes through both ways, except that of each connection", async 
     "x-trace-bin": [bytes],
     authorization: ["Bearer t"],
   });
-  // The engine sees jobgate's own user agent once, and nobody's name for the host.
+  // The engine sees jobgate's own user agent once, and no host header.
   expect(received?.["user-agent"]).toEqual([expect.stringMatching(/^grpc-node-js\/\S+$/)]);
   expect(Object.keys(received ?? {})).not.toContain("host");
   expect(answer.initialMetadata?.toJSON()).toMatchObject({

@@ -82,7 +82,7 @@ export function proofFor(id: bigint) {
   return { challengeTimestamp: timestamp, proofOfWork };
 }
 
-/** A field that no version of the messages here knows. */
+/** An unknown field. */
 export const UNKNOWN_FIELD = Buffer.concat([Buffer.from([0xa2, 0x06, 5]), Buffer.from("later")]);
 
 export function parse(message: Buffer | undefined) {

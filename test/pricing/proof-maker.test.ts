@@ -101,7 +101,7 @@ test("Work continues for remaining requesters when one leaves", async () => {
   expect((await stays).timestamp).toBe(NOW_SECS);
 });
 
-/** Asks for a service, and leaves as soon as its search has begun. */
+/** Requests a proof, and aborts as soon as its search has begun. */
 async function askAndLeave(maker: ProofMaker, serviceId: bigint) {
   const control = new AbortController();
   const asked = maker.proofFor(serviceId, control.signal);
@@ -204,7 +204,7 @@ test("The operator's own service is served at once, although 64 unknown ones wai
   const codes = (await outcomes).map(
     (one) => one.status === "rejected" && (one.reason as { code: string }).code,
   );
-  // Only the last had to make room, and nobody's work was done before.
+  // Only the last was displaced, and no other work was done before.
   expect(codes).toEqual([...Array<string>(64).fill("shutting_down"), "price_unavailable"]);
 });
 

@@ -52,7 +52,7 @@ test("At most 100 quotes a second get payment options; the others pass unchanged
     },
   });
   const { message: quote = Buffer.alloc(0) } = await startServer().then((plain) => plain.ask());
-  // The engine's own work, which is not what is measured, is done once.
+  // The engine's own work is done once, because it is not measured.
   engine.faults.rawAnswer = quote;
   const started = performance.now();
   const answers = await Promise.all(

@@ -14,7 +14,7 @@ import { describeSecrets } from "./contract/secrets.ts";
 import { describeTotalsAndRevenue } from "./contract/totals-and-revenue.ts";
 import { describeWorkListeners } from "./contract/work-listeners.ts";
 
-/** Every promise of store.ts, for whatever keeps it. */
+/** Contract tests of store.ts for every implementation. */
 export function describeStoreContract(name: string, open: OpenStoreUnderTest): void {
   describe(name, () => {
     const given = givenStore(open);

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => webhooks?.stop());
 
-/** A new endpoint, and what sends to it: with headers as a sender would sign them, and others besides. */
+/** A new endpoint and a function that sends to it, with a sender's signed headers and additional ones. */
 function receiver(auth: WebhookAuth, dedupe?: WebhookDedupe) {
   endpoints += 1;
   const own = endpoint(`/hooks/${endpoints}`, auth, dedupe === undefined ? {} : { dedupe });
@@ -36,7 +36,7 @@ function receiver(auth: WebhookAuth, dedupe?: WebhookDedupe) {
   };
 }
 
-/** Numbers the calls in the order of their ids, since the store goes on counting. */
+/** Numbers the calls in the order of their IDs, which the store does not restart. */
 async function outcomes(sent: readonly (() => Promise<string>)[]): Promise<string[]> {
   const seen: string[] = [];
   const answers: string[] = [];

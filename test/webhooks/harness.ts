@@ -34,7 +34,7 @@ export interface TakenCall {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** A gateway on a store of its own, without a runner, so that nothing else writes to it. */
+/** A gateway on a new store without a runner, so that nothing else writes to it. */
 export interface WebhooksUnderTest {
   readonly url: string;
   readonly store: Store;
@@ -46,7 +46,7 @@ export interface WebhooksUnderTest {
   /** Reloads with other endpoints. */
   use(endpoints: readonly WebhookEndpoint[], more?: Partial<WebhooksConfig>): void;
   post(path: string, headers: Headers, body?: string | Uint8Array): Promise<Answer>;
-  /** Sends header lines as they are, so that one can come twice. */
+  /** Sends raw header lines, so that one can be repeated. */
   postLines(path: string, lines: readonly string[], body?: string | Uint8Array): Promise<Answer>;
   get(target: string): Promise<Answer>;
   /** Returns the number of JobCalls that are not taken yet. */

@@ -29,7 +29,7 @@ describe("An embedded gateway", () => {
     const listUndecided = vi.spyOn(second.store, "listUndecided");
     for (let secs = 0; secs < 10; secs++) {
       await vi.advanceTimersByTimeAsync(1_000);
-      // Ends after the reads that periodic work has queued, so that its next timer is set before time goes on.
+      // Ends after the reads that periodic work has queued, so that its next timer is set before time advances.
       await second.store.totals();
     }
     expect(listUndecided).not.toHaveBeenCalled();

@@ -33,7 +33,7 @@ async function startRunEach(address: string, args: readonly string[], env: Recor
   return { child, lines, exited, subscribed };
 }
 
-/** Starts a runner listener on a real store whose calls are spied on. */
+/** Starts a runner listener on a real store and records calls to the store. */
 async function startWatched(config: Parameters<typeof startDelivery>[0] = {}) {
   const delivery = await startDelivery(config);
   const { store } = delivery;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-/// A smart account (ERC-1271) with one owner: it approves of what the owner signed, in 65 bytes or with a byte in
-/// front, returns another value for what someone else signed, and reverts on what is no signature at all.
+/// A smart account (ERC-1271) with one owner: it approves the owner's signature, in 65 bytes or with a byte in
+/// front, returns another value for another signer, and reverts on a malformed signature.
 contract OwnedWallet {
     address private immutable owner;
 

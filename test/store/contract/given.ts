@@ -3,7 +3,7 @@ import type { Clock } from "../../../src/core/clock.ts";
 import type { BatchListener, Store } from "../../../src/store/store.ts";
 import { claimCalls, NO_BACKOFF, START_MS } from "../store-fixtures.ts";
 
-/** A store under test, with the means to see what survives. */
+/** A store under test that can be closed and opened again. */
 export interface StoreUnderTest {
   readonly store: Store;
   /** Closes the store and opens what it kept. */
@@ -12,7 +12,7 @@ export interface StoreUnderTest {
   dispose(): Promise<void>;
 }
 
-/** Opens an empty store whose encoder gives the JobCall's body. */
+/** Opens an empty store that encodes a JobCall as its body. */
 export type OpenStoreUnderTest = (options: {
   maxPending: number;
   clock: Clock;

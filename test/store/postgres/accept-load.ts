@@ -4,7 +4,7 @@ import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { claimCalls, webhookCall } from "../store-fixtures.ts";
 
-/** Accepts that go on whatever happens, each with a body of its own. */
+/** Accepts that continue despite failures, each with its own body. */
 export interface AcceptLoad {
   readonly accepted: ReadonlySet<string>;
   readonly refused: ReadonlySet<string>;
@@ -46,7 +46,7 @@ export function startAcceptLoad(store: Store, inFlight = 20): AcceptLoad {
   };
 }
 
-/** Everything that was accepted is there once, nothing that was refused is, and nobody was left in doubt. */
+/** Checks that each accepted call is stored once, no refused one is, and no outcome is unknown. */
 export async function expectTruthful(store: Store, load: AcceptLoad): Promise<void> {
   const kept: string[] = [];
   for (;;) {

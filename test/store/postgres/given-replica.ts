@@ -3,7 +3,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
 import { openReplica } from "./open-in-database.ts";
 
-/** One replica on a database of its own for each test; the server is one for all tests of a file. */
+/** One replica on a new database for each test; all tests of a file share the server. */
 export function givenReplica(): { readonly postgres: Postgres; readonly url: string; readonly store: Store } {
   let postgres: Postgres;
   let url: string;

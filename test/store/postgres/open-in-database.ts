@@ -4,7 +4,7 @@ import type { BatchListener, Store } from "../../../src/store/store.ts";
 import type { Postgres } from "../../helpers/postgres.ts";
 import type { StoreUnderTest } from "../contract/given.ts";
 
-/** A store, whose encoder gives the JobCall's body. */
+/** A store that encodes a JobCall as its body. */
 export function openReplica(url: string, options: Partial<PostgresStoreOptions> = {}): Promise<Store> {
   return openPostgresStore({
     url,

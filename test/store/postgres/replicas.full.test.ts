@@ -115,7 +115,7 @@ describe("Races between two replicas", () => {
       for (let empty = 0; empty < 5; ) {
         const calls = await claimCalls(store, { limit: 7, jobIds });
         claimed.push(...calls);
-        // Others may have had locked what they did not take.
+        // Others may have locked calls that they did not take.
         if (calls.length === 0) await sleep(10);
         empty = calls.length === 0 ? empty + 1 : 0;
       }

@@ -1,4 +1,4 @@
-// Works on a store until it is killed, and notes in a log what the store has acknowledged.
+// Works on a store until it is killed, and logs what the store has acknowledged.
 import { openSync, writeSync } from "node:fs";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { acceptId, claimCalls } from "../store-fixtures.ts";
@@ -9,7 +9,7 @@ if (path === undefined || logPath === undefined)
 
 const store = await openSqliteStore({ path, maxPending: 1_000_000, encodeJobCall: ({ body }) => body });
 const log = openSync(logPath, "a");
-// Synchronous, and to a file: what is noted stays noted when the process is killed.
+// Synchronous, and to a file: the notes survive a kill.
 const note = (word: string, callId: number) => writeSync(log, `${word} ${callId}\n`);
 
 async function acceptForever(): Promise<never> {

@@ -11,7 +11,7 @@ import { claimCalls, LEASE_MS } from "../store-fixtures.ts";
 const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
 const CLAIM_LIMIT_OF_CHILD = 4;
 
-/** Kills a process at work on one store, round after round, and checks what it had acknowledged. */
+/** Kills a process that writes to one store, in rounds, and checks everything that it had acknowledged. */
 export async function runCrashRounds(rounds: number): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-crash-"));
   try {

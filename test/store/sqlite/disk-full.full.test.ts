@@ -52,7 +52,7 @@ test("A store that cannot write refuses and says why, recovers by itself, and ha
   const during = await acceptUntilRefused(store);
   expect(during.length).toBeGreaterThan(0);
   expect(store.status()).toMatchObject({ writable: false, reason: expect.stringMatching(/\S/) });
-  // Nothing but room is missing: what needs none still works.
+  // Only space is missing: operations that need none still work.
   expect((await store.totals()).calls.ready).toBe(before.length + during.length);
 
   limitFileSize("unlimited");

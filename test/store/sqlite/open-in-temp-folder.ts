@@ -3,7 +3,7 @@ import type { BatchListener } from "../../../src/store/store.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import type { StoreUnderTest } from "../contract/given.ts";
 
-/** A store in a new folder, whose encoder gives the JobCall's body. */
+/** A store in a new folder, which encodes a JobCall as its body. */
 export async function openInTempFolder(options: {
   maxPending: number;
   clock: Clock;

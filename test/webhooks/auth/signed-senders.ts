@@ -22,7 +22,7 @@ const PATH = "/hooks/a";
 
 /**
  * Declares the tests that every signing sender must pass.
- * @param given a gateway, whose endpoints are changed
+ * @param given a gateway; its endpoints are replaced
  */
 export function describeSignedSender(
   name: string,

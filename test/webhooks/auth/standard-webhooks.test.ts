@@ -75,7 +75,7 @@ describe("Standard Webhooks", () => {
   const TIME = 1_614_265_330;
   const BODY = '{"test": 2432232314}';
   const SHARED = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
-  /** Made by Svix' server in a test of its own. */
+  /** Test vector from Svix' server. */
   const PUBLIC_KEY = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4=";
   const PRIVATE_KEY =
     "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg==";

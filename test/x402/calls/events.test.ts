@@ -20,7 +20,7 @@ const CALL: CallState = {
   enqueuedAt: 1_800_000_000_000,
 };
 
-/** Streams the events of calls whose states the test sets. */
+/** Streams the events of calls. The test sets their states. */
 async function serveEvents({ heartbeatMs = 60_000 } = {}) {
   const calls = new Map<number, CallState>();
   const now = (callId: number) => calls.get(callId) ?? { ...CALL, callId };

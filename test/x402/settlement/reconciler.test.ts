@@ -43,7 +43,7 @@ async function startReconciler({
 /** The store as one of several replicas sees it. */
 const sharedJournal = (): PaymentJournal => ({ ...harness.store, isShared: true });
 
-/** Begins a payment whose settlement never reaches the facilitator. */
+/** Begins a payment without a settlement request that reaches the facilitator. */
 async function undecidedPayment() {
   harness.facilitator.add({ path: "/settle", fault: { kind: "cut" } });
   const payment = await paymentToSettle({ anvil: harness.anvil, token: harness.usdc, validSecs: 7_200 });

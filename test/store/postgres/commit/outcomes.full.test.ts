@@ -96,7 +96,7 @@ describe("A Postgres that goes away", () => {
       const patient = await openReplica(url, { timeouts: { ...TIMEOUTS, outcomeMs: 20_000 } });
       try {
         const load = startAcceptLoad(patient);
-        // A quick restart may refuse nothing: goes on until something was refused.
+        // A quick restart may refuse nothing: continues until something was refused.
         for (let round = 0; round < 3 || load.refused.size === 0; round += 1) {
           await sleep(300 + Math.random() * 200);
           await postgres.kill(signal);
