@@ -30,6 +30,7 @@ export const ERROR_KINDS = {
   settlement_unknown: { status: 503, retryable: true },
   invalid_payment: { status: 400, retryable: false },
   payment_replay: { status: 409, retryable: false },
+  authorization_used: { status: 409, retryable: false },
   quote_not_found: { status: 404, retryable: false },
   quote_conflict: { status: 409, retryable: false },
   quote_mismatch: { status: 403, retryable: false },

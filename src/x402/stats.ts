@@ -29,6 +29,7 @@ const COUNTERS_OF_REFUSAL: Partial<Record<ErrorCode, readonly CounterName[]>> = 
   payment_mismatch: ["payment_invalid"],
   payment_invalid: ["payment_invalid"],
   payment_replay: ["payment_replayed"],
+  authorization_used: ["payment_replayed"],
   quote_not_found: ["payment_invalid"],
   quote_mismatch: ["payment_invalid"],
   quote_conflict: ["payment_replayed"],

@@ -48,6 +48,25 @@ describe("Chain: the authorization is used before the facilitator settles", () =
     expect(withoutRpc.delivered).toEqual([]);
   });
 
+  it.each([0, 40])(
+    "Authorization used %i blocks before jobgate sees it → 409 authorization_used with its transaction, no settle",
+    async (blocks) => {
+      const payment = await withRpc.sign();
+      const expectChanges = await watchLedger(parts, withRpc);
+      const transaction = await parts.usdc.transferWithAuthorization(payment.signed);
+      await parts.anvil.client.mine({ blocks });
+      const answer = await fetch(withRpc.urlOf(), { method: "POST", headers: payment.headers, body: "work" });
+      expect(answer.status).toBe(409);
+      expect(await answer.json()).toMatchObject({
+        code: "authorization_used",
+        charged: "unknown",
+        retryable: false,
+        transaction,
+      });
+      await expectChanges({ verifyCalls: 1, received: ONE_PAID_JOB.received });
+    },
+  );
+
   it("Authorization cancelled by the payer → not paid: 402 settlement_failed, no job", async () => {
     const payment = await withRpc.sign();
     const expectChanges = await watchLedger(parts, withRpc);

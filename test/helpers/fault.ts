@@ -42,6 +42,8 @@ export type Fault =
       readonly kind: "change";
       readonly change: (answer: ProxiedAnswer, request: ProxiedRequest) => ProxiedAnswer;
     }
+  /** The upstream gets another body. */
+  | { readonly kind: "rewrite"; readonly rewrite: (body: Buffer) => Buffer }
   /** The answer's body arrives one byte per interval. */
   | { readonly kind: "slow-body"; readonly everyMs: number }
   /** The connection is reset after so many bytes of the answer's body. */
@@ -52,7 +54,7 @@ export async function strike(
   fault: Fault,
   received: ProxiedRequest,
   response: ServerResponse,
-  upstream: () => Promise<ProxiedAnswer>,
+  upstream: (rewritten?: Buffer) => Promise<ProxiedAnswer>,
 ): Promise<void> {
   switch (fault.kind) {
     case "pass":
@@ -81,6 +83,8 @@ export async function strike(
     }
     case "change":
       return respond(response, fault.change(await upstream(), received));
+    case "rewrite":
+      return respond(response, await upstream(fault.rewrite(received.body)));
     case "slow-body": {
       const answer = await upstream();
       writeHead(response, answer);

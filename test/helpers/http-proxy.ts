@@ -1,4 +1,4 @@
-import { type IncomingMessage, request, type ServerResponse } from "node:http";
+import { type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { type Fault, type ProxiedAnswer, type ProxiedRequest, strike } from "./fault.ts";
 import { listenHttp } from "./http-listener.ts";
@@ -55,7 +55,13 @@ export async function startFaultProxy(options: {
   const handle = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const received = await readRequest(incoming);
     requests.push(received);
-    await strike(faultFor(received), received, response, () => forward(options.target, received));
+    await strike(faultFor(received), received, response, (body = received.body) =>
+      forward(options.target, {
+        ...received,
+        body,
+        headers: body === received.body ? received.headers : withLength(received.headers, body),
+      }),
+    );
   };
   const handler = (incoming: IncomingMessage, response: ServerResponse): void => {
     // The upstream is down, or the client has gone: no answer is possible.
@@ -87,6 +93,11 @@ export async function startFaultProxy(options: {
     stop: () => listener.stop(),
   };
 }
+
+const withLength = (headers: IncomingHttpHeaders, body: Buffer): IncomingHttpHeaders => ({
+  ...headers,
+  "content-length": String(body.byteLength),
+});
 
 function fits(rule: FaultRule, received: ProxiedRequest): boolean {
   return (

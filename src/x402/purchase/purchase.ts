@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
+import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
@@ -118,8 +118,14 @@ export class Purchase {
       (await callerAuth.authorize(price.policy, restriction, { request, body, payer: payment.from }));
     // store_unavailable, queue_full
     this.#checkRoom();
-    // rate_limited, payment_invalid, facilitator_unavailable
-    const verified = await this.#verify(payment, offer, request);
+    // rate_limited, authorization_used, payment_invalid, facilitator_unavailable
+    const verified = await this.#verify(payment, offer, request).catch(async (error: unknown) => {
+      // The same payment may have been settled meanwhile by another replica: then its outcome counts.
+      const settledMeanwhile = await this.#findJournalled(identity.fingerprint, paymentKey(payment, offer));
+      if (settledMeanwhile === undefined) throw error;
+      return settledMeanwhile;
+    });
+    if ("state" in verified) return { ...outcomeOfKnown(verified, identity), replayed: true };
     // quote_not_found, if the quote has expired since
     const digests = await price.confirm(offer);
     const call = producer.jobCall({
@@ -154,6 +160,10 @@ export class Purchase {
     }
   }
 
+  async #findJournalled(fingerprint: string, key: PaymentKey): Promise<PaymentRecord | undefined> {
+    return (await this.#findKnown(fingerprint)) ?? (await this.#parts.store.findPayment(key));
+  }
+
   #checkRoom(): void {
     const { writable, full } = this.#parts.store.status();
     if (!writable) {
@@ -171,10 +181,36 @@ export class Purchase {
     const requirementsV1 =
       payment.x402Version === 1 ? toRequirementsV1(offer, jobUrl(publicUrl, offer.job)) : undefined;
     const requirements = requirementsV1 ?? toRequirements(offer);
-    const [fromBlock] = await limits.whileVerifying(request, () =>
-      Promise.all([this.#startBlock(offer), this.#askFacilitator(payment, requirements)]),
-    );
+    const fromBlock = await limits.whileVerifying(request, async () => {
+      const verification = this.#askFacilitator(payment, requirements);
+      // The chain's word comes first: a facilitator refuses a used authorization too, but cannot say that it was charged.
+      verification.catch(() => undefined);
+      const [startBlock] = await Promise.all([this.#startBlock(offer), this.#requireUnused(payment, offer)]);
+      await verification;
+      return startBlock;
+    });
     return { offer, requirements, fromBlock };
+  }
+
+  /** @throws GatewayError `authorization_used` when the chain shows that; not when it cannot be asked */
+  async #requireUnused(payment: SignedPayment, offer: Offer): Promise<void> {
+    const { evidence } = this.#parts;
+    const { fingerprint, payload, validBefore } = payment;
+    const use = await evidence
+      .findEarlierUse({
+        key: paymentKey(payment, offer),
+        fingerprint,
+        payload: JSON.stringify(payload),
+        validBefore: storableSeconds(validBefore),
+      })
+      // The settlement is then looked for as far back as the authorization can have been used.
+      .catch(() => undefined);
+    if (use === undefined) return;
+    throw new GatewayError(
+      "authorization_used",
+      "The chain shows that this authorization was used before: sign a new one. It may have paid for something else.",
+      { details: { charged: "unknown", ...use } },
+    );
   }
 
   async #askFacilitator(
@@ -236,12 +272,7 @@ function toIntent(
   const { token, amount, priceWei } = offer;
   return {
     ...identity,
-    key: {
-      network: token.network,
-      asset: token.asset.toLowerCase(),
-      payer: payment.from,
-      nonce: payment.nonce,
-    },
+    key: paymentKey(payment, offer),
     x402Version: payment.x402Version,
     payload: JSON.stringify(payment.payload),
     requirements: JSON.stringify(requirements),
@@ -250,11 +281,19 @@ function toIntent(
     amount,
     symbol: token.symbol,
     priceWei: priceWei.toString(),
-    // The signed value may be up to 2^256 - 1, which the store cannot hold; the bound is 285 million years.
-    validBefore: Math.min(Number(payment.validBefore), Number.MAX_SAFE_INTEGER),
+    validBefore: storableSeconds(payment.validBefore),
     receipt: quoteDigest,
     ...(spareReceipt === undefined ? {} : { spareReceipt }),
     ...(fromBlock === undefined ? {} : { fromBlock: fromBlock.toString() }),
     ...(caller?.nonce === undefined ? {} : { callerNonce: caller.nonce }),
   };
+}
+
+function paymentKey({ from, nonce }: SignedPayment, { token }: Offer): PaymentKey {
+  return { network: token.network, asset: token.asset.toLowerCase(), payer: from, nonce };
+}
+
+/** Bounds a signed value, which may be up to 2^256 - 1, to what the store can hold: 285 million years. */
+function storableSeconds(seconds: bigint): number {
+  return Math.min(Number(seconds), Number.MAX_SAFE_INTEGER);
 }

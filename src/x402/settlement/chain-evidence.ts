@@ -1,9 +1,11 @@
 import { eip3009ABI } from "@x402/evm";
+import { LRUCache } from "lru-cache";
 import type { Log, PublicClient } from "viem";
 import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
 import type { AcceptedToken } from "../../config/config.ts";
 import type { PaymentIntent, PaymentKey } from "../../core/payment.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
+import { NoStateByHash, readView } from "./block-view.ts";
 import { findUse, LogsRefused, NonceSearch, type NonceUse } from "./nonce-use.ts";
 import { decidePayment, type Evidence, type NonceFacts } from "./payment-decision.ts";
 
@@ -22,12 +24,22 @@ interface WatchedToken {
 
 /** Chains can shrink by a reorganisation between the start block and the settlement. */
 const START_MARGIN_BLOCKS = 16n;
+/** Time between the two looks that it takes to say that a payment was not paid. */
+export const SECOND_LOOK_AFTER_MS = 500;
+/** Payments seen once as not paid that are remembered; a forgotten one takes another look. */
+const MAX_SIGHTINGS = 20_000;
+/** Bound of the search for a transaction while a client waits. */
+const QUICK_QUERIES = 10;
 
 /** Evidence of payments on the chains of tokens that have an `rpc_url`. */
 export class ChainEvidence {
   readonly #rpcTimeoutMs: number;
   readonly #telemetry: Telemetry;
   readonly #watched = new Map<string, WatchedToken>();
+  /** First of the two looks that showed a payment as not paid, by fingerprint. */
+  readonly #sightings = new LRUCache<string, { readonly reason: string; readonly at: number }>({
+    max: MAX_SIGHTINGS,
+  });
 
   /** @param parts `rpcTimeoutMs` is for one RPC call */
   constructor(parts: {
@@ -87,30 +99,83 @@ export class ChainEvidence {
   }
 
   /**
+   * Looks for the use of an authorization that jobgate has not journalled yet.
+   * @returns the transaction that used it, if the search finds it quickly; undefined when it is unused
+   * @throws Error when the chain cannot be asked
+   */
+  async findEarlierUse(
+    intent: Pick<PaymentIntent, "key" | "fingerprint" | "payload" | "validBefore">,
+  ): Promise<{ readonly transaction?: string } | undefined> {
+    const token = this.#watched.get(tokenKey(intent.key));
+    if (token === undefined) return undefined;
+    const client = await token.client.connect();
+    if (!(await isNonceUsed(client, intent))) return undefined;
+    try {
+      const head = await client.getBlockNumber({ cacheTime: 0 });
+      const use = await token.search.find(client, intent, head, QUICK_QUERIES);
+      return use === undefined || use === "unfinished" ? {} : { transaction: use.transactionHash };
+    } catch {
+      return {};
+    }
+  }
+
+  /**
    * Looks for the settlement of a payment. Never throws.
+   *
+   * *Not paid* is final, and an RPC address can have nodes behind it that differ. So it takes a confirmed block whose
+   * hash, time and state come from one view, and two looks, {@link SECOND_LOOK_AFTER_MS} apart.
    * @param transaction hash that the facilitator named, to look there first
    */
   async look(intent: PaymentIntent, transaction?: string): Promise<Evidence> {
     const token = this.#watched.get(tokenKey(intent.key));
     if (token === undefined) return { kind: "unknown", reason: "the token has no rpc_url" };
     try {
-      return decidePayment(await readNonceFacts(token, intent, transaction), intent);
+      const client = await token.client.connect();
+      const head = await client.getBlockNumber({ cacheTime: 0 });
+      const confirmedBlock = head - (token.confirmations - 1n);
+      const found = await readNonceFacts({ client, token, intent, transaction, head, confirmedBlock });
+      const evidence = decidePayment(found.facts, intent);
+      if (evidence.kind !== "not_paid") {
+        this.#sightings.delete(intent.fingerprint);
+        return evidence;
+      }
+      const doubt = await doubtAbout({ client, intent, confirmedBlock, use: found.use });
+      if (doubt === undefined) return this.#secondLook(intent, evidence);
+      this.#sightings.delete(intent.fingerprint);
+      return { kind: "open", reason: `${evidence.reason}, but ${doubt}` };
     } catch (error) {
       return { kind: "open", reason: `the chain could not be asked: ${firstLine(error)}` };
     }
   }
+
+  #secondLook({ fingerprint }: PaymentIntent, evidence: Evidence & { kind: "not_paid" }): Evidence {
+    const { reason } = evidence;
+    const first = this.#sightings.get(fingerprint);
+    if (first?.reason === reason && performance.now() - first.at >= SECOND_LOOK_AFTER_MS) return evidence;
+    if (first?.reason !== reason) this.#sightings.set(fingerprint, { reason, at: performance.now() });
+    return { kind: "open", reason: `${reason}: a second look has to confirm it`, isAlmostNotPaid: true };
+  }
+}
+
+/** One look at a payment. */
+interface Look {
+  readonly client: PublicClient;
+  readonly token: WatchedToken;
+  readonly intent: PaymentIntent;
+  readonly transaction: string | undefined;
+  readonly head: bigint;
+  readonly confirmedBlock: bigint;
+}
+
+/** Facts about a nonce, with the event that used it where one was found. */
+interface FoundFacts {
+  readonly facts: NonceFacts;
+  readonly use?: NonceUse;
 }
 
 /** Reads from the chain what the decision needs, and no more. */
-async function readNonceFacts(
-  token: WatchedToken,
-  intent: PaymentIntent,
-  transaction: string | undefined,
-): Promise<NonceFacts> {
-  const client = await token.client.connect();
-  const head = await client.getBlockNumber({ cacheTime: 0 });
-  const confirmedBlock = head - (token.confirmations - 1n);
-
+async function readNonceFacts(look: Look): Promise<FoundFacts> {
+  const { client, token, intent, transaction, head, confirmedBlock } = look;
   if (transaction !== undefined) {
     const logs = await settlementLogs(client, transaction);
     const use = logs && findUse(logs, intent);
@@ -118,30 +183,65 @@ async function readNonceFacts(
   }
 
   const expired = () => isExpired(client, intent, confirmedBlock);
-  if (!(await isNonceUsed(client, intent, head))) return { nonce: "unused", expired: await expired() };
+  if (!(await isNonceUsed(client, intent, head))) {
+    return { facts: { nonce: "unused", expired: await expired() } };
+  }
+  const unexplained = (isExpired: boolean, problem: string): FoundFacts => ({
+    facts: { nonce: "used_unexplained", expired: isExpired, problem },
+  });
   try {
     const use = await token.search.find(client, intent, head);
+    if (use === "unfinished") {
+      return unexplained(false, "its nonce is used, and the search for the transaction goes on");
+    }
     if (use !== undefined) {
       return await useFacts(use, confirmedBlock, () => settlementLogs(client, use.transactionHash));
     }
-    const problem = "its nonce is used, but no event shows by which transaction";
-    return { nonce: "used_unexplained", expired: await expired(), problem };
+    return unexplained(await expired(), "its nonce is used, but no event shows by which transaction");
   } catch (error) {
     if (!(error instanceof LogsRefused)) throw error;
-    const problem = `its nonce is used, but ${error.message}`;
-    return { nonce: "used_unexplained", expired: await expired(), problem };
+    return unexplained(await expired(), `its nonce is used, but ${error.message}`);
   }
 }
 
+/**
+ * Checks against one view of a confirmed block what says that a payment was not paid.
+ * @returns why it does not hold; undefined if it does
+ */
+async function doubtAbout({
+  client,
+  intent,
+  confirmedBlock,
+  use,
+}: Pick<Look, "client" | "intent" | "confirmedBlock"> & { readonly use: NonceUse | undefined }): Promise<
+  string | undefined
+> {
+  const { hash, timestamp } = await client.getBlock({ blockNumber: confirmedBlock });
+  try {
+    const view = await readView(client, intent.key, hash);
+    if (view.timestamp !== timestamp) return "the RPC answered with the state of another block";
+    if (view.isUsed !== (use !== undefined)) return "the RPC's nodes disagree whether the nonce is used";
+  } catch (error) {
+    if (error instanceof NoStateByHash) return error.message;
+    throw error;
+  }
+  if (use === undefined) {
+    return timestamp >= BigInt(intent.validBefore) ? undefined : "the RPC's nodes disagree about the time";
+  }
+  const { hash: canonical } = await client.getBlock({ blockNumber: use.blockNumber });
+  return canonical === use.blockHash ? undefined : "the block that used the nonce was replaced";
+}
+
 async function useFacts(
-  { eventName, blockNumber, transactionHash }: NonceUse,
+  use: NonceUse,
   confirmedBlock: bigint,
   readLogs: () => Promise<readonly Log[] | undefined>,
-): Promise<NonceFacts> {
+): Promise<FoundFacts> {
+  const { eventName, blockNumber, transactionHash } = use;
   const confirmed = blockNumber <= confirmedBlock;
-  if (eventName === "AuthorizationCanceled") return { nonce: "cancelled", confirmed };
+  if (eventName === "AuthorizationCanceled") return { facts: { nonce: "cancelled", confirmed }, use };
   const logs = confirmed ? await readLogs() : undefined;
-  return { nonce: "used", confirmed, transaction: transactionHash, logs };
+  return { facts: { nonce: "used", confirmed, transaction: transactionHash, logs }, use };
 }
 
 /** Returns the logs of a successful transaction; undefined when the chain does not have it, or it was reverted. */
@@ -156,13 +256,17 @@ async function settlementLogs(client: PublicClient, transaction: string): Promis
 }
 
 /** Asks `authorizationState`, which is also true after a cancellation, or when the nonce was spent on something else. */
-function isNonceUsed(client: PublicClient, { key }: PaymentIntent, blockNumber: bigint): Promise<boolean> {
+function isNonceUsed(
+  client: PublicClient,
+  { key }: Pick<PaymentIntent, "key">,
+  blockNumber?: bigint,
+): Promise<boolean> {
   return client.readContract({
     address: key.asset as `0x${string}`,
     abi: eip3009ABI,
     functionName: "authorizationState",
     args: [key.payer as `0x${string}`, key.nonce as `0x${string}`],
-    blockNumber,
+    ...(blockNumber === undefined ? {} : { blockNumber }),
   });
 }
 

@@ -25,8 +25,8 @@ export type Evidence =
   | { readonly kind: "paid"; readonly transaction: string }
   /** A confirmed block shows that the authorization can never pay: cancelled, expired unused, or used otherwise. */
   | { readonly kind: "not_paid"; readonly reason: string }
-  /** Not decided yet: look again later. */
-  | { readonly kind: "open"; readonly reason: string }
+  /** Not decided yet: look again later. `isAlmostNotPaid` is set when one more look like this one decides it. */
+  | { readonly kind: "open"; readonly reason: string; readonly isAlmostNotPaid?: true }
   /** The chain cannot decide it: the operator has to. */
   | { readonly kind: "unknown"; readonly reason: string };
 

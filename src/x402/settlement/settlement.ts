@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements, SettleResponse } from "@x402/core/types";
 import type { Logger } from "pino";
 import type { Clock } from "../../core/clock.ts";
@@ -8,7 +9,7 @@ import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/paymen
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import { quotePaid } from "../prices/quote-book.ts";
 import { v1NetworkName } from "../wire/v1-networks.ts";
-import type { ChainEvidence } from "./chain-evidence.ts";
+import { type ChainEvidence, SECOND_LOOK_AFTER_MS } from "./chain-evidence.ts";
 import type { Facilitator, SettlementAnswer } from "./facilitator.ts";
 import type { Evidence } from "./payment-decision.ts";
 import { outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
@@ -118,12 +119,13 @@ export class Settlement {
 
     logger.debug({ ...logFields(intent), answer }, "the chain decides");
     if (!evidence.covers(intent.key)) return this.#undecided(intent, answer.kind);
-    return this.#decide(
-      intent,
+    const found =
       success === undefined
         ? await evidence.look(intent)
-        : await this.#awaitConfirmation(intent, success.transaction),
-    );
+        : await this.#awaitConfirmation(intent, success.transaction);
+    if (found.kind !== "open" || found.isAlmostNotPaid !== true) return this.#decide(intent, found);
+    await sleep(SECOND_LOOK_AFTER_MS);
+    return this.#decide(intent, await evidence.look(intent, success?.transaction));
   }
 
   /** Polls the chain: the facilitator answers when the transaction is mined, and this RPC may see it a little later. */
@@ -132,8 +134,9 @@ export class Settlement {
     const deadline = clock() + confirmationTimeoutMs;
     for (;;) {
       const found = await evidence.look(intent, transaction);
-      if (found.kind !== "open" || clock() >= deadline) return found;
-      await new Promise((resolve) => setTimeout(resolve, CONFIRMATION_POLL_MS));
+      const isOpen = found.kind === "open" && found.isAlmostNotPaid !== true;
+      if (!isOpen || clock() >= deadline) return found;
+      await sleep(CONFIRMATION_POLL_MS);
     }
   }
 

@@ -1,5 +1,9 @@
-import { beforeAll, describe, expect, it } from "vitest";
-import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { ChainClient } from "../../../src/chain/chain-client.ts";
+import type { PaymentIntent } from "../../../src/core/payment.ts";
+import { ChainEvidence, SECOND_LOOK_AFTER_MS } from "../../../src/x402/settlement/chain-evidence.ts";
+import { NonceSearch } from "../../../src/x402/settlement/nonce-use.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { startAnvil } from "../../helpers/anvil.ts";
 import type { Fault } from "../../helpers/fault.ts";
@@ -54,6 +58,27 @@ const isOver =
     const { params } = JSON.parse(body.toString()) as { params: [{ fromBlock: string; toBlock: string }] };
     return BigInt(params[0].toBlock) - BigInt(params[0].fromBlock) + 1n > blocks;
   };
+
+/** Looks at a payment, and once more if that decides it. */
+async function lookTwice(evidence: ChainEvidence, intent: PaymentIntent, transaction?: string) {
+  const first = await evidence.look(intent, transaction);
+  if (first.kind !== "open" || first.isAlmostNotPaid !== true) return first;
+  await sleep(SECOND_LOOK_AFTER_MS);
+  return evidence.look(intent, transaction);
+}
+
+/** A node that lags behind by 20 blocks and answers with the state that it has, whatever block it is asked for. */
+const laggingState: Fault = {
+  kind: "rewrite",
+  rewrite(body) {
+    const call = JSON.parse(body.toString()) as { params: unknown[] };
+    call.params[1] = `0x${(freshHead - 20n).toString(16)}`;
+    return Buffer.from(JSON.stringify(call));
+  },
+};
+let freshHead = 0n;
+
+afterEach(() => rpc.clear());
 
 describe("The chain shows a payment as", () => {
   it("Paid, with the transaction that paid, regardless of its sender", async () => {
@@ -125,7 +150,7 @@ describe("The chain shows a payment as", () => {
   it("Not paid once the payer cancelled it", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     await usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
-    expect(await evidence.look(intent)).toEqual({
+    expect(await lookTwice(evidence, intent)).toEqual({
       kind: "not_paid",
       reason: "the payer cancelled the authorization",
     });
@@ -134,7 +159,7 @@ describe("The chain shows a payment as", () => {
   it("Not paid when its nonce was used and nothing moved, even if the facilitator names that transaction", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: movesNothing });
     const transaction = await movesNothing.transferWithAuthorization(signed);
-    expect(await evidence.look(intent, transaction)).toMatchObject({ kind: "not_paid" });
+    expect(await lookTwice(evidence, intent, transaction)).toMatchObject({ kind: "not_paid" });
   });
 
   it("Open while unused and still valid; not paid from the very second at which it expires", async () => {
@@ -147,7 +172,7 @@ describe("The chain shows a payment as", () => {
     });
     await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore) });
     await anvil.client.mine({ blocks: 1 });
-    expect(await evidence.look(intent)).toEqual({
+    expect(await lookTwice(evidence, intent)).toEqual({
       kind: "not_paid",
       reason: "the authorization expired unused",
     });
@@ -166,7 +191,7 @@ describe("The chain shows a payment as", () => {
     expect(await careful.look(paid.intent)).toMatchObject({ kind: "paid" });
     expect(await careful.look(unused.intent)).toMatchObject({ kind: "open" });
     await anvil.client.mine({ blocks: 1 });
-    expect(await careful.look(unused.intent)).toMatchObject({ kind: "not_paid" });
+    expect(await lookTwice(careful, unused.intent)).toMatchObject({ kind: "not_paid" });
   });
 
   it("A used nonce without its event is open while logs may lag, and unknown once the payment has expired", async () => {
@@ -194,6 +219,134 @@ describe("The chain shows a payment as", () => {
       expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
       rpc.clear();
     }
+  });
+});
+
+describe("An RPC address whose nodes differ", () => {
+  /** A payment that was paid 10 blocks ago, and whose time is over. */
+  async function paidAndExpired() {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
+    await anvil.client.mine({ blocks: 12 });
+    const transaction = await usdc.transferWithAuthorization(signed);
+    await anvil.client.increaseTime({ seconds: 101 });
+    await anvil.client.mine({ blocks: 10 });
+    freshHead = await anvil.client.getBlockNumber();
+    return { intent, transaction };
+  }
+
+  it("By 20 blocks, each answering with what it has: never not paid for a paid payment", async () => {
+    const { intent, transaction } = await paidAndExpired();
+    rpc.add({ rpcMethod: "eth_call", fault: laggingState });
+    for (let look = 0; look < 3; look++) {
+      expect(await evidence.look(intent)).toEqual({
+        kind: "open",
+        reason: "the authorization expired unused, but the RPC answered with the state of another block",
+      });
+      await sleep(SECOND_LOOK_AFTER_MS);
+    }
+    rpc.clear();
+    expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
+  });
+
+  it("A lagging answer to one question of a look is never not paid", async () => {
+    const { intent, transaction } = await paidAndExpired();
+    rpc.add({ rpcMethod: "eth_call", times: 1, fault: laggingState });
+    expect(await evidence.look(intent)).toEqual({
+      kind: "open",
+      reason: "the authorization expired unused, but the RPC's nodes disagree whether the nonce is used",
+    });
+    expect(await lookTwice(evidence, intent)).toEqual({ kind: "paid", transaction });
+  });
+
+  it("Not paid takes two looks at different times with the same answer", async () => {
+    const { intent } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
+    await anvil.client.increaseTime({ seconds: 101 });
+    await anvil.client.mine({ blocks: 21, interval: 2 });
+    freshHead = await anvil.client.getBlockNumber();
+    const almost = { kind: "open", isAlmostNotPaid: true };
+    expect(await evidence.look(intent)).toMatchObject(almost);
+    expect(await evidence.look(intent)).toMatchObject(almost);
+    await sleep(SECOND_LOOK_AFTER_MS);
+    // Another answer in between starts the count again.
+    rpc.add({ rpcMethod: "eth_call", fault: laggingState });
+    expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
+    rpc.clear();
+    expect(await evidence.look(intent)).toMatchObject(almost);
+    await sleep(SECOND_LOOK_AFTER_MS);
+    expect(await evidence.look(intent)).toMatchObject({ kind: "not_paid" });
+  });
+
+  it("An RPC that does not take a block's hash leaves an expired payment open, and the reason says so", async () => {
+    const { intent } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
+    await anvil.client.increaseTime({ seconds: 101 });
+    await anvil.client.mine({ blocks: 1 });
+    rpc.add({
+      rpcMethod: "eth_call",
+      when: ({ body }) => body.includes("blockHash"),
+      fault: refuseLogs(200),
+    });
+    for (let look = 0; look < 2; look++) {
+      expect(await lookTwice(evidence, intent)).toEqual({
+        kind: "open",
+        reason:
+          "the authorization expired unused, but the RPC does not answer for the state of a block by its hash",
+      });
+    }
+    rpc.clear();
+    expect(await lookTwice(evidence, intent)).toMatchObject({ kind: "not_paid" });
+  });
+});
+
+describe("An authorization that was used before jobgate saw it", () => {
+  it("40 blocks before: found, with its transaction", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    expect(await evidence.findEarlierUse(intent)).toBeUndefined();
+    const transaction = await usdc.transferWithAuthorization(signed);
+    await anvil.client.mine({ blocks: 40 });
+    const { fromBlock: _notYet, ...firstSeen } = intent;
+    expect(await evidence.findEarlierUse(firstSeen)).toEqual({ transaction });
+  });
+
+  it("Journalled all the same, by a lagging node: the search goes back in bounded steps, look after look", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    const transaction = await usdc.transferWithAuthorization(signed);
+    await anvil.client.mine({ blocks: 100 });
+    const head = await anvil.client.getBlockNumber();
+    const seenLate = { ...intent, fromBlock: String(head - 16n) };
+    expect(await evidence.look(seenLate)).toEqual({ kind: "paid", transaction });
+
+    rpc.add({ rpcMethod: "eth_getLogs", when: isOver(10n), fault: refuseLogs(200) });
+    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: 5_000 }).connect();
+    const search = new NonceSearch();
+    const found: unknown[] = [];
+    for (let look = 0; found.at(-1) === undefined || found.at(-1) === "unfinished"; look++) {
+      const asked = rpc.count("eth_getLogs");
+      found.push(await search.find(client, seenLate, head, 6));
+      expect(rpc.count("eth_getLogs") - asked).toBeLessThanOrEqual(12);
+      expect(look).toBeLessThan(10);
+    }
+    expect(found.length).toBeGreaterThan(2);
+    expect(found.at(-1)).toMatchObject({ transactionHash: transaction });
+  });
+
+  it("Before it can have been valid: not searched", async () => {
+    const { timestamp } = await anvil.client.getBlock();
+    const { intent, signed } = await paymentToSettle({
+      anvil,
+      token: usdc,
+      authorization: { validAfter: String(timestamp - 5n) },
+    });
+    await usdc.transferWithAuthorization(signed);
+    await anvil.client.increaseTime({ seconds: 10 });
+    await anvil.client.mine({ blocks: 20, interval: 1 });
+    const head = await anvil.client.getBlockNumber();
+    rpc.add({ rpcMethod: "eth_getLogs", fault: noLogs });
+    const asked = rpc.count("eth_getLogs");
+    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: 5_000 }).connect();
+    expect(
+      await new NonceSearch().find(client, { ...intent, fromBlock: String(head) }, head),
+    ).toBeUndefined();
+    expect(rpc.count("eth_getLogs") - asked).toBe(4);
   });
 });
 
