@@ -73,12 +73,17 @@ async function engineProblems({ pricingEngine }: Config): Promise<OnlineProblem[
 }
 
 async function storeProblems({ store }: Config): Promise<OnlineProblem[]> {
-  const { openStore } = await import("../open-store.ts");
+  const [{ openStore }, { StoreInUseError }] = await Promise.all([
+    import("../open-store.ts"),
+    import("../store/store.ts"),
+  ]);
   try {
     const opened = await openStore(store, pino({ level: "silent" }));
     await opened.close();
     return [];
   } catch (error) {
+    // The gateway that runs on the file has opened it.
+    if (error instanceof StoreInUseError) return [];
     // Drivers keep the password of a URL out of their messages; where there is a code, it says enough.
     const { code } = error as NodeJS.ErrnoException;
     const reason = code ?? (error instanceof Error ? error.message : "unknown");

@@ -44,6 +44,11 @@ export interface StoreStatus {
   readonly full: boolean;
 }
 
+/** Another store, in this process or another one, owns the database file. */
+export class StoreInUseError extends Error {
+  override readonly name = "StoreInUseError";
+}
+
 /** Called for every batch of changes once it is decided. Must be quick and not throw. */
 export type BatchListener = (batch: {
   readonly operations: number;

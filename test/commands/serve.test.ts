@@ -54,6 +54,41 @@ describe("jobgate serve", () => {
     expect(jobgate.logs.join("\n")).not.toContain("hunter2");
   });
 
+  test("Is refused on a store that another serve has open, with that one's pid; check --online is not", async () => {
+    const { folder, configPath } = jobgate;
+    const again = startJobgate({ config: config("/hooks/a"), env: { TOKEN: "hunter2" }, folder });
+    await expect(again).rejects.toThrow(new RegExp(`ended with code 1[^]*in use by process ${jobgate.pid}`));
+    expect(await post("/hooks/a")).toBe(202);
+    const args = [...jobgateProgram(), "check", "--online", "-c", configPath];
+    const check = spawnTethered({
+      command: process.execPath,
+      args,
+      env: { ...process.env, TOKEN: "x" },
+      cwd: folder,
+    });
+    expect(await once(check, "exit")).toEqual([0, null]);
+  });
+
+  test("Answers 503 once its database is deleted, says why on /readyz, and does not start anew without it", async () => {
+    expect(await post("/hooks/a")).toBe(202);
+    await rm(join(jobgate.folder, "jobgate.db"));
+    expect(await post("/hooks/a")).toBe(503);
+    const ready = await fetch(`${jobgate.operatorUrl}/readyz`);
+    expect([ready.status, await ready.json()]).toEqual([
+      503,
+      { ready: false, reason: expect.stringMatching(/jobgate\.db was deleted or moved while in use/) },
+    ]);
+    await logged("the store is gone");
+    jobgate.kill("SIGTERM");
+    expect((await jobgate.exited).code).toBe(0);
+    const again = startJobgate({
+      config: config("/hooks/a"),
+      env: { TOKEN: "hunter2" },
+      folder: jobgate.folder,
+    });
+    await expect(again).rejects.toThrow(/jobgate\.db is missing or empty/);
+  });
+
   test("Exits although a silent peer stays connected", async () => {
     const { hostname, port } = new URL(`http://${jobgate.runnerAddress}`);
     const silent = connect({ host: hostname, port: Number(port), allowHalfOpen: true });

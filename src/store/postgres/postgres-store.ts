@@ -3,7 +3,7 @@ import { GroupCommit, type OperationOutcome } from "../group-commit.ts";
 import type { Input, Operation, Outcome, ReadName, WriteName } from "../operations.ts";
 import { payloadBytes } from "../operations.ts";
 import type { Store } from "../store.ts";
-import { WriteHealth } from "../write-health.ts";
+import { StoreHealth } from "../store-health.ts";
 import { Committer } from "./commit/commit-batch.ts";
 import { DEFAULT_TIMEOUTS, type PostgresAddress, type PostgresTimeouts } from "./connection/connect.ts";
 import { openConnections } from "./connection/connection-pool.ts";
@@ -41,7 +41,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   const work = new Listeners();
   const leasesEnded = new Listeners<readonly number[]>();
-  const health: WriteHealth = new WriteHealth({ probe: () => write("probe", []), logger });
+  const health: StoreHealth = new StoreHealth({ probe: () => write("probe", []), logger });
   const { lookAtLeases, ...lookups } = createLookups({ readers, clock });
   let pending = 0;
   const heartbeat = new Heartbeat({

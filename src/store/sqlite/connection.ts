@@ -1,13 +1,22 @@
-import type { OperationOutcome } from "../group-commit.ts";
+import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
 import { Capacity } from "../new-call.ts";
 import type { Database } from "./driver.ts";
 import { openDatabase } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
 import { runBatch, type TimedOperation } from "./transaction.ts";
+import { WatchedFiles } from "./watched-files.ts";
 
 /** Which connection to open. The writer makes the tables, so it comes first. */
 export type ConnectionRole =
-  | { readonly role: "writer"; readonly path: string; readonly maxPending: number }
+  | {
+      readonly role: "writer";
+      readonly path: string;
+      /** Files to keep an eye on, the database first. */
+      readonly watch: readonly string[];
+      /** False refuses a database without tables. */
+      readonly isNew: boolean;
+      readonly maxPending: number;
+    }
   | { readonly role: "reader"; readonly path: string };
 
 /** One open connection that runs batches of operations. Synchronous: for a worker thread, or for tests. */
@@ -18,10 +27,75 @@ export interface Connection {
   close(): void;
 }
 
-/** @throws Error when the database cannot be opened */
-export function openConnection(role: ConnectionRole): Connection {
-  const database = openDatabase(role.path);
-  return role.role === "writer" ? writer(database, role.maxPending) : reader(database);
+/**
+ * @param onLost called once, when the writer finds that its files were deleted, replaced or truncated
+ * @throws Error when the database cannot be opened
+ */
+export function openConnection(role: ConnectionRole, onLost: (reason: string) => void): Connection {
+  if (role.role === "reader") return reader(openDatabase(role.path, { isNew: false }));
+  const database = openDatabase(role.path, role);
+  return watched(writer(database, role.maxPending), watchedFiles(database, role.watch), onLost);
+}
+
+function watchedFiles(database: Database, paths: readonly string[]): WatchedFiles {
+  const pageSize = database.prepare<{ page_size: number }>("PRAGMA page_size").get([])?.page_size ?? 0;
+  const pageCount = database.prepare<{ page_count: number }>("PRAGMA page_count");
+  const checkpoint = database.prepare<{ log: number; checkpointed: number }>(
+    "PRAGMA wal_checkpoint(PASSIVE)",
+  );
+  return new WatchedFiles(paths, {
+    bytes: () => (pageCount.get([])?.page_count ?? 0) * pageSize,
+    isLogCopied() {
+      const copied = checkpoint.get([]);
+      return copied !== undefined && copied.log === copied.checkpointed;
+    },
+  });
+}
+
+const WATCH_INTERVAL_MS = 1000;
+
+/** Looks at the database's files around each batch and once a second, and refuses every batch once they are lost. */
+function watched(connection: Connection, files: WatchedFiles, onLost: (reason: string) => void): Connection {
+  let isLost = false;
+  let isIdle = true;
+  function check(options: { isIdle: boolean }): void {
+    try {
+      files.check(options);
+    } catch (error) {
+      if (!isLost) onLost((error as Error).message);
+      isLost = true;
+      throw error;
+    }
+  }
+  const timer = setInterval(() => {
+    try {
+      check({ isIdle });
+    } catch {
+      clearInterval(timer);
+    }
+    isIdle = true;
+  }, WATCH_INTERVAL_MS);
+  timer.unref();
+  return {
+    run(batch) {
+      isIdle = false;
+      check({ isIdle });
+      const outcomes = connection.run(batch);
+      try {
+        check({ isIdle });
+      } catch (cause) {
+        throw new UnknownOutcomeError("the database was lost during a commit", { cause });
+      }
+      return outcomes;
+    },
+    get pending() {
+      return connection.pending;
+    },
+    close() {
+      clearInterval(timer);
+      connection.close();
+    },
+  };
 }
 
 function writer(database: Database, maxPending: number): Connection {

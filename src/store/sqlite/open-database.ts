@@ -20,13 +20,14 @@ const PRAGMAS = [
 
 /**
  * Opens the database for durable writes, and makes or checks its tables.
+ * @param options `isNew` false refuses a database without tables instead of making them
  * @throws Error when the file cannot be opened, is from a newer jobgate, or does not take a setting
  */
-export function openDatabase(path: string): Database {
+export function openDatabase(path: string, { isNew }: { isNew: boolean }): Database {
   const database = openFile(path);
   try {
     for (const { name, value } of PRAGMAS) setPragma(database, name, value);
-    migrate(database);
+    migrate(database, isNew);
     return database;
   } catch (cause) {
     database.close();
@@ -34,7 +35,8 @@ export function openDatabase(path: string): Database {
   }
 }
 
-function openFile(path: string): Database {
+/** @throws Error that names the file */
+export function openFile(path: string): Database {
   try {
     return openDriver(path);
   } catch (cause) {
@@ -60,13 +62,14 @@ function readPragma(database: Database, name: string): unknown {
   return row === undefined ? undefined : Object.values(row)[0];
 }
 
-function migrate(database: Database): void {
+function migrate(database: Database, isNew: boolean): void {
   database.exec("BEGIN IMMEDIATE");
   const version = Number(readPragma(database, "user_version"));
   if (version > MIGRATIONS.length) {
     throw new Error(`the schema has version ${version}; this jobgate knows ${MIGRATIONS.length}`);
   }
   if (isForeign(database, version)) throw new Error("this is the database of another program");
+  if (version === 0 && !isNew) throw new Error("the database had data and is empty now: restore a backup");
   for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
   database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
   database.exec("COMMIT");

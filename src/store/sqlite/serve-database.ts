@@ -1,5 +1,5 @@
 import type { MessagePort } from "node:worker_threads";
-import type { OperationOutcome } from "../group-commit.ts";
+import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
 import { packBytes } from "../new-call.ts";
 import { type Connection, type ConnectionRole, openConnection } from "./connection.ts";
 import type { TimedOperation } from "./transaction.ts";
@@ -11,11 +11,18 @@ export type WorkerRequest =
   /** Not answered: the worker ends. */
   | { readonly kind: "close" };
 
-/** Answer from the worker: `opened` to `open`, `committed` to `batch`, or `failed`. */
+/** Answer from the worker: `opened` to `open`, `committed` to `batch`, or `failed`. `lost` comes unasked. */
 export type WorkerAnswer =
   | { readonly kind: "opened"; readonly pending: number }
   | { readonly kind: "committed"; readonly outcomes: OperationOutcome[]; readonly pending: number }
-  | { readonly kind: "failed"; readonly reason: string };
+  | {
+      readonly kind: "failed";
+      readonly reason: string;
+      /** Whether something was committed is unknown. */
+      readonly isUnknown: boolean;
+    }
+  /** The database's files were deleted, replaced or truncated: every later batch fails. */
+  | { readonly kind: "lost"; readonly reason: string };
 
 /** Answers the requests that arrive on a port with one database connection, until a request closes it. */
 export function serveDatabase(port: MessagePort): void {
@@ -27,7 +34,9 @@ export function serveDatabase(port: MessagePort): void {
     } else {
       answer(port, () => {
         if (request.kind === "open") {
-          connection = openConnection(request.role);
+          connection = openConnection(request.role, (reason) => {
+            port.postMessage({ kind: "lost", reason } satisfies WorkerAnswer);
+          });
           return { kind: "opened", pending: connection.pending };
         }
         if (connection === undefined) throw new Error("the database is not open");
@@ -43,7 +52,7 @@ function answer(port: MessagePort, make: () => WorkerAnswer): void {
   try {
     message = make();
   } catch (error) {
-    message = { kind: "failed", reason: String(error) };
+    message = { kind: "failed", reason: String(error), isUnknown: error instanceof UnknownOutcomeError };
   }
   const buffer = message.kind === "committed" ? packEncoded(message.outcomes) : undefined;
   port.postMessage(message, buffer === undefined ? [] : [buffer]);

@@ -1,10 +1,12 @@
 import { type Clock, systemClock } from "../../core/clock.ts";
+import { GatewayError } from "../../core/errors.ts";
 import { createStore, Listeners, type StoreOptions } from "../create-store.ts";
 import { GroupCommit, type OperationOutcome } from "../group-commit.ts";
-import { type Input, type OperationName, type Outcome, payloadBytes } from "../operations.ts";
+import { type Input, type OperationName, type Outcome, payloadBytes, type WriteName } from "../operations.ts";
 import type { BatchListener, Store } from "../store.ts";
-import { WriteHealth } from "../write-health.ts";
+import { StoreHealth } from "../store-health.ts";
 import type { ConnectionRole } from "./connection.ts";
+import { FileOwner } from "./file-owner.ts";
 import type { TimedOperation } from "./transaction.ts";
 import { WorkerLink } from "./worker-link.ts";
 
@@ -18,12 +20,16 @@ export interface SqliteStoreOptions extends StoreOptions {
 /**
  * Opens the embedded store: one SQLite file, for one gateway process. One worker thread writes, so that a commit
  * never blocks the event loop; another looks things up.
+ * @throws StoreInUseError when another store has the file open
  * @throws Error when the file cannot be opened for durable writes
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const { path, maxPending, clock = systemClock, logger, onBatch, threads = true } = options;
-  const health: WriteHealth = new WriteHealth({ probe: () => writer.run("probe", []), logger });
-  const logLookupFailure = (reason: string) => logger?.error({ reason }, "the store cannot look things up");
+  const owner = FileOwner.take(path);
+  const health: StoreHealth = new StoreHealth({
+    probe: () => Promise.all([writer.run("probe", []), reader.run("nextDue", [])]),
+    logger,
+  });
   const writer = new DatabaseChannel({
     threads,
     clock,
@@ -35,16 +41,19 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     threads,
     clock,
     onBatch: undefined,
-    onFailure: logLookupFailure,
-    onDeath: logLookupFailure,
+    onFailure: (reason) => health.lookupFailed(reason),
+    onDeath: (reason) => health.died(reason),
   });
   const close = async () => {
     await Promise.all([writer.close(), reader.close()]);
     health.stop();
+    owner.release();
   };
   try {
     // The writer makes the tables.
-    await writer.open({ role: "writer", path, maxPending });
+    const isNew = !owner.wasMade;
+    await writer.open({ role: "writer", path, watch: owner.files, isNew, maxPending });
+    owner.markMade();
     await reader.open({ role: "reader", path });
   } catch (error) {
     await close();
@@ -52,7 +61,12 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   }
   return createStore(
     {
-      write: (name, input) => writer.run(name, input),
+      write: (name, input) =>
+        takesWork(name) && !health.takesWork
+          ? Promise.reject(
+              new GatewayError("store_unavailable", "The store cannot be read; nothing was changed."),
+            )
+          : writer.run(name, input),
       read: (name, input) => reader.run(name, input),
       work: new Listeners(),
       // One file belongs to one process.
@@ -62,6 +76,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
     options,
   );
+}
+
+/** Checks whether an operation makes a promise to somebody new. */
+function takesWork(name: WriteName): boolean {
+  return name === "accept" || name === "acceptOnce" || name === "beginPayment";
 }
 
 /** Runs operations on one database worker, many to a transaction. */

@@ -10,6 +10,9 @@ export type OperationTable<Name extends OperationName> = {
 /** An operation with the time at which it was asked for, which is when it happens. */
 export type TimedOperation = Operation & { readonly now: number };
 
+/** Errors of the database itself (SQLITE_CORRUPT, SQLITE_IOERR, SQLITE_NOTADB, SQLITE_CANTOPEN), not of an operation. */
+const DATABASE_FAULT = /malformed|disk I\/O error|not a database|unable to open database/;
+
 /** More operations of one batch that throw than this mean that the store does not work. */
 const MAX_CULPRITS = 3;
 
@@ -48,7 +51,8 @@ export function runBatch(
     } catch (error) {
       rollBack(database);
       onRollback();
-      if (running === undefined || culprits.size === MAX_CULPRITS) throw error;
+      const isDatabaseFault = DATABASE_FAULT.test(String(error));
+      if (running === undefined || isDatabaseFault || culprits.size === MAX_CULPRITS) throw error;
       culprits.set(running, String(error));
     }
   }

@@ -1,5 +1,6 @@
 import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
 import { startWorkerThread } from "../../node/worker-thread.ts";
+import { UnknownOutcomeError } from "../group-commit.ts";
 import { packBytes } from "../new-call.ts";
 import { newCallOf } from "../operations.ts";
 import type { ConnectionRole } from "./connection.ts";
@@ -18,14 +19,17 @@ export class WorkerLink {
   constructor(options: {
     /** False runs the worker's code in this thread. */
     readonly threads: boolean;
-    /** Called once if the worker ends by itself. */
+    /** Called once if the worker ends by itself, or has lost the database's files. */
     readonly onDeath: (reason: string) => void;
   }) {
     const { threads, onDeath } = options;
     this.#onDeath = onDeath;
     this.#worker = threads ? startWorkerThread("worker", import.meta.url, {}) : serveInThisThread();
     this.#exited = new Promise((resolve) => this.#worker.once(threads ? "exit" : "close", () => resolve()));
-    this.#worker.on("message", (answer: WorkerAnswer) => this.#answered(answer));
+    this.#worker.on("message", (answer: WorkerAnswer) => {
+      if (answer.kind === "lost") onDeath(answer.reason);
+      else this.#answered(answer);
+    });
     this.#worker.on("error", (error) => this.#died(`the database worker failed: ${String(error)}`));
     this.#worker.on("exit", (code) => this.#died(`the database worker ended with code ${code}`));
   }
@@ -68,14 +72,14 @@ export class WorkerLink {
   #answered(answer: WorkerAnswer): void {
     const { resolve, reject } = this.#waiting ?? {};
     this.#waiting = undefined;
-    if (answer.kind === "failed") reject?.(new Error(answer.reason));
-    else resolve?.(answer);
+    if (answer.kind !== "failed") resolve?.(answer);
+    else reject?.(answer.isUnknown ? new UnknownOutcomeError(answer.reason) : new Error(answer.reason));
   }
 
   #died(reason: string): void {
     if (this.#diedOf !== undefined || this.#closing) return;
     this.#diedOf = reason;
-    this.#answered({ kind: "failed", reason });
+    this.#answered({ kind: "failed", reason, isUnknown: false });
     this.#onDeath(reason);
   }
 }

@@ -4,16 +4,17 @@ import type { StoreStatus } from "./store.ts";
 const PROBE_INTERVAL_MS = 1000;
 
 /**
- * Tracks whether the store can write, and probes for recovery once it could not. Only a probe shows that writing works
- * again, because other operations can succeed without a write. Probes run at a bounded rate, so that a store without
- * traffic recovers too and a broken one is not hammered.
+ * Tracks whether the store works, and probes for recovery once it did not. Only a probe shows that it works again, because
+ * other operations can succeed without a write or a lookup. Probes run at a bounded rate, so that a store without traffic
+ * recovers too and a broken one is not hammered.
  */
-export class WriteHealth {
+export class StoreHealth {
   readonly #probe: () => Promise<unknown>;
   readonly #logger: Logger | undefined;
   #reason: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #ended = false;
+  #takesWork = true;
 
   constructor({ probe, logger }: { probe: () => Promise<unknown>; logger: Logger | undefined }) {
     this.#probe = probe;
@@ -33,9 +34,25 @@ export class WriteHealth {
     this.#scheduleProbe();
   }
 
-  /** The store will never write again. */
+  /** A lookup failed: new work is refused until a probe succeeds, because nobody could be told of it. */
+  lookupFailed(reason: string): void {
+    if (this.#ended) return;
+    if (this.#takesWork) this.#logger?.error({ reason }, "the store cannot look things up");
+    this.#takesWork = false;
+    this.#reason = reason;
+    this.#scheduleProbe();
+  }
+
+  /** False after a failed lookup, and for good after {@link died}. */
+  get takesWork(): boolean {
+    return this.#takesWork;
+  }
+
+  /** The store will never work again. */
   died(reason: string): void {
+    if (this.#ended) return;
     this.stop();
+    this.#takesWork = false;
     this.#reason = reason;
     this.#logger?.fatal({ reason }, "the store is gone: restart the gateway");
   }
@@ -63,6 +80,7 @@ export class WriteHealth {
   #recovered(): void {
     if (this.#ended) return;
     this.#reason = undefined;
-    this.#logger?.info("the store can write again");
+    this.#takesWork = true;
+    this.#logger?.info("the store works again");
   }
 }

@@ -1,0 +1,124 @@
+import { mkdtemp, readFile, rm, stat, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { openDriver } from "../../../src/store/sqlite/driver.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { processEnded, spawnTethered } from "../../helpers/tethered-process.ts";
+import { acceptId } from "../store-fixtures.ts";
+
+const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
+
+let folder: string;
+let path: string;
+const opened: Store[] = [];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "jobgate-owner-"));
+  path = join(folder, "jobgate.db");
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((store) => store.close()));
+  await rm(folder, { recursive: true });
+});
+
+async function open(name = path): Promise<Store> {
+  const store = await openSqliteStore({
+    path: name,
+    threads: false,
+    maxPending: 1_000_000,
+    encodeJobCall: ({ body }) => body,
+  });
+  opened.push(store);
+  return store;
+}
+
+/** A process at work on the store. */
+async function startChild() {
+  const log = join(folder, "log");
+  const child = spawnTethered({ command: process.execPath, args: ["--import", "tsx", CHILD, path, log] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  await vi.waitFor(async () => expect(await readFile(log, "utf8")).toContain("acked"), {
+    timeout: 15_000,
+    interval: 20,
+  });
+  return child;
+}
+
+test("A file that another process has open is refused with its pid, until that process is killed with SIGKILL", async () => {
+  const child = await startChild();
+  await expect(open()).rejects.toThrow(`${path} is in use by process ${child.pid}`);
+  // The refusal has not harmed the lock.
+  await expect(open()).rejects.toThrow(`in use by process ${child.pid}`);
+  expect(child.exitCode).toBeNull();
+
+  child.kill("SIGKILL");
+  await processEnded(child);
+  const store = await open();
+  expect((await store.totals()).calls.ready).toBeGreaterThan(0);
+});
+
+test("A second store on one file in one process is refused, and by a symbolic link too", async () => {
+  const store = await open();
+  const link = join(folder, "link.db");
+  await symlink(path, link);
+  for (const name of [path, link])
+    await expect(open(name)).rejects.toThrow(`is in use by process ${process.pid}`);
+  await acceptId(store);
+
+  await store.close();
+  expect((await (await open(link)).totals()).calls.ready).toBe(1);
+});
+
+test("A link to a file that does not exist yet and that file are one", async () => {
+  const link = join(folder, "link.db");
+  await symlink("jobgate.db", link);
+  await open(link);
+  await expect(open(path)).rejects.toThrow("is in use by");
+});
+
+test("Of many that open one file at once, one gets it", async () => {
+  const attempts = await Promise.allSettled(Array.from({ length: 8 }, () => open()));
+  expect(attempts.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+});
+
+test("Other programs can read and back up a file that is open", async () => {
+  const store = await open();
+  await acceptId(store);
+  const reader = openDriver(path);
+  expect(reader.prepare("SELECT count(*) AS n FROM job_calls").get([])).toMatchObject({ n: 1 });
+  reader.exec(`VACUUM INTO '${join(folder, "copy.db")}'`);
+  reader.close();
+
+  expect((await (await open(join(folder, "copy.db"))).totals()).calls.ready).toBe(1);
+});
+
+test("A store that could not be opened leaves the file to others", async () => {
+  const other = openDriver(path);
+  other.exec("CREATE TABLE songs (title TEXT)");
+  other.close();
+  await expect(open()).rejects.toThrow("another program");
+  await rm(path);
+  await open();
+});
+
+test("An empty store does not take the place of one that is gone, unless its owner file is deleted too", async () => {
+  const store = await open();
+  await acceptId(store);
+  await store.close();
+  await rm(path);
+
+  await expect(open()).rejects.toThrow(/missing or empty.*restore it from a backup, or delete .*-owner/);
+  await expect(stat(path)).rejects.toThrow("ENOENT");
+  openDriver(path).close();
+  await expect(open()).rejects.toThrow(/missing or empty/);
+  const empty = openDriver(path);
+  empty.exec("PRAGMA user_version = 0; VACUUM");
+  empty.close();
+  await expect(open()).rejects.toThrow(/empty/);
+
+  await rm(path);
+  await rm(`${path}-owner`);
+  expect(await acceptId(await open())).toBe(1);
+});

@@ -1,0 +1,163 @@
+import { copyFile, mkdtemp, open as openFile, rename, rm, truncate } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { openDriver } from "../../../src/store/sqlite/driver.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { acceptId, claimCalls, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
+
+let folder: string;
+let path: string;
+let store: Store;
+let logs: string[];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "jobgate-lost-"));
+  path = join(folder, "jobgate.db");
+  logs = [];
+});
+afterEach(async () => {
+  await store.close();
+  await rm(folder, { recursive: true });
+});
+
+async function open({ threads = false } = {}): Promise<void> {
+  const logger = pino({ level: "info" }, { write: (line: string) => void logs.push(line) });
+  store = await openSqliteStore({
+    path,
+    threads,
+    logger,
+    maxPending: 1000,
+    encodeJobCall: ({ body }) => body,
+  });
+  for (let i = 0; i < 5; i += 1) await acceptId(store, { body: Buffer.alloc(20_000, "x") });
+}
+
+const losses: { how: string; lose: () => Promise<void>; reason: RegExp }[] = [
+  { how: "deleted", lose: () => rm(path), reason: /jobgate\.db was deleted or moved while in use/ },
+  { how: "moved away", lose: () => rename(path, `${path}.old`), reason: /deleted or moved/ },
+  {
+    how: "replaced",
+    async lose() {
+      await copyFile(path, `${path}.copy`);
+      await rename(`${path}.copy`, path);
+    },
+    reason: /jobgate\.db was replaced/,
+  },
+  { how: "truncated to nothing", lose: () => truncate(path, 0), reason: /jobgate\.db was truncated/ },
+  { how: "truncated to a page", lose: () => truncate(path, 4096), reason: /jobgate\.db was truncated/ },
+  { how: "without its log", lose: () => rm(`${path}-wal`), reason: /jobgate\.db-wal was deleted/ },
+  { how: "without its owner file", lose: () => rm(`${path}-owner`), reason: /jobgate\.db-owner was deleted/ },
+];
+
+describe.each(losses)("A database that is $how while it is in use", ({ lose, reason }) => {
+  beforeEach(async () => {
+    await open();
+    await checkpointed();
+    // Sees how long the file is.
+    await acceptId(store);
+    await lose();
+  });
+
+  test("takes nothing more, and says why", async () => {
+    await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+    await expect(store.beginPayment(paymentIntent(1), paidCall())).rejects.toMatchObject({
+      code: "store_unavailable",
+    });
+    await expect(claimCalls(store)).rejects.toMatchObject({ code: "store_unavailable" });
+    expect(store.status()).toMatchObject({ writable: false, reason: expect.stringMatching(reason) });
+  });
+
+  test("is noticed without traffic", async () => {
+    await expect.poll(() => store.status().writable, { timeout: 5_000 }).toBe(false);
+    expect(store.status().reason).toMatch(reason);
+    expect(logs.some((line) => reason.test(line) && line.includes("the store is gone"))).toBe(true);
+  });
+});
+
+test("A database that is lost stays lost when another file takes its place, also with threads", async () => {
+  await open({ threads: true });
+  await copyFile(path, `${path}.copy`);
+  await rm(path);
+  await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+  await rename(`${path}.copy`, path);
+  await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+  expect(store.status().writable).toBe(false);
+});
+
+test("A database that was truncated between two looks at its size is noticed when there is no traffic", async () => {
+  await open();
+  await checkpointed();
+  await truncate(path, 4096);
+  await expect.poll(() => store.status().writable, { timeout: 5_000 }).toBe(false);
+  expect(store.status().reason).toMatch(/jobgate\.db was truncated/);
+});
+
+test("A database that is made smaller by VACUUM goes on", async () => {
+  await open();
+  for (const call of await claimCalls(store)) await store.ack(call);
+  const other = openDriver(path);
+  other.exec("VACUUM");
+  expect(other.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get([])).toMatchObject({ busy: 0 });
+  other.close();
+  for (let i = 0; i < 3; i += 1) await acceptId(store);
+  expect(store.status().writable).toBe(true);
+});
+
+test("While lookups fail nothing new is taken, what is out can be finished, and it recovers", async () => {
+  await open();
+  const [call] = await claimCalls(store, { limit: 1 });
+  await checkpointed();
+  await store.close();
+  await overwritten(rootPageOf("payments_by_state"));
+  await expect(openAgain()).resolves.toBeUndefined();
+
+  await expect(store.listPayments({ state: "settled", limit: 1 })).rejects.toMatchObject({
+    code: "store_unavailable",
+  });
+  expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("malformed") });
+  await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+  if (call !== undefined) expect(await store.ack(call)).toBe("done");
+  await expect.poll(() => store.status().writable, { timeout: 5_000 }).toBe(true);
+  expect((await store.accept(webhookCall())).kind).toBe("accepted");
+});
+
+async function openAgain(): Promise<void> {
+  store = await openSqliteStore({
+    path,
+    threads: false,
+    maxPending: 1000,
+    encodeJobCall: ({ body }) => body,
+  });
+}
+
+/** Waits until the whole log is in the database file. */
+async function checkpointed(): Promise<void> {
+  await expect
+    .poll(() => {
+      const other = openDriver(path);
+      const result = other
+        .prepare<{ log: number; checkpointed: number }>("PRAGMA wal_checkpoint(PASSIVE)")
+        .get([]);
+      other.close();
+      return result !== undefined && result.log === result.checkpointed;
+    })
+    .toBe(true);
+}
+
+function rootPageOf(name: string): number {
+  const database = openDriver(path);
+  const row = database
+    .prepare<{ rootpage: number }>("SELECT rootpage FROM sqlite_master WHERE name = ?")
+    .get([name]);
+  database.close();
+  return row?.rootpage ?? 0;
+}
+
+/** Fills a page with garbage. */
+async function overwritten(page: number): Promise<void> {
+  const file = await openFile(path, "r+");
+  await file.write(Buffer.alloc(4096, 0xa5), 0, 4096, (page - 1) * 4096);
+  await file.close();
+}
