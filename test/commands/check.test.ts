@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { runJobgate } from "./run-jobgate.ts";
+import { runHereWith } from "./operator-commands.ts";
 
 const GOOD = 'service_id = 1\n[operator]\ntoken = "env:TOKEN"\n[webhooks]\n';
 
-describe.concurrent("jobgate check", () => {
+describe("jobgate check", () => {
   test("Prints file, line and key path of every mistake, and exits with 1", async () => {
     const files = {
       "jobgate.toml": 'webhooks = "hooks.toml"\n[operator]\ntoken = "env:TOKEN"\nport = 3\n',
       "hooks.toml": '\n[[endpoints]]\npath = "hooks"\njob_id = 1\n',
     };
-    const { code, stdout } = await runJobgate(["check"], { files });
+    const { code, stdout } = await runHereWith(["check"], { files });
     expect(code).toBe(1);
     expect(stdout.split("\n").map((line) => line.split(": ").slice(0, 2))).toEqual([
       ["jobgate.toml:3", "operator.token"],
@@ -20,7 +20,7 @@ describe.concurrent("jobgate check", () => {
   });
 
   test("Prints one line for a valid configuration; an option overrides its environment twin", async () => {
-    const { code, stdout, stderr } = await runJobgate(["check", "-c", "good.toml"], {
+    const { code, stdout, stderr } = await runHereWith(["check", "-c", "good.toml"], {
       files: { "good.toml": GOOD },
       env: { TOKEN: "hunter2", JOBGATE_CONFIG: "bad.toml" },
     });
@@ -30,12 +30,12 @@ describe.concurrent("jobgate check", () => {
 
   test("An environment twin replaces an option", async () => {
     const files = { "bad.toml": "x = 1\n" };
-    const { stdout } = await runJobgate(["check"], { files, env: { JOBGATE_CONFIG: "bad.toml" } });
+    const { stdout } = await runHereWith(["check"], { files, env: { JOBGATE_CONFIG: "bad.toml" } });
     expect(stdout).toMatch(/^bad\.toml:1: x: /);
   });
 
   test("Reports a missing file as a mistake", async () => {
-    const { code, stdout, stderr } = await runJobgate(["check"]);
+    const { code, stdout, stderr } = await runHereWith(["check"]);
     expect({ code, stdout, stderr }).toEqual({
       code: 1,
       stdout: "jobgate.toml: cannot be read: no such file; expected a TOML file\n",
@@ -62,7 +62,7 @@ rpc_url = "http://127.0.0.1:1/hunter2"
 [pricing_engine]
 url = "http://127.0.0.1:1"
 `;
-    const { code, stdout } = await runJobgate(["check", "--online"], { files: { "jobgate.toml": toml } });
+    const { code, stdout } = await runHereWith(["check", "--online"], { files: { "jobgate.toml": toml } });
     expect(code).toBe(1);
     expect(stdout).toContain("jobgate.toml:5: x402.facilitator_url: does not answer");
     expect(stdout).toContain(

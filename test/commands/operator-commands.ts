@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { vi } from "vitest";
 import { runProgram } from "../../src/commands/program.ts";
 
@@ -19,5 +22,27 @@ export async function runHere(...args: string[]): Promise<{ code: number; stdout
     return { code: await runProgram(args), ...printed };
   } finally {
     for (const spy of spies) spy.mockRestore();
+  }
+}
+
+/**
+ * Runs a command within this process, in a working directory that holds the given files, with these variables added to
+ * the environment. Not for concurrent tests: a process has one working directory.
+ */
+export async function runHereWith(
+  args: readonly string[],
+  { files = {}, env = {} }: { files?: Record<string, string>; env?: Record<string, string> } = {},
+): ReturnType<typeof runHere> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-cli-"));
+  const before = process.cwd();
+  try {
+    for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
+    for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+    process.chdir(folder);
+    return await runHere(...args);
+  } finally {
+    process.chdir(before);
+    vi.unstubAllEnvs();
+    await rm(folder, { recursive: true });
   }
 }

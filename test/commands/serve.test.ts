@@ -117,16 +117,9 @@ describe("jobgate serve", () => {
   });
 });
 
-test("jobgate serve runs from its sources, as in development", async () => {
-  const jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "x" }, from: "sources" });
-  onTestFinished(async () => void (await jobgate.stop()));
-  const accepted = await fetch(`${jobgate.webhooksUrl}/hooks/a`, { method: "POST", body: "x" });
-  expect(accepted.status).toBe(202);
-});
-
 describe("jobgate serve during its start", () => {
   /** Starts a process and does not wait for it; `isThere` does. */
-  async function launch(more = "") {
+  async function launch({ more = "", from }: { more?: string; from?: "build" } = {}) {
     const folder = await mkdtemp(join(tmpdir(), "jobgate-serve-"));
     await writeFile(
       join(folder, "jobgate.toml"),
@@ -134,7 +127,7 @@ describe("jobgate serve during its start", () => {
     );
     const child = spawnTethered({
       command: process.execPath,
-      args: [...jobgateProgram("build"), "serve"],
+      args: [...jobgateProgram(from), "serve"],
       cwd: folder,
     });
     let stderr = "";
@@ -162,7 +155,10 @@ describe("jobgate serve during its start", () => {
     onTestFinished(() => silent.stop());
     const source = `rate_source = { http = { url = "${silent.url}/rate", pointer = "/rate", max_age_secs = 60 } }`;
     const token = TOKEN.replace(/rate_per_native_unit = .*/, source);
-    const { child, ended, isThere, log } = await launch(`${X402}bind_address = "127.0.0.1:0"\n${token}`);
+    const { child, ended, isThere, log } = await launch({
+      more: `${X402}bind_address = "127.0.0.1:0"\n${token}`,
+      from: "build",
+    });
     await isThere();
     child.kill("SIGTERM");
     expect(await ended).toEqual([0, null]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { runJobgate } from "./run-jobgate.ts";
+import { runHereWith } from "./operator-commands.ts";
 
 const endpoint = (name: string, keys: string) =>
   `[[webhooks.endpoints]]\npath = "/hooks/${name}"\njob_id = 1\n${keys}\n`;
@@ -19,7 +19,7 @@ const files = {
   body: "Hello, World!",
 };
 const sign = (path: string, ...more: string[]) =>
-  runJobgate(["sign-webhook", "--endpoint", path, "--body", "body", ...more], {
+  runHereWith(["sign-webhook", "--endpoint", path, "--body", "body", ...more], {
     files,
     env: {
       PRIVATE:
@@ -28,7 +28,7 @@ const sign = (path: string, ...more: string[]) =>
     },
   });
 
-describe.concurrent("jobgate sign-webhook", () => {
+describe("jobgate sign-webhook", () => {
   test("The HMAC of GitHub's example is the one that GitHub documents", async () => {
     expect(await sign("/hooks/github")).toEqual({
       code: 0,
@@ -48,7 +48,7 @@ describe.concurrent("jobgate sign-webhook", () => {
     expect({ code: unknown.code, stdout: unknown.stdout }).toEqual({ code: 1, stdout: "" });
     expect(unknown.stderr).toContain("/hooks/github, /hooks/open, /hooks/hub");
     const env = { JOBGATE_ENDPOINT: "/hooks/open", JOBGATE_BODY: "nothing" };
-    const bodyless = await runJobgate(["sign-webhook"], { files, env });
+    const bodyless = await runHereWith(["sign-webhook"], { files, env });
     expect(bodyless).toEqual({ code: 1, stdout: "", stderr: "nothing cannot be read: no such file\n" });
   });
 

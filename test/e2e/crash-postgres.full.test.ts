@@ -13,7 +13,7 @@ describe.each(SET_UPS)("Crash: kill -9, on Postgres, with %s", (setUp) => {
   let site: CrashSite;
 
   beforeAll(async () => {
-    site = await startCrashSite(setUp, () => postgres.createDatabase());
+    site = await startCrashSite(setUp, { newStoreUrl: () => postgres.createDatabase() });
   });
   afterAll(() => site?.stop());
 

@@ -38,12 +38,6 @@ const ENDS: Readonly<Record<Crash, Readonly<Record<SetUp, End>>>> = {
   "before-ack": { rpc_url: "job", "no rpc_url": "job" },
 };
 
-/** Returns true if a payment has the same outcome with and without `rpc_url`. */
-export function endsAlike(crash: Crash): boolean {
-  const ends = ENDS[crash];
-  return ends.rpc_url === ends["no rpc_url"];
-}
-
 /** One jobgate that is crashed again and again on one store. */
 export interface CrashSite {
   /** Crashes once during a payment, starts again, resends, and checks the outcome. */
@@ -53,17 +47,17 @@ export interface CrashSite {
   stop(): Promise<void>;
 }
 
-/** @param newStoreUrl makes an empty Postgres store; default: a SQLite file */
-export function startCrashSite(setUp: SetUp, newStoreUrl?: () => Promise<string>): Promise<CrashSite> {
-  return openSite(setUp, { leavesUndecided: false, newStoreUrl });
-}
-
 interface SiteOptions {
-  readonly leavesUndecided: boolean;
-  readonly newStoreUrl: (() => Promise<string>) | undefined;
+  /** A round that leaves a payment undecided is the site's last; default: it takes place on a site of its own. */
+  readonly leavesUndecided?: boolean;
+  /** Makes an empty Postgres store; default: a SQLite file. */
+  readonly newStoreUrl?: (() => Promise<string>) | undefined;
 }
 
-async function openSite(setUp: SetUp, { leavesUndecided, newStoreUrl }: SiteOptions): Promise<CrashSite> {
+export async function startCrashSite(
+  setUp: SetUp,
+  { leavesUndecided = false, newStoreUrl }: SiteOptions = {},
+): Promise<CrashSite> {
   const parts = await startPaidParts();
   const gateway = await startPaidGateway({
     asProcess: true,
@@ -117,7 +111,7 @@ async function roundOfItsOwn(
   crash: Crash,
   newStoreUrl: SiteOptions["newStoreUrl"],
 ): Promise<void> {
-  const site = await openSite(setUp, { leavesUndecided: true, newStoreUrl });
+  const site = await startCrashSite(setUp, { leavesUndecided: true, newStoreUrl });
   try {
     await site.round(crash);
     await site.expectAllAccounted();

@@ -10,7 +10,9 @@ import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 const parts = startBeforeAll(startPaidParts);
 
 describe.each(SET_UPS)("Replays, with %s", (setUp) => {
-  const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp, asProcess: true }));
+  // A process can be killed; the other set-up drains at its restarts.
+  const asProcess = setUp === "rpc_url";
+  const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp, asProcess }));
 
   it("50 concurrent copies of one payment cause one settle call, one job and 50 equal answers, also after a restart", async () => {
     const payment = await gateway.sign();
@@ -34,7 +36,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     expect(answers).toEqual(Array.from({ length: 50 }, () => first));
     await gateway.waitForJobs(body);
 
-    await gateway.restart({ signal: "SIGKILL" });
+    await gateway.restart({ signal: asProcess ? "SIGKILL" : "SIGTERM" });
     expect(await gateway.send(payment, { body })).toEqual(first);
     await sleep(100);
     await expectChanges(ONE_PAID_JOB);
