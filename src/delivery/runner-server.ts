@@ -1,4 +1,4 @@
-import { Server } from "@grpc/grpc-js";
+import type { Server } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import type { RunnerConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
@@ -6,7 +6,7 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { RunnerService } from "../gen/jobgate/v1/runner_pb.ts";
 import { addReflection } from "../grpc/reflection.ts";
-import { close, listen, listenOnTcp, ServerHealth } from "../grpc/server.ts";
+import { close, createGrpcServer, listen, listenOnTcp, ServerHealth } from "../grpc/server.ts";
 import { grpcServiceDefinition } from "../grpc/service-definition.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import type { WorkQueue } from "../store/contract/work-queue.ts";
@@ -69,7 +69,7 @@ export class RunnerServer implements BackgroundService {
     const { leaseMs, maxAttempts, retryBaseMs, retryMaxMs, bindAddress, tls } = this.#config;
     const logger = this.#logger;
     const credentials = await readServerCredentials(tls);
-    const server = new Server({
+    const server = createGrpcServer({
       "grpc.max_receive_message_length": RUNNER_LIMITS.requestBytes,
       "grpc.keepalive_time_ms": this.#keepalive.timeMs,
       "grpc.keepalive_timeout_ms": this.#keepalive.timeoutMs,

@@ -1,5 +1,54 @@
-import type { Server, ServerCredentials } from "@grpc/grpc-js";
+import type { Http2Server, ServerHttp2Session, Settings } from "node:http2";
+import { Server, type ServerCredentials, type ServerOptions } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
+
+/** Most calls in progress on one connection; a client's library keeps further ones back. */
+const MAX_CONCURRENT_STREAMS = 500;
+/** Most bytes of a call's metadata. Clients learn it when they connect, and refuse larger metadata themselves. */
+const MAX_METADATA_BYTES = 32 * 1024;
+/** More resets than this on one connection in {@link RESET_WINDOW_MS} end it: each one costs as much as a call. */
+const MAX_RESETS = MAX_CONCURRENT_STREAMS;
+const RESET_WINDOW_MS = 10_000;
+/** RFC 9113 §7 */
+const ENHANCE_YOUR_CALM = 0xb;
+
+/** Members of grpc-js's server that it has no options for. */
+interface ServerInternals {
+  readonly commonServerOptions: { settings?: Settings };
+  createHttp2Server(credentials: ServerCredentials): Http2Server;
+}
+
+/** Makes a server that bounds what one connection can ask for. */
+export function createGrpcServer(options: ServerOptions): Server {
+  const server = new Server({ "grpc.max_concurrent_streams": MAX_CONCURRENT_STREAMS, ...options });
+  const internals = server as unknown as ServerInternals;
+  const { commonServerOptions: http2Options } = internals;
+  http2Options.settings = { ...http2Options.settings, maxHeaderListSize: MAX_METADATA_BYTES };
+  // Called for each address, and for connections that are injected.
+  const createHttp2Server = internals.createHttp2Server.bind(server);
+  internals.createHttp2Server = (credentials) =>
+    createHttp2Server(credentials).on("session", (session) => limitResets(session));
+  return server;
+}
+
+/** Ends the connection with ENHANCE_YOUR_CALM when too many of its streams are reset, by either side. */
+function limitResets(session: ServerHttp2Session): void {
+  let resets = 0;
+  let windowEndsAt = 0;
+  session.on("stream", (stream) => {
+    stream.once("close", () => {
+      if (stream.rstCode === 0 || session.destroyed) return;
+      const now = performance.now();
+      if (now >= windowEndsAt) {
+        windowEndsAt = now + RESET_WINDOW_MS;
+        resets = 0;
+      }
+      resets++;
+      if (resets > MAX_RESETS) session.destroy(new Error("Too many streams were reset"), ENHANCE_YOUR_CALM);
+    });
+  });
+}
+
 import { addressText, type TcpAddress } from "../core/network-address.ts";
 
 /** Binds a server to `host:port` or `unix:path`. @returns the bound port */

@@ -1,4 +1,4 @@
-import { Server } from "@grpc/grpc-js";
+import type { Server } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import type { PricingEngineConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
@@ -6,7 +6,7 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { PricingEngine } from "../gen/pricing_engine/pricing_pb.ts";
 import { addReflection } from "../grpc/reflection.ts";
-import { close, ServerHealth } from "../grpc/server.ts";
+import { close, createGrpcServer, ServerHealth } from "../grpc/server.ts";
 import { MAX_MESSAGE_BYTES, RAW_ENGINE_METHODS } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
 import { createEngineService } from "./engine-service.ts";
@@ -47,7 +47,7 @@ export class PricingServer implements BackgroundService {
 
   async start(): Promise<void> {
     const { config, client, findPayment, logger, clock = systemClock } = this.#parts;
-    const server = new Server({
+    const server = createGrpcServer({
       "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
       "grpc.keepalive_time_ms": 30_000,
       "grpc.keepalive_timeout_ms": 10_000,

@@ -1,0 +1,55 @@
+import { once } from "node:events";
+import { connect as connectHttp2 } from "node:http2";
+import { expect, onTestFinished, test } from "vitest";
+import { callFrames, FrameConnection, resetStreams } from "../helpers/http2-frames.ts";
+import { startDelivery } from "./harness.ts";
+
+const ENHANCE_YOUR_CALM = 0xb;
+const ACK = "/jobgate.v1.RunnerService/Ack";
+
+test("A connection that resets too many streams is ended, and another's Ack is answered within 2 s", async () => {
+  const { address, accept, connect } = await startDelivery();
+  const runner = connect();
+  const stream = await runner.subscribe();
+  await accept();
+  const call = await stream.next();
+  const codes = await resetStreams(address, ACK, 3_000, 10_000);
+  const startedAt = performance.now();
+  expect(await runner.ack(call)).toEqual([1]);
+  expect(performance.now() - startedAt).toBeLessThan(2_000);
+  expect(codes.length).toBeGreaterThan(0);
+  expect(new Set(codes)).toEqual(new Set([ENHANCE_YOUR_CALM]));
+});
+
+test("A connection that resets 500 streams in a short time stays open", async () => {
+  const { address } = await startDelivery();
+  expect(await resetStreams(address, ACK, 500)).toEqual([]);
+});
+
+test("200 kB of metadata ends the connection at once, and clients learn the limit when they connect", async () => {
+  const { address } = await startDelivery();
+  const filler = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`x-filler-${i}`, "a".repeat(2_000)]));
+  const connection = new FrameConnection(address);
+  const startedAt = performance.now();
+  await connection.send(callFrames(1, ACK, filler(100)));
+  await connection.closed;
+  expect(performance.now() - startedAt).toBeLessThan(2_000);
+
+  const session = connectHttp2(`http://${address}`);
+  onTestFinished(() => session.destroy());
+  const [settings] = await once(session, "remoteSettings");
+  expect(settings).toMatchObject({ maxHeaderListSize: 32 * 1024, maxConcurrentStreams: 500 });
+  const headers = {
+    ":method": "POST",
+    ":path": "/no.Service/NoMethod",
+    "content-type": "application/grpc",
+    te: "trailers",
+  };
+  const small = session.request({ ...headers, ...filler(10) });
+  expect((await once(small, "response"))[0][":status"]).toBe(200);
+  small.on("error", () => undefined);
+  const large = session.request({ ...headers, ...filler(20) });
+  const [error] = await once(large, "error");
+  expect(error.code).toBe("ERR_HTTP2_STREAM_ERROR");
+});

@@ -1,0 +1,27 @@
+import { status } from "@grpc/grpc-js";
+import { expect, test } from "vitest";
+import { callFrames, FrameConnection, resetStreams } from "../helpers/http2-frames.ts";
+import { startServer } from "./pricing-server-harness.ts";
+
+const ENHANCE_YOUR_CALM = 0xb;
+const GET_PRICE = "/pricing_engine.PricingEngine/GetPrice";
+
+test("A connection that resets too many streams is ended, and another's call is answered within 2 s", async () => {
+  const { server, ask } = await startServer();
+  const codes = await resetStreams(server.address, GET_PRICE, 3_000, 10_000);
+  const startedAt = performance.now();
+  expect((await ask()).status.code).toBe(status.OK);
+  expect(performance.now() - startedAt).toBeLessThan(2_000);
+  expect(codes.length).toBeGreaterThan(0);
+  expect(new Set(codes)).toEqual(new Set([ENHANCE_YOUR_CALM]));
+});
+
+test("200 kB of metadata ends the connection at once", async () => {
+  const { server } = await startServer();
+  const connection = new FrameConnection(server.address);
+  const filler = Array.from({ length: 100 }, (_, i) => [`x-filler-${i}`, "a".repeat(2_000)]);
+  const startedAt = performance.now();
+  await connection.send(callFrames(1, GET_PRICE, Object.fromEntries(filler)));
+  await connection.closed;
+  expect(performance.now() - startedAt).toBeLessThan(2_000);
+});
