@@ -34,6 +34,17 @@ export async function sendStream(
   }
 }
 
+/**
+ * Ends an answer that is already arriving over time when its reader closes his side: one that is gone looks the same.
+ */
+export function endWithReader({ socket }: IncomingMessage, outgoing: ServerResponse): void {
+  const hangUp = () => {
+    if (outgoing.headersSent && !outgoing.writableEnded) socket.destroy();
+  };
+  socket.once("end", hangUp);
+  outgoing.once("close", () => socket.off("end", hangUp));
+}
+
 const queued = new WeakMap<Socket, Set<ServerResponse>>();
 
 /**
@@ -68,22 +79,32 @@ export function refuseBrokenRequest(
   handlers?: MethodHandlers,
 ): GatewayError | undefined {
   if (refused.has(socket)) return undefined;
-  if (!(socket as Socket).writable || error.code === "ECONNRESET") {
+  if (isGone(error, socket)) {
     socket.destroy();
     return undefined;
   }
-  refused.add(socket);
-
   const refusal = parserRefusal(error);
-  const { body } = errorResponse(refusal, handlers?.refusalDetails?.(refusal.code));
+  hangUpWith(refusal, socket, handlers);
+  return refusal;
+}
+
+/** Returns true when there is nobody left to read an answer. */
+export function isGone({ code }: NodeJS.ErrnoException, socket: Duplex): boolean {
+  return !(socket as Socket).writable || code === "ECONNRESET";
+}
+
+/** Writes a refusal to a connection that has no answer in progress, and hangs up. */
+export function hangUpWith(refusal: GatewayError, socket: Duplex, handlers?: MethodHandlers): void {
+  refused.add(socket);
+  const { body, headers = {} } = errorResponse(refusal, handlers?.refusalDetails?.(refusal.code));
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(
-    `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\ncontent-type: application/json\r\n` +
-      `cache-control: no-store\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\n${lines.join("")}` +
+      `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
   // A client that never closes its side would hold the connection for ever.
   const cut = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once("close", () => clearTimeout(cut));
-  return refusal;
 }
 
 function parserRefusal({ code }: NodeJS.ErrnoException): GatewayError {

@@ -30,7 +30,10 @@ export class HttpRequest {
     this.#uploads = uploads;
   }
 
-  /** Aborts when the exchange is over: the answer is sent, or the client has hung up. */
+  /**
+   * Aborts when nothing should be waited for any more: the answer is sent, or the client has closed its side. It may have
+   * hung up, or still read the answer.
+   */
   get closed(): AbortSignal {
     this.#closed ??= closedSignal(this.#incoming, this.#outgoing);
     return this.#closed;
@@ -63,8 +66,14 @@ export function bearerToken(request: HttpRequest): string | undefined {
 }
 
 function closedSignal(incoming: IncomingMessage, outgoing: ServerResponse): AbortSignal {
-  if (outgoing.closed || incoming.socket.destroyed) return AbortSignal.abort();
+  const { socket } = incoming;
+  if (outgoing.closed || socket.destroyed || socket.readableEnded) return AbortSignal.abort();
   const controller = new AbortController();
-  outgoing.once("close", () => controller.abort());
+  const abort = () => controller.abort();
+  socket.once("end", abort);
+  outgoing.once("close", () => {
+    socket.off("end", abort);
+    abort();
+  });
   return controller.signal;
 }

@@ -11,14 +11,19 @@ export type RouteHandler = (request: HttpRequest) => RouteAnswer | Promise<Route
 
 type RouteAnswer = HttpResponse | StreamingResponse | TakeOver;
 
-const METHODS = ["GET", "POST"] as const;
+const METHODS = ["GET", "HEAD", "POST"] as const;
 
-/** Handlers of one path, by method. */
+/** Handlers of one path, by method. Node sends the answer to HEAD without its body. */
 export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)[number], RouteHandler>>> {
   /** Pattern of a path with variable parts, for logs and metrics. Default: the path itself. */
   readonly route?: string;
   /** Returns extra JSON fields for refusals that no handler makes: another method, a malformed request, a shutdown. */
   readonly refusalDetails?: (code: ErrorCode) => Readonly<Record<string, unknown>>;
+}
+
+/** Handlers of a health route: probes send GET or HEAD. */
+export function healthHandlers(answer: () => HttpResponse): MethodHandlers {
+  return { GET: answer, HEAD: answer };
 }
 
 /**

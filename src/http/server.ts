@@ -7,7 +7,15 @@ import { GatewayError } from "../core/errors.ts";
 import { addressText, type BindAddress } from "../core/network-address.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
-import { closeWithConnection, refuseBrokenRequest, sendStream, sendWhole } from "./answer.ts";
+import {
+  closeWithConnection,
+  endWithReader,
+  hangUpWith,
+  isGone,
+  refuseBrokenRequest,
+  sendStream,
+  sendWhole,
+} from "./answer.ts";
 import { type Exchange, ExchangeObserver, UNMATCHED } from "./exchange.ts";
 import { HttpRequest, pathOf } from "./request.ts";
 import { errorResponse, type HttpResponse } from "./response.ts";
@@ -51,6 +59,8 @@ export class HttpServer {
   /** Tables whose gateway is stopping: their paths are known, but take no requests. */
   readonly #leaving = new Map<RouteTable, string>();
   readonly #inProgress = new Map<IncomingMessage, Promise<void>>();
+  /** Connections with a malformed request that is answered after those before it. */
+  readonly #refusing = new WeakSet<Duplex>();
   #server: Server | undefined;
   #socketFile: UnixSocketFile | undefined;
   #listening: Promise<void> | undefined;
@@ -143,9 +153,27 @@ export class HttpServer {
     // Node silently drops headers past 1,000, and with them a second signature or a proxy's own X-Forwarded-For.
     // MAX_HEADER_BYTES bounds them instead.
     server.maxHeadersCount = 0;
-    server.on("clientError", (error, socket) => {
+    // A client may close his side once his request is whole, as `nc -N` and some proxies do, and still read the answer.
+    Object.assign(server, { httpAllowHalfOpen: true });
+    // Each pipelined request may listen for the client's end.
+    server.on("connection", (socket) => socket.setMaxListeners(0));
+    server.on("connect", (incoming, socket) => {
+      const refusal = new GatewayError(
+        "method_not_allowed",
+        "CONNECT is not supported: this is not a proxy.",
+        {
+          headers: { allow: "GET, POST" },
+        },
+      );
+      this.#exchanges.broken(this.#firstListener(), refusal);
+      socket.on("error", () => socket.destroy());
+      void this.#answersBefore(incoming).then(() => hangUpWith(refusal, socket));
+    });
+    server.on("clientError", async (error, socket) => {
+      if (this.#refusing.has(socket)) return;
+      this.#refusing.add(socket);
       // The refusal would pass for the answer to an earlier request that is still in progress.
-      if (this.#isUnanswered(socket)) return void socket.destroy();
+      if (!isGone(error, socket)) await this.#answersBefore({ socket });
       const request = this.#inProgressOn(socket);
       const refusal = refuseBrokenRequest(
         error,
@@ -175,11 +203,12 @@ export class HttpServer {
     return undefined;
   }
 
-  /** Returns true if a request that arrived whole on this connection has no answer yet. */
-  #isUnanswered(socket: Duplex): boolean {
-    for (const incoming of this.#inProgress.keys())
-      if (incoming.socket === socket && incoming.complete) return true;
-    return false;
+  /** Resolves once the requests that arrived whole on this connection are answered. */
+  async #answersBefore({ socket }: { readonly socket: Duplex }): Promise<void> {
+    const answers = [...this.#inProgress].filter(
+      ([incoming]) => incoming.socket === socket && incoming.complete,
+    );
+    await Promise.allSettled(answers.map(([, answered]) => answered));
   }
 
   async #close(): Promise<void> {
@@ -228,9 +257,17 @@ export class HttpServer {
           details: handlers.refusalDetails?.("bad_request") ?? {},
         });
       }
+      if (!hasKnownFraming(request)) {
+        outgoing.setHeader("connection", "close");
+        throw new GatewayError("bad_request", "Transfer-Encoding can only be chunked, sent once.", {
+          details: handlers.refusalDetails?.("bad_request") ?? {},
+        });
+      }
       const answer = await handlerOf(handlers, request)(request);
-      if (typeof answer === "function") answer(incoming, outgoing);
-      else if ("stream" in answer) await sendStream(outgoing, answer);
+      if (typeof answer === "function") {
+        endWithReader(incoming, outgoing);
+        answer(incoming, outgoing);
+      } else if ("stream" in answer) await sendStream(outgoing, answer);
       else this.#send(outgoing, answer, exchange);
     } catch (error) {
       if (error instanceof ClientGone) outgoing.destroy();
@@ -272,4 +309,13 @@ export class HttpServer {
     if (error instanceof GatewayError) return error;
     return new GatewayError("internal_error", "Something went wrong inside jobgate.");
   }
+}
+
+/**
+ * Checks the request's Transfer-Encoding. Node accepts an empty one, and codings before `chunked` that it does not
+ * decode: where a proxy reads them in another way, a second request could hide in the body of the first.
+ */
+function hasKnownFraming(request: HttpRequest): boolean {
+  const [coding, ...more] = request.headerValues("transfer-encoding");
+  return coding === undefined || (more.length === 0 && coding.toLowerCase() === "chunked");
 }

@@ -1,6 +1,6 @@
 import type { Registry } from "prom-client";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
-import type { RouteTable } from "../http/routes.ts";
+import { healthHandlers, type RouteTable } from "../http/routes.ts";
 import type { StoreStatus } from "../store/store.ts";
 import { guarded } from "./access.ts";
 
@@ -11,8 +11,8 @@ import { guarded } from "./access.ts";
 export function healthRoutes(status: () => StoreStatus, isStopping: () => boolean): RouteTable {
   const readiness = () => (isStopping() ? notReady("jobgate is shutting down") : storeReadiness(status()));
   const routes = new Map([
-    ["/healthz", { GET: () => textResponse(200, "ok") }],
-    ["/readyz", { GET: readiness }],
+    ["/healthz", healthHandlers(() => textResponse(200, "ok"))],
+    ["/readyz", healthHandlers(readiness)],
   ]);
   return (path) => routes.get(path);
 }

@@ -4,7 +4,7 @@ import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { RateLimit } from "../http/rate-limit.ts";
 import { textResponse } from "../http/response.ts";
-import type { MethodHandlers, RouteTable } from "../http/routes.ts";
+import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
 import type { Intake } from "../store/contract/intake.ts";
 import { WebhookProducer } from "./producer.ts";
@@ -59,7 +59,7 @@ export class WebhookGateway implements BackgroundService {
   /** Applies new endpoints and secrets at once; the address stays. */
   reload({ endpoints, maxBodyBytes, trustedProxies = [] }: WebhooksConfig): void {
     const byPath = new Map<string, MethodHandlers>([
-      ["/webhooks/health", { GET: () => textResponse(200, "ok") }],
+      ["/webhooks/health", healthHandlers(() => textResponse(200, "ok"))],
     ]);
     const byTokenPath = new Map<string, MethodHandlers>();
     for (const endpoint of endpoints) {

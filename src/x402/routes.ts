@@ -1,6 +1,6 @@
 import type { JobKey } from "../core/job-call.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
-import type { MethodHandlers, RouteTable } from "../http/routes.ts";
+import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
 import type { CallRoute } from "./calls/call-route.ts";
 import type { DryRunRoute } from "./purchase/dry-run-route.ts";
 import { chargedNothing, type JobRoute } from "./purchase/job-route.ts";
@@ -17,7 +17,7 @@ export function x402Routes(routes: {
 }): RouteTable {
   const { job, dryRun, price, call, stats } = routes;
   const fixed = new Map<string, MethodHandlers>([
-    ["/x402/health", { GET: () => textResponse(200, "ok") }],
+    ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
   ]);
 

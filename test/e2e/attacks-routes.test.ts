@@ -85,8 +85,9 @@ describe("Routes", () => {
 
   it("POST on a price, a call or health → 405, no settlement", async () => {
     const expectChanges = await watchLedger(parts, gateway);
-    for (const path of ["/x402/jobs/1/0/price", "/x402/calls/1", "/x402/health", "/x402/stats"])
+    for (const path of ["/x402/jobs/1/0/price", "/x402/calls/1", "/x402/stats"])
       expect([path, (await send(`POST ${path}`)).headers.allow]).toEqual([path, "GET"]);
+    expect((await send("POST /x402/health")).headers.allow).toBe("GET, HEAD");
     await expectChanges({});
   });
 

@@ -114,7 +114,7 @@ describe("routes and limits", () => {
     expect(await webhooks.get("/hooks/open")).toMatchObject({ status: 405, headers: { allow: "POST" } });
     expect(await webhooks.post("/webhooks/health", {})).toMatchObject({
       status: 405,
-      headers: { allow: "GET" },
+      headers: { allow: "GET, HEAD" },
     });
     for (const path of ["/hooks/%6Fpen", "/hooks/open/", "//hooks/open", "/hooks/OPEN", "/hooks"])
       expect([path, (await webhooks.post(path, {})).status]).toEqual([path, 404]);
