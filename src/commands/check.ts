@@ -6,8 +6,6 @@ import { type Mistake, mistakeText } from "../config/mistakes.ts";
 import { type ConfigSelection, loadFromOptions, Refusal } from "./input.ts";
 import { configOption, isFlagSet, serviceIdOption } from "./options.ts";
 
-const ENGINE_TIMEOUT_MS = 10_000;
-
 export function addCheckCommand(program: Command): void {
   program
     .command("check")
@@ -65,11 +63,10 @@ async function x402Problems({ x402 }: Config): Promise<OnlineProblem[]> {
   return findX402Problems(x402);
 }
 
-async function engineProblems({ pricingEngine }: Config): Promise<OnlineProblem[]> {
+async function engineProblems({ pricingEngine, serviceId, x402 }: Config): Promise<OnlineProblem[]> {
   if (pricingEngine === undefined) return [];
-  const { isEngineReachable } = await import("../pricing/engine-channel.ts");
-  if (await isEngineReachable(pricingEngine.url, ENGINE_TIMEOUT_MS)) return [];
-  return [{ path: ["pricing_engine", "url"], message: "does not answer; expected a gRPC server" }];
+  const { findEngineProblems, jobsToAskFor } = await import("../pricing/online-check.ts");
+  return findEngineProblems(pricingEngine, jobsToAskFor(serviceId, x402));
 }
 
 async function storeProblems({ store }: Config): Promise<OnlineProblem[]> {

@@ -24,7 +24,12 @@ export interface EngineAnswer {
   readonly message?: Buffer;
   /** Status of the call, with the metadata that came at its end. */
   readonly status: StatusObject;
+  /** False when the engine did not answer: the text of the status is then grpc-js's, and names the engine's address. */
+  readonly isFromEngine: boolean;
 }
+
+/** An engine on tonic answers CANCELLED when the deadline that it was sent is over, about when it is over here too. */
+const DEADLINE_MARGIN_MS = 100;
 
 /**
  * Client of the operator's pricing engine. A call with the status UNAVAILABLE is tried up to three times, even if it is
@@ -70,7 +75,9 @@ export class EngineClient {
 
   #call(method: EngineMethod, request: Buffer, options: EngineCall): Promise<EngineAnswer> {
     const { metadata = new Metadata(), deadline, signal } = options;
-    if (this.#stopped || signal?.aborted) return Promise.resolve({ status: cancelled() });
+    if (this.#stopped || signal?.aborted) {
+      return Promise.resolve({ status: cancelled(), isFromEngine: false });
+    }
     return new Promise((resolve) => {
       const { path, requestSerialize, responseDeserialize } = RAW_ENGINE_METHODS[method];
       let initialMetadata: Metadata | undefined;
@@ -99,10 +106,20 @@ export class EngineClient {
         this.#running.delete(call);
         signal?.removeEventListener("abort", cancel);
         const { code, details, metadata } = failure ?? ended;
+        const isTimeout =
+          code === status.CANCELLED &&
+          !signal?.aborted &&
+          Date.now() >= deadline.getTime() - DEADLINE_MARGIN_MS;
         resolve({
           ...(initialMetadata === undefined ? {} : { initialMetadata }),
           ...(message === undefined ? {} : { message }),
-          status: { code, details: decodeReserved(details), metadata },
+          status: {
+            code: isTimeout ? status.DEADLINE_EXCEEDED : code,
+            details: decodeReserved(details),
+            metadata,
+          },
+          // Every answer has a content type: in its leading metadata or, when it has no message, at its end.
+          isFromEngine: initialMetadata !== undefined || metadata.get("content-type").length > 0,
         });
       });
     });

@@ -107,7 +107,7 @@ export class EngineQuotes {
     const response = parse(message);
     if (response === undefined) return untrustworthy("is not a GetJobPriceResponse");
     const read = await readJobQuote(response, this.#signing, this.#clock());
-    if (read.kind === "refused") return untrustworthy(read.reason);
+    if (read.kind !== "quote") return untrustworthy(read.reason);
     const { quote } = read;
     if (
       quote.serviceId !== job.serviceId ||

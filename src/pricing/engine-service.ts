@@ -1,5 +1,13 @@
-import { type handleUnaryCall, Metadata, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
+import {
+  type handleUnaryCall,
+  Metadata,
+  type ServerUnaryCall,
+  type StatusObject,
+  type sendUnaryData,
+  status,
+} from "@grpc/grpc-js";
 import type { Logger } from "pino";
+import { RateLimit } from "../http/rate-limit.ts";
 import type { EngineMethod } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
 
@@ -11,6 +19,16 @@ export type Amendment = (message: Buffer, deadlineMs: number) => Promise<Buffer>
 
 /** Deadline of calls that come without one. */
 const DEFAULT_DEADLINE_MS = 30_000;
+
+const SECS_BETWEEN_WARNINGS = 10;
+
+/** Texts for clients, by code, where the engine did not answer. */
+const UNANSWERED: Partial<Record<status, string>> = {
+  [status.CANCELLED]: "The call was cancelled.",
+  [status.DEADLINE_EXCEEDED]: "The pricing engine did not answer before the deadline.",
+  [status.RESOURCE_EXHAUSTED]: "The pricing engine's answer is too large.",
+  [status.UNAVAILABLE]: "The pricing engine cannot be reached. Try again later.",
+};
 
 /**
  * Metadata of one connection or of one end of a call. Content-length counts the bytes as they were sent: an amended
@@ -31,6 +49,8 @@ export function createEngineService({
   readonly amendJobPrice: Amendment;
   readonly logger: Logger;
 }): Record<EngineMethod, handleUnaryCall<Buffer, Buffer>> {
+  const warningLimit = new RateLimit(SECS_BETWEEN_WARNINGS);
+
   async function passOn(
     method: EngineMethod,
     amend: Amendment,
@@ -41,16 +61,24 @@ export function createEngineService({
     const deadlineMs = Number.isFinite(given) ? given : Date.now() + DEFAULT_DEADLINE_MS;
     const cancelled = new AbortController();
     call.on("cancelled", () => cancelled.abort());
-    const { initialMetadata, message, status } = await client.call(method, call.request, {
+    const { initialMetadata, message, ...end } = await client.call(method, call.request, {
       metadata: passedMetadata(call.metadata),
       deadline: new Date(deadlineMs),
       signal: cancelled.signal,
     });
-    const metadata = passedMetadata(status.metadata);
+    const metadata = passedMetadata(end.status.metadata);
+    const { code, details } = end.isFromEngine ? end.status : await withoutAddress(method, end.status);
     const answer = message === undefined ? undefined : await amend(message, deadlineMs);
     if (initialMetadata !== undefined) call.sendMetadata(passedMetadata(initialMetadata));
-    if (answer === undefined) reply({ code: status.code, details: status.details, metadata });
+    if (answer === undefined) reply({ code, details, metadata });
     else reply(null, answer, metadata);
+  }
+
+  /** Logs why the engine did not answer, and returns a text for clients, who should not learn where it is. */
+  async function withoutAddress(method: EngineMethod, { code, details }: StatusObject) {
+    if (code !== status.CANCELLED && (await warningLimit.exceeded("all", 1)) === undefined)
+      logger.warn({ method, code: status[code], reason: details }, "the pricing engine did not answer");
+    return { code, details: UNANSWERED[code] ?? "The call to the pricing engine failed." };
   }
 
   const handler =

@@ -75,7 +75,7 @@ export function jobQuoteDigest(terms: JobQuoteTerms, domain: QuoteDomain): strin
 /** A verified quote, or the reason why it is refused: a clause for the log that follows "the quote". */
 type ReadQuote =
   | { readonly kind: "quote"; readonly quote: JobQuote }
-  | { readonly kind: "refused"; readonly reason: string };
+  | { readonly kind: "expired" | "refused"; readonly reason: string };
 
 /**
  * Reads an engine's answer and checks that it is an unexpired quote that the operator signed, in every field.
@@ -89,7 +89,6 @@ export async function readJobQuote(
   const read = readTerms(response.quoteDetails);
   if (typeof read === "string") return refused(read);
   if (read.expiry < read.timestamp) return refused("expires before it was made");
-  if (isExpired(read, nowMs)) return refused(`expired at ${read.expiry}`);
   const operator = signing.operatorAddress.toLowerCase();
   if (response.operatorId.length > 0 && bytesToHex(response.operatorId) !== operator) {
     return refused(`is of operator ${bytesToHex(response.operatorId)}, expected ${operator}`);
@@ -97,7 +96,13 @@ export async function readJobQuote(
   const digest = jobQuoteDigest(read, signing);
   const signer = await recoverQuoteSigner(response.signature, digest);
   if (signer === undefined) return refused("has a malformed signature");
-  if (signer !== operator) return refused(`is signed by ${signer}, expected ${operator}`);
+  // The signer of a quote for another chain or contract comes out as a random address, which would mislead.
+  if (signer !== operator) {
+    return refused(
+      `is not signed by ${operator} for chain_id ${signing.chainId} and verifying_contract ${signing.verifyingContract}`,
+    );
+  }
+  if (isExpired(read, nowMs)) return { kind: "expired", reason: `expired at ${read.expiry}` };
   return { kind: "quote", quote: { ...read, digest } };
 }
 

@@ -131,10 +131,17 @@ export class QuotePaymentWriter {
     if (read.kind === "quote") {
       return { job: jobOf(read.quote), priceWei: read.quote.priceWei, verified: true, quote: read.quote };
     }
-    this.#logger.error(
-      { reason: read.reason },
-      "pricing engine's quote is not the operator's: passing it on without payment options",
-    );
+    if (read.kind === "expired") {
+      this.#logger.warn(
+        { reason: read.reason },
+        "pricing engine's quote has expired: passing it on without payment options",
+      );
+    } else {
+      this.#logger.error(
+        { reason: read.reason },
+        "pricing engine's quote is not the operator's: passing it on without payment options",
+      );
+    }
     return undefined;
   }
 }

@@ -94,12 +94,14 @@ test.each<{ field: string; change: Partial<Details> }>([
   const quoteDetails = { ...details(TERMS), ...change };
   expect(await read({ ...response, quoteDetails })).toEqual({
     kind: "refused",
-    reason: expect.stringMatching(/^is signed by 0x[0-9a-f]{40}, expected 0x/) as string,
+    reason: expect.stringMatching(
+      /^is not signed by 0x[0-9a-f]{40} for chain_id \d+ and verifying_contract 0x/,
+    ) as string,
   });
 });
 
 test("A quote signed by another account, or for another contract, is refused", async () => {
-  const reason = expect.stringContaining("is signed by") as string;
+  const reason = expect.stringContaining("is not signed by") as string;
   expect(await read(await signed(TERMS, STRANGER))).toEqual({ kind: "refused", reason });
   const elsewhere = { ...SIGNING, verifyingContract: STRANGER.address };
   const response = create(GetJobPriceResponseSchema, await signed());
@@ -112,7 +114,7 @@ test("A quote is refused from the second at which it expires", async () => {
   const response = await signed();
   expect(await read(response, 1_700_003_599_999)).toMatchObject({ kind: "quote" });
   expect(await read(response, 1_700_003_600_000)).toEqual({
-    kind: "refused",
+    kind: "expired",
     reason: "expired at 1700003600",
   });
 });

@@ -3,8 +3,9 @@ import { connect } from "node:http2";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Metadata, status } from "@grpc/grpc-js";
 import { hexToBytes } from "viem";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { GetPriceRequestSchema, GetPriceResponseSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
+import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { accounts } from "../helpers/accounts.ts";
 import {
   jobRequest,
@@ -126,12 +127,46 @@ test("The engine's refusals are returned unchanged", async () => {
   });
 });
 
-test("An engine that is down is UNAVAILABLE, within a second", async () => {
-  const { engine, ask } = await startServer({ findPayment: async () => PAYMENT });
+test("An engine that is down is UNAVAILABLE within a second, and its address is in the log alone", async () => {
+  const { engine, ask, lines } = await startServer({ findPayment: async () => PAYMENT });
   await engine.stop();
   const started = performance.now();
-  expect((await ask()).status.code).toBe(status.UNAVAILABLE);
+  expect((await ask()).status).toMatchObject({
+    code: status.UNAVAILABLE,
+    details: "The pricing engine cannot be reached. Try again later.",
+  });
   expect(performance.now() - started).toBeLessThan(1_000);
+  await ask();
+  expect(lines).toEqual([
+    expect.objectContaining({
+      level: 40,
+      code: "UNAVAILABLE",
+      reason: expect.stringContaining(String(engine.port)) as string,
+    }),
+  ]);
+});
+
+test("An engine that answers CANCELLED when the deadline is over is DEADLINE_EXCEEDED", async () => {
+  const { engine } = await startServer();
+  const upstream = new EngineClient(engine.url);
+  onTestFinished(() => upstream.stop());
+  engine.faults.fail = { code: status.CANCELLED, details: "Timeout expired" };
+  const call = (deadline: Date) => upstream.call("getJobPrice", jobRequest(), { deadline });
+  expect((await call(soon(90))).status.code).toBe(status.DEADLINE_EXCEEDED);
+  expect((await call(soon(5_000))).status.code).toBe(status.CANCELLED);
+});
+
+test("A deadline that passes is DEADLINE_EXCEEDED without the engine's address", async () => {
+  const { engine, server } = await startServer();
+  engine.faults.delayMs = 1_000;
+  // The gRPC server ends a call at its own deadline too; this client waits for whichever answer comes first.
+  const answer = await fetch(`http://${server.address}/pricing_engine.PricingEngine/GetJobPrice`, {
+    method: "POST",
+    headers: { "content-type": "application/grpc-web+proto", "grpc-timeout": "150m" },
+    body: Buffer.concat([Buffer.alloc(5), Buffer.alloc(0)]),
+  });
+  expect(answer.headers.get("grpc-status")).toBe(String(status.DEADLINE_EXCEEDED));
+  expect(answer.headers.get("grpc-message")).not.toContain(String(engine.port));
 });
 
 test("The client's deadline is the engine's, and 30 s where there is none", async () => {

@@ -87,9 +87,19 @@ test("A quote that is not the operator's passes unchanged and logs an error", as
   const { message } = await ask();
   expect(message?.equals(engine.calls[0]?.response ?? Buffer.alloc(0))).toBe(true);
   expect(lines).toEqual([
-    expect.objectContaining({ level: 50, reason: expect.stringContaining("is signed by") as string }),
+    expect.objectContaining({ level: 50, reason: expect.stringContaining("is not signed by") as string }),
   ]);
   expect(asked).toBe(0);
+});
+
+test("A quote that has expired goes through with nothing added, and the log calls it expired", async () => {
+  const { engine, ask, lines } = await startServer({ findPayment: async () => PAYMENT });
+  engine.quoteLifetimeSecs = 0;
+  const { message } = await ask();
+  expect(message?.equals(engine.calls[0]?.response ?? Buffer.alloc(0))).toBe(true);
+  expect(lines).toEqual([
+    expect.objectContaining({ level: 40, msg: expect.stringContaining("quote has expired") as string }),
+  ]);
 });
 
 test("Without signing configuration, quotes are marked as unverified", async () => {
