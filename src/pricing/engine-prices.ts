@@ -34,6 +34,9 @@ const MAX_WAIT_MS = 20_000;
 const MAX_QUESTIONS = 1_000;
 /** Part of a quote's lifetime after which it is renewed. */
 const RENEW_AFTER = 2 / 3;
+/** A quote's last seconds are too short to be paid, so it is renewed before them, but not in its first third. */
+const RENEW_AHEAD_MS = 10_000;
+const RENEW_NOT_BEFORE = 1 / 3;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Prices from the operator's pricing engine. A quote is the price of its job until another comes or it expires. */
@@ -140,7 +143,10 @@ export class EnginePrices implements PriceSource {
 
   #remember(job: JobKey, key: string, quote: JobQuote): void {
     const lifetimeMs = Math.max(0, Number(quote.expiry) * 1000 - this.#clock());
-    const renewInMs = lifetimeMs * RENEW_AFTER;
+    const renewInMs = Math.max(
+      Math.min(lifetimeMs * RENEW_AFTER, lifetimeMs - RENEW_AHEAD_MS),
+      lifetimeMs * RENEW_NOT_BEFORE,
+    );
     const renewTimer = setTimeout(
       () => {
         if (this.#quotes.peek(key)?.isUsed) this.#renew(job, key);

@@ -13,7 +13,7 @@ export class X402Producer {
     readonly caller?: string;
   }): JobCall {
     const { offer, body, quoteDigest, caller } = paid;
-    const { job, token } = offer;
+    const { job, token, confidentiality } = offer;
     return {
       origin: "x402",
       jobId: BigInt(job.jobIndex),
@@ -24,6 +24,7 @@ export class X402Producer {
         "X-X402-QUOTE-DIGEST": quoteDigest,
         "X-X402-PAYMENT-NETWORK": token.network,
         "X-X402-PAYMENT-TOKEN": token.symbol,
+        ...(confidentiality === undefined ? {} : { "X-X402-CONFIDENTIALITY": confidentiality }),
         [SERVICE_ID_METADATA]: job.serviceId.toString(),
         ...(caller === undefined ? {} : { "X-CHAIN-CALLER": caller.toLowerCase() }),
       },

@@ -92,10 +92,11 @@ describe("With the pricing engine as the price source", () => {
     expect(await price(256)).toEqual({ status: 404, code: "job_not_found" });
   });
 
-  it("With the engine down, an expired quote means 503, never a guessed price; earlier offers are honoured", async () => {
-    engine.quoteLifetimeSecs = 3;
+  it("With the engine down, a quote about to end means 503, never a guessed price; its offers are honoured until its end", async () => {
+    engine.quoteLifetimeSecs = 10;
     expect(await price(1)).toMatchObject({ status: 200 });
     const payment = await gateway.sign({ job: 1 });
+    expect(payment.payload.accepted.maxTimeoutSeconds).toBeLessThanOrEqual(10);
     const { port } = engine;
     await engine.stop();
     expect(await price(1)).toMatchObject({ status: 200, amount: String(AMOUNT) });
@@ -116,7 +117,22 @@ describe("With the pricing engine as the price source", () => {
     await expectChanges(ONE_PAID_JOB);
 
     engine = await newEngine(port);
-    await vi.waitFor(async () => expect(await price(1)).toMatchObject({ status: 200 }), { timeout: 1_000 });
+    await vi.waitFor(async () => expect(await price(1)).toMatchObject({ status: 200 }), { timeout: 5_000 });
+  });
+
+  it("A confidential quote's runs reach the runner as such, and no others", async () => {
+    engine.quoteLifetimeSecs = 3600;
+    engine.faults.quoteInstead = { confidentiality: 1 };
+    engine.prices.set("1/3", PRICE_WEI);
+    expect(await gateway.send(await gateway.sign({ job: 3 }), { job: 3, body: "secret" })).toMatchObject({
+      status: 202,
+    });
+    delete engine.faults.quoteInstead;
+    expect(await gateway.send(await gateway.sign(), { body: "not secret" })).toMatchObject({ status: 202 });
+    const [confidential] = await gateway.waitForJobs("secret");
+    const [plain] = await gateway.waitForJobs("not secret");
+    expect(confidential?.metadata["X-X402-CONFIDENTIALITY"]).toBe("tee");
+    expect(Object.keys(plain?.metadata ?? {})).not.toContain("X-X402-CONFIDENTIALITY");
   });
 
   it("A quote that the operator did not sign is not used as a price", async () => {

@@ -150,6 +150,18 @@ describe("A quote that passed through jobgate", () => {
     expect(await answerTo({ ...other.headers })).toMatchObject(refused(403, "quote_mismatch"));
   });
 
+  it("Tells the runner that it is for a trusted execution environment", async () => {
+    const body = "confidential";
+    engine.faults.quoteInstead = { confidentiality: 1 };
+    const { headers } = await ask({ body });
+    delete engine.faults.quoteInstead;
+    expect(await gateway.send(await gateway.sign({ body, headers }), { body, headers })).toMatchObject({
+      status: 202,
+    });
+    const [call] = await gateway.waitForJobs(body);
+    expect(call?.metadata["X-X402-CONFIDENTIALITY"]).toBe("tee");
+  });
+
   it("Still finds its payment after it has expired", async () => {
     engine.quoteLifetimeSecs = 3;
     const body = "paid and expired";

@@ -3,10 +3,10 @@ import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import { quoteDigest } from "../../pricing/price-source.ts";
+import { priceUnavailable, quoteDigest } from "../../pricing/price-source.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { OfferLedger } from "../../store/contract/price-ledgers.ts";
-import { formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "../wire/offer.ts";
+import { atTime, formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "../wire/offer.ts";
 
 /**
  * Extra validity of a saved offer beyond what the client needs. The offer need not be saved again for as long, so an
@@ -19,16 +19,31 @@ const MAX_REMEMBERED = 10_000;
 
 const NS_PER_MS = 1_000_000;
 
+/**
+ * Validity that must be saved of an offer that is shown while it is being extended. Half the lifetime of offers that
+ * end sooner.
+ */
+const MIN_VALID_MS = 60_000;
+
+/** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */
+const UNPAYABLE_SECS = 7;
+
+/** An offer that this process saved. */
+interface SavedOffer {
+  /** Unix milliseconds by this process's clock until which it is saved; 0 while it never was. */
+  validUntil: number;
+  /** The write that extends it; never rejects. */
+  saving?: Promise<void> | undefined;
+}
+
 /** Offers made to clients. Each stays payable for its lifetime, across price changes, restarts and replicas. */
 export class OfferBook {
   readonly #ledger: OfferLedger;
   readonly #rates: Pick<RateBoard, "rateOf">;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  /** Offers saved by this process. `validUntil` is in Unix milliseconds by its own clock. */
-  readonly #saved = new LRUCache<string, { readonly validUntil: number; readonly durable: Promise<void> }>({
-    max: MAX_REMEMBERED,
-  });
+  readonly #saved = new LRUCache<string, SavedOffer>({ max: MAX_REMEMBERED });
+  readonly #loggedAsTooShort = new LRUCache<string, true>({ max: MAX_REMEMBERED });
   #lastDigestNs = 0n;
 
   constructor(parts: {
@@ -43,21 +58,35 @@ export class OfferBook {
     this.#logger = parts.logger;
   }
 
-  /** Makes offers and saves them before any client can see them. Returns none if no token can be offered. */
+  /**
+   * Makes offers, each saved before any client can see it. An offer that is saved already is extended in the
+   * background, so that a store that stalls holds up only new offers. Returns none if no token can be offered.
+   * @throws GatewayError `price_unavailable` when the quote ends before a client could pay
+   */
   async make(terms: OfferTerms): Promise<readonly Offer[]> {
+    if (terms.quoteExpiry !== undefined && terms.ttlSecs <= UNPAYABLE_SECS) {
+      this.#logTooShort(terms);
+      throw priceUnavailable("the pricing engine's quote ends too soon to be paid");
+    }
     const offers = makeOffers(terms, this.#rates);
-    const ttlMs = terms.ttlSecs * 1000;
-    const needed = this.#clock() + ttlMs;
-    const stale = offers.filter((offer) => (this.#saved.get(offerId(offer))?.validUntil ?? 0) < needed);
-    if (stale.length > 0) this.#save(stale, ttlMs + SLACK_MS);
-    for (const offer of offers) await this.#saved.get(offerId(offer))?.durable;
+    const neededUntil = this.#clock() + terms.ttlSecs * 1000;
+    const stale = offers.filter((offer) => {
+      const saved = this.#saved.get(offerId(offer));
+      return saved === undefined || (saved.saving === undefined && saved.validUntil < neededUntil);
+    });
+    if (stale.length > 0) this.#save(stale, terms);
+    const minValidMs = Math.min(MIN_VALID_MS, (terms.ttlSecs * 1000) / 2);
+    for (const offer of offers) {
+      const saved = this.#saved.get(offerId(offer));
+      if (saved !== undefined && saved.validUntil < this.#clock() + minValidMs) await saved.saving;
+    }
     return offers;
   }
 
   /** Returns the job's saved offers whose lifetime has not ended. */
   async findOpen(job: JobKey): Promise<Offer[]> {
     const saved = await this.#ledger.findOffers(job);
-    return saved.map(({ offer }) => parseOffer(offer));
+    return saved.flatMap(({ offer }) => atTime(parseOffer(offer), this.#clock()) ?? []);
   }
 
   /**
@@ -71,20 +100,43 @@ export class OfferBook {
     return quoteDigest(job, priceWei, this.#lastDigestNs);
   }
 
-  #save(offers: readonly Offer[], validForMs: number): void {
-    const validUntil = this.#clock() + validForMs;
-    const saved = offers.map((offer) => ({
+  #save(offers: readonly Offer[], { ttlSecs, quoteExpiry }: OfferTerms): void {
+    const now = this.#clock();
+    const ttlMs = ttlSecs * 1000 + SLACK_MS;
+    const validForMs = quoteExpiry === undefined ? ttlMs : Math.min(ttlMs, quoteExpiry * 1000 - now);
+    const newOffers = offers.map((offer) => ({
       id: offerId(offer),
       job: offer.job,
       offer: formatOffer(offer),
       validForMs,
     }));
-    const durable = this.#ledger.saveOffers(saved).catch((error: unknown) => {
-      for (const { id } of saved) this.#saved.delete(id);
-      // The offer stays payable while prices stay as they are. A payment without a working store is refused anyway.
-      this.#logger.warn({ err: error }, "could not save an offer");
+    const entries = newOffers.map(({ id }) => {
+      const entry: SavedOffer = { validUntil: this.#saved.get(id)?.validUntil ?? 0 };
+      this.#saved.set(id, entry);
+      return entry;
     });
-    for (const { id } of saved) this.#saved.set(id, { validUntil, durable });
+    const saving = this.#ledger.saveOffers(newOffers).then(
+      () => {
+        for (const entry of entries)
+          Object.assign(entry, { validUntil: now + validForMs, saving: undefined });
+      },
+      (error: unknown) => {
+        for (const entry of entries) entry.saving = undefined;
+        // The offer stays payable while prices stay as they are. A payment without a working store is refused anyway.
+        this.#logger.warn({ err: error }, "could not save an offer");
+      },
+    );
+    for (const entry of entries) entry.saving = saving;
+  }
+
+  #logTooShort({ job, ttlSecs }: OfferTerms): void {
+    const key = jobKeyText(job.serviceId, job.jobIndex);
+    if (this.#loggedAsTooShort.has(key)) return;
+    this.#loggedAsTooShort.set(key, true);
+    this.#logger.warn(
+      { job: key, secsLeft: ttlSecs },
+      `the pricing engine's quote ends in ${UNPAYABLE_SECS} s or less, too soon to be paid: the job is not offered at it`,
+    );
   }
 }
 
@@ -92,6 +144,7 @@ export class OfferBook {
 function offerId({ job, token, amount, ttlSecs, quoteDigest: digest }: Offer): string {
   const { network, asset, payTo, transferMethod, eip3009 } = token;
   const key = jobKeyText(job.serviceId, job.jobIndex);
-  const common = [key, network, asset, payTo, transferMethod, eip3009, amount, ttlSecs];
-  return JSON.stringify(digest === undefined ? common : [...common, digest]);
+  // The remaining lifetime of a quote's offer changes all the time; its digest does not.
+  const lifetime = digest ?? ttlSecs;
+  return JSON.stringify([key, network, asset, payTo, transferMethod, eip3009, amount, lifetime]);
 }

@@ -6,7 +6,7 @@ import type { HttpRequest } from "../../http/request.ts";
 import type { PriceSource } from "../../pricing/price-source.ts";
 import { priceUnavailable } from "../../pricing/price-source.ts";
 import { matchOffer } from "../wire/match-offer.ts";
-import type { Offer } from "../wire/offer.ts";
+import { atTime, type Offer, quoteTerms } from "../wire/offer.ts";
 import type { SignedPayment } from "../wire/payment-header.ts";
 import type { JobCatalog } from "./job-catalog.ts";
 import type { OfferBook } from "./offer-book.ts";
@@ -99,7 +99,7 @@ class CurrentPrice implements Price {
   }
 
   async offers(): Promise<readonly Offer[]> {
-    const { prices, offers, tokens, quoteTtlSecs } = this.#sources;
+    const { prices, offers, tokens, quoteTtlSecs, clock } = this.#sources;
     const job = { serviceId: this.policy.serviceId, jobIndex: this.policy.jobIndex };
     const price = await prices.priceOf(job);
     const made =
@@ -107,9 +107,9 @@ class CurrentPrice implements Price {
       (await offers.make({
         job,
         priceWei: price.priceWei,
-        ...(price.quote === undefined ? {} : { quoteDigest: price.quote.digest }),
         tokens,
         ttlSecs: quoteTtlSecs,
+        ...(price.quote && quoteTerms(price.quote, { nowMs: clock(), maxTtlSecs: quoteTtlSecs })),
       }));
     if (made === undefined || made.length === 0) throw priceUnavailable("no token can be asked for it now");
     return made;
@@ -127,8 +127,14 @@ class CurrentPrice implements Price {
     }
   }
 
-  /** Never refuses: an offer's lifetime has to last only until the request that answers it. */
+  /** Refuses only an offer whose quote has ended: another's lifetime has to last until the request that answers it. */
   async confirm(offer: Offer): Promise<PurchaseDigests> {
+    if (atTime(offer, this.#sources.clock()) === undefined) {
+      throw new GatewayError(
+        "payment_mismatch",
+        "The offer has ended with the quote that it was made of. Nothing was charged: sign a new one.",
+      );
+    }
     const own = this.#sources.offers.newDigest(offer);
     if (offer.quoteDigest === undefined) return { quoteDigest: own };
     // Many clients may buy at one quote, but each needs a receipt of its own.

@@ -7,7 +7,7 @@ import type { JobQuote } from "../../pricing/job-quote.ts";
 import type { QuotePayment, ReceivedQuote } from "../../pricing/quote-payment.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { QuoteLedger } from "../../store/contract/price-ledgers.ts";
-import { formatOffer, makeOffers, type Offer, parseOffer } from "../wire/offer.ts";
+import { atTime, formatOffer, makeOffers, type Offer, parseOffer, quoteTerms } from "../wire/offer.ts";
 import { jobUrl } from "../wire/paths.ts";
 import type { JobCatalog } from "./job-catalog.ts";
 
@@ -58,10 +58,9 @@ export class QuoteBook {
     const { job, priceWei } = received;
     let offers: readonly Offer[];
     if (received.verified) {
-      const { digest, expiry } = received.quote;
-      const secsLeft = Number(expiry) - Math.floor(this.#clock() / 1000);
-      const ttlSecs = Math.max(1, Math.min(quoteTtlSecs, secsLeft));
-      offers = makeOffers({ job, priceWei, quoteDigest: digest, tokens, ttlSecs }, this.#rates);
+      const terms = quoteTerms(received.quote, { nowMs: this.#clock(), maxTtlSecs: quoteTtlSecs });
+      const ttlSecs = Math.max(1, terms.ttlSecs);
+      offers = makeOffers({ job, priceWei, tokens, ...terms, ttlSecs }, this.#rates);
       if (offers.length > 0) offers = await this.#save(received.quote, offers);
     } else {
       offers = makeOffers({ job, priceWei, tokens, ttlSecs: quoteTtlSecs }, this.#rates);
@@ -109,7 +108,7 @@ export class QuoteBook {
       throw mismatch("This quote is for another payer: only its requester can pay it.");
     }
     if (isPaid) throw quotePaid();
-    return quote.offers;
+    return quote.offers.map((offer) => atTime(offer, this.#clock()) ?? { ...offer, ttlSecs: 1 });
   }
 
   /**

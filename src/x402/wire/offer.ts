@@ -2,6 +2,7 @@ import type { Network, PaymentRequirements, PaymentRequirementsV1 } from "@x402/
 import type { AcceptedToken } from "../../config/config.ts";
 import { MAX_U64, tokenAmount } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import type { JobQuote } from "../../pricing/job-quote.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
@@ -11,6 +12,10 @@ export interface Offer {
   readonly priceWei: bigint;
   /** EIP-712 digest of the signed quote that the price comes from; absent for a price from `[job_pricing]`. */
   readonly quoteDigest?: string;
+  /** Unix seconds at which that quote ends, and the offer with it. */
+  readonly quoteExpiry?: number;
+  /** The quote's price is for a run in a trusted execution environment. */
+  readonly confidentiality?: "tee";
   /** Holds no RPC address: offers are stored, and such an address may hold a key. */
   readonly token: Pick<
     AcceptedToken,
@@ -22,8 +27,28 @@ export interface Offer {
   readonly ttlSecs: number;
 }
 
-export interface OfferTerms extends Pick<Offer, "job" | "priceWei" | "quoteDigest" | "ttlSecs"> {
+export interface OfferTerms
+  extends Pick<Offer, "job" | "priceWei" | "quoteDigest" | "quoteExpiry" | "confidentiality" | "ttlSecs"> {
   readonly tokens: readonly AcceptedToken[];
+}
+
+/** `confidentiality` of a quote that requires a trusted execution environment. */
+const CONFIDENTIALITY_REQUIRED = 1;
+
+/** Terms of an offer at the price of a quote, which ends when the quote does. `ttlSecs` is 0 for an expired quote. */
+export function quoteTerms(
+  { digest, expiry, confidentiality }: Pick<JobQuote, "digest" | "expiry" | "confidentiality">,
+  at: { readonly nowMs: number; readonly maxTtlSecs: number },
+): Pick<Offer, "quoteDigest" | "quoteExpiry" | "confidentiality" | "ttlSecs"> {
+  // The signed value may be up to 2^64 - 1; the bound is 285 million years.
+  const quoteExpiry = Math.min(Number(expiry), Number.MAX_SAFE_INTEGER / 1000);
+  const secsLeft = Math.max(0, Math.floor(quoteExpiry - at.nowMs / 1000));
+  return {
+    quoteDigest: digest,
+    quoteExpiry,
+    ...(confidentiality === CONFIDENTIALITY_REQUIRED ? { confidentiality: "tee" as const } : {}),
+    ttlSecs: Math.min(at.maxTtlSecs, secsLeft),
+  };
 }
 
 /**
@@ -44,6 +69,13 @@ export function makeOffers({ tokens, ...terms }: OfferTerms, rates: Pick<RateBoa
       token: { network, asset, symbol, payTo, transferMethod, eip3009 },
     };
   });
+}
+
+/** Returns the offer with the lifetime that its quote leaves it; undefined once the quote has ended. */
+export function atTime(offer: Offer, nowMs: number): Offer | undefined {
+  if (offer.quoteExpiry === undefined) return offer;
+  const ttlSecs = Math.min(offer.ttlSecs, Math.floor(offer.quoteExpiry - nowMs / 1000));
+  return ttlSecs > 0 ? { ...offer, ttlSecs } : undefined;
 }
 
 /** Returns the offer as the store keeps it. */

@@ -1,13 +1,16 @@
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { NewOffer } from "../../../src/store/contract/price-ledgers.ts";
+import { openDriver } from "../../../src/store/sqlite/driver.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
-import type { OfferTerms } from "../../../src/x402/wire/offer.ts";
+import { type OfferTerms, quoteTerms } from "../../../src/x402/wire/offer.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
 import { EURC, FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
-const logger = pino({ level: "silent" });
+const logged: object[] = [];
+const logger = pino({ level: "warn" }, { write: (line: string) => void logged.push(JSON.parse(line)) });
 const TTL_SECS = 300;
 /** An offer may stay payable this much longer than its lifetime. */
 const SLACK_MS = 1000;
@@ -140,6 +143,76 @@ describe("An offer", () => {
     expect(await openAmounts()).toEqual(["3264000"]);
     expect(await openAmounts({ serviceId: 1n, jobIndex: 1 })).toEqual(["6528000"]);
     expect(await openAmounts({ serviceId: 2n, jobIndex: 0 })).toEqual([]);
+  });
+});
+
+describe("An offer at the price of a quote", () => {
+  const quoted = (secsLeft: number) => {
+    const expiry = BigInt(now / 1000 + secsLeft);
+    const quote = { digest: "ab".repeat(32), expiry, confidentiality: 0 };
+    return (): OfferTerms => ({ ...terms(), ...quoteTerms(quote, { nowMs: now, maxTtlSecs: TTL_SECS }) });
+  };
+
+  it("Ends with the quote, says so, and is saved once", async () => {
+    const atQuote = quoted(30);
+    expect((await book.make(atQuote()))[0]?.ttlSecs).toBe(30);
+    for (let secs = 0; secs < 14; secs++) {
+      now += 1_000;
+      await book.make(atQuote());
+    }
+    expect((await book.make(atQuote()))[0]?.ttlSecs).toBe(16);
+    expect((await book.findOpen(JOB))[0]?.ttlSecs).toBe(16);
+    expect(writes).toHaveLength(1);
+    now += 15_500;
+    expect(await openAmounts()).toEqual([]);
+    expect(await store.findOffers(JOB)).toHaveLength(1);
+    now += 500;
+    expect(await store.findOffers(JOB)).toEqual([]);
+  });
+
+  it("Lasts no longer than other offers at a time, however long the quote lasts", async () => {
+    expect((await book.make(quoted(TTL_SECS * 10)()))[0]?.ttlSecs).toBe(TTL_SECS);
+  });
+
+  it("Is not made when 7 s or less are left, and the log says so once for a job", async () => {
+    logged.length = 0;
+    const atQuote = quoted(8);
+    expect(await book.make(atQuote())).toHaveLength(1);
+    now += 1_000;
+    for (let n = 0; n < 3; n++) {
+      await expect(book.make(atQuote())).rejects.toMatchObject({ code: "price_unavailable" });
+    }
+    expect(logged).toMatchObject([{ level: 40, job: "1/0", secsLeft: 7 }]);
+  });
+});
+
+describe("While the disk stalls", () => {
+  it("An offer that is saved already is shown at once, a new one only when it is saved", async () => {
+    const threaded = await openSqliteStore({
+      path: opened.path,
+      maxPending: 1_000,
+      encodeJobCall: ({ body }) => body,
+      clock: () => now,
+    });
+    await store.close();
+    openBook(threaded);
+    await book.make(terms());
+    const stall = openDriver(opened.path);
+    stall.exec("BEGIN IMMEDIATE");
+    let isNewShown = false;
+    for (let minute = 0; minute < 3; minute++) {
+      now += 60_000;
+      expect(amounts(await book.make(terms()))).toEqual(["3264000"]);
+    }
+    const shown = book.make(DOUBLE).then(() => {
+      isNewShown = true;
+    });
+    expect(amounts(await book.make(terms()))).toEqual(["3264000"]);
+    expect(isNewShown).toBe(false);
+    stall.exec("ROLLBACK");
+    stall.close();
+    await shown;
+    expect((await openAmounts()).sort()).toEqual(["3264000", "6528000"]);
   });
 });
 
