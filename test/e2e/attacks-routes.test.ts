@@ -100,10 +100,10 @@ describe("Routes", () => {
     await expectChanges({});
   });
 
-  it("The same payment on the right path buys one job", async () => {
+  it("The same payment on the right path, without a query, buys one job", async () => {
     const expectChanges = await watchLedger(parts, gateway);
-    const answer = await send("POST /x402/jobs/1/0?utm=x");
-    expect(answer.status).toBe(202);
+    expect((await send("POST /x402/jobs/1/0?utm=x")).status).toBe(400);
+    expect((await send("POST /x402/jobs/1/0")).status).toBe(202);
     await gateway.waitForJobs("work");
     await expectChanges(ONE_PAID_JOB);
   });

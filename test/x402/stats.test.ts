@@ -80,10 +80,19 @@ describe("What each counter counts", () => {
       config: { facilitatorUrl: facilitator.url, acceptedTokens: [token] },
     });
     const payment = await other.sign();
+    const settling = new Promise<void>((resolve) => {
+      const when = (): boolean => {
+        resolve();
+        return true;
+      };
+      facilitator.add({ path: "/settle", times: 1, when, fault: { kind: "delay-request", ms: 300 } });
+    });
     // The payer cancels between verify and settle, so it is certain that nothing moved.
-    await parts.usdc.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce);
-    facilitator.add({ path: "/verify", fault: { kind: "answer", status: 200, body: { isValid: true } } });
+    const cancelled = settling.then(() =>
+      parts.usdc.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce),
+    );
     expect(await moved(() => other.post(payment.headers), other)).toEqual({ settlement_failed: 1 });
+    await cancelled;
   });
 
   it("enqueue_failed: no room in the queue", async () => {

@@ -188,13 +188,13 @@ describe("An offer at the price of a quote", () => {
 
 describe("While the disk stalls", () => {
   it("An offer that is saved already is shown at once, a new one only when it is saved", async () => {
+    await store.close();
     const threaded = await openSqliteStore({
       path: opened.path,
       maxPending: 1_000,
       encodeJobCall: ({ body }) => body,
       clock: () => now,
     });
-    await store.close();
     openBook(threaded);
     await book.make(terms());
     const stall = openDriver(opened.path);
