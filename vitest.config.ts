@@ -13,6 +13,8 @@ export default defineConfig({
     // So a file must not leave anything behind: no fake timers, no changed environment, no open server.
     isolate: false,
     sequence: { sequencer: LongestFirst },
+    // A busy machine takes its time; a poll that succeeds ends at once.
+    expect: { poll: { timeout: 10_000 } },
     testTimeout: 30_000,
     hookTimeout: 60_000,
     teardownTimeout: 10_000,

@@ -65,8 +65,10 @@ describe("Prices", () => {
     await gateway.jobgate.reload(
       edited('0 = "1000000000000000"', '0 = "1"').replace('1 = "1000', '1 = "2000'),
     );
-    await vi.waitFor(() =>
-      expect(gateway.jobgate.logs.slice(logged).join("\n")).toMatch(/reload refused, nothing was changed/),
+    await vi.waitFor(
+      () =>
+        expect(gateway.jobgate.logs.slice(logged).join("\n")).toMatch(/reload refused, nothing was changed/),
+      { timeout: 10_000 },
     );
     expect([await priceOf(0), await priceOf(1)]).toEqual([String(AMOUNT), String(AMOUNT)]);
     await gateway.jobgate.reload(config);

@@ -59,7 +59,7 @@ it("Log lines about a payment name its request, call and payment; the request's 
   const payment = await gateway.sign();
   const { status, call_id } = await gateway.send(payment, { body: `${MARK}-body` });
   expect(status).toBe(202);
-  await vi.waitFor(() => expect(find("payment settled")).toHaveLength(1));
+  await vi.waitFor(() => expect(find("payment settled")).toHaveLength(1), { timeout: 10_000 });
   const [settled] = find("payment settled");
   const { nonce, from } = payment.signed.authorization;
   expect(settled).toMatchObject({
@@ -76,10 +76,13 @@ it("Log lines about a payment name its request, call and payment; the request's 
     route: "/x402/jobs/{service}/{job}",
     status: 202,
   };
-  await vi.waitFor(() => {
-    const answered = find("request answered").filter(({ request }) => request === settled?.request);
-    expect(answered).toMatchObject([answer]);
-  });
+  await vi.waitFor(
+    () => {
+      const answered = find("request answered").filter(({ request }) => request === settled?.request);
+      expect(answered).toMatchObject([answer]);
+    },
+    { timeout: 10_000 },
+  );
 });
 
 it("A webhook's log line names its JobCall", async () => {
@@ -89,8 +92,9 @@ it("A webhook's log line names its JobCall", async () => {
     body: "an alert",
   });
   const { call_id: callId } = (await response.json()) as { call_id: number };
-  await vi.waitFor(() =>
-    expect(find("request answered").filter((line) => line.callId === callId)).toHaveLength(1),
+  await vi.waitFor(
+    () => expect(find("request answered").filter((line) => line.callId === callId)).toHaveLength(1),
+    { timeout: 10_000 },
   );
   const [answered] = find("request answered").filter((line) => line.callId === callId);
   expect(answered).toMatchObject({ listener: "webhooks", route: "/hooks/key", status: 202 });
@@ -101,7 +105,7 @@ it("A refused paid request is logged with its code; an unpaid request is not log
   expect((await gateway.send(payment, { body: "first" })).status).toBe(202);
   expect((await gateway.send(payment, { body: "another" })).code).toBe("payment_replay");
   await fetch(gateway.urlOf(), { method: "POST", body: "unpaid" });
-  await vi.waitFor(() => expect(find("paid request refused")).toHaveLength(1));
+  await vi.waitFor(() => expect(find("paid request refused")).toHaveLength(1), { timeout: 10_000 });
   expect(find("paid request refused")).toMatchObject([
     { level: 30, request: expect.stringMatching(/^r\d+$/), job: "1/0", code: "payment_replay" },
   ]);
@@ -135,7 +139,7 @@ it("The log holds no credential, payment, signature, token or body at any level,
     await fetch(webhooksUrl + path, { method: "POST", headers, body: `${MARK}-body` });
   await fetch(`${operatorUrl}/metrics`, { headers: { authorization: `Bearer ${MARK}-operator` } });
   gateway.jobgate.kill("SIGHUP");
-  await vi.waitFor(() => expect(find("configuration reloaded")).toHaveLength(1));
+  await vi.waitFor(() => expect(find("configuration reloaded")).toHaveLength(1), { timeout: 10_000 });
 
   const log = gateway.jobgate.logs.join("\n");
   expect(log).toMatch(/unknown|undecided|the chain decides/);
