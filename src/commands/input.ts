@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { InvalidArgumentError } from "commander";
 import { fileErrorText } from "../config/config-files.ts";
 import { type LoadConfigResult, loadConfig } from "../config/load-config.ts";
 import { mistakeText } from "../config/mistakes.ts";
@@ -51,11 +52,14 @@ export async function readBody(path: string): Promise<Buffer> {
 }
 
 /**
- * Returns the variable that `--key env:NAME` names; undefined for anything else. A key itself is never accepted as an
- * argument, because other users can list it and the shell's history keeps it. Do not quote the argument in a message.
+ * Returns the variable that `--key env:NAME` names. A key itself is never accepted as an argument, because other users
+ * can list it and the shell's history keeps it. The message does not quote the argument.
+ * @throws InvalidArgumentError for anything else
  */
-export function keyVariable(option: string): string | undefined {
-  return /^env:([A-Za-z_][A-Za-z0-9_]*)$/.exec(option)?.[1];
+export function keyVariable(option: string): string {
+  const name = /^env:([A-Za-z_][A-Za-z0-9_]*)$/.exec(option)?.[1];
+  if (name === undefined) throw new InvalidArgumentError("--key: expected env:NAME, never the key itself.");
+  return name;
 }
 
 /** Reads a private key from the environment. @throws Refusal if the variable is unset or empty */

@@ -64,8 +64,6 @@ async function sign(options: {
 }): Promise<void> {
   const { serviceId, jobIndex, nonce, expiry } = options;
   const variable = keyVariable(options.key);
-  if (variable === undefined)
-    throw new InvalidArgumentError("--key: expected env:NAME, never the key itself.");
   const privateKey = readPrivateKey(variable);
   const body = await readBody(options.body);
   const headers = await signCaller(privateKey, {

@@ -47,6 +47,7 @@ Example:
 }
 
 async function sign(options: SignWebhookOptions): Promise<void> {
+  const keyName = options.key === undefined ? undefined : keyVariable(options.key);
   const { config } = await readConfig(options);
   const endpoints = config.webhooks?.endpoints ?? [];
   const endpoint = endpoints.find(({ path }) => path === options.endpoint);
@@ -57,7 +58,7 @@ async function sign(options: SignWebhookOptions): Promise<void> {
     ]);
   }
   const body = await readBody(options.body);
-  const headers = Object.entries(headersFor(endpoint, body, options));
+  const headers = Object.entries(headersFor(endpoint, body, options.deliveryId, keyName));
   if (endpoint.auth.mode === "url-token") {
     console.error(`${endpoint.path} needs no header: its secret is part of the path`);
     console.log(webhookPath(endpoint));
@@ -70,23 +71,17 @@ async function sign(options: SignWebhookOptions): Promise<void> {
 function headersFor(
   endpoint: WebhookEndpoint,
   body: Uint8Array,
-  { deliveryId, key }: SignWebhookOptions,
+  deliveryId: string | undefined,
+  keyName: string | undefined,
 ): Record<string, string> {
   try {
     return signWebhook(endpoint, body, {
       ...(deliveryId === undefined ? {} : { deliveryId }),
-      ...(key === undefined ? {} : { signingKey: readSigningKey(key) }),
+      ...(keyName === undefined ? {} : { signingKey: readKey(keyName) }),
     });
   } catch (error) {
     if (!(error instanceof CannotSign)) throw error;
     const hint = error instanceof SigningKeyMissing ? " (--key env:NAME)" : "";
     throw new Refusal([`${endpoint.path}: ${error.message}${hint}`]);
   }
-}
-
-function readSigningKey(option: string): string {
-  const variable = keyVariable(option);
-  if (variable === undefined)
-    throw new Refusal(["--key does not name an environment variable; expected env:NAME"]);
-  return readKey(variable);
 }
