@@ -56,16 +56,21 @@ function list(options: ListOptions & { readonly state?: PaymentState }): Promise
 }
 
 function row(payment: Payment): string[] {
-  const { callId, state, serviceId, jobIndex, amount, symbol, network, payer, createdAt } = payment;
+  const { callId, state, serviceId, jobIndex, network, payer, createdAt } = payment;
   return [
     String(callId),
     paymentStateText(state),
     `${serviceId}/${jobIndex}`,
-    `${amount} ${symbol}`,
+    amountText(payment),
     network,
     payer,
     timeText(createdAt),
   ];
+}
+
+/** A jobgate of an earlier version sends no text. */
+function amountText({ amountText, amount, symbol }: Payment): string {
+  return amountText === "" ? `${amount} base units of ${symbol}` : amountText;
 }
 
 const show = (callId: bigint, options: PrintOptions): Promise<void> =>
@@ -78,7 +83,7 @@ function details({ payment, ...more }: GetPaymentResponse): string {
     ["state", paymentStateText(payment.state)],
     ["reason", payment.reason],
     ["job", `${payment.serviceId}/${payment.jobIndex}`],
-    ["amount", `${payment.amount} ${payment.symbol} (token units)`],
+    ["amount", amountText(payment)],
     ["price", `${more.priceWei} wei`],
     ["network", payment.network],
     ["asset", payment.asset],

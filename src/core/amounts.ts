@@ -41,3 +41,12 @@ function unitsPerWei(terms: TokenTerms): { numerator: bigint; denominator: bigin
     denominator: 10_000n * 10n ** 18n * 10n ** BigInt(fraction.length),
   };
 }
+
+/** Formats base units of a token for people: `0.64 USDC`. Says that they are base units if the decimals are unknown. */
+export function amountText(units: string | bigint, symbol: string, decimals: number | undefined): string {
+  if (decimals === undefined) return `${units} base units of ${symbol}`;
+  const digits = String(units).padStart(decimals + 1, "0");
+  const whole = digits.slice(0, digits.length - decimals);
+  const fraction = digits.slice(digits.length - decimals).replace(/0+$/, "");
+  return `${whole}${fraction === "" ? "" : `.${fraction}`} ${symbol}`;
+}

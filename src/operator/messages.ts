@@ -1,5 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { amountText } from "../core/amounts.ts";
 import type { GatewayEvent, WhatHappened } from "../core/events.ts";
 import type { PaymentRecord, PaymentState as PaymentStateName } from "../core/payment.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
@@ -41,10 +42,14 @@ function bigints<Name extends string>(counts: Readonly<Record<Name, number>>): R
   return Object.fromEntries(entries) as Record<Name, bigint>;
 }
 
-export function toPayment(record: PaymentRecord) {
+/** Returns the decimals of a token; undefined for one that is not in the configuration. */
+export type DecimalsOf = (token: { readonly network: string; readonly asset: string }) => number | undefined;
+
+export function toPayment(record: PaymentRecord, decimalsOf: DecimalsOf) {
   const { serviceId, jobIndex, symbol, amount, payTo, reason = "" } = record;
   return {
     ...{ serviceId, jobIndex, symbol, amount, payTo, reason, ...record.key },
+    amountText: amountText(amount, symbol, decimalsOf(record.key)),
     callId: BigInt(record.callId),
     state: PAYMENT_STATES[record.state],
     validBefore: timestampFromMs(record.validBefore * 1_000),
@@ -79,11 +84,15 @@ export function toRate({ network, asset, symbol, source, rate, usable, problem =
   };
 }
 
-export function toRevenue({ from, network, asset, symbol, amount, payments }: Revenue) {
+export function toRevenue(
+  { from, network, asset, symbol, amount, payments }: Revenue,
+  decimalsOf: DecimalsOf,
+) {
   return {
     ...{ network, asset, symbol },
     from: timestampFromMs(from),
     amount: String(amount),
+    amountText: amountText(amount, symbol, decimalsOf({ network, asset })),
     payments: BigInt(payments),
   };
 }
@@ -94,11 +103,11 @@ export function toRunner({ connectedSince, jobIds, ...runner }: RunnerReport) {
 
 type EventInit = MessageInitShape<typeof EventSchema>;
 
-export function toEvent({ at, callId, what }: GatewayEvent): EventInit {
-  return { at: timestampFromMs(at), callId: BigInt(callId), what: toWhat(what) };
+export function toEvent({ at, callId, what }: GatewayEvent, decimalsOf: DecimalsOf): EventInit {
+  return { at: timestampFromMs(at), callId: BigInt(callId), what: toWhat(what, decimalsOf) };
 }
 
-function toWhat(what: WhatHappened): NonNullable<EventInit["what"]> {
+function toWhat(what: WhatHappened, decimalsOf: DecimalsOf): NonNullable<EventInit["what"]> {
   switch (what.kind) {
     case "accepted":
       return { case: what.kind, value: what };
@@ -117,6 +126,13 @@ function toWhat(what: WhatHappened): NonNullable<EventInit["what"]> {
     case "dropped":
       return { case: what.kind, value: {} };
     case "paymentDecided":
-      return { case: what.kind, value: { ...what, state: PAYMENT_STATES[what.state] } };
+      return {
+        case: what.kind,
+        value: {
+          ...what,
+          state: PAYMENT_STATES[what.state],
+          amountText: amountText(what.amount, what.symbol, decimalsOf(what)),
+        },
+      };
   }
 }

@@ -23,6 +23,7 @@ import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
 import { toConfiguration } from "./configuration.ts";
 import {
+  type DecimalsOf,
   fromPaymentState,
   toDeadLetter,
   toPayment,
@@ -55,9 +56,16 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
   readonly #tail: Tail;
   readonly #startedAt: number;
 
+  readonly #decimalsOf: DecimalsOf = ({ network, asset }) =>
+    this.#sources
+      .configuration()
+      .x402?.acceptedTokens.find(
+        (token) => token.network === network && token.asset.toLowerCase() === asset.toLowerCase(),
+      )?.decimals;
+
   constructor(sources: OperatorSources) {
     this.#sources = sources;
-    this.#tail = new Tail(sources.events);
+    this.#tail = new Tail(sources.events, this.#decimalsOf);
     this.#startedAt = sources.clock();
   }
 
@@ -82,7 +90,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     const { items, nextPageToken } = await readPage(request, (range) =>
       this.#sources.store.listPayments(state === undefined ? range : { state, ...range }),
     );
-    return { payments: items.map(toPayment), nextPageToken };
+    return { payments: items.map((record) => toPayment(record, this.#decimalsOf)), nextPageToken };
   }
 
   async getPayment({ callId }: GetPaymentRequest) {
@@ -90,7 +98,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     if (record === undefined) throw notFound("payment", callId);
     const { priceWei, bodyHash, transferMethod, x402Version, receipt, settlement = "" } = record;
     const details = { priceWei, bodyHash, transferMethod, x402Version, receipt, settlement };
-    return { payment: toPayment(record), ...details };
+    return { payment: toPayment(record, this.#decimalsOf), ...details };
   }
 
   async listDeadLetters(request: ListDeadLettersRequest) {
@@ -123,7 +131,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
   async getRevenue(request: GetRevenueRequest) {
     const { store, clock } = this.#sources;
     const revenue = await store.revenue(readRevenuePeriod(request, clock()));
-    return { revenue: revenue.map(toRevenue) };
+    return { revenue: revenue.map((revenue) => toRevenue(revenue, this.#decimalsOf)) };
   }
 
   listRunners() {

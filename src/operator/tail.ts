@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { EventHub, GatewayEvent } from "../core/events.ts";
 import { type TailResponse, TailResponseSchema } from "../gen/jobgate/v1/operator_pb.ts";
-import { toEvent } from "./messages.ts";
+import { type DecimalsOf, toEvent } from "./messages.ts";
 
 /** Most events buffered for one slow reader. An event is a few hundred bytes. */
 const MAX_BUFFERED = 1_000;
@@ -14,11 +14,13 @@ const MAX_SILENCE_MS = 20_000;
 /** Streams events to operators. Each reader has a bounded buffer; a full one drops the newest events and counts them. */
 export class Tail {
   readonly #events: EventHub;
+  readonly #decimalsOf: DecimalsOf;
   readonly #maxSilenceMs: number;
   #readers = 0;
 
-  constructor(events: EventHub, maxSilenceMs = MAX_SILENCE_MS) {
+  constructor(events: EventHub, decimalsOf: DecimalsOf, maxSilenceMs = MAX_SILENCE_MS) {
     this.#events = events;
+    this.#decimalsOf = decimalsOf;
     this.#maxSilenceMs = maxSilenceMs;
   }
 
@@ -34,7 +36,7 @@ export class Tail {
       );
     }
     this.#readers++;
-    const buffer = new EventBuffer();
+    const buffer = new EventBuffer(this.#decimalsOf);
     const unsubscribe = this.#events.subscribe((event) => buffer.add(event));
     const wake = () => buffer.wake();
     signal.addEventListener("abort", wake);
@@ -56,10 +58,15 @@ export class Tail {
 
 /** The events that one reader has not received yet. */
 class EventBuffer {
+  readonly #decimalsOf: DecimalsOf;
   /** Each with the number of events dropped just before it. */
   #buffered: { readonly event: GatewayEvent; readonly missed: number }[] = [];
   #missed = 0;
   #wake = (): void => {};
+
+  constructor(decimalsOf: DecimalsOf) {
+    this.#decimalsOf = decimalsOf;
+  }
 
   add(event: GatewayEvent): void {
     if (this.#buffered.length >= MAX_BUFFERED) {
@@ -75,7 +82,7 @@ class EventBuffer {
     const taken = this.#buffered;
     this.#buffered = [];
     for (const { event, missed } of taken)
-      yield create(TailResponseSchema, { event: toEvent(event), missed: BigInt(missed) });
+      yield create(TailResponseSchema, { event: toEvent(event, this.#decimalsOf), missed: BigInt(missed) });
     // The reader has caught up: report the dropped events now, since the next event may be far off.
     if (this.#buffered.length === 0 && this.#missed > 0) {
       const missed = BigInt(this.#missed);

@@ -23,14 +23,14 @@ export function learnTokens(/** @type {Configuration} */ { x402 }) {
 }
 
 /**
- * Formats an amount in whole tokens, or in smallest units if the token's decimals are unknown.
+ * Formats an amount in whole tokens, or in base units if the token's decimals are unknown.
  * @param {TokenKey} token
  * @param {bigint} units
  */
 export function amountText(token, units) {
   const decimals = decimalsOf.get(tokenKey(token));
   return decimals === undefined
-    ? `${units} units of ${token.symbol}`
+    ? `${units} base units of ${token.symbol}`
     : `${shortAmount(units, decimals)} ${token.symbol}`;
 }
 
@@ -38,7 +38,7 @@ export function amountText(token, units) {
 function amountTitle(token, units) {
   const decimals = decimalsOf.get(tokenKey(token));
   const exact = decimals === undefined ? "" : `${exactAmount(units, decimals)} ${token.symbol}: `;
-  return `${exact}${units} units of ${token.asset} on ${token.network}`;
+  return `${exact}${units} base units of ${token.asset} on ${token.network}`;
 }
 
 /** Element with a rounded amount and the exact one as its title. @param {TokenKey} token @param {bigint} units */

@@ -1,7 +1,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import type { Config } from "../../src/config/config.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { mistakeText } from "../../src/config/mistakes.ts";
 import { type OperatorUnderTest, startOperator, TOKEN } from "../operator/harness.ts";
 import { paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
 import { runHere } from "./operator-commands.ts";
@@ -41,6 +44,19 @@ describe("jobgate payments", () => {
       ["4", "unresolved"],
       ["3", "settled"],
     ]);
+  });
+
+  test("Amounts are in whole tokens with the symbol, and otherwise named as base units", async () => {
+    const configured = await startOperator({ token: TOKEN, configuration: await configurationWithUsdc() });
+    onTestFinished(() => configured.stop());
+    await paidId(configured.store, 1);
+    const there = ["--target", configured.operator.address] as const;
+    vi.stubEnv("JOBGATE_OPERATOR_TOKEN", TOKEN);
+    expect((await runHere("payments", "list", ...there)).stdout).toContain(" 3.264 USDC ");
+    expect((await runHere("payments", "show", "1", ...there)).stdout).toMatch(/^amount +3\.264 USDC$/m);
+    expect((await run("payments", "list")).stdout).toContain(" 3264000 base units of USDC ");
+    const [line = ""] = (await run("payments", "list", "--json")).stdout.split("\n");
+    expect(JSON.parse(line)).toMatchObject({ amount: "3264000", amount_text: "3264000 base units of USDC" });
   });
 
   test("list --json prints one line of JSON for each payment in --state", async () => {
@@ -167,3 +183,26 @@ test("--help of each command of payments and dead-letters shows one example", as
     expect(stdout).toContain(`$ jobgate ${command.join(" ")}`);
   }
 });
+
+async function configurationWithUsdc(): Promise<Config> {
+  const path = join(folder, "with-usdc.toml");
+  await writeFile(
+    path,
+    `service_id = 1
+[x402]
+facilitator_url = "http://127.0.0.1:1"
+[[x402.accepted_tokens]]
+network = "eip155:84532"
+asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+symbol = "USDC"
+decimals = 6
+pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+rate_per_native_unit = "3200"
+eip3009_name = "USDC"
+eip3009_version = "2"
+`,
+  );
+  const loaded = await loadConfig({ path, env: {} });
+  if (!loaded.ok) throw new Error(loaded.mistakes.map(mistakeText).join());
+  return loaded.config;
+}

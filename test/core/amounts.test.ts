@@ -1,6 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { largestPriceWei, MAX_U64, smallestPriceWei, tokenAmount } from "../../src/core/amounts.ts";
+import {
+  amountText,
+  largestPriceWei,
+  MAX_U64,
+  smallestPriceWei,
+  tokenAmount,
+} from "../../src/core/amounts.ts";
 
 describe("Published vectors", () => {
   test.each([
@@ -67,4 +73,15 @@ describe("For all prices, rates, markups and decimals", () => {
       }),
     );
   });
+});
+
+test.each<[string, number | undefined, string]>([
+  ["640000", 6, "0.64 T"],
+  ["1000000", 6, "1 T"],
+  ["1234567890", 6, "1234.56789 T"],
+  ["0", 6, "0 T"],
+  ["7", 0, "7 T"],
+  ["640000", undefined, "640000 base units of T"],
+])("%s units of a token with %s decimals read as %s", (units, decimals, text) => {
+  expect(amountText(units, "T", decimals)).toBe(text);
 });

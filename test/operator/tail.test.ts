@@ -164,7 +164,7 @@ test("Refuses a reader beyond 32 until another one leaves", async () => {
 test("A silent tail sends empty messages, and still sends an event at once", async () => {
   const events = createEventHub();
   const leaving = new AbortController();
-  const messages = new Tail(events, 200).read(leaving.signal);
+  const messages = new Tail(events, () => undefined, 200).read(leaving.signal);
   const startedAt = performance.now();
   for (let count = 0; count < 3; count++) {
     const { value } = await messages.next();
