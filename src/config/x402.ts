@@ -113,6 +113,10 @@ export const x402Schema = z.object({
   facilitatorTimeoutMs: seconds(0.001).default(30_000),
   quoteTtlSecs: integer(1, 31_536_000).default(300),
   maxBodyBytes: maxBodyBytes(),
+  /** Payments that are undecided for over a minute, above which no more are taken. */
+  maxUndecided: integer(1, 1_000_000_000).default(100_000),
+  /** The same for one payer. */
+  maxOpenPerPayer: integer(1, 1_000_000_000).default(256),
   /** For tokens without a rate of their own. */
   ratePerNativeUnit: rate().optional(),
   /** For tokens without a markup of their own. */

@@ -50,6 +50,8 @@ export const ERROR_KINDS = {
   duplicate_conflict: { status: 409, retryable: false },
   rate_limited: { status: 429, retryable: true },
   queue_full: { status: 503, retryable: true },
+  too_many_undecided: { status: 503, retryable: true },
+  too_many_open_payments: { status: 429, retryable: true },
   store_unavailable: { status: 503, retryable: true },
   too_many_streams: { status: 503, retryable: true },
   price_unavailable: { status: 503, retryable: true },

@@ -98,7 +98,8 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     ...methods,
     accept: (call) => write("accept", [encode(call)], [call]),
     acceptOnce: (call, delivery) => write("acceptOnce", [encode(call), delivery], [call, delivery]),
-    beginPayment: (intent, call) => write("beginPayment", [intent, encode(call)], [intent, call]),
+    beginPayment: (intent, call, ...limits) =>
+      write("beginPayment", [intent, encode(call), ...limits], [intent, call, ...limits]),
     onWork: (listener) => work.add(listener),
     isShared,
     ...(sharedLeases === undefined ? {} : { sharedLeases }),

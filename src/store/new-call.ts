@@ -35,24 +35,36 @@ export function packBytes(arrays: readonly Uint8Array[]): { buffer: ArrayBuffer;
 }
 
 /**
- * Count of JobCalls that are not finished (held, ready, leased or waiting for a retry) against their maximum. Kept in
- * memory, because counting the rows for each accept would cost more than the accept.
+ * Count of JobCalls that are not finished (held, ready, leased or waiting for a retry) against their maximum. JobCalls of
+ * payments that stay undecided do not count: they must not take the place of work that can be done. Kept in memory, because counting the rows for each accept would cost more than the accept.
  */
 export class Capacity {
   readonly #maxPending: number;
   #pending: number;
+  #uncounted: number;
 
-  constructor(pending: number, maxPending: number) {
+  /** @param uncounted how many of the `pending` do not count */
+  constructor(pending: number, maxPending: number, uncounted = 0) {
     this.#pending = pending;
     this.#maxPending = maxPending;
+    this.#uncounted = uncounted;
   }
 
   get pending(): number {
     return this.#pending;
   }
 
+  /** JobCalls that count against the maximum. */
+  get counted(): number {
+    return this.#pending - this.#uncounted;
+  }
+
   hasRoom(): boolean {
-    return this.#pending < this.#maxPending;
+    return this.counted < this.#maxPending;
+  }
+
+  setUncounted(uncounted: number): void {
+    this.#uncounted = uncounted;
   }
 
   /** @param change JobCalls that an operation added, or finished when negative */

@@ -199,6 +199,7 @@ export class X402Gateway implements BackgroundService {
       stats,
       maxBodyBytes,
       publicUrl,
+      undecidedLimits: config,
     });
     this.#routes = x402Routes({
       job: new JobRoute({ purchase, waits: this.#waits, tokens: this.#tokens, publicUrl, stats, logger }),

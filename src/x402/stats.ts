@@ -49,6 +49,8 @@ const COUNTERS_OF_REFUSAL: Partial<Record<ErrorCode, readonly CounterName[]>> = 
   settlement_failed: ["settlement_failed"],
   settlement_unknown: ["settlement_unknown"],
   queue_full: ["enqueue_failed"],
+  too_many_undecided: ["enqueue_failed"],
+  too_many_open_payments: ["enqueue_failed"],
   store_unavailable: ["enqueue_failed"],
 };
 

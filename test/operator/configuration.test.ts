@@ -55,6 +55,8 @@ const FULL: Config = {
     facilitatorTimeoutMs: 30_000,
     quoteTtlSecs: 300,
     maxBodyBytes: 1_048_576,
+    maxUndecided: 100_000,
+    maxOpenPerPayer: 256,
     defaultInvocationMode: "public_paid",
     acceptedTokens: [
       { ...token, rate: { kind: "fixed", ratePerNativeUnit: "3200" } },

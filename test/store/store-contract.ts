@@ -12,6 +12,7 @@ import { describeReceipts } from "./contract/receipts.ts";
 import { describeRepeatedDeliveries } from "./contract/repeated-deliveries.ts";
 import { describeSecrets } from "./contract/secrets.ts";
 import { describeTotalsAndRevenue } from "./contract/totals-and-revenue.ts";
+import { describeUndecided } from "./contract/undecided.ts";
 import { describeWorkListeners } from "./contract/work-listeners.ts";
 
 /** Contract tests of store.ts for every implementation. */
@@ -28,6 +29,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     describeTotalsAndRevenue(given);
     describeOffersAndQuotes(given);
     describeReceipts(given);
+    describeUndecided(given);
     describeSecrets(given);
     describeRepeatedDeliveries(given);
     describeClosing(given);

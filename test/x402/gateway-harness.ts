@@ -116,6 +116,8 @@ function configOf({ config, chainRpcUrl = NOWHERE }: Options): X402Config {
     facilitatorTimeoutMs: 2_000,
     quoteTtlSecs: 300,
     maxBodyBytes: MAX_BODY,
+    maxUndecided: 100_000,
+    maxOpenPerPayer: 256,
     defaultInvocationMode: "public_paid",
     acceptedTokens: [USDC],
     jobPolicies: [

@@ -35,6 +35,8 @@ describe("Checking peers against the configuration", () => {
       facilitatorTimeoutMs: 2_000,
       quoteTtlSecs: 300,
       maxBodyBytes: 1,
+      maxUndecided: 100_000,
+      maxOpenPerPayer: 256,
       defaultInvocationMode: "disabled",
       acceptedTokens: [
         {

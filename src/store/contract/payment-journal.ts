@@ -23,8 +23,11 @@ export interface PaymentJournal {
    * The write before settling: the intent, its JobCall (held back from runners) and the caller's nonce, all or
    * none. When several begins with one key, one nonce or one receipt race, exactly one gets `begun`. The receipt of
    * a failed payment is free again; where a receipt is used, the intent's spare one replaces it.
+   *
+   * An intent counts against `max_pending` for its first {@link YOUNG_MS} only, an unresolved payment never.
+   * @param limits for intents that are older than that; default: none
    */
-  beginPayment(intent: PaymentIntent, call: JobCall): Promise<BeginPaymentOutcome>;
+  beginPayment(intent: PaymentIntent, call: JobCall, limits?: UndecidedLimits): Promise<BeginPaymentOutcome>;
 
   /**
    * The write after settling: the payment is settled and its JobCall is ready, in one. Idempotent: a payment that is
@@ -56,6 +59,15 @@ export interface PaymentJournal {
   }): Promise<UndecidedPayment[]>;
 }
 
+/** Age up to which an undecided payment keeps a place in the queue. */
+export const YOUNG_MS = 60_000;
+
+/** Limits of undecided payments that are older than {@link YOUNG_MS}. */
+export interface UndecidedLimits {
+  readonly maxUndecided: number;
+  readonly maxOpenPerPayer: number;
+}
+
 export interface UndecidedPayment extends PaymentRecord {
   /** Milliseconds since it was begun, by the store's clock. */
   readonly ageMs: number;
@@ -66,6 +78,8 @@ export type BeginPaymentOutcome =
   | { kind: "receipt_used" }
   | { kind: "payment_known"; record: PaymentRecord }
   | { kind: "caller_nonce_used" }
+  | { kind: "too_many_undecided" }
+  | { kind: "too_many_open_payments" }
   | { kind: "queue_full" };
 
 export type SettlePaymentOutcome =

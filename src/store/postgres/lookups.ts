@@ -15,10 +15,7 @@ import type { Revenue } from "../store.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
 import { FIND_PAYMENTS_BY_FINGERPRINT, keyColumns, PAYMENT_COLUMN_LIST } from "./payment-statements.ts";
-import { type Statement, sqlOf, statement } from "./sql.ts";
-
-/** The database's clock in Unix milliseconds, unless `$1` is another time. */
-const NOW = "COALESCE($1::bigint, floor(extract(epoch FROM now()) * 1000)::bigint)";
+import { NOW, type Statement, sqlOf, statement } from "./sql.ts";
 
 const FIND_PAYMENT = statement<PaymentRow>(
   "find_payment",

@@ -48,6 +48,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     writers,
     readers,
     logger,
+    maxPending,
+    clock,
     onFailure: (reason) => health.failed(reason),
     onPending: (counted) => {
       pending = counted;

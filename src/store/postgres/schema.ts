@@ -159,5 +159,11 @@ CREATE TABLE jobgate.secrets (
 );
 `;
 
+const UNDECIDED = `
+-- Undecided payments by age, of everyone and of one payer.
+CREATE INDEX payments_undecided          ON jobgate.payments (created_at)        WHERE state = 'intent';
+CREATE INDEX payments_undecided_by_payer ON jobgate.payments (payer, created_at) WHERE state = 'intent';
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new database. */
-export const MIGRATIONS: readonly string[] = [FIRST, SECRETS];
+export const MIGRATIONS: readonly string[] = [FIRST, SECRETS, UNDECIDED];

@@ -13,6 +13,9 @@ export function statement<Row = Record<string, never>>(name: string, text: strin
   return { name, text };
 }
 
+/** Unix milliseconds: the first parameter, which tests set, or the database's clock. */
+export const NOW = "COALESCE($1::bigint, floor(extract(epoch FROM now()) * 1000)::bigint)";
+
 /** Runs statements on one connection. Several that are run without waiting share a round trip, and take effect in order. */
 export interface Sql {
   run<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;

@@ -1,5 +1,5 @@
 import type { PaymentIntent, PaymentRecord, PaymentState } from "../../core/payment.ts";
-import type { BeginPaymentOutcome } from "../contract/payment-journal.ts";
+import type { BeginPaymentOutcome, UndecidedLimits } from "../contract/payment-journal.ts";
 import type { StoreTotals } from "../store.ts";
 
 /** Facts that decide whether a payment can begin. */
@@ -12,6 +12,9 @@ export interface BeginFacts {
   /** A payment that did not fail has the intent's receipt. */
   readonly isReceiptUsed: boolean;
   readonly hasRoom: boolean;
+  /** Undecided payments that are no longer young, of everyone and of the intent's payer. */
+  readonly undecided: { readonly total: number; readonly ofPayer: number };
+  readonly limits: UndecidedLimits | undefined;
   readonly now: number;
 }
 
@@ -19,7 +22,7 @@ export interface BeginFacts {
 export function beginDecision(
   facts: BeginFacts,
 ): Exclude<BeginPaymentOutcome, { kind: "begun" }> | { readonly kind: "begin"; readonly receipt: string } {
-  const { intent, known, isNonceUsed, isReceiptUsed, hasRoom, now } = facts;
+  const { intent, known, isNonceUsed, isReceiptUsed, hasRoom, undecided, limits, now } = facts;
   if (known !== undefined) return { kind: "payment_known", record: known };
   const { callerNonce } = intent;
   // A nonce that expired on the way here may have been used, and forgotten since.
@@ -27,6 +30,9 @@ export function beginDecision(
   if (isNonceUsed || mayBeForgotten) return { kind: "caller_nonce_used" };
   const receipt = isReceiptUsed ? intent.spareReceipt : intent.receipt;
   if (receipt === undefined) return { kind: "receipt_used" };
+  if (limits !== undefined && undecided.total >= limits.maxUndecided) return { kind: "too_many_undecided" };
+  if (limits !== undefined && undecided.ofPayer >= limits.maxOpenPerPayer)
+    return { kind: "too_many_open_payments" };
   return hasRoom ? { kind: "begin", receipt } : { kind: "queue_full" };
 }
 

@@ -3,6 +3,7 @@ import { Capacity } from "../new-call.ts";
 import type { Database } from "./driver.ts";
 import { openDatabase } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
+import { Undecided } from "./operations/undecided.ts";
 import { runBatch, type TimedOperation } from "./transaction.ts";
 import { WatchedFiles } from "./watched-files.ts";
 
@@ -22,7 +23,7 @@ export type ConnectionRole =
 /** One open connection that runs batches of operations. Synchronous: for a worker thread, or for tests. */
 export interface Connection {
   run(batch: readonly TimedOperation[]): OperationOutcome[];
-  /** JobCalls not finished, as of the last batch; 0 for a reader. */
+  /** JobCalls that count against `max_pending`, as of the last batch; 0 for a reader. */
   readonly pending: number;
   close(): void;
 }
@@ -103,15 +104,19 @@ function writer(database: Database, maxPending: number): Connection {
     .prepare<{ n: number }>("SELECT count(*) AS n FROM job_calls WHERE state != 'dead'")
     .get([]);
   const capacity = new Capacity(counted?.n ?? 0, maxPending);
-  const operations = writeOperations(database, capacity);
+  const undecided = new Undecided(database, capacity);
+  undecided.recount(Date.now());
+  undecided.forget();
+  const operations = writeOperations(database, capacity, undecided);
   return {
     run(batch) {
+      undecided.recount(batch[0]?.now ?? 0);
       const { pending } = capacity;
       const onRollback = () => capacity.restore(pending);
       return runBatch(batch, { database, operations, mode: "IMMEDIATE", onRollback });
     },
     get pending() {
-      return capacity.pending;
+      return capacity.counted;
     },
     close: () => database.close(),
   };

@@ -162,5 +162,17 @@ CREATE TABLE secrets (
 ) STRICT, WITHOUT ROWID;
 `;
 
+const UNDECIDED = `
+-- Undecided payments by age, of everyone and of one payer.
+CREATE INDEX payments_undecided          ON payments (created_at)        WHERE state = 'intent';
+CREATE INDEX payments_undecided_by_payer ON payments (payer, created_at) WHERE state = 'intent';
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new file. */
-export const MIGRATIONS: readonly string[] = [FIRST, OFFERS_BY_JOB_AND_QUOTES, DELIVERIES, SECRETS];
+export const MIGRATIONS: readonly string[] = [
+  FIRST,
+  OFFERS_BY_JOB_AND_QUOTES,
+  DELIVERIES,
+  SECRETS,
+  UNDECIDED,
+];

@@ -17,6 +17,9 @@ export interface SqliteStoreOptions extends StoreOptions {
   readonly threads?: boolean;
 }
 
+/** Time between two counts while the store is full. */
+const RECOUNT_EVERY_MS = 1_000;
+
 /**
  * Opens the embedded store: one SQLite file, for one gateway process. One worker thread writes, so that a commit
  * never blocks the event loop; another looks things up.
@@ -44,6 +47,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     onFailure: (reason) => health.lookupFailed(reason),
     onDeath: (reason) => health.died(reason),
   });
+  let recountedAt = Number.NEGATIVE_INFINITY;
+  /** Places become free with time alone, and a full store is asked for nothing: only a batch counts them again. */
+  const recount = () => {
+    if (performance.now() - recountedAt < RECOUNT_EVERY_MS) return;
+    recountedAt = performance.now();
+    // The health reports a failure.
+    writer.run("probe", []).catch(() => undefined);
+  };
   const close = async () => {
     await Promise.all([writer.close(), reader.close()]);
     health.stop();
@@ -71,7 +82,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       work: new Listeners(),
       // One file belongs to one process.
       isShared: false,
-      status: () => health.status({ full: writer.pending >= maxPending }),
+      status() {
+        const full = writer.pending >= maxPending;
+        if (full) recount();
+        return health.status({ full });
+      },
       close,
     },
     options,

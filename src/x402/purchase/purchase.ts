@@ -3,6 +3,7 @@ import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { HttpRequest } from "../../http/request.ts";
+import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
 import type { Price, PriceBook, PurchaseDigests } from "../prices/price-book.ts";
@@ -33,6 +34,7 @@ interface Parts {
   readonly stats: X402Stats;
   readonly maxBodyBytes: number;
   readonly publicUrl: string;
+  readonly undecidedLimits: UndecidedLimits;
 }
 
 /** A request that carries a payment. */
@@ -134,8 +136,11 @@ export class Purchase {
       quoteDigest: digests.quoteDigest,
       ...(caller === undefined ? {} : { caller: caller.caller }),
     });
-    // signature_replay, payment_replay, quote_conflict, queue_full, store_unavailable
-    return settlement.settle(toIntent(paid, verified, digests, caller), call, request.id);
+    // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, queue_full, store_unavailable
+    return settlement.settle(toIntent(paid, verified, digests, caller), call, {
+      requestId: request.id,
+      limits: this.#parts.undecidedLimits,
+    });
   }
 
   /**

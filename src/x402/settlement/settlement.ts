@@ -6,7 +6,7 @@ import { GatewayError } from "../../core/errors.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
-import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
+import type { PaymentJournal, UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import { quotePaid } from "../prices/quote-book.ts";
 import { v1NetworkName } from "../wire/v1-networks.ts";
 import { type ChainEvidence, SECOND_LOOK_AFTER_MS } from "./chain-evidence.ts";
@@ -51,19 +51,35 @@ export class Settlement {
   /**
    * Journals the intent, settles, and makes the outcome durable, in this order, so that a crash anywhere leaves a
    * record of money that may have moved. Continues when the client hangs up.
-   * @param requestId for the log
+   * @param options `requestId` is for the log
    * @throws GatewayError `payment_replay`, `quote_conflict`, `signature_replay`, `queue_full`, `store_unavailable`:
    * nothing was charged
    */
-  async settle(intent: PaymentIntent, call: JobCall, requestId?: string): Promise<PaymentOutcome> {
+  async settle(
+    intent: PaymentIntent,
+    call: JobCall,
+    { requestId, limits }: { readonly requestId?: string; readonly limits?: UndecidedLimits } = {},
+  ): Promise<PaymentOutcome> {
     const { journal, facilitator } = this.#parts;
     faultPoint("before-journal");
-    const begun = await journal.beginPayment(intent, call);
+    const begun = await journal.beginPayment(intent, call, ...(limits === undefined ? [] : [limits]));
     switch (begun.kind) {
       case "payment_known":
         return { ...outcomeOfKnown(begun.record, intent), replayed: true };
       case "queue_full":
         throw queueFull();
+      case "too_many_undecided":
+        throw new GatewayError(
+          "too_many_undecided",
+          "Too many earlier payments are undecided. Nothing was charged: try again later.",
+          { headers: { "retry-after": "30" } },
+        );
+      case "too_many_open_payments":
+        throw new GatewayError(
+          "too_many_open_payments",
+          "Too many of this payer's earlier payments are undecided. Nothing was charged: try again later.",
+          { headers: { "retry-after": "30" } },
+        );
       case "caller_nonce_used":
         throw new GatewayError(
           "signature_replay",

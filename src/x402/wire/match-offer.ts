@@ -9,6 +9,8 @@ import { v1NetworkName } from "./v1-networks.ts";
 
 /** Remaining lifetime that a payment needs in order to be verified, settled and mined. */
 const MIN_SECONDS_LEFT = 6;
+/** Time by which an authorization may outlive the offer's `maxTimeoutSeconds`. */
+const MAX_SECONDS_OVER = 3_600;
 
 /**
  * Returns the offer that a payment answers. Runs before any facilitator sees the payment: facilitators choose what to
@@ -36,7 +38,7 @@ export async function matchOffer(
       "The signed authorization does not pay the offer: its recipient or its exact amount differs.",
     );
   }
-  checkTimeWindow(payment, nowMs);
+  checkTimeWindow(payment, Math.max(...paid.map(({ ttlSecs }) => ttlSecs)), nowMs);
   return paid.length === 1 && paid[0] ? paid[0] : pickBySignature(payment, paid);
 }
 
@@ -64,13 +66,22 @@ function paysOffer({ to, value }: SignedPayment, { token, amount }: Offer): bool
   return to === token.payTo.toLowerCase() && value === BigInt(amount);
 }
 
-function checkTimeWindow({ validAfter, validBefore }: SignedPayment, nowMs: number): void {
+function checkTimeWindow(
+  { validAfter, validBefore }: SignedPayment,
+  maxTimeoutSecs: number,
+  nowMs: number,
+): void {
   const now = BigInt(nowMs);
   if (validAfter * 1000n > now)
     throw mismatch("The authorization is not valid yet: sign one with an earlier validAfter.");
   if (validBefore * 1000n <= now) throw mismatch("The authorization has expired: sign a new one.");
   if (validBefore * 1000n - now < BigInt(MIN_SECONDS_LEFT * 1000)) {
     throw mismatch(`The authorization expires in under ${MIN_SECONDS_LEFT} seconds: sign a new one.`);
+  }
+  // While an authorization is valid, nobody can say that it was not used: one that never ends could stay undecided.
+  const maxSecs = maxTimeoutSecs + MAX_SECONDS_OVER;
+  if (validBefore * 1000n - now > BigInt(maxSecs * 1000)) {
+    throw mismatch(`The authorization expires in over ${maxSecs} seconds: sign one that ends sooner.`);
   }
 }
 

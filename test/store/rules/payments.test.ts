@@ -10,6 +10,8 @@ const facts: BeginFacts = {
   isNonceUsed: false,
   isReceiptUsed: false,
   hasRoom: true,
+  undecided: { total: 2, ofPayer: 1 },
+  limits: { maxUndecided: 3, maxOpenPerPayer: 2 },
   now: START_MS,
 };
 
@@ -37,6 +39,16 @@ test("A nonce is refused when it is used, and from its expiry on", () => {
 test("A full queue refuses only payments that could begin otherwise", () => {
   expect(beginDecision({ ...facts, hasRoom: false }).kind).toBe("queue_full");
   expect(beginDecision({ ...facts, hasRoom: false, isNonceUsed: true }).kind).toBe("caller_nonce_used");
+});
+
+test("Too many undecided payments, of everyone or of the payer, refuse the next one", () => {
+  const kindFor = (undecided: BeginFacts["undecided"], hasRoom = true) =>
+    beginDecision({ ...facts, undecided, hasRoom }).kind;
+  expect(kindFor({ total: 3, ofPayer: 2 })).toBe("too_many_undecided");
+  expect(kindFor({ total: 2, ofPayer: 2 }, false)).toBe("too_many_open_payments");
+  expect(beginDecision({ ...facts, undecided: { total: 3, ofPayer: 2 }, limits: undefined }).kind).toBe(
+    "begin",
+  );
 });
 
 test("Only open payments can be decided, and settled and failed are final", () => {

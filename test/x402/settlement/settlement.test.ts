@@ -141,6 +141,27 @@ describe("Without rpc_url", () => {
   });
 });
 
+describe("Undecided payments older than a minute", () => {
+  it("Refuse new ones before any charge: too_many_undecided, too_many_open_payments", async () => {
+    harness.facilitator.add({ path: "/settle", fault: { kind: "cut" } });
+    await harness.withoutRpc.settle((await newPayment()).intent, jobCall);
+    harness.moveClock(61_000);
+    const settles = harness.facilitator.count("/settle");
+    const { intent } = await newPayment();
+    for (const [maxUndecided, maxOpenPerPayer, code, status] of [
+      [1, 256, "too_many_undecided", 503],
+      [1_000, 1, "too_many_open_payments", 429],
+    ] as const) {
+      const limits = { maxUndecided, maxOpenPerPayer };
+      await expect(harness.withoutRpc.settle(intent, jobCall, { limits })).rejects.toMatchObject({
+        code,
+        status,
+      });
+    }
+    expect(harness.facilitator.count("/settle")).toBe(settles);
+  });
+});
+
 describe("A payment that is decided already", () => {
   it("Failed by another replica while this one asked: the answer is the journal's, and only the other replica logs it", async () => {
     const { intent, signed } = await newPayment();

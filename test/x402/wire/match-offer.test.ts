@@ -114,6 +114,15 @@ describe("The time window", () => {
     expect(await outcome(payload, { nowMs: (NOW_SECS + 1_000) * 1000 - leftMs })).toBe(expected);
   });
 
+  it("An authorization that ends over an hour after the offer's maxTimeoutSeconds is a mismatch", async () => {
+    const endingIn = async (secs: bigint) =>
+      matchOffer(read(await good({ validBefore: String(BigInt(NOW_SECS) + secs) })), offers, NOW_SECS * 1000);
+    await expect(endingIn(300n + 3_600n)).resolves.toMatchObject({ amount: AMOUNT });
+    for (const secs of [3_901n, 2n ** 255n]) {
+      await expect(endingIn(secs)).rejects.toMatchObject({ code: "payment_mismatch" });
+    }
+  });
+
   it("An authorization that ends before it starts is a mismatch at any time", async () => {
     const payload = await good({ validAfter: String(NOW_SECS + 100), validBefore: String(NOW_SECS - 100) });
     for (const offset of [-200, 0, 200])

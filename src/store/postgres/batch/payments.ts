@@ -18,6 +18,7 @@ import { type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import { CallerNonces } from "./caller-nonces.ts";
 import { insertCalls } from "./new-rows.ts";
+import { Undecided } from "./undecided.ts";
 
 // In the same order in all batches, so that no two wait for each other.
 const LOCK_PAYMENTS = statement<PaymentRow>(
@@ -69,12 +70,15 @@ export class PaymentsPart implements BatchPart {
   readonly #byFingerprint = new Map<string, PaymentRow>();
   readonly #usedReceipts = new Set<string>();
   readonly #nonces: CallerNonces;
+  readonly #undecided: Undecided;
   readonly #decided = new Set<PaymentRow>();
   readonly #settledIds: number[] = [];
   readonly #failedIds: number[] = [];
   readonly #begun: { readonly callId: number; readonly call: NewCall; readonly row: PaymentRow }[] = [];
 
-  constructor(entries: readonly (Begin | Decision)[]) {
+  /** @param now replaces the database's clock */
+  constructor(entries: readonly (Begin | Decision)[], now: number | null) {
+    this.#undecided = new Undecided(now);
     this.#decisions = entriesOf(entries, "settlePayment", "failPayment", "leavePaymentUnresolved");
     this.#begins = entriesOf(entries, "beginPayment");
     this.#intents = this.#begins.map(({ input }) => input[0]);
@@ -93,6 +97,11 @@ export class PaymentsPart implements BatchPart {
       intents.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_FINGERPRINT, [fingerprints]),
       intents.length === 0 ? [] : sql.run(SELECT_RECEIPTS, [receipts]),
       this.#nonces.load(sql),
+      this.#undecided.load(
+        sql,
+        intents.map(({ key }) => normalKey(key).payer),
+        this.#begins.flatMap(({ input }) => input[2] ?? []),
+      ),
     ]);
     // The locked rows last: those are the rows that change.
     for (const row of [...alike, ...locked]) this.#remember(row);
@@ -105,7 +114,7 @@ export class PaymentsPart implements BatchPart {
       else if (entry.name === "failPayment") entry.decide(this.#fail(...entry.input, context));
       else entry.decide(this.#leaveUnresolved(...entry.input, context));
     }
-    for (const { input, decide } of this.#begins) decide(this.#begin(...input, context));
+    for (const { input, decide } of this.#begins) decide(this.#begin(input, context));
     const { sql, now } = context;
     await Promise.all([
       this.#decided.size === 0 ? [] : sql.run(DECIDE_PAYMENTS, [JSON.stringify([...this.#decided])]),
@@ -153,7 +162,7 @@ export class PaymentsPart implements BatchPart {
     return this.#change(row, { state: "unresolved", reason: storable(reason), updated_at: now });
   }
 
-  #begin(intent: PaymentIntent, call: NewCall, context: BatchContext): BeginPaymentOutcome {
+  #begin([intent, call, limits]: Begin["input"], context: BatchContext): BeginPaymentOutcome {
     const { now, capacity } = context;
     const { callerNonce } = intent;
     const known = this.#find(intent.key) ?? this.#byFingerprint.get(intent.fingerprint);
@@ -163,6 +172,8 @@ export class PaymentsPart implements BatchPart {
       isNonceUsed: callerNonce !== undefined && this.#nonces.isUsed(callerNonce, now),
       isReceiptUsed: this.#usedReceipts.has(intent.receipt),
       hasRoom: capacity.hasRoom(),
+      undecided: this.#undecided.count(normalKey(intent.key).payer),
+      limits,
       now,
     });
     if (decision.kind !== "begin") return decision;

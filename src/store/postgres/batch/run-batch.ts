@@ -7,6 +7,7 @@ import { CallsPart } from "./calls.ts";
 import { runClaims } from "./claims.ts";
 import { ledgersPart } from "./ledgers.ts";
 import { PaymentsPart } from "./payments.ts";
+import { countUncounted } from "./undecided.ts";
 
 /** A batch that was run, and only has to be committed. */
 export interface RanBatch {
@@ -14,7 +15,7 @@ export interface RanBatch {
   readonly outcomes: readonly unknown[];
   /** JobCalls became ready that no claim of the batch has taken. */
   readonly leavesWork: boolean;
-  /** JobCalls not finished, once it is committed. */
+  /** JobCalls that count against `max_pending`, once it is committed. */
   readonly pending: number;
   /** Change that the batch makes to that number. */
   readonly pendingChange: number;
@@ -53,7 +54,8 @@ export async function runBatch(
     (operation, index) =>
       ({ ...operation, decide: (outcome: unknown) => outcomes.splice(index, 1, outcome) }) as Entry,
   );
-  const parts = partsOf(entries);
+  const testNow = options.clock?.() ?? null;
+  const parts = partsOf(entries, testNow);
   const callIdCount = parts.reduce((total, { callIds }) => total + callIds, 0);
 
   const [, [start], callIds] = await allSettled([
@@ -64,7 +66,9 @@ export async function runBatch(
   ]);
   if (start === undefined) throw new Error("Postgres gave no row");
 
-  const capacity = new Capacity(start.pending, options.maxPending);
+  const looksFull = start.pending >= options.maxPending;
+  const uncounted = looksFull ? await countUncounted(sql, testNow) : 0;
+  const capacity = new Capacity(start.pending, options.maxPending, uncounted);
   let hasFailed = false;
   const context: BatchContext = {
     sql,
@@ -86,16 +90,17 @@ export async function runBatch(
   return {
     outcomes,
     leavesWork: context.madeReady.size > 0,
-    pending: capacity.pending,
+    pending: capacity.counted,
     pendingChange: capacity.pending - start.pending,
     startedAt: start.now,
   };
 }
 
-function partsOf(entries: readonly Entry[]): BatchPart[] {
+function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
   return [
     new PaymentsPart(
       entriesOf(entries, "beginPayment", "settlePayment", "failPayment", "leavePaymentUnresolved"),
+      now,
     ),
     new CallsPart(
       entriesOf(entries, "ack", "retry", "fail", "extend", "release", "retryDeadLetter", "dropDeadLetter"),

@@ -1,5 +1,7 @@
 import type { ClientBase } from "pg";
 import type { Logger } from "pino";
+import type { Clock } from "../../../core/clock.ts";
+import { countUncounted } from "../batch/undecided.ts";
 import { forgetBatches } from "../commit/outcome.ts";
 import { sqlOf, statement } from "../sql.ts";
 import type { ConnectionPool } from "./connection-pool.ts";
@@ -53,7 +55,7 @@ export class Heartbeat {
     if (this.#beats % CLEAR_EVERY === 1) this.#clearing = this.#clear();
     // A busy pool means that batches are in progress, which report the same once they are decided.
     if (writers.isBusy()) return;
-    onPending(await writers.use(look));
+    onPending(await writers.use((client) => look(client, this.#options)));
   }
 
   async #clear(): Promise<void> {
@@ -80,14 +82,23 @@ interface HeartbeatOptions {
   readonly writers: ConnectionPool;
   readonly readers: ConnectionPool;
   readonly logger: Logger | undefined;
+  readonly maxPending: number;
+  /** Replaces the database's clock in tests. */
+  readonly clock: Clock | undefined;
+  /** Called with the number of JobCalls that count against `maxPending`. */
   readonly onPending: (pending: number) => void;
   readonly onFailure: (reason: string) => void;
 }
 
 /** @throws ReadOnlyServer */
-async function look(client: ClientBase): Promise<number> {
-  const [row] = await sqlOf(client).run(LOOK);
+async function look(
+  client: ClientBase,
+  { maxPending, clock }: Pick<HeartbeatOptions, "maxPending" | "clock">,
+): Promise<number> {
+  const sql = sqlOf(client);
+  const [row] = await sql.run(LOOK);
   if (row === undefined) throw new Error("Postgres gave no row");
   if (row.is_read_only) throw new ReadOnlyServer();
-  return row.pending;
+  if (row.pending < maxPending) return row.pending;
+  return row.pending - (await countUncounted(sql, clock?.() ?? null));
 }

@@ -10,14 +10,19 @@ import { ledgerLookups, ledgerOperations } from "./ledgers.ts";
 import { callLookups, paymentLookups } from "./lookups.ts";
 import { paymentOperations } from "./payments.ts";
 import { reportOperations } from "./reports.ts";
+import type { Undecided } from "./undecided.ts";
 
 /** Operations of the one connection that writes. */
-export function writeOperations(database: Database, capacity: Capacity): OperationTable<WriteName> {
+export function writeOperations(
+  database: Database,
+  capacity: Capacity,
+  undecided: Undecided,
+): OperationTable<WriteName> {
   const jobCalls = new JobCalls(database, capacity);
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
   return {
     ...intakeOperations(database, jobCalls),
-    ...paymentOperations(database, jobCalls),
+    ...paymentOperations(database, jobCalls, undecided),
     ...claimOperations(database, jobCalls),
     ...leaseOperations(database, jobCalls),
     ...ledgerOperations(database),

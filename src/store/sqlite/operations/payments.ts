@@ -1,13 +1,16 @@
 import type { CallerNonce, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
+import { YOUNG_MS } from "../../contract/payment-journal.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
 import { beginDecision, canBecome } from "../../rules/payments.ts";
 import type { Database, Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import type { JobCalls } from "./job-calls.ts";
+import type { Undecided } from "./undecided.ts";
 
 export function paymentOperations(
   database: Database,
   jobCalls: JobCalls,
+  undecided: Undecided,
 ): OperationTable<"beginPayment" | "settlePayment" | "failPayment" | "leavePaymentUnresolved"> {
   const payments = new PaymentFinder(database);
   const nonces = new CallerNonces(database);
@@ -30,11 +33,13 @@ export function paymentOperations(
   ): PaymentRecord {
     const { state, settlement, reason, updated_at } = values;
     updatePayment.run([state, settlement, reason, updated_at, row.call_id]);
+    const isYoung = row.state === "intent" && updated_at - row.created_at < YOUNG_MS;
+    if (!isYoung || state === "unresolved") undecided.forget();
     return toPaymentRecord({ ...row, ...values });
   }
 
   return {
-    beginPayment(now, intent, call) {
+    beginPayment(now, intent, call, limits) {
       const { callerNonce } = intent;
       const known = payments.find(intent.key) ?? payments.findByFingerprint(intent.fingerprint);
       const decision = beginDecision({
@@ -43,6 +48,12 @@ export function paymentOperations(
         isNonceUsed: callerNonce !== undefined && nonces.isUsed(callerNonce, now),
         isReceiptUsed: selectReceipt.get([intent.receipt]) !== undefined,
         hasRoom: jobCalls.hasRoom(),
+        undecided: {
+          total: undecided.total,
+          ofPayer:
+            limits === undefined ? 0 : undecided.ofPayer(intent.key.payer, now, limits.maxOpenPerPayer),
+        },
+        limits,
         now,
       });
       if (decision.kind !== "begin") return decision;
