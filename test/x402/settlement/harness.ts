@@ -95,7 +95,8 @@ function failingJournal(store: Store): FailingJournal {
     isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
     listPayments: (filter) => store.listPayments(filter),
     listUndecided: (filter) => store.listUndecided(filter),
-    beginPayment: (intent, call) => (journal.fails ? refuse() : store.beginPayment(intent, call)),
+    beginPayment: (intent, call, ...limits) =>
+      journal.fails ? refuse() : store.beginPayment(intent, call, ...limits),
     settlePayment: (key, settlement) => (journal.fails ? refuse() : store.settlePayment(key, settlement)),
     failPayment: (key, settlement, reason) =>
       journal.fails ? refuse() : store.failPayment(key, settlement, reason),

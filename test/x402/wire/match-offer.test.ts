@@ -118,9 +118,12 @@ describe("The time window", () => {
     [300n + 3_600n, "USDC"],
     [300n + 3_601n, "payment_mismatch"],
     [2n ** 255n, "payment_mismatch"],
-  ])("An authorization that ends in %i s, where the offer's maxTimeoutSeconds is 300", async (secs, expected) => {
-    expect(await outcome(await good({ validBefore: String(BigInt(NOW_SECS) + secs) }))).toBe(expected);
-  });
+  ])(
+    "An authorization that ends in %i s, where the offer's maxTimeoutSeconds is 300",
+    async (secs, expected) => {
+      expect(await outcome(await good({ validBefore: String(BigInt(NOW_SECS) + secs) }))).toBe(expected);
+    },
+  );
 
   it("An authorization that ends before it starts is a mismatch at any time", async () => {
     const payload = await good({ validAfter: String(NOW_SECS + 100), validBefore: String(NOW_SECS - 100) });
