@@ -41,6 +41,7 @@ export class Dispatcher {
   readonly #maxAttempts: number;
   readonly #backoff: RetryBackoff;
   readonly #clock: Clock;
+  readonly #wallClock: Clock;
   readonly #logger: Logger;
   readonly #observer: DeliveryObserver;
   readonly #leases: LeaseTable;
@@ -62,16 +63,19 @@ export class Dispatcher {
     readonly maxAttempts: number;
     /** Backoff of JobCalls that are lost with their stream. */
     readonly backoff: RetryBackoff;
+    /** Measures leases and waits: a clock that nobody sets. */
     readonly clock: Clock;
+    readonly wallClock: Clock;
     readonly logger: Logger;
     readonly observer: DeliveryObserver | undefined;
   }) {
-    const { workQueue, clock, logger, observer = UNOBSERVED } = options;
+    const { workQueue, clock, wallClock, logger, observer = UNOBSERVED } = options;
     this.#workQueue = workQueue;
     this.#leaseMs = options.leaseMs;
     this.#maxAttempts = options.maxAttempts;
     this.#backoff = options.backoff;
     this.#clock = clock;
+    this.#wallClock = wallClock;
     this.#logger = logger;
     this.#observer = observer;
     this.#leases = new LeaseTable({
@@ -102,6 +106,7 @@ export class Dispatcher {
       onDue: () => this.#wakeAll({ suspects: true }),
       onOverdue: () => this.#buryOverdue(),
       clock,
+      wallClock,
       logger,
     });
   }
@@ -115,7 +120,7 @@ export class Dispatcher {
     const subscription = new Subscription({
       request,
       sink,
-      connectedSince: this.#clock(),
+      connectedSince: this.#wallClock(),
       onRoom: () => claimer.roomFreed(),
       onSent: (lease) => this.#ackSent(lease),
     });

@@ -12,6 +12,7 @@ export class DueWatcher {
   readonly #onDue: () => void;
   readonly #onOverdue: () => Promise<void>;
   readonly #clock: Clock;
+  readonly #wallClock: Clock;
   readonly #logger: Logger;
   #timer: NodeJS.Timeout | undefined;
   #lookAt = Number.POSITIVE_INFINITY;
@@ -26,17 +27,20 @@ export class DueWatcher {
     /** Called when nobody took due work. */
     readonly onOverdue: () => Promise<void>;
     readonly clock: Clock;
+    /** The clock that the store's times are compared with. */
+    readonly wallClock: Clock;
     readonly logger: Logger;
   }) {
     this.#workQueue = options.workQueue;
     this.#onDue = options.onDue;
     this.#onOverdue = options.onOverdue;
     this.#clock = options.clock;
+    this.#wallClock = options.wallClock;
     this.#logger = options.logger;
     this.expect(this.#clock() + MAX_WAIT_MS);
   }
 
-  /** Looks for due work at the given time at the latest, Unix milliseconds. */
+  /** Looks for due work at the given time at the latest, by `clock`. */
   expect(dueAt: number): void {
     if (this.#stopped || dueAt >= this.#lookAt) return;
     clearTimeout(this.#timer);
@@ -56,12 +60,12 @@ export class DueWatcher {
     let waitMs = MAX_WAIT_MS;
     try {
       const dueAt = await this.#workQueue.nextDue();
-      const isOverdue = dueAt !== undefined && dueAt <= this.#clock();
+      const dueInMs = (dueAt ?? Number.POSITIVE_INFINITY) - this.#wallClock();
+      const isOverdue = dueInMs <= 0;
       if (isOverdue) {
         waitMs = this.#overdueWaitMs;
         await this.#onOverdue();
-      }
-      if (!isOverdue && dueAt !== undefined) waitMs = Math.min(MAX_WAIT_MS, dueAt - this.#clock());
+      } else waitMs = Math.min(MAX_WAIT_MS, dueInMs);
       this.#overdueWaitMs = isOverdue ? Math.min(MAX_WAIT_MS, this.#overdueWaitMs * 2) : MIN_WAIT_MS;
     } catch (error) {
       this.#logger.warn({ err: error }, "Could not ask the store when work becomes due");

@@ -5,7 +5,7 @@ import type { Lease } from "../store/contract/work-queue.ts";
 export interface OutLease extends Lease {
   /** The JobCall was lost with its stream before. */
   readonly suspect: boolean;
-  /** End of the lease by this process's clock, Unix milliseconds. */
+  /** End of the lease by this process's monotonic clock. */
   expiresAt: number;
   /** End of the lease by the store's clock, Unix milliseconds. */
   leaseExpiresAt: number;

@@ -2,7 +2,7 @@ import type { Server } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import type { RunnerConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
-import { type Clock, systemClock } from "../core/clock.ts";
+import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { RunnerService } from "../gen/jobgate/v1/runner_pb.ts";
 import { addReflection } from "../grpc/reflection.ts";
@@ -81,7 +81,8 @@ export class RunnerServer implements BackgroundService {
       leaseMs,
       maxAttempts,
       backoff,
-      clock: this.#clock,
+      clock: monotonicClock,
+      wallClock: this.#clock,
       logger,
       observer: this.#observer,
     });

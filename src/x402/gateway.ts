@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
-import { type Clock, systemClock } from "../core/clock.ts";
+import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
 import type { RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
@@ -87,6 +87,8 @@ export class X402Gateway implements BackgroundService {
 
   constructor(options: X402GatewayOptions) {
     const { config, store, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
+    // Measures what elapses: nobody sets it, unless a test does.
+    const elapsed = options.clock ?? monotonicClock;
     const settleTimeoutMs = config.facilitatorTimeoutMs;
     this.#options = options;
     this.#clock = clock;
@@ -96,7 +98,7 @@ export class X402Gateway implements BackgroundService {
     this.#offers = new OfferBook({ ledger: store, rates: this.#rates, clock, logger });
     this.#quotes = new QuoteBook({ ledger: store, rates: this.#rates, clock });
 
-    const callerChain = new CallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock, telemetry });
+    const callerChain = new CallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock: elapsed, telemetry });
     this.#callerAuth = new CallerAuth({ chain: callerChain, journal: store, clock });
 
     this.#facilitator = new Facilitator({
@@ -123,7 +125,7 @@ export class X402Gateway implements BackgroundService {
       evidence: this.#evidence,
       settleTimeoutMs,
       inProgress: this.#inProgress,
-      clock,
+      clock: elapsed,
       logger,
     });
 
@@ -133,7 +135,7 @@ export class X402Gateway implements BackgroundService {
     this.#limits = new ClientLimits(config);
     this.#callRoute = new CallRoute({
       calls: store,
-      events: new CallEvents({ watch: this.#callWatch, clock }),
+      events: new CallEvents({ watch: this.#callWatch, clock: elapsed }),
       tokens: this.#tokens,
       limits: this.#limits,
     });

@@ -17,6 +17,7 @@ function watch() {
     onDue: () => void looks.push(since()),
     onOverdue: async () => void overdue.push(since()),
     clock: Date.now,
+    wallClock: Date.now,
     logger: pino({ level: "silent" }),
   });
   return { watcher, store, looks, overdue, startedAt };

@@ -108,12 +108,17 @@ function writer(database: Database, maxPending: number): Connection {
   undecided.recount(Date.now());
   undecided.forget();
   const operations = writeOperations(database, capacity, undecided);
+  // Leases and delays go on for as long as they have left.
+  const shiftDue = database.prepare(
+    "UPDATE job_calls SET visible_at = visible_at + ? WHERE state IN ('leased', 'delayed')",
+  );
+  const onClockStep = (stepMs: number) => void shiftDue.run([stepMs]);
   return {
     run(batch) {
       undecided.recount(batch[0]?.now ?? 0);
       const { pending } = capacity;
       const onRollback = () => capacity.restore(pending);
-      return runBatch(batch, { database, operations, mode: "IMMEDIATE", onRollback });
+      return runBatch(batch, { database, operations, mode: "IMMEDIATE", onClockStep, onRollback });
     },
     get pending() {
       return capacity.counted;

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from "../../core/clock.ts";
+import { type Clock, ClockSteps, monotonicClock, systemClock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { createStore, Listeners, type StoreOptions } from "../create-store.ts";
 import { GroupCommit, type OperationOutcome } from "../group-commit.ts";
@@ -15,6 +15,8 @@ export interface SqliteStoreOptions extends StoreOptions {
   readonly path: string;
   /** Default true. False runs SQLite in this thread: commits block, but the store opens ten times faster. */
   readonly threads?: boolean;
+  /** Replaces the clock that nobody sets, in tests. Default: this process's, or none beside a `clock` of a test. */
+  readonly monotonic?: Clock;
 }
 
 /** Time between two counts while the store is full. */
@@ -33,9 +35,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     probe: () => Promise.all([writer.run("probe", []), reader.run("nextDue", [])]),
     logger,
   });
+  const monotonic = options.monotonic ?? (options.clock === undefined ? monotonicClock : undefined);
   const writer = new DatabaseChannel({
     threads,
     clock,
+    steps: monotonic && new ClockSteps(clock, monotonic),
     onBatch,
     onFailure: (reason) => health.failed(reason),
     onDeath: (reason) => health.died(reason),
@@ -43,6 +47,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const reader = new DatabaseChannel({
     threads,
     clock,
+    steps: undefined,
     onBatch: undefined,
     onFailure: (reason) => health.lookupFailed(reason),
     onDeath: (reason) => health.died(reason),
@@ -103,12 +108,15 @@ class DatabaseChannel {
   readonly #worker: WorkerLink;
   readonly #commits: GroupCommit<TimedOperation>;
   readonly #clock: Clock;
+  readonly #steps: ClockSteps | undefined;
   readonly #onFailure: (reason: string) => void;
   #pending = 0;
 
   constructor(options: {
     readonly threads: boolean;
     readonly clock: Clock;
+    /** Steps of the wall clock, which move leases and delays. */
+    readonly steps: ClockSteps | undefined;
     readonly onBatch: BatchListener | undefined;
     /** A batch could not be committed. */
     readonly onFailure: (reason: string) => void;
@@ -116,6 +124,7 @@ class DatabaseChannel {
     readonly onDeath: (reason: string) => void;
   }) {
     this.#clock = options.clock;
+    this.#steps = options.steps;
     this.#onFailure = options.onFailure;
     this.#worker = new WorkerLink(options);
     this.#commits = new GroupCommit<TimedOperation>({
@@ -133,7 +142,8 @@ class DatabaseChannel {
 
   /** Resolves once the operation is committed. It happens at the time at which it is called. */
   async run<Name extends OperationName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
-    const operation = { name, input, now: this.#clock() } as unknown as TimedOperation;
+    const clockStepMs = this.#steps?.take() ?? 0;
+    const operation = { name, input, now: this.#clock(), clockStepMs } as unknown as TimedOperation;
     return (await this.#commits.push(operation)) as Outcome<Name>;
   }
 

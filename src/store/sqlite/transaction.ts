@@ -8,7 +8,11 @@ export type OperationTable<Name extends OperationName> = {
 };
 
 /** An operation with the time at which it was asked for, which is when it happens. */
-export type TimedOperation = Operation & { readonly now: number };
+export type TimedOperation = Operation & {
+  readonly now: number;
+  /** Milliseconds by which the wall clock was set since the operation before. */
+  readonly clockStepMs?: number;
+};
 
 /** Errors of the database itself (SQLITE_CORRUPT, SQLITE_IOERR, SQLITE_NOTADB, SQLITE_CANTOPEN), not of an operation. */
 const DATABASE_FAULT = /malformed|disk I\/O error|not a database|unable to open database/;
@@ -28,11 +32,13 @@ export function runBatch(
     readonly operations: OperationTable<never>;
     /** `IMMEDIATE` to write. */
     readonly mode: "IMMEDIATE" | "DEFERRED";
+    /** Moves times that were computed before the wall clock was set. */
+    readonly onClockStep?: (stepMs: number) => void;
     /** Undoes changes that the operations made outside the database. */
     readonly onRollback: () => void;
   },
 ): OperationOutcome[] {
-  const { database, mode, onRollback } = options;
+  const { database, mode, onClockStep, onRollback } = options;
   const operations = options.operations as Record<string, (now: number, ...input: unknown[]) => unknown>;
   const culprits = new Map<number, string>();
   for (;;) {
@@ -40,7 +46,8 @@ export function runBatch(
     try {
       database.exec(`BEGIN ${mode}`);
       const outcomes: OperationOutcome[] = [];
-      for (const [index, { name, input, now }] of batch.entries()) {
+      for (const [index, { name, input, now, clockStepMs = 0 }] of batch.entries()) {
+        if (clockStepMs !== 0) onClockStep?.(clockStepMs);
         const error = culprits.get(index);
         running = index;
         outcomes.push(error === undefined ? { result: operations[name]?.(now, ...input) } : { error });
