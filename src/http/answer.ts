@@ -96,6 +96,8 @@ export function isGone({ code }: NodeJS.ErrnoException, socket: Duplex): boolean
 /** Writes a refusal to a connection that has no answer in progress, and hangs up. */
 export function hangUpWith(refusal: GatewayError, socket: Duplex, handlers?: MethodHandlers): void {
   refused.add(socket);
+  // Node no longer listens to a connection that sent CONNECT.
+  socket.on("error", () => socket.destroy());
   const { body, headers = {} } = errorResponse(refusal, handlers?.refusalDetails?.(refusal.code));
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(

@@ -50,6 +50,15 @@ export class HttpRequest {
   }
 }
 
+/**
+ * Checks the request's Transfer-Encoding. Node accepts an empty one, and codings before `chunked` that it does not
+ * decode: where a proxy reads them in another way, a second request could hide in the body of the first.
+ */
+export function hasKnownFraming({ headersDistinct }: IncomingMessage): boolean {
+  const [coding, ...more] = headersDistinct["transfer-encoding"] ?? [];
+  return coding === undefined || (more.length === 0 && coding.toLowerCase() === "chunked");
+}
+
 /** Returns the request target up to `?`, byte for byte. */
 export function pathOf({ url = "" }: IncomingMessage): string {
   const queryStart = url.indexOf("?");

@@ -17,7 +17,7 @@ import {
   sendWhole,
 } from "./answer.ts";
 import { type Exchange, ExchangeObserver, UNMATCHED } from "./exchange.ts";
-import { HttpRequest, pathOf } from "./request.ts";
+import { HttpRequest, hasKnownFraming, pathOf } from "./request.ts";
 import { errorResponse, type HttpResponse } from "./response.ts";
 import { findRoute, handlerOf, type MethodHandlers, type RouteTable } from "./routes.ts";
 import { ClientGone, Uploads } from "./uploads.ts";
@@ -257,7 +257,7 @@ export class HttpServer {
           details: handlers.refusalDetails?.("bad_request") ?? {},
         });
       }
-      if (!hasKnownFraming(request)) {
+      if (!hasKnownFraming(incoming)) {
         outgoing.setHeader("connection", "close");
         throw new GatewayError("bad_request", "Transfer-Encoding can only be chunked, sent once.", {
           details: handlers.refusalDetails?.("bad_request") ?? {},
@@ -309,13 +309,4 @@ export class HttpServer {
     if (error instanceof GatewayError) return error;
     return new GatewayError("internal_error", "Something went wrong inside jobgate.");
   }
-}
-
-/**
- * Checks the request's Transfer-Encoding. Node accepts an empty one, and codings before `chunked` that it does not
- * decode: where a proxy reads them in another way, a second request could hide in the body of the first.
- */
-function hasKnownFraming(request: HttpRequest): boolean {
-  const [coding, ...more] = request.headerValues("transfer-encoding");
-  return coding === undefined || (more.length === 0 && coding.toLowerCase() === "chunked");
 }

@@ -8,10 +8,10 @@ import type { RouteHandler } from "../http/routes.ts";
 
 /** Wraps a handler of the API or the metrics: a request without access is refused before it is read. */
 export function guarded(token: string | undefined, handler: RouteHandler): RouteHandler {
-  return (request) => {
+  return async (request) => {
     try {
       checkAccess(request, token);
-      return handler(request);
+      return await handler(request);
     } catch (error) {
       if (error instanceof ConnectError) return refusalResponse(error);
       throw error;

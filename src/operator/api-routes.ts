@@ -1,10 +1,13 @@
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import { type DescMessage, fromBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor, type ServiceImpl } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "pino";
 import { GatewayError } from "../core/errors.ts";
 import { OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
 import type { HttpRequest } from "../http/request.ts";
-import type { RouteTable } from "../http/routes.ts";
+import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 import { guarded } from "./access.ts";
 import { JSON_OPTIONS } from "./messages.ts";
 import { invalid } from "./requests.ts";
@@ -34,12 +37,51 @@ export function apiRoutes(api: {
     interceptors: [hideInternalErrors(logger)],
     shutdownSignal: stopping,
   });
-  const paths = new Set(OperatorService.methods.map(({ name }) => `/${OperatorService.typeName}/${name}`));
-  const POST = guarded(token, (request) => {
-    checkContentType(request);
-    return adapter;
+  const handlers = OperatorService.methods.map(({ name, methodKind, input }): [string, MethodHandlers] => {
+    const POST = guarded(token, async (request) => {
+      checkContentType(request);
+      if (methodKind !== "unary" || !isPlainBinary(request)) return adapter;
+      const body = await readMessage(request, input);
+      return (incoming, outgoing) => adapter(withBody(incoming, body), outgoing);
+    });
+    return [`/${OperatorService.typeName}/${name}`, { POST }];
   });
-  return (path) => (paths.has(path) ? { POST } : undefined);
+  const byPath = new Map(handlers);
+  return (path) => byPath.get(path);
+}
+
+/** Returns true for a unary Connect request in binary. */
+function isPlainBinary({ headers }: HttpRequest): boolean {
+  return (
+    /^application\/proto\s*(;|$)/i.test(headers["content-type"] ?? "") &&
+    headers["content-encoding"] === undefined
+  );
+}
+
+/**
+ * Reads a binary message. The protocol's own code answers 500 to a malformed one.
+ * @throws ConnectError INVALID_ARGUMENT for a malformed message, RESOURCE_EXHAUSTED for one that is too large
+ */
+async function readMessage(request: HttpRequest, schema: DescMessage): Promise<Uint8Array> {
+  const body = await request.readBody(MAX_REQUEST_BYTES).catch((error: unknown) => {
+    if (!(error instanceof GatewayError) || error.code !== "body_too_large") throw error;
+    throw new ConnectError(error.message, Code.ResourceExhausted);
+  });
+  try {
+    fromBinary(schema, body);
+  } catch (error) {
+    throw invalid(`The body is not a ${schema.typeName}: ${String(error)}`);
+  }
+  return body;
+}
+
+/** Returns a request whose body was read before, as the adapter reads it. */
+function withBody(
+  { headers, method, url, httpVersion, socket }: IncomingMessage,
+  body: Uint8Array,
+): IncomingMessage {
+  const head = { headers, method, url, httpVersion, socket };
+  return Object.assign(Readable.from([body]), head) as unknown as IncomingMessage;
 }
 
 /**

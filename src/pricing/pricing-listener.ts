@@ -13,7 +13,8 @@ import type { Logger } from "pino";
 import { GatewayError } from "../core/errors.ts";
 import { addressText, type TcpAddress } from "../core/network-address.ts";
 import { answerGrpcWeb } from "../grpc/grpc-web.ts";
-import { refuseBrokenRequest, sendWhole } from "../http/answer.ts";
+import { hangUpWith, refuseBrokenRequest, sendWhole } from "../http/answer.ts";
+import { hasKnownFraming } from "../http/request.ts";
 import { errorResponse } from "../http/response.ts";
 
 /** Start of an HTTP/2 connection. No HTTP/1.1 method starts like this. */
@@ -56,6 +57,7 @@ export class PricingListener {
       },
       (incoming, outgoing) => this.#track(incoming, outgoing),
     );
+    this.#http.on("connect", (_incoming, socket) => hangUpWith(methodNotAllowed(), socket));
     this.#http.on("clientError", (error, socket) => {
       // The refusal would pass for part of the answer in progress.
       if (this.#answering.has(socket)) socket.destroy();
@@ -132,6 +134,7 @@ export class PricingListener {
     try {
       if (incoming.method === "OPTIONS") answerPreflight(incoming, outgoing);
       else if (incoming.method !== "POST") throw methodNotAllowed();
+      else if (!hasKnownFraming(incoming)) throw unknownFraming();
       else await answerGrpcWeb(incoming, outgoing, () => this.#sessionOf(incoming.socket));
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
@@ -162,6 +165,12 @@ function answerPreflight({ headers }: IncomingMessage, outgoing: ServerResponse)
     vary: "access-control-request-headers",
   });
   outgoing.end();
+}
+
+function unknownFraming(): GatewayError {
+  return new GatewayError("bad_request", "Transfer-Encoding can only be chunked, sent once.", {
+    headers: { connection: "close" },
+  });
 }
 
 function methodNotAllowed(): GatewayError {

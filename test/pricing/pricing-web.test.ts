@@ -7,6 +7,7 @@ import { Metadata, status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { Health } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { GetJobPriceRequestSchema, PricingEngine } from "../../src/gen/pricing_engine/pricing_pb.ts";
+import { sendRaw } from "../helpers/raw-request.ts";
 import { jobRequest, PAYMENT, parse, startServer } from "./pricing-server-harness.ts";
 
 const PATH = "/pricing_engine.PricingEngine/GetJobPrice";
@@ -144,6 +145,15 @@ test.each(["-text", ""])(
     await server.stop();
   },
 );
+
+test("CONNECT is answered 405, and a Transfer-Encoding other than chunked 400", async () => {
+  const { url } = await startWeb();
+  const [connected] = await sendRaw(url, "CONNECT example.com:443 HTTP/1.1\r\nhost: a\r\n\r\n");
+  expect([connected?.status, connected?.headers.allow]).toEqual([405, "POST, OPTIONS"]);
+  const head = `POST ${PATH} HTTP/1.1\r\nhost: a\r\ncontent-type: application/grpc-web+proto\r\n`;
+  const [encoded] = await sendRaw(url, `${head}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n`);
+  expect(encoded?.status).toBe(400);
+});
 
 test("A gRPC connection whose first bytes come one by one is served", async () => {
   const { server, ask } = await startWeb();
