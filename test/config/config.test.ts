@@ -26,6 +26,8 @@ test("A gateway with only the required keys has the documented defaults", async 
     facilitatorTimeoutMs: 30_000,
     quoteTtlSecs: 300,
     maxBodyBytes: 1_048_576,
+    maxUndecided: 100_000,
+    maxOpenPerPayer: 256,
     defaultInvocationMode: "disabled",
     acceptedTokens: [
       {

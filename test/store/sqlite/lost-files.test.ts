@@ -110,10 +110,10 @@ test("While lookups fail nothing new is taken, what is out can be finished, and 
   const [call] = await claimCalls(store, { limit: 1 });
   await checkpointed();
   await store.close();
-  await overwritten(rootPageOf("payments_by_state"));
+  await overwritten(rootPageOf("offers_by_job"));
   await expect(openAgain()).resolves.toBeUndefined();
 
-  await expect(store.listPayments({ state: "settled", limit: 1 })).rejects.toMatchObject({
+  await expect(store.findOffers({ serviceId: 1n, jobIndex: 0 })).rejects.toMatchObject({
     code: "store_unavailable",
   });
   expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("malformed") });
