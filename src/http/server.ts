@@ -169,7 +169,7 @@ export class HttpServer {
       socket.on("error", () => socket.destroy());
       void this.#answersBefore(incoming).then(() => hangUpWith(refusal, socket));
     });
-    server.on("clientError", async (error, socket) => {
+    const refuse = async (error: Error, socket: Duplex): Promise<void> => {
       if (this.#refusing.has(socket)) return;
       this.#refusing.add(socket);
       // The refusal would pass for the answer to an earlier request that is still in progress.
@@ -183,7 +183,8 @@ export class HttpServer {
       // A request that began well is recorded as itself.
       if (refusal !== undefined && request === undefined)
         this.#exchanges.broken(this.#firstListener(), refusal);
-    });
+    };
+    server.on("clientError", (error, socket) => void refuse(error, socket));
     return server;
   }
 

@@ -35,7 +35,7 @@ test("A JobCall that kills its runner takes no neighbour to max_attempts", async
     const stream = await runner.subscribe();
     stream.raw.on("data", (call) => {
       if (Buffer.from(call.body).toString() === "poison") stream.cancel();
-      else setTimeout(() => runner.ack(call).catch(() => undefined), 5);
+      else setTimeout(() => void runner.ack(call).catch(() => undefined), 5);
     });
     await stream.ended;
   };

@@ -60,7 +60,7 @@ describe("live data", () => {
     const text = await line.textContent();
     expect(text).toContain("3.264 USDC");
     expect(text).toContain("paid job 1/0");
-    expect(await line.locator(".amount").getAttribute("title")).toContain("3264000 units");
+    expect(await line.locator(".amount").getAttribute("title")).toContain("3264000 base units");
     await expect.poll(() => settled(page), { timeout: 8_000 }).toBe(before + 1);
     await page.locator("#revenue-tokens").getByText("USDC").first().waitFor();
     await expect

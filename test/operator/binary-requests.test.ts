@@ -10,14 +10,12 @@ import { startOperator } from "./harness.ts";
 async function start() {
   const operator = await startOperator();
   onTestFinished(() => operator.stop());
-  const send = async (method: string, body: Uint8Array<ArrayBuffer>) => {
-    const headers = { "content-type": "application/proto" };
-    return await fetch(`${operator.url}/jobgate.v1.OperatorService/${method}`, {
+  const send = (method: string, body: Uint8Array<ArrayBuffer>) =>
+    fetch(`${operator.url}/jobgate.v1.OperatorService/${method}`, {
       method: "POST",
-      headers,
+      headers: { "content-type": "application/proto" },
       body,
     });
-  };
   return { operator, send };
 }
 
