@@ -18,7 +18,7 @@ export type WorkerAnswer =
   | {
       readonly kind: "failed";
       readonly reason: string;
-      /** Whether something was committed is unknown. */
+      /** The batch may have been committed. */
       readonly isUnknown: boolean;
     }
   /** The database's files were deleted, replaced or truncated: every later batch fails. */

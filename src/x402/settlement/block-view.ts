@@ -2,7 +2,7 @@ import { eip3009ABI } from "@x402/evm";
 import { concatHex, encodeFunctionData, type Hex, type PublicClient, size, slice } from "viem";
 import type { PaymentKey } from "../../core/payment.ts";
 
-/** What one execution on one node sees. */
+/** State and time that one execution on one node sees. */
 interface View {
   /** Unix seconds of the block that the state belongs to, as the contract code in that block sees it. */
   readonly timestamp: bigint;
