@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { startDelivery, until } from "./harness.ts";
+import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { ackEverything, sleep, startDelivery, until } from "./harness.ts";
 
 test("A runner that subscribes with max_in_flight 1,000 and dies ten times makes no dead letter", async () => {
   const { store, accept, connect } = await startDelivery({ maxAttempts: 3, retryBaseMs: 5, retryMaxMs: 10 });
@@ -18,7 +19,7 @@ test("A runner that subscribes with max_in_flight 1,000 and dies ten times makes
 
   const working = connect();
   const stream = await working.subscribe({ maxInFlight: 1_000 });
-  stream.raw.on("data", (call) => void working.ack(call));
+  ackEverything(working, stream);
   await until(async () => {
     const { ready, leased } = (await store.totals()).calls;
     return ready + leased === 0;
@@ -42,7 +43,7 @@ test("A JobCall that kills its runner takes no neighbour to max_attempts", async
   for (let life = 0; life < 3; life++) await live();
   const survivor = connect();
   const stream = await survivor.subscribe();
-  stream.raw.on("data", (call) => void survivor.ack(call));
+  ackEverything(survivor, stream);
   await until(async () => {
     const { ready, leased, dead } = (await store.totals()).calls;
     return ready + leased === 0 && dead === 1;
@@ -64,21 +65,28 @@ test("Suspects go out alone although other work never ends, and do not hold it u
   const out = new Set<bigint>();
   const suspects = new Set<bigint>();
   let others = 0;
+  const work: Promise<unknown>[] = [];
+  const finish = async (call: JobCall) => {
+    await sleep(3);
+    out.delete(call.callId);
+    await runner.ack(call);
+  };
   stream.raw.on("data", (call) => {
     out.add(call.callId);
     if (call.attempt === 2) {
       expect([...out]).toEqual([call.callId]);
       suspects.add(call.callId);
     } else others++;
-    setTimeout(() => {
-      out.delete(call.callId);
-      void runner.ack(call);
-    }, 3);
+    work.push(finish(call));
     // There is always more to do.
-    if (suspects.size < 5) void accept();
+    if (suspects.size < 5) work.push(accept());
   });
   for (let i = 0; i < 8; i++) await accept();
   await until(() => suspects.size === 5);
-  await until(async () => (await store.totals()).calls.ready + (await store.totals()).calls.leased === 0);
+  await until(async () => {
+    await Promise.all(work);
+    const { ready, leased } = (await store.totals()).calls;
+    return ready + leased === 0;
+  });
   expect(others).toBeGreaterThanOrEqual(8);
 });

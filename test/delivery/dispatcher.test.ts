@@ -3,16 +3,11 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { AckMode } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { Claimed, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openStoreForTest, type Runner, type RunnerStream, sleep, startDelivery, until } from "./harness.ts";
+import { ackEverything, openStoreForTest, sleep, startDelivery, until } from "./harness.ts";
 
 /** Returns the store with another claim operation. */
 function withClaims(store: Store, claim: (request: ClaimRequest) => Promise<Claimed>): Store {
   return { ...store, claim };
-}
-
-/** Acks every JobCall of a stream. */
-function ackEverything(runner: Runner, stream: RunnerStream): void {
-  stream.raw.on("data", (call) => void runner.ack(call));
 }
 
 test("Several subscribers share the work in turn", async () => {
@@ -160,16 +155,10 @@ test("200 subscribers that all reconnect at once get all the work done", async (
   await until(() => first.streams.reduce((sum, stream) => sum + stream.calls.length, 0) === 400);
   for (const stream of first.streams) stream.cancel();
   const second = await storm();
-  const done = new Set<bigint>();
-  for (const [index, stream] of second.streams.entries()) {
-    const runner = second.runners[Math.floor(index / 20)];
-    const finish = (call: (typeof stream.calls)[number]) => {
-      void runner?.ack(call).then(() => done.add(call.callId));
-    };
-    for (const call of stream.calls) finish(call);
-    stream.raw.on("data", finish);
-  }
-  await until(() => done.size === 400);
+  const acked = second.runners.flatMap((runner, index) =>
+    second.streams.slice(20 * index, 20 * (index + 1)).map((stream) => ackEverything(runner, stream)),
+  );
+  await until(() => acked.reduce((sum, { size }) => sum + size, 0) === 400);
   expect((await store.totals()).calls).toMatchObject({ ready: 0, leased: 0, dead: 0 });
 });
 

@@ -182,6 +182,23 @@ function runnerStream(raw: OpenStream): RunnerStream {
   };
 }
 
+/** Acks every JobCall of a stream until the test ends. @returns those that are acked so far */
+export function ackEverything(runner: Runner, stream: RunnerStream): Set<bigint> {
+  const done = new Set<bigint>();
+  const acks: Promise<unknown>[] = [];
+  const ack = (call: JobCall) => {
+    acks.push(runner.ack(call).then(() => done.add(call.callId)));
+  };
+  stream.calls.forEach(ack);
+  stream.raw.on("data", ack);
+  // Runs before the runner's connection is closed.
+  onTestFinished(async () => {
+    stream.raw.off("data", ack);
+    await Promise.all(acks);
+  });
+  return done;
+}
+
 /** Waits until it holds; rejects when it takes too long. */
 export async function until(holds: () => boolean | Promise<boolean>, waitMs = WAIT_MS): Promise<void> {
   const deadline = performance.now() + waitMs;
