@@ -38,10 +38,10 @@ export interface PaymentIntent extends JobKey {
   readonly priceWei: string;
   /** Unix seconds after which the authorization can no longer be used. */
   readonly validBefore: number;
-  /** Quote digest, 64 hex digits, with which the client asks for its call. */
+  /** Quote digest, 64 hex digits. Clients that buy at one current price share its quote. */
   readonly receipt: string;
-  /** Receipt to use when another payment has that one: clients that buy at one current price share its quote. */
-  readonly spareReceipt?: string;
+  /** The client named the receipt's quote, which can be paid once. */
+  readonly redeemsQuote?: true;
   /** Head of the token's chain when the intent was written: the search for the settlement starts there. */
   readonly fromBlock?: string;
   /** Nonce of a delegated caller's signature, used up with this payment. */

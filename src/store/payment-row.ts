@@ -22,6 +22,7 @@ export interface PaymentRow {
   price_wei: string;
   valid_before_secs: number;
   receipt: string;
+  redeems_quote: 0 | 1;
   from_block: string | null;
   caller: string | null;
   caller_service_id: string | null;
@@ -56,6 +57,7 @@ export const PAYMENT_COLUMNS = [
   "price_wei",
   "valid_before_secs",
   "receipt",
+  "redeems_quote",
   "from_block",
   "caller",
   "caller_service_id",
@@ -88,6 +90,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     price_wei: intent.priceWei,
     valid_before_secs: intent.validBefore,
     receipt: intent.receipt,
+    redeems_quote: intent.redeemsQuote ? 1 : 0,
     from_block: intent.fromBlock ?? null,
     caller: intent.callerNonce?.caller ?? null,
     caller_service_id: intent.callerNonce === undefined ? null : String(intent.callerNonce.serviceId),
@@ -122,6 +125,7 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     receipt: row.receipt,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
+    ...(row.redeems_quote === 0 ? {} : { redeemsQuote: true }),
     ...(row.from_block === null ? {} : { fromBlock: row.from_block }),
     ...(row.settlement === null ? {} : { settlement: row.settlement }),
     ...(row.reason === null ? {} : { reason: row.reason }),

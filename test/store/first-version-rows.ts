@@ -16,3 +16,8 @@ export function settledRows(schema: string): string[] {
      VALUES (7, 'succeeded', 1, 1, 1)`,
   ];
 }
+
+/** A quote that the payment of {@link settledRows} redeemed, as schemas without `redeems_quote` hold it. */
+export function redeemedQuoteRow(schema: string): string {
+  return `INSERT INTO ${schema}quotes VALUES ('receipt', '{}', ${Number.MAX_SAFE_INTEGER})`;
+}

@@ -21,8 +21,8 @@ export interface PaymentJournal {
 
   /**
    * The write before settling: the intent, its JobCall (held back from runners) and the caller's nonce, all or
-   * none. When several begins with one key, one nonce or one receipt race, exactly one gets `begun`. The receipt of
-   * a failed payment is free again; where a receipt is used, the intent's spare one replaces it.
+   * none. When several begins with one key, one nonce or one redeemed quote race, exactly one gets `begun`. A quote
+   * whose payment failed can be paid again.
    *
    * An intent counts against `max_pending` for its first {@link YOUNG_MS} only, an unresolved payment never.
    * @param limits for intents that are older than that; default: none
@@ -74,8 +74,8 @@ export interface UndecidedPayment extends PaymentRecord {
 }
 
 export type BeginPaymentOutcome =
-  | { kind: "begun"; callId: number; receipt: string }
-  | { kind: "receipt_used" }
+  | { kind: "begun"; callId: number }
+  | { kind: "quote_paid" }
   | { kind: "payment_known"; record: PaymentRecord }
   | { kind: "caller_nonce_used" }
   | { kind: "too_many_undecided" }

@@ -29,7 +29,7 @@ export interface SavedOffer extends KnownOffer {
 export interface QuoteLedger {
   /** Saves a quote. If the digest exists already, the first quote stays and is returned. */
   saveQuote(quote: SavedQuote): Promise<SavedQuote>;
-  /** `isPaid`: a payment with this digest as its receipt was or may have been made. Expired quotes are not found. */
+  /** `isPaid`: a payment that redeems this quote was or may have been made. Expired quotes are not found. */
   findQuote(digest: string): Promise<(SavedQuote & { readonly isPaid: boolean }) | undefined>;
 }
 

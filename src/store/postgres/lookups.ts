@@ -75,7 +75,8 @@ const FIND_OFFERS = statement<{ id: string; offer: string; valid_until: number }
 const FIND_QUOTE = statement<{ digest: string; quote: string; expires_at: number; is_paid: boolean }>(
   "find_quote",
   `SELECT digest, quote, expires_at,
-          EXISTS (SELECT FROM jobgate.payments WHERE receipt = digest AND state <> 'failed') AS is_paid
+          EXISTS (SELECT FROM jobgate.payments
+                   WHERE receipt = digest AND redeems_quote = 1 AND state <> 'failed') AS is_paid
      FROM jobgate.quotes WHERE digest = $2 AND expires_at > ${NOW}`,
 );
 const NEXT_DUE = statement<{ due: number | null }>(

@@ -165,5 +165,13 @@ CREATE INDEX payments_undecided          ON jobgate.payments (created_at)       
 CREATE INDEX payments_undecided_by_payer ON jobgate.payments (payer, created_at) WHERE state = 'intent';
 `;
 
+const QUOTES_SHARED = `
+-- A quote that a client names is paid once, unless its payment failed. Buyers at one current price share its quote.
+ALTER TABLE jobgate.payments ADD COLUMN redeems_quote int NOT NULL DEFAULT 0;
+UPDATE jobgate.payments SET redeems_quote = 1 WHERE state <> 'failed' AND receipt IN (SELECT digest FROM jobgate.quotes);
+DROP INDEX jobgate.payments_by_receipt;
+CREATE UNIQUE INDEX payments_by_quote ON jobgate.payments (receipt) WHERE redeems_quote = 1 AND state <> 'failed';
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new database. */
-export const MIGRATIONS: readonly string[] = [FIRST, SECRETS, UNDECIDED];
+export const MIGRATIONS: readonly string[] = [FIRST, SECRETS, UNDECIDED, QUOTES_SHARED];

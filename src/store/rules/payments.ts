@@ -9,8 +9,8 @@ export interface BeginFacts {
   readonly known: PaymentRecord | undefined;
   /** The caller's nonce is used up and has not expired. */
   readonly isNonceUsed: boolean;
-  /** A payment that did not fail has the intent's receipt. */
-  readonly isReceiptUsed: boolean;
+  /** The intent redeems a quote, and a payment that did not fail has redeemed it already. */
+  readonly isQuotePaid: boolean;
   readonly hasRoom: boolean;
   /** Undecided payments that are no longer young, of everyone and of the intent's payer. */
   readonly undecided: { readonly total: number; readonly ofPayer: number };
@@ -18,22 +18,21 @@ export interface BeginFacts {
   readonly now: number;
 }
 
-/** Decides whether a payment can begin, and with which receipt. */
+/** Decides whether a payment can begin. */
 export function beginDecision(
   facts: BeginFacts,
-): Exclude<BeginPaymentOutcome, { kind: "begun" }> | { readonly kind: "begin"; readonly receipt: string } {
-  const { intent, known, isNonceUsed, isReceiptUsed, hasRoom, undecided, limits, now } = facts;
+): Exclude<BeginPaymentOutcome, { kind: "begun" }> | { readonly kind: "begin" } {
+  const { intent, known, isNonceUsed, isQuotePaid, hasRoom, undecided, limits, now } = facts;
   if (known !== undefined) return { kind: "payment_known", record: known };
   const { callerNonce } = intent;
   // A nonce that expired on the way here may have been used, and forgotten since.
   const mayBeForgotten = callerNonce !== undefined && callerNonce.expiresAt * 1000 <= now;
   if (isNonceUsed || mayBeForgotten) return { kind: "caller_nonce_used" };
-  const receipt = isReceiptUsed ? intent.spareReceipt : intent.receipt;
-  if (receipt === undefined) return { kind: "receipt_used" };
+  if (isQuotePaid) return { kind: "quote_paid" };
   if (limits !== undefined && undecided.total >= limits.maxUndecided) return { kind: "too_many_undecided" };
   if (limits !== undefined && undecided.ofPayer >= limits.maxOpenPerPayer)
     return { kind: "too_many_open_payments" };
-  return hasRoom ? { kind: "begin", receipt } : { kind: "queue_full" };
+  return hasRoom ? { kind: "begin" } : { kind: "queue_full" };
 }
 
 /** States from which a payment can go into each decided state. */

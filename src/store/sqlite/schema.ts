@@ -168,6 +168,14 @@ CREATE INDEX payments_undecided          ON payments (created_at)        WHERE s
 CREATE INDEX payments_undecided_by_payer ON payments (payer, created_at) WHERE state = 'intent';
 `;
 
+const QUOTES_SHARED = `
+-- A quote that a client names is paid once, unless its payment failed. Buyers at one current price share its quote.
+ALTER TABLE payments ADD COLUMN redeems_quote INTEGER NOT NULL DEFAULT 0;
+UPDATE payments SET redeems_quote = 1 WHERE state <> 'failed' AND receipt IN (SELECT digest FROM quotes);
+DROP INDEX payments_by_receipt;
+CREATE UNIQUE INDEX payments_by_quote ON payments (receipt) WHERE redeems_quote = 1 AND state <> 'failed';
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new file. */
 export const MIGRATIONS: readonly string[] = [
   FIRST,
@@ -175,4 +183,5 @@ export const MIGRATIONS: readonly string[] = [
   DELIVERIES,
   SECRETS,
   UNDECIDED,
+  QUOTES_SHARED,
 ];

@@ -31,15 +31,15 @@ export interface Price {
    * Confirms a matched offer just before money moves, because the checks since the match take time.
    * @throws GatewayError when the price no longer applies
    */
-  confirm(offer: Offer): Promise<PurchaseDigests>;
+  confirm(offer: Offer): Promise<ConfirmedPrice>;
 }
 
-/** Identifies a purchase to the runner and to the client. */
-export interface PurchaseDigests {
-  /** Quote digest for the runner, and the client's receipt. */
+/** The price at which money is about to move. */
+export interface ConfirmedPrice {
+  /** Identifies the price to the runner, and is the client's receipt. */
   readonly quoteDigest: string;
-  /** The client's receipt when another payment has the quote digest already. */
-  readonly spareReceipt?: string;
+  /** The request names that quote, which can be paid once. */
+  readonly redeemsQuote?: true;
 }
 
 /** Sources of current prices, at one configuration. */
@@ -128,17 +128,14 @@ class CurrentPrice implements Price {
   }
 
   /** Refuses only an offer whose quote has ended: another's lifetime has to last until the request that answers it. */
-  async confirm(offer: Offer): Promise<PurchaseDigests> {
+  async confirm(offer: Offer): Promise<ConfirmedPrice> {
     if (atTime(offer, this.#sources.clock()) === undefined) {
       throw new GatewayError(
         "payment_mismatch",
         "The offer has ended with the quote that it was made of. Nothing was charged: sign a new one.",
       );
     }
-    const own = this.#sources.offers.newDigest(offer);
-    if (offer.quoteDigest === undefined) return { quoteDigest: own };
-    // Many clients may buy at one quote, but each needs a receipt of its own.
-    return { quoteDigest: offer.quoteDigest, spareReceipt: own };
+    return { quoteDigest: offer.quoteDigest ?? this.#sources.offers.newDigest(offer) };
   }
 }
 
@@ -169,8 +166,8 @@ class QuotedPrice implements Price {
     return matchOffer(payment, offers, this.#clock());
   }
 
-  async confirm(): Promise<PurchaseDigests> {
-    return { quoteDigest: await this.#quotes.checkOpen(this.#digest, this.policy) };
+  async confirm(): Promise<ConfirmedPrice> {
+    return { quoteDigest: await this.#quotes.checkOpen(this.#digest, this.policy), redeemsQuote: true };
   }
 }
 

@@ -6,7 +6,7 @@ import type { HttpRequest } from "../../http/request.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
-import type { Price, PriceBook, PurchaseDigests } from "../prices/price-book.ts";
+import type { ConfirmedPrice, Price, PriceBook } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { Facilitator, FacilitatorRequest } from "../settlement/facilitator.ts";
@@ -129,15 +129,15 @@ export class Purchase {
     });
     if ("state" in verified) return { ...outcomeOfKnown(verified, identity), replayed: true };
     // quote_not_found, if the quote has expired since
-    const digests = await price.confirm(offer);
+    const confirmed = await price.confirm(offer);
     const call = producer.jobCall({
       offer,
       body,
-      quoteDigest: digests.quoteDigest,
+      quoteDigest: confirmed.quoteDigest,
       ...(caller === undefined ? {} : { caller: caller.caller }),
     });
     // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, queue_full, store_unavailable
-    return settlement.settle(toIntent(paid, verified, digests, caller), call, {
+    return settlement.settle(toIntent(paid, verified, confirmed, caller), call, {
       requestId: request.id,
       limits: this.#parts.undecidedLimits,
     });
@@ -271,7 +271,7 @@ async function freshOffers(price: Price, body: Uint8Array, refusal: GatewayError
 function toIntent(
   { payment, identity }: PaidRequest,
   { offer, requirements, fromBlock }: VerifiedPayment,
-  { quoteDigest, spareReceipt }: PurchaseDigests,
+  { quoteDigest, redeemsQuote }: ConfirmedPrice,
   caller: AuthorizedCaller | undefined,
 ): PaymentIntent {
   const { token, amount, priceWei } = offer;
@@ -288,7 +288,7 @@ function toIntent(
     priceWei: priceWei.toString(),
     validBefore: storableSeconds(payment.validBefore),
     receipt: quoteDigest,
-    ...(spareReceipt === undefined ? {} : { spareReceipt }),
+    ...(redeemsQuote ? { redeemsQuote } : {}),
     ...(fromBlock === undefined ? {} : { fromBlock: fromBlock.toString() }),
     ...(caller?.nonce === undefined ? {} : { callerNonce: caller.nonce }),
   };

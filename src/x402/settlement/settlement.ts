@@ -85,15 +85,15 @@ export class Settlement {
           "signature_replay",
           "This caller's nonce was used before: sign with a new one.",
         );
-      case "receipt_used":
+      case "quote_paid":
         throw quotePaid();
       case "begun": {
         faultPoint("after-journal");
         const answer = await facilitator.settle(facilitatorRequest(intent));
         faultPoint("after-settle");
-        const { receipt, callId } = begun;
+        const { callId } = begun;
         return this.#conclude(
-          { ...intent, receipt, callId, ...(requestId === undefined ? {} : { requestId }) },
+          { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) },
           answer,
         );
       }

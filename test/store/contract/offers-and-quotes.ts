@@ -44,9 +44,11 @@ export function describeOffersAndQuotes(given: Given): void {
       expect(await given.store.findQuote(quote.digest)).toBeUndefined();
     });
 
-    test("A quote is paid while a payment has its digest as its receipt, unless that failed", async () => {
+    test("A quote is paid while a payment redeems it, unless that failed", async () => {
       await given.store.saveQuote(quote);
-      const paying = { ...paymentIntent(1), receipt: quote.digest };
+      await given.store.beginPayment(paymentIntent(2, { receipt: quote.digest }), paidCall());
+      expect(await given.store.findQuote(quote.digest)).toMatchObject({ isPaid: false });
+      const paying = paymentIntent(1, { receipt: quote.digest, redeemsQuote: true });
       await given.store.beginPayment(paying, paidCall());
       expect(await given.store.findQuote(quote.digest)).toMatchObject({ isPaid: true });
       await given.store.failPayment(paying.key, "{}", "nothing moved");

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { MIGRATIONS } from "../../../src/store/postgres/schema.ts";
 import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
-import { SETTLED_IN_FIRST_VERSION, settledRows } from "../first-version-rows.ts";
-import { paidId, paymentIntent } from "../store-fixtures.ts";
+import { redeemedQuoteRow, SETTLED_IN_FIRST_VERSION, settledRows } from "../first-version-rows.ts";
+import { paidCall, paidId, paymentIntent } from "../store-fixtures.ts";
 import { openReplica } from "./open-in-database.ts";
 
 let postgres: Postgres;
@@ -14,15 +14,7 @@ afterAll(() => postgres?.stop());
 test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
   "A database of schema version %i is brought up to date by two replicas at once, and what it holds is kept",
   async (version) => {
-    const url = await postgres.createDatabase();
-    const old = [
-      "CREATE SCHEMA jobgate; CREATE TABLE jobgate.schema_version (version int NOT NULL)",
-      `INSERT INTO jobgate.schema_version VALUES (${version})`,
-      ...MIGRATIONS.slice(0, version),
-      ...settledRows("jobgate."),
-    ];
-    for (const statements of old) await postgres.query(url, statements);
-
+    const url = await oldDatabase(version, settledRows("jobgate."));
     const [store, other] = await Promise.all([openReplica(url), openReplica(url)]);
     const { callId, key } = SETTLED_IN_FIRST_VERSION;
     expect(await store.findPayment(key)).toMatchObject({ state: "settled", callId });
@@ -34,3 +26,25 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     await Promise.all([store.close(), other.close()]);
   },
 );
+
+test("A quote that was paid before payments told whether they redeem one stays paid", async () => {
+  const version = MIGRATIONS.findIndex((migration) => migration.includes("redeems_quote"));
+  const url = await oldDatabase(version, [...settledRows("jobgate."), redeemedQuoteRow("jobgate.")]);
+  const store = await openReplica(url);
+  expect(await store.findQuote("receipt")).toMatchObject({ isPaid: true });
+  const again = paymentIntent(2, { receipt: "receipt", redeemsQuote: true });
+  expect(await store.beginPayment(again, paidCall())).toEqual({ kind: "quote_paid" });
+  await store.close();
+});
+
+async function oldDatabase(version: number, inserts: readonly string[]): Promise<string> {
+  const url = await postgres.createDatabase();
+  const old = [
+    "CREATE SCHEMA jobgate; CREATE TABLE jobgate.schema_version (version int NOT NULL)",
+    `INSERT INTO jobgate.schema_version VALUES (${version})`,
+    ...MIGRATIONS.slice(0, version),
+    ...inserts,
+  ];
+  for (const statements of old) await postgres.query(url, statements);
+  return url;
+}

@@ -65,11 +65,11 @@ describe("Races between two replicas", () => {
     expect((await one.totals()).payments.intent).toBe(1);
   });
 
-  test("A receipt belongs to one payment", async () => {
+  test("A redeemed quote is paid once", async () => {
     const outcomes = await atBoth((store, number) =>
-      store.beginPayment({ ...paymentIntent(number), receipt: "a".repeat(64) }, paidCall()),
+      store.beginPayment(paymentIntent(number, { receipt: "a".repeat(64), redeemsQuote: true }), paidCall()),
     );
-    expect(kindsOf(outcomes)).toEqual({ begun: 1, receipt_used: 39 });
+    expect(kindsOf(outcomes)).toEqual({ begun: 1, quote_paid: 39 });
   });
 
   test("A delivery is accepted once, and its repeats get its call", async () => {

@@ -3,28 +3,26 @@ import type { PaymentState } from "../../../src/core/payment.ts";
 import { type BeginFacts, beginDecision, canBecome, isBalanced } from "../../../src/store/rules/payments.ts";
 import { callerNonce, paymentIntent, START_MS } from "../store-fixtures.ts";
 
-const intent = paymentIntent(1, { callerNonce: callerNonce("n"), spareReceipt: "spare" });
+const intent = paymentIntent(1, { callerNonce: callerNonce("n") });
 const facts: BeginFacts = {
   intent,
   known: undefined,
   isNonceUsed: false,
-  isReceiptUsed: false,
+  isQuotePaid: false,
   hasRoom: true,
   undecided: { total: 2, ofPayer: 1 },
   limits: { maxUndecided: 3, maxOpenPerPayer: 2 },
   now: START_MS,
 };
 
-test("A new payment begins with its receipt, or with its spare one when that is used", () => {
-  expect(beginDecision(facts)).toEqual({ kind: "begin", receipt: intent.receipt });
-  expect(beginDecision({ ...facts, isReceiptUsed: true })).toEqual({ kind: "begin", receipt: "spare" });
-  const withoutSpare = { ...facts, intent: paymentIntent(1), isReceiptUsed: true };
-  expect(beginDecision(withoutSpare)).toEqual({ kind: "receipt_used" });
+test("A new payment begins, unless the quote that it redeems was paid", () => {
+  expect(beginDecision(facts)).toEqual({ kind: "begin" });
+  expect(beginDecision({ ...facts, isQuotePaid: true })).toEqual({ kind: "quote_paid" });
 });
 
 test("A known payment is reported before anything else", () => {
   const known = { ...intent, state: "intent" as const, callId: 1, createdAt: 0, updatedAt: 0 };
-  const decision = beginDecision({ ...facts, known, isNonceUsed: true, isReceiptUsed: true, hasRoom: false });
+  const decision = beginDecision({ ...facts, known, isNonceUsed: true, isQuotePaid: true, hasRoom: false });
   expect(decision).toEqual({ kind: "payment_known", record: known });
 });
 

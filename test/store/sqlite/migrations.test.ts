@@ -6,8 +6,9 @@ import type { JobCall } from "../../../src/core/job-call.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { MIGRATIONS } from "../../../src/store/sqlite/schema.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import { SETTLED_IN_FIRST_VERSION, settledRows } from "../first-version-rows.ts";
-import { paidId, paymentIntent } from "../store-fixtures.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { redeemedQuoteRow, SETTLED_IN_FIRST_VERSION, settledRows } from "../first-version-rows.ts";
+import { paidCall, paidId, paymentIntent } from "../store-fixtures.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -19,18 +20,8 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
   "A file of schema version %i is brought up to date, and what it holds is kept",
   async (version) => {
     const path = join(folder, "jobgate.db");
-    const old = openDriver(path);
-    for (const migration of MIGRATIONS.slice(0, version)) old.exec(migration);
-    for (const insert of settledRows("")) old.exec(insert);
-    old.exec(`PRAGMA user_version = ${version}`);
-    old.close();
-
-    const store = await openSqliteStore({
-      path,
-      maxPending: 1000,
-      threads: false,
-      encodeJobCall: ({ body }: JobCall) => body,
-    });
+    fillOldFile(path, version, settledRows(""));
+    const store = await openStore(path);
     const { callId, key } = SETTLED_IN_FIRST_VERSION;
     expect(await store.findPayment(key)).toMatchObject({ state: "settled", callId });
     expect(await store.findCall(callId)).toMatchObject({ state: "succeeded", payment: key });
@@ -40,3 +31,30 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     await store.close();
   },
 );
+
+test("A quote that was paid before payments told whether they redeem one stays paid", async () => {
+  const path = join(folder, "jobgate.db");
+  const version = MIGRATIONS.findIndex((migration) => migration.includes("redeems_quote"));
+  fillOldFile(path, version, [...settledRows(""), redeemedQuoteRow("")]);
+  const store = await openStore(path);
+  expect(await store.findQuote("receipt")).toMatchObject({ isPaid: true });
+  const again = paymentIntent(2, { receipt: "receipt", redeemsQuote: true });
+  expect(await store.beginPayment(again, paidCall())).toEqual({ kind: "quote_paid" });
+  await store.close();
+});
+
+function fillOldFile(path: string, version: number, inserts: readonly string[]): void {
+  const old = openDriver(path);
+  for (const statements of [...MIGRATIONS.slice(0, version), ...inserts]) old.exec(statements);
+  old.exec(`PRAGMA user_version = ${version}`);
+  old.close();
+}
+
+function openStore(path: string): Promise<Store> {
+  return openSqliteStore({
+    path,
+    maxPending: 1000,
+    threads: false,
+    encodeJobCall: ({ body }: JobCall) => body,
+  });
+}

@@ -27,9 +27,10 @@ const LOCK_PAYMENTS = statement<PaymentRow>(
      JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS asked (network, asset, payer, nonce)
     USING (network, asset, payer, nonce) ORDER BY call_id FOR UPDATE OF payments`,
 );
-const SELECT_RECEIPTS = statement<{ receipt: string }>(
-  "select_receipts",
-  "SELECT receipt FROM jobgate.payments WHERE receipt = ANY ($1::text[]) AND state <> 'failed'",
+const SELECT_REDEEMED = statement<{ receipt: string }>(
+  "select_redeemed",
+  `SELECT receipt FROM jobgate.payments
+    WHERE receipt = ANY ($1::text[]) AND redeems_quote = 1 AND state <> 'failed'`,
 );
 const DECIDE_PAYMENTS = statement(
   "decide_payments",
@@ -68,7 +69,7 @@ export class PaymentsPart implements BatchPart {
   readonly #intents: readonly PaymentIntent[];
   readonly #byKey = new Map<string, PaymentRow>();
   readonly #byFingerprint = new Map<string, PaymentRow>();
-  readonly #usedReceipts = new Set<string>();
+  readonly #paidQuotes = new Set<string>();
   readonly #nonces: CallerNonces;
   readonly #undecided: Undecided;
   readonly #decided = new Set<PaymentRow>();
@@ -90,12 +91,12 @@ export class PaymentsPart implements BatchPart {
     const intents = this.#intents;
     const keys = [...this.#decisions.map(({ input }) => input[0]), ...intents.map(({ key }) => key)];
     if (keys.length === 0) return;
-    const receipts = intents.flatMap(({ receipt, spareReceipt = receipt }) => [receipt, spareReceipt]);
+    const quotes = intents.flatMap(({ receipt, redeemsQuote }) => (redeemsQuote ? receipt : []));
     const fingerprints = intents.map(({ fingerprint }) => fingerprint);
-    const [locked, alike, used] = await Promise.all([
+    const [locked, alike, redeemed] = await Promise.all([
       sql.run(LOCK_PAYMENTS, keyColumns(keys)),
       intents.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_FINGERPRINT, [fingerprints]),
-      intents.length === 0 ? [] : sql.run(SELECT_RECEIPTS, [receipts]),
+      quotes.length === 0 ? [] : sql.run(SELECT_REDEEMED, [quotes]),
       this.#nonces.load(sql),
       this.#undecided.load(
         sql,
@@ -105,7 +106,7 @@ export class PaymentsPart implements BatchPart {
     ]);
     // The locked rows last: those are the rows that change.
     for (const row of [...alike, ...locked]) this.#remember(row);
-    for (const { receipt } of used) this.#usedReceipts.add(receipt);
+    for (const { receipt } of redeemed) this.#paidQuotes.add(receipt);
   }
 
   async write(context: BatchContext): Promise<void> {
@@ -151,7 +152,7 @@ export class PaymentsPart implements BatchPart {
     const record = this.#change(row, { state: "failed", ...values });
     this.#failedIds.push(row.call_id);
     capacity.adjust(-1);
-    this.#usedReceipts.delete(row.receipt);
+    if (row.redeems_quote === 1) this.#paidQuotes.delete(row.receipt);
     if (record.callerNonce !== undefined) this.#nonces.free(record.callerNonce, row.call_id);
     return { kind: "failed", record };
   }
@@ -170,22 +171,21 @@ export class PaymentsPart implements BatchPart {
       intent,
       known: known && toPaymentRecord(known),
       isNonceUsed: callerNonce !== undefined && this.#nonces.isUsed(callerNonce, now),
-      isReceiptUsed: this.#usedReceipts.has(intent.receipt),
+      isQuotePaid: intent.redeemsQuote === true && this.#paidQuotes.has(intent.receipt),
       hasRoom: capacity.hasRoom(),
       undecided: this.#undecided.count(normalKey(intent.key).payer),
       limits,
       now,
     });
     if (decision.kind !== "begin") return decision;
-    const { receipt } = decision;
     const callId = context.takeCallId();
-    const row = toRow({ ...intent, receipt }, callId, now);
+    const row = toRow(intent, callId, now);
     this.#remember(row);
-    this.#usedReceipts.add(receipt);
+    if (intent.redeemsQuote) this.#paidQuotes.add(intent.receipt);
     capacity.adjust(1);
     if (callerNonce !== undefined) this.#nonces.use(callerNonce, callId);
     this.#begun.push({ callId, call, row });
-    return { kind: "begun", callId, receipt };
+    return { kind: "begun", callId };
   }
 
   async #insertBegun(sql: Sql): Promise<void> {

@@ -64,7 +64,7 @@ export function ledgerLookups(database: Database): OperationTable<"findOffers" |
   );
   const selectQuote = database.prepare<QuoteRow & { is_paid: number }>(
     `SELECT digest, quote, expires_at,
-            EXISTS (SELECT 1 FROM payments WHERE receipt = digest AND state <> 'failed') AS is_paid
+            EXISTS (SELECT 1 FROM payments WHERE receipt = digest AND redeems_quote = 1 AND state <> 'failed') AS is_paid
        FROM quotes WHERE digest = ? AND expires_at > ?`,
   );
   return {

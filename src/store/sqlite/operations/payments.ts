@@ -14,7 +14,9 @@ export function paymentOperations(
 ): OperationTable<"beginPayment" | "settlePayment" | "failPayment" | "leavePaymentUnresolved"> {
   const payments = new PaymentFinder(database);
   const nonces = new CallerNonces(database);
-  const selectReceipt = database.prepare("SELECT 1 FROM payments WHERE receipt = ? AND state <> 'failed'");
+  const selectRedeemed = database.prepare(
+    "SELECT 1 FROM payments WHERE receipt = ? AND redeems_quote = 1 AND state <> 'failed'",
+  );
   const insertPayment = database.prepare(
     `INSERT INTO payments (${PAYMENT_COLUMNS.join(", ")}) VALUES (${PAYMENT_COLUMNS.map(() => "?").join(", ")})`,
   );
@@ -46,7 +48,7 @@ export function paymentOperations(
         intent,
         known: known && toPaymentRecord(known),
         isNonceUsed: callerNonce !== undefined && nonces.isUsed(callerNonce, now),
-        isReceiptUsed: selectReceipt.get([intent.receipt]) !== undefined,
+        isQuotePaid: intent.redeemsQuote === true && selectRedeemed.get([intent.receipt]) !== undefined,
         hasRoom: jobCalls.hasRoom(),
         undecided: {
           total: undecided.total,
@@ -57,12 +59,11 @@ export function paymentOperations(
         now,
       });
       if (decision.kind !== "begin") return decision;
-      const { receipt } = decision;
       const callId = jobCalls.insert(call, "held", now);
-      const row = toPaymentRow({ ...intent, receipt }, callId, now);
+      const row = toPaymentRow(intent, callId, now);
       insertPayment.run(PAYMENT_COLUMNS.map((column) => row[column]));
       if (callerNonce !== undefined) nonces.use(callerNonce, callId, now);
-      return { kind: "begun", callId, receipt };
+      return { kind: "begun", callId };
     },
 
     settlePayment(now, key, settlement) {
