@@ -29,14 +29,17 @@ export async function startGateway(options: {
   readonly logger: Logger;
   /** Default: opens the store that the configuration names. */
   readonly openStore?: typeof openConfiguredStore;
+  /** Ends the wait for a store that is not reachable yet. */
+  readonly signal?: AbortSignal;
 }): Promise<Gateway> {
-  const { config, logger, openStore = openConfiguredStore } = options;
+  const { config, logger, openStore = openConfiguredStore, signal } = options;
   const telemetry = new ProcessTelemetry(await startTracing(logger));
   const events = createEventHub();
   const store = await openStore(config.store, logger, {
     onBatch: measureBatches(telemetry),
     onCommitted: emitEvents(events),
     tracing: telemetry.tracing,
+    signal,
   });
   const gateway = new Gateway({ config, logger, telemetry, events, store });
   await gateway.start();

@@ -11,13 +11,17 @@ import type { Store } from "./store/store.ts";
 export async function openStore(
   { url, maxPending, ...connection }: StoreConfig,
   logger: Logger,
-  hooks: Pick<StoreOptions, "onBatch" | "onCommitted" | "tracing"> = {},
+  hooks: Pick<StoreOptions, "onBatch" | "onCommitted" | "tracing"> & {
+    /** Ends the wait for a server that is not reachable yet. */
+    readonly signal?: AbortSignal | undefined;
+  } = {},
 ): Promise<Store> {
-  const options = { maxPending, encodeJobCall, logger, ...hooks };
+  const { signal, ...listeners } = hooks;
+  const options = { maxPending, encodeJobCall, logger, ...listeners };
   if (url.startsWith("sqlite:")) {
     const { openSqliteStore } = await import("./store/sqlite/sqlite-store.ts");
     return openSqliteStore({ ...options, path: url.slice("sqlite:".length) });
   }
   const { openPostgresStore } = await import("./store/postgres/postgres-store.ts");
-  return openPostgresStore({ ...options, url, ...connection });
+  return openPostgresStore({ ...options, signal, url, ...connection });
 }

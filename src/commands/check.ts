@@ -75,7 +75,7 @@ async function storeProblems({ store }: Config): Promise<OnlineProblem[]> {
     import("../store/store.ts"),
   ]);
   try {
-    const opened = await openStore(store, pino({ level: "silent" }));
+    const opened = await openStore({ ...store, connectTimeoutMs: 0 }, pino({ level: "silent" }));
     await opened.close();
     return [];
   } catch (error) {

@@ -36,7 +36,10 @@ async function serve(
     onReload();
   });
   const stopped = nextStopSignal();
-  const gateway = await startGatewayOrRefuse(config, logger);
+  const starting = new AbortController();
+  void stopped.then(() => starting.abort());
+  const gateway = await startGatewayOrRefuse(config, logger, starting.signal);
+  if (gateway === undefined) return;
   // The parent process may stop reading at any time.
   process.stdout.on("error", () => undefined);
   for (const { name, address } of gateway.listeners) console.log(`${name} listening on ${address}`);
@@ -86,12 +89,17 @@ async function loadConfig(options: ConfigSelection, log: Log): Promise<Config> {
   return config;
 }
 
-async function startGatewayOrRefuse(config: Config, logger: Logger) {
+/** @returns undefined when a signal ended the wait for the store */
+async function startGatewayOrRefuse(config: Config, logger: Logger, signal: AbortSignal) {
   // Loaded here, so that the other commands start without the gateway's modules.
   const { startGateway } = await import("../gateway.ts");
   try {
-    return await startGateway({ config, logger });
+    return await startGateway({ config, logger, signal });
   } catch (error) {
+    if (signal.aborted) {
+      logger.info("stopped");
+      return undefined;
+    }
     logger.debug({ err: error }, "start failed");
     throw new Refusal([error instanceof Error ? error.message : String(error)]);
   }

@@ -32,6 +32,8 @@ const store = z.object({
   maxPending: integer(1, 1_000_000_000).default(100_000),
   /** Postgres connections of this process. Default 10. */
   poolSize: integer(4, 1_000).optional(),
+  /** Wait at the start for a Postgres that is not reachable yet. Default 60 s. */
+  connectTimeoutMs: seconds(0).optional(),
   /** Default: the `sslmode` of the URL; without one, `verify-full` unless the host is loopback or a Unix socket. */
   tls: oneOf(["disable", "require", "verify-full"]).optional(),
   /** PEM file with the authorities to trust for Postgres, instead of the well-known ones. */

@@ -23,6 +23,8 @@ export type Operation<Name extends OperationName = OperationName> = {
 
 interface OperationKind<Name extends OperationName> {
   readonly channel: "read" | "write";
+  /** A lookup for the operator, which may be slow: no lookup that a client waits for queues behind it. */
+  readonly isForOperator?: true;
   /** Runners may have new work as soon as this is committed. */
   readonly makesWork?: true | ((...input: Input<Name>) => boolean);
   /** The operation's name in traces; absent where it gets no span. */
@@ -41,7 +43,7 @@ export const OPERATIONS = {
   findPayment: { channel: "read" },
   findPaymentByFingerprint: { channel: "read" },
   isCallerNonceUsed: { channel: "read" },
-  listPayments: { channel: "read" },
+  listPayments: { channel: "read", isForOperator: true },
   listUndecided: { channel: "read" },
 
   claim: { channel: "write" },
@@ -53,8 +55,8 @@ export const OPERATIONS = {
   release: { channel: "write", makesWork: (_lease, { excused }) => excused },
   nextDue: { channel: "read" },
 
-  listDeadLetters: { channel: "read" },
-  findDeadLetter: { channel: "read" },
+  listDeadLetters: { channel: "read", isForOperator: true },
+  findDeadLetter: { channel: "read", isForOperator: true },
   retryDeadLetter: { channel: "write", makesWork: true },
   dropDeadLetter: { channel: "write" },
 
@@ -67,8 +69,8 @@ export const OPERATIONS = {
   findQuote: { channel: "read" },
   keepSecret: { channel: "write" },
 
-  totals: { channel: "read" },
-  revenue: { channel: "read" },
+  totals: { channel: "read", isForOperator: true },
+  revenue: { channel: "read", isForOperator: true },
   probe: { channel: "write" },
 } as const satisfies { readonly [Name in OperationName]: OperationKind<Name> };
 
@@ -76,6 +78,11 @@ export const OPERATIONS = {
 export function makesWork({ name, input }: Operation): boolean {
   const { makesWork } = OPERATIONS[name] as OperationKind<never>;
   return typeof makesWork === "function" ? makesWork(...(input as never)) : makesWork === true;
+}
+
+/** Checks whether a lookup is the operator's, and runs apart from those of clients. */
+export function isForOperator(name: ReadName): boolean {
+  return (OPERATIONS[name] as OperationKind<never>).isForOperator === true;
 }
 
 /** Name of the operation in traces; undefined where it gets no span. */

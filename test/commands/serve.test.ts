@@ -117,6 +117,25 @@ describe("jobgate serve", () => {
   });
 });
 
+test("A signal ends the wait for a Postgres that is not there", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-waiting-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  await writeFile(join(folder, "jobgate.toml"), '[store]\nurl = "postgres://u:p@127.0.0.1:1/jobgate"\n');
+  const child = spawnTethered({
+    command: process.execPath,
+    args: [...jobgateProgram(), "serve"],
+    env: process.env,
+    cwd: folder,
+  });
+  let printed = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    printed += chunk.toString();
+  });
+  await vi.waitFor(() => expect(printed).toContain("waiting for Postgres"), { timeout: 10_000 });
+  child.kill("SIGTERM");
+  expect(await once(child, "exit")).toEqual([0, null]);
+});
+
 describe("jobgate serve during its start", () => {
   /** Starts a process and does not wait for it; `isThere` does. */
   async function launch({ more = "", from }: { more?: string; from?: "build" } = {}) {

@@ -9,7 +9,8 @@ const SSL_MODES = ["disable", "require", "verify-full"];
 export function checkStore({ store }: ConfigTables, mistakes: MistakeList): void {
   if (store?.url === undefined) return;
   if (!/^postgres(ql)?:/.test(store.url)) {
-    const unused = { pool_size: store.poolSize, tls: store.tls, ca: store.ca };
+    const { poolSize, connectTimeoutMs, tls, ca } = store;
+    const unused = { pool_size: poolSize, connect_timeout_secs: connectTimeoutMs, tls, ca };
     for (const [key, value] of Object.entries(unused)) {
       if (value === undefined) continue;
       mistakes.report(

@@ -10,6 +10,7 @@ import {
 import type { SharedLeases } from "../contract/work-queue.ts";
 import type { Input, Outcome, ReadName } from "../operations.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
+import { firstSummedHour, HOUR_MS } from "../revenue-hours.ts";
 import { JUST_DUE_MS, type LeaseColumns, leaseStanding } from "../rules/leases.ts";
 import type { Revenue } from "../store.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
@@ -105,10 +106,15 @@ const COUNT_ROWS = statement<{ counted: CountedRows }>(
 );
 const SUM_REVENUE = statement<Omit<Revenue, "amount"> & { amount: string }>(
   "sum_revenue",
-  `SELECT updated_at / $2 * $2 AS "from", network, asset, symbol, sum(amount::numeric)::text AS amount,
-          count(*) AS payments
-     FROM jobgate.payments WHERE state = 'settled' AND updated_at >= $1
-    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
+  `WITH parts AS (
+     SELECT hour * ${HOUR_MS} AS at, network, asset, symbol, amount, payments
+       FROM jobgate.revenue_hours WHERE hour >= $3::bigint
+     UNION ALL
+     SELECT updated_at, network, asset, symbol, amount::numeric, 1
+       FROM jobgate.payments WHERE state = 'settled' AND updated_at >= $1 AND updated_at < $3::bigint * ${HOUR_MS})
+   SELECT at / $2::bigint * $2::bigint AS "from", network, asset, symbol, sum(amount)::text AS amount,
+          sum(payments)::bigint AS payments
+     FROM parts GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
 );
 
 const MAX_CALL_ID = Number.MAX_SAFE_INTEGER;
@@ -126,21 +132,27 @@ type LookupTable = { readonly [Name in ReadName]: (...input: Input<Name>) => Pro
  */
 export function createLookups(options: {
   readonly readers: ConnectionPool;
+  /** For the operator's lookups. */
+  readonly operatorReaders: ConnectionPool;
   /** Replaces the database's clock in tests. */
   readonly clock: (() => number) | undefined;
 }): LookupTable & { readonly lookAtLeases: SharedLeases["look"] } {
-  const { readers, clock } = options;
+  const { readers, operatorReaders, clock } = options;
   const now = () => clock?.() ?? null;
 
-  function askOnce<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row[]> {
-    return readers.use((client) => sqlOf(client).run(asked, values));
+  function askOnce<Row>(
+    asked: Statement<Row>,
+    values: readonly unknown[],
+    pool: ConnectionPool,
+  ): Promise<Row[]> {
+    return pool.use((client) => sqlOf(client).run(asked, values));
   }
 
-  async function ask<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row[]> {
+  async function ask<Row>(asked: Statement<Row>, values: readonly unknown[], pool = readers): Promise<Row[]> {
     try {
       // The connection may have been broken for a while without anyone having used it.
-      return await askOnce(asked, values).catch((error) =>
-        isRefusal(error) ? Promise.reject(error) : askOnce(asked, values),
+      return await askOnce(asked, values, pool).catch((error) =>
+        isRefusal(error) ? Promise.reject(error) : askOnce(asked, values, pool),
       );
     } catch (cause) {
       throw new GatewayError("store_unavailable", "The store could not be asked; nothing was changed.", {
@@ -155,12 +167,13 @@ export function createLookups(options: {
 
   return {
     async totals() {
-      const [row] = await ask(COUNT_ROWS, [now()]);
+      const [row] = await ask(COUNT_ROWS, [now()], operatorReaders);
       if (row === undefined) throw new Error("Postgres counted nothing");
       return toTotals(row.counted);
     },
     async revenue({ since, bucketMs }) {
-      const rows = await ask(SUM_REVENUE, [since, bucketMs]);
+      const values = [since, bucketMs, firstSummedHour({ since, bucketMs })];
+      const rows = await ask(SUM_REVENUE, values, operatorReaders);
       return rows.map((row) => ({ ...row, amount: BigInt(row.amount) }));
     },
 
@@ -179,8 +192,8 @@ export function createLookups(options: {
     async listPayments({ state, limit, before = MAX_CALL_ID }) {
       const rows =
         state === undefined
-          ? await ask(LIST_PAYMENTS, [before, limit])
-          : await ask(LIST_PAYMENTS_IN_STATE, [before, limit, state]);
+          ? await ask(LIST_PAYMENTS, [before, limit], operatorReaders)
+          : await ask(LIST_PAYMENTS_IN_STATE, [before, limit, state], operatorReaders);
       return rows.map(toPaymentRecord);
     },
     async listUndecided({ state, limit, after = 0 }) {
@@ -199,9 +212,9 @@ export function createLookups(options: {
     nextDue: async () => (await askForOne(NEXT_DUE, [now()]))?.due ?? undefined,
 
     listDeadLetters: async ({ limit, before = MAX_CALL_ID }) =>
-      (await ask(LIST_DEAD_LETTERS, [before, limit])).map(toDeadLetter),
+      (await ask(LIST_DEAD_LETTERS, [before, limit], operatorReaders)).map(toDeadLetter),
     async findDeadLetter(callId) {
-      const row = await askForOne(FIND_DEAD_LETTER, [callId]);
+      const row = (await ask(FIND_DEAD_LETTER, [callId], operatorReaders))[0];
       return row && { ...toDeadLetter(row), encoded: row.encoded };
     },
 

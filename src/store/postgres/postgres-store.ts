@@ -14,10 +14,15 @@ import { createLookups } from "./lookups.ts";
 export interface PostgresStoreOptions extends StoreOptions, PostgresAddress {
   /** Limit of open connections; at least 4. */
   readonly poolSize?: number;
+  /** Wait for a server that is not reachable yet. Default 60 s. */
+  readonly connectTimeoutMs?: number | undefined;
+  /** Ends that wait. */
+  readonly signal?: AbortSignal | undefined;
   readonly timeouts?: PostgresTimeouts;
 }
 
 const DEFAULT_POOL_SIZE = 10;
+const DEFAULT_CONNECT_TIMEOUT_MS = 60_000;
 /** Batches under way at once, each on a connection of its own: while one is flushed to the disk, the next one runs. */
 const BATCHES_IN_FLIGHT = 2;
 
@@ -26,13 +31,16 @@ const BATCHES_IN_FLIGHT = 2;
  * @throws Error when the database cannot be reached, written to, or brought up to date, or does not promise durability
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { url, tls, ca, maxPending, clock, logger, onBatch } = options;
+  const { url, tls, ca, maxPending, clock, logger, onBatch, signal } = options;
+  const { connectTimeoutMs = DEFAULT_CONNECT_TIMEOUT_MS } = options;
   const { poolSize = DEFAULT_POOL_SIZE, timeouts = DEFAULT_TIMEOUTS } = options;
   const address = { url, ...(tls === undefined ? {} : { tls }), ...(ca === undefined ? {} : { ca }) };
   let reconnectChannel = () => {};
-  const { writers, readers, ...connections } = await openConnections({
+  const { writers, readers, operatorReaders, ...connections } = await openConnections({
     address,
     timeouts,
+    connectTimeoutMs,
+    signal,
     poolSize,
     writers: BATCHES_IN_FLIGHT,
     logger,
@@ -42,7 +50,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const work = new Listeners();
   const leasesEnded = new Listeners<readonly number[]>();
   const health: StoreHealth = new StoreHealth({ probe: () => write("probe", []), logger });
-  const { lookAtLeases, ...lookups } = createLookups({ readers, clock });
+  const { lookAtLeases, ...lookups } = createLookups({ readers, operatorReaders, clock });
   let pending = 0;
   const heartbeat = new Heartbeat({
     writers,

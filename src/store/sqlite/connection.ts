@@ -18,7 +18,8 @@ export type ConnectionRole =
       readonly isNew: boolean;
       readonly maxPending: number;
     }
-  | { readonly role: "reader"; readonly path: string };
+  /** One of the readers also copies the log into the database. */
+  | { readonly role: "reader"; readonly path: string; readonly makesCheckpoints: boolean };
 
 /** One open connection that runs batches of operations. Synchronous: for a worker thread, or for tests. */
 export interface Connection {
@@ -33,7 +34,7 @@ export interface Connection {
  * @throws Error when the database cannot be opened
  */
 export function openConnection(role: ConnectionRole, onLost: (reason: string) => void): Connection {
-  if (role.role === "reader") return reader(openDatabase(role.path, { isNew: false }));
+  if (role.role === "reader") return reader(openDatabase(role.path, { isNew: false }), role.makesCheckpoints);
   const database = openDatabase(role.path, role);
   return watched(writer(database, role.maxPending), watchedFiles(database, role.watch), onLost);
 }
@@ -127,9 +128,9 @@ function writer(database: Database, maxPending: number): Connection {
   };
 }
 
-function reader(database: Database): Connection {
+function reader(database: Database, makesCheckpoints: boolean): Connection {
   const operations = readOperations(database);
-  const stopCheckpoints = startCheckpoints(database);
+  const stopCheckpoints = makesCheckpoints ? startCheckpoints(database) : () => {};
   return {
     run: (batch) => runBatch(batch, { database, operations, mode: "DEFERRED", onRollback: () => {} }),
     pending: 0,

@@ -176,6 +176,36 @@ DROP INDEX payments_by_receipt;
 CREATE UNIQUE INDEX payments_by_quote ON payments (receipt) WHERE redeems_quote = 1 AND state <> 'failed';
 `;
 
+const REVENUE = `
+-- Settled amounts by hour, written in the transaction that settles: summing payments takes seconds at a million. An amount
+-- is high * 10^9 + low, because it may have 20 digits.
+CREATE TABLE revenue_hours (
+  hour     INTEGER NOT NULL,
+  network  TEXT NOT NULL COLLATE NOCASE,
+  asset    TEXT NOT NULL COLLATE NOCASE,
+  symbol   TEXT NOT NULL,
+  high     INTEGER NOT NULL,
+  low      INTEGER NOT NULL,
+  payments INTEGER NOT NULL,
+  PRIMARY KEY (hour, network, asset, symbol)
+) STRICT, WITHOUT ROWID;
+INSERT INTO revenue_hours
+  SELECT updated_at / 3600000, network, asset, symbol,
+         sum(CAST(substr(amount, 1, max(0, length(amount) - 9)) AS INTEGER)),
+         sum(CAST(substr(amount, -9) AS INTEGER)), count(*)
+    FROM payments WHERE state = 'settled' GROUP BY 1, 2, 3, 4;
+CREATE TRIGGER payments_revenue AFTER UPDATE OF state ON payments
+  WHEN NEW.state = 'settled' AND OLD.state <> 'settled'
+BEGIN
+  INSERT INTO revenue_hours VALUES (
+    NEW.updated_at / 3600000, NEW.network, NEW.asset, NEW.symbol,
+    CAST(substr(NEW.amount, 1, max(0, length(NEW.amount) - 9)) AS INTEGER),
+    CAST(substr(NEW.amount, -9) AS INTEGER), 1)
+  ON CONFLICT (hour, network, asset, symbol) DO UPDATE
+    SET high = high + excluded.high, low = low + excluded.low, payments = payments + 1;
+END;
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new file. */
 export const MIGRATIONS: readonly string[] = [
   FIRST,
@@ -184,4 +214,5 @@ export const MIGRATIONS: readonly string[] = [
   SECRETS,
   UNDECIDED,
   QUOTES_SHARED,
+  REVENUE,
 ];

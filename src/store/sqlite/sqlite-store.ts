@@ -2,7 +2,14 @@ import { type Clock, ClockSteps, monotonicClock, systemClock } from "../../core/
 import { GatewayError } from "../../core/errors.ts";
 import { createStore, Listeners, type StoreOptions } from "../create-store.ts";
 import { GroupCommit, type OperationOutcome } from "../group-commit.ts";
-import { type Input, type OperationName, type Outcome, payloadBytes, type WriteName } from "../operations.ts";
+import {
+  type Input,
+  isForOperator,
+  type OperationName,
+  type Outcome,
+  payloadBytes,
+  type WriteName,
+} from "../operations.ts";
 import type { BatchListener, Store } from "../store.ts";
 import { StoreHealth } from "../store-health.ts";
 import type { ConnectionRole } from "./connection.ts";
@@ -60,8 +67,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     // The health reports a failure.
     writer.run("probe", []).catch(() => undefined);
   };
+  const operatorReader = new LazyReader({
+    threads,
+    clock,
+    path,
+    onFailure: (reason) => health.lookupFailed(reason),
+  });
   const close = async () => {
-    await Promise.all([writer.close(), reader.close()]);
+    await Promise.all([writer.close(), reader.close(), operatorReader.close()]);
     health.stop();
     owner.release();
   };
@@ -70,7 +83,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const isNew = !owner.wasMade;
     await writer.open({ role: "writer", path, watch: owner.files, isNew, maxPending });
     owner.markMade();
-    await reader.open({ role: "reader", path });
+    await reader.open({ role: "reader", path, makesCheckpoints: true });
   } catch (error) {
     await close();
     throw error;
@@ -83,7 +96,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
               new GatewayError("store_unavailable", "The store cannot be read; nothing was changed."),
             )
           : writer.run(name, input),
-      read: (name, input) => reader.run(name, input),
+      read: (name, input) => (isForOperator(name) ? operatorReader : reader).run(name, input),
       work: new Listeners(),
       // One file belongs to one process.
       isShared: false,
@@ -96,6 +109,53 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
     options,
   );
+}
+
+/** The operator's connection, opened when it is first used, and again after its thread died. */
+class LazyReader {
+  readonly #options: LazyReaderOptions;
+  #channel: Promise<DatabaseChannel> | undefined;
+
+  constructor(options: LazyReaderOptions) {
+    this.#options = options;
+  }
+
+  async run<Name extends OperationName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
+    this.#channel ??= this.#open();
+    return (await this.#channel).run(name, input);
+  }
+
+  async close(): Promise<void> {
+    await (await this.#channel?.catch(() => undefined))?.close();
+  }
+
+  async #open(): Promise<DatabaseChannel> {
+    const { path, ...options } = this.#options;
+    const channel = new DatabaseChannel({
+      ...options,
+      steps: undefined,
+      onBatch: undefined,
+      onDeath: (reason) => {
+        options.onFailure(reason);
+        this.#channel = undefined;
+      },
+    });
+    try {
+      await channel.open({ role: "reader", path, makesCheckpoints: false });
+      return channel;
+    } catch (cause) {
+      this.#channel = undefined;
+      await channel.close();
+      throw new GatewayError("store_unavailable", "The store could not be asked.", { cause });
+    }
+  }
+}
+
+interface LazyReaderOptions {
+  readonly threads: boolean;
+  readonly clock: Clock;
+  readonly path: string;
+  readonly onFailure: (reason: string) => void;
 }
 
 /** Checks whether an operation makes a promise to somebody new. */

@@ -65,6 +65,32 @@ export function describeTotalsAndRevenue(given: Given): void {
       expect(await given.store.revenue({ since: since + HOUR_MS, bucketMs: HOUR_MS })).toHaveLength(1);
     });
 
+    test("Revenue counts from the very millisecond that it is asked from, in buckets of any length", async () => {
+      given.now = since + 10 * 60_000;
+      await settle(1, "1");
+      given.now = since + 20 * 60_000;
+      await settle(2, "2");
+      given.now = since + HOUR_MS;
+      await settle(3, "4");
+      const amounts = async (from: number, bucketMs: number) =>
+        (await given.store.revenue({ since: from, bucketMs })).map(({ amount }) => amount);
+      expect(await amounts(since + 20 * 60_000, HOUR_MS)).toEqual([2n, 4n]);
+      expect(await amounts(since + 20 * 60_000 + 1, HOUR_MS)).toEqual([4n]);
+      expect(await amounts(since, 60_000)).toEqual([1n, 2n, 4n]);
+      expect((await amounts(since, 2 * HOUR_MS)).reduce((sum, amount) => sum + amount)).toBe(7n);
+    });
+
+    test("A payment that settles late is counted once, when it settled", async () => {
+      const intent = paymentIntent(1, { amount: "5" });
+      await given.store.beginPayment(intent, paidCall());
+      await given.store.leavePaymentUnresolved(intent.key, "unknown");
+      given.now = since + 5 * HOUR_MS;
+      for (let i = 0; i < 2; i += 1) await given.store.settlePayment(intent.key, "{}");
+      expect(await given.store.revenue({ since, bucketMs: HOUR_MS })).toMatchObject([
+        { from: since + 5 * HOUR_MS, amount: 5n, payments: 1 },
+      ]);
+    });
+
     test("The totals have the time since which the oldest JobCall waits", async () => {
       expect((await given.store.totals()).oldestReadyAt).toBeUndefined();
       await given.store.accept(webhookCall());

@@ -21,6 +21,8 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     expect(await store.findCall(callId)).toMatchObject({ state: "succeeded", payment: key });
     const secrets = await Promise.all([store.keepSecret("a", "one"), other.keepSecret("a", "two")]);
     expect(secrets[0]).toBe(secrets[1]);
+    const revenue = await store.revenue({ since: 0, bucketMs: 3_600_000 });
+    expect(revenue[0]).toMatchObject({ from: 0, symbol: "USDC", amount: 1n, payments: 1 });
     await paidId(store, 2);
     expect(await other.findPayment(paymentIntent(2).key)).toMatchObject({ state: "settled" });
     await Promise.all([store.close(), other.close()]);

@@ -26,6 +26,8 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     expect(await store.findPayment(key)).toMatchObject({ state: "settled", callId });
     expect(await store.findCall(callId)).toMatchObject({ state: "succeeded", payment: key });
     expect(await store.keepSecret("a", "secret")).toBe("secret");
+    const revenue = await store.revenue({ since: 0, bucketMs: 3_600_000 });
+    expect(revenue[0]).toMatchObject({ from: 0, symbol: "USDC", amount: 1n, payments: 1 });
     await paidId(store, 2);
     expect(await store.findPayment(paymentIntent(2).key)).toMatchObject({ state: "settled" });
     await store.close();

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import pg, { type ClientBase, type PoolClient } from "pg";
 import type { Logger } from "pino";
 import { migrate } from "../migrate.ts";
@@ -8,7 +9,7 @@ import {
   type PostgresTimeouts,
   prepareSession,
 } from "./connect.ts";
-import { isReadOnly } from "./database-errors.ts";
+import { isNotReady, isReadOnly } from "./database-errors.ts";
 
 interface PoolOptions {
   readonly address: PostgresAddress;
@@ -96,10 +97,17 @@ export class ConnectionPool {
 /** One connection of each replica listens for work. */
 const LISTENERS = 1;
 
+/** One connection is the operator's, where there are enough. */
+const OPERATORS = 1;
+const MIN_POOL_SIZE_WITH_OPERATOR = 5;
+const RETRY_MS = 500;
+
 /** Separate pools, so that no lookup delays a write. */
 export interface Connections {
   readonly writers: ConnectionPool;
   readonly readers: ConnectionPool;
+  /** One connection for the operator's lookups, which may be slow, so that clients do not wait for it. */
+  readonly operatorReaders: ConnectionPool;
   close(): Promise<void>;
 }
 
@@ -112,6 +120,9 @@ export async function openConnections(
     /** Limit of connections of one replica, its listening one included. */
     readonly poolSize: number;
     readonly writers: number;
+    /** Wait for a server that is not reachable yet. */
+    readonly connectTimeoutMs: number;
+    readonly signal: AbortSignal | undefined;
     /** Called when the server can only be read from: later connections are opened anew, by the same URL. */
     readonly onServerLeft: () => void;
   },
@@ -119,23 +130,50 @@ export async function openConnections(
   const { writers: writerCount, poolSize, logger, onServerLeft } = options;
   const onReadOnly = () => {
     logger?.warn("this Postgres server can only be read from any more: connecting anew");
-    for (const pool of [writers, readers]) pool.leaveServer();
+    for (const pool of pools) pool.leaveServer();
     onServerLeft();
   };
   const writers: ConnectionPool = new ConnectionPool({ ...options, max: writerCount, onReadOnly });
+  const operators = poolSize < MIN_POOL_SIZE_WITH_OPERATOR ? 0 : OPERATORS;
   const readers: ConnectionPool = new ConnectionPool({
     ...options,
-    max: Math.max(1, poolSize - writerCount - LISTENERS),
+    max: Math.max(1, poolSize - writerCount - LISTENERS - operators),
     onReadOnly,
   });
+  const operatorReaders =
+    operators === 0 ? readers : new ConnectionPool({ ...options, max: operators, onReadOnly });
+  const pools = new Set([writers, readers, operatorReaders]);
   const close = async () => {
-    await Promise.all([writers.close(), readers.close()]);
+    await Promise.all([...pools].map((pool) => pool.close()));
   };
   try {
-    await writers.use(migrate);
-    return { writers, readers, close };
+    await whenReady(() => writers.use(migrate), options);
+    return { writers, readers, operatorReaders, close };
   } catch (error) {
     await close();
     throw error;
+  }
+}
+
+/** Tries until the server is ready, because services and containers start in any order. Other errors fail at once. */
+async function whenReady(
+  connect: () => Promise<void>,
+  options: Pick<Parameters<typeof openConnections>[0], "connectTimeoutMs" | "signal" | "logger">,
+): Promise<void> {
+  const { connectTimeoutMs, signal, logger } = options;
+  const startedAt = performance.now();
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await connect();
+      const waitedMs = Math.round(performance.now() - startedAt);
+      if (tries > 1) logger?.info({ waitedMs }, "connected to Postgres");
+      return;
+    } catch (error) {
+      const leftMs = startedAt + connectTimeoutMs - performance.now();
+      if (!isNotReady(error) || leftMs <= 0) throw error;
+      const reason = error instanceof Error ? error.message || String((error as { code?: string }).code) : "";
+      if (tries === 1) logger?.warn({ reason, connectTimeoutMs }, "waiting for Postgres");
+      await sleep(Math.min(RETRY_MS, leftMs), undefined, signal === undefined ? {} : { signal });
+    }
   }
 }

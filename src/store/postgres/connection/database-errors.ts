@@ -47,6 +47,21 @@ export function isOperationsFault(error: unknown): boolean {
   return error instanceof LostRace || hasCode(error, /^2[23]/);
 }
 
+/** Network errors of a server, or of the name service, that may be there a moment later. */
+const NOT_REACHABLE = new Set([
+  ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
+  ...["ENOTFOUND", "EAI_AGAIN"],
+]);
+
+/** Checks whether the server is not there yet: unreachable, starting up, stopping, or out of connections. */
+export function isNotReady(error: unknown): boolean {
+  if (error instanceof DatabaseError) return hasCode(error, /^(?:57P0[123]|53300|08)/);
+  const { code = "", syscall, message = "" } = error as NodeJS.ErrnoException;
+  // A Unix socket is not there before its server is.
+  if (code === "ENOENT") return syscall === "connect";
+  return NOT_REACHABLE.has(code) || /^(?:Connection terminated|timeout e)/.test(message);
+}
+
 function hasCode(error: unknown, code: RegExp): boolean {
   return error instanceof DatabaseError && code.test(error.code ?? "");
 }

@@ -1,4 +1,5 @@
 import { type CountedRows, toTotals } from "../../call-row.ts";
+import { firstSummedHour, HOUR_MS } from "../../revenue-hours.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 
@@ -36,11 +37,17 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
   );
   // Sums the amounts in two parts, and so exactly.
   const sumRevenue = database.prepare<RevenueRow>(
-    `SELECT updated_at / CAST(?2 AS INTEGER) AS bucket, network, asset, symbol, count(*) AS payments,
-            sum(CAST(substr(amount, 1, max(0, length(amount) - ${LOW_DIGITS})) AS INTEGER)) AS high,
-            sum(CAST(substr(amount, -${LOW_DIGITS}) AS INTEGER)) AS low
-       FROM payments WHERE state = 'settled' AND updated_at >= ?1
-      GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
+    `WITH parts AS (
+       SELECT hour * ${HOUR_MS} AS at, network, asset, symbol, high, low, payments
+         FROM revenue_hours WHERE hour >= ?3
+       UNION ALL
+       SELECT updated_at, network, asset, symbol,
+              CAST(substr(amount, 1, max(0, length(amount) - ${LOW_DIGITS})) AS INTEGER),
+              CAST(substr(amount, -${LOW_DIGITS}) AS INTEGER), 1
+         FROM payments WHERE state = 'settled' AND updated_at >= ?1 AND updated_at < ?3 * ${HOUR_MS})
+     SELECT at / CAST(?2 AS INTEGER) AS bucket, network, asset, symbol, sum(payments) AS payments,
+            sum(high) AS high, sum(low) AS low
+       FROM parts GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
   );
   return {
     totals: (now) =>
@@ -51,10 +58,12 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
         oldestReadyAt: selectOldest.get([now])?.at ?? null,
       }),
     revenue: (_now, { since, bucketMs }) =>
-      sumRevenue.all([since, bucketMs]).map(({ bucket, high, low, ...row }) => ({
-        ...row,
-        from: bucket * bucketMs,
-        amount: BigInt(high) * 10n ** BigInt(LOW_DIGITS) + BigInt(low),
-      })),
+      sumRevenue
+        .all([since, bucketMs, firstSummedHour({ since, bucketMs })])
+        .map(({ bucket, high, low, ...row }) => ({
+          ...row,
+          from: bucket * bucketMs,
+          amount: BigInt(high) * 10n ** BigInt(LOW_DIGITS) + BigInt(low),
+        })),
   };
 }

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { clientConfig, DEFAULT_TIMEOUTS } from "../../../../src/store/postgres/connection/connect.ts";
 import type { PostgresStoreOptions } from "../../../../src/store/postgres/postgres-store.ts";
@@ -95,6 +96,61 @@ describe("TLS to Postgres", () => {
   });
 });
 
+describe("A server that is not there yet", () => {
+  let starting: Postgres;
+  let url: string;
+  const logs: string[] = [];
+  const logger = pino({ level: "info" }, { write: (line: string) => void logs.push(line) });
+  beforeAll(async () => {
+    starting = await startPostgres();
+    url = await starting.createDatabase();
+    await starting.kill("SIGINT");
+  });
+  afterAll(() => starting?.stop());
+
+  test("is waited for as long as the configuration says", async () => {
+    const startedAt = performance.now();
+    await expect(openReplica(url, { connectTimeoutMs: 700 })).rejects.toThrow(/ECONNREFUSED/);
+    expect(performance.now() - startedAt).toBeGreaterThan(690);
+  });
+
+  test("is not waited for any more after the signal to stop", async () => {
+    const stop = new AbortController();
+    const opening = expect(openReplica(url, { signal: stop.signal })).rejects.toThrow(/abort/);
+    stop.abort();
+    await opening;
+  });
+
+  test("is used once it is ready; the log says when the wait began and ended", async () => {
+    const opening = openReplica(url, { logger });
+    await expect.poll(() => logs.join("")).toContain("waiting for Postgres");
+    await starting.start();
+    const store = await opening;
+    await acceptId(store);
+    await store.close();
+    expect(logs.join("")).toMatch(/"waitedMs":[0-9]+.*connected to Postgres/);
+  });
+
+  test("is told from a wrong database or user, which fails at once", async () => {
+    await expect(openReplica(`${url}_unknown`)).rejects.toThrow(/does not exist/);
+    await expect(openReplica(url.replace("postgres@", "nobody@"))).rejects.toThrow(/does not exist/);
+  });
+});
+
+test("A client's lookups do not wait for those of the operator", async () => {
+  const url = await postgres.createDatabase();
+  const store = await openReplica(url);
+  const lock = await postgres.hold(url, "LOCK TABLE jobgate.revenue_hours IN ACCESS EXCLUSIVE MODE");
+  try {
+    const asked = Array.from({ length: 20 }, () => store.revenue({ since: 0, bucketMs: 3_600_000 }));
+    expect(await store.findCall(1)).toBeUndefined();
+    await lock.commit();
+    expect((await Promise.all(asked)).flat()).toEqual([]);
+  } finally {
+    await store.close();
+  }
+});
+
 test("The number of connections stays within the pool's size under any load", async () => {
   const url = await postgres.createDatabase();
   const store = await openReplica(url, { poolSize: 6 });
@@ -109,7 +165,7 @@ test("The number of connections stays within the pool's size under any load", as
         "SELECT FROM pg_stat_activity WHERE application_name = 'jobgate' AND datname = current_database()",
       );
     for (let look = 0; look < 5; look += 1) expect((await open()).length).toBeLessThanOrEqual(6);
-    await Promise.all(asked);
+    await Promise.all([...asked, store.totals()]);
     await expect.poll(async () => (await open()).length).toBe(6);
   } finally {
     await store.close();
