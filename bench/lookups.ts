@@ -21,7 +21,6 @@ function build(): void {
   const numbers = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${payments})`;
   const at = `${Date.now() - 30 * DAY_MS} + i * ${30 * DAY_MS} / ${payments}`;
   database.exec("BEGIN");
-  database.exec("DROP TRIGGER payments_revenue");
   database.exec(`${numbers}
     INSERT INTO payments (network, asset, payer, nonce, state, call_id, service_id, job_index, fingerprint, body_hash,
       x402_version, payload, requirements, transfer_method, pay_to, amount, symbol, price_wei, valid_before_secs, receipt,

@@ -67,7 +67,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     // The health reports a failure.
     writer.run("probe", []).catch(() => undefined);
   };
-  const operatorReader = new LazyReader({
+  const operatorReader = new OperatorReader({
     threads,
     clock,
     path,
@@ -111,12 +111,18 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   );
 }
 
-/** The operator's connection, opened when it is first used, and again after its thread died. */
-class LazyReader {
-  readonly #options: LazyReaderOptions;
-  #channel: Promise<DatabaseChannel> | undefined;
+type OperatorReaderOptions = { readonly path: string } & Pick<
+  ConstructorParameters<typeof DatabaseChannel>[0],
+  "threads" | "clock" | "onFailure"
+>;
 
-  constructor(options: LazyReaderOptions) {
+/** The operator's connection: opened by the first lookup, and again by the next one after its thread died. */
+class OperatorReader {
+  readonly #options: OperatorReaderOptions;
+  #channel: Promise<DatabaseChannel> | undefined;
+  #isClosed = false;
+
+  constructor(options: OperatorReaderOptions) {
     this.#options = options;
   }
 
@@ -126,10 +132,12 @@ class LazyReader {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await (await this.#channel?.catch(() => undefined))?.close();
   }
 
   async #open(): Promise<DatabaseChannel> {
+    if (this.#isClosed) throw new GatewayError("store_unavailable", "The store is closed.");
     const { path, ...options } = this.#options;
     const channel = new DatabaseChannel({
       ...options,
@@ -149,13 +157,6 @@ class LazyReader {
       throw new GatewayError("store_unavailable", "The store could not be asked.", { cause });
     }
   }
-}
-
-interface LazyReaderOptions {
-  readonly threads: boolean;
-  readonly clock: Clock;
-  readonly path: string;
-  readonly onFailure: (reason: string) => void;
 }
 
 /** Checks whether an operation makes a promise to somebody new. */

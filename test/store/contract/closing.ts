@@ -8,7 +8,9 @@ export function describeClosing(given: Given): void {
       const accepts = Array.from({ length: 20 }, () => given.store.accept(webhookCall()));
       await Promise.all([given.store.close(), given.store.close()]);
       expect((await Promise.all(accepts)).every(({ kind }) => kind === "accepted")).toBe(true);
-      await expect(given.store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+      const { store } = given;
+      for (const ask of [() => store.accept(webhookCall()), () => store.findCall(1), () => store.totals()])
+        await expect(ask()).rejects.toMatchObject({ code: "store_unavailable" });
       await given.reopen();
       expect((await given.store.totals()).calls.ready).toBe(20);
     });
