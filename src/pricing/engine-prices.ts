@@ -54,8 +54,6 @@ export class EnginePrices implements PriceSource {
     max: MAX_REMEMBERED,
   });
   readonly #open = new Map<string, OpenQuestion>();
-  /** Jobs whose last quote had a price of 0. */
-  readonly #free = new LRUCache<string, true>({ max: MAX_REMEMBERED });
 
   constructor(parts: {
     readonly quotes: EngineQuotes;
@@ -113,7 +111,7 @@ export class EnginePrices implements PriceSource {
   }
 
   async #answer(job: JobKey, key: string, question: Question): Promise<JobPrice | undefined> {
-    const answer = this.#withoutZero(key, await this.#source.ask(job, question));
+    const answer = await this.#source.ask(job, question);
     if (answer.kind === "quote") {
       this.#remember(job, key, answer.quote);
       return toPrice(answer.quote);
@@ -126,19 +124,6 @@ export class EnginePrices implements PriceSource {
       this.#logger.warn({ job: key, reason: answer.reason }, "pricing engine returned no quote");
     }
     return withoutQuote(answer);
-  }
-
-  /** Makes a price of 0, which no payment can have, no price: asking again would not help. Logs it once for each job. */
-  #withoutZero(key: string, answer: QuoteAnswer): QuoteAnswer {
-    if (answer.kind !== "quote" || answer.quote.priceWei > 0n) {
-      if (answer.kind === "quote") this.#free.delete(key);
-      return answer;
-    }
-    if (!this.#free.has(key)) {
-      this.#free.set(key, true);
-      this.#logger.error({ job: key }, "pricing engine quoted a price of 0: the job cannot be sold");
-    }
-    return { kind: "unpriced" };
   }
 
   #remember(job: JobKey, key: string, quote: JobQuote): void {

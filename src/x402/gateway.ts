@@ -20,6 +20,7 @@ import { CallWatch } from "./calls/watch.ts";
 import { JobCatalog } from "./prices/job-catalog.ts";
 import { OfferBook } from "./prices/offer-book.ts";
 import { PriceBook } from "./prices/price-book.ts";
+import { PriceChecks } from "./prices/price-checks.ts";
 import { answerPrice } from "./prices/price-route.ts";
 import { QuoteBook } from "./prices/quote-book.ts";
 import { X402Producer } from "./producer.ts";
@@ -66,6 +67,7 @@ export class X402Gateway implements BackgroundService {
   readonly #clock: Clock;
   readonly #server: HttpServer;
   readonly #rates: RateBoard;
+  readonly #priceChecks: PriceChecks;
   readonly #offers: OfferBook;
   readonly #quotes: QuoteBook;
   readonly #callerAuth: CallerAuth;
@@ -96,7 +98,8 @@ export class X402Gateway implements BackgroundService {
 
     this.#rates = new RateBoard({ clock, logger });
     this.#offers = new OfferBook({ ledger: store, rates: this.#rates, clock, logger });
-    this.#quotes = new QuoteBook({ ledger: store, rates: this.#rates, clock });
+    this.#priceChecks = new PriceChecks({ rates: this.#rates, clock, logger });
+    this.#quotes = new QuoteBook({ ledger: store, rates: this.#rates, checks: this.#priceChecks, clock });
 
     const callerChain = new CallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock: elapsed, telemetry });
     this.#callerAuth = new CallerAuth({ chain: callerChain, journal: store, clock });
@@ -177,7 +180,10 @@ export class X402Gateway implements BackgroundService {
     await rates.watch(tokens);
     limits.reload(config);
 
-    const source = this.#options.prices ?? createPriceMap(config.jobPricing);
+    const source = this.#priceChecks.payablePrices(
+      this.#options.prices ?? createPriceMap(config.jobPricing),
+      tokens,
+    );
     const catalog = new JobCatalog(config, source);
     const prices = new PriceBook({
       catalog,

@@ -52,6 +52,15 @@ invocation_mode = "disabled"
 function ask(request: QuoteRequest = {}) {
   return askForQuote(gateway.jobgate.listeners.get("pricing") as string, engine, request);
 }
+/** Signs the price of a long quote, because a short one is not offered, and then asks for the short one. */
+async function askForShortQuote({ body, lifetimeSecs }: { body: string; lifetimeSecs: number }) {
+  const payment = await gateway.sign({ body, headers: (await ask({ body })).headers });
+  engine.quoteLifetimeSecs = lifetimeSecs;
+  const { headers, response } = await ask({ body });
+  return { headers, payment, expiresAtMs: Number(response.quoteDetails?.expiry) * 1000 };
+}
+const logged = (what: string) =>
+  gateway.jobgate.logs.filter((line) => line.includes('"job":"1/7"') && line.includes(what));
 const refused = (status: number, code: string) => ({ status, code, charged: false, retryable: false });
 
 describe("A quote that passed through jobgate", () => {
@@ -139,6 +148,24 @@ describe("A quote that passed through jobgate", () => {
     expect(answer).toMatchObject(refused(403, "x402_disabled"));
   });
 
+  it("Is not offered with 7 s or less left, and the log says so once", async () => {
+    engine.quoteLifetimeSecs = 7;
+    const { response, headers } = await ask({ job: 7 });
+    await ask({ job: 7 });
+    expect([response.settlementOptions, response.x402Endpoint]).toEqual([[], ""]);
+    const answer = await gateway.send({ headers: {} }, { job: 7, body: "work", headers });
+    expect(answer).toMatchObject(refused(404, "quote_not_found"));
+    await expect.poll(() => logged("too soon to be paid")).toHaveLength(1);
+  });
+
+  it("Is not offered when its price rounds to 0, and the log says so once", async () => {
+    engine.prices.set("1/7", 1n);
+    const quotes = [await ask({ job: 7 }), await ask({ job: 7 })];
+    engine.prices.set("1/7", QUOTED_WEI);
+    expect(quotes.map(({ response }) => response.settlementOptions)).toEqual([[], []]);
+    await expect.poll(() => logged("the job cannot be sold")).toHaveLength(1);
+  });
+
   it("Is needed to learn that a job is disabled: an unknown digest, or another job's, does not reveal it", async () => {
     const other = await ask({ job: 0 });
     const madeUp = { "x-x402-quote-digest": "ab".repeat(32) };
@@ -163,13 +190,11 @@ describe("A quote that passed through jobgate", () => {
   });
 
   it("Still finds its payment after it has expired", async () => {
-    engine.quoteLifetimeSecs = 3;
     const body = "paid and expired";
-    const { headers, response } = await ask({ body });
-    const payment = await gateway.sign({ body, headers });
+    const { headers, payment, expiresAtMs } = await askForShortQuote({ body, lifetimeSecs: 5 });
     const answer = await gateway.send(payment, { body, headers });
     expect(answer.status).toBe(202);
-    await sleep(Number(response.quoteDetails?.expiry) * 1000 + 100 - Date.now());
+    await sleep(expiresAtMs + 100 - Date.now());
     expect(await gateway.send(payment, { body, headers })).toEqual(answer);
   });
 });
@@ -212,25 +237,20 @@ describe("Pricing: quotes that are refused before any charge", () => {
   });
 
   it("expired quote → refused", async () => {
-    engine.quoteLifetimeSecs = 2;
     const body = "too late";
-    const { headers } = await ask({ body });
-    const payment = await gateway.sign({ body, headers });
+    const { headers, payment, expiresAtMs } = await askForShortQuote({ body, lifetimeSecs: 1 });
     const expectChanges = await watchLedger(parts, gateway);
-    await sleep(2_500);
+    await sleep(expiresAtMs + 100 - Date.now());
     expect(await gateway.send(payment, { body, headers })).toMatchObject(refused(404, "quote_not_found"));
     await expectChanges({});
   });
 
   it("A quote that expires while the facilitator verifies is refused, and nothing is settled", async () => {
-    engine.quoteLifetimeSecs = 3;
     const body = "slow facilitator";
-    const { headers, response } = await ask({ body });
-    const payment = await gateway.sign({ body, headers });
     const expectChanges = await watchLedger(parts, gateway);
-    const expiresAtMs = Number(response.quoteDetails?.expiry) * 1000;
-    await sleep(expiresAtMs - 700 - Date.now());
-    gateway.facilitatorProxy.add({ path: "/verify", times: 1, fault: { kind: "delay-answer", ms: 1_000 } });
+    const { headers, payment, expiresAtMs } = await askForShortQuote({ body, lifetimeSecs: 5 });
+    const ms = expiresAtMs + 100 - Date.now();
+    gateway.facilitatorProxy.add({ path: "/verify", times: 1, fault: { kind: "delay-answer", ms } });
     expect(await gateway.send(payment, { body, headers })).toMatchObject(refused(404, "quote_not_found"));
     await expectChanges({ verifyCalls: 1 });
   });

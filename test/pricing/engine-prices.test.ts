@@ -310,18 +310,3 @@ test("A malformed answer is refused", async () => {
   await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
   expect(log.lines[0]).toMatchObject({ level: 50, reason: "the quote is not a GetJobPriceResponse" });
 });
-
-test("A job at a price of 0 is not for sale, and the log says so once", async () => {
-  const { engine, prices, time, log } = await startPrices();
-  engine.prices.set("1/0", 0n);
-  expect(await prices.priceOf(JOB)).toBeUndefined();
-  time.aheadMs = 6_000;
-  expect(await prices.priceOf(JOB)).toBeUndefined();
-  expect(engine.calls).toHaveLength(2);
-  expect(log.lines).toEqual([
-    expect.objectContaining({ level: 50, job: "1/0", msg: expect.stringContaining("price of 0") as string }),
-  ]);
-  engine.prices.set("1/0", PRICE);
-  time.aheadMs = 12_000;
-  expect(await prices.priceOf(JOB)).toMatchObject({ priceWei: PRICE });
-});

@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
-import { priceUnavailable, quoteDigest } from "../../pricing/price-source.ts";
+import { quoteDigest } from "../../pricing/price-source.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { OfferLedger } from "../../store/contract/price-ledgers.ts";
 import { atTime, formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "../wire/offer.ts";
@@ -25,9 +25,6 @@ const NS_PER_MS = 1_000_000;
  */
 const MIN_VALID_MS = 60_000;
 
-/** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */
-const UNPAYABLE_SECS = 7;
-
 /** An offer that this process saved. */
 interface SavedOffer {
   /** Unix milliseconds by this process's clock until which it is saved; 0 while it never was. */
@@ -43,7 +40,6 @@ export class OfferBook {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #saved = new LRUCache<string, SavedOffer>({ max: MAX_REMEMBERED });
-  readonly #loggedAsTooShort = new LRUCache<string, true>({ max: MAX_REMEMBERED });
   #lastDigestNs = 0n;
 
   constructor(parts: {
@@ -61,13 +57,8 @@ export class OfferBook {
   /**
    * Makes offers, each saved before any client can see it. An offer that is saved already is extended in the
    * background, so that a store that stalls holds up only new offers. Returns none if no token can be offered.
-   * @throws GatewayError `price_unavailable` when the quote ends before a client could pay
    */
   async make(terms: OfferTerms): Promise<readonly Offer[]> {
-    if (terms.quoteExpiry !== undefined && terms.ttlSecs <= UNPAYABLE_SECS) {
-      this.#logTooShort(terms);
-      throw priceUnavailable("the pricing engine's quote ends too soon to be paid");
-    }
     const offers = makeOffers(terms, this.#rates);
     const neededUntil = this.#clock() + terms.ttlSecs * 1000;
     const stale = offers.filter((offer) => {
@@ -127,16 +118,6 @@ export class OfferBook {
       },
     );
     for (const entry of entries) entry.saving = saving;
-  }
-
-  #logTooShort({ job, ttlSecs }: OfferTerms): void {
-    const key = jobKeyText(job.serviceId, job.jobIndex);
-    if (this.#loggedAsTooShort.has(key)) return;
-    this.#loggedAsTooShort.set(key, true);
-    this.#logger.warn(
-      { job: key, secsLeft: ttlSecs },
-      `the pricing engine's quote ends in ${UNPAYABLE_SECS} s or less, too soon to be paid: the job is not offered at it`,
-    );
   }
 }
 

@@ -10,6 +10,7 @@ import type { QuoteLedger } from "../../store/contract/price-ledgers.ts";
 import { atTime, formatOffer, makeOffers, type Offer, parseOffer, quoteTerms } from "../wire/offer.ts";
 import { jobUrl } from "../wire/paths.ts";
 import type { JobCatalog } from "./job-catalog.ts";
+import type { PriceChecks } from "./price-checks.ts";
 
 /** A quote as the store keeps it. */
 interface SavedQuote {
@@ -27,22 +28,25 @@ interface SavedQuote {
 export class QuoteBook {
   readonly #ledger: QuoteLedger;
   readonly #rates: Pick<RateBoard, "rateOf">;
+  readonly #checks: PriceChecks;
   readonly #clock: Clock;
 
   constructor(parts: {
     readonly ledger: QuoteLedger;
     readonly rates: Pick<RateBoard, "rateOf">;
+    readonly checks: PriceChecks;
     readonly clock: Clock;
   }) {
     this.#ledger = parts.ledger;
     this.#rates = parts.rates;
+    this.#checks = parts.checks;
     this.#clock = parts.clock;
   }
 
   /**
-   * Returns the ways to pay a quote; undefined if its job is disabled or no token can be offered for its price now.
-   * Saves a quote whose signature was checked first, which makes it payable. That includes the quote of a disabled
-   * job, so that a request that names it is refused with the real reason.
+   * Returns the ways to pay a quote; undefined if its job is disabled, no token can be offered for its price now, or it
+   * ends too soon. Saves a quote whose signature was checked first, even if it is not offered, so that a request that
+   * names it is refused with the real reason.
    * @param at the current configuration
    */
   async paymentFor(
@@ -65,7 +69,10 @@ export class QuoteBook {
     } else {
       offers = makeOffers({ job, priceWei, tokens, ttlSecs: quoteTtlSecs }, this.#rates);
     }
-    if (offers.length === 0 || catalog.policyOf(job).invocationMode === "disabled") return undefined;
+    if (catalog.policyOf(job).invocationMode === "disabled") return undefined;
+    if (!this.#checks.hasAmount(job, priceWei, tokens) || offers.length === 0) return undefined;
+    if (received.verified && !this.#checks.lastsLongEnough(job, Number(received.quote.expiry)))
+      return undefined;
     return {
       endpoint: jobUrl(publicUrl, job),
       options: offers.map(({ token: { network, asset, symbol, payTo }, amount }) => ({
@@ -92,7 +99,7 @@ export class QuoteBook {
   }
 
   /**
-   * Returns the offers of a quote, if the request may use it.
+   * Returns the offers of a quote, if the request may use it. A signed payment may use it to its end.
    * @param use `payer` is lower case, and undefined without a signed payment
    * @throws GatewayError `quote_not_found`, `quote_mismatch`, `quote_conflict`
    */
@@ -100,7 +107,7 @@ export class QuoteBook {
     digest: string | undefined,
     use: { readonly job: JobKey; readonly body: Uint8Array; readonly payer: string | undefined },
   ): Promise<readonly Offer[]> {
-    const { quote, isPaid } = await this.#find(digest, use.job);
+    const { quote, isPaid, expiresAt } = await this.#find(digest, use.job);
     if (`0x${await keccak(use.body, 256)}` !== quote.inputsHash) {
       throw mismatch("This quote is for other inputs: the keccak-256 of the body must be its inputs_hash.");
     }
@@ -108,6 +115,9 @@ export class QuoteBook {
       throw mismatch("This quote is for another payer: only its requester can pay it.");
     }
     if (isPaid) throw quotePaid();
+    if (use.payer === undefined && !this.#checks.lastsLongEnough(use.job, expiresAt / 1000)) {
+      throw new GatewayError("quote_not_found", "This quote ends too soon to be paid: ask for a new one.");
+    }
     return quote.offers.map((offer) => atTime(offer, this.#clock()) ?? { ...offer, ttlSecs: 1 });
   }
 
@@ -121,7 +131,10 @@ export class QuoteBook {
     return (await this.#find(digest, job)).quote.digest;
   }
 
-  async #find(digest: string | undefined, job: JobKey): Promise<{ quote: SavedQuote; isPaid: boolean }> {
+  async #find(
+    digest: string | undefined,
+    job: JobKey,
+  ): Promise<{ quote: SavedQuote; isPaid: boolean; expiresAt: number }> {
     const found = digest === undefined ? undefined : await this.#ledger.findQuote(digest);
     if (found === undefined) {
       throw new GatewayError(
@@ -131,7 +144,7 @@ export class QuoteBook {
     }
     const quote = parseQuote(found.quote);
     if (!equalJobs(quote.job, job)) throw mismatch("This quote is for another job.");
-    return { quote, isPaid: found.isPaid };
+    return { quote, isPaid: found.isPaid, expiresAt: found.expiresAt };
   }
 }
 

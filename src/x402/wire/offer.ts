@@ -42,27 +42,45 @@ export function quoteTerms(
 ): Pick<Offer, "quoteDigest" | "quoteExpiry" | "confidentiality" | "ttlSecs"> {
   // The signed value may be up to 2^64 - 1; the bound is 285 million years.
   const quoteExpiry = Math.min(Number(expiry), Number.MAX_SAFE_INTEGER / 1000);
-  const secsLeft = Math.max(0, Math.floor(quoteExpiry - at.nowMs / 1000));
   return {
     quoteDigest: digest,
     quoteExpiry,
     ...(confidentiality === CONFIDENTIALITY_REQUIRED ? { confidentiality: "tee" as const } : {}),
-    ttlSecs: Math.min(at.maxTtlSecs, secsLeft),
+    ttlSecs: Math.min(at.maxTtlSecs, secsUntil(quoteExpiry, at.nowMs)),
   };
 }
 
+/** Returns the whole seconds until a time in Unix seconds; 0 when it has passed. */
+export function secsUntil(endSecs: number, nowMs: number): number {
+  return Math.max(0, Math.floor(endSecs - nowMs / 1000));
+}
+
+/** Returns the price in token units; undefined while the token has no rate. */
+export function amountIn(
+  token: AcceptedToken,
+  priceWei: bigint,
+  rates: Pick<RateBoard, "rateOf">,
+): bigint | undefined {
+  const { markupBps, decimals } = token;
+  const rate = rates.rateOf(token);
+  if (rate === undefined) return undefined;
+  return tokenAmount(priceWei, { ratePerNativeUnit: rate.ratePerNativeUnit, markupBps, decimals });
+}
+
+/** Reports whether a payment can have the amount: 0 would give the job away, and wallets cannot pay more than u64. */
+export function isPayable(amount: bigint): boolean {
+  return amount > 0n && amount <= MAX_U64;
+}
+
 /**
- * Makes an offer in each token, in the configured order. Skips a token that has no rate now, and one whose amount
- * rounds to 0 or does not fit u64: 0 would give the job away, and wallets cannot pay more than u64.
+ * Makes an offer in each token, in the configured order. Skips a token that has no rate now, and one in which the
+ * amount cannot be paid.
  */
 export function makeOffers({ tokens, ...terms }: OfferTerms, rates: Pick<RateBoard, "rateOf">): Offer[] {
   return tokens.flatMap((token) => {
-    const { network, asset, symbol, payTo, transferMethod, eip3009, markupBps, decimals } = token;
-    const rate = rates.rateOf(token);
-    if (rate === undefined) return [];
-    const { ratePerNativeUnit } = rate;
-    const amount = tokenAmount(terms.priceWei, { ratePerNativeUnit, markupBps, decimals });
-    if (amount === 0n || amount > MAX_U64) return [];
+    const { network, asset, symbol, payTo, transferMethod, eip3009 } = token;
+    const amount = amountIn(token, terms.priceWei, rates);
+    if (amount === undefined || !isPayable(amount)) return [];
     return {
       ...terms,
       amount: amount.toString(),
@@ -74,7 +92,7 @@ export function makeOffers({ tokens, ...terms }: OfferTerms, rates: Pick<RateBoa
 /** Returns the offer with the lifetime that its quote leaves it; undefined once the quote has ended. */
 export function atTime(offer: Offer, nowMs: number): Offer | undefined {
   if (offer.quoteExpiry === undefined) return offer;
-  const ttlSecs = Math.min(offer.ttlSecs, Math.floor(offer.quoteExpiry - nowMs / 1000));
+  const ttlSecs = Math.min(offer.ttlSecs, secsUntil(offer.quoteExpiry, nowMs));
   return ttlSecs > 0 ? { ...offer, ttlSecs } : undefined;
 }
 

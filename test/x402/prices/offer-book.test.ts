@@ -9,8 +9,7 @@ import { type OfferTerms, quoteTerms } from "../../../src/x402/wire/offer.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
 import { EURC, FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
-const logged: object[] = [];
-const logger = pino({ level: "warn" }, { write: (line: string) => void logged.push(JSON.parse(line)) });
+const logger = pino({ level: "silent" });
 const TTL_SECS = 300;
 /** An offer may stay payable this much longer than its lifetime. */
 const SLACK_MS = 1000;
@@ -172,17 +171,6 @@ describe("An offer at the price of a quote", () => {
 
   it("Lasts no longer than other offers at a time, however long the quote lasts", async () => {
     expect((await book.make(quoted(TTL_SECS * 10)()))[0]?.ttlSecs).toBe(TTL_SECS);
-  });
-
-  it("Is not made when 7 s or less are left, and the log says so once for a job", async () => {
-    logged.length = 0;
-    const atQuote = quoted(8);
-    expect(await book.make(atQuote())).toHaveLength(1);
-    now += 1_000;
-    for (let n = 0; n < 3; n++) {
-      await expect(book.make(atQuote())).rejects.toMatchObject({ code: "price_unavailable" });
-    }
-    expect(logged).toMatchObject([{ level: 40, job: "1/0", secsLeft: 7 }]);
   });
 });
 

@@ -1,0 +1,81 @@
+import { LRUCache } from "lru-cache";
+import type { Logger } from "pino";
+import type { AcceptedToken } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { type PriceSource, priceUnavailable } from "../../pricing/price-source.ts";
+import type { RateBoard } from "../../pricing/rates/rate-board.ts";
+import { amountIn, isPayable, secsUntil } from "../wire/offer.ts";
+
+/** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */
+const UNPAYABLE_SECS = 7;
+
+/** Bound on the jobs remembered as logged. */
+const MAX_REMEMBERED = 10_000;
+
+/** Checks that clients can pay a price. Each failure is logged once for each job. */
+export class PriceChecks {
+  readonly #rates: Pick<RateBoard, "rateOf">;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #tooSmall = new LRUCache<string, true>({ max: MAX_REMEMBERED });
+  readonly #tooShort = new LRUCache<string, true>({ max: MAX_REMEMBERED });
+
+  constructor(parts: {
+    readonly rates: Pick<RateBoard, "rateOf">;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
+    this.#rates = parts.rates;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
+  }
+
+  /** Checks that a token may take the price. One without a rate may take it later. */
+  hasAmount(job: JobKey, priceWei: bigint, tokens: readonly AcceptedToken[]): boolean {
+    const key = jobKeyText(job.serviceId, job.jobIndex);
+    const amounts = tokens.map((token) => amountIn(token, priceWei, this.#rates));
+    if (amounts.some((amount) => amount === undefined || isPayable(amount))) {
+      this.#tooSmall.delete(key);
+      return true;
+    }
+    if (!this.#tooSmall.has(key)) {
+      this.#tooSmall.set(key, true);
+      this.#logger.error(
+        { job: key, priceWei: priceWei.toString() },
+        "the price is 0 or more than u64 in units of every accepted token: the job cannot be sold",
+      );
+    }
+    return false;
+  }
+
+  /** Checks that a quote leaves enough time to be paid. */
+  lastsLongEnough(job: JobKey, quoteExpiry: number): boolean {
+    const key = jobKeyText(job.serviceId, job.jobIndex);
+    const secsLeft = secsUntil(quoteExpiry, this.#clock());
+    if (secsLeft > UNPAYABLE_SECS) return true;
+    if (!this.#tooShort.has(key)) {
+      this.#tooShort.set(key, true);
+      this.#logger.warn(
+        { job: key, secsLeft },
+        `the pricing engine's quote ends in ${UNPAYABLE_SECS} s or less, too soon to be paid: the job is not offered at it`,
+      );
+    }
+    return false;
+  }
+
+  /**
+   * Returns a source of those prices that clients can pay in one of the tokens. Others mean that the job is not priced,
+   * or, when their quote ends too soon, not now.
+   */
+  payablePrices(source: PriceSource, tokens: readonly AcceptedToken[]): PriceSource {
+    return {
+      priceOf: async (job) => {
+        const price = await source.priceOf(job);
+        if (price === undefined || !this.hasAmount(job, price.priceWei, tokens)) return undefined;
+        if (price.quote === undefined || this.lastsLongEnough(job, Number(price.quote.expiry))) return price;
+        throw priceUnavailable("the pricing engine's quote ends too soon to be paid");
+      },
+    };
+  }
+}
