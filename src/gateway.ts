@@ -18,7 +18,7 @@ import { countEvents, DeliveryTelemetry, measureBatches } from "./telemetry/obse
 import { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
 import { startTracing } from "./telemetry/start-tracing.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
-import { X402Gateway } from "./x402/gateway.ts";
+import { type SettlementPeriods, X402Gateway } from "./x402/gateway.ts";
 
 /** A part that listens. */
 type Service = BackgroundService & { readonly address: string };
@@ -31,8 +31,9 @@ export async function startGateway(options: {
   readonly openStore?: typeof openConfiguredStore;
   /** Ends the wait for a store that is not reachable yet. */
   readonly signal?: AbortSignal;
+  readonly settlementPeriods?: Partial<SettlementPeriods>;
 }): Promise<Gateway> {
-  const { config, logger, openStore = openConfiguredStore, signal } = options;
+  const { config, logger, openStore = openConfiguredStore, signal, settlementPeriods } = options;
   const telemetry = new ProcessTelemetry(await startTracing(logger));
   const events = createEventHub();
   const store = await openStore(config.store, logger, {
@@ -41,7 +42,7 @@ export async function startGateway(options: {
     tracing: telemetry.tracing,
     signal,
   });
-  const gateway = new Gateway({ config, logger, telemetry, events, store });
+  const gateway = new Gateway({ config, logger, telemetry, events, store, settlementPeriods });
   await gateway.start();
   return gateway;
 }
@@ -67,6 +68,7 @@ export class Gateway {
     readonly telemetry: ProcessTelemetry;
     readonly events: EventHub;
     readonly store: Store;
+    readonly settlementPeriods: Partial<SettlementPeriods> | undefined;
   }) {
     const { config, logger, telemetry, events, store } = base;
     const servers = new SharedServers(logger, telemetry);
@@ -87,16 +89,19 @@ export class Gateway {
     const enginePrices = config.x402?.priceSource === "engine" ? this.#engine?.prices : undefined;
     const x402 =
       config.x402 &&
-      new X402Gateway({
-        config: config.x402,
-        server: servers.at(config.x402.bindAddress),
-        store,
-        events,
-        ...(enginePrices ? { prices: enginePrices } : {}),
-        redeemsQuotes: this.#engine !== undefined,
-        logger,
-        telemetry,
-      });
+      new X402Gateway(
+        {
+          config: config.x402,
+          server: servers.at(config.x402.bindAddress),
+          store,
+          events,
+          ...(enginePrices ? { prices: enginePrices } : {}),
+          redeemsQuotes: this.#engine !== undefined,
+          logger,
+          telemetry,
+        },
+        base.settlementPeriods,
+      );
     this.#x402 = x402;
     this.#pricing =
       config.pricingEngine &&

@@ -59,7 +59,19 @@ export interface X402GatewayOptions {
   readonly telemetry?: Telemetry;
 }
 
-const RPC_TIMEOUT_MS = 5_000;
+/** Default periods of settlement. */
+const SETTLEMENT_PERIODS = {
+  /** Longest time of one RPC call. */
+  rpcTimeoutMs: 5_000,
+  /** Time between the two looks at the chain that it takes to say that a payment was not paid. */
+  secondLookAfterMs: 500,
+  /** Time between two rounds of the reconciler. */
+  roundMs: 1_000,
+  /** Time between the reconciler's first two checks of a payment. */
+  firstDelayMs: 1_000,
+};
+
+export type SettlementPeriods = Readonly<typeof SETTLEMENT_PERIODS>;
 
 /** HTTP service that sells runs of jobs for x402 payments. */
 export class X402Gateway implements BackgroundService {
@@ -87,7 +99,8 @@ export class X402Gateway implements BackgroundService {
   /** Ways to pay a quote at the current configuration. */
   #quotePayment = (_quote: ReceivedQuote): Promise<QuotePayment | undefined> => Promise.resolve(undefined);
 
-  constructor(options: X402GatewayOptions) {
+  constructor(options: X402GatewayOptions, periods: Partial<SettlementPeriods> = {}) {
+    const { rpcTimeoutMs, secondLookAfterMs, ...reconciling } = { ...SETTLEMENT_PERIODS, ...periods };
     const { config, store, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
     // Measures what elapses: nobody sets it, unless a test does.
     const elapsed = options.clock ?? monotonicClock;
@@ -101,7 +114,7 @@ export class X402Gateway implements BackgroundService {
     this.#priceChecks = new PriceChecks({ rates: this.#rates, clock, logger });
     this.#quotes = new QuoteBook({ ledger: store, rates: this.#rates, checks: this.#priceChecks, clock });
 
-    const callerChain = new CallerChain({ timeoutMs: RPC_TIMEOUT_MS, clock: elapsed, telemetry });
+    const callerChain = new CallerChain({ timeoutMs: rpcTimeoutMs, clock: elapsed, telemetry });
     this.#callerAuth = new CallerAuth({ chain: callerChain, journal: store, clock });
 
     this.#facilitator = new Facilitator({
@@ -111,7 +124,8 @@ export class X402Gateway implements BackgroundService {
     });
     this.#evidence = new ChainEvidence({
       tokens: config.acceptedTokens,
-      rpcTimeoutMs: RPC_TIMEOUT_MS,
+      rpcTimeoutMs,
+      secondLookAfterMs,
       telemetry,
     });
     this.#settlement = new Settlement({
@@ -128,6 +142,7 @@ export class X402Gateway implements BackgroundService {
       evidence: this.#evidence,
       settleTimeoutMs,
       inProgress: this.#inProgress,
+      ...reconciling,
       clock: elapsed,
       logger,
     });

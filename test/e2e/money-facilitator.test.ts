@@ -1,3 +1,4 @@
+import pLimit from "p-limit";
 import { afterEach, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
@@ -231,7 +232,9 @@ it("Facilitator: it settled, but its answer is lost → without rpc_url 503 sett
     withoutRpc.facilitatorProxy.add({ path: "/settle", when, times: 1, fault });
   }
   const before = withoutRpc.facilitatorProxy.count("/settle");
-  const answers = await Promise.all(payments.map((payment) => withoutRpc.send(payment)));
+  // A few at a time, so that none is verified or settled too late.
+  const fewAtATime = pLimit(4);
+  const answers = await fewAtATime.map(payments, (payment) => withoutRpc.send(payment));
   expect(answers).toEqual(payments.map(() => UNDECIDED));
 
   // Each is asked for again, and the facilitator says no, because the nonce is used.

@@ -8,6 +8,7 @@ import { secretsOf } from "../../src/log/censor.ts";
 import { openLog } from "../../src/log/log.ts";
 import { openStore } from "../../src/open-store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { SettlementPeriods } from "../../src/x402/gateway.ts";
 import { type Exit, type Jobgate, urlsOf } from "./jobgate-process.ts";
 
 const EXITED: Exit = { code: 0, signal: null };
@@ -21,6 +22,8 @@ export async function startEmbeddedJobgate(options: {
   readonly config: string;
   /** Default: a new one, removed on `stop`. */
   readonly folder?: string;
+  /** Default: short ones, where nothing is too slow for them. */
+  readonly settlementPeriods?: Partial<SettlementPeriods>;
 }): Promise<Jobgate> {
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), "jobgate-")));
   const configPath = join(folder, "jobgate.toml");
@@ -39,6 +42,12 @@ export async function startEmbeddedJobgate(options: {
   const gateway = await startGateway({
     config: await read(),
     logger,
+    settlementPeriods: {
+      secondLookAfterMs: 100,
+      roundMs: 100,
+      firstDelayMs: 300,
+      ...options.settlementPeriods,
+    },
     openStore(store, storeLogger, hooks) {
       if (!store.url.startsWith("sqlite:")) return openStore(store, storeLogger, hooks);
       return openSqliteStore({

@@ -24,8 +24,6 @@ interface WatchedToken {
 
 /** Chains can shrink by a reorganisation between the start block and the settlement. */
 const START_MARGIN_BLOCKS = 16n;
-/** Time between the two looks that it takes to say that a payment was not paid. */
-export const SECOND_LOOK_AFTER_MS = 500;
 /** Payments seen once as not paid that are remembered; a forgotten one takes another look. */
 const MAX_SIGHTINGS = 20_000;
 /** Bound of the search for a transaction while a client waits. */
@@ -33,6 +31,8 @@ const QUICK_QUERIES = 10;
 
 /** Evidence of payments on the chains of tokens that have an `rpc_url`. */
 export class ChainEvidence {
+  /** Time between the two looks that it takes to say that a payment was not paid. */
+  readonly secondLookAfterMs: number;
   readonly #rpcTimeoutMs: number;
   readonly #telemetry: Telemetry;
   readonly #watched = new Map<string, WatchedToken>();
@@ -45,8 +45,10 @@ export class ChainEvidence {
   constructor(parts: {
     readonly tokens: readonly AcceptedToken[];
     readonly rpcTimeoutMs: number;
+    readonly secondLookAfterMs: number;
     readonly telemetry?: Telemetry;
   }) {
+    this.secondLookAfterMs = parts.secondLookAfterMs;
     this.#rpcTimeoutMs = parts.rpcTimeoutMs;
     this.#telemetry = parts.telemetry ?? NO_TELEMETRY;
     this.watch(parts.tokens);
@@ -123,7 +125,7 @@ export class ChainEvidence {
    * Looks for the settlement of a payment. Never throws.
    *
    * *Not paid* is final, and an RPC address can have nodes behind it that differ. So it takes a confirmed block whose
-   * hash, time and state come from one view, and two looks, {@link SECOND_LOOK_AFTER_MS} apart.
+   * hash, time and state come from one view, and two looks, {@link secondLookAfterMs} apart.
    * @param transaction hash that the facilitator named, to look there first
    */
   async look(intent: PaymentIntent, transaction?: string): Promise<Evidence> {
@@ -151,7 +153,7 @@ export class ChainEvidence {
   #secondLook({ fingerprint }: PaymentIntent, evidence: Evidence & { kind: "not_paid" }): Evidence {
     const { reason } = evidence;
     const first = this.#sightings.get(fingerprint);
-    if (first?.reason === reason && performance.now() - first.at >= SECOND_LOOK_AFTER_MS) return evidence;
+    if (first?.reason === reason && performance.now() - first.at >= this.secondLookAfterMs) return evidence;
     if (first?.reason !== reason) this.#sightings.set(fingerprint, { reason, at: performance.now() });
     return { kind: "open", reason: `${reason}: a second look has to confirm it`, isAlmostNotPaid: true };
   }

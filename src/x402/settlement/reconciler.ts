@@ -15,15 +15,17 @@ interface Parts {
   readonly settleTimeoutMs: number;
   /** Payments that a request is working on, which the reconciler leaves alone. */
   readonly inProgress: PaymentsInProgress;
+  /** Time between two rounds. */
+  readonly roundMs: number;
+  /** Time between the first two checks of a payment; each next one waits twice as long, at most 30 s. */
+  readonly firstDelayMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-const ROUND_EVERY_MS = 1_000;
 /** Unresolved payments can still become decidable: a chain's node catches up, or the operator configures an RPC. */
 const UNRESOLVED_EVERY_MS = 60_000;
 const CONCURRENCY = 8;
-const FIRST_DELAY_MS = 1_000;
 const MAX_DELAY_MS = 30_000;
 /** Payments whose next check is remembered; a forgotten one is checked early. */
 const MAX_BACKOFFS = 20_000;
@@ -67,7 +69,7 @@ export class Reconciler implements BackgroundService {
         this.#parts.logger.error({ err: error }, "reconciliation failed; trying again"),
       )
       .finally(() => {
-        if (!this.#stopped) this.#timer = setTimeout(() => this.#run(), ROUND_EVERY_MS);
+        if (!this.#stopped) this.#timer = setTimeout(() => this.#run(), this.#parts.roundMs);
       });
   }
 
@@ -106,7 +108,7 @@ export class Reconciler implements BackgroundService {
   }
 
   async #recheck(payment: UndecidedPayment): Promise<void> {
-    const { journal, settlement, clock, logger } = this.#parts;
+    const { journal, settlement, firstDelayMs, clock, logger } = this.#parts;
     const { fingerprint, key } = payment;
     try {
       // A request may have decided it since it was listed: act only on what the journal says now.
@@ -117,7 +119,7 @@ export class Reconciler implements BackgroundService {
       logger.warn({ err: error, payment: key }, "could not check an undecided payment");
     }
     const lastDelayMs = this.#backoff.get(fingerprint)?.delayMs;
-    const delayMs = lastDelayMs === undefined ? FIRST_DELAY_MS : Math.min(lastDelayMs * 2, MAX_DELAY_MS);
+    const delayMs = lastDelayMs === undefined ? firstDelayMs : Math.min(lastDelayMs * 2, MAX_DELAY_MS);
     this.#backoff.set(fingerprint, { delayMs, nextAt: clock() + delayMs });
   }
 }

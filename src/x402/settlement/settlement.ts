@@ -9,7 +9,7 @@ import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/paymen
 import type { PaymentJournal, UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import { quotePaid } from "../prices/quote-book.ts";
 import { v1NetworkName } from "../wire/v1-networks.ts";
-import { type ChainEvidence, SECOND_LOOK_AFTER_MS } from "./chain-evidence.ts";
+import type { ChainEvidence } from "./chain-evidence.ts";
 import type { Facilitator, SettlementAnswer } from "./facilitator.ts";
 import type { Evidence } from "./payment-decision.ts";
 import { outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
@@ -140,7 +140,7 @@ export class Settlement {
         ? await evidence.look(intent)
         : await this.#awaitConfirmation(intent, success.transaction);
     if (found.kind !== "open" || found.isAlmostNotPaid !== true) return this.#decide(intent, found);
-    await sleep(SECOND_LOOK_AFTER_MS);
+    await sleep(evidence.secondLookAfterMs);
     return this.#decide(intent, await evidence.look(intent, success?.transaction));
   }
 

@@ -57,7 +57,11 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
     new Settlement({
       journal,
       facilitator: new Facilitator({ url: facilitator.url, timeoutMs: 2_000 }),
-      evidence: new ChainEvidence({ tokens: [acceptedToken(anvil, usdc, rpcUrl)], rpcTimeoutMs: 2_000 }),
+      evidence: new ChainEvidence({
+        tokens: [acceptedToken(anvil, usdc, rpcUrl)],
+        rpcTimeoutMs: 2_000,
+        secondLookAfterMs: 100,
+      }),
       confirmationTimeoutMs: 200,
       clock,
       logger,

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, it } from "vitest";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
 import { PaymentsInProgress } from "../../../src/x402/settlement/payments-in-progress.ts";
@@ -9,14 +8,16 @@ import { startSettlementHarness } from "./harness.ts";
 
 const harness = startBeforeAll(startSettlementHarness);
 let reconciler: Reconciler;
+/** Time on the reconciler's clock. */
+let elapsedMs: number;
+/** Rounds begun by the reconciler. */
+let rounds: number;
 
 afterEach(async () => {
   await reconciler?.stop();
   harness.facilitator.clear();
 });
 
-/** Slightly longer than the time between two rounds. */
-const ROUND_MS = 1_100;
 const SETTLE_TIMEOUT_MS = 2_000;
 
 async function startReconciler({
@@ -26,18 +27,34 @@ async function startReconciler({
   inProgress?: PaymentsInProgress;
   journal?: PaymentJournal;
 } = {}): Promise<void> {
-  const { withoutRpc: settlement, clock, logger } = harness;
+  const { withoutRpc: settlement, logger } = harness;
+  elapsedMs = 0;
+  rounds = 0;
   const evidence = { covers: () => false };
   reconciler = new Reconciler({
-    journal,
+    journal: {
+      ...journal,
+      listUndecided(filter) {
+        if (filter.state === "intent") rounds++;
+        return journal.listUndecided(filter);
+      },
+    },
     settlement,
     evidence,
     settleTimeoutMs: SETTLE_TIMEOUT_MS,
     inProgress,
-    clock,
+    roundMs: 20,
+    firstDelayMs: 1_000,
+    clock: () => elapsedMs,
     logger,
   });
   await reconciler.start();
+}
+
+/** Resolves after a round that began after the call. */
+async function wholeRound(): Promise<void> {
+  const before = rounds;
+  await expect.poll(() => rounds, { interval: 5 }).toBeGreaterThanOrEqual(before + 2);
 }
 
 /** The store as one of several replicas sees it. */
@@ -61,13 +78,14 @@ it("An undecided payment is checked again after 1 s, then after twice as long ea
   await expect.poll(() => settles(nonce)).toBe(2);
   let expected = 2;
   for (const delaySecs of [1, 2, 4, 8, 16, 30, 30]) {
-    harness.moveClock(delaySecs * 1000 - 500 - ROUND_MS);
-    if (delaySecs === 4 || delaySecs === 30) await sleep(ROUND_MS);
+    await wholeRound();
+    elapsedMs += delaySecs * 1000 - 1;
+    await wholeRound();
     expect(settles(nonce)).toBe(expected);
-    harness.moveClock(500 + ROUND_MS);
-    await expect.poll(() => settles(nonce), { timeout: 3_000 }).toBe(++expected);
+    elapsedMs += 1;
+    await expect.poll(() => settles(nonce)).toBe(++expected);
   }
-}, 30_000);
+});
 
 it("A payment that a request is working on is left alone until the request is done", async () => {
   const { intent, signed } = await undecidedPayment();
@@ -81,11 +99,11 @@ it("A payment that a request is working on is left alone until the request is do
     return { kind: "undecided" };
   });
   await startReconciler({ inProgress });
-  await sleep(ROUND_MS);
+  await wholeRound();
   expect(settles(signed.authorization.nonce)).toBe(1);
   answer();
   await request;
-  await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
+  await expect.poll(() => settles(signed.authorization.nonce)).toBe(2);
 });
 
 it("A payment that was decided after it was listed is not settled again", async () => {
@@ -96,7 +114,7 @@ it("A payment that was decided after it was listed is not settled again", async 
   for (const { key } of listed) await store.settlePayment(key, JSON.stringify({ success: true }));
   const before = settles(signed.authorization.nonce);
   await startReconciler({ journal: { ...store, listUndecided: async () => listed } });
-  await sleep(ROUND_MS);
+  await wholeRound();
   expect(settles(signed.authorization.nonce)).toBe(before);
 });
 
@@ -104,18 +122,16 @@ it("A payment left behind by a crashed process is settled once the facilitator a
   const { intent } = await undecidedPayment();
   harness.facilitator.clear();
   await startReconciler();
-  await expect
-    .poll(async () => (await harness.store.findPayment(intent.key))?.state, { timeout: 5_000 })
-    .toBe("settled");
+  await expect.poll(async () => (await harness.store.findPayment(intent.key))?.state).toBe("settled");
 });
 
 it("On a shared store, a payment that another replica may be settling is left alone until that must have ended", async () => {
   const { signed } = await undecidedPayment();
   await startReconciler({ journal: sharedJournal() });
-  await sleep(ROUND_MS);
+  await wholeRound();
   expect(settles(signed.authorization.nonce)).toBe(1);
   harness.moveClock(SETTLE_TIMEOUT_MS + 5_000);
-  await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
+  await expect.poll(() => settles(signed.authorization.nonce)).toBe(2);
 });
 
 it("On a shared store, a payment that this replica left undecided is checked again at once", async () => {
@@ -123,8 +139,8 @@ it("On a shared store, a payment that this replica left undecided is checked aga
   const { intent, signed } = await undecidedPayment();
   await inProgress.join(intent, async () => ({ kind: "undecided", replayed: true }));
   await startReconciler({ inProgress, journal: sharedJournal() });
-  await sleep(ROUND_MS);
+  await wholeRound();
   expect(settles(signed.authorization.nonce)).toBe(1);
   await inProgress.join(intent, async () => ({ kind: "undecided" }));
-  await expect.poll(() => settles(signed.authorization.nonce), { timeout: 3_000 }).toBe(2);
+  await expect.poll(() => settles(signed.authorization.nonce)).toBe(2);
 });
