@@ -1,20 +1,37 @@
+import { benchAccepts } from "./accepts.ts";
+import { benchDelivery } from "./delivery.ts";
 import { benchJobs } from "./jobs.ts";
 import { benchPaid } from "./paid.ts";
 import { benchPostgres } from "./postgres.ts";
-import { benchAccepts, benchDelivery, CONFIG } from "./webhook.ts";
+import { benchStart } from "./start.ts";
+import { compareWith, THIS_TREE, type Tree } from "./trees.ts";
 import { benchWebhookModes } from "./webhook-modes.ts";
 
 /** Each prints a table with ratios to a baseline from the same run, because absolute figures depend on the machine. */
-const BENCHMARKS: Readonly<Record<string, () => Promise<void>>> = {
+const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<void>>> = {
   accepts: benchAccepts,
   delivery: benchDelivery,
-  jobs: () => benchJobs(CONFIG),
+  jobs: benchJobs,
   paid: benchPaid,
   postgres: benchPostgres,
+  start: benchStart,
   webhooks: benchWebhookModes,
 };
 
-const wanted = process.argv.slice(2);
-for (const [name, run] of Object.entries(BENCHMARKS)) {
-  if (wanted.length === 0 || wanted.includes(name)) await run();
+const USAGE = `Usage: npm run bench -- [--compare REF] [${Object.keys(BENCHMARKS).join("|")} …]`;
+
+async function runAll(names: readonly string[], trees: readonly Tree[]): Promise<void> {
+  for (const [name, bench] of Object.entries(BENCHMARKS)) {
+    if (names.length === 0 || names.includes(name)) await bench(trees);
+  }
 }
+
+const words = process.argv.slice(2);
+const ref = words[0] === "--compare" ? words[1] : undefined;
+const names = words.slice(words[0] === "--compare" ? 2 : 0);
+if (names.some((name) => !(name in BENCHMARKS)) || (words[0] === "--compare" && ref === undefined)) {
+  console.error(USAGE);
+  process.exit(2);
+}
+if (ref === undefined) await runAll(names, [THIS_TREE]);
+else await compareWith(ref, (trees) => runAll(names, trees));

@@ -1,31 +1,104 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import autocannon from "autocannon";
+import { promisify } from "node:util";
 import { processEnded, spawnTethered } from "../test/helpers/tethered-process.ts";
+import type { GeneratedLoad } from "./load-generator.ts";
 
-const SECONDS = 5;
+const run = promisify(execFile);
+const GENERATOR = fileURLToPath(new URL("load-generator.ts", import.meta.url));
+const TURNS = 3;
+const TURN_SECONDS = 2;
 const WARM_UP_SECONDS = 1;
+/** Share of a core from which the load generator is the bottleneck. */
+const BUSY_SHARE = 0.9;
+const TICKS_PER_SECOND = 100;
+
+/** Requests to send: POSTs from `connections` connections, one in flight on each. */
+export interface LoadTarget {
+  /** Get the same number of connections each. They differ in host and port only. */
+  readonly urls: readonly string[];
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Replaces each body by a number of the same length. */
+  readonly isUnique?: boolean;
+  /** Expected status; another one is an error. */
+  readonly status: number;
+  readonly connections: number;
+  readonly seconds: number;
+}
+
+/** One server under load, as a row of a table. */
+export interface Contestant {
+  readonly name: string;
+  /** The server's processes, whose CPU is measured. */
+  readonly pids: readonly number[];
+  readonly target: Omit<LoadTarget, "seconds">;
+}
 
 export interface LoadResult {
   readonly perSecond: number;
   /** Milliseconds. */
   readonly p50: number;
   readonly p99: number;
+  /** CPU of the server's processes for each request. */
+  readonly cpuMicros: number;
+  /** True if a quicker load generator could have got more. */
+  readonly isGeneratorBound: boolean;
 }
 
-/** POSTs `body` from `connections` connections, one request each at a time. Throws if an answer is not 2xx. */
-export async function load(url: string, body: Buffer, connections: number): Promise<LoadResult> {
-  await autocannon({ url, method: "POST", body, connections, duration: WARM_UP_SECONDS });
-  const result = await autocannon({ url, method: "POST", body, connections, duration: SECONDS });
-  if (result.non2xx > 0 || result.errors > 0) {
-    throw new Error(`${result.non2xx} answers were not 2xx and ${result.errors} requests failed at ${url}`);
+/** Loads the contestants in turns, so that a machine whose speed drifts treats them alike. */
+export async function compete(contestants: readonly Contestant[]): Promise<LoadResult[]> {
+  const turns = contestants.map((): (GeneratedLoad & { readonly cpuSeconds: number })[] => []);
+  for (const { target } of contestants) await generate({ ...target, seconds: WARM_UP_SECONDS });
+  for (let turn = 0; turn < TURNS; turn += 1) {
+    for (const [i, { pids, target }] of contestants.entries()) {
+      const cpu = () => pids.reduce((all, pid) => all + cpuSeconds(pid), 0);
+      const cpuBefore = cpu();
+      const load = await generate({ ...target, seconds: TURN_SECONDS });
+      turns[i]?.push({ ...load, cpuSeconds: cpu() - cpuBefore });
+    }
   }
-  return { perSecond: result.requests.average, p50: result.latency.p50, p99: result.latency.p99 };
+  return turns.map((loads) => {
+    const sum = (of: (load: (typeof loads)[number]) => number) =>
+      loads.reduce((all, load) => all + of(load), 0);
+    const requests = sum((load) => load.requests);
+    return {
+      perSecond: requests / sum((load) => load.seconds),
+      p50: percentile(
+        loads.map(({ p50 }) => p50),
+        0.5,
+      ),
+      p99: percentile(
+        loads.map(({ p99 }) => p99),
+        0.5,
+      ),
+      cpuMicros: (sum((load) => load.cpuSeconds) / requests) * 1e6,
+      isGeneratorBound: loads.some(({ cpuShare }) => cpuShare > BUSY_SHARE),
+    };
+  });
+}
+
+/** Columns of a load's row. */
+export function loadRow({ perSecond, p50, p99, cpuMicros, isGeneratorBound }: LoadResult) {
+  return {
+    "requests/s": `${isGeneratorBound ? "over " : ""}${Math.round(perSecond)}`,
+    "p50 ms": p50.toFixed(1),
+    "p99 ms": p99.toFixed(1),
+    "µs CPU": Math.round(cpuMicros),
+  };
+}
+
+async function generate(target: LoadTarget): Promise<GeneratedLoad> {
+  const args = ["--import", import.meta.resolve("tsx"), GENERATOR, JSON.stringify(target)];
+  const { stdout } = await run(process.execPath, args);
+  return JSON.parse(stdout) as GeneratedLoad;
 }
 
 /** Runs one of bench/baselines as a process, and `use` with the addresses it prints and its process ID. */
 export async function withBaseline<Result>(
-  name: "no-store" | "one-commit-a-request" | "one-row-a-transaction" | "stream-without-store",
+  name: "bare-http" | "one-commit-a-request" | "one-row-a-transaction" | "stream-without-store",
   use: (addresses: readonly string[], pid: number) => Promise<Result>,
   args: readonly string[] = [],
 ): Promise<Result> {
@@ -33,8 +106,6 @@ export async function withBaseline<Result>(
   const child = spawnTethered({
     command: process.execPath,
     args: ["--import", import.meta.resolve("tsx"), program, ...args],
-    env: process.env,
-    cwd: process.cwd(),
   });
   try {
     const addresses: string[] = [];
@@ -46,6 +117,16 @@ export async function withBaseline<Result>(
   } finally {
     child.kill("SIGKILL");
     await processEnded(child);
+  }
+}
+
+/** Returns the user and system time of a process and its threads, or NaN without /proc. */
+export function cpuSeconds(pid: number): number {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+  } catch {
+    return Number.NaN;
   }
 }
 

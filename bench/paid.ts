@@ -1,25 +1,129 @@
+import type { PaymentPayload } from "@x402/core/types";
+import pLimit from "p-limit";
 import { accounts } from "../test/helpers/accounts.ts";
-import { startAnvil } from "../test/helpers/anvil.ts";
-import { requestOffer, signV2Payment, v2PaymentHeaders } from "../test/helpers/clients.ts";
+import { type Anvil, startAnvil } from "../test/helpers/anvil.ts";
+import { type Offer, requestOffer, signV2Payment, v2PaymentHeaders } from "../test/helpers/clients.ts";
 import { startFacilitator } from "../test/helpers/facilitator.ts";
 import { startJobgate } from "../test/helpers/jobgate-process.ts";
 import { deployUsdc } from "../test/helpers/usdc.ts";
-import { percentile } from "./load.ts";
-import { startTimingProxy } from "./timing-proxy.ts";
+import { programOf } from "./gateway.ts";
+import { cpuSeconds, percentile } from "./load.ts";
+import { startTimingProxy, type TimingProxy } from "./timing-proxy.ts";
+import type { Tree } from "./trees.ts";
 
 const PAYMENTS = 300;
+const IN_FLIGHT = 64;
 
-/** Measures jobgate's share of a paid request: the whole time less that of facilitator and chain. */
-export async function benchPaid(): Promise<void> {
+/** Where a tree's payments go. */
+interface Chain {
+  readonly anvil: Anvil;
+  readonly usdc: Awaited<ReturnType<typeof deployUsdc>>;
+  readonly facilitator: TimingProxy;
+  readonly rpc: TimingProxy;
+}
+
+/** Measures paid requests that are confirmed on chain, beside the facilitator alone. */
+export async function benchPaid(trees: readonly Tree[]): Promise<void> {
   const anvil = await startAnvil();
   const usdc = await deployUsdc({ anvil });
   await usdc.mint(accounts.payer.address, 1_000_000_000_000n);
-  const facilitator = await startFacilitator({ anvil });
-  const timedFacilitator = await startTimingProxy(facilitator.url);
-  const timedRpc = await startTimingProxy(anvil.rpcUrl);
-  const jobgate = await startJobgate({
-    from: "build",
-    config: `
+  const official = await startFacilitator({ anvil });
+  const facilitator = await startTimingProxy(official.url);
+  const rpc = await startTimingProxy(anvil.rpcUrl);
+  const chain = { anvil, usdc, facilitator, rpc };
+  const one: object[] = [];
+  const many: object[] = [];
+  try {
+    for (const tree of trees) await measure(tree, chain, one, many);
+  } finally {
+    await rpc.stop();
+    await facilitator.stop();
+    await official.stop();
+    await anvil.stop();
+  }
+  console.log(`\nPaid requests, one at a time, ${PAYMENTS} payments, confirmed on chain`);
+  console.table(one);
+  console.log(`\nPaid requests, ${IN_FLIGHT} in flight. Chain, facilitator and clients share the machine`);
+  console.table(many);
+}
+
+async function measure(tree: Tree, chain: Chain, one: object[], many: object[]): Promise<void> {
+  const jobgate = await startJobgate({ from: programOf(tree), config: config(chain) });
+  try {
+    const url = `${jobgate.x402Url}/x402/jobs/1/0`;
+    const offer = await requestOffer(url);
+    const whole: number[] = [];
+    const own: number[] = [];
+    const cpuBefore = cpuSeconds(jobgate.pid);
+    for (const payload of await sign(offer)) {
+      chain.facilitator.reset();
+      chain.rpc.reset();
+      const sentAt = performance.now();
+      await pay(url, payload);
+      const took = performance.now() - sentAt;
+      whole.push(took);
+      own.push(took - chain.facilitator.busyMs(chain.rpc));
+    }
+    one.push({
+      "": tree.name,
+      "whole p50 ms": percentile(whole, 0.5).toFixed(1),
+      "own p50 ms": percentile(own, 0.5).toFixed(1),
+      "own p99 ms": percentile(own, 0.99).toFixed(1),
+      "CPU ms": (((cpuSeconds(jobgate.pid) - cpuBefore) / PAYMENTS) * 1000).toFixed(1),
+    });
+    const requirements = offer.v2.accepts[0];
+    const alone = await perSecond(await sign(offer), async (payload) => {
+      const body = JSON.stringify({
+        x402Version: 2,
+        paymentPayload: payload,
+        paymentRequirements: requirements,
+      });
+      for (const route of ["verify", "settle"]) {
+        await expectStatus(200, fetch(`${chain.facilitator.url}/${route}`, { method: "POST", body }));
+      }
+    });
+    const through = await perSecond(await sign(offer), (payload) => pay(url, payload));
+    many.push({
+      "": tree.name,
+      "payments/s": Math.round(through),
+      "facilitator alone": Math.round(alone),
+      ratio: (through / alone).toFixed(2),
+    });
+  } finally {
+    await jobgate.stop();
+  }
+}
+
+/** Signs the payments beforehand, so that signing takes no part in what is measured. */
+function sign(offer: Offer): Promise<PaymentPayload[]> {
+  const signed = Array.from({ length: PAYMENTS }, () =>
+    signV2Payment({ offer: offer.v2, account: accounts.payer }),
+  );
+  return Promise.all(signed.map(async (payment) => (await payment).payload));
+}
+
+async function perSecond(
+  payloads: readonly PaymentPayload[],
+  work: (payload: PaymentPayload) => Promise<void>,
+): Promise<number> {
+  const limit = pLimit(IN_FLIGHT);
+  const startedAt = performance.now();
+  await Promise.all(payloads.map((payload) => limit(() => work(payload))));
+  return (payloads.length / (performance.now() - startedAt)) * 1000;
+}
+
+function pay(url: string, payload: PaymentPayload): Promise<void> {
+  return expectStatus(202, fetch(url, { method: "POST", body: "bench", headers: v2PaymentHeaders(payload) }));
+}
+
+async function expectStatus(expected: number, answer: Promise<Response>): Promise<void> {
+  const response = await answer;
+  const text = await response.text();
+  if (response.status !== expected) throw new Error(`expected ${expected}, got ${response.status} ${text}`);
+}
+
+function config({ anvil, usdc, facilitator, rpc }: Chain): string {
+  return `
 service_id = 1
 [store]
 url = "sqlite:bench.db"
@@ -30,7 +134,7 @@ bind_address = "127.0.0.1:0"
 [x402]
 bind_address = "127.0.0.1:0"
 public_url = "http://127.0.0.1:8402"
-facilitator_url = "${timedFacilitator.url}"
+facilitator_url = "${facilitator.url}"
 default_invocation_mode = "public_paid"
 [[x402.accepted_tokens]]
 network = "eip155:${anvil.chainId}"
@@ -41,53 +145,8 @@ pay_to = "${accounts.payTo.address}"
 rate_per_native_unit = "3200.00"
 eip3009_name = "${usdc.name}"
 eip3009_version = "${usdc.version}"
-rpc_url = "${timedRpc.url}"
+rpc_url = "${rpc.url}"
 [job_pricing.1]
 0 = "1000000000000000"
-`,
-  });
-
-  const whole: number[] = [];
-  const outside: number[] = [];
-  try {
-    const url = `${jobgate.x402Url}/x402/jobs/1/0`;
-    const offer = await requestOffer(url);
-    for (let i = 0; i < PAYMENTS; i++) {
-      const { payload } = await signV2Payment({ offer: offer.v2, account: accounts.payer });
-      timedFacilitator.reset();
-      timedRpc.reset();
-      const sentAt = performance.now();
-      const response = await fetch(url, {
-        method: "POST",
-        body: "bench",
-        headers: v2PaymentHeaders(payload),
-      });
-      await response.arrayBuffer();
-      const took = performance.now() - sentAt;
-      if (response.status !== 202) throw new Error(`payment ${i} was answered ${response.status}`);
-      whole.push(took);
-      outside.push(timedFacilitator.busyMs(timedRpc));
-    }
-  } finally {
-    await jobgate.stop();
-    await timedRpc.stop();
-    await timedFacilitator.stop();
-    await facilitator.stop();
-    await anvil.stop();
-  }
-
-  const own = whole.map((took, i) => took - (outside[i] ?? 0));
-  console.log(`\nPaid request, one at a time, ${PAYMENTS} payments, confirmed on chain`);
-  console.table(
-    [
-      { "": "whole request", values: whole },
-      { "": "facilitator and chain", values: outside },
-      { "": "jobgate's own share", values: own },
-    ].map(({ values, ...name }) => ({
-      ...name,
-      "p50 ms": percentile(values, 0.5).toFixed(2),
-      "p99 ms": percentile(values, 0.99).toFixed(2),
-      "of the whole": (percentile(values, 0.5) / percentile(whole, 0.5)).toFixed(2),
-    })),
-  );
+`;
 }

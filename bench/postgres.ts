@@ -1,58 +1,60 @@
-import { type Jobgate, startJobgate } from "../test/helpers/jobgate-process.ts";
 import { startPostgres } from "../test/helpers/postgres.ts";
-import { type LoadResult, load, withBaseline } from "./load.ts";
-import { BODY, CONFIG } from "./webhook.ts";
+import { startTree, type TreeGateway } from "./gateway.ts";
+import { type Contestant, compete, type LoadResult, loadRow, withBaseline } from "./load.ts";
+import type { Tree } from "./trees.ts";
 
 const REPLICAS = [1, 3];
-/** Connections in total: 64 for each of three replicas. */
 const CONNECTIONS = 192;
+const BODY = "x".repeat(256);
 
-/** Measures durable webhook accepts per second with Postgres. */
-export async function benchPostgres(): Promise<void> {
+/** Measures durable webhook accepts with Postgres, beside one row a transaction. */
+export async function benchPostgres(trees: readonly Tree[]): Promise<void> {
   const postgres = await startPostgres();
+  const gateways: TreeGateway[] = [];
   try {
     const database = await postgres.createDatabase();
-    const plain = await withBaseline("one-row-a-transaction", ([url]) => loadAll([`${url}`]), [database]);
-    const rows = [row("one row per transaction, no runner", plain, plain)];
-    for (const count of REPLICAS) {
-      const accepts = await loadReplicas(await postgres.createDatabase(), count);
-      rows.push(row(`jobgate, ${count} ${count === 1 ? "replica" : "replicas"}`, accepts, plain));
-    }
-    console.log(`\nWebhook accepts into Postgres, ${BODY.length} B, ${CONNECTIONS} in flight in total`);
-    console.table(rows);
+    await withBaseline(
+      "one-row-a-transaction",
+      async ([url], pid) => {
+        const contestants = [hook("one row a transaction", [{ url: `${url}`, pid }])];
+        for (const tree of trees) {
+          for (const count of REPLICAS) {
+            const store = await postgres.createDatabase();
+            const replicas: TreeGateway[] = [];
+            for (let i = 0; i < count; i += 1) replicas.push(await startTree(tree, { store }));
+            gateways.push(...replicas);
+            const servers = replicas.map(({ jobgate }) => ({ url: jobgate.webhooksUrl, pid: jobgate.pid }));
+            contestants.push(hook(`${tree.name}, ${count} ${count === 1 ? "replica" : "replicas"}`, servers));
+          }
+        }
+        const results = await compete(contestants);
+        const [plain] = results as [LoadResult, ...LoadResult[]];
+        console.log(`\nWebhook accepts into Postgres, ${BODY.length} B, ${CONNECTIONS} in flight in total`);
+        console.table(
+          results.map((result, i) => ({
+            "": contestants[i]?.name,
+            ...loadRow(result),
+            "of plain inserts": (result.perSecond / plain.perSecond).toFixed(2),
+          })),
+        );
+      },
+      [database],
+    );
   } finally {
+    await Promise.all(gateways.map(({ jobgate }) => jobgate.stop()));
     await postgres.stop();
   }
 }
 
-async function loadReplicas(database: string, count: number): Promise<LoadResult> {
-  const replicas: Jobgate[] = [];
-  try {
-    const config = CONFIG.replace("sqlite:bench.db", database);
-    for (let i = 0; i < count; i++) replicas.push(await startJobgate({ config, from: "build" }));
-    return await loadAll(replicas.map(({ webhooksUrl }) => webhooksUrl));
-  } finally {
-    await Promise.all(replicas.map((replica) => replica.stop()));
-  }
-}
-
-/** Loads all URLs evenly, and returns the sum of their accepts and the worst of their latencies. */
-async function loadAll(urls: readonly string[]): Promise<LoadResult> {
-  const connections = Math.round(CONNECTIONS / urls.length);
-  const results = await Promise.all(urls.map((url) => load(`${url}/hooks/bench`, BODY, connections)));
+function hook(name: string, servers: readonly { readonly url: string; readonly pid: number }[]): Contestant {
   return {
-    perSecond: results.reduce((sum, { perSecond }) => sum + perSecond, 0),
-    p50: Math.max(...results.map(({ p50 }) => p50)),
-    p99: Math.max(...results.map(({ p99 }) => p99)),
-  };
-}
-
-function row(name: string, result: LoadResult, plain: LoadResult) {
-  return {
-    "": name,
-    "accepts/s": Math.round(result.perSecond),
-    "p50 ms": result.p50,
-    "p99 ms": result.p99,
-    "of plain inserts": (result.perSecond / plain.perSecond).toFixed(2),
+    name,
+    pids: servers.map(({ pid }) => pid),
+    target: {
+      urls: servers.map(({ url }) => `${url}/hooks/bench`),
+      body: BODY,
+      status: 202,
+      connections: CONNECTIONS,
+    },
   };
 }

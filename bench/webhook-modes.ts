@@ -1,20 +1,16 @@
 import { generateKeyPairSync } from "node:crypto";
-import autocannon from "autocannon";
 import type { WebhookEndpoint } from "../src/config/config.ts";
-import { loadConfig } from "../src/config/load-config.ts";
 import type { HttpRequest } from "../src/http/request.ts";
 import { schemeOf, signWebhook, webhookPath } from "../src/webhooks/auth/schemes.ts";
-import { startJobgate } from "../test/helpers/jobgate-process.ts";
-import { CONFIG } from "./webhook.ts";
+import { readWebhookEndpoints, startTree } from "./gateway.ts";
+import { compete, type LoadResult, loadRow } from "./load.ts";
+import { THIS_TREE } from "./trees.ts";
 
 const CONNECTIONS = 64;
-/** Length of each turn of a row or its baseline. */
-const SECONDS = 1;
-const TURNS = 4;
 /** Authentications per round. */
 const CHECKS = 5_000;
 const CHECK_ROUNDS = 9;
-const BODY_BYTES = 1024;
+const BODY = "x".repeat(1024);
 
 const { publicKey, privateKey } = generateKeyPairSync("ed25519");
 const lastBytes = (der: Buffer) => der.subarray(-32).toString("base64");
@@ -61,45 +57,50 @@ export async function benchWebhookModes(): Promise<void> {
     ({ auth, keys }, i) =>
       `[[webhooks.endpoints]]\npath = "/hooks/mode-${i}"\njob_id = 1\nauth = "${auth}"\n${keys}\n`,
   );
-  const jobgate = await startJobgate({ config: `${CONFIG}${endpoints.join("")}`, from: "build" });
+  const { jobgate } = await startTree(THIS_TREE, { config: endpoints.join("") });
   try {
-    const loaded = await loadConfig({ path: jobgate.configPath, env: {} });
-    if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
-    const byPath = new Map(loaded.config.webhooks?.endpoints.map((endpoint) => [endpoint.path, endpoint]));
-    const endpointOf = (i: number) => byPath.get(`/hooks/mode-${i}`) as WebhookEndpoint;
-    const [baseline] = ROWS as readonly [Row, ...Row[]];
-    const rows = [];
-    for (const [i, row] of ROWS.entries()) {
-      const total = { none: 0, row: 0 };
-      // Modes take turns, because the store grows while the process runs.
-      for (let turn = 0; turn < TURNS; turn += 1) {
-        const none = { ...baseline, isUnique: row.isUnique ?? false };
-        total.none += await accepts(jobgate.webhooksUrl, endpointOf(0), none);
-        total.row += await accepts(jobgate.webhooksUrl, endpointOf(i), row);
-      }
-      rows.push({
-        auth: row.what,
-        "µs to authenticate": microsToAuthenticate(endpointOf(i), row).toFixed(1),
-        "accepts/s": Math.round(total.row / (TURNS * SECONDS)),
-        "of none": (total.row / total.none).toFixed(2),
-      });
-    }
-    console.log(`\nWebhook authentication, ${BODY_BYTES} B, ${CONNECTIONS} in flight, every 202 durable`);
-    console.table(rows);
+    const byPath = new Map(
+      (await readWebhookEndpoints(jobgate)).map((endpoint) => [endpoint.path, endpoint]),
+    );
+    const contestants = ROWS.map((row, i) => {
+      const endpoint = byPath.get(`/hooks/mode-${i}`) as WebhookEndpoint;
+      const target = {
+        urls: [`${jobgate.webhooksUrl}${webhookPath(endpoint)}`],
+        headers: signed(endpoint, row),
+        body: BODY,
+        isUnique: row.isUnique ?? false,
+        status: 202,
+        connections: CONNECTIONS,
+      };
+      return { name: row.what, pids: [jobgate.pid], target, row, endpoint };
+    });
+    const results = await compete(contestants);
+    const [none] = results as [LoadResult, ...LoadResult[]];
+    console.log(`\nWebhook authentication, ${BODY.length} B, ${CONNECTIONS} in flight, every 202 durable`);
+    console.table(
+      contestants.map(({ name, row, endpoint }, i) => {
+        const result = results[i] as LoadResult;
+        return {
+          auth: name,
+          "µs to authenticate": microsToAuthenticate(endpoint, row).toFixed(1),
+          ...loadRow(result),
+          "of none": (result.perSecond / none.perSecond).toFixed(2),
+        };
+      }),
+    );
   } finally {
     await jobgate.stop();
   }
 }
 
-const BODY = Buffer.alloc(BODY_BYTES, "x");
-
 function signed(endpoint: WebhookEndpoint, { signingKey }: Row): Record<string, string> {
-  return signWebhook(endpoint, BODY, signingKey === undefined ? {} : { signingKey });
+  return signWebhook(endpoint, Buffer.from(BODY), signingKey === undefined ? {} : { signingKey });
 }
 
 /** Time per request in the best of several rounds, the one least disturbed by other load. */
 function microsToAuthenticate(endpoint: WebhookEndpoint, row: Row): number {
   const scheme = schemeOf(endpoint);
+  const body = Buffer.from(BODY);
   const headers = Object.entries(signed(endpoint, row)).map(([name, value]) => [name.toLowerCase(), [value]]);
   const byName = Object.fromEntries(headers) as Record<string, string[]>;
   const request = {
@@ -109,30 +110,9 @@ function microsToAuthenticate(endpoint: WebhookEndpoint, row: Row): number {
   const rounds = Array.from({ length: CHECK_ROUNDS }, () => {
     const startedAt = performance.now();
     for (let i = 0; i < CHECKS; i += 1) {
-      if (scheme.authenticate(request, BODY, Date.now()) === undefined) throw new Error("not authentic");
+      if (scheme.authenticate(request, body, Date.now()) === undefined) throw new Error("not authentic");
     }
     return ((performance.now() - startedAt) / CHECKS) * 1000;
   });
   return Math.min(...rounds);
-}
-
-let bodies = 0;
-
-async function accepts(webhooksUrl: string, endpoint: WebhookEndpoint, row: Row): Promise<number> {
-  const another = (request: autocannon.Request) => {
-    bodies += 1;
-    return { ...request, body: String(bodies).padEnd(BODY_BYTES) };
-  };
-  const result = await autocannon({
-    url: `${webhooksUrl}${webhookPath(endpoint)}`,
-    method: "POST",
-    headers: signed(endpoint, row),
-    body: BODY,
-    connections: CONNECTIONS,
-    duration: SECONDS,
-    ...(row.isUnique ? { requests: [{ setupRequest: another }] } : {}),
-  });
-  if (result.non2xx > 0 || result.errors > 0)
-    throw new Error(`${endpoint.auth.mode}: ${result.non2xx} answers were not 2xx, ${result.errors} failed`);
-  return result.requests.total;
 }

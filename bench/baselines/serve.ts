@@ -1,26 +1,18 @@
-import { pino } from "pino";
-import { jsonResponse } from "../../src/http/response.ts";
-import type { RouteTable } from "../../src/http/routes.ts";
-import { HttpServer } from "../../src/http/server.ts";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 
-/**
- * Serves one route on jobgate's HTTP server that passes the body to `accept` and answers 202: a webhook without store
- * and runner. Prints its URL.
- */
+/** Starts a bare node:http server that passes each body to `accept` and answers 202 as jobgate does. Prints its URL. */
 export async function serveBaseline(accept: (body: Uint8Array) => number | Promise<number>): Promise<void> {
-  const server = new HttpServer({
-    address: { kind: "tcp", host: "127.0.0.1", port: 0 },
-    logger: pino({ level: "silent" }),
+  const answer = async (outgoing: ServerResponse, body: Buffer) => {
+    const json = JSON.stringify({ status: "accepted", job_id: 1, call_id: await accept(body) });
+    outgoing.writeHead(202, { "content-type": "application/json", "content-length": json.length });
+    outgoing.end(json);
+  };
+  const server = createServer((incoming, outgoing) => {
+    const chunks: Buffer[] = [];
+    incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+    incoming.on("end", () => void answer(outgoing, Buffer.concat(chunks)));
   });
-  const routes: RouteTable = (path) =>
-    path === "/hooks/bench"
-      ? {
-          POST: async (request) => {
-            const body = await request.readBody(1_048_576);
-            return jsonResponse(202, { status: "accepted", job_id: 1n, call_id: await accept(body) });
-          },
-        }
-      : undefined;
-  await server.mount(routes);
-  console.log(`http://${server.address}`);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
 }

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { jobgateProgram } from "./jobgate-program.ts";
+import { jobgateProgram, type ProgramSource } from "./jobgate-program.ts";
 import { spawnTethered } from "./tethered-process.ts";
 
 const START_TIMEOUT_MS = 20_000;
@@ -51,7 +51,7 @@ export async function startJobgate(options: {
   /** Default: a new one, removed on `stop`. Give a stopped one's folder to restart it on the same store. */
   readonly folder?: string;
   /** Default: a bundle of the sources. */
-  readonly from?: "bundle" | "build" | "sources";
+  readonly from?: ProgramSource;
   /** Command that executes its further arguments; default: none. */
   readonly through?: readonly string[];
 }): Promise<Jobgate> {

@@ -12,13 +12,16 @@ const BUNDLE_LIFETIME_MS = 3_600_000;
 const NOT_BUNDLED = ["libsql", "pino", "pino-pretty", "pg", "@grpc/grpc-js", "grpc-health-check"];
 
 /**
- * Arguments of Node that run jobgate as a process.
- * @param from `bundle`: the current sources in a few files, which start three times faster than the build;
- * `build`: the published files; `sources`: through tsx, as in development
+ * `bundle`: the current sources in a few files, which start three times faster than the build; `build`: the published
+ * files, of this checkout or another; `sources`: through tsx, as in development.
  */
-export function jobgateProgram(from: "bundle" | "build" | "sources" = "bundle"): string[] {
+export type ProgramSource = "bundle" | "build" | "sources" | { readonly builtIn: string };
+
+/** Arguments of Node that run jobgate as a process. */
+export function jobgateProgram(from: ProgramSource = "bundle"): string[] {
   if (from === "bundle") return [bundle()];
   if (from === "build") return [join(ROOT, "dist/main.js")];
+  if (from !== "sources") return [join(from.builtIn, "dist/main.js")];
   return ["--import", import.meta.resolve("tsx"), join(ROOT, "src/main.ts")];
 }
 
