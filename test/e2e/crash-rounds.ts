@@ -60,7 +60,6 @@ export async function startCrashSite(
 ): Promise<CrashSite> {
   const parts = await startPaidParts();
   const gateway = await startPaidGateway({
-    asProcess: true,
     parts,
     setUp,
     facilitatorTimeoutSecs: FACILITATOR_TIMEOUT_SECS,
@@ -123,6 +122,7 @@ async function roundOfItsOwn(
 /** @returns the payment that was on its way when jobgate was killed; jobgate is up again */
 async function crashOnce(gateway: PaidGateway, crash: Crash, body: string): Promise<Payment> {
   if (crash === "during settle") {
+    await gateway.restart({ asProcess: true });
     const payment = await gateway.sign();
     const held = gateway.holdNextSettle(100, payment);
     const lost = gateway.send(payment, { body });
@@ -132,7 +132,7 @@ async function crashOnce(gateway: PaidGateway, crash: Crash, body: string): Prom
     await gateway.startAgain();
     return payment;
   }
-  await gateway.restart({ signal: "SIGKILL", env: { JOBGATE_CRASH_AT: crash } });
+  await gateway.restart({ env: { JOBGATE_CRASH_AT: crash } });
   const payment = await gateway.sign();
   const answer = gateway.send(payment, { body });
   // The answer and the crash race after the delivery.

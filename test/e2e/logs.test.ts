@@ -33,6 +33,7 @@ beforeAll(async () => {
     asProcess: true,
     parts,
     setUp: "rpc_url",
+    facilitatorTimeoutSecs: 2,
     env: { JOBGATE_LOG_LEVEL: "trace" },
     edit: (config) =>
       config

@@ -71,7 +71,7 @@ export async function runCommands(options: {
     const sends = Promise.all(Array.from({ length: times }, () => send(purchase)));
     // A payment that is refused before is never settled.
     if (isMeanwhile(settling)) await Promise.race([asksToSettle, sends]);
-    if (settling === "kill") await gateway.restart({ signal: "SIGKILL" });
+    if (settling === "kill") await gateway.restart({ signal: "SIGKILL", asProcess: true });
     else if (isMeanwhile(settling)) await interfere(purchase, settling);
     if (wait) await sends;
   }
@@ -118,7 +118,7 @@ export async function runCommands(options: {
       case "rpc":
         return gateway.rpcProxy.add({ times: command.times, fault: RPC_FAULTS[command.fault] });
       case "jobgate":
-        return gateway.restart({ signal: command.signal });
+        return gateway.restart({ signal: command.signal, asProcess: true });
       case "runner":
         return gateway.replaceRunner();
       case "mining":

@@ -12,7 +12,12 @@ import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const withRpc = startBeforeAll(() =>
-  startPaidGateway({ parts, setUp: "rpc_url", facilitatorTimeoutSecs: 1 }),
+  startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    facilitatorTimeoutSecs: 1,
+    settlementPeriods: { rpcTimeoutMs: 1_000 },
+  }),
 );
 const withoutRpc = startBeforeAll(() =>
   startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 1 }),

@@ -146,7 +146,7 @@ describe("The events of a paid call", () => {
 
     const broken = before.rest();
     broken.catch(() => undefined);
-    await gateway.restart({ signal: "SIGKILL" });
+    await gateway.restart({ signal: "SIGKILL", asProcess: true });
     await expect(broken).rejects.toThrow();
     const fresh = await watch(bought);
     expect(await fresh.next()).toEqual(seen);

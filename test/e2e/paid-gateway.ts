@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import type { PaymentPayload, PaymentRequired, SettleResponse } from "@x402/core/types";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import type { SettlementPeriods } from "../../src/x402/gateway.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { requestOffer, type SignedPayment, signV2Payment } from "../helpers/clients.ts";
 import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
@@ -80,16 +81,23 @@ export interface PaidGateway {
   /** Resolves with all JobCalls with this body once `count` of them have arrived. */
   waitForJobs(body: string, count?: number): Promise<readonly JobCall[]>;
   jobsWith(body: string): readonly JobCall[];
-  /** Ends the process with the signal and starts it again on the same store; the runner subscribes again. */
-  restart(options?: { signal?: NodeJS.Signals; env?: Readonly<Record<string, string>> }): Promise<void>;
+  /** Ends jobgate with the signal and starts it again on the same store; the runner subscribes again. */
+  restart(options?: StartOptions & { readonly signal?: NodeJS.Signals }): Promise<void>;
   /** Starts it again after it has ended by itself. */
-  startAgain(env?: Readonly<Record<string, string>>): Promise<void>;
+  startAgain(options?: StartOptions): Promise<void>;
   /** Breaks the runner's stream off, and subscribes anew. */
   replaceRunner(): Promise<void>;
   stop(): Promise<void>;
 }
 
-export interface PaidGatewayOptions {
+interface StartOptions {
+  /** Runs jobgate as a separate process, which can be killed. Default: within this process, which starts faster. */
+  readonly asProcess?: boolean;
+  /** Environment of a process. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface PaidGatewayOptions extends StartOptions {
   readonly parts: PaidParts;
   readonly setUp: SetUp;
   /** Default: USDC. */
@@ -104,10 +112,8 @@ export interface PaidGatewayOptions {
   readonly storeUrl?: string;
   /** Default 60 s. */
   readonly leaseSecs?: number;
-  /** Runs jobgate as a separate process, which can be killed. Default: within this process, which starts faster. */
-  readonly asProcess?: boolean;
-  /** Environment of the process. */
-  readonly env?: Readonly<Record<string, string>>;
+  /** Of a jobgate within this process. */
+  readonly settlementPeriods?: Partial<SettlementPeriods>;
   /** Default: acks each JobCall. */
   readonly handle?: JobHandler;
   /** Changes the configuration. */
@@ -115,7 +121,7 @@ export interface PaidGatewayOptions {
 }
 
 export async function startPaidGateway(options: PaidGatewayOptions): Promise<PaidGateway> {
-  const { parts, asProcess = false } = options;
+  const { parts, settlementPeriods = {} } = options;
   const folder = await mkdtemp(join(tmpdir(), "jobgate-money-"));
   const facilitatorProxy = await startFaultProxy({ target: parts.facilitator.url });
   const rpcProxy = await startFaultProxy({ target: parts.anvil.rpcUrl });
@@ -134,13 +140,18 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       },
     });
   }
-  async function start(env: Readonly<Record<string, string>> = {}): Promise<void> {
+  async function start({ env, asProcess = env !== undefined }: StartOptions): Promise<void> {
     jobgate = asProcess
-      ? await startJobgate({ config, folder, env })
-      : await startEmbeddedJobgate({ config, folder });
+      ? await startJobgate({ config, folder, ...(env && { env }) })
+      : await startEmbeddedJobgate({ config, folder, settlementPeriods });
     await subscribe();
   }
-  await start(options.env);
+  async function startAgain(starting: StartOptions = {}): Promise<void> {
+    await jobgate.exited;
+    runner.kill();
+    await start(starting);
+  }
+  await start(options);
   const journal =
     options.storeUrl === undefined
       ? openJournal(join(folder, "jobgate.db"))
@@ -216,17 +227,11 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       }
       return jobsWith(body);
     },
-    async restart({ signal = "SIGTERM", env } = {}) {
+    async restart({ signal = "SIGTERM", ...starting } = {}) {
       jobgate.kill(signal);
-      await jobgate.exited;
-      runner.kill();
-      await start(env);
+      await startAgain(starting);
     },
-    async startAgain(env) {
-      await jobgate.exited;
-      runner.kill();
-      await start(env);
-    },
+    startAgain,
     async replaceRunner() {
       runner.kill();
       await subscribe();

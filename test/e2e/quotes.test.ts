@@ -97,7 +97,7 @@ describe("A quote that passed through jobgate", () => {
     const answer = await gateway.send(first, { body, headers });
     expect(answer.status).toBe(202);
     expect(await gateway.send(second, { body, headers })).toEqual(refused(409, "quote_conflict"));
-    await gateway.restart({ signal: "SIGKILL" });
+    await gateway.restart({ signal: "SIGKILL", asProcess: true });
     expect(await gateway.send(second, { body, headers })).toEqual(refused(409, "quote_conflict"));
     expect(await gateway.send(first, { body, headers })).toEqual(answer);
     await gateway.waitForJobs(body);
