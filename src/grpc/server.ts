@@ -1,6 +1,7 @@
 import type { Http2Server, ServerHttp2Session, Settings } from "node:http2";
 import { Server, type ServerCredentials, type ServerOptions } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
+import { addressText, type TcpAddress } from "../core/network-address.ts";
 
 /** Most calls in progress on one connection; a client's library keeps further ones back. */
 const MAX_CONCURRENT_STREAMS = 500;
@@ -11,6 +12,8 @@ const MAX_RESETS = MAX_CONCURRENT_STREAMS;
 const RESET_WINDOW_MS = 10_000;
 /** RFC 9113 §7 */
 const ENHANCE_YOUR_CALM = 0xb;
+/** Time between two looks for connections that nghttp2 gave up. */
+const GIVEN_UP_CHECK_MS = 1_000;
 
 /** Members of grpc-js's server that it has no options for. */
 interface ServerInternals {
@@ -27,7 +30,7 @@ export function createGrpcServer(options: ServerOptions): Server {
   // Called for each address, and for connections that are injected.
   const createHttp2Server = internals.createHttp2Server.bind(server);
   internals.createHttp2Server = (credentials) =>
-    createHttp2Server(credentials).on("session", (session) => limitResets(session));
+    createHttp2Server(credentials).on("session", limitResets).on("session", endIfGivenUp);
   return server;
 }
 
@@ -49,7 +52,34 @@ function limitResets(session: ServerHttp2Session): void {
   });
 }
 
-import { addressText, type TcpAddress } from "../core/network-address.ts";
+/** Members of a connection's socket that count what nghttp2 reads and writes past Node's streams. */
+interface SocketCounters {
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  readonly _handle?: { readonly writeQueueSize: number } | null;
+}
+
+/**
+ * Ends a connection that nghttp2 gave up, as it does when one header is over 64 KiB: it sends GOAWAY and neither reads
+ * nor writes any more, but Node leaves the socket open and tells nobody. It shows in a ping that is never written,
+ * although nothing else waits to be. Only connections that have sent something since the last look are pinged.
+ */
+function endIfGivenUp(session: ServerHttp2Session): void {
+  const socket = session.socket as unknown as SocketCounters;
+  let bytesRead = 0;
+  let writtenAtPing: number | undefined;
+  const timer = setInterval(() => {
+    if (session.destroyed) return;
+    if (socket.bytesWritten === writtenAtPing && socket._handle?.writeQueueSize === 0) {
+      session.destroy();
+      return;
+    }
+    const isPinged = socket.bytesRead !== bytesRead && session.ping(() => undefined);
+    writtenAtPing = isPinged ? socket.bytesWritten : undefined;
+    bytesRead = socket.bytesRead;
+  }, GIVEN_UP_CHECK_MS).unref();
+  session.once("close", () => clearInterval(timer));
+}
 
 /** Binds a server to `host:port` or `unix:path`. @returns the bound port */
 export function listen(server: Server, address: string, credentials: ServerCredentials): Promise<number> {
