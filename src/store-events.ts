@@ -1,7 +1,7 @@
 import { systemClock } from "./core/clock.ts";
 import type { EventHub, WhatHappened } from "./core/events.ts";
 import type { JobCall } from "./core/job-call.ts";
-import type { PaymentRecord } from "./core/payment.ts";
+import { closingText, type PaymentRecord } from "./core/payment.ts";
 import { decodeJobCall } from "./delivery/job-call-codec.ts";
 import type { AcceptOnceOutcome } from "./store/contract/intake.ts";
 import type { BuriedCall, EndedLease } from "./store/contract/work-queue.ts";
@@ -30,6 +30,12 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
     emit(callId, { kind: "paymentDecided", state, ...token, amount, payer, reason: short(reason) });
   }
 
+  function settled(record: PaymentRecord, reason: string): void {
+    const { callId, jobIndex, serviceId } = record;
+    decided(record, "settled", reason);
+    emit(callId, { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId });
+  }
+
   function buried(calls: readonly BuriedCall[]): void {
     for (const { callId, reason, deadAt } of calls)
       emit(callId, { kind: "deadLettered", reason: short(reason) }, deadAt);
@@ -50,14 +56,16 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
       case "acceptOnce":
         return accepted(input[0], outcome);
 
-      case "settlePayment": {
-        if (outcome.kind !== "settled" || !outcome.changed) return;
-        const { callId, jobIndex, serviceId } = outcome.record;
-        decided(outcome.record, "settled", "");
-        return emit(callId, { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId });
-      }
+      case "settlePayment":
+        return outcome.kind === "settled" && outcome.changed ? settled(outcome.record, "") : undefined;
       case "failPayment":
         return outcome.kind === "failed" ? decided(outcome.record, "failed", input[2]) : undefined;
+      case "closePayment": {
+        if (outcome.kind !== "closed") return;
+        const { record } = outcome;
+        const reason = closingText(input[1]);
+        return record.state === "settled" ? settled(record, reason) : decided(record, "failed", reason);
+      }
       case "leavePaymentUnresolved":
         return outcome === undefined ? undefined : decided(outcome, "unresolved", input[1]);
 
@@ -99,6 +107,8 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
 
       // Nothing that anyone watches.
       case "beginPayment":
+      case "contradictPayment":
+      case "endWatches":
       case "keepSecret":
       case "probe":
       case "saveOffers":

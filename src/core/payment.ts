@@ -59,10 +59,23 @@ export interface CallerNonce extends JobKey {
 /**
  * - `intent`: settlement was or may have been requested; not decided yet.
  * - `settled`: paid, and its JobCall is in the queue or further.
- * - `failed`: it is certain that nothing was paid, and never will be.
+ * - `failed`: not paid. If the chain shows otherwise while the JobCall is still kept, it is settled after all.
  * - `unresolved`: nothing more can be found out automatically; the operator decides.
  */
 export type PaymentState = "intent" | "settled" | "failed" | "unresolved";
+
+/** An operator's decision about a payment that jobgate could not decide. */
+export interface PaymentClosing {
+  readonly as: "paid" | "not_paid";
+  /** The operator, as he names himself. */
+  readonly by: string;
+  readonly note: string;
+}
+
+/** One line about a closing, for people. */
+export function closingText({ as, by, note }: PaymentClosing): string {
+  return `closed as ${as === "paid" ? "paid" : "not paid"} by ${by}: ${note}`;
+}
 
 export interface PaymentRecord extends PaymentIntent {
   readonly state: PaymentState;
@@ -71,6 +84,8 @@ export interface PaymentRecord extends PaymentIntent {
   readonly settlement?: string;
   /** Why it is in this state, for the operator. */
   readonly reason?: string;
+  /** Set when an operator decided it, with the time in Unix milliseconds. */
+  readonly closed?: PaymentClosing & { readonly at: number };
   /** Unix milliseconds. */
   readonly createdAt: number;
   /** Unix milliseconds. */

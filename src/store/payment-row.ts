@@ -31,6 +31,8 @@ export interface PaymentRow {
   caller_expires_at_secs: number | null;
   settlement: string | null;
   reason: string | null;
+  /** JSON of {@link PaymentRecord.closed}. */
+  closed: string | null;
   created_at: number;
   updated_at: number;
 }
@@ -66,6 +68,7 @@ export const PAYMENT_COLUMNS = [
   "caller_expires_at_secs",
   "settlement",
   "reason",
+  "closed",
   "created_at",
   "updated_at",
 ] as const satisfies readonly (keyof PaymentRow)[];
@@ -99,6 +102,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     caller_expires_at_secs: intent.callerNonce?.expiresAt ?? null,
     settlement: null,
     reason: null,
+    closed: null,
     created_at: now,
     updated_at: now,
   };
@@ -129,6 +133,7 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     ...(row.from_block === null ? {} : { fromBlock: row.from_block }),
     ...(row.settlement === null ? {} : { settlement: row.settlement }),
     ...(row.reason === null ? {} : { reason: row.reason }),
+    ...(row.closed === null ? {} : { closed: JSON.parse(row.closed) }),
     ...callerNonceOf(row),
   };
 }

@@ -24,6 +24,10 @@ export const COUNTERS = {
     help: "Payments decided by this process: settled, failed or unresolved.",
     labels: ["state", "network", "symbol"],
   },
+  jobgate_payments_contradicted_total: {
+    help: "Payments that the chain shows otherwise than they were recorded: paid ones recorded as failed, unpaid ones that the operator closed as paid (recorded: settled).",
+    labels: ["recorded", "network", "symbol"],
+  },
   jobgate_payment_amount_total: {
     help: "Token units of the payments that this process settled; exact up to 2^53, because it is a float.",
     labels: ["network", "symbol", "asset"],

@@ -135,6 +135,7 @@ export class X402Gateway implements BackgroundService {
       confirmationTimeoutMs: settleTimeoutMs,
       clock,
       logger,
+      telemetry,
     });
     this.#reconciler = new Reconciler({
       journal: store,

@@ -13,6 +13,7 @@ import { describeRepeatedDeliveries } from "./contract/repeated-deliveries.ts";
 import { describeSecrets } from "./contract/secrets.ts";
 import { describeTotalsAndRevenue } from "./contract/totals-and-revenue.ts";
 import { describeUndecided } from "./contract/undecided.ts";
+import { describeWatched } from "./contract/watched.ts";
 import { describeWorkListeners } from "./contract/work-listeners.ts";
 
 /** Contract tests of store.ts for every implementation. */
@@ -30,6 +31,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     describeOffersAndQuotes(given);
     describeReceipts(given);
     describeUndecided(given);
+    describeWatched(given);
     describeSecrets(given);
     describeRepeatedDeliveries(given);
     describeClosing(given);

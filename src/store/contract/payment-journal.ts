@@ -1,6 +1,7 @@
 import type { JobCall } from "../../core/job-call.ts";
 import type {
   CallerNonce,
+  PaymentClosing,
   PaymentIntent,
   PaymentKey,
   PaymentRecord,
@@ -31,13 +32,14 @@ export interface PaymentJournal {
 
   /**
    * The write after settling: the payment is settled and its JobCall is ready, in one. Idempotent: a payment that is
-   * settled already stays as it is. Also settles an `unresolved` payment.
+   * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one while it is watched.
    * @param settlement JSON of the settlement response
    */
   settlePayment(key: PaymentKey, settlement: string): Promise<SettlePaymentOutcome>;
 
   /**
-   * It is certain that nothing moved: drops the held JobCall and frees the caller's nonce.
+   * The chain shows that nothing moved: takes the held JobCall out of the queue and frees the caller's nonce. The
+   * payment is watched, and its JobCall kept, because the chain may still show otherwise.
    * Only an `intent` or `unresolved` payment can fail.
    */
   failPayment(key: PaymentKey, settlement: string, reason: string): Promise<FailPaymentOutcome>;
@@ -48,16 +50,45 @@ export interface PaymentJournal {
    */
   leavePaymentUnresolved(key: PaymentKey, reason: string): Promise<PaymentRecord | undefined>;
 
+  /**
+   * The operator decides: settles or fails the payment, and watches it. Settling queues the JobCall exactly once. Takes
+   * payments for which {@link "../rules/payments.ts".canClose} returns true.
+   */
+  closePayment(key: PaymentKey, closing: PaymentClosing): Promise<ClosePaymentOutcome>;
+
+  /**
+   * Notes that the chain contradicts what is recorded of a watched payment, and ends the watch.
+   * @returns true for exactly one of several calls, over all processes
+   */
+  contradictPayment(key: PaymentKey, reason: string): Promise<boolean>;
+
+  /**
+   * Ends the watch over payments decided more than {@link WATCHED_MS} ago, and the oldest beyond {@link MAX_WATCHED}.
+   * JobCalls kept for failed ones are dropped. One call does a bounded part.
+   * @returns true if there may be more to do
+   */
+  endWatches(): Promise<boolean>;
+
   /** Newest first. `before` is the `callId` to page from. */
   listPayments(filter: { state?: PaymentState; limit: number; before?: number }): Promise<PaymentRecord[]>;
 
-  /** Undecided payments of one state, oldest first. `after` is the `callId` to page from. */
+  /**
+   * Undecided payments of one state, or the watched ones, oldest first. `after` is the `callId` to page from. Watched
+   * are decisions that the chain may still contradict: failed payments, and those that the operator closed.
+   */
   listUndecided(filter: {
-    state: "intent" | "unresolved";
+    state: UndecidedState;
     limit: number;
     after?: number;
   }): Promise<UndecidedPayment[]>;
 }
+
+export type UndecidedState = "intent" | "unresolved" | "watched";
+
+/** Time after the decision for which a payment is watched. */
+export const WATCHED_MS = 24 * 60 * 60_000;
+/** Most payments watched at a time: each failed one keeps its request's body. */
+export const MAX_WATCHED = 10_000;
 
 /** Age up to which an undecided payment keeps a place in the queue. */
 export const YOUNG_MS = 60_000;
@@ -85,5 +116,10 @@ export type BeginPaymentOutcome =
 export type SettlePaymentOutcome =
   /** `changed` is true for exactly one of several calls that settle one payment, over all processes. */
   { kind: "settled"; callId: number; changed: boolean; record: PaymentRecord } | { kind: "not_open" };
+
+/** `record` is the payment as it is; undefined if there is none. */
+export type ClosePaymentOutcome =
+  | { kind: "closed"; record: PaymentRecord }
+  | { kind: "not_open"; record: PaymentRecord | undefined };
 
 export type FailPaymentOutcome = { kind: "failed"; record: PaymentRecord } | { kind: "not_open" };

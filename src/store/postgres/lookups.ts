@@ -38,6 +38,12 @@ const LIST_UNDECIDED = statement<PaymentRow & { age_ms: number }>(
   `SELECT ${PAYMENT_COLUMN_LIST}, ${NOW} - created_at AS age_ms FROM jobgate.payments
     WHERE state = $2 AND call_id > $3 ORDER BY call_id LIMIT $4`,
 );
+const LIST_WATCHED = statement<PaymentRow & { age_ms: number }>(
+  "list_watched",
+  `SELECT ${PAYMENT_COLUMN_LIST}, ${NOW} - created_at AS age_ms
+     FROM jobgate.watched_payments JOIN jobgate.payments USING (call_id)
+    WHERE watched_payments.call_id > $2 ORDER BY watched_payments.call_id LIMIT $3`,
+);
 const FIND_USED_NONCE = statement(
   "find_used_nonce",
   `SELECT FROM jobgate.caller_nonces WHERE caller = $2 AND service_id = $3 AND job_index = $4 AND nonce = $5
@@ -197,7 +203,10 @@ export function createLookups(options: {
       return rows.map(toPaymentRecord);
     },
     async listUndecided({ state, limit, after = 0 }) {
-      const rows = await ask(LIST_UNDECIDED, [now(), state, after, limit]);
+      const rows =
+        state === "watched"
+          ? await ask(LIST_WATCHED, [now(), after, limit])
+          : await ask(LIST_UNDECIDED, [now(), state, after, limit]);
       return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: row.age_ms }));
     },
 

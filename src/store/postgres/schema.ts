@@ -202,5 +202,16 @@ CREATE TRIGGER payments_revenue AFTER UPDATE OF state ON jobgate.payments FOR EA
   WHEN (NEW.state = 'settled' AND OLD.state <> 'settled') EXECUTE FUNCTION jobgate.add_revenue();
 `;
 
+const WATCHED = `
+-- JSON of who closed a payment that could not be decided, how, when and why.
+ALTER TABLE jobgate.payments ADD COLUMN closed text;
+-- Decided payments that the chain may still contradict. The body of a failed one's JobCall is kept as long.
+CREATE TABLE jobgate.watched_payments (
+  call_id bigint PRIMARY KEY,
+  since   bigint NOT NULL
+);
+CREATE INDEX watched_payments_by_time ON jobgate.watched_payments (since);
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new database. */
-export const MIGRATIONS: readonly string[] = [FIRST, SECRETS, UNDECIDED, QUOTES_SHARED, REVENUE];
+export const MIGRATIONS: readonly string[] = [FIRST, SECRETS, UNDECIDED, QUOTES_SHARED, REVENUE, WATCHED];

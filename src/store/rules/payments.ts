@@ -1,5 +1,6 @@
-import type { PaymentIntent, PaymentRecord, PaymentState } from "../../core/payment.ts";
-import type { BeginPaymentOutcome, UndecidedLimits } from "../contract/payment-journal.ts";
+import type { PaymentClosing, PaymentIntent, PaymentRecord, PaymentState } from "../../core/payment.ts";
+import { type BeginPaymentOutcome, type UndecidedLimits, YOUNG_MS } from "../contract/payment-journal.ts";
+import type { PaymentRow } from "../payment-row.ts";
 import type { StoreTotals } from "../store.ts";
 
 /** Facts that decide whether a payment can begin. */
@@ -37,14 +38,47 @@ export function beginDecision(
 
 /** States from which a payment can go into each decided state. */
 const OPEN_FOR: Readonly<Record<Exclude<PaymentState, "intent">, readonly PaymentState[]>> = {
-  settled: ["intent", "unresolved"],
+  settled: ["intent", "unresolved", "failed"],
   failed: ["intent", "unresolved"],
   unresolved: ["intent"],
 };
 
-/** Checks whether a payment can go from one state into another. Settled and failed are final. */
+/** Checks whether a payment can go from one state into another. A failed one only while its JobCall is kept. */
 export function canBecome(next: Exclude<PaymentState, "intent">, state: PaymentState): boolean {
   return OPEN_FOR[next].includes(state);
+}
+
+/**
+ * Checks whether the operator can close a payment: one that jobgate cannot decide, an undecided one whose authorization
+ * has ended, and, as paid, one that failed.
+ */
+export function canClose(
+  { state, created_at, valid_before_secs }: PaymentRow,
+  as: PaymentClosing["as"],
+  now: number,
+): boolean {
+  if (state === "intent") return now - created_at >= YOUNG_MS && now >= valid_before_secs * 1000;
+  return state === "unresolved" || (state === "failed" && as === "paid");
+}
+
+/** JSON of the settlement response that the client of a closed payment is given. */
+export function closedSettlement({ payer, network }: PaymentRow, as: PaymentClosing["as"]): string {
+  const common = { payer, transaction: "", network };
+  return JSON.stringify(
+    as === "paid"
+      ? { success: true, ...common }
+      : {
+          success: false,
+          errorReason: "settlement_failed",
+          errorMessage: "The operator found that it was not paid.",
+          ...common,
+        },
+  );
+}
+
+/** Reason that the journal keeps with a settled payment: only one that had failed needs one. */
+export function settledReason({ state, reason }: PaymentRow): string | null {
+  return state === "failed" ? `recorded as failed before: ${reason}` : null;
 }
 
 /** Checks that each settled payment has exactly one JobCall, which holds at any time. */

@@ -206,6 +206,17 @@ BEGIN
 END;
 `;
 
+const WATCHED = `
+-- JSON of who closed a payment that could not be decided, how, when and why.
+ALTER TABLE payments ADD COLUMN closed TEXT;
+-- Decided payments that the chain may still contradict. The body of a failed one's JobCall is kept as long.
+CREATE TABLE watched_payments (
+  call_id INTEGER PRIMARY KEY,
+  since   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX watched_payments_by_time ON watched_payments (since);
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new file. */
 export const MIGRATIONS: readonly string[] = [
   FIRST,
@@ -215,4 +226,5 @@ export const MIGRATIONS: readonly string[] = [
   UNDECIDED,
   QUOTES_SHARED,
   REVENUE,
+  WATCHED,
 ];

@@ -2,7 +2,11 @@ import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
+import type {
+  PaymentJournal,
+  UndecidedPayment,
+  UndecidedState,
+} from "../../store/contract/payment-journal.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
 import type { PaymentsInProgress } from "./payments-in-progress.ts";
 import type { Settlement } from "./settlement.ts";
@@ -24,9 +28,11 @@ interface Parts {
 }
 
 /** Unresolved payments can still become decidable: a chain's node catches up, or the operator configures an RPC. */
-const UNRESOLVED_EVERY_MS = 60_000;
+const SLOW_EVERY_MS = 60_000;
 const CONCURRENCY = 8;
+/** Longest delay before the next check of one payment; each is twice the last. */
 const MAX_DELAY_MS = 30_000;
+const DECIDED_DELAYS_MS = { first: 60_000, longest: 3_600_000 };
 /** Payments whose next check is remembered; a forgotten one is checked early. */
 const MAX_BACKOFFS = 20_000;
 /** Time that a request at another replica takes beside the facilitator's. */
@@ -34,7 +40,8 @@ const OTHER_REPLICA_MARGIN_MS = 5_000;
 
 /**
  * Decides payments that requests left undecided because they did not see the settlement end: the
- * facilitator, the chain or jobgate itself went away. Runs in the background, apart from the requests.
+ * facilitator, the chain or jobgate itself went away. Looks at recent decisions again, too, because the chain may show
+ * something else later. Runs in the background, apart from the requests.
  */
 export class Reconciler implements BackgroundService {
   readonly #parts: Parts;
@@ -42,7 +49,8 @@ export class Reconciler implements BackgroundService {
   readonly #backoff = new LRUCache<string, { nextAt: number; delayMs: number }>({ max: MAX_BACKOFFS });
   readonly #intents: UndecidedPayments;
   readonly #unresolved: UndecidedPayments;
-  #nextUnresolvedAt = 0;
+  readonly #watched: UndecidedPayments;
+  #nextSlowRoundAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> = Promise.resolve();
   #stopped = false;
@@ -51,6 +59,7 @@ export class Reconciler implements BackgroundService {
     this.#parts = parts;
     this.#intents = new UndecidedPayments(parts.journal, "intent");
     this.#unresolved = new UndecidedPayments(parts.journal, "unresolved");
+    this.#watched = new UndecidedPayments(parts.journal, "watched");
   }
 
   async start(): Promise<void> {
@@ -74,14 +83,16 @@ export class Reconciler implements BackgroundService {
   }
 
   async #reconcile(): Promise<void> {
-    const { settlement, clock } = this.#parts;
-    const undecided = await this.#intents.next();
-    if (clock() >= this.#nextUnresolvedAt) {
-      undecided.push(...(await this.#unresolved.next()));
+    const { journal, settlement, clock } = this.#parts;
+    const listed = await this.#intents.next();
+    if (clock() >= this.#nextSlowRoundAt) {
+      listed.push(...(await this.#unresolved.next()));
       await settlement.forgetDecided();
-      this.#nextUnresolvedAt = clock() + UNRESOLVED_EVERY_MS;
+      while (await journal.endWatches());
+      listed.push(...(await this.#watched.next()));
+      this.#nextSlowRoundAt = clock() + SLOW_EVERY_MS;
     }
-    const due = undecided.filter((payment) => this.#isDue(payment));
+    const due = listed.filter((payment) => this.#isDue(payment));
     const workers = Array.from({ length: CONCURRENCY }, async () => {
       for (let payment = due.shift(); payment !== undefined && !this.#stopped; payment = due.shift()) {
         await this.#recheck(payment);
@@ -109,17 +120,20 @@ export class Reconciler implements BackgroundService {
 
   async #recheck(payment: UndecidedPayment): Promise<void> {
     const { journal, settlement, firstDelayMs, clock, logger } = this.#parts;
-    const { fingerprint, key } = payment;
+    const { fingerprint, key, state } = payment;
+    const isDecided = state === "failed" || state === "settled";
     try {
       // A request may have decided it since it was listed: act only on what the journal says now.
       const current = this.#isDue(payment) ? await journal.findPayment(key) : undefined;
-      if (current?.state !== "intent" && current?.state !== "unresolved") return;
-      await settlement.recheck(current);
+      if (current?.state !== payment.state) return;
+      if (isDecided) await settlement.recheckDecided(current);
+      else await settlement.recheck(current);
     } catch (error) {
-      logger.warn({ err: error, payment: key }, "could not check an undecided payment");
+      logger.warn({ err: error, payment: key }, "could not check a payment");
     }
-    const lastDelayMs = this.#backoff.get(fingerprint)?.delayMs;
-    const delayMs = lastDelayMs === undefined ? firstDelayMs : Math.min(lastDelayMs * 2, MAX_DELAY_MS);
+    const { first, longest } = isDecided ? DECIDED_DELAYS_MS : { first: firstDelayMs, longest: MAX_DELAY_MS };
+    const lastDelayMs = this.#backoff.get(fingerprint)?.delayMs ?? 0;
+    const delayMs = Math.min(Math.max(lastDelayMs * 2, first), longest);
     this.#backoff.set(fingerprint, { delayMs, nextAt: clock() + delayMs });
   }
 }
@@ -128,16 +142,16 @@ const PAGE = 200;
 const MAX_AT_ONCE = 2_000;
 
 /**
- * Cursor over the undecided payments of one state, oldest first. Each call continues where the last one ended and
+ * Cursor over the undecided or watched payments, oldest first. Each call continues where the last one ended and
  * starts again after the newest, so that no payment waits for ever behind others that stay undecided.
  */
 export class UndecidedPayments {
   readonly #journal: Pick<PaymentJournal, "listUndecided">;
-  readonly #state: "intent" | "unresolved";
+  readonly #state: UndecidedState;
   /** Call ID of the last payment returned. */
   #after: number | undefined;
 
-  constructor(journal: Pick<PaymentJournal, "listUndecided">, state: "intent" | "unresolved") {
+  constructor(journal: Pick<PaymentJournal, "listUndecided">, state: UndecidedState) {
     this.#journal = journal;
     this.#state = state;
   }

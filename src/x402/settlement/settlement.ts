@@ -7,6 +7,7 @@ import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { PaymentJournal, UndecidedLimits } from "../../store/contract/payment-journal.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
 import { quotePaid } from "../prices/quote-book.ts";
 import { v1NetworkName } from "../wire/v1-networks.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
@@ -22,6 +23,7 @@ interface Parts {
   readonly confirmationTimeoutMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly telemetry?: Telemetry;
 }
 
 const CONFIRMATION_POLL_MS = 200;
@@ -119,10 +121,32 @@ export class Settlement {
     );
   }
 
-  /** Forgets unrecorded payments that were decided since, here or by another replica. */
+  /**
+   * Looks again at a payment that was decided: the chain may have shown another view, and an operator may have erred.
+   * One that turns out paid is settled after all.
+   */
+  async recheckDecided(record: PaymentRecord): Promise<void> {
+    const { evidence, journal, logger } = this.#parts;
+    if (!evidence.covers(record.key)) return;
+    const found = await evidence.look(record);
+    if (found.kind === "paid" && record.state === "failed") {
+      await this.#accept(record, successResponse(record, found.transaction));
+    } else if (found.kind === "not_paid" && record.state === "settled") {
+      const reason = `the chain shows that it was not paid: ${found.reason}`;
+      if (!(await journal.contradictPayment(record.key, reason))) return;
+      this.#countContradiction("settled", record);
+      logger.error(
+        { ...logFields(record), reason: found.reason, closed: record.closed },
+        "the chain shows a payment closed as paid as not paid",
+      );
+    }
+  }
+
+  /** Forgets unrecorded payments that were settled since, here or by another replica. */
   async forgetDecided(): Promise<void> {
-    for (const [fingerprint, { key }] of this.#unrecorded) {
+    for (const [fingerprint, { key, settlement }] of this.#unrecorded) {
       const record = await this.#parts.journal.findPayment(key);
+      if (record?.state === "failed") await this.#accept(record, settlement);
       if (record?.state === "settled" || record?.state === "failed") this.#unrecorded.delete(fingerprint);
     }
   }
@@ -179,16 +203,26 @@ export class Settlement {
       if (settled.kind === "settled") {
         const { symbol, amount } = intent;
         const { transaction } = settlement;
+        const fields = { ...logFields(intent), symbol, amount, transaction };
         // Unchanged: another replica settled and logged it.
         if (settled.changed) {
-          logger.info({ ...logFields(intent), symbol, amount, transaction }, "payment settled");
+          const { reason } = settled.record;
+          if (reason === undefined) logger.info(fields, "payment settled");
+          else {
+            this.#countContradiction("failed", intent);
+            logger.error(
+              { ...fields, reason },
+              "a payment recorded as failed turned out to be paid: its job is queued",
+            );
+          }
         }
         const { callId } = settled;
         return { kind: "accepted", callId, payment: key, receipt: intent.receipt, settlement };
       }
+      this.#countContradiction("failed", intent);
       logger.error(
         { ...logFields(intent), settlement },
-        "a payment recorded as failed turned out to be paid",
+        "a payment recorded as failed turned out to be paid, and its job is no longer kept: pay the payer back",
       );
     } catch (error) {
       this.#unrecorded.set(fingerprint, { key, settlement });
@@ -198,6 +232,11 @@ export class Settlement {
       );
     }
     return { kind: "undecided" };
+  }
+
+  #countContradiction(recorded: "failed" | "settled", { key, symbol }: JournalledPayment): void {
+    const { telemetry = NO_TELEMETRY } = this.#parts;
+    telemetry.count("jobgate_payments_contradicted_total", { recorded, network: key.network, symbol });
   }
 
   async #fail(intent: JournalledPayment, reason: string): Promise<PaymentOutcome> {

@@ -25,6 +25,10 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     expect(revenue[0]).toMatchObject({ from: 0, symbol: "USDC", amount: 1n, payments: 1 });
     await paidId(store, 2);
     expect(await other.findPayment(paymentIntent(2).key)).toMatchObject({ state: "settled" });
+    await store.beginPayment(paymentIntent(3), paidCall());
+    await store.failPayment(paymentIntent(3).key, "{}", "not paid");
+    const closing = { as: "paid", by: "ada", note: "it was" } as const;
+    expect(await other.closePayment(paymentIntent(3).key, closing)).toMatchObject({ kind: "closed" });
     await Promise.all([store.close(), other.close()]);
   },
 );

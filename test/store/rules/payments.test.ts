@@ -49,9 +49,9 @@ test("Too many undecided payments, of everyone or of the payer, refuse the next 
   );
 });
 
-test("Only open payments can be decided, and settled and failed are final", () => {
+test("Only open payments can be decided, except that a failed one can be settled, and settled is final", () => {
   const states: PaymentState[] = ["intent", "unresolved", "settled", "failed"];
-  expect(states.filter((state) => canBecome("settled", state))).toEqual(["intent", "unresolved"]);
+  expect(states.filter((state) => canBecome("settled", state))).toEqual(["intent", "unresolved", "failed"]);
   expect(states.filter((state) => canBecome("failed", state))).toEqual(["intent", "unresolved"]);
   expect(states.filter((state) => canBecome("unresolved", state))).toEqual(["intent"]);
 });

@@ -104,6 +104,9 @@ function failingJournal(store: Store): FailingJournal {
     settlePayment: (key, settlement) => (journal.fails ? refuse() : store.settlePayment(key, settlement)),
     failPayment: (key, settlement, reason) =>
       journal.fails ? refuse() : store.failPayment(key, settlement, reason),
+    closePayment: (key, closing) => (journal.fails ? refuse() : store.closePayment(key, closing)),
+    contradictPayment: (key, reason) => (journal.fails ? refuse() : store.contradictPayment(key, reason)),
+    endWatches: () => (journal.fails ? refuse() : store.endWatches()),
     leavePaymentUnresolved: (key, reason) =>
       journal.fails ? refuse() : store.leavePaymentUnresolved(key, reason),
   };

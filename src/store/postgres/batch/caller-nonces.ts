@@ -45,12 +45,20 @@ const USE = statement<{ call_id: number }>(
    RETURNING call_id`,
 );
 
+const USE_AGAIN = statement(
+  "use_caller_nonces_again",
+  `INSERT INTO jobgate.caller_nonces SELECT * FROM json_populate_recordset(NULL::jobgate.caller_nonces, $1::json)
+    ORDER BY caller, service_id, job_index, nonce
+   ON CONFLICT DO NOTHING`,
+);
+
 /** Nonces of delegated callers that a batch may use up or free, each used by one payment until it expires. */
 export class CallerNonces {
   readonly #asked: readonly CallerNonce[];
   readonly #known = new Map<string, NonceRow>();
   readonly #used: NonceRow[] = [];
   readonly #freed: NonceRow[] = [];
+  readonly #usedAgain: NonceRow[] = [];
 
   /** @param asked nonces that payments of the batch may use up */
   constructor(asked: readonly CallerNonce[]) {
@@ -88,6 +96,11 @@ export class CallerNonces {
     this.#freed.push(row);
   }
 
+  /** Takes back a nonce that was freed, unless another payment has used it up since. */
+  useAgain(nonce: CallerNonce, callId: number): void {
+    this.#usedAgain.push(toRow(nonce, callId));
+  }
+
   /** @throws LostRace when another batch used a nonce up meanwhile */
   async write(sql: Sql, now: number): Promise<void> {
     const used = this.#used;
@@ -95,6 +108,7 @@ export class CallerNonces {
       this.#freed.length === 0 ? [] : sql.run(FREE, [JSON.stringify(this.#freed)]),
       used.length === 0 ? [] : sql.run(FORGET_EXPIRED, [Math.floor(now / 1000), used.length]),
       used.length === 0 ? [] : sql.run(USE, [JSON.stringify(used), now]),
+      this.#usedAgain.length === 0 ? [] : sql.run(USE_AGAIN, [JSON.stringify(this.#usedAgain)]),
     ]);
     if (written.length !== used.length) throw new LostRace("a caller's nonce was used up meanwhile");
   }

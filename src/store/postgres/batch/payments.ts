@@ -1,12 +1,15 @@
-import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
-import type {
-  BeginPaymentOutcome,
-  FailPaymentOutcome,
-  SettlePaymentOutcome,
+import type { PaymentClosing, PaymentIntent, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
+import {
+  type BeginPaymentOutcome,
+  type ClosePaymentOutcome,
+  type FailPaymentOutcome,
+  MAX_WATCHED,
+  type SettlePaymentOutcome,
+  WATCHED_MS,
 } from "../../contract/payment-journal.ts";
 import type { NewCall } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
-import { beginDecision, canBecome } from "../../rules/payments.ts";
+import { beginDecision, canBecome, canClose, closedSettlement, settledReason } from "../../rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import {
   FIND_PAYMENTS_BY_FINGERPRINT,
@@ -21,9 +24,11 @@ import { insertCalls } from "./new-rows.ts";
 import { Undecided } from "./undecided.ts";
 
 // In the same order in all batches, so that no two wait for each other.
-const LOCK_PAYMENTS = statement<PaymentRow>(
+const LOCK_PAYMENTS = statement<KnownRow>(
   "lock_payments",
-  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
+  `SELECT ${PAYMENT_COLUMN_LIST},
+          EXISTS (SELECT FROM jobgate.watched_payments WHERE watched_payments.call_id = payments.call_id) AS is_watched
+     FROM jobgate.payments
      JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS asked (network, asset, payer, nonce)
     USING (network, asset, payer, nonce) ORDER BY call_id FOR UPDATE OF payments`,
 );
@@ -35,7 +40,8 @@ const SELECT_REDEEMED = statement<{ receipt: string }>(
 const DECIDE_PAYMENTS = statement(
   "decide_payments",
   `UPDATE jobgate.payments AS payment
-      SET state = new.state, settlement = new.settlement, reason = new.reason, updated_at = new.updated_at
+      SET state = new.state, settlement = new.settlement, reason = new.reason, closed = new.closed,
+          redeems_quote = new.redeems_quote, updated_at = new.updated_at
      FROM json_populate_recordset(NULL::jobgate.payments, $1::json) AS new WHERE payment.call_id = new.call_id`,
 );
 // The client waits for its job from here on, so this is when it was enqueued.
@@ -44,11 +50,39 @@ const RELEASE_HELD_CALLS = statement(
   `UPDATE jobgate.job_calls SET state = 'ready', enqueued_at = $2
     WHERE call_id = ANY ($1::bigint[]) AND state = 'held'`,
 );
+// Keeps the bodies.
 const DROP_HELD_CALLS = statement(
   "drop_held_calls",
-  `WITH dropped AS (
-     DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) AND state = 'held' RETURNING call_id)
-   DELETE FROM jobgate.job_bodies USING dropped WHERE job_bodies.call_id = dropped.call_id`,
+  "DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) AND state = 'held'",
+);
+const REQUEUE_KEPT_CALLS = statement(
+  "requeue_kept_calls",
+  `INSERT INTO jobgate.job_calls (call_id, origin, job_id, service_id, state, enqueued_at)
+   SELECT call_id, 'x402', job_index::text, service_id, 'ready', $2 FROM jobgate.payments WHERE call_id = ANY ($1::bigint[])`,
+);
+const BEGIN_WATCHES = statement(
+  "begin_watches",
+  `INSERT INTO jobgate.watched_payments SELECT unnest($1::bigint[]), $2
+   ON CONFLICT (call_id) DO UPDATE SET since = excluded.since`,
+);
+const END_WATCHES = statement<{ call_id: number }>(
+  "end_watches",
+  "DELETE FROM jobgate.watched_payments WHERE call_id = ANY ($1::bigint[]) RETURNING call_id",
+);
+const ENDED_AT_ONCE = 500;
+const END_OLD_WATCHES = statement<{ ended: number }>(
+  "end_old_watches",
+  `WITH ended AS (
+     DELETE FROM jobgate.watched_payments WHERE call_id = ANY (ARRAY (
+       SELECT call_id FROM jobgate.watched_payments
+        WHERE since <= $1
+           OR call_id IN (SELECT call_id FROM jobgate.watched_payments ORDER BY since DESC OFFSET ${MAX_WATCHED})
+        LIMIT ${ENDED_AT_ONCE} FOR UPDATE SKIP LOCKED))
+     RETURNING call_id),
+   dropped AS (
+     DELETE FROM jobgate.job_bodies USING ended JOIN jobgate.payments USING (call_id)
+      WHERE job_bodies.call_id = ended.call_id AND payments.state = 'failed')
+   SELECT count(*) AS ended FROM ended`,
 );
 const INSERT_PAYMENTS = statement<{ call_id: number }>(
   "insert_payments",
@@ -59,28 +93,43 @@ const INSERT_PAYMENTS = statement<{ call_id: number }>(
 );
 
 type Begin = Entry<"beginPayment">;
-type Decision = Entry<"settlePayment" | "failPayment" | "leavePaymentUnresolved">;
+type Decision = Entry<
+  "settlePayment" | "failPayment" | "leavePaymentUnresolved" | "closePayment" | "contradictPayment"
+>;
+type KnownRow = PaymentRow & { is_watched?: boolean };
 
 /** Payment operations that write. Those that end a payment come before those that begin one. */
 export class PaymentsPart implements BatchPart {
   readonly callIds: number;
   readonly #decisions: readonly Decision[];
   readonly #begins: readonly Begin[];
+  readonly #endWatches: readonly Entry<"endWatches">[];
   readonly #intents: readonly PaymentIntent[];
-  readonly #byKey = new Map<string, PaymentRow>();
-  readonly #byFingerprint = new Map<string, PaymentRow>();
+  readonly #byKey = new Map<string, KnownRow>();
+  readonly #byFingerprint = new Map<string, KnownRow>();
   readonly #paidQuotes = new Set<string>();
   readonly #nonces: CallerNonces;
   readonly #undecided: Undecided;
   readonly #decided = new Set<PaymentRow>();
   readonly #settledIds: number[] = [];
   readonly #failedIds: number[] = [];
+  readonly #requeuedIds: number[] = [];
+  readonly #watchedIds = new Set<number>();
+  readonly #unwatchedIds = new Set<number>();
   readonly #begun: { readonly callId: number; readonly call: NewCall; readonly row: PaymentRow }[] = [];
 
   /** @param now replaces the database's clock */
-  constructor(entries: readonly (Begin | Decision)[], now: number | null) {
+  constructor(entries: readonly (Begin | Decision | Entry<"endWatches">)[], now: number | null) {
     this.#undecided = new Undecided(now);
-    this.#decisions = entriesOf(entries, "settlePayment", "failPayment", "leavePaymentUnresolved");
+    this.#decisions = entriesOf(
+      entries,
+      "settlePayment",
+      "failPayment",
+      "leavePaymentUnresolved",
+      "closePayment",
+      "contradictPayment",
+    );
+    this.#endWatches = entriesOf(entries, "endWatches");
     this.#begins = entriesOf(entries, "beginPayment");
     this.#intents = this.#begins.map(({ input }) => input[0]);
     this.#nonces = new CallerNonces(this.#intents.flatMap(({ callerNonce }) => callerNonce ?? []));
@@ -113,6 +162,8 @@ export class PaymentsPart implements BatchPart {
     for (const entry of this.#decisions) {
       if (entry.name === "settlePayment") entry.decide(this.#settle(...entry.input, context));
       else if (entry.name === "failPayment") entry.decide(this.#fail(...entry.input, context));
+      else if (entry.name === "closePayment") entry.decide(this.#close(...entry.input, context));
+      else if (entry.name === "contradictPayment") entry.decide(this.#contradict(...entry.input));
       else entry.decide(this.#leaveUnresolved(...entry.input, context));
     }
     for (const { input, decide } of this.#begins) decide(this.#begin(input, context));
@@ -121,40 +172,110 @@ export class PaymentsPart implements BatchPart {
       this.#decided.size === 0 ? [] : sql.run(DECIDE_PAYMENTS, [JSON.stringify([...this.#decided])]),
       this.#settledIds.length === 0 ? [] : sql.run(RELEASE_HELD_CALLS, [this.#settledIds, now]),
       this.#failedIds.length === 0 ? [] : sql.run(DROP_HELD_CALLS, [this.#failedIds]),
+      this.#requeuedIds.length === 0 ? [] : sql.run(REQUEUE_KEPT_CALLS, [this.#requeuedIds, now]),
+      this.#writeWatches(sql, now),
       this.#insertBegun(sql),
       this.#nonces.write(sql, now),
       insertCalls(sql, this.#begun, "held", now),
     ]);
   }
 
-  #settle(key: PaymentKey, settlement: string, { now, madeReady }: BatchContext): SettlePaymentOutcome {
+  /** @throws LostRace when another batch ended a watch meanwhile: a JobCall may be gone */
+  async #writeWatches(sql: Sql, now: number): Promise<void> {
+    const [ended, begun] = [[...this.#unwatchedIds], [...this.#watchedIds]];
+    const endings = ended.length === 0 ? [] : sql.run(END_WATCHES, [ended]);
+    const beginnings = begun.length === 0 ? [] : sql.run(BEGIN_WATCHES, [begun, now]);
+    const oldEndings = this.#endWatches.map(async ({ decide }) => {
+      const [row] = await sql.run(END_OLD_WATCHES, [now - WATCHED_MS]);
+      decide(row?.ended === ENDED_AT_ONCE);
+    });
+    const [written] = await Promise.all([endings, beginnings, ...oldEndings]);
+    if (written.length !== ended.length) throw new LostRace("a payment's watch was ended meanwhile");
+  }
+
+  #settle(key: PaymentKey, settlement: string, context: BatchContext): SettlePaymentOutcome {
     const row = this.#find(key);
     if (row === undefined) return { kind: "not_open" };
     const callId = row.call_id;
     if (row.state === "settled")
       return { kind: "settled", callId, changed: false, record: toPaymentRecord(row) };
-    if (!canBecome("settled", row.state)) return { kind: "not_open" };
-    const record = this.#change(row, { state: "settled", settlement, reason: null, updated_at: now });
-    this.#settledIds.push(callId);
-    madeReady.add(callId);
-    return { kind: "settled", callId, changed: true, record };
+    const record = canBecome("settled", row.state)
+      ? this.#queue(row, { settlement, reason: settledReason(row) }, context)
+      : undefined;
+    return record === undefined ? { kind: "not_open" } : { kind: "settled", callId, changed: true, record };
   }
 
-  #fail(
-    key: PaymentKey,
-    settlement: string,
-    reason: string,
-    { now, capacity }: BatchContext,
-  ): FailPaymentOutcome {
+  /** Settles a payment and queues its JobCall, held or kept. @returns undefined if that is gone */
+  #queue(row: KnownRow, values: Partial<PaymentRow>, context: BatchContext): PaymentRecord | undefined {
+    const { now, capacity, madeReady } = context;
+    const callId = row.call_id;
+    const settled = { ...values, state: "settled", updated_at: now } as const;
+    if (row.state !== "failed") {
+      madeReady.add(callId);
+      this.#settledIds.push(callId);
+      return this.#change(row, settled);
+    }
+    if (row.is_watched !== true) return undefined;
+    this.#endWatch(row);
+    madeReady.add(callId);
+    this.#requeuedIds.push(callId);
+    capacity.adjust(1);
+    // Its quote may have been paid again since.
+    const record = this.#change(row, { ...settled, redeems_quote: 0 });
+    if (record.callerNonce !== undefined) this.#nonces.useAgain(record.callerNonce, callId);
+    return record;
+  }
+
+  #endWatch(row: KnownRow): void {
+    row.is_watched = false;
+    // Begun in this batch, it was not written yet.
+    if (!this.#watchedIds.delete(row.call_id)) this.#unwatchedIds.add(row.call_id);
+  }
+
+  #beginWatch(row: KnownRow): void {
+    row.is_watched = true;
+    this.#watchedIds.add(row.call_id);
+  }
+
+  #fail(key: PaymentKey, settlement: string, reason: string, context: BatchContext): FailPaymentOutcome {
     const row = this.#find(key);
     if (row === undefined || !canBecome("failed", row.state)) return { kind: "not_open" };
-    const values = { settlement, reason: storable(reason), updated_at: now };
-    const record = this.#change(row, { state: "failed", ...values });
+    return { kind: "failed", record: this.#withhold(row, { settlement, reason: storable(reason) }, context) };
+  }
+
+  /** Fails a payment, takes its JobCall out of the queue and watches it. */
+  #withhold(row: KnownRow, values: Partial<PaymentRow>, { now, capacity }: BatchContext): PaymentRecord {
+    const record = this.#change(row, { ...values, state: "failed", updated_at: now });
     this.#failedIds.push(row.call_id);
+    this.#beginWatch(row);
     capacity.adjust(-1);
     if (row.redeems_quote === 1) this.#paidQuotes.delete(row.receipt);
     if (record.callerNonce !== undefined) this.#nonces.free(record.callerNonce, row.call_id);
-    return { kind: "failed", record };
+    return record;
+  }
+
+  #close(key: PaymentKey, closing: PaymentClosing, context: BatchContext): ClosePaymentOutcome {
+    const row = this.#find(key);
+    if (row === undefined) return { kind: "not_open", record: undefined };
+    const { as, by, note } = closing;
+    const closed = JSON.stringify({ as, by: storable(by), note: storable(note), at: context.now });
+    const values = { settlement: closedSettlement(row, as), closed };
+    const isOpen = canClose(row, as, context.now);
+    const record =
+      as === "paid"
+        ? isOpen && this.#queue(row, values, context)
+        : isOpen && this.#withhold(row, values, context);
+    if (!record) return { kind: "not_open", record: toPaymentRecord(row) };
+    this.#beginWatch(row);
+    return { kind: "closed", record };
+  }
+
+  #contradict(key: PaymentKey, reason: string): boolean {
+    const row = this.#find(key);
+    if (row?.is_watched !== true) return false;
+    this.#endWatch(row);
+    this.#change(row, { reason: storable(reason) });
+    return true;
   }
 
   #leaveUnresolved(key: PaymentKey, reason: string, { now }: BatchContext): PaymentRecord | undefined {
@@ -194,11 +315,11 @@ export class PaymentsPart implements BatchPart {
     if (written.length !== this.#begun.length) throw new LostRace("a payment was begun elsewhere meanwhile");
   }
 
-  #find(key: PaymentKey): PaymentRow | undefined {
+  #find(key: PaymentKey): KnownRow | undefined {
     return this.#byKey.get(keyText(normalKey(key)));
   }
 
-  #remember(row: PaymentRow): void {
+  #remember(row: KnownRow): void {
     this.#byKey.set(keyText(row), row);
     this.#byFingerprint.set(row.fingerprint, row);
   }

@@ -99,7 +99,16 @@ export async function runBatch(
 function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
   return [
     new PaymentsPart(
-      entriesOf(entries, "beginPayment", "settlePayment", "failPayment", "leavePaymentUnresolved"),
+      entriesOf(
+        entries,
+        "beginPayment",
+        "settlePayment",
+        "failPayment",
+        "leavePaymentUnresolved",
+        "closePayment",
+        "contradictPayment",
+        "endWatches",
+      ),
       now,
     ),
     new CallsPart(

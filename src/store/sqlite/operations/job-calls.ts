@@ -1,6 +1,7 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { BuriedCall, JobResult } from "../../contract/work-queue.ts";
 import type { Capacity, NewCall } from "../../new-call.ts";
+import type { PaymentRow } from "../../payment-row.ts";
 import type { Database, Statement } from "../driver.ts";
 
 /** Columns that are kept once a paid JobCall's row is gone. */
@@ -19,6 +20,7 @@ export class JobCalls {
   readonly #bury: Statement<unknown>;
   readonly #deleteCall: Statement<unknown>;
   readonly #deleteHeldCall: Statement<unknown>;
+  readonly #insertKept: Statement<unknown>;
   readonly #deleteBody: Statement<unknown>;
   readonly #insertResult: Statement<unknown>;
 
@@ -35,6 +37,10 @@ export class JobCalls {
     );
     this.#deleteCall = database.prepare("DELETE FROM job_calls WHERE call_id = ?");
     this.#deleteHeldCall = database.prepare("DELETE FROM job_calls WHERE call_id = ? AND state = 'held'");
+    this.#insertKept = database.prepare(
+      `INSERT INTO job_calls (call_id, origin, job_id, service_id, state, enqueued_at)
+       VALUES (?, 'x402', ?, ?, 'ready', ?)`,
+    );
     this.#deleteBody = database.prepare("DELETE FROM job_bodies WHERE call_id = ?");
     this.#insertResult = database.prepare(
       `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, body, content_type)
@@ -67,11 +73,20 @@ export class JobCalls {
     this.#capacity.adjust(1);
   }
 
-  /** Removes a JobCall whose payment failed. */
+  /** Takes the JobCall of a failed payment out of the queue, and keeps its body. */
   removeHeld(callId: number): void {
     this.#deleteHeldCall.run([callId]);
-    this.#deleteBody.run([callId]);
     this.#capacity.adjust(-1);
+  }
+
+  /** Queues the JobCall of a failed payment that turned out paid. */
+  requeueKept({ call_id, job_index, service_id }: PaymentRow, now: number): void {
+    this.#insertKept.run([call_id, String(job_index), service_id, now]);
+    this.#capacity.adjust(1);
+  }
+
+  dropBody(callId: number): void {
+    this.#deleteBody.run([callId]);
   }
 
   /** Removes an acked JobCall; its result is kept if it was paid for. */

@@ -23,6 +23,10 @@ export function paymentLookups(
   const selectOldestInState = database.prepare<PaymentRow>(
     "SELECT * FROM payments WHERE state = ? AND call_id > ? ORDER BY call_id LIMIT ?",
   );
+  const selectOldestWatched = database.prepare<PaymentRow>(
+    `SELECT payments.* FROM watched_payments JOIN payments USING (call_id)
+      WHERE watched_payments.call_id > ? ORDER BY watched_payments.call_id LIMIT ?`,
+  );
   return {
     findPayment(_now, key) {
       const row = payments.find(key);
@@ -41,7 +45,10 @@ export function paymentLookups(
       return rows.map(toPaymentRecord);
     },
     listUndecided(now, { state, limit, after = 0 }) {
-      const rows = selectOldestInState.all([state, after, limit]);
+      const rows =
+        state === "watched"
+          ? selectOldestWatched.all([after, limit])
+          : selectOldestInState.all([state, after, limit]);
       return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: now - row.created_at }));
     },
   };

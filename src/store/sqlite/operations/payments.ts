@@ -1,7 +1,7 @@
 import type { CallerNonce, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
-import { YOUNG_MS } from "../../contract/payment-journal.ts";
+import { MAX_WATCHED, WATCHED_MS, YOUNG_MS } from "../../contract/payment-journal.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
-import { beginDecision, canBecome } from "../../rules/payments.ts";
+import { beginDecision, canBecome, canClose, closedSettlement, settledReason } from "../../rules/payments.ts";
 import type { Database, Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import type { JobCalls } from "./job-calls.ts";
@@ -11,9 +11,18 @@ export function paymentOperations(
   database: Database,
   jobCalls: JobCalls,
   undecided: Undecided,
-): OperationTable<"beginPayment" | "settlePayment" | "failPayment" | "leavePaymentUnresolved"> {
+): OperationTable<
+  | "beginPayment"
+  | "settlePayment"
+  | "failPayment"
+  | "leavePaymentUnresolved"
+  | "closePayment"
+  | "contradictPayment"
+  | "endWatches"
+> {
   const payments = new PaymentFinder(database);
   const nonces = new CallerNonces(database);
+  const watches = new Watches(database);
   const selectRedeemed = database.prepare(
     "SELECT 1 FROM payments WHERE receipt = ? AND redeems_quote = 1 AND state <> 'failed'",
   );
@@ -21,7 +30,7 @@ export function paymentOperations(
     `INSERT INTO payments (${PAYMENT_COLUMNS.join(", ")}) VALUES (${PAYMENT_COLUMNS.map(() => "?").join(", ")})`,
   );
   const updatePayment = database.prepare(
-    "UPDATE payments SET state = ?, settlement = ?, reason = ?, updated_at = ? WHERE call_id = ?",
+    "UPDATE payments SET state = ?, settlement = ?, reason = ?, closed = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
   );
   // The client waits for its job from here on, so this is when it was enqueued.
   const releaseHeldCall = database.prepare(
@@ -31,13 +40,38 @@ export function paymentOperations(
   /** @returns the payment as it is now */
   function change(
     row: PaymentRow,
-    values: Pick<PaymentRow, "state" | "settlement" | "reason" | "updated_at">,
+    values: Partial<Pick<PaymentRow, "state" | "settlement" | "reason" | "closed" | "redeems_quote">>,
+    now: number,
   ): PaymentRecord {
-    const { state, settlement, reason, updated_at } = values;
-    updatePayment.run([state, settlement, reason, updated_at, row.call_id]);
-    const isYoung = row.state === "intent" && updated_at - row.created_at < YOUNG_MS;
+    const changed = { ...row, ...values, updated_at: now };
+    const { state, settlement, reason, closed, redeems_quote, call_id } = changed;
+    updatePayment.run([state, settlement, reason, closed, redeems_quote, now, call_id]);
+    const isYoung = row.state === "intent" && now - row.created_at < YOUNG_MS;
     if (!isYoung || state === "unresolved") undecided.forget();
-    return toPaymentRecord({ ...row, ...values });
+    return toPaymentRecord(changed);
+  }
+
+  /** Queues the JobCall, held or kept. @returns undefined if it is gone */
+  function settle(row: PaymentRow, values: Partial<PaymentRow>, now: number): PaymentRecord | undefined {
+    if (row.state !== "failed") {
+      releaseHeldCall.run([now, row.call_id]);
+      return change(row, { ...values, state: "settled" }, now);
+    }
+    if (!watches.end(row.call_id)) return undefined;
+    jobCalls.requeueKept(row, now);
+    // Its quote may have been paid again since.
+    const record = change(row, { ...values, state: "settled", redeems_quote: 0 }, now);
+    const { callerNonce, callId } = record;
+    if (callerNonce !== undefined && !nonces.isUsed(callerNonce, now)) nonces.use(callerNonce, callId, now);
+    return record;
+  }
+
+  function fail(row: PaymentRow, values: Partial<PaymentRow>, now: number): PaymentRecord {
+    const record = change(row, { ...values, state: "failed" }, now);
+    jobCalls.removeHeld(record.callId);
+    watches.begin(record.callId, now);
+    if (record.callerNonce !== undefined) nonces.free(record.callerNonce, record.callId);
+    return record;
   }
 
   return {
@@ -72,25 +106,49 @@ export function paymentOperations(
       const { call_id: callId, state } = row;
       if (state === "settled")
         return { kind: "settled", callId, changed: false, record: toPaymentRecord(row) };
-      if (!canBecome("settled", state)) return { kind: "not_open" };
-      const record = change(row, { state: "settled", settlement, reason: null, updated_at: now });
-      releaseHeldCall.run([now, callId]);
-      return { kind: "settled", callId, changed: true, record };
+      const record = canBecome("settled", state)
+        ? settle(row, { settlement, reason: settledReason(row) }, now)
+        : undefined;
+      return record === undefined ? { kind: "not_open" } : { kind: "settled", callId, changed: true, record };
     },
 
     failPayment(now, key, settlement, reason) {
       const row = payments.find(key);
       if (row === undefined || !canBecome("failed", row.state)) return { kind: "not_open" };
-      const record = change(row, { state: "failed", settlement, reason, updated_at: now });
-      jobCalls.removeHeld(record.callId);
-      if (record.callerNonce !== undefined) nonces.free(record.callerNonce, record.callId);
-      return { kind: "failed", record };
+      return { kind: "failed", record: fail(row, { settlement, reason }, now) };
     },
 
     leavePaymentUnresolved(now, key, reason) {
       const row = payments.find(key);
       if (row === undefined || !canBecome("unresolved", row.state)) return undefined;
-      return change(row, { state: "unresolved", settlement: row.settlement, reason, updated_at: now });
+      return change(row, { state: "unresolved", reason }, now);
+    },
+
+    closePayment(now, key, closing) {
+      const row = payments.find(key);
+      if (row === undefined) return { kind: "not_open", record: undefined };
+      const { as } = closing;
+      const values = {
+        settlement: closedSettlement(row, as),
+        closed: JSON.stringify({ ...closing, at: now }),
+      };
+      const record = canClose(row, as, now) ? (as === "paid" ? settle : fail)(row, values, now) : undefined;
+      if (record === undefined) return { kind: "not_open", record: toPaymentRecord(row) };
+      watches.begin(row.call_id, now);
+      return { kind: "closed", record };
+    },
+
+    contradictPayment(_now, key, reason) {
+      const row = payments.find(key);
+      if (row === undefined || !watches.end(row.call_id)) return false;
+      change(row, { reason }, row.updated_at);
+      return true;
+    },
+
+    endWatches(now) {
+      const ended = watches.endOld(now);
+      for (const callId of ended.failed) jobCalls.dropBody(callId);
+      return ended.count === ENDED_AT_ONCE;
     },
   };
 }
@@ -113,6 +171,46 @@ export class PaymentFinder {
 
   findByFingerprint(fingerprint: string): PaymentRow | undefined {
     return this.#byFingerprint.get([fingerprint]);
+  }
+}
+
+const ENDED_AT_ONCE = 500;
+
+/** Decided payments that the chain may still contradict. */
+class Watches {
+  readonly #insert: Statement<unknown>;
+  readonly #delete: Statement<unknown>;
+  readonly #selectOld: Statement<{ call_id: number; state: string }>;
+
+  constructor(database: Database) {
+    this.#insert = database.prepare("INSERT OR REPLACE INTO watched_payments VALUES (?, ?)");
+    this.#delete = database.prepare("DELETE FROM watched_payments WHERE call_id = ?");
+    this.#selectOld = database.prepare(
+      `SELECT call_id, state FROM (
+         SELECT call_id FROM watched_payments WHERE since <= ?
+         UNION SELECT call_id FROM (
+           SELECT call_id FROM watched_payments ORDER BY since DESC LIMIT -1 OFFSET ${MAX_WATCHED}))
+         JOIN payments USING (call_id) LIMIT ${ENDED_AT_ONCE}`,
+    );
+  }
+
+  begin(callId: number, now: number): void {
+    this.#insert.run([callId, now]);
+  }
+
+  /** @returns true if the payment was watched */
+  end(callId: number): boolean {
+    return this.#delete.run([callId]).changes > 0;
+  }
+
+  /** Ends a bounded number of watches that are too old or too many. @returns those of failed payments, and their number */
+  endOld(now: number): { readonly count: number; readonly failed: number[] } {
+    const old = this.#selectOld.all([now - WATCHED_MS]);
+    for (const { call_id } of old) this.end(call_id);
+    return {
+      count: old.length,
+      failed: old.flatMap(({ call_id, state }) => (state === "failed" ? call_id : [])),
+    };
   }
 }
 
