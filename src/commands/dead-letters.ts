@@ -10,7 +10,7 @@ import {
   timeText,
 } from "./operator-client.ts";
 import { addOperatorOptions, callIdArgument, callIdsArgument, jsonOption, limitOption } from "./options.ts";
-import { fields, type ListOptions, type PrintOptions, printAnswer, printList } from "./output.ts";
+import { fields, type ListOptions, type PrintOptions, printAnswer, printList, shortText } from "./output.ts";
 
 export function addDeadLettersCommand(program: Command): void {
   const deadLetters = program
@@ -66,7 +66,7 @@ function row({ callId, origin, serviceId, jobId, attempts, deadAt, reason }: Dea
     `${serviceId}/${jobId}`,
     String(attempts),
     timeText(deadAt),
-    reason.length > 80 ? `${reason.slice(0, 79)}…` : reason,
+    shortText(reason),
   ];
 }
 

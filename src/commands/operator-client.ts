@@ -14,13 +14,14 @@ import { Refusal, readConfig } from "./input.ts";
 
 export type { Message } from "@bufbuild/protobuf";
 export type {
+  ClosePaymentResponse,
   DeadLetter,
   GetDeadLetterResponse,
   GetPaymentResponse,
   GetTotalsResponse,
   Payment,
 } from "../gen/jobgate/v1/operator_pb.ts";
-export { DeadLetterStatus } from "../gen/jobgate/v1/operator_pb.ts";
+export { DeadLetterStatus, PaymentVerdict } from "../gen/jobgate/v1/operator_pb.ts";
 
 export type OperatorClient = Client<typeof OperatorService>;
 

@@ -89,6 +89,11 @@ function table(headings: readonly string[], rows: readonly (readonly string[])[]
     .join("\n");
 }
 
+/** Cuts a text for a table. */
+export function shortText(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+}
+
 /** Names and values, one pair on a line, in aligned columns. Skips empty values. */
 export function fields(pairs: readonly (readonly [name: string, value: string])[]): string {
   const known = pairs.filter(([, value]) => value !== "");

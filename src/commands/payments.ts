@@ -1,20 +1,23 @@
+import { userInfo } from "node:os";
 import { type Command, Option } from "commander";
-import type { PaymentState } from "../core/payment.ts";
+import { closingText, type PaymentState } from "../core/payment.ts";
 import { PAYMENT_STATES } from "../operator/messages.ts";
 import {
+  type ClosePaymentResponse,
   type GetPaymentResponse,
   type GetTotalsResponse,
   type Payment,
+  PaymentVerdict,
   paymentStateText,
   timeText,
 } from "./operator-client.ts";
 import { addOperatorOptions, callIdArgument, jsonOption, limitOption } from "./options.ts";
-import { fields, type ListOptions, type PrintOptions, printAnswer, printList } from "./output.ts";
+import { fields, type ListOptions, type PrintOptions, printAnswer, printList, shortText } from "./output.ts";
 
 export function addPaymentsCommand(program: Command): void {
   const payments = program
     .command("payments")
-    .description("Show the payment journal of a running jobgate.")
+    .description("Show the payment journal of a running jobgate; decide what it cannot.")
     .addHelpText("after", "\nExample:\n  $ jobgate payments list --state unresolved");
 
   addOperatorOptions(payments.command("list"))
@@ -36,6 +39,30 @@ export function addPaymentsCommand(program: Command): void {
     .addHelpText("after", "\nExample:\n  $ jobgate payments show 12")
     .action(show);
 
+  addOperatorOptions(payments.command("close"))
+    .description("Decide a payment that jobgate cannot decide; exit 1 if it can, or has.")
+    .addArgument(callIdArgument())
+    .addOption(
+      new Option("--as <verdict>", "paid: its job is queued; not-paid: it fails")
+        .choices(["paid", "not-paid"])
+        .env("JOBGATE_AS")
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option("--note <text>", "reason, for the journal").env("JOBGATE_NOTE").makeOptionMandatory(),
+    )
+    .addOption(
+      new Option("--by <name>", "your name, for the journal")
+        .env("JOBGATE_BY")
+        .default(userInfo().username, "the user's"),
+    )
+    .addOption(jsonOption())
+    .addHelpText(
+      "after",
+      '\nExample:\n  $ jobgate payments close 12 --as paid --note "transfer in block 9184"',
+    )
+    .action(close);
+
   addOperatorOptions(payments.command("totals"))
     .description("Count payments and JobCalls by state, and check that the journal balances.")
     .addOption(jsonOption())
@@ -50,7 +77,7 @@ function list(options: ListOptions & { readonly state?: PaymentState }): Promise
       const { payments, nextPageToken } = await client.listPayments({ ...page, ...state });
       return { items: payments, nextPageToken };
     },
-    headings: ["ID", "STATE", "JOB", "AMOUNT", "NETWORK", "PAYER", "CREATED"],
+    headings: ["ID", "STATE", "JOB", "AMOUNT", "NETWORK", "PAYER", "CREATED", "REASON"],
     row,
   });
 }
@@ -65,7 +92,14 @@ function row(payment: Payment): string[] {
     network,
     payer,
     timeText(createdAt),
+    shortText([closedText(payment), payment.reason].filter((text) => text !== "").join("; ")),
   ];
+}
+
+/** Empty unless an operator decided the payment. */
+function closedText({ closed }: Payment): string {
+  if (closed === undefined) return "";
+  return closingText({ ...closed, as: closed.verdict === PaymentVerdict.PAID ? "paid" : "not_paid" });
 }
 
 /** A jobgate of an earlier version sends no text. */
@@ -82,6 +116,7 @@ function details({ payment, ...more }: GetPaymentResponse): string {
     ["call ID", String(payment.callId)],
     ["state", paymentStateText(payment.state)],
     ["reason", payment.reason],
+    ["closed", payment.closed === undefined ? "" : `${timeText(payment.closed.at)} ${closedText(payment)}`],
     ["job", `${payment.serviceId}/${payment.jobIndex}`],
     ["amount", amountText(payment)],
     ["price", `${more.priceWei} wei`],
@@ -101,6 +136,23 @@ function details({ payment, ...more }: GetPaymentResponse): string {
     ["settlement", more.settlement],
   ]);
 }
+
+interface CloseOptions extends PrintOptions {
+  readonly as: "paid" | "not-paid";
+  readonly note: string;
+  readonly by: string;
+}
+
+const close = (callId: bigint, { as, note, by, ...options }: CloseOptions): Promise<void> =>
+  printAnswer(
+    options,
+    (client) => {
+      const verdict = as === "paid" ? PaymentVerdict.PAID : PaymentVerdict.NOT_PAID;
+      return client.closePayment({ callId, verdict, note, by });
+    },
+    ({ payment }: ClosePaymentResponse) =>
+      `${callId} ${payment === undefined ? "closed" : paymentStateText(payment.state)}`,
+  );
 
 const totals = (options: PrintOptions): Promise<void> =>
   printAnswer(options, (client) => client.getTotals({}), totalsText);

@@ -56,6 +56,8 @@ function toX402(x402: X402Config) {
     maxUnpaidPerSecondPerClient: limits.maxUnpaidPerSecondPerClient,
     maxVerifiesPerClient: limits.maxVerifiesPerClient,
     maxVerifies: limits.maxVerifies,
+    maxUndecided: x402.maxUndecided,
+    maxOpenPerPayer: x402.maxOpenPerPayer,
   };
 }
 

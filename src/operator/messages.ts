@@ -2,9 +2,9 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { amountText } from "../core/amounts.ts";
 import type { GatewayEvent, WhatHappened } from "../core/events.ts";
-import type { PaymentRecord, PaymentState as PaymentStateName } from "../core/payment.ts";
+import type { PaymentClosing, PaymentRecord, PaymentState as PaymentStateName } from "../core/payment.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
-import { type EventSchema, PaymentState } from "../gen/jobgate/v1/operator_pb.ts";
+import { type EventSchema, PaymentState, PaymentVerdict } from "../gen/jobgate/v1/operator_pb.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { DeadLetter } from "../store/contract/dead-letter-box.ts";
 import { isBalanced } from "../store/rules/payments.ts";
@@ -27,6 +27,12 @@ export function fromPaymentState(message: PaymentState): PaymentStateName | unde
   return names.find((name) => PAYMENT_STATES[name] === message);
 }
 
+/** The API's number for each way to close a payment. */
+export const PAYMENT_VERDICTS = {
+  paid: PaymentVerdict.PAID,
+  not_paid: PaymentVerdict.NOT_PAID,
+} as const satisfies Record<PaymentClosing["as"], PaymentVerdict>;
+
 export function toTotals({ payments, calls, paidCalls, oldestReadyAt }: StoreTotals) {
   return {
     payments: bigints(payments),
@@ -46,7 +52,7 @@ function bigints<Name extends string>(counts: Readonly<Record<Name, number>>): R
 export type DecimalsOf = (token: { readonly network: string; readonly asset: string }) => number | undefined;
 
 export function toPayment(record: PaymentRecord, decimalsOf: DecimalsOf) {
-  const { serviceId, jobIndex, symbol, amount, payTo, reason = "" } = record;
+  const { serviceId, jobIndex, symbol, amount, payTo, reason = "", closed } = record;
   return {
     ...{ serviceId, jobIndex, symbol, amount, payTo, reason, ...record.key },
     amountText: amountText(amount, symbol, decimalsOf(record.key)),
@@ -56,7 +62,12 @@ export function toPayment(record: PaymentRecord, decimalsOf: DecimalsOf) {
     transaction: transactionOf(record.settlement),
     createdAt: timestampFromMs(record.createdAt),
     updatedAt: timestampFromMs(record.updatedAt),
+    ...(closed === undefined ? {} : { closed: toClosing(closed) }),
   };
+}
+
+function toClosing({ as, by, note, at }: NonNullable<PaymentRecord["closed"]>) {
+  return { verdict: PAYMENT_VERDICTS[as], by, note, at: timestampFromMs(at) };
 }
 
 function transactionOf(settlement: string | undefined): string {

@@ -1,6 +1,11 @@
 import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { GetRevenueRequest } from "../gen/jobgate/v1/operator_pb.ts";
+import type { PaymentClosing } from "../core/payment.ts";
+import {
+  type ClosePaymentRequest,
+  type GetRevenueRequest,
+  PaymentVerdict,
+} from "../gen/jobgate/v1/operator_pb.ts";
 import type { RevenuePeriod } from "../store/store.ts";
 
 const DEFAULT_PAGE_SIZE = 50;
@@ -45,6 +50,20 @@ export function readRevenuePeriod({ since, bucket }: GetRevenueRequest, now: num
   if ((now - from) / bucketMs > MAX_BUCKETS)
     throw invalid(`since: expected a time at most ${MAX_BUCKETS} buckets ago.`);
   return { since: from, bucketMs };
+}
+
+const MAX_BY_LENGTH = 200;
+const MAX_NOTE_LENGTH = 2_000;
+
+/** @throws ConnectError INVALID_ARGUMENT without a verdict, a name or a note */
+export function readClosing({ verdict, by, note }: ClosePaymentRequest): PaymentClosing {
+  if (verdict !== PaymentVerdict.PAID && verdict !== PaymentVerdict.NOT_PAID)
+    throw invalid("verdict: expected PAYMENT_VERDICT_PAID or PAYMENT_VERDICT_NOT_PAID.");
+  if (by.trim() === "" || by.length > MAX_BY_LENGTH)
+    throw invalid(`by: expected the operator's name, at most ${MAX_BY_LENGTH} characters.`);
+  if (note.trim() === "" || note.length > MAX_NOTE_LENGTH)
+    throw invalid(`note: expected a reason, at most ${MAX_NOTE_LENGTH} characters.`);
+  return { as: verdict === PaymentVerdict.PAID ? "paid" : "not_paid", by, note };
 }
 
 /** @throws ConnectError INVALID_ARGUMENT for more than 1000 call IDs */

@@ -37,7 +37,7 @@ export class OperatorServer implements BackgroundService {
       () => signal.aborted,
     );
     const metrics = metricsRoutes(registry, token);
-    const api = apiRoutes({ service: new OperatorApi(sources), token, stopping: signal, logger });
+    const api = apiRoutes({ service: new OperatorApi(sources, logger), token, stopping: signal, logger });
     const page = pageRoutes();
     this.#server = server;
     this.#routes = (path) => health(path) ?? metrics(path) ?? api(path) ?? page(path);

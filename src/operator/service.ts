@@ -1,5 +1,6 @@
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import type { Logger } from "pino";
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
@@ -7,6 +8,7 @@ import type { PaymentRecord } from "../core/payment.ts";
 import { decodeJobCall } from "../delivery/job-call-codec.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
 import {
+  type ClosePaymentRequest,
   DeadLetterStatus,
   type DropDeadLettersRequest,
   type GetDeadLetterRequest,
@@ -32,7 +34,7 @@ import {
   toRunner,
   toTotals,
 } from "./messages.ts";
-import { checkIdCount, invalid, isCallId, readPage, readRevenuePeriod } from "./requests.ts";
+import { checkIdCount, invalid, isCallId, readClosing, readPage, readRevenuePeriod } from "./requests.ts";
 import { Tail } from "./tail.ts";
 
 /** Everything that the operator can look at or act on. */
@@ -53,6 +55,7 @@ export interface OperatorSources {
 /** `jobgate.v1.OperatorService`. */
 export class OperatorApi implements ServiceImpl<typeof OperatorService> {
   readonly #sources: OperatorSources;
+  readonly #logger: Logger;
   readonly #tail: Tail;
   readonly #startedAt: number;
 
@@ -63,8 +66,9 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
         (token) => token.network === network && token.asset.toLowerCase() === asset.toLowerCase(),
       )?.decimals;
 
-  constructor(sources: OperatorSources) {
+  constructor(sources: OperatorSources, logger: Logger) {
     this.#sources = sources;
+    this.#logger = logger;
     this.#tail = new Tail(sources.events, this.#decimalsOf);
     this.#startedAt = sources.clock();
   }
@@ -99,6 +103,27 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     const { priceWei, bodyHash, transferMethod, x402Version, receipt, settlement = "" } = record;
     const details = { priceWei, bodyHash, transferMethod, x402Version, receipt, settlement };
     return { payment: toPayment(record, this.#decimalsOf), ...details };
+  }
+
+  async closePayment(request: ClosePaymentRequest) {
+    const closing = readClosing(request);
+    const found = await this.#findPayment(request.callId);
+    const outcome = found && (await this.#sources.store.closePayment(found.key, closing));
+    if (outcome?.record === undefined) throw notFound("payment", request.callId);
+    const { kind, record } = outcome;
+    if (kind === "closed") {
+      const { callId, key: payment } = record;
+      this.#logger.warn({ callId, payment, closed: record.closed }, "payment closed by the operator");
+      return { payment: toPayment(record, this.#decimalsOf) };
+    }
+    const why =
+      record.state === "intent"
+        ? "is undecided, and jobgate can still decide it until its authorization has ended"
+        : `is ${record.state}`;
+    throw new ConnectError(
+      `Payment ${record.callId} ${why}: it cannot be closed as ${closing.as === "paid" ? "paid" : "not paid"}.`,
+      Code.FailedPrecondition,
+    );
   }
 
   async listDeadLetters(request: ListDeadLettersRequest) {

@@ -82,6 +82,8 @@ function x402Groups(x402) {
       ["Largest body", `${countText(x402.max_body_bytes)} bytes`],
       ["Jobs without a policy", x402.default_invocation_mode],
       ["Prices from", x402.price_source],
+      ["Most undecided payments", countText(String(x402.max_undecided))],
+      ["Most undecided payments of one payer", countText(String(x402.max_open_per_payer))],
       ...x402.job_prices.map(
         ({ service_id, job_index, price_wei }) =>
           /** @type {Fact} */ ([`Price of ${service_id}/${job_index}`, `${countText(price_wei)} wei`]),

@@ -69,6 +69,8 @@ const SETTLEMENT_PERIODS = {
   roundMs: 1_000,
   /** Time between the reconciler's first two checks of a payment. */
   firstDelayMs: 1_000,
+  /** Time between two looks at unresolved and decided payments. */
+  slowRoundMs: 60_000,
 };
 
 export type SettlementPeriods = Readonly<typeof SETTLEMENT_PERIODS>;

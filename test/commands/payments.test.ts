@@ -39,7 +39,7 @@ describe("jobgate payments", () => {
     const { code, stdout } = await run("payments", "list", "--limit", "2");
     const [headings, ...rows] = stdout.trimEnd().split("\n");
     expect(code).toBe(0);
-    expect(headings).toMatch(/^ID +STATE +JOB +AMOUNT +NETWORK +PAYER +CREATED$/);
+    expect(headings).toMatch(/^ID +STATE +JOB +AMOUNT +NETWORK +PAYER +CREATED +REASON$/);
     expect(rows.map((row) => row.split(/ +/).slice(0, 2))).toEqual([
       ["4", "unresolved"],
       ["3", "settled"],
@@ -75,6 +75,35 @@ describe("jobgate payments", () => {
     expect(stdout).not.toContain("\u001b");
   });
 
+  test("close decides a payment with who and why, and refuses one that is decided", async () => {
+    const other = await startOperator({ token: TOKEN });
+    onTestFinished(() => other.stop());
+    for (const number of [1, 2]) {
+      await other.store.beginPayment(paymentIntent(number), paidCall());
+      await other.store.leavePaymentUnresolved(paymentIntent(number).key, "nobody knows");
+    }
+    vi.stubEnv("JOBGATE_OPERATOR_TOKEN", TOKEN);
+    const there = ["--target", other.operator.address];
+    const close = (id: number, verdict: string, by: string) =>
+      runHere("payments", "close", String(id), "--as", verdict, "--note", "block 12", "--by", by, ...there);
+    expect(await close(1, "paid", "ada")).toEqual({ code: 0, stdout: "1 settled\n", stderr: "" });
+    expect(await close(2, "not-paid", "bob")).toEqual({ code: 0, stdout: "2 failed\n", stderr: "" });
+    expect(await close(1, "not-paid", "bob")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("Payment 1 is settled: it cannot be closed as not paid."),
+    });
+    expect(await close(9, "paid", "ada")).toMatchObject({
+      code: 1,
+      stderr: "There is no payment with call id 9.\n",
+    });
+    expect((await runHere("payments", "show", "1", ...there)).stdout).toMatch(
+      /^closed +20.*Z closed as paid by ada: block 12$/m,
+    );
+    const { stdout } = await runHere("payments", "list", ...there);
+    expect(stdout).toMatch(/^2 +failed .* closed as not paid by bob: block 12; nobody knows$/m);
+    expect((await other.store.totals()).calls).toMatchObject({ held: 0, ready: 1 });
+  });
+
   test("totals shows whether the journal balances", async () => {
     const { stdout } = await run("payments", "totals");
     expect(stdout).toMatch(/^journal +settled 3 = ready 3 \+ leased 0 \+ done 0 \+ dead 0$/m);
@@ -94,6 +123,8 @@ describe("jobgate payments", () => {
       ["payments", "show"],
       ["payments", "show", "01"],
       ["payments", "list", "--state", "lost"],
+      ["payments", "close", "4", "--as", "paid"],
+      ["payments", "close", "4", "--as", "perhaps", "--note", "x"],
       ["payments", "list", "--limit", "0"],
       ["payments", "list", "--target", "nowhere"],
     ]) {
@@ -174,7 +205,7 @@ describe("The address of the running jobgate", () => {
 
 test("--help of each command of payments and dead-letters shows one example", async () => {
   for (const command of [
-    ...["list", "show", "totals"].map((name) => ["payments", name]),
+    ...["list", "show", "close", "totals"].map((name) => ["payments", name]),
     ...["list", "show", "retry", "drop"].map((name) => ["dead-letters", name]),
   ]) {
     const { code, stdout } = await runHere(...command, "--help");

@@ -139,6 +139,8 @@ test("GetConfiguration shows the settings in use", async () => {
       public_url: "https://host.example/jobgate",
       facilitator_url: "https://host.example:444",
       quote_ttl: "300s",
+      max_undecided: 100_000,
+      max_open_per_payer: 256,
       accepted_tokens: [
         {
           symbol: "USDC",

@@ -86,6 +86,22 @@ describe("payments", () => {
     expect(pages).toEqual([[e, d], [c, b], [a]]);
   });
 
+  test("ClosePayment needs a verdict, a name and a reason, and refuses a decided payment", async () => {
+    const request = { call_id: paid[0], verdict: "PAYMENT_VERDICT_NOT_PAID", by: "ada", note: "why" };
+    const refusals = [
+      [{ verdict: "PAYMENT_VERDICT_UNSPECIFIED" }, "invalid_argument", "verdict: expected"],
+      [{ by: " " }, "invalid_argument", "by: expected"],
+      [{ note: "" }, "invalid_argument", "note: expected"],
+      [{ note: "x".repeat(2_001) }, "invalid_argument", "note: expected"],
+      [{ call_id: "999999" }, "not_found", "There is no payment"],
+      [{}, "failed_precondition", "is settled: it cannot be closed as not paid"],
+    ] as const;
+    for (const [change, code, message] of refusals) {
+      const { answer } = await callJson(jobgate.url, "ClosePayment", { ...request, ...change });
+      expect(answer).toEqual({ code, message: expect.stringContaining(message) });
+    }
+  });
+
   test("A filter returns only payments in its state, with the reason", async () => {
     const { answer } = await callJson(jobgate.url, "ListPayments", { state: "PAYMENT_STATE_FAILED" });
     expect(answer).toMatchObject({

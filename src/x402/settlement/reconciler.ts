@@ -23,16 +23,19 @@ interface Parts {
   readonly roundMs: number;
   /** Time between the first two checks of a payment; each next one waits twice as long, at most 30 s. */
   readonly firstDelayMs: number;
+  /**
+   * Time between two looks at unresolved and decided payments. Unresolved ones can still become decidable: a chain's node
+   * catches up, or the operator configures an RPC.
+   */
+  readonly slowRoundMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Unresolved payments can still become decidable: a chain's node catches up, or the operator configures an RPC. */
-const SLOW_EVERY_MS = 60_000;
 const CONCURRENCY = 8;
 /** Longest delay before the next check of one payment; each is twice the last. */
 const MAX_DELAY_MS = 30_000;
-const DECIDED_DELAYS_MS = { first: 60_000, longest: 3_600_000 };
+const MAX_DECIDED_DELAY_MS = 3_600_000;
 /** Payments whose next check is remembered; a forgotten one is checked early. */
 const MAX_BACKOFFS = 20_000;
 /** Time that a request at another replica takes beside the facilitator's. */
@@ -83,14 +86,14 @@ export class Reconciler implements BackgroundService {
   }
 
   async #reconcile(): Promise<void> {
-    const { journal, settlement, clock } = this.#parts;
+    const { journal, settlement, slowRoundMs, clock } = this.#parts;
     const listed = await this.#intents.next();
     if (clock() >= this.#nextSlowRoundAt) {
       listed.push(...(await this.#unresolved.next()));
       await settlement.forgetDecided();
       while (await journal.endWatches());
       listed.push(...(await this.#watched.next()));
-      this.#nextSlowRoundAt = clock() + SLOW_EVERY_MS;
+      this.#nextSlowRoundAt = clock() + slowRoundMs;
     }
     const due = listed.filter((payment) => this.#isDue(payment));
     const workers = Array.from({ length: CONCURRENCY }, async () => {
@@ -119,7 +122,7 @@ export class Reconciler implements BackgroundService {
   }
 
   async #recheck(payment: UndecidedPayment): Promise<void> {
-    const { journal, settlement, firstDelayMs, clock, logger } = this.#parts;
+    const { journal, settlement, firstDelayMs, slowRoundMs, clock, logger } = this.#parts;
     const { fingerprint, key, state } = payment;
     const isDecided = state === "failed" || state === "settled";
     try {
@@ -131,7 +134,7 @@ export class Reconciler implements BackgroundService {
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not check a payment");
     }
-    const { first, longest } = isDecided ? DECIDED_DELAYS_MS : { first: firstDelayMs, longest: MAX_DELAY_MS };
+    const [first, longest] = isDecided ? [slowRoundMs, MAX_DECIDED_DELAY_MS] : [firstDelayMs, MAX_DELAY_MS];
     const lastDelayMs = this.#backoff.get(fingerprint)?.delayMs ?? 0;
     const delayMs = Math.min(Math.max(lastDelayMs * 2, first), longest);
     this.#backoff.set(fingerprint, { delayMs, nextAt: clock() + delayMs });

@@ -30,6 +30,10 @@ export function describeWorkListeners(given: Given): void {
       expect(await claimedInListener(() => acceptId(given.store))).toBe(1);
       await given.store.beginPayment(paymentIntent(1), paidCall());
       expect(await claimedInListener(() => given.store.settlePayment(paymentIntent(1).key, "{}"))).toBe(1);
+      await given.store.beginPayment(paymentIntent(2), paidCall());
+      await given.store.leavePaymentUnresolved(paymentIntent(2).key, "nobody knows");
+      const closing = { as: "paid", by: "ada", note: "it was" } as const;
+      expect(await claimedInListener(() => given.store.closePayment(paymentIntent(2).key, closing))).toBe(1);
       const callId = await acceptId(given.store);
       const lease = await claimOne(given.store);
       expect(

@@ -2,6 +2,7 @@ import { type Logger, pino } from "pino";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
 import type { Store } from "../../../src/store/store.ts";
+import type { Telemetry } from "../../../src/telemetry/telemetry.ts";
 import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
 import { Facilitator } from "../../../src/x402/settlement/facilitator.ts";
 import { Settlement } from "../../../src/x402/settlement/settlement.ts";
@@ -27,6 +28,8 @@ export interface SettlementHarness {
   readonly logger: Logger;
   /** Messages logged so far. */
   readonly messages: readonly string[];
+  /** Payments counted so far that the chain contradicted, by the state in which they were recorded. */
+  readonly contradicted: readonly string[];
   readonly clock: () => number;
   moveClock(ms: number): void;
   stop(): Promise<void>;
@@ -53,6 +56,14 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
     { write: (line: string) => void messages.push((JSON.parse(line) as { msg: string }).msg) },
   );
   const journal = failingJournal(store);
+  const contradicted: string[] = [];
+  const telemetry: Telemetry = {
+    count(name, labels) {
+      if (name === "jobgate_payments_contradicted_total" && "recorded" in labels)
+        contradicted.push(String(labels.recorded));
+    },
+    observe: () => undefined,
+  };
   const settlementFor = (rpcUrl?: string) =>
     new Settlement({
       journal,
@@ -65,6 +76,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
       confirmationTimeoutMs: 200,
       clock,
       logger,
+      telemetry,
     });
   return {
     anvil,
@@ -76,6 +88,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
     withoutRpc: settlementFor(),
     logger,
     messages,
+    contradicted,
     clock,
     moveClock(ms) {
       movedMs += ms;

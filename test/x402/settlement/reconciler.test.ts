@@ -1,8 +1,10 @@
-import { afterEach, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
+import type { PaymentKey } from "../../../src/core/payment.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
 import { PaymentsInProgress } from "../../../src/x402/settlement/payments-in-progress.ts";
 import { Reconciler } from "../../../src/x402/settlement/reconciler.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { claimRequest } from "../../store/store-fixtures.ts";
 import { jobCall, paymentToSettle } from "../payment-fixtures.ts";
 import { startSettlementHarness } from "./harness.ts";
 
@@ -23,14 +25,16 @@ const SETTLE_TIMEOUT_MS = 2_000;
 async function startReconciler({
   inProgress = new PaymentsInProgress(),
   journal = harness.store,
+  hasRpc = false,
 }: {
   inProgress?: PaymentsInProgress;
   journal?: PaymentJournal;
+  hasRpc?: boolean;
 } = {}): Promise<void> {
-  const { withoutRpc: settlement, logger } = harness;
+  const settlement = hasRpc ? harness.withRpc : harness.withoutRpc;
   elapsedMs = 0;
   rounds = 0;
-  const evidence = { covers: () => false };
+  const evidence = { covers: () => hasRpc };
   reconciler = new Reconciler({
     journal: {
       ...journal,
@@ -45,8 +49,9 @@ async function startReconciler({
     inProgress,
     roundMs: 20,
     firstDelayMs: 1_000,
+    slowRoundMs: 60_000,
     clock: () => elapsedMs,
-    logger,
+    logger: harness.logger,
   });
   await reconciler.start();
 }
@@ -143,4 +148,71 @@ it("On a shared store, a payment that this replica left undecided is checked aga
   expect(settles(signed.authorization.nonce)).toBe(1);
   await inProgress.join(intent, async () => ({ kind: "undecided" }));
   await expect.poll(() => settles(signed.authorization.nonce)).toBe(2);
+});
+
+describe("With the token's rpc_url", () => {
+  const stateOf = async (key: PaymentKey) => (await harness.store.findPayment(key))?.state;
+  /** Makes the next look at recent decisions due. */
+  const skipAnHour = () => {
+    elapsedMs += 3_600_000;
+  };
+
+  it("A failed payment that the chain later shows as paid is settled after all, logged and counted, and queued once", async () => {
+    const { intent, signed } = await undecidedPayment();
+    const { callId = 0 } = (await harness.store.findPayment(intent.key)) ?? {};
+    await harness.store.failPayment(intent.key, "{}", "the authorization expired unused");
+    const before = harness.contradicted.length;
+    const transaction = await harness.usdc.transferWithAuthorization(signed);
+    await startReconciler({ hasRpc: true });
+    await expect.poll(() => stateOf(intent.key), { timeout: 20_000 }).toBe("settled");
+    expect(await harness.store.findPayment(intent.key)).toMatchObject({
+      settlement: expect.stringContaining(transaction),
+      reason: "recorded as failed before: the authorization expired unused",
+    });
+    expect(harness.messages).toContain(
+      "a payment recorded as failed turned out to be paid: its job is queued",
+    );
+    expect(harness.contradicted.slice(before)).toEqual(["failed"]);
+    const claimed = await harness.store.claim(claimRequest({ limit: 100 }));
+    expect(claimed.calls.filter((call) => call.callId === callId)).toHaveLength(1);
+  });
+
+  it("A failed payment whose authorization is still unused stays failed, and is looked at again later", async () => {
+    const { intent, signed } = await undecidedPayment();
+    await harness.store.failPayment(intent.key, "{}", "cancelled");
+    let looks = 0;
+    const journal: PaymentJournal = {
+      ...harness.store,
+      findPayment(key) {
+        if (key.nonce === intent.key.nonce) looks += 1;
+        return harness.store.findPayment(key);
+      },
+    };
+    await startReconciler({ hasRpc: true, journal });
+    await expect.poll(() => looks, { timeout: 20_000 }).toBe(1);
+    await harness.usdc.transferWithAuthorization(signed);
+    skipAnHour();
+    await expect.poll(() => stateOf(intent.key), { timeout: 20_000 }).toBe("settled");
+  });
+
+  it("A payment closed as paid that the chain shows as not paid is logged, counted once, and noted in the journal", async () => {
+    const { intent } = await undecidedPayment();
+    await harness.store.leavePaymentUnresolved(intent.key, "nobody knows");
+    await harness.store.closePayment(intent.key, { as: "paid", by: "ada", note: "an error" });
+    const before = harness.contradicted.length;
+    await harness.anvil.client.increaseTime({ seconds: 7_300 });
+    await harness.anvil.client.mine({ blocks: 1 });
+    await startReconciler({ hasRpc: true });
+    const reasonOf = async () => {
+      skipAnHour();
+      return (await harness.store.findPayment(intent.key))?.reason;
+    };
+    // Two looks: the first does not decide it.
+    await expect
+      .poll(reasonOf, { timeout: 20_000, interval: 1_000 })
+      .toBe("the chain shows that it was not paid: the authorization expired unused");
+    expect(await stateOf(intent.key)).toBe("settled");
+    expect(harness.messages).toContain("the chain shows a payment closed as paid as not paid");
+    expect(harness.contradicted.slice(before)).toEqual(["settled"]);
+  });
 });

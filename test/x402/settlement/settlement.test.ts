@@ -60,27 +60,31 @@ describe("A store that cannot write", () => {
     },
   );
 
-  it.each(["settled", "failed"] as const)(
-    "After settling, and %s by another replica meanwhile: it is forgotten",
-    async (state) => {
-      const { intent } = await newPayment();
-      storeFailsDuringSettle("pass");
-      await harness.withoutRpc.settle(intent, jobCall);
-      const record = await recordOf(intent);
-      harness.journal.fails = false;
-      if (state === "settled") {
-        await harness.store.settlePayment(intent.key, "{}");
-        await harness.withoutRpc.forgetDecided();
-      } else {
-        await harness.store.failPayment(intent.key, "{}", "decided by the other replica");
-        expect(await harness.withoutRpc.recheck(record)).toEqual({ kind: "undecided" });
-      }
-      // A settlement that knew it to be paid would not ask.
-      const settles = harness.facilitator.count("/settle");
-      await harness.withoutRpc.recheck(record);
-      expect(harness.facilitator.count("/settle")).toBe(settles + 1);
-    },
-  );
+  it("After settling, and settled by another replica meanwhile: it is forgotten", async () => {
+    const { intent } = await newPayment();
+    storeFailsDuringSettle("pass");
+    await harness.withoutRpc.settle(intent, jobCall);
+    const record = await recordOf(intent);
+    harness.journal.fails = false;
+    await harness.store.settlePayment(intent.key, "{}");
+    await harness.withoutRpc.forgetDecided();
+    // A settlement that knew it to be paid would not ask.
+    const settles = harness.facilitator.count("/settle");
+    await harness.withoutRpc.recheck(record);
+    expect(harness.facilitator.count("/settle")).toBe(settles + 1);
+  });
+
+  it("After settling, and failed by another replica meanwhile: it is settled after all, and counted", async () => {
+    const { intent } = await newPayment();
+    storeFailsDuringSettle("pass");
+    await harness.withoutRpc.settle(intent, jobCall);
+    harness.journal.fails = false;
+    await harness.store.failPayment(intent.key, "{}", "another view");
+    const before = harness.contradicted.length;
+    await harness.withoutRpc.forgetDecided();
+    expect(await recordOf(intent)).toMatchObject({ state: "settled" });
+    expect(harness.contradicted.slice(before)).toEqual(["failed"]);
+  });
 
   it("When it is certain that nothing was paid: undecided until that is recorded", async () => {
     const { intent, signed } = await newPayment();

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file jobgate/v1/operator.proto.
  */
 export const file_jobgate_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chlqb2JnYXRlL3YxL29wZXJhdG9yLnByb3RvEgpqb2JnYXRlLnYxIhAKDkdldEluZm9SZXF1ZXN0ItgCCg9HZXRJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNwoJbGlzdGVuZXJzGAQgAygLMiQuam9iZ2F0ZS52MS5HZXRJbmZvUmVzcG9uc2UuTGlzdGVuZXISNgoFc3RvcmUYBSABKAsyJy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZS5TdG9yZVN0YXR1cxopCghMaXN0ZW5lchIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkaPQoLU3RvcmVTdGF0dXMSEAoId3JpdGFibGUYASABKAgSDAoEZnVsbBgCIAEoCBIOCgZyZWFzb24YAyABKAkiEgoQR2V0VG90YWxzUmVxdWVzdCLiAwoRR2V0VG90YWxzUmVzcG9uc2USOAoIcGF5bWVudHMYASABKAsyJi5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLlBheW1lbnRzEjIKBWNhbGxzGAIgASgLMiMuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5DYWxscxI7CgpwYWlkX2NhbGxzGAMgASgLMicuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5QYWlkQ2FsbHMSEAoIYmFsYW5jZWQYBCABKAgSMwoPb2xkZXN0X3JlYWR5X2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBpPCghQYXltZW50cxIOCgZpbnRlbnQYASABKAQSDwoHc2V0dGxlZBgCIAEoBBIOCgZmYWlsZWQYAyABKAQSEgoKdW5yZXNvbHZlZBgEIAEoBBpCCgVDYWxscxIMCgRoZWxkGAEgASgEEg0KBXJlYWR5GAIgASgEEg4KBmxlYXNlZBgDIAEoBBIMCgRkZWFkGAQgASgEGkYKCVBhaWRDYWxscxINCgVyZWFkeRgBIAEoBBIOCgZsZWFzZWQYAiABKAQSDAoEZG9uZRgDIAEoBBIMCgRkZWFkGAQgASgEIqQDCgdQYXltZW50Eg8KB2NhbGxfaWQYASABKAQSJwoFc3RhdGUYAiABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIOCgZyZWFzb24YAyABKAkSEgoKc2VydmljZV9pZBgEIAEoBBIRCglqb2JfaW5kZXgYBSABKA0SDwoHbmV0d29yaxgGIAEoCRINCgVhc3NldBgHIAEoCRIOCgZzeW1ib2wYCCABKAkSDgoGYW1vdW50GAkgASgJEg0KBXBheWVyGAogASgJEg4KBnBheV90bxgLIAEoCRINCgVub25jZRgMIAEoCRIwCgx2YWxpZF9iZWZvcmUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC3RyYW5zYWN0aW9uGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2Ftb3VudF90ZXh0GBEgASgJImUKE0xpc3RQYXltZW50c1JlcXVlc3QSJwoFc3RhdGUYASABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIRCglwYWdlX3NpemUYAiABKA0SEgoKcGFnZV90b2tlbhgDIAEoCSJWChRMaXN0UGF5bWVudHNSZXNwb25zZRIlCghwYXltZW50cxgBIAMoCzITLmpvYmdhdGUudjEuUGF5bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiJAoRR2V0UGF5bWVudFJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBCK0AQoSR2V0UGF5bWVudFJlc3BvbnNlEiQKB3BheW1lbnQYASABKAsyEy5qb2JnYXRlLnYxLlBheW1lbnQSEQoJcHJpY2Vfd2VpGAIgASgJEhEKCWJvZHlfaGFzaBgDIAEoCRIXCg90cmFuc2Zlcl9tZXRob2QYBCABKAkSFAoMeDQwMl92ZXJzaW9uGAUgASgNEg8KB3JlY2VpcHQYBiABKAkSEgoKc2V0dGxlbWVudBgHIAEoCSLRAQoKRGVhZExldHRlchIPCgdjYWxsX2lkGAEgASgEEg4KBm9yaWdpbhgCIAEoCRIOCgZqb2JfaWQYAyABKAQSEgoKc2VydmljZV9pZBgEIAEoBBIQCghhdHRlbXB0cxgFIAEoDRIOCgZyZWFzb24YBiABKAkSLwoLZW5xdWV1ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2RlYWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj8KFkxpc3REZWFkTGV0dGVyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkiYAoXTGlzdERlYWRMZXR0ZXJzUmVzcG9uc2USLAoMZGVhZF9sZXR0ZXJzGAEgAygLMhYuam9iZ2F0ZS52MS5EZWFkTGV0dGVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSInChRHZXREZWFkTGV0dGVyUmVxdWVzdBIPCgdjYWxsX2lkGAEgASgEIsYBChVHZXREZWFkTGV0dGVyUmVzcG9uc2USKwoLZGVhZF9sZXR0ZXIYASABKAsyFi5qb2JnYXRlLnYxLkRlYWRMZXR0ZXISQQoIbWV0YWRhdGEYAiADKAsyLy5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXNwb25zZS5NZXRhZGF0YUVudHJ5EgwKBGJvZHkYAyABKAwaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIisKF1JldHJ5RGVhZExldHRlcnNSZXF1ZXN0EhAKCGNhbGxfaWRzGAEgAygEIkoKGFJldHJ5RGVhZExldHRlcnNSZXNwb25zZRIuCghzdGF0dXNlcxgBIAMoDjIcLmpvYmdhdGUudjEuRGVhZExldHRlclN0YXR1cyIqChZEcm9wRGVhZExldHRlcnNSZXF1ZXN0EhAKCGNhbGxfaWRzGAEgAygEIkkKF0Ryb3BEZWFkTGV0dGVyc1Jlc3BvbnNlEi4KCHN0YXR1c2VzGAEgAygOMhwuam9iZ2F0ZS52MS5EZWFkTGV0dGVyU3RhdHVzIqABCgRSYXRlEg8KB25ldHdvcmsYASABKAkSDQoFYXNzZXQYAiABKAkSDgoGc3ltYm9sGAMgASgJEgwKBHJhdGUYBCABKAkSDgoGc291cmNlGAUgASgJEikKBWFzX29mGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZ1c2FibGUYByABKAgSDwoHcHJvYmxlbRgIIAEoCSISChBMaXN0UmF0ZXNSZXF1ZXN0IjQKEUxpc3RSYXRlc1Jlc3BvbnNlEh8KBXJhdGVzGAEgAygLMhAuam9iZ2F0ZS52MS5SYXRlImkKEUdldFJldmVudWVSZXF1ZXN0EikKBXNpbmNlGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZidWNrZXQYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24imgEKB1JldmVudWUSKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbmV0d29yaxgCIAEoCRINCgVhc3NldBgDIAEoCRIOCgZzeW1ib2wYBCABKAkSDgoGYW1vdW50GAUgASgJEhAKCHBheW1lbnRzGAYgASgEEhMKC2Ftb3VudF90ZXh0GAcgASgJIjoKEkdldFJldmVudWVSZXNwb25zZRIkCgdyZXZlbnVlGAEgAygLMhMuam9iZ2F0ZS52MS5SZXZlbnVlIowBCgZSdW5uZXISEgoKc3Vic2NyaWJlchgBIAEoCRIPCgdqb2JfaWRzGAIgAygEEhEKCWluX2ZsaWdodBgDIAEoDRIVCg1tYXhfaW5fZmxpZ2h0GAQgASgNEjMKD2Nvbm5lY3RlZF9zaW5jZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFAoSTGlzdFJ1bm5lcnNSZXF1ZXN0IjoKE0xpc3RSdW5uZXJzUmVzcG9uc2USIwoHcnVubmVycxgBIAMoCzISLmpvYmdhdGUudjEuUnVubmVyIhkKF0dldENvbmZpZ3VyYXRpb25SZXF1ZXN0IkwKGEdldENvbmZpZ3VyYXRpb25SZXNwb25zZRIwCg1jb25maWd1cmF0aW9uGAEgASgLMhkuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uIg0KC1RhaWxSZXF1ZXN0IkAKDFRhaWxSZXNwb25zZRIgCgVldmVudBgBIAEoCzIRLmpvYmdhdGUudjEuRXZlbnQSDgoGbWlzc2VkGAIgASgEItQHCgVFdmVudBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHY2FsbF9pZBgCIAEoBBIuCghhY2NlcHRlZBgDIAEoCzIaLmpvYmdhdGUudjEuRXZlbnQuQWNjZXB0ZWRIABIwCglkZWxpdmVyZWQYBCABKAsyGy5qb2JnYXRlLnYxLkV2ZW50LkRlbGl2ZXJlZEgAEigKBWFja2VkGAUgASgLMhcuam9iZ2F0ZS52MS5FdmVudC5BY2tlZEgAEiwKB3JldHJpZWQYBiABKAsyGS5qb2JnYXRlLnYxLkV2ZW50LlJldHJpZWRIABI3Cg1kZWFkX2xldHRlcmVkGAcgASgLMh4uam9iZ2F0ZS52MS5FdmVudC5EZWFkTGV0dGVyZWRIABIsCgdkcm9wcGVkGAggASgLMhkuam9iZ2F0ZS52MS5FdmVudC5Ecm9wcGVkSAASOwoPcGF5bWVudF9kZWNpZGVkGAkgASgLMiAuam9iZ2F0ZS52MS5FdmVudC5QYXltZW50RGVjaWRlZEgAEjIKCnByb2dyZXNzZWQYCiABKAsyHC5qb2JnYXRlLnYxLkV2ZW50LlByb2dyZXNzZWRIABo+CghBY2NlcHRlZBIOCgZvcmlnaW4YASABKAkSDgoGam9iX2lkGAIgASgEEhIKCnNlcnZpY2VfaWQYAyABKAQadgoJRGVsaXZlcmVkEg4KBmpvYl9pZBgBIAEoBBIPCgdhdHRlbXB0GAIgASgNEjQKEGxlYXNlX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnN1YnNjcmliZXIYBCABKAkaKwoKUHJvZ3Jlc3NlZBIPCgdwZXJjZW50GAEgASgNEgwKBHRleHQYAiABKAkaHQoFQWNrZWQSFAoMcmVzdWx0X2J5dGVzGAEgASgEGhkKB1JldHJpZWQSDgoGcmVhc29uGAEgASgJGh4KDERlYWRMZXR0ZXJlZBIOCgZyZWFzb24YASABKAkaCQoHRHJvcHBlZBqtAQoOUGF5bWVudERlY2lkZWQSJwoFc3RhdGUYASABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIPCgduZXR3b3JrGAIgASgJEg4KBnN5bWJvbBgDIAEoCRIOCgZhbW91bnQYBCABKAkSDQoFcGF5ZXIYBSABKAkSDgoGcmVhc29uGAYgASgJEg0KBWFzc2V0GAcgASgJEhMKC2Ftb3VudF90ZXh0GAggASgJQgYKBHdoYXQqmgEKDFBheW1lbnRTdGF0ZRIdChlQQVlNRU5UX1NUQVRFX1VOU1BFQ0lGSUVEEAASGAoUUEFZTUVOVF9TVEFURV9JTlRFTlQQARIZChVQQVlNRU5UX1NUQVRFX1NFVFRMRUQQAhIYChRQQVlNRU5UX1NUQVRFX0ZBSUxFRBADEhwKGFBBWU1FTlRfU1RBVEVfVU5SRVNPTFZFRBAEKnUKEERlYWRMZXR0ZXJTdGF0dXMSIgoeREVBRF9MRVRURVJfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGwoXREVBRF9MRVRURVJfU1RBVFVTX0RPTkUQARIgChxERUFEX0xFVFRFUl9TVEFUVVNfTk9UX0ZPVU5EEAIyrwgKD09wZXJhdG9yU2VydmljZRJCCgdHZXRJbmZvEhouam9iZ2F0ZS52MS5HZXRJbmZvUmVxdWVzdBobLmpvYmdhdGUudjEuR2V0SW5mb1Jlc3BvbnNlEkgKCUdldFRvdGFscxIcLmpvYmdhdGUudjEuR2V0VG90YWxzUmVxdWVzdBodLmpvYmdhdGUudjEuR2V0VG90YWxzUmVzcG9uc2USUQoMTGlzdFBheW1lbnRzEh8uam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXF1ZXN0GiAuam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXNwb25zZRJLCgpHZXRQYXltZW50Eh0uam9iZ2F0ZS52MS5HZXRQYXltZW50UmVxdWVzdBoeLmpvYmdhdGUudjEuR2V0UGF5bWVudFJlc3BvbnNlEloKD0xpc3REZWFkTGV0dGVycxIiLmpvYmdhdGUudjEuTGlzdERlYWRMZXR0ZXJzUmVxdWVzdBojLmpvYmdhdGUudjEuTGlzdERlYWRMZXR0ZXJzUmVzcG9uc2USVAoNR2V0RGVhZExldHRlchIgLmpvYmdhdGUudjEuR2V0RGVhZExldHRlclJlcXVlc3QaIS5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXNwb25zZRJdChBSZXRyeURlYWRMZXR0ZXJzEiMuam9iZ2F0ZS52MS5SZXRyeURlYWRMZXR0ZXJzUmVxdWVzdBokLmpvYmdhdGUudjEuUmV0cnlEZWFkTGV0dGVyc1Jlc3BvbnNlEloKD0Ryb3BEZWFkTGV0dGVycxIiLmpvYmdhdGUudjEuRHJvcERlYWRMZXR0ZXJzUmVxdWVzdBojLmpvYmdhdGUudjEuRHJvcERlYWRMZXR0ZXJzUmVzcG9uc2USSAoJTGlzdFJhdGVzEhwuam9iZ2F0ZS52MS5MaXN0UmF0ZXNSZXF1ZXN0Gh0uam9iZ2F0ZS52MS5MaXN0UmF0ZXNSZXNwb25zZRJLCgpHZXRSZXZlbnVlEh0uam9iZ2F0ZS52MS5HZXRSZXZlbnVlUmVxdWVzdBoeLmpvYmdhdGUudjEuR2V0UmV2ZW51ZVJlc3BvbnNlEk4KC0xpc3RSdW5uZXJzEh4uam9iZ2F0ZS52MS5MaXN0UnVubmVyc1JlcXVlc3QaHy5qb2JnYXRlLnYxLkxpc3RSdW5uZXJzUmVzcG9uc2USXQoQR2V0Q29uZmlndXJhdGlvbhIjLmpvYmdhdGUudjEuR2V0Q29uZmlndXJhdGlvblJlcXVlc3QaJC5qb2JnYXRlLnYxLkdldENvbmZpZ3VyYXRpb25SZXNwb25zZRI7CgRUYWlsEhcuam9iZ2F0ZS52MS5UYWlsUmVxdWVzdBoYLmpvYmdhdGUudjEuVGFpbFJlc3BvbnNlMAFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_jobgate_v1_configuration]);
+  fileDesc("Chlqb2JnYXRlL3YxL29wZXJhdG9yLnByb3RvEgpqb2JnYXRlLnYxIhAKDkdldEluZm9SZXF1ZXN0ItgCCg9HZXRJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNwoJbGlzdGVuZXJzGAQgAygLMiQuam9iZ2F0ZS52MS5HZXRJbmZvUmVzcG9uc2UuTGlzdGVuZXISNgoFc3RvcmUYBSABKAsyJy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZS5TdG9yZVN0YXR1cxopCghMaXN0ZW5lchIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkaPQoLU3RvcmVTdGF0dXMSEAoId3JpdGFibGUYASABKAgSDAoEZnVsbBgCIAEoCBIOCgZyZWFzb24YAyABKAkiEgoQR2V0VG90YWxzUmVxdWVzdCLiAwoRR2V0VG90YWxzUmVzcG9uc2USOAoIcGF5bWVudHMYASABKAsyJi5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLlBheW1lbnRzEjIKBWNhbGxzGAIgASgLMiMuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5DYWxscxI7CgpwYWlkX2NhbGxzGAMgASgLMicuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5QYWlkQ2FsbHMSEAoIYmFsYW5jZWQYBCABKAgSMwoPb2xkZXN0X3JlYWR5X2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBpPCghQYXltZW50cxIOCgZpbnRlbnQYASABKAQSDwoHc2V0dGxlZBgCIAEoBBIOCgZmYWlsZWQYAyABKAQSEgoKdW5yZXNvbHZlZBgEIAEoBBpCCgVDYWxscxIMCgRoZWxkGAEgASgEEg0KBXJlYWR5GAIgASgEEg4KBmxlYXNlZBgDIAEoBBIMCgRkZWFkGAQgASgEGkYKCVBhaWRDYWxscxINCgVyZWFkeRgBIAEoBBIOCgZsZWFzZWQYAiABKAQSDAoEZG9uZRgDIAEoBBIMCgRkZWFkGAQgASgEItADCgdQYXltZW50Eg8KB2NhbGxfaWQYASABKAQSJwoFc3RhdGUYAiABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIOCgZyZWFzb24YAyABKAkSEgoKc2VydmljZV9pZBgEIAEoBBIRCglqb2JfaW5kZXgYBSABKA0SDwoHbmV0d29yaxgGIAEoCRINCgVhc3NldBgHIAEoCRIOCgZzeW1ib2wYCCABKAkSDgoGYW1vdW50GAkgASgJEg0KBXBheWVyGAogASgJEg4KBnBheV90bxgLIAEoCRINCgVub25jZRgMIAEoCRIwCgx2YWxpZF9iZWZvcmUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC3RyYW5zYWN0aW9uGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2Ftb3VudF90ZXh0GBEgASgJEioKBmNsb3NlZBgSIAEoCzIaLmpvYmdhdGUudjEuUGF5bWVudENsb3NpbmcifwoOUGF5bWVudENsb3NpbmcSKwoHdmVyZGljdBgBIAEoDjIaLmpvYmdhdGUudjEuUGF5bWVudFZlcmRpY3QSCgoCYnkYAiABKAkSDAoEbm90ZRgDIAEoCRImCgJhdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiZQoTTGlzdFBheW1lbnRzUmVxdWVzdBInCgVzdGF0ZRgBIAEoDjIYLmpvYmdhdGUudjEuUGF5bWVudFN0YXRlEhEKCXBhZ2Vfc2l6ZRgCIAEoDRISCgpwYWdlX3Rva2VuGAMgASgJIlYKFExpc3RQYXltZW50c1Jlc3BvbnNlEiUKCHBheW1lbnRzGAEgAygLMhMuam9iZ2F0ZS52MS5QYXltZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIkChFHZXRQYXltZW50UmVxdWVzdBIPCgdjYWxsX2lkGAEgASgEIrQBChJHZXRQYXltZW50UmVzcG9uc2USJAoHcGF5bWVudBgBIAEoCzITLmpvYmdhdGUudjEuUGF5bWVudBIRCglwcmljZV93ZWkYAiABKAkSEQoJYm9keV9oYXNoGAMgASgJEhcKD3RyYW5zZmVyX21ldGhvZBgEIAEoCRIUCgx4NDAyX3ZlcnNpb24YBSABKA0SDwoHcmVjZWlwdBgGIAEoCRISCgpzZXR0bGVtZW50GAcgASgJIm0KE0Nsb3NlUGF5bWVudFJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBBIrCgd2ZXJkaWN0GAIgASgOMhouam9iZ2F0ZS52MS5QYXltZW50VmVyZGljdBIKCgJieRgDIAEoCRIMCgRub3RlGAQgASgJIjwKFENsb3NlUGF5bWVudFJlc3BvbnNlEiQKB3BheW1lbnQYASABKAsyEy5qb2JnYXRlLnYxLlBheW1lbnQi0QEKCkRlYWRMZXR0ZXISDwoHY2FsbF9pZBgBIAEoBBIOCgZvcmlnaW4YAiABKAkSDgoGam9iX2lkGAMgASgEEhIKCnNlcnZpY2VfaWQYBCABKAQSEAoIYXR0ZW1wdHMYBSABKA0SDgoGcmVhc29uGAYgASgJEi8KC2VucXVldWVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdkZWFkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI/ChZMaXN0RGVhZExldHRlcnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoDRISCgpwYWdlX3Rva2VuGAIgASgJImAKF0xpc3REZWFkTGV0dGVyc1Jlc3BvbnNlEiwKDGRlYWRfbGV0dGVycxgBIAMoCzIWLmpvYmdhdGUudjEuRGVhZExldHRlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiJwoUR2V0RGVhZExldHRlclJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBCLGAQoVR2V0RGVhZExldHRlclJlc3BvbnNlEisKC2RlYWRfbGV0dGVyGAEgASgLMhYuam9iZ2F0ZS52MS5EZWFkTGV0dGVyEkEKCG1ldGFkYXRhGAIgAygLMi8uam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVzcG9uc2UuTWV0YWRhdGFFbnRyeRIMCgRib2R5GAMgASgMGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIrChdSZXRyeURlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJKChhSZXRyeURlYWRMZXR0ZXJzUmVzcG9uc2USLgoIc3RhdHVzZXMYASADKA4yHC5qb2JnYXRlLnYxLkRlYWRMZXR0ZXJTdGF0dXMiKgoWRHJvcERlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJJChdEcm9wRGVhZExldHRlcnNSZXNwb25zZRIuCghzdGF0dXNlcxgBIAMoDjIcLmpvYmdhdGUudjEuRGVhZExldHRlclN0YXR1cyKgAQoEUmF0ZRIPCgduZXR3b3JrGAEgASgJEg0KBWFzc2V0GAIgASgJEg4KBnN5bWJvbBgDIAEoCRIMCgRyYXRlGAQgASgJEg4KBnNvdXJjZRgFIAEoCRIpCgVhc19vZhgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGdXNhYmxlGAcgASgIEg8KB3Byb2JsZW0YCCABKAkiEgoQTGlzdFJhdGVzUmVxdWVzdCI0ChFMaXN0UmF0ZXNSZXNwb25zZRIfCgVyYXRlcxgBIAMoCzIQLmpvYmdhdGUudjEuUmF0ZSJpChFHZXRSZXZlbnVlUmVxdWVzdBIpCgVzaW5jZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoGYnVja2V0GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpoBCgdSZXZlbnVlEigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB25ldHdvcmsYAiABKAkSDQoFYXNzZXQYAyABKAkSDgoGc3ltYm9sGAQgASgJEg4KBmFtb3VudBgFIAEoCRIQCghwYXltZW50cxgGIAEoBBITCgthbW91bnRfdGV4dBgHIAEoCSI6ChJHZXRSZXZlbnVlUmVzcG9uc2USJAoHcmV2ZW51ZRgBIAMoCzITLmpvYmdhdGUudjEuUmV2ZW51ZSKMAQoGUnVubmVyEhIKCnN1YnNjcmliZXIYASABKAkSDwoHam9iX2lkcxgCIAMoBBIRCglpbl9mbGlnaHQYAyABKA0SFQoNbWF4X2luX2ZsaWdodBgEIAEoDRIzCg9jb25uZWN0ZWRfc2luY2UYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhQKEkxpc3RSdW5uZXJzUmVxdWVzdCI6ChNMaXN0UnVubmVyc1Jlc3BvbnNlEiMKB3J1bm5lcnMYASADKAsyEi5qb2JnYXRlLnYxLlJ1bm5lciIZChdHZXRDb25maWd1cmF0aW9uUmVxdWVzdCJMChhHZXRDb25maWd1cmF0aW9uUmVzcG9uc2USMAoNY29uZmlndXJhdGlvbhgBIAEoCzIZLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbiINCgtUYWlsUmVxdWVzdCJACgxUYWlsUmVzcG9uc2USIAoFZXZlbnQYASABKAsyES5qb2JnYXRlLnYxLkV2ZW50Eg4KBm1pc3NlZBgCIAEoBCLUBwoFRXZlbnQSJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2NhbGxfaWQYAiABKAQSLgoIYWNjZXB0ZWQYAyABKAsyGi5qb2JnYXRlLnYxLkV2ZW50LkFjY2VwdGVkSAASMAoJZGVsaXZlcmVkGAQgASgLMhsuam9iZ2F0ZS52MS5FdmVudC5EZWxpdmVyZWRIABIoCgVhY2tlZBgFIAEoCzIXLmpvYmdhdGUudjEuRXZlbnQuQWNrZWRIABIsCgdyZXRyaWVkGAYgASgLMhkuam9iZ2F0ZS52MS5FdmVudC5SZXRyaWVkSAASNwoNZGVhZF9sZXR0ZXJlZBgHIAEoCzIeLmpvYmdhdGUudjEuRXZlbnQuRGVhZExldHRlcmVkSAASLAoHZHJvcHBlZBgIIAEoCzIZLmpvYmdhdGUudjEuRXZlbnQuRHJvcHBlZEgAEjsKD3BheW1lbnRfZGVjaWRlZBgJIAEoCzIgLmpvYmdhdGUudjEuRXZlbnQuUGF5bWVudERlY2lkZWRIABIyCgpwcm9ncmVzc2VkGAogASgLMhwuam9iZ2F0ZS52MS5FdmVudC5Qcm9ncmVzc2VkSAAaPgoIQWNjZXB0ZWQSDgoGb3JpZ2luGAEgASgJEg4KBmpvYl9pZBgCIAEoBBISCgpzZXJ2aWNlX2lkGAMgASgEGnYKCURlbGl2ZXJlZBIOCgZqb2JfaWQYASABKAQSDwoHYXR0ZW1wdBgCIAEoDRI0ChBsZWFzZV9leHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpzdWJzY3JpYmVyGAQgASgJGisKClByb2dyZXNzZWQSDwoHcGVyY2VudBgBIAEoDRIMCgR0ZXh0GAIgASgJGh0KBUFja2VkEhQKDHJlc3VsdF9ieXRlcxgBIAEoBBoZCgdSZXRyaWVkEg4KBnJlYXNvbhgBIAEoCRoeCgxEZWFkTGV0dGVyZWQSDgoGcmVhc29uGAEgASgJGgkKB0Ryb3BwZWQarQEKDlBheW1lbnREZWNpZGVkEicKBXN0YXRlGAEgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSDwoHbmV0d29yaxgCIAEoCRIOCgZzeW1ib2wYAyABKAkSDgoGYW1vdW50GAQgASgJEg0KBXBheWVyGAUgASgJEg4KBnJlYXNvbhgGIAEoCRINCgVhc3NldBgHIAEoCRITCgthbW91bnRfdGV4dBgIIAEoCUIGCgR3aGF0KpoBCgxQYXltZW50U3RhdGUSHQoZUEFZTUVOVF9TVEFURV9VTlNQRUNJRklFRBAAEhgKFFBBWU1FTlRfU1RBVEVfSU5URU5UEAESGQoVUEFZTUVOVF9TVEFURV9TRVRUTEVEEAISGAoUUEFZTUVOVF9TVEFURV9GQUlMRUQQAxIcChhQQVlNRU5UX1NUQVRFX1VOUkVTT0xWRUQQBCppCg5QYXltZW50VmVyZGljdBIfChtQQVlNRU5UX1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIYChRQQVlNRU5UX1ZFUkRJQ1RfUEFJRBABEhwKGFBBWU1FTlRfVkVSRElDVF9OT1RfUEFJRBACKnUKEERlYWRMZXR0ZXJTdGF0dXMSIgoeREVBRF9MRVRURVJfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGwoXREVBRF9MRVRURVJfU1RBVFVTX0RPTkUQARIgChxERUFEX0xFVFRFUl9TVEFUVVNfTk9UX0ZPVU5EEAIyggkKD09wZXJhdG9yU2VydmljZRJCCgdHZXRJbmZvEhouam9iZ2F0ZS52MS5HZXRJbmZvUmVxdWVzdBobLmpvYmdhdGUudjEuR2V0SW5mb1Jlc3BvbnNlEkgKCUdldFRvdGFscxIcLmpvYmdhdGUudjEuR2V0VG90YWxzUmVxdWVzdBodLmpvYmdhdGUudjEuR2V0VG90YWxzUmVzcG9uc2USUQoMTGlzdFBheW1lbnRzEh8uam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXF1ZXN0GiAuam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXNwb25zZRJLCgpHZXRQYXltZW50Eh0uam9iZ2F0ZS52MS5HZXRQYXltZW50UmVxdWVzdBoeLmpvYmdhdGUudjEuR2V0UGF5bWVudFJlc3BvbnNlElEKDENsb3NlUGF5bWVudBIfLmpvYmdhdGUudjEuQ2xvc2VQYXltZW50UmVxdWVzdBogLmpvYmdhdGUudjEuQ2xvc2VQYXltZW50UmVzcG9uc2USWgoPTGlzdERlYWRMZXR0ZXJzEiIuam9iZ2F0ZS52MS5MaXN0RGVhZExldHRlcnNSZXF1ZXN0GiMuam9iZ2F0ZS52MS5MaXN0RGVhZExldHRlcnNSZXNwb25zZRJUCg1HZXREZWFkTGV0dGVyEiAuam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVxdWVzdBohLmpvYmdhdGUudjEuR2V0RGVhZExldHRlclJlc3BvbnNlEl0KEFJldHJ5RGVhZExldHRlcnMSIy5qb2JnYXRlLnYxLlJldHJ5RGVhZExldHRlcnNSZXF1ZXN0GiQuam9iZ2F0ZS52MS5SZXRyeURlYWRMZXR0ZXJzUmVzcG9uc2USWgoPRHJvcERlYWRMZXR0ZXJzEiIuam9iZ2F0ZS52MS5Ecm9wRGVhZExldHRlcnNSZXF1ZXN0GiMuam9iZ2F0ZS52MS5Ecm9wRGVhZExldHRlcnNSZXNwb25zZRJICglMaXN0UmF0ZXMSHC5qb2JnYXRlLnYxLkxpc3RSYXRlc1JlcXVlc3QaHS5qb2JnYXRlLnYxLkxpc3RSYXRlc1Jlc3BvbnNlEksKCkdldFJldmVudWUSHS5qb2JnYXRlLnYxLkdldFJldmVudWVSZXF1ZXN0Gh4uam9iZ2F0ZS52MS5HZXRSZXZlbnVlUmVzcG9uc2USTgoLTGlzdFJ1bm5lcnMSHi5qb2JnYXRlLnYxLkxpc3RSdW5uZXJzUmVxdWVzdBofLmpvYmdhdGUudjEuTGlzdFJ1bm5lcnNSZXNwb25zZRJdChBHZXRDb25maWd1cmF0aW9uEiMuam9iZ2F0ZS52MS5HZXRDb25maWd1cmF0aW9uUmVxdWVzdBokLmpvYmdhdGUudjEuR2V0Q29uZmlndXJhdGlvblJlc3BvbnNlEjsKBFRhaWwSFy5qb2JnYXRlLnYxLlRhaWxSZXF1ZXN0Ghguam9iZ2F0ZS52MS5UYWlsUmVzcG9uc2UwAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_jobgate_v1_configuration]);
 
 /**
  * GetInfoRequest is empty.
@@ -457,6 +457,13 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
    * @generated from field: string amount_text = 17;
    */
   amountText: string;
+
+  /**
+   * Set if an operator decided the payment.
+   *
+   * @generated from field: jobgate.v1.PaymentClosing closed = 18;
+   */
+  closed?: PaymentClosing | undefined;
 };
 
 /**
@@ -465,6 +472,48 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
  */
 export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 4);
+
+/**
+ * PaymentClosing records an operator's decision about a payment.
+ *
+ * @generated from message jobgate.v1.PaymentClosing
+ */
+export type PaymentClosing = Message<"jobgate.v1.PaymentClosing"> & {
+  /**
+   * The decision.
+   *
+   * @generated from field: jobgate.v1.PaymentVerdict verdict = 1;
+   */
+  verdict: PaymentVerdict;
+
+  /**
+   * Name that the operator gave.
+   *
+   * @generated from field: string by = 2;
+   */
+  by: string;
+
+  /**
+   * Reason.
+   *
+   * @generated from field: string note = 3;
+   */
+  note: string;
+
+  /**
+   * Time.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 4;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.PaymentClosing.
+ * Use `create(PaymentClosingSchema)` to create a new message.
+ */
+export const PaymentClosingSchema: GenMessage<PaymentClosing> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 5);
 
 /**
  * ListPaymentsRequest selects one page.
@@ -499,7 +548,7 @@ export type ListPaymentsRequest = Message<"jobgate.v1.ListPaymentsRequest"> & {
  * Use `create(ListPaymentsRequestSchema)` to create a new message.
  */
 export const ListPaymentsRequestSchema: GenMessage<ListPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 5);
+  messageDesc(file_jobgate_v1_operator, 6);
 
 /**
  * ListPaymentsResponse is one page.
@@ -527,7 +576,7 @@ export type ListPaymentsResponse = Message<"jobgate.v1.ListPaymentsResponse"> & 
  * Use `create(ListPaymentsResponseSchema)` to create a new message.
  */
 export const ListPaymentsResponseSchema: GenMessage<ListPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 6);
+  messageDesc(file_jobgate_v1_operator, 7);
 
 /**
  * GetPaymentRequest names a payment.
@@ -548,7 +597,7 @@ export type GetPaymentRequest = Message<"jobgate.v1.GetPaymentRequest"> & {
  * Use `create(GetPaymentRequestSchema)` to create a new message.
  */
 export const GetPaymentRequestSchema: GenMessage<GetPaymentRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 7);
+  messageDesc(file_jobgate_v1_operator, 8);
 
 /**
  * GetPaymentResponse is one journal entry in full.
@@ -611,7 +660,70 @@ export type GetPaymentResponse = Message<"jobgate.v1.GetPaymentResponse"> & {
  * Use `create(GetPaymentResponseSchema)` to create a new message.
  */
 export const GetPaymentResponseSchema: GenMessage<GetPaymentResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 8);
+  messageDesc(file_jobgate_v1_operator, 9);
+
+/**
+ * ClosePaymentRequest decides a payment.
+ *
+ * @generated from message jobgate.v1.ClosePaymentRequest
+ */
+export type ClosePaymentRequest = Message<"jobgate.v1.ClosePaymentRequest"> & {
+  /**
+   * ID of the JobCall it pays for.
+   *
+   * @generated from field: uint64 call_id = 1;
+   */
+  callId: bigint;
+
+  /**
+   * The decision.
+   *
+   * @generated from field: jobgate.v1.PaymentVerdict verdict = 2;
+   */
+  verdict: PaymentVerdict;
+
+  /**
+   * Name of the operator, 1 to 200 characters. Recorded, not checked.
+   *
+   * @generated from field: string by = 3;
+   */
+  by: string;
+
+  /**
+   * Reason, 1 to 2000 characters.
+   *
+   * @generated from field: string note = 4;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message jobgate.v1.ClosePaymentRequest.
+ * Use `create(ClosePaymentRequestSchema)` to create a new message.
+ */
+export const ClosePaymentRequestSchema: GenMessage<ClosePaymentRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 10);
+
+/**
+ * ClosePaymentResponse holds the decided payment.
+ *
+ * @generated from message jobgate.v1.ClosePaymentResponse
+ */
+export type ClosePaymentResponse = Message<"jobgate.v1.ClosePaymentResponse"> & {
+  /**
+   * The entry as it is now.
+   *
+   * @generated from field: jobgate.v1.Payment payment = 1;
+   */
+  payment?: Payment | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.ClosePaymentResponse.
+ * Use `create(ClosePaymentResponseSchema)` to create a new message.
+ */
+export const ClosePaymentResponseSchema: GenMessage<ClosePaymentResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 11);
 
 /**
  * DeadLetter is a JobCall that is no longer delivered.
@@ -681,7 +793,7 @@ export type DeadLetter = Message<"jobgate.v1.DeadLetter"> & {
  * Use `create(DeadLetterSchema)` to create a new message.
  */
 export const DeadLetterSchema: GenMessage<DeadLetter> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 9);
+  messageDesc(file_jobgate_v1_operator, 12);
 
 /**
  * ListDeadLettersRequest selects one page.
@@ -709,7 +821,7 @@ export type ListDeadLettersRequest = Message<"jobgate.v1.ListDeadLettersRequest"
  * Use `create(ListDeadLettersRequestSchema)` to create a new message.
  */
 export const ListDeadLettersRequestSchema: GenMessage<ListDeadLettersRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 10);
+  messageDesc(file_jobgate_v1_operator, 13);
 
 /**
  * ListDeadLettersResponse is one page.
@@ -737,7 +849,7 @@ export type ListDeadLettersResponse = Message<"jobgate.v1.ListDeadLettersRespons
  * Use `create(ListDeadLettersResponseSchema)` to create a new message.
  */
 export const ListDeadLettersResponseSchema: GenMessage<ListDeadLettersResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 11);
+  messageDesc(file_jobgate_v1_operator, 14);
 
 /**
  * GetDeadLetterRequest names a dead letter.
@@ -758,7 +870,7 @@ export type GetDeadLetterRequest = Message<"jobgate.v1.GetDeadLetterRequest"> & 
  * Use `create(GetDeadLetterRequestSchema)` to create a new message.
  */
 export const GetDeadLetterRequestSchema: GenMessage<GetDeadLetterRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 12);
+  messageDesc(file_jobgate_v1_operator, 15);
 
 /**
  * GetDeadLetterResponse is one dead letter in full.
@@ -793,7 +905,7 @@ export type GetDeadLetterResponse = Message<"jobgate.v1.GetDeadLetterResponse"> 
  * Use `create(GetDeadLetterResponseSchema)` to create a new message.
  */
 export const GetDeadLetterResponseSchema: GenMessage<GetDeadLetterResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 13);
+  messageDesc(file_jobgate_v1_operator, 16);
 
 /**
  * RetryDeadLettersRequest names the dead letters to retry.
@@ -814,7 +926,7 @@ export type RetryDeadLettersRequest = Message<"jobgate.v1.RetryDeadLettersReques
  * Use `create(RetryDeadLettersRequestSchema)` to create a new message.
  */
 export const RetryDeadLettersRequestSchema: GenMessage<RetryDeadLettersRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 14);
+  messageDesc(file_jobgate_v1_operator, 17);
 
 /**
  * RetryDeadLettersResponse answers a RetryDeadLettersRequest.
@@ -835,7 +947,7 @@ export type RetryDeadLettersResponse = Message<"jobgate.v1.RetryDeadLettersRespo
  * Use `create(RetryDeadLettersResponseSchema)` to create a new message.
  */
 export const RetryDeadLettersResponseSchema: GenMessage<RetryDeadLettersResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 15);
+  messageDesc(file_jobgate_v1_operator, 18);
 
 /**
  * DropDeadLettersRequest names the dead letters to drop.
@@ -856,7 +968,7 @@ export type DropDeadLettersRequest = Message<"jobgate.v1.DropDeadLettersRequest"
  * Use `create(DropDeadLettersRequestSchema)` to create a new message.
  */
 export const DropDeadLettersRequestSchema: GenMessage<DropDeadLettersRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 16);
+  messageDesc(file_jobgate_v1_operator, 19);
 
 /**
  * DropDeadLettersResponse answers a DropDeadLettersRequest.
@@ -877,7 +989,7 @@ export type DropDeadLettersResponse = Message<"jobgate.v1.DropDeadLettersRespons
  * Use `create(DropDeadLettersResponseSchema)` to create a new message.
  */
 export const DropDeadLettersResponseSchema: GenMessage<DropDeadLettersResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 17);
+  messageDesc(file_jobgate_v1_operator, 20);
 
 /**
  * Rate converts prices in wei into amounts of one token.
@@ -947,7 +1059,7 @@ export type Rate = Message<"jobgate.v1.Rate"> & {
  * Use `create(RateSchema)` to create a new message.
  */
 export const RateSchema: GenMessage<Rate> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 18);
+  messageDesc(file_jobgate_v1_operator, 21);
 
 /**
  * ListRatesRequest is empty.
@@ -962,7 +1074,7 @@ export type ListRatesRequest = Message<"jobgate.v1.ListRatesRequest"> & {
  * Use `create(ListRatesRequestSchema)` to create a new message.
  */
 export const ListRatesRequestSchema: GenMessage<ListRatesRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 19);
+  messageDesc(file_jobgate_v1_operator, 22);
 
 /**
  * ListRatesResponse holds every accepted token once.
@@ -983,7 +1095,7 @@ export type ListRatesResponse = Message<"jobgate.v1.ListRatesResponse"> & {
  * Use `create(ListRatesResponseSchema)` to create a new message.
  */
 export const ListRatesResponseSchema: GenMessage<ListRatesResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20);
+  messageDesc(file_jobgate_v1_operator, 23);
 
 /**
  * GetRevenueRequest selects period and bucket length.
@@ -1011,7 +1123,7 @@ export type GetRevenueRequest = Message<"jobgate.v1.GetRevenueRequest"> & {
  * Use `create(GetRevenueRequestSchema)` to create a new message.
  */
 export const GetRevenueRequestSchema: GenMessage<GetRevenueRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 21);
+  messageDesc(file_jobgate_v1_operator, 24);
 
 /**
  * Revenue is the sum of one token's payments settled in one bucket.
@@ -1074,7 +1186,7 @@ export type Revenue = Message<"jobgate.v1.Revenue"> & {
  * Use `create(RevenueSchema)` to create a new message.
  */
 export const RevenueSchema: GenMessage<Revenue> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 22);
+  messageDesc(file_jobgate_v1_operator, 25);
 
 /**
  * GetRevenueResponse has one entry per token and bucket with payments.
@@ -1095,7 +1207,7 @@ export type GetRevenueResponse = Message<"jobgate.v1.GetRevenueResponse"> & {
  * Use `create(GetRevenueResponseSchema)` to create a new message.
  */
 export const GetRevenueResponseSchema: GenMessage<GetRevenueResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23);
+  messageDesc(file_jobgate_v1_operator, 26);
 
 /**
  * Runner is one open Subscribe stream.
@@ -1144,7 +1256,7 @@ export type Runner = Message<"jobgate.v1.Runner"> & {
  * Use `create(RunnerSchema)` to create a new message.
  */
 export const RunnerSchema: GenMessage<Runner> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 24);
+  messageDesc(file_jobgate_v1_operator, 27);
 
 /**
  * ListRunnersRequest is empty.
@@ -1159,7 +1271,7 @@ export type ListRunnersRequest = Message<"jobgate.v1.ListRunnersRequest"> & {
  * Use `create(ListRunnersRequestSchema)` to create a new message.
  */
 export const ListRunnersRequestSchema: GenMessage<ListRunnersRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 25);
+  messageDesc(file_jobgate_v1_operator, 28);
 
 /**
  * ListRunnersResponse holds every stream once.
@@ -1180,7 +1292,7 @@ export type ListRunnersResponse = Message<"jobgate.v1.ListRunnersResponse"> & {
  * Use `create(ListRunnersResponseSchema)` to create a new message.
  */
 export const ListRunnersResponseSchema: GenMessage<ListRunnersResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 26);
+  messageDesc(file_jobgate_v1_operator, 29);
 
 /**
  * GetConfigurationRequest is empty.
@@ -1195,7 +1307,7 @@ export type GetConfigurationRequest = Message<"jobgate.v1.GetConfigurationReques
  * Use `create(GetConfigurationRequestSchema)` to create a new message.
  */
 export const GetConfigurationRequestSchema: GenMessage<GetConfigurationRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 27);
+  messageDesc(file_jobgate_v1_operator, 30);
 
 /**
  * GetConfigurationResponse is the effective configuration.
@@ -1216,7 +1328,7 @@ export type GetConfigurationResponse = Message<"jobgate.v1.GetConfigurationRespo
  * Use `create(GetConfigurationResponseSchema)` to create a new message.
  */
 export const GetConfigurationResponseSchema: GenMessage<GetConfigurationResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 28);
+  messageDesc(file_jobgate_v1_operator, 31);
 
 /**
  * TailRequest is empty.
@@ -1231,7 +1343,7 @@ export type TailRequest = Message<"jobgate.v1.TailRequest"> & {
  * Use `create(TailRequestSchema)` to create a new message.
  */
 export const TailRequestSchema: GenMessage<TailRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 29);
+  messageDesc(file_jobgate_v1_operator, 32);
 
 /**
  * TailResponse is one message of a Tail.
@@ -1259,7 +1371,7 @@ export type TailResponse = Message<"jobgate.v1.TailResponse"> & {
  * Use `create(TailResponseSchema)` to create a new message.
  */
 export const TailResponseSchema: GenMessage<TailResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 30);
+  messageDesc(file_jobgate_v1_operator, 33);
 
 /**
  * Event is a change of a JobCall or its payment in this process.
@@ -1358,7 +1470,7 @@ export type Event = Message<"jobgate.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31);
+  messageDesc(file_jobgate_v1_operator, 34);
 
 /**
  * Accepted: the JobCall is durable.
@@ -1393,7 +1505,7 @@ export type Event_Accepted = Message<"jobgate.v1.Event.Accepted"> & {
  * Use `create(Event_AcceptedSchema)` to create a new message.
  */
 export const Event_AcceptedSchema: GenMessage<Event_Accepted> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31, 0);
+  messageDesc(file_jobgate_v1_operator, 34, 0);
 
 /**
  * Delivered: the JobCall is leased to a runner.
@@ -1435,7 +1547,7 @@ export type Event_Delivered = Message<"jobgate.v1.Event.Delivered"> & {
  * Use `create(Event_DeliveredSchema)` to create a new message.
  */
 export const Event_DeliveredSchema: GenMessage<Event_Delivered> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31, 1);
+  messageDesc(file_jobgate_v1_operator, 34, 1);
 
 /**
  * Progressed: the runner reported progress.
@@ -1463,7 +1575,7 @@ export type Event_Progressed = Message<"jobgate.v1.Event.Progressed"> & {
  * Use `create(Event_ProgressedSchema)` to create a new message.
  */
 export const Event_ProgressedSchema: GenMessage<Event_Progressed> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31, 2);
+  messageDesc(file_jobgate_v1_operator, 34, 2);
 
 /**
  * Acked: a runner finished the JobCall.
@@ -1484,7 +1596,7 @@ export type Event_Acked = Message<"jobgate.v1.Event.Acked"> & {
  * Use `create(Event_AckedSchema)` to create a new message.
  */
 export const Event_AckedSchema: GenMessage<Event_Acked> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31, 3);
+  messageDesc(file_jobgate_v1_operator, 34, 3);
 
 /**
  * Retried: the JobCall returns to the queue.
@@ -1505,7 +1617,7 @@ export type Event_Retried = Message<"jobgate.v1.Event.Retried"> & {
  * Use `create(Event_RetriedSchema)` to create a new message.
  */
 export const Event_RetriedSchema: GenMessage<Event_Retried> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31, 4);
+  messageDesc(file_jobgate_v1_operator, 34, 4);
 
 /**
  * DeadLettered: the JobCall became a dead letter.
@@ -1526,7 +1638,7 @@ export type Event_DeadLettered = Message<"jobgate.v1.Event.DeadLettered"> & {
  * Use `create(Event_DeadLetteredSchema)` to create a new message.
  */
 export const Event_DeadLetteredSchema: GenMessage<Event_DeadLettered> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31, 5);
+  messageDesc(file_jobgate_v1_operator, 34, 5);
 
 /**
  * Dropped: the operator dropped the dead letter.
@@ -1541,7 +1653,7 @@ export type Event_Dropped = Message<"jobgate.v1.Event.Dropped"> & {
  * Use `create(Event_DroppedSchema)` to create a new message.
  */
 export const Event_DroppedSchema: GenMessage<Event_Dropped> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31, 6);
+  messageDesc(file_jobgate_v1_operator, 34, 6);
 
 /**
  * PaymentDecided: the payment is settled, failed or unresolved.
@@ -1611,7 +1723,7 @@ export type Event_PaymentDecided = Message<"jobgate.v1.Event.PaymentDecided"> & 
  * Use `create(Event_PaymentDecidedSchema)` to create a new message.
  */
 export const Event_PaymentDecidedSchema: GenMessage<Event_PaymentDecided> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31, 7);
+  messageDesc(file_jobgate_v1_operator, 34, 7);
 
 /**
  * PaymentState is the state of a payment.
@@ -1641,7 +1753,7 @@ export const PaymentState = {
   SETTLED: 2,
 
   /**
-   * Certainly not paid, and never will be.
+   * Not paid.
    *
    * @generated from enum value: PAYMENT_STATE_FAILED = 3;
    */
@@ -1667,6 +1779,47 @@ export type PaymentState = (typeof PaymentState)[keyof typeof PaymentState] | Un
  */
 export const PaymentStateSchema: GenEnum<PaymentState> = /*@__PURE__*/
   enumDesc(file_jobgate_v1_operator, 0);
+
+/**
+ * PaymentVerdict is an operator's decision about a payment.
+ *
+ * @generated from enum jobgate.v1.PaymentVerdict
+ */
+export const PaymentVerdict = {
+  /**
+   * Never sent, and refused.
+   *
+   * @generated from enum value: PAYMENT_VERDICT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The payment was made.
+   *
+   * @generated from enum value: PAYMENT_VERDICT_PAID = 1;
+   */
+  PAID: 1,
+
+  /**
+   * The payment was not made.
+   *
+   * @generated from enum value: PAYMENT_VERDICT_NOT_PAID = 2;
+   */
+  NOT_PAID: 2,
+} as const;
+
+/**
+ * PaymentVerdict is an operator's decision about a payment.
+ *
+ * @generated from enum jobgate.v1.PaymentVerdict
+ */
+export type PaymentVerdict = (typeof PaymentVerdict)[keyof typeof PaymentVerdict] | UnknownEnum;
+
+/**
+ * Describes the enum jobgate.v1.PaymentVerdict.
+ */
+export const PaymentVerdictSchema: GenEnum<PaymentVerdict> = /*@__PURE__*/
+  enumDesc(file_jobgate_v1_operator, 1);
 
 /**
  * DeadLetterStatus is the outcome for one dead letter of a request.
@@ -1707,7 +1860,7 @@ export type DeadLetterStatus = (typeof DeadLetterStatus)[keyof typeof DeadLetter
  * Describes the enum jobgate.v1.DeadLetterStatus.
  */
 export const DeadLetterStatusSchema: GenEnum<DeadLetterStatus> = /*@__PURE__*/
-  enumDesc(file_jobgate_v1_operator, 1);
+  enumDesc(file_jobgate_v1_operator, 2);
 
 /**
  * OperatorService shows the operator jobgate's state, and handles what jobgate cannot decide.
@@ -1756,6 +1909,20 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof GetPaymentRequestSchema;
     output: typeof GetPaymentResponseSchema;
+  },
+  /**
+   * ClosePayment decides a payment that jobgate cannot decide, and records who did that and why. Decided as paid, its
+   * JobCall is queued, even in a full queue. Jobgate watches the payment for a day: if the chain shows otherwise, it
+   * raises an alert, and settles a payment that was paid after all.
+   *
+   * NOT_FOUND if no payment has this call ID. FAILED_PRECONDITION if jobgate can still decide it, or it is decided.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.ClosePayment
+   */
+  closePayment: {
+    methodKind: "unary";
+    input: typeof ClosePaymentRequestSchema;
+    output: typeof ClosePaymentResponseSchema;
   },
   /**
    * ListDeadLetters pages through dead letters, newest first.
