@@ -28,7 +28,7 @@ export function fromPaymentState(message: PaymentState): PaymentStateName | unde
 }
 
 /** The API's number for each way to close a payment. */
-export const PAYMENT_VERDICTS = {
+const PAYMENT_VERDICTS = {
   paid: PaymentVerdict.PAID,
   not_paid: PaymentVerdict.NOT_PAID,
 } as const satisfies Record<PaymentClosing["as"], PaymentVerdict>;
