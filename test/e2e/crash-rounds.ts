@@ -73,7 +73,7 @@ export async function startCrashSite(
       const end = ENDS[crash][setUp];
       if (end === "undecided" && !leavesUndecided) return roundOfItsOwn(setUp, crash, newStoreUrl);
       const body = `${crash} ${sold.length}`;
-      const payment = await crashOnce(gateway, crash, body);
+      const payment = await crashOnce(parts, gateway, crash, body);
       sold.push({ payment, body, end });
       if (end === "not paid") await parts.passTime(301);
       await expectEnd(gateway, { payment, body, end });
@@ -120,15 +120,24 @@ async function roundOfItsOwn(
 }
 
 /** @returns the payment that was on its way when jobgate was killed; jobgate is up again */
-async function crashOnce(gateway: PaidGateway, crash: Crash, body: string): Promise<Payment> {
+async function crashOnce(
+  parts: PaidParts,
+  gateway: PaidGateway,
+  crash: Crash,
+  body: string,
+): Promise<Payment> {
   if (crash === "during settle") {
     await gateway.restart({ asProcess: true });
     const payment = await gateway.sign();
-    const held = gateway.holdNextSettle(100, payment);
-    const lost = gateway.send(payment, { body });
-    await held;
-    gateway.jobgate.kill("SIGKILL");
-    await expect(lost).rejects.toThrow();
+    const killed = gateway.duringSettle(async () => {
+      gateway.jobgate.kill("SIGKILL");
+      await gateway.jobgate.exited;
+    }, payment);
+    await expect(gateway.send(payment, { body })).rejects.toThrow();
+    await killed;
+    // The facilitator settles although nobody waits for its answer.
+    const { from, nonce } = payment.signed.authorization;
+    await expect.poll(() => parts.usdc.authorizationState(from, nonce)).toBe(true);
     await gateway.startAgain();
     return payment;
   }

@@ -44,10 +44,9 @@ describe("Chain: a token that breaks its standard", () => {
     const body = "silent, front-run";
     const payment = await withRpc.sign({ option: silentOption });
     const expectChanges = await watchLedger(parts, withRpc, silent);
-    const held = withRpc.holdNextSettle(300);
+    const used = withRpc.duringSettle(() => silent.transferWithAuthorization(payment.signed));
     const answer = withRpc.send(payment, { body });
-    await held;
-    const transaction = await silent.transferWithAuthorization(payment.signed);
+    const transaction = await used;
     expect(await answer).toMatchObject({ status: 202, settlement: { success: true, transaction } });
     await withRpc.waitForJobs(body);
     await expectChanges(ONE_PAID_JOB);

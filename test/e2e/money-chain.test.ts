@@ -32,10 +32,9 @@ describe("Chain: the authorization is used before the facilitator settles", () =
     const body = "front-run";
     const payment = await withRpc.sign();
     const expectChanges = await watchLedger(parts, withRpc);
-    const held = withRpc.holdNextSettle(300);
+    const used = withRpc.duringSettle(() => parts.usdc.transferWithAuthorization(payment.signed));
     const answer = withRpc.send(payment, { body });
-    await held;
-    const transaction = await parts.usdc.transferWithAuthorization(payment.signed);
+    const transaction = await used;
     expect(await answer).toMatchObject({ status: 202, settlement: { success: true, transaction } });
     expect(await withRpc.send(payment, { body })).toEqual(await answer);
     await withRpc.waitForJobs(body);
@@ -44,10 +43,9 @@ describe("Chain: the authorization is used before the facilitator settles", () =
 
   it("Authorization front-run by someone else, without rpc_url → undecided: 503, no job", async () => {
     const payment = await withoutRpc.sign();
-    const held = withoutRpc.holdNextSettle(300);
+    const used = withoutRpc.duringSettle(() => parts.usdc.transferWithAuthorization(payment.signed));
     const answer = withoutRpc.send(payment);
-    await held;
-    await parts.usdc.transferWithAuthorization(payment.signed);
+    await used;
     expect(await answer).toEqual(UNDECIDED);
     expect(withoutRpc.journal.totals()).toMatchObject({ payments: { intent: 1 }, calls: { held: 1 } });
     expect(withoutRpc.delivered).toEqual([]);
@@ -75,10 +73,11 @@ describe("Chain: the authorization is used before the facilitator settles", () =
   it("Authorization cancelled by the payer → not paid: 402 settlement_failed, no job", async () => {
     const payment = await withRpc.sign();
     const expectChanges = await watchLedger(parts, withRpc);
-    const held = withRpc.holdNextSettle(300);
+    const cancelled = withRpc.duringSettle(() =>
+      parts.usdc.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce),
+    );
     const answer = withRpc.send(payment);
-    await held;
-    await parts.usdc.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce);
+    await cancelled;
     expect(await answer).toMatchObject(FAILED);
     expect(await withRpc.send(payment)).toEqual(await answer);
     await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
@@ -90,10 +89,9 @@ describe("Chain: the authorization is used before the facilitator settles", () =
       authorization: { nonce: payment.signed.authorization.nonce, to: accounts.stranger.address },
     });
     const expectChanges = await watchLedger(parts, withRpc);
-    const held = withRpc.holdNextSettle(300);
+    const used = withRpc.duringSettle(() => parts.usdc.transferWithAuthorization(elsewhere.signed));
     const answer = withRpc.send(payment);
-    await held;
-    await parts.usdc.transferWithAuthorization(elsewhere.signed);
+    await used;
     expect(await answer).toMatchObject(FAILED);
     await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
   });

@@ -48,17 +48,13 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     const payment = await gateway.sign();
     const expectChanges = await watchLedger(parts, gateway);
     const body = `bound ${setUp}`;
-    const settling = gateway.holdNextSettle(200);
-    const answer = gateway.send(payment, { body });
-    await settling;
-    const others = await Promise.all([
-      gateway.send(payment, { body: "another body" }),
-      gateway.send(payment, { body, job: 1 }),
-    ]);
-    const first = await answer;
+    const others = gateway.duringSettle(() =>
+      Promise.all([gateway.send(payment, { body: "another body" }), gateway.send(payment, { body, job: 1 })]),
+    );
+    const first = await gateway.send(payment, { body });
     expect(first).toMatchObject({ status: 202 });
     const refused = { status: 409, code: "payment_replay", charged: false, retryable: false };
-    expect(others).toEqual([refused, refused]);
+    expect(await others).toEqual([refused, refused]);
 
     await gateway.restart();
     expect(await gateway.send(payment, { body: "another body" })).toEqual(refused);

@@ -76,8 +76,8 @@ export interface PaidGateway {
   ): Promise<Answer>;
   /** Sends again until the payment is decided. Throws with the last answer after `timeoutMs`. */
   sendUntilDecided(payment: Payment, options?: SendOptions & { timeoutMs?: number }): Promise<Answer>;
-  /** Resolves once jobgate has requested a settlement, of this payment if given. The request is delayed by this time. */
-  holdNextSettle(ms: number, payment?: Payment): Promise<void>;
+  /** Holds jobgate's next request to settle, of this payment if given, while something is done. */
+  duringSettle<Result>(deed: () => Promise<Result>, payment?: Payment): Promise<Result>;
   /** Resolves with all JobCalls with this body once `count` of them have arrived. */
   waitForJobs(body: string, count?: number): Promise<readonly JobCall[]>;
   jobsWith(body: string): readonly JobCall[];
@@ -209,15 +209,14 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
         await sleep(100);
       }
     },
-    holdNextSettle: (ms, payment) =>
-      new Promise((resolve) => {
-        const when = (request: { body: Buffer }): boolean => {
-          if (payment && !request.body.includes(payment.signed.authorization.nonce)) return false;
-          resolve();
-          return true;
-        };
-        facilitatorProxy.add({ path: "/settle", times: 1, when, fault: { kind: "delay-request", ms } });
-      }),
+    duringSettle: (deed, payment) =>
+      facilitatorProxy.during(
+        {
+          path: "/settle",
+          when: ({ body }) => payment === undefined || body.includes(payment.signed.authorization.nonce),
+        },
+        deed,
+      ),
     async waitForJobs(body, count = 1) {
       const deadline = Date.now() + 10_000;
       while (jobsWith(body).length < count) {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders } from "../helpers/caller-claim.ts";
@@ -29,9 +28,9 @@ describe("Restricted: nonce reuse", () => {
     expect(afterwards).toMatchObject(NOTHING);
   });
 
-  test("50 concurrent requests with 50 payments: exactly one wins, and one is settled", async () => {
+  test("20 concurrent requests with 20 payments: exactly one wins, and one is settled", async () => {
     const claim = await sign();
-    const payments = await Promise.all(Array.from({ length: 50 }, () => gateway.pay()));
+    const payments = await Promise.all(Array.from({ length: 20 }, () => gateway.pay()));
     const { result: answers, ...traces } = await watch(() =>
       Promise.all(
         payments.map(({ headers }, i) => {
@@ -41,7 +40,7 @@ describe("Restricted: nonce reuse", () => {
       ),
     );
     expect(answers.filter(({ httpStatus }) => httpStatus === 202)).toHaveLength(1);
-    expect(answers.filter(({ code }) => code === "signature_replay")).toHaveLength(49);
+    expect(answers.filter(({ code }) => code === "signature_replay")).toHaveLength(19);
     expect(traces).toEqual({
       ...ONE_PAYMENT,
       nonces: 1,
@@ -69,14 +68,13 @@ describe("Restricted: nonce reuse", () => {
     expect(await buy(claim)).toMatchObject({ httpStatus: 503, code: "facilitator_unavailable" });
     gateway.facilitatorProxy.clear();
 
-    gateway.facilitatorProxy.add({ path: "/settle", fault: { kind: "delay-request", ms: 500 }, times: 1 });
-    const settles = gateway.facilitatorProxy.count("/settle");
     const { headers, signed } = await gateway.pay();
+    const cancelled = gateway.facilitatorProxy.during({ path: "/settle" }, async () => {
+      expect(await buy(claim), "while it is undecided").toMatchObject(REPLAY);
+      await gateway.usdc.cancelAuthorization(payer, signed.authorization.nonce);
+    });
     const sending = gateway.send(JOB.delegated, { ...headers, ...claimHeaders(claim) });
-    for (let waited = 0; gateway.facilitatorProxy.count("/settle") === settles && waited < 5_000; waited += 5)
-      await sleep(5);
-    expect(await buy(claim), "while it is undecided").toMatchObject(REPLAY);
-    await gateway.usdc.cancelAuthorization(payer, signed.authorization.nonce);
+    await cancelled;
     expect(await sending).toMatchObject({ httpStatus: 402, code: "settlement_failed", charged: false });
 
     expect(await buy(claim)).toMatchObject({ httpStatus: 202 });

@@ -23,6 +23,8 @@ export type Fault =
   | { readonly kind: "pass" }
   /** The upstream gets the request late. */
   | { readonly kind: "delay-request"; readonly ms: number }
+  /** The upstream gets the request once this is settled. */
+  | { readonly kind: "hold-request"; readonly until: Promise<unknown> }
   /** The upstream gets the request at once, and the answer is delayed. */
   | { readonly kind: "delay-answer"; readonly ms: number }
   /** The connection is reset, and the upstream never gets the request. */
@@ -61,6 +63,9 @@ export async function strike(
       return respond(response, await upstream());
     case "delay-request":
       await sleep(fault.ms, undefined, { ref: false });
+      return respond(response, await upstream());
+    case "hold-request":
+      await Promise.allSettled([fault.until]);
       return respond(response, await upstream());
     case "delay-answer": {
       const answer = await upstream();

@@ -23,6 +23,8 @@ export interface FaultProxy {
   count(pathOrRpcMethod: string): number;
   /** Adds a rule; the first one that fits strikes. */
   add(rule: FaultRule): void;
+  /** Holds the next request that fits while something is done, whose result this resolves with. */
+  during<Result>(rule: Omit<FaultRule, "times" | "fault">, deed: () => Promise<Result>): Promise<Result>;
   /** Removes all rules. */
   clear(): void;
   /** Resets every open connection. */
@@ -79,6 +81,19 @@ export async function startFaultProxy(options: {
     count: (name) =>
       requests.filter(({ path, rpcMethods }) => path === name || rpcMethods.includes(name)).length,
     add,
+    during(rule, deed) {
+      let arrive = () => {};
+      const done = new Promise<void>((resolve) => {
+        arrive = resolve;
+      }).then(deed);
+      const when = (received: ProxiedRequest): boolean => {
+        if (!fits(rule, received)) return false;
+        arrive();
+        return true;
+      };
+      add({ when, times: 1, fault: { kind: "hold-request", until: done } });
+      return done;
+    },
     clear() {
       rules = [];
     },
@@ -99,7 +114,7 @@ const withLength = (headers: IncomingHttpHeaders, body: Buffer): IncomingHttpHea
   "content-length": String(body.byteLength),
 });
 
-function fits(rule: FaultRule, received: ProxiedRequest): boolean {
+function fits(rule: Omit<FaultRule, "times" | "fault">, received: ProxiedRequest): boolean {
   return (
     (rule.method === undefined || rule.method === received.method) &&
     (rule.path === undefined || rule.path === received.path) &&

@@ -80,16 +80,10 @@ describe("What each counter counts", () => {
       config: { facilitatorUrl: facilitator.url, acceptedTokens: [token] },
     });
     const payment = await other.sign();
-    const settling = new Promise<void>((resolve) => {
-      const when = (): boolean => {
-        resolve();
-        return true;
-      };
-      facilitator.add({ path: "/settle", times: 1, when, fault: { kind: "delay-request", ms: 300 } });
-    });
+    const { nonce } = payment.signed.authorization;
     // The payer cancels between verify and settle, so it is certain that nothing moved.
-    const cancelled = settling.then(() =>
-      parts.usdc.cancelAuthorization(accounts.payer, payment.signed.authorization.nonce),
+    const cancelled = facilitator.during({ path: "/settle", when: ({ body }) => body.includes(nonce) }, () =>
+      parts.usdc.cancelAuthorization(accounts.payer, nonce),
     );
     expect(await moved(() => other.post(payment.headers), other)).toEqual({ settlement_failed: 1 });
     await cancelled;
