@@ -44,7 +44,7 @@ describe("Restricted: nonce reuse", () => {
     expect(traces).toEqual({
       ...ONE_PAYMENT,
       nonces: 1,
-      counted: { accepted: 1, policy_denied: 49, replay_denied: 49 },
+      counted: { accepted: 1, policy_denied: 19, replay_denied: 19 },
     });
   });
 
