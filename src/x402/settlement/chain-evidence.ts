@@ -124,7 +124,7 @@ export class ChainEvidence {
   /**
    * Looks for the settlement of a payment. Never throws.
    *
-   * *Not paid* is final, and an RPC address can have nodes behind it that differ. So it takes a confirmed block whose
+   * *Not paid* is told to the client, and an RPC address can have nodes behind it that differ. So it takes a confirmed block whose
    * hash, time and state come from one view, and two looks, {@link secondLookAfterMs} apart.
    * @param transaction hash that the facilitator named, to look there first
    */
@@ -181,7 +181,7 @@ async function readNonceFacts(look: Look): Promise<FoundFacts> {
   if (transaction !== undefined) {
     const logs = await settlementLogs(client, transaction);
     const use = logs && findUse(logs, intent);
-    if (use !== undefined) return useFacts(use, confirmedBlock, async () => logs);
+    if (use !== undefined) return useFacts(intent, use, confirmedBlock, async () => logs);
   }
 
   const expired = () => isExpired(client, intent, confirmedBlock);
@@ -197,7 +197,7 @@ async function readNonceFacts(look: Look): Promise<FoundFacts> {
       return unexplained(false, "its nonce is used, and the search for the transaction goes on");
     }
     if (use !== undefined) {
-      return await useFacts(use, confirmedBlock, () => settlementLogs(client, use.transactionHash));
+      return await useFacts(intent, use, confirmedBlock, () => settlementLogs(client, use.transactionHash));
     }
     return unexplained(await expired(), "its nonce is used, but no event shows by which transaction");
   } catch (error) {
@@ -235,6 +235,7 @@ async function doubtAbout({
 }
 
 async function useFacts(
+  intent: PaymentIntent,
   use: NonceUse,
   confirmedBlock: bigint,
   readLogs: () => Promise<readonly Log[] | undefined>,
@@ -243,7 +244,15 @@ async function useFacts(
   const confirmed = blockNumber <= confirmedBlock;
   if (eventName === "AuthorizationCanceled") return { facts: { nonce: "cancelled", confirmed }, use };
   const logs = confirmed ? await readLogs() : undefined;
-  return { facts: { nonce: "used", confirmed, transaction: transactionHash, logs }, use };
+  // A node that answers with what it has may have no logs of the transaction, or those of another fork.
+  const hasUse = logs !== undefined && findUse(logs, intent)?.blockHash === use.blockHash;
+  const facts = {
+    nonce: "used",
+    confirmed,
+    transaction: transactionHash,
+    logs: hasUse ? logs : undefined,
+  } as const;
+  return { facts, use };
 }
 
 /** Returns the logs of a successful transaction; undefined when the chain does not have it, or it was reverted. */

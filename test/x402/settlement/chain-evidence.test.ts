@@ -251,6 +251,25 @@ describe("An RPC address whose nodes differ", () => {
     expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
   });
 
+  it("A receipt without the logs that used the authorization is never not paid", async () => {
+    const { intent, transaction } = await paidAndExpired();
+    const withoutLogs: Fault = {
+      kind: "change",
+      change: (answer) => {
+        const message = JSON.parse(answer.body.toString()) as { result: { logs: unknown[] } };
+        message.result.logs = [];
+        return { ...answer, body: Buffer.from(JSON.stringify(message)) };
+      },
+    };
+    rpc.add({ rpcMethod: "eth_getTransactionReceipt", fault: withoutLogs });
+    expect(await evidence.look(intent, transaction)).toEqual({
+      kind: "open",
+      reason: "the transaction that used the authorization is gone",
+    });
+    rpc.clear();
+    expect(await evidence.look(intent)).toEqual({ kind: "paid", transaction });
+  });
+
   it("A lagging answer to one question of a look is never not paid", async () => {
     const { intent, transaction } = await paidAndExpired();
     rpc.add({ rpcMethod: "eth_call", times: 1, fault: laggingState });
