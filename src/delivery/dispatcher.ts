@@ -97,6 +97,7 @@ export class Dispatcher {
         clock,
         logger,
         onExpired: (lease) => this.#expire(lease),
+        onOverstayed: (lease) => this.#giveUp(lease),
         onRenewed: (lease) => this.#leaveToOthers(lease),
       });
     const wakeAll = () => this.#wakeAll();
@@ -106,7 +107,6 @@ export class Dispatcher {
       onDue: () => this.#wakeAll({ suspects: true }),
       onOverdue: () => this.#buryOverdue(),
       clock,
-      wallClock,
       logger,
     });
   }
@@ -301,6 +301,25 @@ export class Dispatcher {
   #expire(lease: OutLease): void {
     this.#leases.remove(lease);
     this.#observer.leaseExpired();
+  }
+
+  /** Ends a lease that ran out here and not in the store. */
+  #giveUp(lease: OutLease): void {
+    this.#expire(lease);
+    const { callId, leaseToken } = lease;
+    const [maxAttempts, backoff] = [this.#maxAttempts, this.#backoff];
+    const ended = this.#workQueue
+      .retry({ callId, leaseToken }, { delayMs: 0, maxAttempts, backoff, reason: "its lease ran out" })
+      .then(
+        () => this.#wakeAll(),
+        (error: unknown) => {
+          this.#logger.warn(
+            { err: error, callId },
+            "Could not end a lease that ran out: its JobCall waits until the store's clock says so",
+          );
+        },
+      );
+    this.#waitFor(ended);
   }
 
   /** Leaves a lease out at shutdown: its runner has renewed it at another process and goes on there. */

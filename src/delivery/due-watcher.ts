@@ -8,11 +8,10 @@ const MIN_WAIT_MS = 10;
 
 /** Notices work that becomes due by time alone: expired leases, and retries whose delay is over. */
 export class DueWatcher {
-  readonly #workQueue: Pick<WorkQueue, "nextDue">;
+  readonly #workQueue: Pick<WorkQueue, "nextDueMs">;
   readonly #onDue: () => void;
   readonly #onOverdue: () => Promise<void>;
   readonly #clock: Clock;
-  readonly #wallClock: Clock;
   readonly #logger: Logger;
   #timer: NodeJS.Timeout | undefined;
   #lookAt = Number.POSITIVE_INFINITY;
@@ -21,21 +20,18 @@ export class DueWatcher {
   #overdueWaitMs = MIN_WAIT_MS;
 
   constructor(options: {
-    readonly workQueue: Pick<WorkQueue, "nextDue">;
+    readonly workQueue: Pick<WorkQueue, "nextDueMs">;
     /** Called when work may have become due, and at least every second. */
     readonly onDue: () => void;
     /** Called when nobody took due work. */
     readonly onOverdue: () => Promise<void>;
     readonly clock: Clock;
-    /** The clock that the store's times are compared with. */
-    readonly wallClock: Clock;
     readonly logger: Logger;
   }) {
     this.#workQueue = options.workQueue;
     this.#onDue = options.onDue;
     this.#onOverdue = options.onOverdue;
     this.#clock = options.clock;
-    this.#wallClock = options.wallClock;
     this.#logger = options.logger;
     this.expect(this.#clock() + MAX_WAIT_MS);
   }
@@ -59,8 +55,7 @@ export class DueWatcher {
     this.#onDue();
     let waitMs = MAX_WAIT_MS;
     try {
-      const dueAt = await this.#workQueue.nextDue();
-      const dueInMs = (dueAt ?? Number.POSITIVE_INFINITY) - this.#wallClock();
+      const dueInMs = (await this.#workQueue.nextDueMs()) ?? Number.POSITIVE_INFINITY;
       const isOverdue = dueInMs <= 0;
       if (isOverdue) {
         waitMs = this.#overdueWaitMs;

@@ -6,6 +6,8 @@ import type { LeaseTable, OutLease } from "./lease-table.ts";
 /** Longest time that an end or a renewal by another process goes unnoticed here. */
 const LOOK_EVERY_MS = 1_000;
 const MAX_AT_ONCE = 500;
+/** Smaller differences between this process's clock and the store's are drift, and the time that an answer takes. */
+const MAX_SKEW_MS = 1_000;
 
 /** Keeps the lease table in step with a store in which other processes end and renew this process's leases. */
 export class LeaseWatch {
@@ -14,6 +16,7 @@ export class LeaseWatch {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #onExpired: (lease: OutLease) => void;
+  readonly #onOverstayed: (lease: OutLease) => void;
   readonly #onRenewed: (lease: OutLease) => void;
   readonly #wanted = new Set<OutLease>();
   readonly #timer: NodeJS.Timeout;
@@ -27,6 +30,8 @@ export class LeaseWatch {
     readonly logger: Logger;
     /** Called when a lease ran out before its JobCall was finished. */
     readonly onExpired: (lease: OutLease) => void;
+    /** Called when a lease ran out here but not in the store, whose clock was set back. */
+    readonly onOverstayed: (lease: OutLease) => void;
     /** Called when another process renewed a lease. */
     readonly onRenewed: (lease: OutLease) => void;
   }) {
@@ -35,6 +40,7 @@ export class LeaseWatch {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#onExpired = options.onExpired;
+    this.#onOverstayed = options.onOverstayed;
     this.#onRenewed = options.onRenewed;
     this.#timer = setInterval(() => this.look(this.#leases.all()), LOOK_EVERY_MS).unref();
     this.#stopListening = this.#sharedLeases.onEndedElsewhere((callIds) => {
@@ -92,11 +98,15 @@ export class LeaseWatch {
   }
 
   #renew(lease: OutLease, { at, leaseExpiresAt }: LeaseStanding & { kind: "held" }): void {
-    const isRenewed = leaseExpiresAt !== lease.leaseExpiresAt;
-    const renewedElsewhere = lease.renewedElsewhere || isRenewed;
-    const expiresAt = this.#clock() + leaseExpiresAt - at;
-    this.#leases.renew(lease, { expiresAt, leaseExpiresAt, renewedElsewhere });
-    if (isRenewed) this.#onRenewed(lease);
+    const leftMs = leaseExpiresAt - at;
+    const expiresAt = this.#clock() + leftMs;
+    if (leaseExpiresAt !== lease.leaseExpiresAt) {
+      this.#leases.renew(lease, { expiresAt, leaseExpiresAt, renewedElsewhere: true });
+      this.#onRenewed(lease);
+    } else if (lease.expiresAt <= this.#clock()) {
+      if (leftMs > MAX_SKEW_MS) this.#onOverstayed(lease);
+      else this.#leases.renew(lease, { ...lease, expiresAt });
+    }
   }
 
   #end(lease: OutLease, standing: Exclude<LeaseStanding, { kind: "held" }>): void {

@@ -56,7 +56,7 @@ export const OPERATIONS = {
   fail: { channel: "write" },
   extend: { channel: "write" },
   release: { channel: "write", makesWork: (_lease, { excused }) => excused },
-  nextDue: { channel: "read" },
+  nextDueMs: { channel: "read" },
 
   listDeadLetters: { channel: "read", isForOperator: true },
   findDeadLetter: { channel: "read", isForOperator: true },

@@ -13,11 +13,10 @@ function watch() {
   const overdue: number[] = [];
   const since = () => Date.now() - startedAt;
   const watcher = new DueWatcher({
-    workQueue: { nextDue: async () => store.dueAt },
+    workQueue: { nextDueMs: async () => store.dueAt && store.dueAt - Date.now() },
     onDue: () => void looks.push(since()),
     onOverdue: async () => void overdue.push(since()),
     clock: Date.now,
-    wallClock: Date.now,
     logger: pino({ level: "silent" }),
   });
   return { watcher, store, looks, overdue, startedAt };

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -188,4 +188,20 @@ describe("A lease given out by one replica and renewed at another", () => {
     expect(await atOther.ack(early, late, ...bystander.calls)).toEqual([DONE, DONE, DONE]);
     expect(bystander.calls).toHaveLength(1);
   });
+});
+
+test("A lease on a live stream runs out in its time although the database's clock goes back an hour", async () => {
+  let backMs = 0;
+  const url = await postgres.createDatabase();
+  const store = await openReplica(url, { encodeJobCall, clock: () => Date.now() - backMs });
+  onTestFinished(() => store.close());
+  const { first, runner } = await startReplicas({ store, leaseMs: LEASE_MS });
+  const stream = await runner.subscribe({ maxInFlight: 1 });
+  const callId = BigInt(await first.accept());
+  expect(await stream.next()).toMatchObject({ callId, attempt: 1 });
+  backMs = 3_600_000;
+  const again = await stream.next();
+  expect(again).toMatchObject({ callId, attempt: 2 });
+  expect(expired).toBe(1);
+  expect(await runner.ack(again)).toEqual([DONE]);
 });

@@ -42,16 +42,16 @@ export interface WorkQueue {
 
   /**
    * Calls `listener` when there may be new work, as early as possible: a claim made inside the listener can share the
-   * write that accepts the work. Work that becomes due by time alone is not announced: ask {@link nextDue}.
+   * write that accepts the work. Work that becomes due by time alone is not announced: ask {@link nextDueMs}.
    * @returns a function that ends the subscription
    */
   onWork(listener: () => void): () => void;
 
   /**
-   * When the earliest lease or retry delay runs out, Unix milliseconds; undefined when nothing is waiting. Suspects that
-   * are due already wait for a stream, and do not count.
+   * Milliseconds, by the store's clock, until the earliest lease or retry delay runs out: negative when it has, undefined
+   * when nothing is waiting. Suspects that are due already wait for a stream, and do not count.
    */
-  nextDue(): Promise<number | undefined>;
+  nextDueMs(): Promise<number | undefined>;
 
   /** Absent where only this process gives out and ends leases. */
   readonly sharedLeases?: SharedLeases;

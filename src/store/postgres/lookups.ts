@@ -86,9 +86,9 @@ const FIND_QUOTE = statement<{ digest: string; quote: string; expires_at: number
                    WHERE receipt = digest AND redeems_quote = 1 AND state <> 'failed') AS is_paid
      FROM jobgate.quotes WHERE digest = $2 AND expires_at > ${NOW}`,
 );
-const NEXT_DUE = statement<{ due: number | null }>(
+const NEXT_DUE = statement<{ due_in: number | null }>(
   "next_due",
-  `SELECT min(visible_at) AS due FROM jobgate.job_calls
+  `SELECT min(visible_at) - ${NOW} AS due_in FROM jobgate.job_calls
     WHERE state IN ('leased', 'delayed') AND (state = 'leased' OR subscriber IS NULL OR visible_at > ${NOW} - ${JUST_DUE_MS})`,
 );
 const FIND_LEASES = statement<LeaseRow>(
@@ -218,7 +218,7 @@ export function createLookups(options: {
         return leaseStanding(row, lease, row?.now ?? 0);
       });
     },
-    nextDue: async () => (await askForOne(NEXT_DUE, [now()]))?.due ?? undefined,
+    nextDueMs: async () => (await askForOne(NEXT_DUE, [now()]))?.due_in ?? undefined,
 
     listDeadLetters: async ({ limit, before = MAX_CALL_ID }) =>
       (await ask(LIST_DEAD_LETTERS, [before, limit], operatorReaders)).map(toDeadLetter),

@@ -39,7 +39,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const { path, maxPending, clock = systemClock, logger, onBatch, threads = true } = options;
   const owner = FileOwner.take(path);
   const health: StoreHealth = new StoreHealth({
-    probe: () => Promise.all([writer.run("probe", []), reader.run("nextDue", [])]),
+    probe: () => Promise.all([writer.run("probe", []), reader.run("nextDueMs", [])]),
     logger,
   });
   const monotonic = options.monotonic ?? (options.clock === undefined ? monotonicClock : undefined);

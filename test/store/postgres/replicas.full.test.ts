@@ -293,6 +293,14 @@ describe("Tables", () => {
     const name = new URL(hasty).pathname.slice(1);
     await postgres.query(hasty, `ALTER DATABASE ${name} SET synchronous_commit = off`);
     await expect(openReplica(hasty)).rejects.toThrow(/synchronous_commit/);
+    const setFsync = async (change: string, expected: string) => {
+      for (const sql of [`ALTER SYSTEM ${change}`, "SELECT pg_reload_conf()"]) await postgres.query(url, sql);
+      const shown = () => postgres.query(url, "SELECT current_setting('fsync') AS fsync");
+      await expect.poll(shown).toEqual([{ fsync: expected }]);
+    };
+    await setFsync("SET fsync = off", "off");
+    await expect(openReplica(await postgres.createDatabase())).rejects.toThrow(/fsync/);
+    await setFsync("RESET fsync", "on");
     const unreachable = openReplica("postgres://postgres@127.0.0.1:1/none", { connectTimeoutMs: 0 });
     await expect(unreachable).rejects.toThrow(/ECONNREFUSED/);
   });

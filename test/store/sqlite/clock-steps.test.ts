@@ -41,7 +41,7 @@ test("A lease and a delay run out in their time although the wall clock goes bac
   elapse(20_000);
   expect(await claimCalls(store)).toMatchObject([{ callId: delayed }]);
   elapse(LEASE_MS - 20_000 - 1);
-  expect(await store.nextDue()).toBe(clocks.wall + 1);
+  expect(await store.nextDueMs()).toBe(1);
   expect((await store.extend(lease, 30_000)).outcome).toBe("done");
   elapse(30_000);
   expect((await claimCalls(store)).map(({ callId }) => callId)).toContain(leased);

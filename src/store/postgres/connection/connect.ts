@@ -103,13 +103,14 @@ export async function prepareSession(client: ClientBase, timeouts: PostgresTimeo
   const settings = Object.entries(sessionSettings(timeouts)).map(([name, value]) => `SET ${name} = ${value}`);
   const [, result] = await Promise.all([
     client.query(settings.join("; ")),
-    client.query<{ commit: string; read_only: string }>(
-      `SELECT current_setting('synchronous_commit') AS commit, current_setting('transaction_read_only') AS read_only`,
+    client.query<Record<"synchronous_commit" | "fsync" | "read_only", string>>(
+      `SELECT current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
+              current_setting('transaction_read_only') AS read_only`,
     ),
   ]);
-  const { commit, read_only } = result.rows[0] ?? {};
-  if (commit === "off")
-    throw new Error("Postgres has synchronous_commit off, and so may lose what it has committed");
+  const { read_only, ...durability } = result.rows[0] ?? {};
+  for (const [name, value] of Object.entries(durability))
+    if (value === "off") throw new Error(`Postgres has ${name} off, and so may lose what it has committed`);
   if (read_only !== "off") throw new ReadOnlyServer();
 }
 

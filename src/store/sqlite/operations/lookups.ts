@@ -56,7 +56,7 @@ export function paymentLookups(
 
 export function callLookups(
   database: Database,
-): OperationTable<"nextDue" | "findCall" | "findResult" | "listDeadLetters" | "findDeadLetter"> {
+): OperationTable<"nextDueMs" | "findCall" | "findResult" | "listDeadLetters" | "findDeadLetter"> {
   const selectNextDue = database.prepare<{ due: number | null }>(
     `SELECT min(visible_at) AS due FROM job_calls INDEXED BY job_calls_waiting
       WHERE state IN ('leased', 'delayed') AND (state = 'leased' OR subscriber IS NULL OR visible_at > ?)`,
@@ -83,7 +83,10 @@ export function callLookups(
       WHERE call_id = ? AND state = 'dead'`,
   );
   return {
-    nextDue: (now) => selectNextDue.get([now - JUST_DUE_MS])?.due ?? undefined,
+    nextDueMs(now) {
+      const dueAt = selectNextDue.get([now - JUST_DUE_MS])?.due ?? undefined;
+      return dueAt && dueAt - now;
+    },
     findCall(now, callId) {
       const row = selectPaidCall.get([callId]);
       return row && toCallState(callId, row, now);

@@ -125,7 +125,7 @@ describe("A Postgres that goes away", () => {
     const outcomes = await Promise.allSettled([
       store.accept(webhookCall()),
       store.findCall(1),
-      store.nextDue(),
+      store.nextDueMs(),
     ]);
     // One answer that does not come, and one connection that does not come about.
     expect(performance.now() - askedAt).toBeLessThan(4_000);
