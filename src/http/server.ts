@@ -1,21 +1,13 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
 import { GatewayError } from "../core/errors.ts";
 import { addressText, type BindAddress } from "../core/network-address.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
-import {
-  closeWithConnection,
-  endWithReader,
-  hangUpWith,
-  isGone,
-  refuseBrokenRequest,
-  sendStream,
-  sendWhole,
-} from "./answer.ts";
+import { closeWithConnection, endWithReader, sendStream, sendWhole } from "./answer.ts";
+import { AnswersInProgress } from "./answers-in-progress.ts";
 import { type Exchange, ExchangeObserver, UNMATCHED } from "./exchange.ts";
 import { HttpRequest, hasKnownFraming, pathOf } from "./request.ts";
 import { errorResponse, type HttpResponse } from "./response.ts";
@@ -58,9 +50,7 @@ export class HttpServer {
   readonly #tables = new Map<RouteTable, string>();
   /** Tables whose gateway is stopping: their paths are known, but take no requests. */
   readonly #leaving = new Map<RouteTable, string>();
-  readonly #inProgress = new Map<IncomingMessage, Promise<void>>();
-  /** Connections with a malformed request that is answered after those before it. */
-  readonly #refusing = new WeakSet<Duplex>();
+  readonly #answers = new AnswersInProgress();
   #server: Server | undefined;
   #socketFile: UnixSocketFile | undefined;
   #listening: Promise<void> | undefined;
@@ -103,7 +93,7 @@ export class HttpServer {
     if (listener === undefined) return;
     this.#tables.delete(routes);
     this.#leaving.set(routes, listener);
-    if (this.#tables.size > 0) await Promise.allSettled([...this.#inProgress.values()]);
+    if (this.#tables.size > 0) await this.#answers.settle();
     else await this.#close();
     this.#leaving.delete(routes);
   }
@@ -153,63 +143,20 @@ export class HttpServer {
     // Node silently drops headers past 1,000, and with them a second signature or a proxy's own X-Forwarded-For.
     // MAX_HEADER_BYTES bounds them instead.
     server.maxHeadersCount = 0;
-    // A client may close his side once his request is whole, as `nc -N` and some proxies do, and still read the answer.
-    Object.assign(server, { httpAllowHalfOpen: true });
-    // Each pipelined request may listen for the client's end.
-    server.on("connection", (socket) => socket.setMaxListeners(0));
-    server.on("connect", (incoming, socket) => {
-      const refusal = new GatewayError(
-        "method_not_allowed",
-        "CONNECT is not supported: this is not a proxy.",
-        {
-          headers: { allow: "GET, POST" },
-        },
-      );
-      this.#exchanges.broken(this.#firstListener(), refusal);
-      socket.on("error", () => socket.destroy());
-      void this.#answersBefore(incoming).then(() => hangUpWith(refusal, socket));
+    this.#answers.protect(server, {
+      allow: "GET, POST",
+      handlersOf: (incoming) => findRoute(this.#tables, pathOf(incoming))?.handlers,
+      onRefused: (refusal) => this.#exchanges.broken(this.#firstListener(), refusal),
     });
-    const refuse = async (error: Error, socket: Duplex): Promise<void> => {
-      if (this.#refusing.has(socket)) return;
-      this.#refusing.add(socket);
-      // The refusal would pass for the answer to an earlier request that is still in progress.
-      if (!isGone(error, socket)) await this.#answersBefore({ socket });
-      const request = this.#inProgressOn(socket);
-      const refusal = refuseBrokenRequest(
-        error,
-        socket,
-        request && findRoute(this.#tables, pathOf(request))?.handlers,
-      );
-      // A request that began well is recorded as itself.
-      if (refusal !== undefined && request === undefined)
-        this.#exchanges.broken(this.#firstListener(), refusal);
-    };
-    server.on("clientError", (error, socket) => void refuse(error, socket));
     return server;
   }
 
   #track(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const answered = this.#answer(incoming, outgoing)
-      .catch((error: unknown) => {
-        this.#logger.error({ err: error }, "an answer could not be sent");
-        outgoing.destroy();
-      })
-      .finally(() => this.#inProgress.delete(incoming));
-    this.#inProgress.set(incoming, answered);
-  }
-
-  /** The request in progress on this connection. */
-  #inProgressOn(socket: Duplex): IncomingMessage | undefined {
-    for (const incoming of this.#inProgress.keys()) if (incoming.socket === socket) return incoming;
-    return undefined;
-  }
-
-  /** Resolves once the requests that arrived whole on this connection are answered. */
-  async #answersBefore({ socket }: { readonly socket: Duplex }): Promise<void> {
-    const answers = [...this.#inProgress].filter(
-      ([incoming]) => incoming.socket === socket && incoming.complete,
-    );
-    await Promise.allSettled(answers.map(([, answered]) => answered));
+    const answered = this.#answer(incoming, outgoing).catch((error: unknown) => {
+      this.#logger.error({ err: error }, "an answer could not be sent");
+      outgoing.destroy();
+    });
+    this.#answers.add(incoming, answered);
   }
 
   async #close(): Promise<void> {
@@ -219,20 +166,16 @@ export class HttpServer {
     const { stopUploadMs, stopMs } = this.#timeouts;
     const cuts = [
       // Node stops checking its own time-outs once a server closes.
-      setTimeout(() => this.#cutUploads(), stopUploadMs),
+      setTimeout(() => this.#answers.cutUploads(), stopUploadMs),
       setTimeout(() => server.closeAllConnections(), stopMs),
     ];
-    while (this.#inProgress.size > 0) await Promise.allSettled([...this.#inProgress.values()]);
+    while (this.#answers.size > 0) await this.#answers.settle();
     // The connections that are left have sent no request, and would never close by themselves.
     server.closeAllConnections();
     await closed;
     for (const cut of cuts) clearTimeout(cut);
     await this.#socketFile?.remove();
     this.#listening = undefined;
-  }
-
-  #cutUploads(): void {
-    for (const incoming of this.#inProgress.keys()) if (!incoming.complete) incoming.socket.destroy();
   }
 
   /** Resolves once the answer is on its way, or its client has gone. */

@@ -7,13 +7,14 @@ import {
 } from "node:http";
 import { type ClientHttp2Session, connect } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
-import { type Duplex, duplexPair } from "node:stream";
+import { duplexPair } from "node:stream";
 import { type Server as GrpcServer, ServerCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import { GatewayError } from "../core/errors.ts";
 import { addressText, type TcpAddress } from "../core/network-address.ts";
 import { answerGrpcWeb } from "../grpc/grpc-web.ts";
-import { hangUpWith, refuseBrokenRequest, sendWhole } from "../http/answer.ts";
+import { closeWithConnection, sendWhole } from "../http/answer.ts";
+import { AnswersInProgress } from "../http/answers-in-progress.ts";
 import { hasKnownFraming } from "../http/request.ts";
 import { errorResponse } from "../http/response.ts";
 
@@ -26,6 +27,9 @@ const MAX_HEADER_BYTES = 32 * 1024;
 /** Time that clients have to take the last answers when the server stops. */
 const FLUSH_TIMEOUT_MS = 1_000;
 const TCP_KEEP_ALIVE_MS = 30_000;
+/** Time that an answer that has begun goes on after its reader closed his side: one that is gone looks the same. */
+const READER_LINGER_MS = 2_000;
+const METHODS = "POST, OPTIONS";
 /** Time that a browser may keep the answer to a preflight. */
 const PREFLIGHT_SECS = "86400";
 
@@ -39,8 +43,7 @@ export class PricingListener {
   readonly #logger: Logger;
   /** Connections that have sent too little to tell. */
   readonly #silent = new Set<Socket>();
-  /** Connections with an answer in progress. */
-  readonly #answering = new Map<Duplex, Promise<void>>();
+  readonly #answers = new AnswersInProgress();
   /** Connections to the gRPC server, one for each HTTP/1.1 connection that has called it. */
   readonly #sessions = new WeakMap<Socket, ClientHttp2Session>();
 
@@ -57,15 +60,10 @@ export class PricingListener {
       },
       (incoming, outgoing) => this.#track(incoming, outgoing),
     );
-    this.#http.on("connect", (_incoming, socket) => hangUpWith(methodNotAllowed(), socket));
-    this.#http.on("clientError", (error, socket) => {
-      // The refusal would pass for part of the answer in progress.
-      if (this.#answering.has(socket)) socket.destroy();
-      else refuseBrokenRequest(error, socket);
-    });
     const [acceptHttp] = this.#http.listeners("connection");
     this.#http.removeAllListeners("connection");
     this.#http.on("connection", (socket) => this.#accept(socket, () => acceptHttp?.call(this.#http, socket)));
+    this.#answers.protect(this.#http, { allow: METHODS });
   }
 
   /** @returns `host:port` as bound */
@@ -85,7 +83,7 @@ export class PricingListener {
   /** Ends the HTTP/1.1 connections that are left once the gRPC server is closed, which ends the others. */
   async close(): Promise<void> {
     const cut = setTimeout(() => this.#http.closeAllConnections(), FLUSH_TIMEOUT_MS);
-    await Promise.all(this.#answering.values());
+    await this.#answers.settle();
     clearTimeout(cut);
     this.#http.closeAllConnections();
   }
@@ -113,7 +111,10 @@ export class PricingListener {
   }
 
   #track(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    closeWithConnection(incoming, outgoing);
     const { socket } = incoming;
+    const readerClosed = () => cutWithoutReader(incoming, outgoing);
+    socket.once("end", readerClosed);
     const sent = new Promise<void>((resolve) => outgoing.once("close", resolve));
     const answered = this.#answer(incoming, outgoing)
       .catch((error: unknown) => {
@@ -121,10 +122,8 @@ export class PricingListener {
         outgoing.destroy();
       })
       .then(() => sent)
-      .finally(() => {
-        if (this.#answering.get(socket) === answered) this.#answering.delete(socket);
-      });
-    this.#answering.set(socket, answered);
+      .finally(() => socket.off("end", readerClosed));
+    this.#answers.add(incoming, answered);
   }
 
   async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -156,10 +155,17 @@ export class PricingListener {
   }
 }
 
+/** Cuts an answer that goes on too long after its reader closed his side: a stream of messages may never end by itself. */
+function cutWithoutReader({ socket }: IncomingMessage, outgoing: ServerResponse): void {
+  setTimeout(() => {
+    if (outgoing.headersSent && !outgoing.writableEnded) socket.destroy();
+  }, READER_LINGER_MS).unref();
+}
+
 /** Mirrors what the browser asks for, because `*` does not cover the Authorization header. */
 function answerPreflight({ headers }: IncomingMessage, outgoing: ServerResponse): void {
   outgoing.writeHead(204, {
-    "access-control-allow-methods": "POST, OPTIONS",
+    "access-control-allow-methods": METHODS,
     "access-control-allow-headers": headers["access-control-request-headers"] ?? "*",
     "access-control-max-age": PREFLIGHT_SECS,
     vary: "access-control-request-headers",
@@ -175,6 +181,6 @@ function unknownFraming(): GatewayError {
 
 function methodNotAllowed(): GatewayError {
   return new GatewayError("method_not_allowed", "gRPC-Web calls are POST requests.", {
-    headers: { allow: "POST, OPTIONS" },
+    headers: { allow: METHODS },
   });
 }

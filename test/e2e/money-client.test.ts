@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
+import { openSocket, readAnswers } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED, UNAVAILABLE } from "./expected-answers.ts";
 import { expectBalance, ONE_PAID_JOB, watchLedger } from "./ledger.ts";
@@ -38,6 +39,22 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     await new Promise<void>((resolve) => socket.write(`${head}half of it`, () => resolve()));
     socket.destroy();
     expect(await gateway.send(payment, { body })).toMatchObject(ACCEPTED);
+    await gateway.waitForJobs(body);
+    await expectChanges(ONE_PAID_JOB);
+  });
+
+  it("Closes its side after the whole request → the 202 arrives, and the job runs", async () => {
+    const body = `half-closed ${setUp}`;
+    const payment = await gateway.sign();
+    const expectChanges = await watchLedger(parts, gateway);
+    const url = gateway.urlOf();
+    const socket = await openSocket(url);
+    const header = payment.headers["payment-signature"] as string;
+    const head = `POST ${new URL(url).pathname} HTTP/1.1\r\nHost: jobs\r\nContent-Length: ${body.length}`;
+    socket.end(`${head}\r\nPAYMENT-SIGNATURE: ${header}\r\n\r\n${body}`);
+    const [answer, ...more] = await readAnswers(socket);
+    expect([answer?.status, more]).toEqual([202, []]);
+    expect(JSON.parse(answer?.body ?? "")).toMatchObject({ status: "accepted" });
     await gateway.waitForJobs(body);
     await expectChanges(ONE_PAID_JOB);
   });

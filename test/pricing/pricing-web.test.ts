@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { fromBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcWebTransport } from "@connectrpc/connect-node";
@@ -7,7 +7,7 @@ import { Metadata, status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { Health } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { GetJobPriceRequestSchema, PricingEngine } from "../../src/gen/pricing_engine/pricing_pb.ts";
-import { sendRaw } from "../helpers/raw-request.ts";
+import { openSocket, sendRaw } from "../helpers/raw-request.ts";
 import { jobRequest, PAYMENT, parse, startServer } from "./pricing-server-harness.ts";
 
 const PATH = "/pricing_engine.PricingEngine/GetJobPrice";
@@ -155,6 +155,22 @@ test("CONNECT is answered 405, and a Transfer-Encoding other than chunked 400", 
   expect(encoded?.status).toBe(400);
 });
 
+test("Good pipelined gRPC-Web calls before a malformed request are answered, and then it is", async () => {
+  const { url, engine } = await startWeb();
+  engine.faults.delayMs = 100;
+  const socket = await openSocket(url);
+  socket.write(Buffer.concat([webCall(), webCall(), Buffer.from("garbage\r\n\r\n")]));
+  expect(await answersTo(socket)).toEqual(["HTTP/1.1 200", OK, "HTTP/1.1 200", OK, "HTTP/1.1 400"]);
+});
+
+test("A client that closes its side after a whole gRPC-Web call gets its answer", async () => {
+  const { url, engine } = await startWeb();
+  engine.faults.delayMs = 100;
+  const socket = await openSocket(url);
+  socket.end(webCall());
+  expect(await answersTo(socket)).toEqual(["HTTP/1.1 200", OK]);
+});
+
 test("A gRPC connection whose first bytes come one by one is served", async () => {
   const { server, ask } = await startWeb();
   const socket = connect(Number(server.address.split(":")[1]), "127.0.0.1");
@@ -186,6 +202,21 @@ test("A server that is stopped answers gRPC-Web calls in progress, and drops sil
   await stopped;
   await dropped;
 });
+
+const OK = "grpc-status: 0";
+
+/** Status lines and trailers of everything that is answered on a connection, until the server closes it. */
+async function answersTo(socket: Socket): Promise<string[]> {
+  let text = "";
+  for await (const bytes of socket) text += (bytes as Buffer).toString("latin1");
+  return text.match(/HTTP\/1\.1 \d+|grpc-status: \d+/g) ?? [];
+}
+
+function webCall(): Buffer {
+  const body = frame(jobRequest());
+  const head = `POST ${PATH} HTTP/1.1\r\nhost: a\r\ncontent-type: application/grpc-web+proto`;
+  return Buffer.concat([Buffer.from(`${head}\r\ncontent-length: ${body.length}\r\n\r\n`), body]);
+}
 
 function frame(message: Buffer): Buffer {
   const header = Buffer.alloc(5);
