@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,11 +35,17 @@ async function open(name = path): Promise<Store> {
   return store;
 }
 
+function spawnChild() {
+  const args = ["--import", "tsx", CHILD, path, join(folder, "log")];
+  const child = spawnTethered({ command: process.execPath, args });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return child;
+}
+
 /** A process at work on the store. */
 async function startChild() {
+  const child = spawnChild();
   const log = join(folder, "log");
-  const child = spawnTethered({ command: process.execPath, args: ["--import", "tsx", CHILD, path, log] });
-  onTestFinished(() => void child.kill("SIGKILL"));
   await vi.waitFor(async () => expect(await readFile(log, "utf8")).toContain("acked"), {
     timeout: 15_000,
     interval: 20,
@@ -66,6 +73,14 @@ test("A second store on one file in one process is refused, and by a symbolic li
   for (const name of [path, link])
     await expect(open(name)).rejects.toThrow(`is in use by process ${process.pid}`);
   await acceptId(store);
+  // Those refusals have not harmed the lock, which the whole process would lose with any copy of the file that it closes.
+  const child = spawnChild();
+  let printed = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    printed += chunk.toString();
+  });
+  await once(child, "close");
+  expect(printed).toContain(`is in use by process ${process.pid}`);
 
   await store.close();
   expect((await (await open(link)).totals()).calls.ready).toBe(1);

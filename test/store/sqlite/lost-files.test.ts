@@ -1,10 +1,14 @@
+import { rmSync } from "node:fs";
 import { copyFile, mkdtemp, open as openFile, rename, rm, truncate } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
+import { openConnection } from "../../../src/store/sqlite/connection.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { acceptId, claimCalls, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
 
@@ -18,7 +22,7 @@ beforeEach(async () => {
   logs = [];
 });
 afterEach(async () => {
-  await store.close();
+  await store?.close();
   await rm(folder, { recursive: true });
 });
 
@@ -33,6 +37,26 @@ async function open({ threads = false } = {}): Promise<void> {
   });
   for (let i = 0; i < 5; i += 1) await acceptId(store, { body: Buffer.alloc(20_000, "x") });
 }
+
+test("Says of a batch during which its database is lost that its outcome is unknown", () => {
+  const connection = openConnection(
+    { role: "writer", path, watch: [path], isNew: true, maxPending: 10 },
+    () => undefined,
+  );
+  const operation = {
+    name: "probe",
+    now: 0,
+    get input() {
+      rmSync(path);
+      return [];
+    },
+  } as unknown as TimedOperation;
+  try {
+    expect(() => connection.run([operation])).toThrow(UnknownOutcomeError);
+  } finally {
+    connection.close();
+  }
+});
 
 const losses: { how: string; lose: () => Promise<void>; reason: RegExp }[] = [
   { how: "deleted", lose: () => rm(path), reason: /jobgate\.db was deleted or moved while in use/ },
