@@ -46,6 +46,8 @@ export type Fault =
     }
   /** The upstream gets another body. */
   | { readonly kind: "rewrite"; readonly rewrite: (body: Buffer) => Buffer }
+  /** Another upstream, an `http://host:port`, gets the request, and maybe another body. */
+  | { readonly kind: "reroute"; readonly target: string; readonly rewrite?: (body: Buffer) => Buffer }
   /** The answer's body arrives one byte per interval. */
   | { readonly kind: "slow-body"; readonly everyMs: number }
   /** The connection is reset after so many bytes of the answer's body. */
@@ -56,7 +58,7 @@ export async function strike(
   fault: Fault,
   received: ProxiedRequest,
   response: ServerResponse,
-  upstream: (rewritten?: Buffer) => Promise<ProxiedAnswer>,
+  upstream: (rewritten?: Buffer, target?: string) => Promise<ProxiedAnswer>,
 ): Promise<void> {
   switch (fault.kind) {
     case "pass":
@@ -90,6 +92,8 @@ export async function strike(
       return respond(response, fault.change(await upstream(), received));
     case "rewrite":
       return respond(response, await upstream(fault.rewrite(received.body)));
+    case "reroute":
+      return respond(response, await upstream(fault.rewrite?.(received.body), fault.target));
     case "slow-body": {
       const answer = await upstream();
       writeHead(response, answer);

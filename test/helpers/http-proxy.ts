@@ -11,7 +11,7 @@ export interface FaultRule {
   readonly when?: (request: ProxiedRequest) => boolean;
   /** Number of requests it applies to; later ones get the next matching rule, or none. Default: all. */
   readonly times?: number;
-  readonly fault: Fault;
+  readonly fault: Fault | ((request: ProxiedRequest) => Fault | Promise<Fault>);
 }
 
 /** HTTP proxy that injects network and server faults into real traffic. */
@@ -27,6 +27,8 @@ export interface FaultProxy {
   during<Result>(rule: Omit<FaultRule, "times" | "fault">, deed: () => Promise<Result>): Promise<Result>;
   /** Removes all rules. */
   clear(): void;
+  /** Empties the record of requests, which holds their bodies. */
+  forget(): void;
   /** Resets every open connection. */
   resetConnections(): void;
   /** Refuses new connections, as a server that is down, and resets the open ones. */
@@ -48,21 +50,26 @@ export async function startFaultProxy(options: {
   };
   for (const rule of options.rules ?? []) add(rule);
 
-  const faultFor = (received: ProxiedRequest): Fault => {
+  const faultFor = (received: ProxiedRequest): Fault | Promise<Fault> => {
     const found = rules.find(({ rule, left }) => left > 0 && fits(rule, received));
     if (found === undefined) return { kind: "pass" };
     found.left--;
-    return found.rule.fault;
+    const { fault } = found.rule;
+    return typeof fault === "function" ? fault(received) : fault;
   };
   const handle = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const received = await readRequest(incoming);
     requests.push(received);
-    await strike(faultFor(received), received, response, (body = received.body) =>
-      forward(options.target, {
-        ...received,
-        body,
-        headers: body === received.body ? received.headers : withLength(received.headers, body),
-      }),
+    await strike(
+      await faultFor(received),
+      received,
+      response,
+      (body = received.body, target = options.target) =>
+        forward(target, {
+          ...received,
+          body,
+          headers: body === received.body ? received.headers : withLength(received.headers, body),
+        }),
     );
   };
   const handler = (incoming: IncomingMessage, response: ServerResponse): void => {
@@ -96,6 +103,9 @@ export async function startFaultProxy(options: {
     },
     clear() {
       rules = [];
+    },
+    forget() {
+      requests.length = 0;
     },
     resetConnections,
     async goDown() {

@@ -8,8 +8,9 @@ const BASE_SEPOLIA_USDC: Address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const MAX_UINT256 = 2n ** 256n - 1n;
 
 /** The parts of an EIP-3009 token that payments use. */
-const eip3009TokenAbi = parseAbi([
+export const eip3009TokenAbi = parseAbi([
   "function mint(address to, uint256 amount) returns (bool)",
+  "function transfer(address to, uint256 amount) returns (bool)",
   "function balanceOf(address account) view returns (uint256)",
   "function authorizationState(address authorizer, bytes32 nonce) view returns (bool)",
   "function cancelAuthorization(address authorizer, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)",
@@ -46,6 +47,8 @@ export interface Token {
   readonly version: string;
   readonly decimals: number;
   mint(to: Address, amount: bigint): Promise<void>;
+  /** A plain transfer, without an authorization. */
+  transfer(from: TestAccount, to: Address, amount: bigint): Promise<Hex>;
   balanceOf(account: Address): Promise<bigint>;
   /** Returns true if the nonce was used, by a transfer or a cancellation. */
   authorizationState(authorizer: Address, nonce: Hex): Promise<boolean>;
@@ -111,6 +114,8 @@ export function eip3009Token(options: {
     async mint(to, amount) {
       await send(accounts.deployer, encodeFunctionData({ abi, functionName: "mint", args: [to, amount] }));
     },
+    transfer: (from, to, amount) =>
+      send(from, encodeFunctionData({ abi, functionName: "transfer", args: [to, amount] })),
     balanceOf: (account) =>
       anvil.client.readContract({ address, abi, functionName: "balanceOf", args: [account] }),
     authorizationState: (authorizer, nonce) =>

@@ -20,6 +20,8 @@ interface WatchedToken {
   readonly required: boolean;
   readonly search: NonceSearch;
   lastHead?: bigint;
+  /** Set once the RPC has read state by the hash of a block: from then on, a refusal is a node that lacks the block. */
+  readsByHash?: true;
 }
 
 /** Chains can shrink by a reorganisation between the start block and the settlement. */
@@ -124,8 +126,8 @@ export class ChainEvidence {
   /**
    * Looks for the settlement of a payment. Never throws.
    *
-   * *Not paid* is told to the client, and an RPC address can have nodes behind it that differ. So it takes a confirmed block whose
-   * hash, time and state come from one view, and two looks, {@link secondLookAfterMs} apart.
+   * An RPC address can have nodes behind it that differ. So a decision takes a confirmed block whose hash, time and state
+   * come from one view, and *not paid*, which is the worse mistake, two looks, {@link secondLookAfterMs} apart.
    * @param transaction hash that the facilitator named, to look there first
    */
   async look(intent: PaymentIntent, transaction?: string): Promise<Evidence> {
@@ -137,14 +139,16 @@ export class ChainEvidence {
       const confirmedBlock = head - (token.confirmations - 1n);
       const found = await readNonceFacts({ client, token, intent, transaction, head, confirmedBlock });
       const evidence = decidePayment(found.facts, intent);
-      if (evidence.kind !== "not_paid") {
+      const isPaid = evidence.kind === "paid";
+      if (!isPaid && evidence.kind !== "not_paid") {
         this.#sightings.delete(intent.fingerprint);
         return evidence;
       }
-      const doubt = await doubtAbout({ client, intent, confirmedBlock, use: found.use });
-      if (doubt === undefined) return this.#secondLook(intent, evidence);
+      const doubt = await doubtAbout({ client, token, intent, confirmedBlock, isPaid, use: found.use });
+      if (!isPaid && doubt === undefined) return this.#secondLook(intent, evidence);
       this.#sightings.delete(intent.fingerprint);
-      return { kind: "open", reason: `${evidence.reason}, but ${doubt}` };
+      const reason = isPaid ? "the authorization was used for the payment" : evidence.reason;
+      return doubt === undefined ? evidence : { kind: "open", reason: `${reason}, but ${doubt}` };
     } catch (error) {
       return { kind: "open", reason: `the chain could not be asked: ${firstLine(error)}` };
     }
@@ -207,31 +211,34 @@ async function readNonceFacts(look: Look): Promise<FoundFacts> {
 }
 
 /**
- * Checks against one view of a confirmed block what says that a payment was not paid.
+ * Checks a decision against one view of a confirmed block.
  * @returns why it does not hold; undefined if it does
  */
-async function doubtAbout({
-  client,
-  intent,
-  confirmedBlock,
-  use,
-}: Pick<Look, "client" | "intent" | "confirmedBlock"> & { readonly use: NonceUse | undefined }): Promise<
-  string | undefined
-> {
-  const { hash, timestamp } = await client.getBlock({ blockNumber: confirmedBlock });
+async function doubtAbout(
+  decision: Pick<Look, "client" | "token" | "intent" | "confirmedBlock"> & {
+    readonly isPaid: boolean;
+    readonly use: NonceUse | undefined;
+  },
+): Promise<string | undefined> {
+  const { client, token, intent, confirmedBlock, isPaid, use } = decision;
+  const [{ hash, timestamp }, canonical] = await Promise.all([
+    client.getBlock({ blockNumber: confirmedBlock }),
+    use && client.getBlock({ blockNumber: use.blockNumber }),
+  ]);
+  if (canonical?.hash !== use?.blockHash) return "the block that used the nonce was replaced";
+  if (use === undefined && timestamp < BigInt(intent.validBefore))
+    return "the RPC's nodes disagree about the time";
   try {
     const view = await readView(client, intent.key, hash);
+    token.readsByHash = true;
     if (view.timestamp !== timestamp) return "the RPC answered with the state of another block";
     if (view.isUsed !== (use !== undefined)) return "the RPC's nodes disagree whether the nonce is used";
+    return undefined;
   } catch (error) {
-    if (error instanceof NoStateByHash) return error.message;
-    throw error;
+    if (!(error instanceof NoStateByHash)) throw error;
+    // An RPC that never reads state by hash can still show what was paid.
+    return isPaid && token.readsByHash !== true ? undefined : error.message;
   }
-  if (use === undefined) {
-    return timestamp >= BigInt(intent.validBefore) ? undefined : "the RPC's nodes disagree about the time";
-  }
-  const { hash: canonical } = await client.getBlock({ blockNumber: use.blockNumber });
-  return canonical === use.blockHash ? undefined : "the block that used the nonce was replaced";
 }
 
 async function useFacts(

@@ -10,7 +10,7 @@ import type { Fault } from "../../helpers/fault.ts";
 import { deployFaultyToken } from "../../helpers/faulty-token.ts";
 import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { deployUsdc, type Token } from "../../helpers/usdc.ts";
+import { deployUsdc, eip3009Token, type Token } from "../../helpers/usdc.ts";
 import { acceptedToken, paymentToSettle } from "../payment-fixtures.ts";
 
 const SECOND_LOOK_AFTER_MS = 100;
@@ -321,6 +321,53 @@ describe("An RPC address whose nodes differ", () => {
   });
 });
 
+describe("A node that is left behind on another fork, where the payment was settled", () => {
+  it("Its word against the other nodes' is never paid", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    const fork = await startAnvil({ extraArgs: ["--fork-url", anvil.rpcUrl] });
+    try {
+      const transaction = await eip3009Token({ ...usdc, anvil: fork }).transferWithAuthorization(signed);
+      await anvil.client.mine({ blocks: 10 });
+      const evidence = evidenceFor(3);
+      for (const rpcMethod of ["eth_getTransactionReceipt", "eth_getLogs"]) {
+        rpc.add({ rpcMethod, fault: { kind: "reroute", target: fork.rpcUrl } });
+      }
+      expect(await evidence.look(intent, transaction)).toEqual({
+        kind: "open",
+        reason: "the authorization was used for the payment, but the block that used the nonce was replaced",
+      });
+
+      // It may answer for its own block too.
+      const { blockNumber, blockHash } = await fork.client.getTransactionReceipt({ hash: transaction });
+      const ofItsBlock = ({ body }: { body: Buffer }) => body.includes(`"0x${blockNumber.toString(16)}"`);
+      rpc.add({
+        rpcMethod: "eth_getBlockByNumber",
+        when: ofItsBlock,
+        fault: { kind: "reroute", target: fork.rpcUrl },
+      });
+      expect((await anvil.client.getBlock({ blockNumber })).hash).not.toBe(blockHash);
+      expect(await evidence.look(intent, transaction)).toEqual({
+        kind: "open",
+        reason:
+          "the authorization was used for the payment, but the RPC's nodes disagree whether the nonce is used",
+      });
+    } finally {
+      await fork.stop();
+    }
+  });
+
+  it("An RPC that does not take a block's hash still shows what was paid", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    const transaction = await usdc.transferWithAuthorization(signed);
+    rpc.add({
+      rpcMethod: "eth_call",
+      when: ({ body }) => body.includes("blockHash"),
+      fault: refuseLogs(200),
+    });
+    expect(await evidenceFor(1).look(intent)).toEqual({ kind: "paid", transaction });
+  });
+});
+
 describe("An authorization that was used before jobgate saw it", () => {
   it("40 blocks before: found, with its transaction", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
@@ -351,6 +398,56 @@ describe("An authorization that was used before jobgate saw it", () => {
     }
     expect(found.length).toBeGreaterThan(2);
     expect(found.at(-1)).toMatchObject({ transactionHash: transaction });
+  });
+
+  it("The search goes on where it stopped, and starts anew after its end, because the node may have lagged", async () => {
+    await anvil.client.increaseTime({ seconds: 10 });
+    await anvil.client.mine({ blocks: 1 });
+    const { timestamp } = await anvil.client.getBlock();
+    const authorization = { validAfter: String(timestamp - 5n) };
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc, authorization });
+    await anvil.client.mine({ blocks: 100 });
+    const transaction = await usdc.transferWithAuthorization(signed);
+    const head = await anvil.client.getBlockNumber();
+    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: 5_000 }).connect();
+    const search = new NonceSearch();
+    const finds = async () => {
+      for (let look = 0; look < 50; look++) {
+        const found = await search.find(client, intent, head, 6);
+        if (found !== "unfinished") return found;
+      }
+      throw new Error("the search has no end");
+    };
+    rpc.add({ rpcMethod: "eth_getLogs", when: isOver(10n), fault: refuseLogs(200) });
+    rpc.add({ rpcMethod: "eth_getLogs", fault: noLogs });
+    expect(await finds()).toBeUndefined();
+    rpc.clear();
+    rpc.add({ rpcMethod: "eth_getLogs", when: isOver(10n), fault: refuseLogs(200) });
+    expect(await finds()).toMatchObject({ transactionHash: transaction });
+  });
+
+  it("A refusal with a passing cause neither ends the search nor makes it slow for good", async () => {
+    const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
+    const head = await anvil.client.getBlockNumber();
+    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: 5_000 }).connect();
+    const search = new NonceSearch();
+    const recent = { ...intent, fromBlock: String(head) };
+    rpc.add({ rpcMethod: "eth_getLogs", times: 1, fault: refuseLogs(200) });
+    expect(await search.find(client, recent, head)).toBeUndefined();
+
+    await anvil.client.mine({ blocks: 100 });
+    const transaction = await usdc.transferWithAuthorization(signed);
+    const later = await anvil.client.getBlockNumber();
+    // Two queries at a time, one for each event: the range falls to ten blocks.
+    rpc.add({ rpcMethod: "eth_getLogs", times: 6, fault: refuseLogs(200) });
+    const queriesOfFind = async (): Promise<number> => {
+      const asked = rpc.count("eth_getLogs");
+      expect(await search.find(client, recent, later)).toMatchObject({ transactionHash: transaction });
+      return rpc.count("eth_getLogs") - asked;
+    };
+    expect(await queriesOfFind()).toBeGreaterThan(10);
+    for (let finds = 0; finds < 200 && (await queriesOfFind()) > 2; finds++);
+    expect(await queriesOfFind()).toBe(2);
   });
 
   it("Before it can have been valid: not searched", async () => {
