@@ -14,6 +14,8 @@ const NONCE_EVENTS = [TOKEN_EVENTS[0], TOKEN_EVENTS[1]] as const;
 /** Blocks in one query for logs. RPC providers refuse long ranges, some of them over ten blocks. */
 const MAX_LOG_RANGE = 2_000n;
 const MIN_LOG_RANGE = 10n;
+/** Answers in a row after which a longer range is tried again: the refusal may have had another cause. */
+const ANSWERS_TO_TRUST = 50;
 /** Bound of one search; the next look at the same payment continues it. */
 const MAX_LOG_QUERIES = 200;
 /** Payments whose search into the past is remembered; a forgotten one starts again. */
@@ -60,13 +62,15 @@ export function ownLogs(logs: readonly Log[], { asset }: PaymentKey): Log[] {
 /** Search of one RPC for the use of a nonce. It learns how many blocks the RPC accepts in one query. */
 export class NonceSearch {
   #range = MAX_LOG_RANGE;
-  /** Last block that the search into the past has not covered yet, by fingerprint; -1 once there is none left. */
-  readonly #uncovered = new LRUCache<string, bigint>({ max: MAX_SEARCHES });
+  #answersInRow = 0;
+  /** Where an unfinished search goes on, by fingerprint. A finished one starts anew: the node that answered may lag. */
+  readonly #ahead = new LRUCache<string, bigint>({ max: MAX_SEARCHES });
+  readonly #past = new LRUCache<string, bigint>({ max: MAX_SEARCHES });
 
   /**
    * Searches from the payment's start block to the head, and then back as far as the authorization can have been valid:
    * somebody may have used it before jobgate saw it. One call makes a bounded number of queries; the next one for the
-   * same payment continues in the past.
+   * same payment continues.
    * @param maxQueries bound of this call
    * @returns `unfinished` when blocks are left to search
    * @throws LogsRefused
@@ -78,20 +82,21 @@ export class NonceSearch {
     maxQueries = MAX_LOG_QUERIES,
   ): Promise<NonceUse | "unfinished" | undefined> {
     let queries = 0;
+    const { fingerprint } = intent;
     const start = intent.fromBlock === undefined ? undefined : BigInt(intent.fromBlock);
-    for (let from = start ?? head + 1n; from <= head; queries++) {
+    for (let from = this.#ahead.get(fingerprint) ?? start ?? head + 1n; from <= head; queries++) {
+      this.#ahead.set(fingerprint, from);
       if (queries >= maxQueries) return "unfinished";
       const to = smaller(from + this.#range - 1n, head);
       const use = await this.#query(client, intent, from, to);
       if (use !== undefined && use !== "range_too_long") return use;
       if (use === undefined) from = to + 1n;
     }
+    this.#ahead.delete(fingerprint);
 
-    const { fingerprint } = intent;
-    let to = this.#uncovered.get(fingerprint) ?? (start ?? head + 1n) - 1n;
-    if (to < 0n) return undefined;
     const earliest = await earliestUse(client, intent, start);
-    for (; to >= 0n; queries++) {
+    for (let to = this.#past.get(fingerprint) ?? (start ?? head + 1n) - 1n; to >= 0n; queries++) {
+      this.#past.set(fingerprint, to);
       if (queries >= maxQueries) return "unfinished";
       const from = larger(to - this.#range + 1n, 0n);
       const use = await this.#query(client, intent, from, to);
@@ -99,8 +104,8 @@ export class NonceSearch {
       if (use === "range_too_long") continue;
       const { timestamp } = await client.getBlock({ blockNumber: from });
       to = timestamp < earliest ? -1n : from - 1n;
-      this.#uncovered.set(fingerprint, to);
     }
+    this.#past.delete(fingerprint);
     return undefined;
   }
 
@@ -109,15 +114,23 @@ export class NonceSearch {
     intent: SearchedPayment,
     from: bigint,
     to: bigint,
+    isRepeated = false,
   ): Promise<NonceUse | "range_too_long" | undefined> {
     try {
-      return findUse(await nonceLogs(client, intent, from, to), intent);
+      const use = findUse(await nonceLogs(client, intent, from, to), intent);
+      if (++this.#answersInRow % ANSWERS_TO_TRUST === 0)
+        this.#range = smaller(this.#range * 2n, MAX_LOG_RANGE);
+      return use;
     } catch (error) {
       if (!isRefusal(error)) throw error;
+      this.#answersInRow = 0;
       const asked = to - from + 1n;
-      if (asked <= MIN_LOG_RANGE) throw new LogsRefused("the RPC refuses to search logs", { cause: error });
-      this.#range = larger(asked / 4n, MIN_LOG_RANGE);
-      return "range_too_long";
+      if (asked > MIN_LOG_RANGE) {
+        this.#range = larger(asked / 4n, MIN_LOG_RANGE);
+        return "range_too_long";
+      }
+      if (isRepeated) throw new LogsRefused("the RPC refuses to search logs", { cause: error });
+      return this.#query(client, intent, from, to, true);
     }
   }
 }
