@@ -18,7 +18,17 @@ export function openJournal(path: string): Journal {
   const database = openDriver(path);
   database.exec("PRAGMA query_only = ON");
   const lookups = readOperations(database);
-  const payments = () => lookups.listPayments(Date.now(), { limit: 10_000 });
+  function payments(): PaymentRecord[] {
+    const found: PaymentRecord[] = [];
+    for (let page: PaymentRecord[] = []; ; found.push(...page)) {
+      const before = page.at(-1)?.callId;
+      page = lookups.listPayments(Date.now(), {
+        limit: 10_000,
+        ...(before === undefined ? {} : { before }),
+      });
+      if (page.length === 0) return found;
+    }
+  }
   /** One snapshot, as the store itself reads: else a JobCall acked between two queries counts twice. */
   function readTotals(): StoreTotals {
     database.exec("BEGIN");

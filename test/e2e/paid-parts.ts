@@ -23,10 +23,11 @@ export async function startPaidParts(
     readonly confirmationTimeoutMs?: number;
     /** Default: the test accounts that pay. */
     readonly payers?: readonly TestAccount[];
+    readonly anvilArgs?: readonly string[];
   } = {},
 ): Promise<PaidParts> {
-  const { payers = [accounts.payer, accounts.otherPayer] } = options;
-  const anvil = await startAnvil();
+  const { payers = [accounts.payer, accounts.otherPayer], anvilArgs = [] } = options;
+  const anvil = await startAnvil({ extraArgs: anvilArgs });
   const usdc = await deployUsdc({ anvil });
   for (const payer of payers) await usdc.mint(payer.address, 1_000_000_000_000n);
   const facilitator = await startFacilitator({

@@ -128,14 +128,14 @@ export async function minedReceipt(
   { hash, timeout = 20_000 }: { readonly hash: Hex; readonly timeout?: number },
 ): Promise<TransactionReceipt> {
   const deadline = Date.now() + timeout;
-  for (;;) {
+  for (let waitMs = 10; ; waitMs = Math.min(waitMs * 1.5, 100)) {
     try {
       return await client.getTransactionReceipt({ hash });
     } catch (error) {
       if (!(error instanceof TransactionReceiptNotFoundError)) throw error;
       if (Date.now() >= deadline) throw new WaitForTransactionReceiptTimeoutError({ hash });
     }
-    await sleep(10);
+    await sleep(waitMs);
   }
 }
 

@@ -1,0 +1,27 @@
+import { expect, it } from "vitest";
+import { Storm } from "./storm.ts";
+import { ALL_KEPT, audit } from "./storm-audit.ts";
+
+const PAYMENTS = Number(process.env.JOBGATE_STORM_PAYMENTS ?? 300);
+const SEED = Number(process.env.JOBGATE_STORM_SEED ?? Date.now() % 1_000_000_000);
+
+it(`${PAYMENTS} payments amid kills, lying facilitators and nodes that disagree: each settled one has its one job`, {
+  timeout: 600_000 + PAYMENTS * 500,
+}, async () => {
+  console.log(`storm: JOBGATE_STORM_SEED=${SEED} JOBGATE_STORM_PAYMENTS=${PAYMENTS}`);
+  const startedMs = performance.now();
+  const secsSinceStart = () => Math.round((performance.now() - startedMs) / 1_000);
+  const storm = await Storm.start({ seed: SEED, payments: PAYMENTS });
+  try {
+    await storm.rage();
+    const ragedSecs = secsSinceStart();
+    await storm.calmDown();
+    const { verdict, figures } = await audit(storm);
+    const counts = Object.fromEntries([...storm.counts].sort());
+    console.log(JSON.stringify({ ...figures, ragedSecs, secs: secsSinceStart(), counts }, null, 1));
+    expect(verdict).toEqual(ALL_KEPT);
+    expect(storm.counts.get("kills")).toBeGreaterThan(0);
+  } finally {
+    await storm.stop();
+  }
+});
