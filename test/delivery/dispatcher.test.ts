@@ -110,7 +110,7 @@ test("A reader that stopped holds few JobCalls, however many it asked for, and o
 });
 
 test("JobCalls that were never written to a stopped reader do not count as attempts", async () => {
-  const { store, server, accept, connect } = await startDelivery({ maxAttempts: 1, leaseMs: 2_000 });
+  const { store, server, accept, connect } = await startDelivery({ maxAttempts: 1, leaseMs: 5_000 });
   const body = Buffer.alloc(64 * 1024);
   await Promise.all(Array.from({ length: 200 }, () => accept({ body })));
   const stopped = await connect().subscribe({ maxInFlight: 10_000 });
