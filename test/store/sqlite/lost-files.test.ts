@@ -3,7 +3,7 @@ import { copyFile, mkdtemp, open as openFile, rename, rm, truncate } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import { openConnection } from "../../../src/store/sqlite/connection.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
@@ -15,11 +15,9 @@ import { acceptId, claimCalls, paidCall, paymentIntent, webhookCall } from "../s
 let folder: string;
 let path: string;
 let store: Store;
-let logs: string[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "jobgate-lost-"));
   path = join(folder, "jobgate.db");
-  logs = [];
 });
 afterEach(async () => {
   await store?.close();
@@ -27,8 +25,13 @@ afterEach(async () => {
 });
 
 async function open({ threads = false } = {}): Promise<void> {
+  ({ store } = await openAt(path, { threads }));
+}
+
+async function openAt(path: string, { threads = false } = {}) {
+  const logs: string[] = [];
   const logger = pino({ level: "info" }, { write: (line: string) => void logs.push(line) });
-  store = await openSqliteStore({
+  const store = await openSqliteStore({
     path,
     threads,
     logger,
@@ -36,6 +39,7 @@ async function open({ threads = false } = {}): Promise<void> {
     encodeJobCall: ({ body }) => body,
   });
   for (let i = 0; i < 5; i += 1) await acceptId(store, { body: Buffer.alloc(20_000, "x") });
+  return { store, logs };
 }
 
 test("Says of a batch during which its database is lost that its outcome is unknown", () => {
@@ -58,46 +62,63 @@ test("Says of a batch during which its database is lost that its outcome is unkn
   }
 });
 
-const losses: { how: string; lose: () => Promise<void>; reason: RegExp }[] = [
-  { how: "deleted", lose: () => rm(path), reason: /jobgate\.db was deleted or moved while in use/ },
-  { how: "moved away", lose: () => rename(path, `${path}.old`), reason: /deleted or moved/ },
+const losses: { how: string; lose: (path: string) => Promise<void>; reason: RegExp }[] = [
+  { how: "deleted", lose: (path) => rm(path), reason: /jobgate\.db was deleted or moved while in use/ },
+  { how: "moved away", lose: (path) => rename(path, `${path}.old`), reason: /deleted or moved/ },
   {
     how: "replaced",
-    async lose() {
+    async lose(path) {
       await copyFile(path, `${path}.copy`);
       await rename(`${path}.copy`, path);
     },
     reason: /jobgate\.db was replaced/,
   },
-  { how: "truncated to nothing", lose: () => truncate(path, 0), reason: /jobgate\.db was truncated/ },
-  { how: "truncated to a page", lose: () => truncate(path, 4096), reason: /jobgate\.db was truncated/ },
-  { how: "without its log", lose: () => rm(`${path}-wal`), reason: /jobgate\.db-wal was deleted/ },
-  { how: "without its owner file", lose: () => rm(`${path}-owner`), reason: /jobgate\.db-owner was deleted/ },
+  { how: "truncated to nothing", lose: (path) => truncate(path, 0), reason: /jobgate\.db was truncated/ },
+  { how: "truncated to a page", lose: (path) => truncate(path, 4096), reason: /jobgate\.db was truncated/ },
+  { how: "without its log", lose: (path) => rm(`${path}-wal`), reason: /jobgate\.db-wal was deleted/ },
+  {
+    how: "without its owner file",
+    lose: (path) => rm(`${path}-owner`),
+    reason: /jobgate\.db-owner was deleted/,
+  },
 ];
 
-describe.each(losses)("A database that is $how while it is in use", ({ lose, reason }) => {
-  beforeEach(async () => {
-    await open();
-    await checkpointed();
-    // Sees how long the file is.
-    await acceptId(store);
-    await lose();
-  });
+/** Opens a database that is lost then. */
+async function openAndLose(path: string, lose: (path: string) => Promise<void>) {
+  const opened = await openAt(path);
+  await checkpointed(path);
+  // Sees how long the file is.
+  await acceptId(opened.store);
+  await lose(path);
+  return opened;
+}
 
-  test("takes nothing more, and says why", async () => {
+test.each(losses)(
+  "A database that is $how while it is in use takes nothing more, and says why",
+  async ({ lose, reason }) => {
+    ({ store } = await openAndLose(path, lose));
     await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
     await expect(store.beginPayment(paymentIntent(1), paidCall())).rejects.toMatchObject({
       code: "store_unavailable",
     });
     await expect(claimCalls(store)).rejects.toMatchObject({ code: "store_unavailable" });
     expect(store.status()).toMatchObject({ writable: false, reason: expect.stringMatching(reason) });
-  });
+  },
+);
 
-  test("is noticed without traffic", async () => {
-    await expect.poll(() => store.status().writable, { timeout: 5_000 }).toBe(false);
+test("A database that is lost while it is in use is noticed without traffic", async () => {
+  const opened = await Promise.all(
+    losses.map(async ({ how, lose, reason }) => {
+      const lost = await openAndLose(join(folder, `${how}.db`), lose);
+      return { ...lost, reason: new RegExp(reason.source.replace("jobgate", how)) };
+    }),
+  );
+  for (const { store, logs, reason } of opened) {
+    await expect.poll(() => store.status().writable).toBe(false);
     expect(store.status().reason).toMatch(reason);
     expect(logs.some((line) => reason.test(line) && line.includes("the store is gone"))).toBe(true);
-  });
+    await store.close();
+  }
 });
 
 test("A database that is lost stays lost when another file takes its place, also with threads", async () => {
@@ -112,9 +133,9 @@ test("A database that is lost stays lost when another file takes its place, also
 
 test("A database that was truncated between two looks at its size is noticed when there is no traffic", async () => {
   await open();
-  await checkpointed();
+  await checkpointed(path);
   await truncate(path, 4096);
-  await expect.poll(() => store.status().writable, { timeout: 5_000 }).toBe(false);
+  await expect.poll(() => store.status().writable).toBe(false);
   expect(store.status().reason).toMatch(/jobgate\.db was truncated/);
 });
 
@@ -132,7 +153,7 @@ test("A database that is made smaller by VACUUM goes on", async () => {
 test("While lookups fail nothing new is taken, what is out can be finished, and it recovers", async () => {
   await open();
   const [call] = await claimCalls(store, { limit: 1 });
-  await checkpointed();
+  await checkpointed(path);
   await store.close();
   await overwritten(rootPageOf("offers_by_job"));
   await expect(openAgain()).resolves.toBeUndefined();
@@ -143,7 +164,7 @@ test("While lookups fail nothing new is taken, what is out can be finished, and 
   expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("malformed") });
   await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
   if (call !== undefined) expect(await store.ack(call)).toBe("done");
-  await expect.poll(() => store.status().writable, { timeout: 5_000 }).toBe(true);
+  await expect.poll(() => store.status().writable).toBe(true);
   expect((await store.accept(webhookCall())).kind).toBe("accepted");
 });
 
@@ -157,7 +178,7 @@ async function openAgain(): Promise<void> {
 }
 
 /** Waits until the whole log is in the database file. */
-async function checkpointed(): Promise<void> {
+async function checkpointed(path: string): Promise<void> {
   await expect
     .poll(() => {
       const other = openDriver(path);
