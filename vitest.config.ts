@@ -7,8 +7,8 @@ export default defineConfig({
     // What needs more than Node, or minutes, is in the full tests.
     exclude: [...configDefaults.exclude, "**/*.full.test.ts"],
     pool: "forks",
-    // Many tests wait for timers and other processes, so that two workers leave two cores idle.
-    maxWorkers: 3,
+    // Many tests wait for timers and other processes, so that fewer workers leave two cores idle.
+    maxWorkers: 4,
     // Importing viem, gRPC and the rest costs more than most files' tests: each worker does it once for all its files.
     // So a file must not leave anything behind: no fake timers, no changed environment, no open server.
     isolate: false,

@@ -1,5 +1,5 @@
 import pLimit from "p-limit";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED, FAILED, UNAVAILABLE, UNDECIDED } from "./expected-answers.ts";
@@ -13,7 +13,13 @@ const withRpc = startBeforeAll(() =>
   startPaidGateway({ parts, setUp: "rpc_url", facilitatorTimeoutSecs: 1 }),
 );
 const withoutRpc = startBeforeAll(() =>
-  startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 1 }),
+  startPaidGateway({
+    parts,
+    setUp: "no rpc_url",
+    facilitatorTimeoutSecs: 1,
+    // The facilitator is not asked again while it is still at work for others.
+    settlementPeriods: { roundMs: 1_000, firstDelayMs: 1_000 },
+  }),
 );
 afterEach(async () => {
   withRpc.facilitatorProxy.clear();
@@ -241,23 +247,24 @@ it("Facilitator: it settled, but its answer is lost → without rpc_url 503 sett
   await expect
     .poll(() => withoutRpc.facilitatorProxy.count("/settle"), { timeout: 10_000 })
     .toBeGreaterThanOrEqual(before + 2 * payments.length);
-  const settles = withoutRpc.facilitatorProxy.count("/settle") - before;
   expect(await withoutRpc.send(payments[0] as Payment)).toEqual(UNDECIDED);
   const count = payments.length;
   // A facilitator short of time may not have settled one at first: asked again it says yes, and that one has its job.
-  const { intent, settled } = withoutRpc.journal.totals().payments;
-  const late = settled - settledBefore;
-  expect(intent).toBe(count - late);
-  expect(late).toBeLessThan(count / 2);
-  expect(settles).toBeGreaterThanOrEqual(2 * count);
-  await expectChanges({
-    verifyCalls: count,
-    // The facilitator is asked again at any time.
-    settleCalls: expect.any(Number),
-    received: AMOUNT * BigInt(count),
-    jobs: late,
-    payments: { intent: count - late, ...(late > 0 ? { settled: late } : {}) },
-  });
+  await vi.waitFor(
+    async () => {
+      const late = withoutRpc.journal.totals().payments.settled - settledBefore;
+      expect(late).toBeLessThan(count / 2);
+      await expectChanges({
+        verifyCalls: count,
+        // The facilitator is asked again at any time.
+        settleCalls: expect.any(Number),
+        received: AMOUNT * BigInt(count),
+        jobs: late,
+        payments: { intent: count - late, ...(late > 0 ? { settled: late } : {}) },
+      });
+    },
+    { timeout: 20_000 },
+  );
 });
 
 function carries({ signed }: Payment): (request: { body: Buffer }) => boolean {
