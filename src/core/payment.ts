@@ -67,7 +67,7 @@ export type PaymentState = "intent" | "settled" | "failed" | "unresolved";
 /** An operator's decision about a payment that jobgate could not decide. */
 export interface PaymentClosing {
   readonly as: "paid" | "not_paid";
-  /** The operator, as he names himself. */
+  /** Name of the operator, as the request gives it. */
   readonly by: string;
   readonly note: string;
 }

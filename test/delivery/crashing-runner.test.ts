@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
-import { ackEverything, sleep, startDelivery, until } from "./harness.ts";
+import type { ReleaseOptions } from "../../src/store/contract/work-queue.ts";
+import { ackEverything, openStoreForTest, sleep, startDelivery, until } from "./harness.ts";
 
 test("A runner that subscribes with max_in_flight 1,000 and dies ten times makes no dead letter", async () => {
   const { store, accept, connect } = await startDelivery({ maxAttempts: 3, retryBaseMs: 5, retryMaxMs: 10 });
@@ -89,4 +90,39 @@ test("Suspects go out alone although other work never ends, and do not hold it u
     return ready + leased === 0;
   });
   expect(others).toBeGreaterThanOrEqual(8);
+});
+
+test("A runner that dies while its Extend is under way has used up an attempt", async () => {
+  const store = await openStoreForTest();
+  let letGo = () => {};
+  const held = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  let asked = false;
+  const released: ReleaseOptions[] = [];
+  const { server, accept, connect } = await startDelivery({
+    store: {
+      ...store,
+      async extend(...request) {
+        asked = true;
+        await held;
+        return store.extend(...request);
+      },
+      release(lease, options) {
+        released.push(options);
+        return store.release(lease, options);
+      },
+    },
+  });
+  await accept();
+  const runner = connect();
+  const stream = await runner.subscribe();
+  const extending = runner.extend([await stream.next()]).catch(() => undefined);
+  await until(() => asked);
+  stream.cancel();
+  await until(() => server.runners().length === 0);
+  letGo();
+  await extending;
+  await until(() => released.length === 1);
+  expect(released).toEqual([expect.objectContaining({ excused: false })]);
 });

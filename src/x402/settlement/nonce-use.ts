@@ -63,7 +63,7 @@ export function ownLogs(logs: readonly Log[], { asset }: PaymentKey): Log[] {
 export class NonceSearch {
   #range = MAX_LOG_RANGE;
   #answersInRow = 0;
-  /** Where an unfinished search goes on, by fingerprint. A finished one starts anew: the node that answered may lag. */
+  /** Blocks to continue unfinished searches from, by fingerprint. A finished search starts anew: its node may have lagged. */
   readonly #ahead = new LRUCache<string, bigint>({ max: MAX_SEARCHES });
   readonly #past = new LRUCache<string, bigint>({ max: MAX_SEARCHES });
 
