@@ -42,7 +42,10 @@ export type Fault =
   /** The upstream does its work, and its answer is changed. */
   | {
       readonly kind: "change";
-      readonly change: (answer: ProxiedAnswer, request: ProxiedRequest) => ProxiedAnswer;
+      readonly change: (
+        answer: ProxiedAnswer,
+        request: ProxiedRequest,
+      ) => ProxiedAnswer | Promise<ProxiedAnswer>;
     }
   /** The upstream gets another body. */
   | { readonly kind: "rewrite"; readonly rewrite: (body: Buffer) => Buffer }
@@ -89,7 +92,7 @@ export async function strike(
       return respond(response, { status, headers: { ...type, ...headers }, body: bytes });
     }
     case "change":
-      return respond(response, fault.change(await upstream(), received));
+      return respond(response, await fault.change(await upstream(), received));
     case "rewrite":
       return respond(response, await upstream(fault.rewrite(received.body)));
     case "reroute":
