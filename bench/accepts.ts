@@ -19,7 +19,7 @@ dedupe = false
 export async function benchAccepts(trees: readonly Tree[]): Promise<void> {
   await withBaseline("bare-http", ([bareUrl], barePid) =>
     withBaseline("one-commit-a-request", async ([commitUrl], commitPid) => {
-      const gateways = await Promise.all(trees.map((tree) => startTree(tree, { config: ENDPOINTS })));
+      const gateways = await Promise.all(trees.map((tree) => startTree(tree, { endpoints: ENDPOINTS })));
       try {
         const contestants = [
           hook("bare node:http", barePid, `${bareUrl}/hooks/bench`),

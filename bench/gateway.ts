@@ -1,10 +1,45 @@
 import type { WebhookEndpoint } from "../src/config/config.ts";
 import { loadConfig } from "../src/config/load-config.ts";
 import { type Jobgate, startJobgate } from "../test/helpers/jobgate-process.ts";
-import type { ProgramSource } from "../test/helpers/jobgate-program.ts";
 import type { Tree } from "./trees.ts";
 
-const CONFIG = (store: string, more: string) => `
+/** Facilitator and token of a payment. */
+export interface PaymentTarget {
+  readonly facilitatorUrl: string;
+  readonly chainId: number;
+  readonly asset: string;
+  readonly payTo: string;
+  readonly tokenName: string;
+  readonly tokenVersion: string;
+  readonly rpcUrl?: string;
+}
+
+/** USDC on Base Sepolia, without a facilitator: enough for offers. */
+const NO_FACILITATOR: PaymentTarget = {
+  facilitatorUrl: "http://127.0.0.1:9",
+  chainId: 84_532,
+  asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+  payTo: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+  tokenName: "USDC",
+  tokenVersion: "2",
+};
+
+interface GatewayOptions {
+  /** URL of the store; default: a new SQLite file. */
+  readonly store?: string;
+  /** Default: none, so that nothing can be paid. */
+  readonly payments?: PaymentTarget;
+  /** Further endpoints, as TOML. */
+  readonly endpoints?: string;
+}
+
+function configOf({
+  store = "sqlite:bench.db",
+  payments = NO_FACILITATOR,
+  endpoints = "",
+}: GatewayOptions): string {
+  const { facilitatorUrl, chainId, asset, payTo, tokenName, tokenVersion, rpcUrl } = payments;
+  return `
 service_id = 1
 [store]
 url = "${store}"
@@ -16,18 +51,19 @@ bind_address = "127.0.0.1:0"
 [x402]
 bind_address = "127.0.0.1:0"
 public_url = "http://127.0.0.1:8402"
-facilitator_url = "http://127.0.0.1:9"
+facilitator_url = "${facilitatorUrl}"
 default_invocation_mode = "public_paid"
 limits = { max_unpaid_per_second_per_client = 1000000 }
 [[x402.accepted_tokens]]
-network = "eip155:84532"
-asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+network = "eip155:${chainId}"
+asset = "${asset}"
 symbol = "USDC"
 decimals = 6
-pay_to = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+pay_to = "${payTo}"
 rate_per_native_unit = "3200.00"
-eip3009_name = "USDC"
-eip3009_version = "2"
+eip3009_name = "${tokenName}"
+eip3009_version = "${tokenVersion}"
+${rpcUrl === undefined ? "" : `rpc_url = "${rpcUrl}"`}
 [job_pricing.1]
 0 = "1000000000000000"
 [webhooks]
@@ -35,8 +71,9 @@ bind_address = "127.0.0.1:0"
 [[webhooks.endpoints]]
 path = "/hooks/bench"
 job_id = 1
-${more}
+${endpoints}
 `;
+}
 
 /** A tree's gateway, named as the tree. */
 export interface TreeGateway {
@@ -44,23 +81,10 @@ export interface TreeGateway {
   readonly jobgate: Jobgate;
 }
 
-/**
- * Starts a tree's build with the endpoint `/hooks/bench`, job 1, and the paid job 0 of service 1. Its facilitator is not
- * there.
- */
-export async function startTree(
-  tree: Tree,
-  { store = "sqlite:bench.db", config = "" }: { readonly store?: string; readonly config?: string } = {},
-): Promise<TreeGateway> {
-  return {
-    name: tree.name,
-    jobgate: await startJobgate({ from: programOf(tree), config: CONFIG(store, config) }),
-  };
-}
-
-/** Returns a tree's program, as {@link startJobgate} takes it. */
-export function programOf({ folder }: Tree): ProgramSource {
-  return folder === undefined ? "build" : { builtIn: folder };
+/** Starts a tree's build with the endpoint `/hooks/bench`, job 1, and the paid job 0 of service 1. */
+export async function startTree({ name, folder }: Tree, options: GatewayOptions = {}): Promise<TreeGateway> {
+  const from = folder === undefined ? "build" : { builtIn: folder };
+  return { name, jobgate: await startJobgate({ from, config: configOf(options) }) };
 }
 
 /** Reads the webhook endpoints that a gateway runs with. */

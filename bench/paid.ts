@@ -2,12 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { PaymentPayload } from "@x402/core/types";
 import pLimit from "p-limit";
 import { accounts } from "../test/helpers/accounts.ts";
-import { type Anvil, startAnvil } from "../test/helpers/anvil.ts";
+import { startAnvil } from "../test/helpers/anvil.ts";
 import { type Offer, requestOffer, signV2Payment, v2PaymentHeaders } from "../test/helpers/clients.ts";
 import { startFacilitator } from "../test/helpers/facilitator.ts";
-import { startJobgate } from "../test/helpers/jobgate-process.ts";
 import { deployUsdc } from "../test/helpers/usdc.ts";
-import { programOf } from "./gateway.ts";
+import { type PaymentTarget, startTree } from "./gateway.ts";
 import { cpuSeconds, percentile } from "./load.ts";
 import { startTimingProxy, type TimingProxy } from "./timing-proxy.ts";
 import type { Tree } from "./trees.ts";
@@ -17,10 +16,8 @@ const IN_FLIGHT = 64;
 const MAX_ATTEMPTS = 60;
 const RESEND_MS = 1_000;
 
-/** Where a tree's payments go. */
-interface Chain {
-  readonly anvil: Anvil;
-  readonly usdc: Awaited<ReturnType<typeof deployUsdc>>;
+/** Proxies in front of the facilitator and the chain's RPC. */
+interface Outside {
   readonly facilitator: TimingProxy;
   readonly rpc: TimingProxy;
 }
@@ -33,11 +30,19 @@ export async function benchPaid(trees: readonly Tree[]): Promise<void> {
   const official = await startFacilitator({ anvil });
   const facilitator = await startTimingProxy(official.url);
   const rpc = await startTimingProxy(anvil.rpcUrl);
-  const chain = { anvil, usdc, facilitator, rpc };
+  const payments = {
+    facilitatorUrl: facilitator.url,
+    chainId: anvil.chainId,
+    asset: usdc.address,
+    payTo: accounts.payTo.address,
+    tokenName: usdc.name,
+    tokenVersion: usdc.version,
+    rpcUrl: rpc.url,
+  };
   const one: object[] = [];
   const many: object[] = [];
   try {
-    for (const tree of trees) await measure(tree, chain, one, many);
+    for (const tree of trees) await measure(tree, payments, { facilitator, rpc }, one, many);
   } finally {
     await rpc.stop();
     await facilitator.stop();
@@ -50,8 +55,14 @@ export async function benchPaid(trees: readonly Tree[]): Promise<void> {
   console.table(many);
 }
 
-async function measure(tree: Tree, chain: Chain, one: object[], many: object[]): Promise<void> {
-  const jobgate = await startJobgate({ from: programOf(tree), config: config(chain) });
+async function measure(
+  tree: Tree,
+  payments: PaymentTarget,
+  { facilitator, rpc }: Outside,
+  one: object[],
+  many: object[],
+): Promise<void> {
+  const { jobgate } = await startTree(tree, { payments });
   try {
     const url = `${jobgate.x402Url}/x402/jobs/1/0`;
     const offer = await requestOffer(url);
@@ -59,13 +70,13 @@ async function measure(tree: Tree, chain: Chain, one: object[], many: object[]):
     const own: number[] = [];
     const cpuBefore = cpuSeconds(jobgate.pid);
     for (const payload of await sign(offer)) {
-      chain.facilitator.reset();
-      chain.rpc.reset();
+      facilitator.reset();
+      rpc.reset();
       const sentAt = performance.now();
       await pay(url, payload);
       const took = performance.now() - sentAt;
       whole.push(took);
-      own.push(took - chain.facilitator.busyMs(chain.rpc));
+      own.push(took - facilitator.busyMs(rpc));
     }
     one.push({
       "": tree.name,
@@ -82,7 +93,7 @@ async function measure(tree: Tree, chain: Chain, one: object[], many: object[]):
         paymentRequirements: requirements,
       });
       for (const route of ["verify", "settle"]) {
-        const response = await fetch(`${chain.facilitator.url}/${route}`, { method: "POST", body });
+        const response = await fetch(`${facilitator.url}/${route}`, { method: "POST", body });
         await response.arrayBuffer();
       }
     });
@@ -127,33 +138,4 @@ async function pay(url: string, payload: PaymentPayload): Promise<void> {
     await sleep(RESEND_MS);
   }
   throw new Error(`a payment was not decided after ${MAX_ATTEMPTS} requests`);
-}
-
-function config({ anvil, usdc, facilitator, rpc }: Chain): string {
-  return `
-service_id = 1
-[store]
-url = "sqlite:bench.db"
-[runner]
-bind_address = "127.0.0.1:0"
-[operator]
-bind_address = "127.0.0.1:0"
-[x402]
-bind_address = "127.0.0.1:0"
-public_url = "http://127.0.0.1:8402"
-facilitator_url = "${facilitator.url}"
-default_invocation_mode = "public_paid"
-[[x402.accepted_tokens]]
-network = "eip155:${anvil.chainId}"
-asset = "${usdc.address}"
-symbol = "USDC"
-decimals = 6
-pay_to = "${accounts.payTo.address}"
-rate_per_native_unit = "3200.00"
-eip3009_name = "${usdc.name}"
-eip3009_version = "${usdc.version}"
-rpc_url = "${rpc.url}"
-[job_pricing.1]
-0 = "1000000000000000"
-`;
 }

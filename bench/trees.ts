@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 /** A built jobgate to measure. */
 export interface Tree {
-  /** In tables. */
+  /** Name in tables. */
   readonly name: string;
   /** Folder with its `dist`; undefined for this checkout. */
   readonly folder?: string;

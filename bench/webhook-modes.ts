@@ -57,7 +57,7 @@ export async function benchWebhookModes(): Promise<void> {
     ({ auth, keys }, i) =>
       `[[webhooks.endpoints]]\npath = "/hooks/mode-${i}"\njob_id = 1\nauth = "${auth}"\n${keys}\n`,
   );
-  const { jobgate } = await startTree(THIS_TREE, { config: endpoints.join("") });
+  const { jobgate } = await startTree(THIS_TREE, { endpoints: endpoints.join("") });
   try {
     const byPath = new Map(
       (await readWebhookEndpoints(jobgate)).map((endpoint) => [endpoint.path, endpoint]),

@@ -40,7 +40,7 @@ export function addPaymentsCommand(program: Command): void {
     .action(show);
 
   addOperatorOptions(payments.command("close"))
-    .description("Decide a payment that jobgate cannot decide; exit 1 if it can, or has.")
+    .description("Decide a payment that jobgate cannot decide; exit 1 if it is decided, or may still be.")
     .addArgument(callIdArgument())
     .addOption(
       new Option("--as <verdict>", "paid: its job is queued; not-paid: it fails")

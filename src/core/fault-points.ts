@@ -2,7 +2,7 @@
  * Points at which a crash matters most. With `JOBGATE_CRASH_AT=<name>`, which crash tests set, the process kills itself
  * with SIGKILL the first time that it gets there. Never set it in production.
  */
-const FAULT_POINTS = [
+export const FAULT_POINTS = [
   "before-journal",
   "after-journal",
   "after-settle",

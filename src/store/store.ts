@@ -30,7 +30,7 @@ export interface Store
   status(): StoreStatus;
   /** Totals by state, for operators and for checking that the journal balances. */
   totals(): Promise<StoreTotals>;
-  /** Settled amounts, for operators: one entry for each token and bucket of time that has any, oldest first. */
+  /** Settled amounts by token and bucket of time, oldest first; empty buckets are left out. */
   revenue(period: RevenuePeriod): Promise<Revenue[]>;
   /** Waits for operations in flight, then closes. Safe to call twice. */
   close(): Promise<void>;

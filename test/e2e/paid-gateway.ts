@@ -114,7 +114,7 @@ export interface PaidGatewayOptions extends StartOptions {
   readonly storeUrl?: string;
   /** Default 60 s. */
   readonly leaseSecs?: number;
-  /** Of a jobgate within this process. */
+  /** Periods of a jobgate within this process. */
   readonly settlementPeriods?: Partial<SettlementPeriods>;
   /** Default: acks each JobCall. */
   readonly handle?: JobHandler;

@@ -27,7 +27,7 @@ auth = "bearer"
 secret = "0123456789abcdef"
 `;
 
-/** Where there is one, a file system in memory: its syncs take no time. */
+/** A file system in memory, if there is one: its syncs take no time. */
 const COPIES = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
 
 let folder: string;

@@ -1,7 +1,8 @@
 import fc from "fast-check";
+import { FAULT_POINTS } from "../../src/core/fault-points.ts";
 import { LOST_SETTLE_ANSWERS, NO_VERDICTS, UNHEARD_SETTLE_REQUESTS } from "./facilitator-faults.ts";
 
-/** What becomes of one payment, and what happens around it. */
+/** One payment: what its client, the facilitator, the runner and others do with it. */
 export type Plan = typeof plan extends fc.Arbitrary<infer Value> ? Value : never;
 
 /** Somebody else's act between jobgate's settlement request and the facilitator's transaction. */
@@ -20,7 +21,7 @@ const plan = fc.record({
   payer: fc.nat({ max: 1 }),
   /** Concurrent copies of the same request. */
   copies: fc.constantFrom(1, 1, 1, 2, 3),
-  /** By the chain's clock. */
+  /** Lifetime of the authorization by the chain's clock. */
   validSecs: fc.integer({ min: 30, max: 150 }),
   usedBefore: oneIn(50),
   verifying: fc.oneof(
@@ -39,7 +40,7 @@ const plan = fc.record({
     { weight: 12, arbitrary: fc.constant(undefined) },
     { weight: 1, arbitrary: fc.nat({ max: 500 }) },
   ),
-  /** How often the client asks again for the outcome of a payment that may have moved money. */
+  /** Number of times that the client asks again for the outcome of a payment that may have moved money. */
   resends: fc.nat({ max: 8 }),
   pauseMs: fc.integer({ min: 20, max: 600 }),
   /** The runner's answer to the first delivery. */
@@ -48,7 +49,7 @@ const plan = fc.record({
     "nack" as const,
     "late" as const,
   ),
-  /** Whether the payment is sent for something else too. */
+  /** Another use that the client makes of the payment: with another body, or for another job. */
   misuse: fc.constantFrom(
     ...Array.from({ length: 18 }, () => "no" as const),
     "body" as const,
@@ -62,16 +63,7 @@ const event = fc.oneof(
     weight: 4,
     arbitrary: fc.record({
       kind: fc.constant("crash" as const),
-      at: fc.constantFrom(
-        ...[
-          "before-journal",
-          "after-journal",
-          "after-settle",
-          "after-commit",
-          "before-delivery",
-          "before-ack",
-        ],
-      ),
+      at: fc.constantFrom(...FAULT_POINTS),
     }),
   },
   {
@@ -93,7 +85,7 @@ const event = fc.oneof(
   },
 );
 
-/** What happens to everybody's parts, after so many more answers: a slow machine gets as far between two kills. */
+/** An event for the whole system, after so many more answers: a slow machine gets as far between two kills. */
 const plannedEvent = fc.record({
   event,
   answers: fc.integer({ min: 40, max: 260 }),
@@ -102,7 +94,7 @@ const plannedEvent = fc.record({
 export type PlannedEvent = typeof plannedEvent extends fc.Arbitrary<infer Value> ? Value : never;
 export type Event = PlannedEvent["event"];
 
-/** How one question to the RPC is answered. */
+/** Answer to one question to the RPC. */
 export type RpcAnswer = typeof rpcAnswer extends fc.Arbitrary<infer Value> ? Value : never;
 
 /**
@@ -126,7 +118,7 @@ export function planStorm(seed: number, payments: number) {
     plans: draw(plan, payments),
     /** One after the other, from the start again after the last. */
     events: draw(plannedEvent, 499),
-    /** For one question after the other, from the start again after the last. */
+    /** Answers to successive questions, repeated from the start after the last. */
     rpcAnswers: draw(rpcAnswer, 9_973),
     /** The second node's own life: how far behind it starts, what its fork holds, how long until it starts anew. */
     nodeLives: draw(

@@ -149,7 +149,7 @@ export class Storm {
     await expect.poll(open, { timeout, interval: 200 }).toEqual({ undecided: 0, jobs: 0 });
   }
 
-  /** What all jobgates logged about one payment. */
+  /** Returns the lines that all jobgates logged about one payment. */
   logsAbout({ payment }: Purchase): string[] {
     const { nonce } = payment.signed.authorization;
     return [...this.#logs, this.gateway.jobgate.logs]

@@ -108,7 +108,7 @@ export class RecordedDisk {
   readonly #files = new Map<string, DiskFile>();
   #entries = new Map<string, DiskFile>();
   #unsyncedEntries: EntryChange[] = [];
-  /** What the sync that a thread waits for covers. */
+  /** Writes and names covered by the sync that a thread waits for. */
   readonly #covered = new Map<string, ReadonlySet<unknown>>();
 
   constructor(folder: string) {

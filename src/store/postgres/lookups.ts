@@ -10,8 +10,8 @@ import {
 import type { SharedLeases } from "../contract/work-queue.ts";
 import type { Input, Outcome, ReadName } from "../operations.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
-import { firstSummedHour, HOUR_MS } from "../revenue-hours.ts";
 import { JUST_DUE_MS, type LeaseColumns, leaseStanding } from "../rules/leases.ts";
+import { firstSummedHour, HOUR_MS } from "../rules/payments.ts";
 import type { Revenue } from "../store.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";

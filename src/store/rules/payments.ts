@@ -1,7 +1,7 @@
 import type { PaymentClosing, PaymentIntent, PaymentRecord, PaymentState } from "../../core/payment.ts";
 import { type BeginPaymentOutcome, type UndecidedLimits, YOUNG_MS } from "../contract/payment-journal.ts";
 import type { PaymentRow } from "../payment-row.ts";
-import type { StoreTotals } from "../store.ts";
+import type { RevenuePeriod, StoreTotals } from "../store.ts";
 
 /** Facts that decide whether a payment can begin. */
 export interface BeginFacts {
@@ -85,4 +85,16 @@ export function settledReason({ state, reason }: PaymentRow): string | null {
 export function isBalanced({ payments, paidCalls }: Pick<StoreTotals, "payments" | "paidCalls">): boolean {
   const { ready, leased, done, dead } = paidCalls;
   return payments.settled === ready + leased + done + dead;
+}
+
+export const HOUR_MS = 3_600_000;
+/** Later than any payment, and exact in milliseconds. */
+const NO_HOUR = 2_000_000_000;
+
+/**
+ * Returns the first hour (Unix hours) of a revenue report that comes from the sums by hour. The payments before it are
+ * summed one by one: those of the first, incomplete hour, or all of them for buckets that hours do not fill.
+ */
+export function firstSummedHour({ since, bucketMs }: RevenuePeriod): number {
+  return bucketMs % HOUR_MS === 0 ? Math.ceil(since / HOUR_MS) : NO_HOUR;
 }

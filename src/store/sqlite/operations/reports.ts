@@ -1,5 +1,5 @@
 import { type CountedRows, toTotals } from "../../call-row.ts";
-import { firstSummedHour, HOUR_MS } from "../../revenue-hours.ts";
+import { firstSummedHour, HOUR_MS } from "../../rules/payments.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 
