@@ -14,7 +14,7 @@ module.exports = {
     {
       name: "no-orphans",
       severity: "error",
-      from: { orphan: true, path: "^src/", pathNot: [CORE, "^src/gen/", "worker\\.ts$"] },
+      from: { orphan: true, path: "^src/", pathNot: [CORE, "^src/gen/", "worker\\.ts$", "\\.d\\.ts$"] },
       to: {},
     },
     {
@@ -37,12 +37,19 @@ module.exports = {
       to: { path: "^src/(x402|webhooks|delivery)/", pathNot: "^src/$1/" },
     },
     {
+      name: "the-runner-library-loads-nothing-of-the-server",
+      comment: "src/runner is the client library `jobgate/runner`",
+      severity: "error",
+      from: { path: "^src/runner/" },
+      to: { path: "^src/", pathNot: ["^src/(runner|gen)/", "^src/grpc/service-definition\\.ts$", CORE] },
+    },
+    {
       name: "nothing-below-imports-the-top",
       severity: "error",
       from: {
-        path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry)/",
+        path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry|runner)/",
       },
-      to: { path: "^src/(main|gateway|open-store|store-events)\\.ts$|^src/(commands|api)/" },
+      to: { path: "^src/(main|start-gateway|gateway|open-store|store-events)\\.ts$|^src/(commands|api)/" },
     },
     {
       name: "only-commands-read-configuration-files",
@@ -55,7 +62,7 @@ module.exports = {
       name: "only-open-store-names-an-implementation",
       severity: "error",
       from: { path: "^src/", pathNot: "^src/open-store\\.ts$|^src/store/" },
-      to: { path: "^src/store/", pathNot: "^src/store/((store|operations)\\.ts$|contract/|rules/)" },
+      to: { path: "^src/store/", pathNot: "^src/store/((store|operations|pruner)\\.ts$|contract/|rules/)" },
     },
     {
       name: "telemetry-and-operator-see-only-the-interface",
@@ -107,24 +114,27 @@ module.exports = {
       to: { path: "^src/(x402|webhooks|delivery|operator)/" },
     },
     {
-      name: "grpc-stays-in-delivery-operator-and-pricing",
+      name: "grpc-stays-in-delivery-operator-pricing-and-the-runner-library",
       severity: "error",
       from: {
         path: "^src/",
         pathNot: [
-          "^src/(delivery|operator|pricing|grpc|gen)/",
-          "^src/page/api\\.d\\.ts$",
+          "^src/(delivery|operator|pricing|runner|grpc|gen)/",
+          "^src/page/operator/",
           "^src/commands/operator-client\\.ts$",
         ],
       },
-      to: { path: "node_modules/(@grpc|@connectrpc|@bufbuild|grpc-health-check)/|^src/gen/" },
+      to: { path: "node_modules/(@grpc|@connectrpc|@bufbuild)/|^src/gen/" },
     },
     {
       name: "the-page-runs-in-a-browser",
-      comment: "its files are served unbuilt: they import only each other, and nothing imports them",
+      comment: "it imports itself, the generated API and libraries that browsers run, and nothing imports it",
       severity: "error",
       from: { path: "^src/page/" },
-      to: { pathNot: "^src/page/", dependencyTypesNot: ["type-only"] },
+      to: {
+        pathNot: ["^src/(page|gen)/", "node_modules/(@bufbuild|@connectrpc|@tanstack|preact|uplot)/"],
+        dependencyTypesNot: ["type-only"],
+      },
     },
     {
       name: "nobody-imports-the-page",
@@ -135,7 +145,10 @@ module.exports = {
     {
       name: "viem-stays-in-x402-pricing-and-chain",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(x402|pricing|chain)/|^src/core/addresses\\.ts$" },
+      from: {
+        path: "^src/",
+        pathNot: "^src/(x402|pricing|chain|commands/pay)/|^src/core/(addresses|private-keys)\\.ts$",
+      },
       to: { path: "node_modules/(viem|@x402)/" },
     },
     {

@@ -4,7 +4,7 @@ import tseslint from "typescript-eslint";
 export default tseslint.config(
   { ignores: ["dist", "src/gen", "node_modules", "**/node_modules", "examples"] },
   {
-    files: ["**/*.ts"],
+    files: ["**/*.{ts,tsx}"],
     languageOptions: { parser: tseslint.parser, parserOptions: { projectService: true } },
     plugins: { "@typescript-eslint": tseslint.plugin },
     rules: {

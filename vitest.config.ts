@@ -8,14 +8,17 @@ export default defineConfig({
     exclude: [...configDefaults.exclude, "**/*.full.test.ts"],
     pool: "forks",
     // Many tests wait for timers and other processes, so that fewer workers leave two cores idle.
-    maxWorkers: 4,
+    maxWorkers: 5,
+    // Workers read transformed modules from files, which the next run finds there too. It saves a sixth of a first run's CPU.
+    experimental: { fsModuleCache: true },
     // Importing viem, gRPC and the rest costs more than most files' tests: each worker does it once for all its files.
     // So a file must not leave anything behind: no fake timers, no changed environment, no open server.
     isolate: false,
+    globalSetup: "test/setup.ts",
     sequence: { sequencer: LongestFirst },
     // A busy machine takes its time; a poll that succeeds ends at once.
-    expect: { poll: { timeout: 10_000 } },
-    testTimeout: 30_000,
+    expect: { poll: { timeout: 40_000 } },
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     teardownTimeout: 10_000,
   },

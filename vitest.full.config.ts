@@ -7,9 +7,11 @@ export default defineConfig({
     ...base.test,
     include: ["test/**/*.full.test.ts"],
     exclude: configDefaults.exclude,
+    maxWorkers: 4,
     isolate: true,
+    expect: { poll: { timeout: 120_000 } },
     testTimeout: 600_000,
     hookTimeout: 300_000,
-    globalSetup: "test/full-setup.ts",
+    globalSetup: ["test/setup.ts", "test/full-setup.ts"],
   },
 });

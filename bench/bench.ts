@@ -1,8 +1,12 @@
 import { benchAccepts } from "./accepts.ts";
 import { benchDelivery } from "./delivery.ts";
+import { benchInputs } from "./inputs.ts";
 import { benchJobs } from "./jobs.ts";
+import { benchLists } from "./lists.ts";
+import { benchLookups } from "./lookups.ts";
 import { benchPaid } from "./paid.ts";
 import { benchPostgres } from "./postgres.ts";
+import { benchRetention } from "./retention.ts";
 import { benchStart } from "./start.ts";
 import { compareWith, THIS_TREE, type Tree } from "./trees.ts";
 import { benchWebhookModes } from "./webhook-modes.ts";
@@ -11,9 +15,13 @@ import { benchWebhookModes } from "./webhook-modes.ts";
 const BENCHMARKS: Readonly<Record<string, (trees: readonly Tree[]) => Promise<void>>> = {
   accepts: benchAccepts,
   delivery: benchDelivery,
+  inputs: benchInputs,
   jobs: benchJobs,
+  lists: benchLists,
+  lookups: benchLookups,
   paid: benchPaid,
   postgres: benchPostgres,
+  retention: benchRetention,
   start: benchStart,
   webhooks: benchWebhookModes,
 };

@@ -12,6 +12,8 @@ export interface PaymentTarget {
   readonly tokenName: string;
   readonly tokenVersion: string;
   readonly rpcUrl?: string;
+  /** Changes the configuration: another facilitator. */
+  readonly edit?: (config: string) => string;
 }
 
 /** USDC on Base Sepolia, without a facilitator: enough for offers. */
@@ -31,19 +33,24 @@ interface GatewayOptions {
   readonly payments?: PaymentTarget;
   /** Further endpoints, as TOML. */
   readonly endpoints?: string;
+  /** Further keys of `[store]`, as TOML. */
+  readonly storeKeys?: string;
 }
 
 function configOf({
   store = "sqlite:bench.db",
   payments = NO_FACILITATOR,
   endpoints = "",
+  storeKeys = "",
 }: GatewayOptions): string {
   const { facilitatorUrl, chainId, asset, payTo, tokenName, tokenVersion, rpcUrl } = payments;
-  return `
+  const { edit = (config) => config } = payments;
+  return edit(`
 service_id = 1
 [store]
 url = "${store}"
 max_pending = 10000000
+${storeKeys}
 [runner]
 bind_address = "127.0.0.1:0"
 [operator]
@@ -72,7 +79,7 @@ bind_address = "127.0.0.1:0"
 path = "/hooks/bench"
 job_id = 1
 ${endpoints}
-`;
+`);
 }
 
 /** A tree's gateway, named as the tree. */

@@ -1,24 +1,33 @@
 import type { JobCall } from "../src/gen/jobgate/v1/runner_pb.ts";
-import { makeRunnerClient } from "../test/helpers/runner-client.ts";
 import { startTree } from "./gateway.ts";
-import { cpuSeconds, withBaseline } from "./load.ts";
+import { LightRunner } from "./light-runner.ts";
+import { BUSY_SHARE, cpuSeconds, withBaseline } from "./load.ts";
 import { post } from "./post.ts";
+import { PUSHED_JOB, PUSHED_PATH, PushedRunner } from "./pushed-runner.ts";
 import type { Tree } from "./trees.ts";
 
 const TURNS = 2;
 const TURN_SECONDS = 2;
-/** Size of a body, number of jobs in flight, and whether the runner acks all that arrived together in one call. */
+const PUSHED_AT_ONCE = 64;
+/** Size of a body, number of jobs in flight, and how the runner acks: so many in one message, all that came together, or by its answer. */
 const CASES = [
-  { bodyBytes: 256, inFlight: 1, acks: "one a call" },
-  { bodyBytes: 256, inFlight: 64, acks: "one a call" },
-  { bodyBytes: 256, inFlight: 64, acks: "batched" },
-  { bodyBytes: 16 * 1024, inFlight: 64, acks: "one a call" },
+  { bodyBytes: 256, inFlight: 1, method: "Subscribe", acks: "1" },
+  { bodyBytes: 256, inFlight: 64, method: "Subscribe", acks: "1" },
+  { bodyBytes: 256, inFlight: 64, method: "Subscribe", acks: "a turn's" },
+  { bodyBytes: 256, inFlight: 64, method: "Work", acks: "1" },
+  { bodyBytes: 256, inFlight: 64, method: "Work", acks: "8" },
+  { bodyBytes: 256, inFlight: 64, method: "Work", acks: "32" },
+  { bodyBytes: 256, inFlight: 64, method: "push", acks: "answer" },
+  { bodyBytes: 16 * 1024, inFlight: 64, method: "Subscribe", acks: "1" },
+  { bodyBytes: 16 * 1024, inFlight: 64, method: "Work", acks: "32" },
 ] as const;
 
 type Case = (typeof CASES)[number];
 
 interface Gateway {
   readonly webhookUrl: string;
+  /** Webhook whose jobs are pushed. */
+  readonly pushedUrl: string;
   readonly runnerAddress: string;
   readonly pid: number;
 }
@@ -27,35 +36,53 @@ interface Turn {
   readonly jobs: number;
   readonly seconds: number;
   readonly cpuSeconds: number;
+  /** CPU of the senders and the runner. */
+  readonly ownCpuSeconds: number;
 }
 
-/** Measures whole jobs (HTTP, store, Subscribe, Ack) beside bare HTTP and the same gRPC streams without a store. */
+/** Measures whole jobs (HTTP, store, stream or push, ack) beside bare HTTP and the same delivery without a store. */
 export async function benchJobs(trees: readonly Tree[]): Promise<void> {
   const rows: Record<string, string | number>[] = [];
-  await withBaseline("stream-without-store", async ([http = "", runnerAddress = ""], pid) => {
-    const gateways = await Promise.all(trees.map((tree) => startTree(tree)));
+  const target = await PushedRunner.start();
+  const use = async ([http = "", runnerAddress = ""]: readonly string[], pid: number) => {
+    const endpoints = pushing(target);
+    const gateways = await Promise.all(trees.map((tree) => startTree(tree, { endpoints })));
     const contestants = [
-      { name: "no store", gateway: { webhookUrl: `${http}/hooks/bench`, runnerAddress, pid } },
+      {
+        name: "no store",
+        gateway: {
+          webhookUrl: `${http}/hooks/bench`,
+          pushedUrl: `${http}${PUSHED_PATH}`,
+          runnerAddress,
+          pid,
+        },
+      },
       ...gateways.map(({ name, jobgate }) => ({
         name,
-        gateway: { ...jobgate, webhookUrl: `${jobgate.webhooksUrl}/hooks/bench` },
+        gateway: {
+          ...jobgate,
+          webhookUrl: `${jobgate.webhooksUrl}/hooks/bench`,
+          pushedUrl: `${jobgate.webhooksUrl}${PUSHED_PATH}`,
+        },
       })),
     ];
     try {
       for (const work of CASES) {
         const turns = contestants.map((): Turn[] => []);
         for (let turn = 0; turn < TURNS; turn += 1) {
-          for (const [i, { gateway }] of contestants.entries()) turns[i]?.push(await measure(gateway, work));
+          for (const [i, { gateway }] of contestants.entries())
+            turns[i]?.push(await measure(gateway, work, target));
         }
         const results = turns.map(total);
-        for (const [i, { jobs, seconds, cpuSeconds }] of results.entries()) {
+        for (const [i, { jobs, seconds, cpuSeconds, ownCpuSeconds }] of results.entries()) {
           const [bare] = results as [Turn, ...Turn[]];
           rows.push({
             "": contestants[i]?.name ?? "",
             body: `${work.bodyBytes} B`,
             "in flight": work.inFlight,
-            acks: work.acks,
-            "jobs/s": Math.round(jobs / seconds),
+            stream: work.method,
+            "acks a message": work.acks,
+            "jobs/s": `${ownCpuSeconds / seconds > BUSY_SHARE ? "over " : ""}${Math.round(jobs / seconds)}`,
             "of no store": (jobs / seconds / (bare.jobs / bare.seconds)).toFixed(2),
             "µs CPU": Math.round((cpuSeconds / jobs) * 1e6),
           });
@@ -64,11 +91,26 @@ export async function benchJobs(trees: readonly Tree[]): Promise<void> {
     } finally {
       await Promise.all(gateways.map(({ jobgate }) => jobgate.stop()));
     }
-  });
+  };
+  try {
+    await withBaseline("stream-without-store", use, [target.url]);
+  } finally {
+    target.stop();
+  }
   console.log(
-    "\nWhole jobs: HTTP → store → Subscribe → Ack. Senders and runner share a process, which bounds jobs/s",
+    "\nWhole jobs: HTTP → store → runner → ack. “over”: senders and runner, one process, were the bottleneck",
   );
   console.table(rows);
+}
+
+function pushing({ url }: PushedRunner): string {
+  return `[[webhooks.endpoints]]
+path = "${PUSHED_PATH}"
+job_id = ${PUSHED_JOB}
+[[push]]
+url = "${url}"
+job_ids = [${PUSHED_JOB}]
+concurrency = ${PUSHED_AT_ONCE}`;
 }
 
 function total(turns: readonly Turn[]): Turn {
@@ -77,18 +119,30 @@ function total(turns: readonly Turn[]): Turn {
     jobs: sum(({ jobs }) => jobs),
     seconds: sum(({ seconds }) => seconds),
     cpuSeconds: sum((turn) => turn.cpuSeconds),
+    ownCpuSeconds: sum((turn) => turn.ownCpuSeconds),
   };
 }
 
 /** Runs `inFlight` senders, each with one job under way until its JobCall reaches the runner. */
-async function measure(gateway: Gateway, { bodyBytes, inFlight, acks }: Case): Promise<Turn> {
+async function measure(
+  gateway: Gateway,
+  { bodyBytes, inFlight, method, acks }: Case,
+  target: PushedRunner,
+): Promise<Turn> {
   const arrivals = new Map<number, () => void>();
-  const runner = await subscribe(gateway.runnerAddress, acks, (call) => {
-    const id = Buffer.from(call.body).readUInt32BE(0);
+  const arrived = (body: Uint8Array) => {
+    const id = Buffer.from(body).readUInt32BE(0);
     arrivals.get(id)?.();
     arrivals.delete(id);
-  });
+  };
+  const url = method === "push" ? gateway.pushedUrl : gateway.webhookUrl;
+  target.onBody = arrived;
+  const runner =
+    method === "push"
+      ? { stop: () => undefined }
+      : await startRunner(gateway.runnerAddress, { method, acks }, ({ body }) => arrived(body));
   const cpuBefore = cpuSeconds(gateway.pid);
+  const ownCpuBefore = cpuSeconds(process.pid);
   const startedAt = performance.now();
   const endsAt = startedAt + TURN_SECONDS * 1000;
   let jobs = 0;
@@ -98,46 +152,52 @@ async function measure(gateway: Gateway, { bodyBytes, inFlight, acks }: Case): P
       const body = Buffer.alloc(bodyBytes);
       body.writeUInt32BE(id);
       const arrival = new Promise<void>((resolve) => arrivals.set(id, resolve));
-      await Promise.all([post(gateway.webhookUrl, body), arrival]);
+      await Promise.all([post(url, body), arrival]);
     }
   };
   await Promise.all(Array.from({ length: inFlight }, send));
   const seconds = (performance.now() - startedAt) / 1000;
   await runner.stop();
-  return { jobs, seconds, cpuSeconds: cpuSeconds(gateway.pid) - cpuBefore };
+  return {
+    jobs,
+    seconds,
+    cpuSeconds: cpuSeconds(gateway.pid) - cpuBefore,
+    ownCpuSeconds: cpuSeconds(process.pid) - ownCpuBefore,
+  };
 }
 
-/** Subscribes as a runner that acks each JobCall. `stop` resolves once all are acked. */
-async function subscribe(address: string, acks: Case["acks"], arrived: (call: JobCall) => void) {
-  const client = makeRunnerClient({ address });
-  const stream = client.subscribe({ subscriber: "bench", maxInFlight: 256 });
-  const underWay = new Set<Promise<unknown>>();
+/** Opens a stream as a runner that acks each JobCall. `stop` resolves once all are acked. */
+async function startRunner(
+  address: string,
+  { method, acks }: Pick<Case, "method" | "acks">,
+  arrived: (call: JobCall) => void,
+) {
+  const runner = new LightRunner(address);
+  const underWay = new Set<Promise<void>>();
   let unacked: JobCall[] = [];
+  const onCall = (call: JobCall) => {
+    arrived(call);
+    unacked.push(call);
+    if (acks !== "a turn's") {
+      if (unacked.length === Number(acks)) ack();
+    } else if (unacked.length === 1) setImmediate(ack);
+  };
+  let acker: Pick<LightRunner, "ack"> = runner;
   const ack = () => {
-    const acked = client.ack({ acks: unacked.map(({ callId, leaseToken }) => ({ callId, leaseToken })) });
+    const acked = acker.ack(unacked).finally(() => underWay.delete(acked));
     unacked = [];
     underWay.add(acked);
-    void acked.finally(() => underWay.delete(acked));
   };
-  stream.on("data", (call: JobCall) => {
-    arrived(call);
-    if (unacked.push(call) > 1) return;
-    if (acks === "batched") setImmediate(ack);
-    else ack();
-  });
-  const ended = new Promise<void>((resolve) =>
-    stream.on("error", () => resolve()).on("end", () => resolve()),
-  );
-  await new Promise((resolve) => stream.once("metadata", resolve));
+  if (method === "Work") acker = await runner.work(256, onCall);
+  else await runner.subscribe(256, onCall);
   return {
     async stop() {
+      if (unacked.length > 0) ack();
       while (underWay.size > 0 || unacked.length > 0) {
         await new Promise(setImmediate);
         await Promise.all(underWay);
       }
-      stream.cancel();
-      await ended;
-      client.close();
+      runner.close();
     },
   };
 }

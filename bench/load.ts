@@ -3,16 +3,18 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { processEnded, spawnTethered } from "../test/helpers/tethered-process.ts";
+import { processEnded, spawnTethered } from "../src/node/tethered-process.ts";
 import type { GeneratedLoad } from "./load-generator.ts";
+import { findWrk, loadWithWrk } from "./wrk.ts";
 
 const run = promisify(execFile);
 const GENERATOR = fileURLToPath(new URL("load-generator.ts", import.meta.url));
+const HAS_WRK = await findWrk();
 const TURNS = 3;
 const TURN_SECONDS = 2;
 const WARM_UP_SECONDS = 1;
 /** Share of a core from which the load generator is the bottleneck. */
-const BUSY_SHARE = 0.9;
+export const BUSY_SHARE = 0.9;
 const TICKS_PER_SECOND = 100;
 
 /** Requests to send: POSTs from `connections` connections, one in flight on each. */
@@ -50,6 +52,7 @@ export interface LoadResult {
 
 /** Loads the contestants in turns, so that a machine whose speed drifts treats them alike. */
 export async function compete(contestants: readonly Contestant[]): Promise<LoadResult[]> {
+  console.log(`\nRequests come from ${HAS_WRK ? "wrk" : "a Node process, because wrk is not installed"}.`);
   const turns = contestants.map((): (GeneratedLoad & { readonly cpuSeconds: number })[] => []);
   for (const { target } of contestants) await generate({ ...target, seconds: WARM_UP_SECONDS });
   for (let turn = 0; turn < TURNS; turn += 1) {
@@ -91,6 +94,7 @@ export function loadRow({ perSecond, p50, p99, cpuMicros, isGeneratorBound }: Lo
 }
 
 async function generate(target: LoadTarget): Promise<GeneratedLoad> {
+  if (HAS_WRK) return loadWithWrk(target);
   const args = ["--import", import.meta.resolve("tsx"), GENERATOR, JSON.stringify(target)];
   const { stdout } = await run(process.execPath, args);
   return JSON.parse(stdout) as GeneratedLoad;

@@ -1,26 +1,62 @@
-/*
- * Lookups of finished paid calls while the operator's page asks for revenue: builds a SQLite store with plain SQL, then
- * prints p50 and p99 of findCall. Usage: npx tsx bench/lookups.ts [PAYMENTS, default 3000000] [SECONDS, default 20]
- */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openDriver } from "../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../src/store/store.ts";
+import { percentile } from "./load.ts";
+import type { Tree } from "./trees.ts";
 
-const [payments = 3_000_000, seconds = 20] = process.argv.slice(2).map(Number);
+const PAYMENTS = 300_000;
+const IN_FLIGHT = 8;
+const SECONDS = 4;
 const DAY_MS = 86_400_000;
-const folder = await mkdtemp(join(tmpdir(), "jobgate-lookups-"));
-const path = join(folder, "jobgate.db");
-const open = () => openSqliteStore({ path, maxPending: 1000, encodeJobCall: ({ body }) => body });
 
-/** Fills the tables with settled payments of the last 30 days and their results. */
-function build(): void {
+/** Measures lookups of finished paid calls in SQLite, alone and while the operator's page asks for its reports. */
+export async function benchLookups(trees: readonly Tree[]): Promise<void> {
+  console.log(`\nLookups of ${PAYMENTS} paid calls of 30 days, ${IN_FLIGHT} in flight`);
+  const rows: object[] = [];
+  for (const tree of trees) {
+    const folder = await mkdtemp(join(tmpdir(), "jobgate-lookups-"));
+    try {
+      rows.push(...(await measure(tree, join(folder, "jobgate.db"))));
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  }
+  console.table(rows);
+}
+
+async function measure({ name, folder }: Tree, path: string): Promise<object[]> {
+  const module =
+    folder === undefined ? undefined : await import(`${folder}/src/store/sqlite/sqlite-store.ts`);
+  const openStore: typeof openSqliteStore = module?.openSqliteStore ?? openSqliteStore;
+  const open = () => openStore({ path, maxPending: 1_000, encodeJobCall: ({ body }) => body });
+  await (await open()).close();
+  fill(path);
+  const store = await open();
+  const alone = await lookUp(store, () => Promise.resolve([]));
+  const beside = await lookUp(store, (end) => repeat(end, () => report(store)));
+  await store.close();
+  const row = (what: string, { lookups, reports }: typeof alone) => ({
+    "": `${name}, ${what}`,
+    "lookups/s": Math.round(lookups.length / SECONDS),
+    "p50 ms": percentile(lookups, 0.5).toFixed(2),
+    "p99 ms": percentile(lookups, 0.99).toFixed(2),
+    ratio: (lookups.length / alone.lookups.length).toFixed(2),
+    "report p50 ms": reports.length === 0 ? "" : percentile(reports, 0.5).toFixed(0),
+  });
+  return [row("alone", alone), row("beside reports", beside)];
+}
+
+/** Fills the tables with settled payments and their results. */
+function fill(path: string): void {
   const database = openDriver(path);
-  for (const setting of ["journal_mode = OFF", "synchronous = OFF", "cache_size = -2000000"])
+  for (const setting of ["journal_mode = OFF", "synchronous = OFF", "cache_size = -2000000"]) {
     database.prepare(`PRAGMA ${setting}`).all([]);
-  const numbers = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${payments})`;
-  const at = `${Date.now() - 30 * DAY_MS} + i * ${30 * DAY_MS} / ${payments}`;
+  }
+  const numbers = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${PAYMENTS})`;
+  const at = `${Date.now() - 30 * DAY_MS} + i * ${30 * DAY_MS} / ${PAYMENTS}`;
   database.exec("BEGIN");
   database.exec(`${numbers}
     INSERT INTO payments (network, asset, payer, nonce, state, call_id, service_id, job_index, fingerprint, body_hash,
@@ -38,37 +74,29 @@ function build(): void {
   database.close();
 }
 
-const started = performance.now();
-await (await open()).close();
-build();
-console.log(`built ${payments} paid calls in ${Math.round((performance.now() - started) / 1000)} s`);
+/** Returns the milliseconds of each lookup, and of each report that `reportsUntil` makes beside them. */
+async function lookUp(store: Store, reportsUntil: (end: number) => Promise<number[]>) {
+  const end = performance.now() + SECONDS * 1_000;
+  const find = () => store.findCall(1 + Math.floor(Math.random() * PAYMENTS));
+  const [reports, ...lookups] = await Promise.all([
+    reportsUntil(end),
+    ...Array.from({ length: IN_FLIGHT }, () => repeat(end, find)),
+  ]);
+  return { reports, lookups: lookups.flat() };
+}
 
-const store = await open();
-const end = performance.now() + seconds * 1000;
-const lookups: number[] = [];
-const reports: number[] = [];
-
-async function timed(times: number[], work: () => Promise<unknown>): Promise<void> {
+async function repeat(end: number, work: () => Promise<unknown>): Promise<number[]> {
+  const times: number[] = [];
   while (performance.now() < end) {
     const from = performance.now();
     await work();
     times.push(performance.now() - from);
   }
+  return times;
 }
 
-const report = async () => {
+/** Asks what the operator's page asks for on opening. */
+function report(store: Store): Promise<unknown> {
   const since = Math.floor(Date.now() / DAY_MS - 29) * DAY_MS;
-  await Promise.all([store.revenue({ since, bucketMs: DAY_MS }), store.totals()]);
-};
-const lookUp = () => store.findCall(1 + Math.floor(Math.random() * payments));
-await Promise.all([timed(reports, report), ...Array.from({ length: 8 }, () => timed(lookups, lookUp))]);
-
-const show = (name: string, times: number[]) => {
-  const sorted = times.sort((a, b) => a - b);
-  const at = (share: number) => (sorted[Math.floor(share * sorted.length)] ?? 0).toFixed(1);
-  console.log(`${name}: ${sorted.length}, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, max ${at(0.999999)} ms`);
-};
-show("findCall", lookups);
-show("revenue of 30 days and totals", reports);
-await store.close();
-await rm(folder, { recursive: true });
+  return Promise.all([store.revenue({ since, bucketMs: DAY_MS }), store.totals()]);
+}

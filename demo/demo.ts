@@ -1,29 +1,32 @@
-// Runs jobgate with real parts: a chain, USDC, a facilitator, a paying client, a webhook sender and a runner. Checks
-// each step, exits with 0 if all passed and with 1 otherwise, and removes its files.
+// Runs `jobgate dev` with a runner of its own, buys a job and sends a webhook. Checks each step, and exits with 0 if all
+// passed and with 1 otherwise.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { accounts } from "../test/helpers/accounts.ts";
-import { startAnvil } from "../test/helpers/anvil.ts";
-import { startFacilitator } from "../test/helpers/facilitator.ts";
-import { startJobgate } from "../test/helpers/jobgate-process.ts";
+import { fileURLToPath } from "node:url";
+import { processEnded, spawnTethered } from "../src/node/tethered-process.ts";
 import { startRunner } from "../test/helpers/runner.ts";
-import { deployUsdc } from "../test/helpers/usdc.ts";
-import { demoConfig, PAID_JOB } from "./config.ts";
 import { makeNarrator } from "./narrator.ts";
 import { payForJob } from "./pay-for-job.ts";
 import { sendWebhook } from "./send-webhook.ts";
 
-const BUILT = new URL("../dist/main.js", import.meta.url);
+const BUILT = fileURLToPath(new URL("../dist/main.js", import.meta.url));
 const TIMEOUT_MS = 60_000;
-const ALERTS_SECRET = "a secret that the sender and jobgate share";
 
-/** Folder of the store. Removed at exit, also when jobgate is still starting. */
-const folder = mkdtempSync(join(tmpdir(), "jobgate-demo-"));
-process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+/** Addresses and keys, as `jobgate dev --json` prints them. */
+export interface Sandbox {
+  readonly job_url: string;
+  readonly webhook_url: string;
+  readonly webhook_secret: string;
+  readonly operator_url: string;
+  readonly runner_address: string;
+  readonly rpc_url: string;
+  readonly token: string;
+  readonly pay_to: string;
+  readonly payer: string;
+  readonly payer_key: `0x${string}`;
+}
 
 /** Started parts, newest last. */
 const running: { stop(): Promise<unknown> }[] = [];
@@ -31,61 +34,46 @@ const running: { stop(): Promise<unknown> }[] = [];
 async function demo(): Promise<void> {
   assert.ok(existsSync(BUILT), "dist/main.js does not exist: use npm run demo, which builds it");
   const narrator = makeNarrator();
-  const started = <Part extends { stop(): Promise<unknown> }>(part: Part): Part => {
-    running.push(part);
-    return part;
+
+  narrator.step("jobgate dev: a chain with USDC, a facilitator that settles on it, and jobgate");
+  const args = [BUILT, "dev", "--free-ports", "--no-runner", "--json", "--log-level", "warn"];
+  const jobgate = spawnTethered({ command: process.execPath, args });
+  jobgate.stderr.pipe(process.stderr);
+  const stop = async () => {
+    jobgate.kill("SIGTERM");
+    await processEnded(jobgate);
   };
-
-  narrator.step("A chain with USDC, and a facilitator that settles payments on it");
-  const anvil = started(await startAnvil());
-  const usdc = await deployUsdc({ anvil });
-  await usdc.mint(accounts.payer.address, 100_000_000n);
-  const facilitator = started(await startFacilitator({ anvil }));
+  running.push({ stop });
+  const [printed] = (await once(jobgate.stdout, "data")) as [Buffer];
+  const sandbox = JSON.parse(printed.toString()) as Sandbox;
   narrator.table({
-    chain: `${anvil.rpcUrl} (anvil, as Base Sepolia, eip155:${anvil.chainId})`,
-    USDC: `${usdc.address} (Circle's own contract)`,
-    facilitator: facilitator.url,
+    chain: `${sandbox.rpc_url} (anvil, as Base Sepolia)`,
+    USDC: sandbox.token,
+    job: sandbox.job_url,
+    webhook: sandbox.webhook_url,
+    "operator page": sandbox.operator_url,
   });
-
-  narrator.step("jobgate as a process: dist/main.js serve");
-  const config = demoConfig({
-    facilitatorUrl: facilitator.url,
-    rpcUrl: anvil.rpcUrl,
-    usdcAddress: usdc.address,
-    payToAddress: accounts.payTo.address,
-  });
-  const jobgate = started(await startJobgate({ config, env: { ALERTS_SECRET }, folder, from: "build" }));
-  narrator.table(Object.fromEntries(jobgate.listeners));
 
   narrator.step("A runner subscribes and waits for work");
-  const runner = started(
-    await startRunner({
-      address: jobgate.runnerAddress,
-      subscriber: "demo-runner",
-      handle: ({ body }) => ({ body: inCapitals(body), contentType: "text/plain" }),
+  const runner = await startRunner({
+    address: sandbox.runner_address,
+    subscriber: "demo-runner",
+    handle: ({ body }) => ({
+      body: Buffer.from(Buffer.from(body).toString().toUpperCase()),
+      contentType: "text/plain",
     }),
-  );
+  });
+  running.push(runner);
   narrator.say("It returns each job's body in capital letters.");
 
-  const url = `${jobgate.x402Url}/x402/jobs/${PAID_JOB.serviceId}/${PAID_JOB.jobIndex}`;
-  await payForJob({ narrator, url, usdc, runner });
-  await sendWebhook({ narrator, webhooksUrl: jobgate.webhooksUrl, secret: ALERTS_SECRET, runner });
+  await payForJob({ narrator, sandbox, runner });
+  await sendWebhook({ narrator, sandbox, runner });
 
   narrator.step("Stop jobgate");
   await runner.stop();
-  jobgate.kill("SIGTERM");
-  const { code, signal } = await jobgate.exited;
-  assert.equal(code, 0, `jobgate ended with ${signal ?? `code ${code}`}:\n${jobgate.logs.join("\n")}`);
+  await stop();
+  assert.equal(jobgate.exitCode, 0, `jobgate ended with ${jobgate.signalCode ?? `code ${jobgate.exitCode}`}`);
   narrator.check("it drained and exited with 0");
-}
-
-function inCapitals(text: Uint8Array): Uint8Array {
-  return Buffer.from(Buffer.from(text).toString().toUpperCase());
-}
-
-/** Stops all started parts, newest first. */
-async function stopAll(): Promise<void> {
-  for (const part of running.splice(0).reverse()) await part.stop();
 }
 
 async function outOfTime(): Promise<never> {
@@ -107,7 +95,7 @@ try {
   console.error(`\nThe demo failed: ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;
 } finally {
-  await stopAll();
+  for (const part of running.reverse()) await part.stop();
 }
 // A step that hangs must not keep the process alive.
 process.exit();

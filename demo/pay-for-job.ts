@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
 import { formatUnits } from "viem";
-import { accounts } from "../test/helpers/accounts.ts";
+import { privateKeyToAccount } from "viem/accounts";
+import { Rpc } from "../src/chain/rpc.ts";
 import { payingFetch } from "../test/helpers/clients.ts";
 import type { Runner } from "../test/helpers/runner.ts";
-import type { Token } from "../test/helpers/usdc.ts";
+import type { Sandbox } from "./demo.ts";
 import { printJobCall } from "./job-call.ts";
 import type { Narrator } from "./narrator.ts";
 
@@ -19,18 +20,17 @@ interface Accepted {
 /** Pays for one job, then checks the JobCall, the balances and the result. */
 export async function payForJob(options: {
   readonly narrator: Narrator;
-  /** URL of the job. */
-  readonly url: string;
-  readonly usdc: Token;
+  readonly sandbox: Sandbox;
   readonly runner: Runner;
 }): Promise<void> {
-  const { narrator, url, usdc, runner } = options;
-  const before = await balances(usdc);
+  const { narrator, sandbox, runner } = options;
+  const { job_url: url, payer_key: privateKey } = sandbox;
+  const before = await balances(sandbox);
 
   narrator.step("A client pays for one job, with the official @x402/fetch");
   const offeredAmounts: bigint[] = [];
   const pay = payingFetch({
-    account: accounts.payer,
+    account: { ...privateKeyToAccount(privateKey), privateKey },
     network: "eip155:84532",
     fetch: async (input, init) => {
       const request = new Request(input, init);
@@ -62,7 +62,7 @@ export async function payForJob(options: {
   narrator.check("one JobCall, with the request's body and the client's call ID");
 
   narrator.step("The money moved");
-  const after = await balances(usdc);
+  const after = await balances(sandbox);
   narrator.table({
     payer: movement(before.payer, after.payer),
     payee: movement(before.payee, after.payee),
@@ -98,11 +98,14 @@ function texts(object: object): Record<string, string> {
   );
 }
 
-async function balances(usdc: Token): Promise<{ payer: bigint; payee: bigint }> {
-  return {
-    payer: await usdc.balanceOf(accounts.payer.address),
-    payee: await usdc.balanceOf(accounts.payTo.address),
+async function balances(sandbox: Sandbox): Promise<{ payer: bigint; payee: bigint }> {
+  const rpc = new Rpc({ rpcUrl: sandbox.rpc_url, timeoutMs: 5_000 });
+  const balanceOf = async (account: string): Promise<bigint> => {
+    // balanceOf(address)
+    const data = `0x70a08231${account.slice(2).padStart(64, "0")}`;
+    return BigInt((await rpc.call("eth_call", [{ to: sandbox.token, data }, "latest"])) as string);
   };
+  return { payer: await balanceOf(sandbox.payer), payee: await balanceOf(sandbox.pay_to) };
 }
 
 function movement(before: bigint, after: bigint): string {

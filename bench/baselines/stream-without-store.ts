@@ -1,57 +1,80 @@
 import { create } from "@bufbuild/protobuf";
-import {
-  Server,
-  ServerCredentials,
-  type ServerUnaryCall,
-  type ServerWritableStream,
-  type sendUnaryData,
-} from "@grpc/grpc-js";
+import { ServerCredentials, status } from "@grpc/grpc-js";
+import { GatewayMessages } from "../../src/delivery/gateway-messages.ts";
 import { encodeDelivery, encodeJobCall } from "../../src/delivery/job-call-codec.ts";
-import {
-  type AckRequest,
-  AckResponseSchema,
-  LeaseStatus,
-  RunnerService,
-  type SubscribeRequest,
-} from "../../src/gen/jobgate/v1/runner_pb.ts";
-import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
+import { toCloudEvent } from "../../src/delivery/push/cloud-event.ts";
+import { PushClient } from "../../src/delivery/push/push-client.ts";
+import { decodeAcks, encodeStatuses } from "../../src/delivery/work-codec.ts";
+import { AckResponseSchema, LeaseStatus, RunnerService } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { type CallHandler, DirectService, type StreamHandler, unary } from "../../src/grpc/direct-service.ts";
+import { addDirectService, createGrpcServer, listen } from "../../src/grpc/server.ts";
+import type { ClaimedCall } from "../../src/store/contract/work-queue.ts";
+import { PUSHED_PATH } from "../pushed-runner.ts";
 import { serveBaseline } from "./serve.ts";
 
-/** jobgate's HTTP and gRPC without a store: writes each accepted body to the stream at once and answers each Ack. */
-let stream: ServerWritableStream<SubscribeRequest, Buffer> | undefined;
+/** jobgate's HTTP, gRPC and push without a store: sends each accepted body at once, and answers each ack. */
+let deliver: (call: ClaimedCall) => void = () => undefined;
 let callId = 0;
 
-const server = new Server();
-server.addService(grpcServiceDefinition(RunnerService), {
-  subscribe(call: ServerWritableStream<SubscribeRequest, Buffer>) {
-    call.sendMetadata(call.metadata);
-    stream = call;
-  },
-  ack(call: ServerUnaryCall<AckRequest, unknown>, answer: sendUnaryData<unknown>) {
-    answer(null, create(AckResponseSchema, { statuses: call.request.acks.map(() => LeaseStatus.DONE) }));
-  },
-  nack() {},
-  extend() {},
-});
-const port = await new Promise<number>((resolve, reject) => {
-  server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) =>
-    error ? reject(error) : resolve(bound),
-  );
-});
-await serveBaseline((body) => {
+const written = () => undefined;
+const [, , url = ""] = process.argv;
+const client = new PushClient({ url, concurrency: 64, timeoutMs: 60_000, clock: Date.now });
+const push = (call: ClaimedCall) => void client.post(toCloudEvent(call), written);
+const { method } = RunnerService;
+const failed = () => ({ code: status.UNKNOWN, details: "" });
+const notServed: CallHandler = (_, call) => call.end({ code: status.UNIMPLEMENTED, details: "" });
+
+const work: StreamHandler = (call) => {
+  const messages = new GatewayMessages(call);
+  call.sendHeaders();
+  deliver = (claimed) => messages.addJobCall(claimed, written);
+  return {
+    onMessage(bytes) {
+      const message = decodeAcks(bytes);
+      if (message === undefined) return;
+      const acks = message.acks.map(() => LeaseStatus.DONE);
+      messages.addStatuses(encodeStatuses(message.sequence, { acks, nacks: [], extends: [] }), written);
+    },
+    onEnd: () => call.end({ code: status.OK, details: "" }),
+  };
+};
+
+const server = createGrpcServer({});
+addDirectService(
+  server,
+  new DirectService({
+    service: RunnerService,
+    handlers: {
+      subscribe: (_, call) => {
+        call.sendHeaders();
+        deliver = (claimed) => call.write(encodeDelivery(claimed), written);
+      },
+      ack: unary(
+        method.ack,
+        async ({ acks }) => create(AckResponseSchema, { statuses: acks.map(() => LeaseStatus.DONE) }),
+        failed,
+      ),
+      nack: notServed,
+      extend: notServed,
+    },
+    streamHandlers: { work },
+    maxRequestBytes: 16 * 1024 * 1024,
+    refusal: () => undefined,
+  }),
+);
+const port = await listen(server, "127.0.0.1:0", ServerCredentials.createInsecure());
+await serveBaseline((body, path) => {
   const now = Date.now();
-  const encoded = encodeJobCall({ origin: "webhook", jobId: 1n, serviceId: 1n, body, metadata: {} });
-  stream?.write(
-    encodeDelivery({
-      callId: ++callId,
-      leaseToken: "bench",
-      encoded,
-      attempt: 1,
-      enqueuedAt: now,
-      leaseExpiresAt: now + 60_000,
-      suspect: false,
-    }),
-  );
+  const send = path === PUSHED_PATH ? push : deliver;
+  send({
+    callId: ++callId,
+    leaseToken: "bench",
+    encoded: encodeJobCall({ origin: "webhook", jobId: 1n, serviceId: 1n, body, metadata: {} }),
+    attempt: 1,
+    enqueuedAt: now,
+    leaseExpiresAt: now + 60_000,
+    suspect: false,
+  });
   return callId;
 });
 console.log(`127.0.0.1:${port}`);

@@ -1,5 +1,4 @@
-/** `jobgate/runner`: the gRPC server that delivers jobs from a store to runners. */
+/** `jobgate/runner`: does jobs that jobgate delivers. It loads no part of the server. */
 
-export type { RunnerConfig } from "../config/config.ts";
-export type { Clock } from "../core/clock.ts";
-export { RunnerServer } from "../delivery/runner-server.ts";
+export { Fail, type Handler, type Job, json, type Result, Retry, RunnerError } from "../runner/job.ts";
+export { type RunOptions, run } from "../runner/run.ts";

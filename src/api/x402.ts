@@ -13,3 +13,4 @@ export { type ErrorCode, GatewayError } from "../core/errors.ts";
 export { jobKeyText } from "../core/job-call.ts";
 export type { PriceSource } from "../pricing/price-source.ts";
 export { X402Gateway } from "../x402/gateway.ts";
+export { LocalFacilitator } from "../x402/settler/local-facilitator.ts";

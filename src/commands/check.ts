@@ -1,31 +1,33 @@
 import type { Command } from "commander";
 import { pino } from "pino";
 import type { Config } from "../config/config.ts";
-import type { KeyPath } from "../config/key-path.ts";
-import { type Mistake, mistakeText } from "../config/mistakes.ts";
+import { type KeyPath, type Mistake, mistakeText } from "../config/mistakes.ts";
 import { type ConfigSelection, loadFromOptions, Refusal } from "./input.ts";
-import { configOption, isFlagSet, serviceIdOption } from "./options.ts";
+import { addCommand, configOption, option, serviceIdOption } from "./options.ts";
 
 export function addCheckCommand(program: Command): void {
-  program
-    .command("check")
-    .description("List every mistake in the configuration; exit 1 if there is one.")
+  addCommand(program, {
+    name: "check",
+    description: "List every mistake in the configuration; exit 1 if there is one.",
+    example: "check -c jobgate.toml --online",
+  })
     .addOption(configOption())
     .addOption(serviceIdOption())
-    .option(
-      "--online",
-      "also query the facilitator, each chain RPC, each rate source, the pricing engine and the store (env: JOBGATE_ONLINE)",
+    .addOption(
+      option(
+        "--online",
+        "also query the facilitator, each chain RPC, each rate source, the pricing engine and the store",
+      ),
     )
-    .addHelpText("after", "\nExample:\n  $ jobgate check -c jobgate.toml --online")
     .action(check);
 }
 
 async function check(options: ConfigSelection & { readonly online?: boolean }): Promise<void> {
-  const online = options.online ?? isFlagSet("JOBGATE_ONLINE");
   const result = await loadFromOptions(options);
   if (!result.ok) return refuse(result.mistakes);
   for (const warning of result.warnings) console.error(`warning: ${mistakeText(warning)}`);
-  const problems = online ? await findOnlineProblems(result.config) : [];
+  const { problems, notes } = options.online ? await askPeers(result.config) : { problems: [], notes: [] };
+  for (const note of notes) console.log(note);
   if (problems.length > 0)
     return refuse(problems.map(({ path, message }) => result.mistakeAt(path, message)));
   console.log(`${options.config}: ok (${summary(result.config)})`);
@@ -37,11 +39,13 @@ function refuse(mistakes: readonly Mistake[]): never {
   throw new Refusal([]);
 }
 
-function summary({ x402, webhooks }: Config): string {
+function summary({ x402, webhooks, push }: Config): string {
+  const ownPrices = (x402?.jobs ?? []).filter(({ price }) => price !== undefined);
   return [
-    `priced jobs: ${x402?.jobPricing.size ?? 0}`,
+    `priced jobs: ${(x402?.jobPricing.size ?? 0) + ownPrices.length}`,
     `tokens: ${x402?.acceptedTokens.length ?? 0}`,
     `webhook endpoints: ${webhooks?.endpoints.length ?? 0}`,
+    ...(push.length > 0 ? [`push targets: ${push.length}`] : []),
   ].join(", ");
 }
 
@@ -52,15 +56,19 @@ interface OnlineProblem {
 }
 
 /** Asks every peer in the configuration. The modules that ask are loaded only here, so that a plain check starts fast. */
-async function findOnlineProblems(config: Config): Promise<OnlineProblem[]> {
-  const problems = await Promise.all([x402Problems(config), engineProblems(config), storeProblems(config)]);
-  return problems.flat();
+async function askPeers(config: Config) {
+  const [x402, ...problems] = await Promise.all([
+    x402Findings(config),
+    engineProblems(config),
+    storeProblems(config),
+  ]);
+  return { problems: [...x402.problems, ...problems.flat()], notes: x402.notes };
 }
 
-async function x402Problems({ x402 }: Config): Promise<OnlineProblem[]> {
-  if (x402 === undefined) return [];
-  const { findX402Problems } = await import("../x402/online-check.ts");
-  return findX402Problems(x402);
+async function x402Findings({ x402 }: Config) {
+  if (x402 === undefined) return { problems: [], notes: [] };
+  const { checkX402Peers } = await import("../x402/online-check.ts");
+  return checkX402Peers(x402);
 }
 
 async function engineProblems({ pricingEngine, serviceId, x402 }: Config): Promise<OnlineProblem[]> {

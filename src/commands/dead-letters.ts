@@ -1,74 +1,132 @@
-import type { Command } from "commander";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { defined } from "../core/objects.ts";
 import { Refusal } from "./input.ts";
 import {
   callOperator,
   type DeadLetter,
+  type DeadLetterGroup,
   DeadLetterStatus,
   type GetDeadLetterResponse,
   type OperatorClient,
   type OperatorSelection,
   timeText,
 } from "./operator-client.ts";
-import { addOperatorOptions, callIdArgument, callIdsArgument, jsonOption, limitOption } from "./options.ts";
-import { fields, type ListOptions, type PrintOptions, printAnswer, printList, shortText } from "./output.ts";
+import {
+  addCommand,
+  addListOptions,
+  addOperatorCommand,
+  callIdArgument,
+  callIdsArgument,
+  type FilterOptions,
+  jobOption,
+  jsonOption,
+  option,
+  originOption,
+} from "./options.ts";
+import {
+  type Columns,
+  fields,
+  type ListOptions,
+  type PrintOptions,
+  printAnswer,
+  printable,
+  printEntries,
+  printList,
+  shortText,
+} from "./output.ts";
 
 export function addDeadLettersCommand(program: Command): void {
-  const deadLetters = program
-    .command("dead-letters")
-    .description("List the dead letters of a running jobgate; retry or drop them.")
-    .addHelpText("after", "\nExample:\n  $ jobgate dead-letters list");
-
-  addOperatorOptions(deadLetters.command("list"))
-    .description("List dead letters, newest first.")
-    .addOption(limitOption())
-    .addOption(jsonOption())
-    .addHelpText("after", "\nExample:\n  $ jobgate dead-letters list --limit 10")
-    .action(list);
-
-  addOperatorOptions(deadLetters.command("show"))
-    .description("Show one dead letter, with its metadata and body.")
-    .addArgument(callIdArgument())
-    .addOption(jsonOption())
-    .addHelpText("after", "\nExample:\n  $ jobgate dead-letters show 12")
-    .action(show);
-
-  addOperatorOptions(deadLetters.command("retry"))
-    .description("Return dead letters to the queue; exit 1 if any ID is not a dead letter.")
-    .addArgument(callIdsArgument())
-    .addHelpText("after", "\nExample:\n  $ jobgate dead-letters retry 12 13")
-    .action((callIds: bigint[], options: OperatorSelection) =>
-      changeEach("retried", callIds, options, (client) => client.retryDeadLetters({ callIds })),
-    );
-
-  addOperatorOptions(deadLetters.command("drop"))
-    .description("Delete dead letters; exit 1 if any ID is not a dead letter.")
-    .addArgument(callIdsArgument())
-    .addHelpText("after", "\nExample:\n  $ jobgate dead-letters drop 12 13")
-    .action((callIds: bigint[], options: OperatorSelection) =>
-      changeEach("dropped", callIds, options, (client) => client.dropDeadLetters({ callIds })),
-    );
-}
-
-const list = (options: ListOptions): Promise<void> =>
-  printList(options, {
-    async readPage(client, page) {
-      const { deadLetters, nextPageToken } = await client.listDeadLetters(page);
-      return { items: deadLetters, nextPageToken };
-    },
-    headings: ["ID", "ORIGIN", "JOB", "ATTEMPTS", "DEAD SINCE", "REASON"],
-    row,
+  const deadLetters = addCommand(program, {
+    name: "dead-letters",
+    description: "List the dead letters of a running jobgate; retry or drop them.",
+    example: "dead-letters groups",
   });
 
-function row({ callId, origin, serviceId, jobId, attempts, deadAt, reason }: DeadLetter): string[] {
-  return [
-    String(callId),
-    origin,
-    `${serviceId}/${jobId}`,
-    String(attempts),
-    timeText(deadAt),
-    shortText(reason),
-  ];
+  addOperatorCommand(deadLetters, {
+    name: "groups",
+    description: "Count dead letters by job and reason, the largest group first.",
+    example: "dead-letters groups",
+  })
+    .addOption(jsonOption())
+    .action(groups);
+
+  const listCommand = addOperatorCommand(deadLetters, {
+    name: "list",
+    description: "List dead letters, newest first.",
+    example: 'dead-letters list --job 1/30 --reason "no ink"',
+  });
+  addListOptions(addGroupOptions(listCommand)).action(list);
+
+  addOperatorCommand(deadLetters, {
+    name: "show",
+    description: "Show one dead letter, with its metadata and body.",
+    example: "dead-letters show 12",
+  })
+    .addArgument(callIdArgument())
+    .addOption(jsonOption())
+    .action(show);
+
+  for (const change of [RETRY, DROP]) {
+    const { name, description } = change;
+    const command = addOperatorCommand(deadLetters, {
+      name,
+      description: `${description}; exit 1 if any ID is not a dead letter.`,
+      example: `dead-letters ${name} --job 1/30 --reason "no ink"`,
+    });
+    addGroupOptions(command)
+      .addArgument(callIdsArgument().argOptional())
+      // Without a variable, which would make every call select all.
+      .addOption(new Option("--all", `${name} all of them, or all that the other options select`))
+      .action((callIds: bigint[], options: ChangeOptions) =>
+        callIds.length === 0 ? changeGroups(change, options) : changeEach(change, callIds, options),
+      );
+  }
 }
+
+/** Options that select groups. */
+interface GroupOptions {
+  readonly origin?: string;
+  readonly job?: FilterOptions["job"];
+  readonly reason?: string;
+}
+
+function addGroupOptions(command: Command): Command {
+  return command
+    .addOption(originOption())
+    .addOption(jobOption())
+    .addOption(option("--reason <text>", "only those with this reason, as `groups` prints it"));
+}
+
+async function groups(options: PrintOptions): Promise<void> {
+  const { groups } = await callOperator(options, (client) => client.listDeadLetterGroups({}));
+  printEntries(options, groups, {
+    COUNT: ({ count }) => String(count),
+    ORIGIN: ({ origin }) => origin,
+    JOB: ({ serviceId, jobId }) => `${serviceId}/${jobId}`,
+    OLDEST: ({ oldestDeadAt }) => timeText(oldestDeadAt),
+    NEWEST: ({ newestDeadAt }) => timeText(newestDeadAt),
+    REASON: ({ reason }) => reason,
+  });
+}
+
+function list({ origin, job, reason, ...options }: ListOptions & GroupOptions): Promise<void> {
+  const filter = defined({ ...job, origin, reason });
+  return printList(options, {
+    readPage: (client, page) => client.listDeadLetters({ ...page, ...filter }),
+    items: ({ deadLetters }) => deadLetters,
+    columns: COLUMNS,
+  });
+}
+
+const COLUMNS: Columns<DeadLetter> = {
+  ID: ({ callId }) => String(callId),
+  ORIGIN: ({ origin }) => origin,
+  JOB: ({ serviceId, jobId }) => `${serviceId}/${jobId}`,
+  ATTEMPTS: ({ attempts }) => String(attempts),
+  "DEAD SINCE": ({ deadAt }) => timeText(deadAt),
+  REASON: ({ reason }) => shortText(reason),
+};
 
 const show = (callId: bigint, options: PrintOptions): Promise<void> =>
   printAnswer(options, (client) => client.getDeadLetter({ callId }), details);
@@ -96,14 +154,86 @@ function bodyText(body: Uint8Array): string {
   }
 }
 
-async function changeEach(
-  change: "retried" | "dropped",
-  callIds: readonly bigint[],
-  options: OperatorSelection,
-  call: (client: OperatorClient) => Promise<{ statuses: readonly DeadLetterStatus[] }>,
-): Promise<void> {
-  const { statuses } = await callOperator(options, call);
+/** A command that changes dead letters. */
+interface Change {
+  readonly name: string;
+  readonly description: string;
+  readonly done: string;
+  readonly call: (
+    client: OperatorClient,
+    request: { callIds: bigint[] } | { group: DeadLetterGroup; pageToken: string },
+  ) => Promise<{ statuses: readonly DeadLetterStatus[]; count: bigint; nextPageToken: string }>;
+}
+
+const RETRY: Change = {
+  name: "retry",
+  description: "Return dead letters to the queue",
+  done: "retried",
+  call: (client, request) => client.retryDeadLetters(request),
+};
+const DROP: Change = {
+  name: "drop",
+  description: "Delete dead letters",
+  done: "dropped",
+  call: (client, request) => client.dropDeadLetters(request),
+};
+
+type ChangeOptions = OperatorSelection & GroupOptions & { readonly all?: boolean };
+
+async function changeEach({ done, call }: Change, callIds: bigint[], options: ChangeOptions): Promise<void> {
+  if (selects(options)) throw new InvalidArgumentError("Pass either call IDs or options that select groups.");
+  const { statuses } = await callOperator(options, (client) => call(client, { callIds }));
   const missing = callIds.filter((_, index) => statuses[index] !== DeadLetterStatus.DONE);
-  for (const callId of callIds) if (!missing.includes(callId)) console.log(`${callId} ${change}`);
-  if (missing.length > 0) throw new Refusal(missing.map((callId) => `${callId} is not a dead letter`));
+  for (const callId of callIds) if (!missing.includes(callId)) console.log(`${callId} ${done}`);
+  if (missing.length === 0) return;
+  const whyNot = (callId: bigint) =>
+    statuses[callIds.indexOf(callId)] === DeadLetterStatus.REFUND_BEGUN
+      ? `${callId} is not retried: its buyer is or may be paid back (jobgate refunds list)`
+      : `${callId} is not a dead letter`;
+  throw new Refusal(missing.map(whyNot));
+}
+
+/** Time between two looks whether the queue has room for more of a group. */
+const ROOM_INTERVAL_MS = 1_000;
+
+/** Changes all dead letters of the groups that the options select, and prints the number for each. */
+async function changeGroups({ name, done, call }: Change, options: ChangeOptions): Promise<void> {
+  if (!selects(options))
+    throw new InvalidArgumentError(`Say what to ${name}: call IDs, --job, --origin or --reason, or --all.`);
+  await callOperator(options, async (client) => {
+    const { groups, totalGroups } = await client.listDeadLetterGroups({});
+    const selected = groups.filter((group) => isSelected(group, options));
+    for (const group of selected) {
+      let changed = 0n;
+      let pageToken = "";
+      do {
+        const { count, nextPageToken } = await call(client, { group, pageToken });
+        changed += count;
+        pageToken = nextPageToken;
+        if (pageToken === "" || count > 0n) continue;
+        console.error(`${changed} of ${group.count} ${done}; waiting until half of the queue is free`);
+        await sleep(ROOM_INTERVAL_MS);
+      } while (pageToken !== "");
+      console.log(
+        `${changed} ${done}: ${group.origin} ${group.serviceId}/${group.jobId}, ${printable(group.reason)}`,
+      );
+    }
+    if (totalGroups > groups.length)
+      throw new Refusal([`There are more than ${groups.length} groups: run this again.`]);
+    if (selected.length === 0)
+      throw new Refusal(["No dead letter matches. See: jobgate dead-letters groups"]);
+  });
+}
+
+function selects({ origin, job, reason, all }: ChangeOptions): boolean {
+  return origin !== undefined || job !== undefined || reason !== undefined || all === true;
+}
+
+function isSelected(group: DeadLetterGroup, { origin, job, reason }: GroupOptions): boolean {
+  return (
+    (origin === undefined || group.origin === origin) &&
+    (job === undefined || group.jobId === job.jobId) &&
+    (job?.serviceId === undefined || group.serviceId === job.serviceId) &&
+    (reason === undefined || group.reason === reason)
+  );
 }

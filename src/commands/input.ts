@@ -1,8 +1,14 @@
 import { readFile } from "node:fs/promises";
+import { createInterface } from "node:readline/promises";
+import { buffer } from "node:stream/consumers";
 import { InvalidArgumentError } from "commander";
-import { fileErrorText } from "../config/config-files.ts";
-import { type LoadConfigResult, loadConfig } from "../config/load-config.ts";
-import { mistakeText } from "../config/mistakes.ts";
+import type { LoadConfigResult } from "../config/load-config.ts";
+import type { Mistake } from "../config/mistakes.ts";
+
+/*
+ * Modules of src/config are loaded where a command reads a configuration: they bring zod, and take half of the time of
+ * `jobgate --help` otherwise.
+ */
 
 /** Ends a command with exit code 1 and these lines on stderr. */
 export class Refusal extends Error {
@@ -22,12 +28,9 @@ export interface ConfigSelection {
 }
 
 /** Loads the configuration file, with the environment of this process. */
-export function loadFromOptions({ config, serviceId }: ConfigSelection): Promise<LoadConfigResult> {
-  return loadConfig({
-    path: config,
-    env: process.env,
-    ...(serviceId === undefined ? {} : { serviceId }),
-  });
+export async function loadFromOptions({ config, serviceId }: ConfigSelection): Promise<LoadConfigResult> {
+  const { loadConfig } = await import("../config/load-config.ts");
+  return loadConfig({ path: config, env: process.env, serviceId });
 }
 
 /**
@@ -38,15 +41,22 @@ export async function readConfig(
   selection: ConfigSelection,
 ): Promise<Extract<LoadConfigResult, { ok: true }>> {
   const result = await loadFromOptions(selection);
-  if (!result.ok) throw new Refusal(result.mistakes.map(mistakeText));
-  return result;
+  if (result.ok) return result;
+  throw await refusalOfMistakes(result.mistakes);
 }
 
-/** Reads the file that `--body` names. @throws Refusal with the reason if it cannot be read */
+export async function refusalOfMistakes(mistakes: readonly Mistake[]): Promise<Refusal> {
+  const { mistakeText } = await import("../config/mistakes.ts");
+  return new Refusal(mistakes.map(mistakeText));
+}
+
+/** Reads the file that `--body` names; `-` is stdin. @throws Refusal with the reason if it cannot be read */
 export async function readBody(path: string): Promise<Buffer> {
+  if (path === "-") return buffer(process.stdin);
   try {
     return await readFile(path);
   } catch (error) {
+    const { fileErrorText } = await import("../config/named-files.ts");
     throw new Refusal([`${path} cannot be read: ${fileErrorText(error)}`]);
   }
 }
@@ -68,4 +78,22 @@ export function readKey(variable: string): string {
   if (value === "")
     throw new Refusal([`environment variable ${variable} is not set; expected a private key`]);
   return value;
+}
+
+/** Returns true if a person is there to answer. */
+export function canAsk(): boolean {
+  return process.stdin.isTTY && process.stderr.isTTY;
+}
+
+/** Asks a question on the terminal; stdout stays free for output. @throws Refusal after Ctrl-C or Ctrl-D */
+export async function ask(question: string): Promise<string> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const closed = new Promise<never>((_, reject) => {
+    terminal.once("close", () => reject(new Refusal(["", "Nothing was done."])));
+  });
+  try {
+    return (await Promise.race([terminal.question(question), closed])).trim();
+  } finally {
+    terminal.close();
+  }
 }

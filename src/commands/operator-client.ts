@@ -1,25 +1,39 @@
 import { createRegistry, type Message, toJsonString } from "@bufbuild/protobuf";
-import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { InvalidArgumentError } from "commander";
 import { type BindAddress, localUrl, parseBindAddress } from "../core/network-address.ts";
+import { defined } from "../core/objects.ts";
 import {
+  type CallState,
   file_jobgate_v1_operator,
   OperatorService,
   type PaymentState,
+  type RefundState,
 } from "../gen/jobgate/v1/operator_pb.ts";
-import { fromPaymentState, JSON_OPTIONS } from "../operator/messages.ts";
-import { Refusal, readConfig } from "./input.ts";
+import { fromCallState, fromPaymentState, fromRefundState, JSON_OPTIONS } from "../operator/messages.ts";
+import { Refusal, refusalOfMistakes } from "./input.ts";
+import type { FilterOptions } from "./options.ts";
 
 export type { Message } from "@bufbuild/protobuf";
+export { durationFromMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 export type {
+  Call,
   ClosePaymentResponse,
   DeadLetter,
+  DeadLetterGroup,
+  Event,
+  GetActivityResponse,
+  GetCallResponse,
   GetDeadLetterResponse,
+  GetInfoResponse,
   GetPaymentResponse,
+  GetRevenueResponse,
   GetTotalsResponse,
+  ListRunnersResponse,
   Payment,
+  Refund,
 } from "../gen/jobgate/v1/operator_pb.ts";
 export { DeadLetterStatus, PaymentVerdict } from "../gen/jobgate/v1/operator_pb.ts";
 
@@ -48,7 +62,7 @@ export async function callOperator<T>(
 ): Promise<T> {
   const { address, token } = await findOperator(selection);
   try {
-    return await call(createOperatorClient({ address, ...(token === undefined ? {} : { token }) }));
+    return await call(createOperatorClient({ address, token }));
   } catch (error) {
     if (!(error instanceof ConnectError)) throw error;
     throw refusalOf(error, "url" in address ? address.url : `unix:${address.socketPath}`);
@@ -58,7 +72,7 @@ export async function callOperator<T>(
 /** Client of the operator's API over Connect and HTTP/1.1. It opens connections on demand and keeps none open. */
 export function createOperatorClient(options: {
   readonly address: OperatorAddress;
-  readonly token?: string;
+  readonly token?: string | undefined;
 }): OperatorClient {
   const { address, token } = options;
   const withToken: Interceptor = (next) => (request) => {
@@ -107,13 +121,17 @@ async function findOperator(
 ): Promise<{ address: OperatorAddress; token: string | undefined }> {
   const token = process.env.JOBGATE_OPERATOR_TOKEN || undefined;
   if (selection.target !== undefined) return { address: parseTarget(selection.target), token };
-  const { operator } = (await readConfig(selection)).config;
+  const { loadOperator } = await import("../config/load-config.ts");
+  const file = { path: selection.config, env: process.env };
+  const loaded = await loadOperator(file, token === undefined);
+  if (!loaded.ok) throw await refusalOfMistakes(loaded.mistakes);
+  const { operator } = loaded;
   if (operator.bindAddress.kind === "tcp" && operator.bindAddress.port === 0) {
     throw new Refusal([
       `${selection.config}: operator.bind_address has port 0; pass the port that jobgate printed with --target`,
     ]);
   }
-  return { address: toAddress(operator.bindAddress), token: token ?? operator.token };
+  return { address: toAddress(operator.bindAddress), token: token ?? operator.tokens[0] };
 }
 
 function parseTarget(value: string): OperatorAddress {
@@ -138,6 +156,16 @@ function toAddress(address: BindAddress): OperatorAddress {
 
 const registry = createRegistry(file_jobgate_v1_operator);
 
+/** Fields of a list's request that select what {@link FilterOptions} names. */
+export function filterRequest({ job, payer, since, until }: FilterOptions) {
+  return defined({
+    ...job,
+    payer,
+    since: since === undefined ? undefined : timestampFromMs(since),
+    until: until === undefined ? undefined : timestampFromMs(until),
+  });
+}
+
 /** One message of the operator's API as one line of JSON, the same as over HTTP. */
 export function jsonLine(message: Message): string {
   const schema = registry.getMessage(message.$typeName);
@@ -150,7 +178,17 @@ export function timeText(timestamp: Timestamp | undefined): string {
   return timestamp === undefined ? "-" : `${timestampDate(timestamp).toISOString().slice(0, 19)}Z`;
 }
 
+/** Name of a JobCall's state; a dash for a state that this version does not know. */
+export function callStateText(state: CallState): string {
+  return fromCallState(state) ?? "-";
+}
+
 /** Name of a payment's state; a dash for a state that this version does not know. */
 export function paymentStateText(state: PaymentState): string {
   return fromPaymentState(state) ?? "-";
+}
+
+/** Name of a refund's state; a dash for a state that this version does not know. */
+export function refundStateText(state: RefundState): string {
+  return fromRefundState(state) ?? "-";
 }

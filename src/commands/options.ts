@@ -1,55 +1,172 @@
+import { userInfo } from "node:os";
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { LOG_FORMATS, LOG_LEVELS } from "../log/log.ts";
 
 const MAX_LIMIT = 100_000;
 
-export const configOption = () =>
-  new Option("-c, --config <file>", "configuration file").default("jobgate.toml").env("JOBGATE_CONFIG");
+/**
+ * Adds a command with one example of its use.
+ * @param notes text of the help above the example
+ */
+export function addCommand(
+  parent: Command,
+  about: {
+    readonly name: string;
+    readonly description: string;
+    readonly notes?: string;
+    /** Without `jobgate`. */
+    readonly example: string;
+  },
+): Command {
+  const { name, description, notes, example } = about;
+  const command = parent.command(name).description(description);
+  if (notes !== undefined) command.addHelpText("after", `\n${notes}`);
+  return command.addHelpText("after", `\nExample:\n  $ jobgate ${example}`);
+}
 
-export const serviceIdOption = () =>
-  new Option("--service-id <N>", "service ID of webhook JobCalls; overrides the configuration file")
-    .env("JOBGATE_SERVICE_ID")
-    .argParser(parseServiceId);
-
-export const logLevelOption = () =>
-  new Option("--log-level <level>", "lowest level that is logged to stderr")
-    .choices(LOG_LEVELS)
-    .default("info")
-    .env("JOBGATE_LOG_LEVEL");
-
-export const logFormatOption = () =>
-  new Option("--log-format <format>", "JSON lines or readable text; auto: readable text on a terminal")
-    .choices(LOG_FORMATS)
-    .default("auto")
-    .env("JOBGATE_LOG_FORMAT");
-
-export const bodyOption = () =>
-  new Option("--body <file>", "file with the request body").env("JOBGATE_BODY").makeOptionMandatory();
-
-/** Adds the options of every command that calls a running jobgate. */
-export function addOperatorOptions(command: Command): Command {
-  return command
+/** Adds a command that calls a running jobgate. */
+export function addOperatorCommand(
+  parent: Command,
+  about: { readonly name: string; readonly description: string; readonly example: string },
+): Command {
+  const notes =
+    "The token is JOBGATE_OPERATOR_TOKEN or, if that is not set, operator.token of the configuration file.";
+  return addCommand(parent, { ...about, notes })
     .addOption(configOption())
     .addOption(
-      new Option(
+      option(
         "--target <address>",
         "host:port, unix:PATH or URL of the operator listener; overrides the configuration file",
-      ).env("JOBGATE_TARGET"),
-    )
-    .addHelpText(
-      "after",
-      "\nThe token is JOBGATE_OPERATOR_TOKEN or, if that is not set, operator.token of the configuration file.",
+      ),
     );
 }
 
-export const jsonOption = () =>
-  new Option("--json", "print JSON lines, as the API returns them (env: JOBGATE_JSON)");
+/** Makes an option that a variable can set as well: `--pay-to <address>` has the twin JOBGATE_PAY_TO. */
+export function option(flags: string, description: string): Option {
+  const made = new Option(flags, description);
+  if (made.required || made.optional) return made.env(twinOf(made));
+  made.description = `${description} (env: ${twinOf(made)})`;
+  FLAGS_WITH_TWINS.add(made);
+  return made;
+}
 
-export const limitOption = () =>
-  new Option("--limit <N>", "maximum number of entries, newest first")
-    .default(50)
-    .env("JOBGATE_LIMIT")
-    .argParser((value) => parseInteger(value, 1, MAX_LIMIT));
+const FLAGS_WITH_TWINS = new WeakSet<Option>();
+
+function twinOf(made: Option): string {
+  return `JOBGATE_${made.name().toUpperCase().replaceAll("-", "_")}`;
+}
+
+/** Sets a command's flags from their variables. commander itself takes any value for yes, even `0` and `false`. */
+export function readFlagTwins(command: Command): void {
+  for (const flag of command.options) {
+    if (!FLAGS_WITH_TWINS.has(flag)) continue;
+    const name = flag.attributeName();
+    if (command.getOptionValueSource(name) !== "cli" && isSet(twinOf(flag)))
+      command.setOptionValueWithSource(name, !flag.negate, "env");
+  }
+}
+
+function isSet(variable: string): boolean {
+  const value = process.env[variable] ?? "";
+  if (["", "0", "false"].includes(value)) return false;
+  if (["1", "true"].includes(value)) return true;
+  throw new InvalidArgumentError(`${variable}: expected 1, true, 0 or false.`);
+}
+
+/** Parser of an argument that has one form. commander names the option. */
+export const matching =
+  (form: RegExp, expected: string) =>
+  (value: string): string => {
+    if (form.test(value)) return value;
+    throw new InvalidArgumentError(`Expected ${expected}.`);
+  };
+
+export const configOption = () => option("-c, --config <file>", "configuration file").default("jobgate.toml");
+
+export const noteOption = () => option("--note <text>", "reason, for the journal").makeOptionMandatory();
+
+export const byOption = () =>
+  option("--by <name>", "your name, for the journal").default(userInfo().username, "the user's");
+
+export const serviceIdOption = () =>
+  option("--service-id <N>", "service ID of webhook JobCalls; overrides the configuration file").argParser(
+    parseServiceId,
+  );
+
+export const logLevelOption = () =>
+  option("--log-level <level>", "lowest level that is logged to stderr").choices(LOG_LEVELS).default("info");
+
+export const logFormatOption = () =>
+  option("--log-format <format>", "JSON lines or readable text; auto: readable text on a terminal")
+    .choices(LOG_FORMATS)
+    .default("auto");
+
+export const bodyOption = () => option("--body <file>", "file with the request body").makeOptionMandatory();
+
+export const jsonOption = (description = "print JSON lines, as the API returns them") =>
+  option("--json", description);
+
+export const jobOption = () =>
+  option("--job <[service/]job>", "only this job, of one service or of all").argParser(parseJob);
+
+export const originOption = () =>
+  option("--origin <origin>", "only paid ones, or only those of webhooks").choices(["x402", "webhook"]);
+
+/** Adds the options of every command that prints a list. */
+export function addListOptions(command: Command): Command {
+  return command
+    .addOption(
+      option("--limit <N>", "maximum number of entries, newest first")
+        .default(50)
+        .argParser((value) => parseInteger(value, 1, MAX_LIMIT)),
+    )
+    .addOption(option("--all", "every entry, however many; with --json as they are read").conflicts("limit"))
+    .addOption(jsonOption());
+}
+
+/** Options that select entries of a list, apart from their states. */
+export function addFilterOptions(command: Command): Command {
+  const filtered = command
+    .addOption(jobOption())
+    .addOption(option("--payer <address>", "only what this address paid for"))
+    .addOption(
+      option(
+        "--since <time>",
+        "only requests from then on: 2026-01-31, 2026-01-31T10:00Z, or an age such as 90m, 2h, 7d",
+      ).argParser(parseTime),
+    )
+    .addOption(option("--until <time>", "only requests before then").argParser(parseTime));
+  return addListOptions(filtered);
+}
+
+/** Values of {@link addFilterOptions}. */
+export interface FilterOptions {
+  readonly job?: { readonly serviceId?: bigint | undefined; readonly jobId: bigint };
+  readonly payer?: string;
+  /** Unix milliseconds. */
+  readonly since?: number;
+  readonly until?: number;
+}
+
+function parseJob(value: string): FilterOptions["job"] {
+  const [, service, job = ""] = /^(?:([0-9]+)\/)?([0-9]+)$/.exec(value) ?? [];
+  if (job === "") throw new InvalidArgumentError("Expected a job ID, such as 3 or 1/3.");
+  return {
+    jobId: parseServiceId(job),
+    serviceId: service === undefined ? undefined : parseServiceId(service),
+  };
+}
+
+const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+function parseTime(value: string): number {
+  const [, count, unit] = /^([0-9]{1,6})([smhd])$/.exec(value) ?? [];
+  if (count !== undefined) return Date.now() - Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
+  const time = /^[0-9]{4}-[0-9]{2}-[0-9]{2}/.test(value) ? Date.parse(value) : Number.NaN;
+  if (Number.isNaN(time))
+    throw new InvalidArgumentError("Expected a time such as 2026-01-31T10:00Z, or an age such as 2h.");
+  return time;
+}
 
 export const callIdArgument = () => new Argument("<id>", "call ID").argParser(parseCallId);
 
@@ -59,17 +176,9 @@ export const callIdsArgument = () =>
     parseCallId(value),
   ]);
 
-function parseCallId(value: string): bigint {
+export function parseCallId(value: string): bigint {
   if (!/^[1-9][0-9]{0,15}$/.test(value)) throw new InvalidArgumentError("Expected a call ID.");
   return BigInt(value);
-}
-
-/** Reads the environment twin of a flag. commander takes any value for yes, even `0` and `false`. */
-export function isFlagSet(name: string): boolean {
-  const value = process.env[name] ?? "";
-  if (["", "0", "false"].includes(value)) return false;
-  if (["1", "true"].includes(value)) return true;
-  throw new InvalidArgumentError(`${name}: expected 1, true, 0 or false.`);
 }
 
 export function parseServiceId(value: string): bigint {

@@ -5,7 +5,6 @@ import {
   type OperatorClient,
   type OperatorSelection,
 } from "./operator-client.ts";
-import { isFlagSet } from "./options.ts";
 
 /** Options of a command that prints an answer of a running jobgate. */
 export interface PrintOptions extends OperatorSelection {
@@ -15,6 +14,7 @@ export interface PrintOptions extends OperatorSelection {
 /** Options of a command that prints a list. */
 export interface ListOptions extends PrintOptions {
   readonly limit: number;
+  readonly all?: boolean;
 }
 
 /** Largest page that the API returns. */
@@ -27,27 +27,58 @@ export async function printAnswer<Answer extends Message>(
   text: (answer: Answer) => string,
 ): Promise<void> {
   const answer = await callOperator(options, call);
-  console.log(wantsJson(options) ? jsonLine(answer) : text(answer));
+  console.log(options.json ? jsonLine(answer) : text(answer));
 }
+
+/** Cells of a table by their column's heading. */
+export type Columns<Item> = Readonly<Record<string, (item: Item) => string>>;
 
 /** Prints the first entries of a paged list, as JSON lines or as a table. */
-export async function printList<Item extends Message>(
-  options: ListOptions,
+export async function printList<Page extends { readonly nextPageToken: string }, Item extends Message>(
+  { limit, all = false, ...options }: ListOptions,
   list: {
-    readonly readPage: (client: OperatorClient, page: PageRequest) => Promise<Page<Item>>;
-    readonly headings: readonly string[];
-    readonly row: (item: Item) => readonly string[];
+    readonly readPage: (client: OperatorClient, page: PageRequest) => Promise<Page>;
+    readonly items: (page: Page) => readonly Item[];
+    readonly columns: Columns<Item>;
   },
 ): Promise<void> {
-  const items = await callOperator(options, (client) =>
-    readItems(options.limit, (page) => list.readPage(client, page)),
-  );
-  if (wantsJson(options)) for (const item of items) console.log(jsonLine(item));
-  else console.log(table(list.headings, items.map(list.row)));
+  const { readPage, items, columns } = list;
+  const found: Item[] = [];
+  await callOperator(options, async (client) => {
+    let left = all ? Number.POSITIVE_INFINITY : limit;
+    let pageToken = "";
+    // A page can be short, or empty, although more follow.
+    do {
+      const page = await readPage(client, { pageSize: Math.min(left, MAX_PAGE_SIZE), pageToken });
+      left -= items(page).length;
+      pageToken = page.nextPageToken;
+      if (options.json) for (const item of items(page)) console.log(jsonLine(item));
+      else found.push(...items(page));
+    } while (left > 0 && pageToken !== "");
+  });
+  if (!options.json) printTable(found, columns);
 }
 
-function wantsJson({ json }: PrintOptions): boolean {
-  return json ?? isFlagSet("JOBGATE_JSON");
+/** Prints entries that are read, as JSON lines or as a table. */
+export function printEntries<Item extends Message>(
+  { json }: PrintOptions,
+  items: readonly Item[],
+  columns: Columns<Item>,
+): void {
+  if (json) for (const item of items) console.log(jsonLine(item));
+  else printTable(items, columns);
+}
+
+function printTable<Item>(items: readonly Item[], columns: Columns<Item>): void {
+  const cells = Object.values(columns);
+  if (items.length === 0) console.error("There are none.");
+  else
+    console.log(
+      table(
+        Object.keys(columns),
+        items.map((item) => cells.map((cell) => cell(item))),
+      ),
+    );
 }
 
 interface PageRequest {
@@ -55,30 +86,12 @@ interface PageRequest {
   readonly pageToken: string;
 }
 
-interface Page<Item> {
-  readonly items: readonly Item[];
-  readonly nextPageToken: string;
-}
-
-async function readItems<Item>(
-  limit: number,
-  readPage: (page: PageRequest) => Promise<Page<Item>>,
-): Promise<Item[]> {
-  const found: Item[] = [];
-  let pageToken = "";
-  do {
-    const pageSize = Math.min(limit - found.length, MAX_PAGE_SIZE);
-    const page = await readPage({ pageSize, pageToken });
-    found.push(...page.items);
-    pageToken = page.nextPageToken;
-  } while (found.length < limit && pageToken !== "");
-  return found;
-}
-
 /** Rows under their headings, in aligned columns. */
-function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows].map((row) => row.map(printable));
-  const widths = headings.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  const widths = headings.map((_, column) =>
+    lines.reduce((width, line) => Math.max(width, line[column]?.length ?? 0), 0),
+  );
   return lines
     .map((line) =>
       line
@@ -87,6 +100,11 @@ function table(headings: readonly string[], rows: readonly (readonly string[])[]
         .trimEnd(),
     )
     .join("\n");
+}
+
+/** Command by which a person runs this program again. */
+export function programName(): string {
+  return process.env.npm_command === "exec" ? "npx jobgate" : "jobgate";
 }
 
 /** Cuts a text for a table. */
@@ -101,8 +119,31 @@ export function fields(pairs: readonly (readonly [name: string, value: string])[
   return known.map(([name, value]) => `${name.padEnd(width)}  ${printable(value)}`).join("\n");
 }
 
+/** Number of things: `1 payment`, `2 payments`. */
+export function counted(count: bigint | number, thing: string): string {
+  return `${count} ${thing}${Number(count) === 1 ? "" : "s"}`;
+}
+
+/** Duration in its two largest units: `2 h 5 min`. */
+export function durationText(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.floor(ms))} ms`;
+  const seconds = Math.floor(ms / 1_000);
+  const units = [
+    [Math.floor(seconds / 86_400), "d"],
+    [Math.floor(seconds / 3_600) % 24, "h"],
+    [Math.floor(seconds / 60) % 60, "min"],
+    [seconds % 60, "s"],
+  ] as const;
+  const first = units.findIndex(([count]) => count > 0);
+  return units
+    .slice(first, first + 2)
+    .filter(([count]) => count > 0)
+    .map(([count, unit]) => `${count} ${unit}`)
+    .join(" ");
+}
+
 /** Escapes characters that move a terminal's cursor, or hide or reorder text: others wrote some of these values. */
-function printable(text: string): string {
+export function printable(text: string): string {
   return text.replace(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
     (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,

@@ -1,100 +1,115 @@
-import { userInfo } from "node:os";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
+import { defined } from "../core/objects.ts";
 import { closingText, type PaymentState } from "../core/payment.ts";
 import { PAYMENT_STATES } from "../operator/messages.ts";
 import {
   type ClosePaymentResponse,
+  filterRequest,
   type GetPaymentResponse,
   type GetTotalsResponse,
   type Payment,
   PaymentVerdict,
   paymentStateText,
+  refundStateText,
   timeText,
 } from "./operator-client.ts";
-import { addOperatorOptions, callIdArgument, jsonOption, limitOption } from "./options.ts";
-import { fields, type ListOptions, type PrintOptions, printAnswer, printList, shortText } from "./output.ts";
+import {
+  addCommand,
+  addFilterOptions,
+  addOperatorCommand,
+  byOption,
+  callIdArgument,
+  type FilterOptions,
+  jsonOption,
+  noteOption,
+  option,
+} from "./options.ts";
+import {
+  type Columns,
+  fields,
+  type ListOptions,
+  type PrintOptions,
+  printAnswer,
+  printList,
+  shortText,
+} from "./output.ts";
 
 export function addPaymentsCommand(program: Command): void {
-  const payments = program
-    .command("payments")
-    .description("Show the payment journal of a running jobgate; decide what it cannot.")
-    .addHelpText("after", "\nExample:\n  $ jobgate payments list --state unresolved");
+  const payments = addCommand(program, {
+    name: "payments",
+    description: "Show the payment journal of a running jobgate; decide what it cannot.",
+    example: "payments list --state unresolved",
+  });
 
-  addOperatorOptions(payments.command("list"))
-    .description("List payments, newest first.")
-    .addOption(
-      new Option("--state <state>", "only payments in this state")
-        .choices(Object.keys(PAYMENT_STATES))
-        .env("JOBGATE_STATE"),
-    )
-    .addOption(limitOption())
-    .addOption(jsonOption())
-    .addHelpText("after", "\nExample:\n  $ jobgate payments list --state unresolved --limit 10")
+  addFilterOptions(
+    addOperatorCommand(payments, {
+      name: "list",
+      description: "List payments, newest first.",
+      example: "payments list --state settled --since 24h --job 1/0",
+    }),
+  )
+    .addOption(option("--state <state>", "only payments in this state").choices(Object.keys(PAYMENT_STATES)))
     .action(list);
 
-  addOperatorOptions(payments.command("show"))
-    .description("Show one payment.")
+  addOperatorCommand(payments, {
+    name: "show",
+    description: "Show one payment.",
+    example: "payments show 12",
+  })
     .addArgument(callIdArgument())
     .addOption(jsonOption())
-    .addHelpText("after", "\nExample:\n  $ jobgate payments show 12")
     .action(show);
 
-  addOperatorOptions(payments.command("close"))
-    .description("Decide a payment that jobgate cannot decide; exit 1 if it is decided, or may still be.")
+  addOperatorCommand(payments, {
+    name: "close",
+    description: "Decide a payment that jobgate cannot decide; exit 1 if it is decided, or may still be.",
+    example: 'payments close 12 --as paid --note "transfer in block 9184"',
+  })
     .addArgument(callIdArgument())
     .addOption(
-      new Option("--as <verdict>", "paid: its job is queued; not-paid: it fails")
+      option("--as <verdict>", "paid: its job is queued; not-paid: it fails")
         .choices(["paid", "not-paid"])
-        .env("JOBGATE_AS")
         .makeOptionMandatory(),
     )
-    .addOption(
-      new Option("--note <text>", "reason, for the journal").env("JOBGATE_NOTE").makeOptionMandatory(),
-    )
-    .addOption(
-      new Option("--by <name>", "your name, for the journal")
-        .env("JOBGATE_BY")
-        .default(userInfo().username, "the user's"),
-    )
+    .addOption(noteOption())
+    .addOption(byOption())
     .addOption(jsonOption())
-    .addHelpText(
-      "after",
-      '\nExample:\n  $ jobgate payments close 12 --as paid --note "transfer in block 9184"',
-    )
     .action(close);
 
-  addOperatorOptions(payments.command("totals"))
-    .description("Count payments and JobCalls by state, and check that the journal balances.")
+  addOperatorCommand(payments, {
+    name: "totals",
+    description: "Count payments and JobCalls by state, and check that the journal balances.",
+    example: "payments totals",
+  })
     .addOption(jsonOption())
-    .addHelpText("after", "\nExample:\n  $ jobgate payments totals")
     .action(totals);
 }
 
-function list(options: ListOptions & { readonly state?: PaymentState }): Promise<void> {
-  const state = options.state === undefined ? {} : { state: PAYMENT_STATES[options.state] };
+function list(options: ListOptions & FilterOptions & { readonly state?: PaymentState }): Promise<void> {
+  const { jobId, ...who } = filterRequest(options);
+  const filter = defined({
+    ...who,
+    jobIndex: jobId === undefined ? undefined : Number(jobId),
+    state: options.state && PAYMENT_STATES[options.state],
+  });
   return printList(options, {
-    async readPage(client, page) {
-      const { payments, nextPageToken } = await client.listPayments({ ...page, ...state });
-      return { items: payments, nextPageToken };
-    },
-    headings: ["ID", "STATE", "JOB", "AMOUNT", "NETWORK", "PAYER", "CREATED", "REASON"],
-    row,
+    readPage: (client, page) => client.listPayments({ ...page, ...filter }),
+    items: (page) => page.payments,
+    columns: COLUMNS,
   });
 }
 
-function row(payment: Payment): string[] {
-  const { callId, state, serviceId, jobIndex, network, payer, createdAt } = payment;
-  return [
-    String(callId),
-    paymentStateText(state),
-    `${serviceId}/${jobIndex}`,
-    amountText(payment),
-    network,
-    payer,
-    timeText(createdAt),
+const COLUMNS: Columns<Payment> = {
+  ID: ({ callId }) => String(callId),
+  STATE: ({ state }) => paymentStateText(state),
+  AMOUNT: amountText,
+  JOB: ({ serviceId, jobIndex }) => `${serviceId}/${jobIndex}`,
+  PAYER: ({ payer }) => payer,
+  NETWORK: ({ network }) => network,
+  CREATED: ({ createdAt }) => timeText(createdAt),
+  REASON: (payment) =>
     shortText([closedText(payment), payment.reason].filter((text) => text !== "").join("; ")),
-  ];
-}
+};
 
 /** Empty unless an operator decided the payment. */
 function closedText({ closed }: Payment): string {
@@ -119,7 +134,7 @@ function details({ payment, ...more }: GetPaymentResponse): string {
     ["closed", payment.closed === undefined ? "" : `${timeText(payment.closed.at)} ${closedText(payment)}`],
     ["job", `${payment.serviceId}/${payment.jobIndex}`],
     ["amount", amountText(payment)],
-    ["price", `${more.priceWei} wei`],
+    ["price", more.price || `${more.priceWei} wei`],
     ["network", payment.network],
     ["asset", payment.asset],
     ["payer", payment.payer],
@@ -157,14 +172,36 @@ const close = (callId: bigint, { as, note, by, ...options }: CloseOptions): Prom
 const totals = (options: PrintOptions): Promise<void> =>
   printAnswer(options, (client) => client.getTotals({}), totalsText);
 
-function totalsText({ payments, calls, paidCalls, balanced }: GetTotalsResponse): string {
+const PAYMENT_COUNTS = [
+  "intent",
+  "settled",
+  "failed",
+  "unresolved",
+  "authorized",
+  "settling",
+  "released",
+] as const;
+const USE_COUNTS = ["running", "settling", "settled", "released", "failed", "unresolved"] as const;
+
+function totalsText(totals: GetTotalsResponse): string {
+  const { payments, byUse, calls, paidCalls, kept, uncharged, refunds, balanced } = totals;
+  const sold = (payments?.settled ?? 0n) - (byUse?.settled ?? 0n) + (byUse?.authorized ?? 0n);
   const sum = counts(paidCalls, ["ready", "leased", "done", "dead"], " + ");
   return fields([
-    ["payments", counts(payments, ["intent", "settled", "failed", "unresolved"], ", ")],
+    ["payments", counts(payments, PAYMENT_COUNTS, ", ")],
+    ["paid by use", counts(byUse, USE_COUNTS, ", ")],
     ["unfinished JobCalls", counts(calls, ["held", "ready", "leased", "dead"], ", ")],
-    ["journal", `settled ${payments?.settled ?? 0n} ${balanced ? "=" : "≠"} ${sum}`],
+    ["journal", `sold ${sold} ${balanced ? "=" : "≠"} ${sum}`],
+    [
+      "money for dead ones",
+      [`kept ${kept}`, `not charged ${uncharged}`, ...refunds.map(refundText)].join(", "),
+    ],
     ["balanced", balanced ? "yes" : "NO: this is a fault in jobgate; please report it"],
   ]);
+}
+
+function refundText({ state, refunds, amountText }: GetTotalsResponse["refunds"][number]): string {
+  return `${refundStateText(state)} ${refunds} (${amountText})`;
 }
 
 function counts<Name extends string>(

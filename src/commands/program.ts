@@ -1,14 +1,27 @@
 import { Command, CommanderError, InvalidArgumentError } from "commander";
 import { version } from "../node/version.ts";
-import { addCheckCommand } from "./check.ts";
-import { addDeadLettersCommand } from "./dead-letters.ts";
 import { Refusal } from "./input.ts";
-import { addPaymentsCommand } from "./payments.ts";
-import { addRunEachCommand } from "./run-each/run-each.ts";
-import { addServeCommand } from "./serve.ts";
-import { addSignCallerCommand } from "./sign-caller.ts";
-import { addSignWebhookCommand } from "./sign-webhook.ts";
-import { addTailCommand } from "./tail.ts";
+import { readFlagTwins } from "./options.ts";
+
+/** The module of each command, in the order of the help. */
+const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
+  init: async () => (await import("./init/init.ts")).addInitCommand,
+  serve: async () => (await import("./serve.ts")).addServeCommand,
+  "run-each": async () => (await import("./run-each/run-each.ts")).addRunEachCommand,
+  dev: async () => (await import("./dev/dev.ts")).addDevCommand,
+  pay: async () => (await import("./pay/pay.ts")).addPayCommand,
+  check: async () => (await import("./check.ts")).addCheckCommand,
+  "sign-caller": async () => (await import("./sign-caller.ts")).addSignCallerCommand,
+  "sign-webhook": async () => (await import("./sign-webhook.ts")).addSignWebhookCommand,
+  status: async () => (await import("./status.ts")).addStatusCommand,
+  jobs: async () => (await import("./jobs.ts")).addJobsCommand,
+  payments: async () => (await import("./payments.ts")).addPaymentsCommand,
+  refunds: async () => (await import("./refunds.ts")).addRefundsCommand,
+  store: async () => (await import("./store.ts")).addStoreCommand,
+  "dead-letters": async () => (await import("./dead-letters.ts")).addDeadLettersCommand,
+  tail: async () => (await import("./tail.ts")).addTailCommand,
+  completion: async () => (await import("./completion.ts")).addCompletionCommand,
+};
 
 /** Exit codes of every command. */
 const FINE = 0;
@@ -22,7 +35,8 @@ const BAD_USAGE = 2;
  */
 export async function runProgram(args: readonly string[]): Promise<number> {
   try {
-    await makeProgram().parseAsync(args, { from: "user" });
+    const program = await makeProgram(args[0]);
+    await program.parseAsync(args, { from: "user" });
     return FINE;
   } catch (error) {
     if (error instanceof Refusal) {
@@ -35,20 +49,17 @@ export async function runProgram(args: readonly string[]): Promise<number> {
   }
 }
 
-function makeProgram(): Command {
+/** Loads only the command that is named; all of them for the help, and for the completion of all. */
+async function makeProgram(name = ""): Promise<Command> {
   const program = new Command("jobgate")
     .description("Turns x402 payments and webhooks into jobs for a runner in any language.")
     .version(version)
     .addHelpText("after", "\nExample:\n  $ jobgate check && jobgate serve")
     .showHelpAfterError("(add --help for all options)")
-    .exitOverride();
-  addServeCommand(program);
-  addRunEachCommand(program);
-  addCheckCommand(program);
-  addSignCallerCommand(program);
-  addSignWebhookCommand(program);
-  addPaymentsCommand(program);
-  addDeadLettersCommand(program);
-  addTailCommand(program);
+    .exitOverride()
+    .hook("preAction", (_program, command) => readFlagTwins(command));
+  const named = Object.hasOwn(COMMANDS, name) && name !== "completion" ? COMMANDS[name] : undefined;
+  const loaders = named === undefined ? Object.values(COMMANDS) : [named];
+  for (const add of await Promise.all(loaders.map((load) => load()))) add(program);
   return program;
 }

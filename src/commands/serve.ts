@@ -6,17 +6,18 @@ import { changesThatNeedRestart } from "../config/reload.ts";
 import { secretsOf } from "../log/censor.ts";
 import { type Log, type LogFormat, openLog } from "../log/log.ts";
 import { type ConfigSelection, Refusal, readConfig } from "./input.ts";
-import { configOption, logFormatOption, logLevelOption, serviceIdOption } from "./options.ts";
+import { addCommand, configOption, logFormatOption, logLevelOption, serviceIdOption } from "./options.ts";
 
 export function addServeCommand(program: Command): void {
-  program
-    .command("serve")
-    .description("Run the gateways until SIGTERM or SIGINT, then drain. SIGHUP reloads the configuration.")
+  addCommand(program, {
+    name: "serve",
+    description: "Run the gateways until SIGTERM or SIGINT, then drain. SIGHUP reloads the configuration.",
+    example: "serve -c jobgate.toml --service-id 1",
+  })
     .addOption(configOption())
     .addOption(serviceIdOption())
     .addOption(logLevelOption())
     .addOption(logFormatOption())
-    .addHelpText("after", "\nExample:\n  $ jobgate serve -c jobgate.toml --service-id 1")
     .action(serve);
 }
 
@@ -90,9 +91,9 @@ async function loadConfig(options: ConfigSelection, log: Log): Promise<Config> {
 }
 
 /** @returns undefined when a signal ended the wait for the store */
-async function startGatewayOrRefuse(config: Config, logger: Logger, signal: AbortSignal) {
+export async function startGatewayOrRefuse(config: Config, logger: Logger, signal: AbortSignal) {
   // Loaded here, so that the other commands start without the gateway's modules.
-  const { startGateway } = await import("../gateway.ts");
+  const { startGateway } = await import("../start-gateway.ts");
   try {
     return await startGateway({ config, logger, signal });
   } catch (error) {
@@ -105,14 +106,26 @@ async function startGatewayOrRefuse(config: Config, logger: Logger, signal: Abor
   }
 }
 
+/** Time between two looks for the parent process. */
+const PARENT_CHECK_MS = 250;
+
 /** Resolves at the first signal. A second one finds no handler, and ends the process at once. */
-function nextStopSignal(): Promise<NodeJS.Signals> {
+export function nextStopSignal(): Promise<NodeJS.Signals> {
   const signals = ["SIGTERM", "SIGINT"] as const;
   return new Promise((resolve) => {
     const onSignal = (signal: NodeJS.Signals): void => {
       for (const name of signals) process.off(name, onSignal);
+      clearInterval(parentCheck);
       resolve(signal);
     };
     for (const name of signals) process.on(name, onSignal);
+    const parentCheck = whenNpxEnds(() => onSignal("SIGTERM"));
   });
+}
+
+/** npx runs a command in a shell, and does not pass SIGTERM on: both end, and leave the command behind. */
+function whenNpxEnds(stop: () => void): NodeJS.Timeout | undefined {
+  if (process.env.npm_command !== "exec") return undefined;
+  const parent = process.ppid;
+  return setInterval(() => process.ppid !== parent && stop(), PARENT_CHECK_MS).unref();
 }

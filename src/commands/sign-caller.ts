@@ -1,54 +1,45 @@
 import { randomBytes } from "node:crypto";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import type { Command } from "commander";
 import { systemClock } from "../core/clock.ts";
 import { signCaller } from "../x402/callers/sign-caller.ts";
 import { keyVariable, Refusal, readBody, readKey } from "./input.ts";
-import { bodyOption, parseInteger, parseServiceId } from "./options.ts";
+import { addCommand, bodyOption, matching, option, parseInteger, parseServiceId } from "./options.ts";
 
 const DEFAULT_LIFETIME_SECS = 600;
 const MAX_JOB_INDEX = 2 ** 32 - 1;
 
 export function addSignCallerCommand(program: Command): void {
-  program
-    .command("sign-caller")
-    .description("Print the headers that authenticate the caller of a restricted job.")
+  addCommand(program, {
+    name: "sign-caller",
+    description: "Print the headers that authenticate the caller of a restricted job.",
+    example: "sign-caller --service-id 1 --job-index 7 --body job.json --key env:CALLER_KEY",
+  })
     .addOption(
-      new Option("--service-id <N>", "service ID of the job")
-        .env("JOBGATE_SERVICE_ID")
-        .argParser(parseServiceId)
-        .makeOptionMandatory(),
+      option("--service-id <N>", "service ID of the job").argParser(parseServiceId).makeOptionMandatory(),
     )
     .addOption(
-      new Option("--job-index <N>", "index of the job")
-        .env("JOBGATE_JOB_INDEX")
+      option("--job-index <N>", "index of the job")
         .argParser((value) => parseInteger(value, 0, MAX_JOB_INDEX))
         .makeOptionMandatory(),
     )
     .addOption(bodyOption())
     .addOption(
-      new Option(
+      option(
         "--nonce <text>",
         "1 to 128 visible ASCII characters, different for each request of a job (default: random)",
-      )
-        .env("JOBGATE_NONCE")
-        .argParser(parseNonce),
+      ).argParser(matching(/^[\x21-\x7e]{1,128}$/, "1 to 128 visible ASCII characters")),
     )
     .addOption(
-      new Option(
+      option(
         "--expiry <seconds>",
         "Unix time in seconds at which the signature expires, at most 24 hours ahead (default: in 10 minutes)",
-      )
-        .env("JOBGATE_EXPIRY")
-        .argParser(parseExpiry),
+      ).argParser(matching(/^(0|[1-9][0-9]{0,14})$/, "Unix time in seconds, decimal")),
     )
     .addOption(
-      new Option("--key <env:NAME>", "environment variable with the caller's private key in hex")
-        .env("JOBGATE_KEY")
-        .makeOptionMandatory(),
-    )
-    .addHelpText(
-      "after",
-      "\nExample:\n  $ jobgate sign-caller --service-id 1 --job-index 7 --body job.json --key env:CALLER_KEY",
+      option(
+        "--key <env:NAME>",
+        "environment variable with the caller's private key in hex",
+      ).makeOptionMandatory(),
     )
     .action(sign);
 }
@@ -84,16 +75,4 @@ function readPrivateKey(variable: string): `0x${string}` {
       `environment variable ${variable} does not hold a private key; expected 32 bytes in hex`,
     ]);
   return `0x${digits}`;
-}
-
-function parseNonce(value: string): string {
-  if (!/^[\x21-\x7e]{1,128}$/.test(value))
-    throw new InvalidArgumentError("Expected 1 to 128 visible ASCII characters.");
-  return value;
-}
-
-function parseExpiry(value: string): string {
-  if (!/^(0|[1-9][0-9]{0,14})$/.test(value))
-    throw new InvalidArgumentError("Expected Unix time in seconds, decimal.");
-  return value;
 }

@@ -1,9 +1,10 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { WebhookEndpoint } from "../config/config.ts";
+import { defined } from "../core/objects.ts";
 import { CannotSign, SigningKeyMissing } from "../webhooks/auth/auth-scheme.ts";
 import { signWebhook, webhookPath } from "../webhooks/auth/schemes.ts";
 import { keyVariable, Refusal, readBody, readConfig, readKey } from "./input.ts";
-import { bodyOption, configOption } from "./options.ts";
+import { addCommand, bodyOption, configOption, option } from "./options.ts";
 
 interface SignWebhookOptions {
   readonly config: string;
@@ -15,33 +16,22 @@ interface SignWebhookOptions {
 }
 
 export function addSignWebhookCommand(program: Command): void {
-  program
-    .command("sign-webhook")
-    .description(
+  addCommand(program, {
+    name: "sign-webhook",
+    description:
       "Print the headers that a sender must send with a body to a webhook endpoint, or its path with the token.",
-    )
+    example: `sign-webhook --endpoint /hooks/alerts --body alert.json |
+      curl --header @- --data-binary @alert.json http://127.0.0.1:9090/hooks/alerts`,
+  })
     .addOption(configOption())
-    .addOption(
-      new Option("--endpoint <path>", "path of the endpoint").env("JOBGATE_ENDPOINT").makeOptionMandatory(),
-    )
+    .addOption(option("--endpoint <path>", "path of the endpoint").makeOptionMandatory())
     .addOption(bodyOption())
+    .addOption(option("--delivery-id <id>", "delivery ID, for an auth mode that has one (default: random)"))
     .addOption(
-      new Option("--delivery-id <id>", "delivery ID, for an auth mode that has one (default: random)").env(
-        "JOBGATE_DELIVERY_ID",
-      ),
-    )
-    .addOption(
-      new Option(
+      option(
         "--key <env:NAME>",
         "environment variable with the sender's private key (whsk_…), for an endpoint that holds the public key",
-      ).env("JOBGATE_KEY"),
-    )
-    .addHelpText(
-      "after",
-      `
-Example:
-  $ jobgate sign-webhook --endpoint /hooks/alerts --body alert.json |
-      curl --header @- --data-binary @alert.json http://127.0.0.1:9090/hooks/alerts`,
+      ),
     )
     .action(sign);
 }
@@ -75,10 +65,7 @@ function headersFor(
   keyName: string | undefined,
 ): Record<string, string> {
   try {
-    return signWebhook(endpoint, body, {
-      ...(deliveryId === undefined ? {} : { deliveryId }),
-      ...(keyName === undefined ? {} : { signingKey: readKey(keyName) }),
-    });
+    return signWebhook(endpoint, body, defined({ deliveryId, signingKey: keyName && readKey(keyName) }));
   } catch (error) {
     if (!(error instanceof CannotSign)) throw error;
     const hint = error instanceof SigningKeyMissing ? " (--key env:NAME)" : "";

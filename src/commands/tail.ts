@@ -1,31 +1,63 @@
 import { once } from "node:events";
+import { styleText } from "node:util";
 import type { Command } from "commander";
-import { callOperator, jsonLine, type OperatorSelection } from "./operator-client.ts";
-import { addOperatorOptions } from "./options.ts";
+import { eventRow, kindOf } from "./event-text.ts";
+import { callOperator, type Event, jsonLine } from "./operator-client.ts";
+import { addOperatorCommand, jsonOption, option, parseCallId, parseInteger } from "./options.ts";
+import { type PrintOptions, printable } from "./output.ts";
+
+const KINDS = [
+  ...["accepted", "delivered", "progressed", "acked", "retried", "dead-lettered", "dropped"],
+  ...["payment-decided", "refund-changed"],
+];
+const MAX_HISTORY = 500;
 
 export function addTailCommand(program: Command): void {
-  addOperatorOptions(program.command("tail"))
-    .description("Print the events of a running jobgate as JSON lines. Runners still get every JobCall.")
-    .addHelpText("after", "\nExample:\n  $ jobgate tail --target 127.0.0.1:8405")
+  addOperatorCommand(program, {
+    name: "tail",
+    description: "Print the events of a running jobgate as they happen. Runners still get every JobCall.",
+    example: "tail --history 20 --only retried dead-lettered",
+  })
+    .addOption(option("--only <kind...>", "only events of these kinds").choices(KINDS))
+    .addOption(option("--call <id>", "only events of this JobCall").argParser(parseCallId))
+    .addOption(
+      option("--history <N>", "number of the latest events to print first")
+        .default(0)
+        .argParser((value) => parseInteger(value, 0, MAX_HISTORY)),
+    )
+    .addOption(jsonOption("print JSON lines, as without a terminal"))
     .action(tail);
 }
 
-async function tail(options: OperatorSelection): Promise<void> {
+interface TailOptions extends PrintOptions {
+  readonly only?: readonly string[];
+  readonly call?: bigint;
+  readonly history: number;
+}
+
+async function tail(options: TailOptions): Promise<void> {
+  const { only, call, history } = options;
   const stopping = new AbortController();
   const stop = (): void => stopping.abort();
   process.once("SIGINT", stop).once("SIGTERM", stop);
   // The reader of the pipe has gone, for example `head`.
   process.stdout.once("error", stop);
+  const isJson = options.json === true || !process.stdout.isTTY;
+  const isWanted = (event: Event) =>
+    (only?.includes(kindOf(event)) ?? true) && (call === undefined || event.callId === call);
   try {
     await callOperator(options, async (client) => {
       try {
         let watching = false;
-        for await (const { event, missed } of client.tail({}, { signal: stopping.signal })) {
-          // The first message is empty, and so are those that only keep the stream alive.
-          if (!watching) console.error("watching; end with Ctrl-C");
-          watching = true;
-          if (missed > 0n) await print(`{"missed":"${missed}"}`);
-          if (event !== undefined) await print(jsonLine(event));
+        for await (const { event, missed } of client.tail({ history }, { signal: stopping.signal })) {
+          // The first message after the history is empty, and so are those that only keep the stream alive.
+          if (!watching && event === undefined) {
+            console.error("watching; end with Ctrl-C");
+            watching = true;
+          }
+          if (missed > 0n) await print(isJson ? `{"missed":"${missed}"}` : `… ${missed} events missed`);
+          if (event !== undefined && isWanted(event))
+            await print(isJson ? jsonLine(event) : eventLine(event));
         }
       } catch (error) {
         if (!stopping.signal.aborted) throw error;
@@ -41,4 +73,27 @@ async function tail(options: OperatorSelection): Promise<void> {
     if (process.stdout.write(`${line}\n`) || stopping.signal.aborted) return;
     await once(process.stdout, "drain", { signal: stopping.signal });
   }
+}
+
+/** Widths of the columns: events come one by one. */
+const CALL_WIDTH = 9;
+const KIND_WIDTH = 18;
+
+/** Formats an event for a terminal, in the color of its outcome. */
+export function eventLine(event: Event): string {
+  const [time = "", kind = "", details = ""] = eventRow(event).map(printable);
+  const call = `#${event.callId}`.padEnd(CALL_WIDTH);
+  return `${paint("dim", time)}  ${call}  ${paint(colorOf(kind), kind.padEnd(KIND_WIDTH))}  ${details}`.trimEnd();
+}
+
+function colorOf(kind: string): Color {
+  if (/dead|failed|unresolved|dropped/.test(kind)) return "red";
+  if (kind === "retried") return "yellow";
+  return /acked|settled/.test(kind) ? "green" : "cyan";
+}
+
+type Color = "dim" | "red" | "yellow" | "green" | "cyan";
+
+function paint(color: Color, text: string): string {
+  return process.stdout.isTTY && !process.env.NO_COLOR ? styleText(color, text) : text;
 }

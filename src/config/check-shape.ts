@@ -1,9 +1,8 @@
 import { closestMatch } from "leven";
-import { z } from "zod";
+import * as z from "zod";
 import type { BindAddress } from "../core/network-address.ts";
 import { isTable, UNREADABLE } from "./config-files.ts";
-import { fileKey, type KeyPath } from "./key-path.ts";
-import type { MistakeList } from "./mistakes.ts";
+import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 
 /** The valid part of a value. Wrong parts are left out, so that the rules can check the rest. */
 export type Checked<T> = T extends string | number | bigint | boolean | BindAddress
@@ -31,7 +30,7 @@ export function checkShape<S extends z.ZodType>(
   value: unknown,
   mistakes: MistakeList,
 ): Checked<z.output<S>> | undefined {
-  return check(schema, value, [], mistakes) as Checked<z.output<S>> | undefined;
+  return check(schema, value, mistakes.at()) as Checked<z.output<S>> | undefined;
 }
 
 /** Returns a value that a rule has checked for. */
@@ -40,25 +39,34 @@ export function required<T>(value: T | undefined): T {
   return value;
 }
 
-function check(declared: z.core.$ZodType, value: unknown, path: KeyPath, mistakes: MistakeList): unknown {
+function check(declared: z.core.$ZodType, value: unknown, place: Place): unknown {
   if (value === UNREADABLE) return undefined;
   const schema = withoutDefault(declared);
   if (value === undefined) {
     const absent = z.safeParse(declared, undefined);
     if (absent.success) return absent.data;
-    mistakes.report(path, `is missing; expected ${expected(schema)}`);
+    place.report(`is missing; expected ${expected(schema)}`);
     return undefined;
   }
-  if (schema instanceof z.ZodObject) return checkTable(schema, value, path, mistakes);
-  if (schema instanceof z.ZodRecord) return checkRecord(schema, value, path, mistakes);
+  if (schema instanceof z.ZodObject) return checkTable(schema, value, place);
+  if (schema instanceof z.ZodRecord) return checkRecord(schema, value, place);
   if (schema instanceof z.ZodArray) {
-    if (Array.isArray(value))
-      return value.map((item, i) => check(schema.element, item, [...path, i], mistakes));
-  } else if (schema instanceof z.ZodUnion && isTable(value)) {
-    const table = schema.options.find((option) => option instanceof z.ZodObject);
-    if (table !== undefined) return checkTable(table, value, path, mistakes);
+    if (Array.isArray(value)) return checkArray(schema, value, place);
+  } else if (schema instanceof z.ZodUnion) {
+    const kind = isTable(value) ? z.ZodObject : Array.isArray(value) ? z.ZodArray : undefined;
+    const option = kind && schema.options.find((one) => one instanceof kind);
+    if (option !== undefined) return check(option, value, place);
   }
-  return checkValue(schema, value, path, mistakes);
+  return checkValue(schema, value, place);
+}
+
+function checkArray(schema: z.ZodArray, value: readonly unknown[], place: Place): unknown[] {
+  const anyOfThisLength = schema.clone({ ...schema.def, element: z.unknown() });
+  if (!z.safeParse(anyOfThisLength, value).success) {
+    const found = value.length === 0 ? "is empty" : `has ${value.length} entries`;
+    place.report(`${found}; expected ${expected(schema)}`);
+  }
+  return value.map((item, i) => check(schema.element, item, place.at(i)));
 }
 
 function withoutDefault(schema: z.core.$ZodType): z.core.$ZodType {
@@ -67,7 +75,7 @@ function withoutDefault(schema: z.core.$ZodType): z.core.$ZodType {
   return hasInner ? withoutDefault(schema.unwrap()) : schema;
 }
 
-function checkValue(schema: z.core.$ZodType, value: unknown, path: KeyPath, mistakes: MistakeList): unknown {
+function checkValue(schema: z.core.$ZodType, value: unknown, place: Place): unknown {
   const result = z.safeParse(schema, value);
   if (result.success) return result.data;
   const explained = result.error.issues.find(
@@ -76,18 +84,13 @@ function checkValue(schema: z.core.$ZodType, value: unknown, path: KeyPath, mist
   // A number out of range is worth quoting. Where a string is expected, a number may be a secret.
   const found =
     typeof value === "bigint" && expected(schema).startsWith("an integer") ? `${value}` : kindOf(value);
-  mistakes.report(path, explained?.message ?? `is ${found}; expected ${expected(schema)}`);
+  place.report(explained?.message ?? `is ${found}; expected ${expected(schema)}`);
   return undefined;
 }
 
-function checkTable(
-  schema: z.ZodObject,
-  value: unknown,
-  path: KeyPath,
-  mistakes: MistakeList,
-): Record<string, unknown> | undefined {
+function checkTable(schema: z.ZodObject, value: unknown, place: Place): Record<string, unknown> | undefined {
   if (!isTable(value)) {
-    mistakes.report(path, `is ${kindOf(value)}; expected a table`);
+    place.report(`is ${kindOf(value)}; expected a table`);
     return undefined;
   }
   const names = Object.keys(schema.shape);
@@ -97,34 +100,29 @@ function checkTable(
     const suggestion = closestMatch(key, known, { maxDistance: Math.max(2, Math.ceil(key.length / 3)) });
     const hint =
       suggestion === undefined ? `expected one of ${known.join(", ")}` : `did you mean ${suggestion}?`;
-    mistakes.report([...path, key], `is not a known key; ${hint}`, suggestion);
+    place.at(key).report(`is not a known key; ${hint}`, suggestion);
   }
   const checked: Record<string, unknown> = {};
   for (const [i, name] of names.entries()) {
     const key = known[i] as string;
-    const item = check(schema.shape[name] as z.ZodType, value[key], [...path, key], mistakes);
+    const item = check(schema.shape[name] as z.ZodType, value[key], place.at(key));
     if (item !== undefined) checked[name] = item;
   }
   return checked;
 }
 
-function checkRecord(
-  schema: z.ZodRecord,
-  value: unknown,
-  path: KeyPath,
-  mistakes: MistakeList,
-): Record<string, unknown> | undefined {
+function checkRecord(schema: z.ZodRecord, value: unknown, place: Place): Record<string, unknown> | undefined {
   if (!isTable(value)) {
-    mistakes.report(path, `is ${kindOf(value)}; expected ${expected(schema)}`);
+    place.report(`is ${kindOf(value)}; expected ${expected(schema)}`);
     return undefined;
   }
   const checked: Record<string, unknown> = {};
   for (const [key, item] of Object.entries(value)) {
     const isValidKey = z.safeParse(schema.keyType, key).success;
     if (!isValidKey) {
-      mistakes.report([...path, key], `is not a valid key; expected ${expected(schema.keyType)}`);
+      place.at(key).report(`is not a valid key; expected ${expected(schema.keyType)}`);
     }
-    const checkedItem = check(schema.valueType, item, [...path, key], mistakes);
+    const checkedItem = check(schema.valueType, item, place.at(key));
     if (isValidKey) checked[key] = checkedItem;
   }
   return checked;

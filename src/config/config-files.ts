@@ -1,8 +1,7 @@
-import { readFile } from "node:fs/promises";
-import { dirname, isAbsolute, join } from "node:path";
+import { basename, dirname } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import type { KeyPath } from "./key-path.ts";
-import type { MistakeList } from "./mistakes.ts";
+import type { KeyPath, MistakeList, Place } from "./mistakes.ts";
+import { fileErrorText, pathFrom, readNamedFile, readText } from "./named-files.ts";
 
 /** Tables that can be in a file of their own, named by a string in their place. */
 const SEPARABLE_TABLES = ["x402", "webhooks", "job_pricing"] as const;
@@ -12,25 +11,70 @@ export const UNREADABLE = Symbol("unreadable");
 
 /**
  * Reads the configuration file, and the files that it names in place of a table, into one tree. Integers are bigint, so
- * that none loses digits. A string `env:NAME` is replaced by the value of the variable.
+ * that none loses digits. A string `env:NAME` is replaced by the value of the variable, `file:PATH` by the file's contents.
  */
 export async function readConfigFiles(
-  { path, toml, env }: { readonly path: string; readonly toml?: string; readonly env: NodeJS.ProcessEnv },
+  options: {
+    readonly path: string;
+    readonly toml?: string;
+    readonly env: NodeJS.ProcessEnv;
+    /** The only keys of each table to read; nothing else of the file is looked at. Default: everything. */
+    readonly only?: Readonly<Record<string, readonly string[]>>;
+  },
   mistakes: MistakeList,
 ): Promise<unknown> {
+  const { path, toml, env, only } = options;
   const root =
     toml === undefined
       ? await readToml(path, [], mistakes)
       : parseToml({ file: path, toml, mountedAt: [] }, mistakes);
-  const tree = expandEnv(root, [], env, mistakes);
+  if (isTable(root)) {
+    const table = tableOfFile(root);
+    if (table !== undefined) {
+      mistakes.reportFile({ file: path, keyPath: "", message: howToInclude(table, path) });
+      return UNREADABLE;
+    }
+  }
+  const outside = { env, folder: dirname(path) };
+  const tree = await expand(only === undefined ? root : pick(root, only), mistakes.at(), outside);
   if (!isTable(tree)) return UNREADABLE;
   for (const name of SEPARABLE_TABLES) {
     const reference = tree[name];
     if (typeof reference !== "string") continue;
-    const file = isAbsolute(reference) ? reference : join(dirname(path), reference);
-    tree[name] = expandEnv(await readToml(file, [name], mistakes), [name], env, mistakes);
+    const table = await readToml(pathFrom(dirname(path), reference), [name], mistakes);
+    tree[name] = await expand(table, mistakes.at(name), outside);
   }
   return tree;
+}
+
+function pick(root: unknown, only: Readonly<Record<string, readonly string[]>>): unknown {
+  if (!isTable(root)) return root;
+  const tables = Object.entries(root).filter(([name]) => name in only);
+  return Object.fromEntries(
+    tables.map(([name, table]) => {
+      if (!isTable(table)) return [name, table];
+      return [name, Object.fromEntries(Object.entries(table).filter(([key]) => only[name]?.includes(key)))];
+    }),
+  );
+}
+
+/** Keys of a table that are unknown at the top level of the configuration. */
+const TELLING_KEYS = {
+  x402: ["facilitator_url", "facilitators", "accepted_tokens"],
+  webhooks: ["endpoints"],
+};
+
+/** Returns the table whose file this is, instead of the configuration: files for the SDK hold one table each. */
+function tableOfFile(root: Record<string, unknown>): (typeof SEPARABLE_TABLES)[number] | undefined {
+  if (TELLING_KEYS.x402.some((key) => key in root)) return "x402";
+  if (TELLING_KEYS.webhooks.some((key) => key in root)) return "webhooks";
+  const keys = Object.keys(root);
+  return keys.length > 0 && keys.every((key) => /^[0-9]+$/.test(key)) ? "job_pricing" : undefined;
+}
+
+function howToInclude(table: string, path: string): string {
+  const name = basename(path);
+  return `holds the keys of the ${table} table; expected jobgate.toml beside it, with the line ${table} = ${JSON.stringify(name)} above its first [table]. Then run jobgate check -c jobgate.toml`;
 }
 
 /** Returns true for a TOML table, and false for a string, a date, an array and so on. */
@@ -41,16 +85,11 @@ export function isTable(value: unknown): value is Record<string, unknown> {
 }
 
 async function readToml(file: string, mountedAt: KeyPath, mistakes: MistakeList): Promise<unknown> {
-  let toml: string;
-  try {
-    toml = new TextDecoder("utf-8", { fatal: true }).decode(await readFile(file));
-  } catch (error) {
-    const reason = error instanceof TypeError ? "it is not UTF-8" : fileErrorText(error);
-    const message = `cannot be read: ${reason}; expected a TOML file`;
+  const toml = await readText(file).catch((error: unknown) => {
+    const message = `cannot be read: ${fileErrorText(error)}; expected a TOML file`;
     mistakes.reportFile({ file, keyPath: mountedAt.join("."), message });
-    return UNREADABLE;
-  }
-  return parseToml({ file, toml, mountedAt }, mistakes);
+  });
+  return toml === undefined ? UNREADABLE : parseToml({ file, toml, mountedAt }, mistakes);
 }
 
 function parseToml(
@@ -71,36 +110,47 @@ function parseToml(
   }
 }
 
-/** Reason why a file cannot be used: `no such file`, `permission denied`. */
-export function fileErrorText(error: unknown): string {
-  const code = (error as NodeJS.ErrnoException).code;
-  if (code === "ENOENT") return "no such file";
-  if (code === "EACCES" || code === "EPERM") return "permission denied";
-  if (code === "EISDIR") return "it is a directory";
-  return code ?? String(error);
+/** Origins of values that are not in the configuration file itself. */
+interface Outside {
+  readonly env: NodeJS.ProcessEnv;
+  /** Folder that relative paths start from. */
+  readonly folder: string;
 }
 
-const ENV_PREFIX = "env:";
+const REFERENCE = /^(env|file):(.*)$/s;
 
-function expandEnv(value: unknown, path: KeyPath, env: NodeJS.ProcessEnv, mistakes: MistakeList): unknown {
-  if (Array.isArray(value)) return value.map((item, i) => expandEnv(item, [...path, i], env, mistakes));
+async function expand(value: unknown, place: Place, outside: Outside): Promise<unknown> {
+  if (Array.isArray(value)) return Promise.all(value.map((item, i) => expand(item, place.at(i), outside)));
   if (isTable(value)) {
     // Without a prototype, so that no key of the file means anything to JavaScript.
     const table: Record<string, unknown> = Object.create(null);
-    for (const [key, item] of Object.entries(value))
-      table[key] = expandEnv(item, [...path, key], env, mistakes);
+    for (const [key, item] of Object.entries(value)) table[key] = await expand(item, place.at(key), outside);
     return table;
   }
-  if (typeof value !== "string" || !value.startsWith(ENV_PREFIX)) return value;
-  const name = value.slice(ENV_PREFIX.length);
+  const [, kind, name = ""] = (typeof value === "string" && REFERENCE.exec(value)) || [];
+  if (kind === undefined) return value;
+  return kind === "env" ? readVariable(name, place, outside) : readSecretFile(name, place, outside);
+}
+
+function readVariable(name: string, place: Place, { env }: Outside): unknown {
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
     // Not quoted, because it may be the secret itself.
-    mistakes.report(path, 'does not name an environment variable; expected "env:NAME"');
+    place.report('does not name an environment variable; expected "env:NAME"');
     return UNREADABLE;
   }
   const expanded = env[name];
   if (expanded !== undefined && expanded !== "") return expanded;
   const state = expanded === undefined ? "not set" : "empty";
-  mistakes.report(path, `environment variable ${name} is ${state}; expected it to hold the value`);
+  place.report(`environment variable ${name} is ${state}; expected it to hold the value`);
   return UNREADABLE;
+}
+
+async function readSecretFile(name: string, place: Place, { folder }: Outside): Promise<unknown> {
+  const file = pathFrom(folder, name);
+  const expected = "file:PATH of a file that holds the value";
+  const text = await readNamedFile(file, { place, expected, isSecret: true });
+  // Editors and `echo` end a file with a line break, which is never part of a secret.
+  const value = text?.replace(/[\r\n]+$/, "");
+  if (value === "") place.report(`names ${file}, which is empty; expected ${expected}`);
+  return value || UNREADABLE;
 }

@@ -1,5 +1,7 @@
 import { type AST, parseTOML } from "toml-eslint-parser";
-import type { KeyPath } from "./key-path.ts";
+
+/** Location of a value in the configuration, spelled as in the file: table names, keys and array indexes. */
+export type KeyPath = readonly (string | number)[];
 
 /** Returns the 1-based line of the value at a path; for a missing value, the line of its table. */
 export type LineFinder = (path: KeyPath) => number | undefined;

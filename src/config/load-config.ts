@@ -1,15 +1,32 @@
+import { dirname } from "node:path";
+import type * as z from "zod";
+import { defined } from "../core/objects.ts";
 import { checkShape } from "./check-shape.ts";
-import { type Config, type ConfigTables, configSchema, toConfig } from "./config.ts";
+import {
+  type Config,
+  type ConfigTables,
+  configSchema,
+  type OperatorConfig,
+  operatorSchema,
+  type StoreConfig,
+  storePlaceSchema,
+  toConfig,
+  toOperator,
+} from "./config.ts";
 import { readConfigFiles } from "./config-files.ts";
-import type { KeyPath } from "./key-path.ts";
-import { type Mistake, MistakeList } from "./mistakes.ts";
+import { fillTokens } from "./fill-tokens.ts";
+import { readJobInputs } from "./job-inputs.ts";
+import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
+import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
 import { checkPricingEngine } from "./rules/pricing-engine.ts";
+import { checkPush } from "./rules/push.ts";
 import { checkStore } from "./rules/store.ts";
-import { checkTlsFiles } from "./rules/tls-files.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
+import { readRefundSigner, readSigners } from "./signers.ts";
+import { readTlsFiles } from "./tls-files.ts";
 
 export type LoadConfigResult =
   | {
@@ -32,35 +49,93 @@ export async function loadConfig(options: {
   /** Environment that `env:NAME` values are read from. */
   readonly env: NodeJS.ProcessEnv;
   /** u64 from the command line; takes precedence over `service_id` in the file. */
-  readonly serviceId?: bigint;
+  readonly serviceId?: bigint | undefined;
 }): Promise<LoadConfigResult> {
   const { serviceId } = options;
   const mistakes = new MistakeList();
   const raw = await readConfigFiles(options, mistakes);
   const checked = checkShape(configSchema, raw, mistakes);
-  const tables = checked && (serviceId === undefined ? checked : { ...checked, serviceId });
+  const shaped = checked && (serviceId === undefined ? checked : { ...checked, serviceId });
+  const tables = shaped && fillTokens(shaped, mistakes);
+  const folder = dirname(options.path);
+  if (tables !== undefined) checkStore(tables, mistakes);
+  const signers = tables && (await readSigners(tables, folder, mistakes));
+  const files = signers && {
+    inputs: await readJobInputs(tables, folder, mistakes),
+    signers,
+    refundSigner: await readRefundSigner(tables, folder, signers, mistakes),
+    tls: await readTlsFiles(tables, mistakes),
+  };
   if (tables !== undefined) {
-    checkStore(tables, mistakes);
     checkListeners(tables, mistakes);
+    checkPush(tables, mistakes);
     checkX402(tables, mistakes);
+    checkJobs(tables, mistakes);
     checkPrices(tables, mistakes);
     checkWebhooks(tables, mistakes);
     checkPricingEngine(tables, mistakes);
-    await checkTlsFiles(tables, mistakes);
     warnOfMissingServiceId(tables, mistakes);
   }
   const found = mistakes.mistakes();
-  if (found.length > 0 || tables === undefined) return { ok: false, mistakes: found };
+  if (found.length > 0 || tables === undefined || files === undefined) return { ok: false, mistakes: found };
   return {
     ok: true,
     // Nothing was reported, so nothing was left out.
-    config: toConfig(tables as Parameters<typeof toConfig>[0]),
+    config: toConfig(tables as Parameters<typeof toConfig>[0], files),
     warnings: mistakes.warnings(),
-    mistakeAt: (path, message) => mistakes.at(path, message),
+    mistakeAt: (path, message) => mistakes.locate({ path: pathInFile(path, tables), message }),
   };
+}
+
+type LoadPartResult<Part> =
+  | (Part & { readonly ok: true })
+  | { readonly ok: false; readonly mistakes: readonly Mistake[] };
+
+interface ConfigFile {
+  readonly path: string;
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/**
+ * Reads where the operator's API is, for its clients: without the secrets that only the gateway needs, and whatever else
+ * is wrong with the file.
+ * @param readsToken false leaves the token out
+ */
+export async function loadOperator(
+  file: ConfigFile,
+  readsToken: boolean,
+): Promise<LoadPartResult<{ readonly operator: OperatorConfig }>> {
+  const only = { operator: readsToken ? ["bind_address", "token"] : ["bind_address"] };
+  const { checked, mistakes } = await readPart(operatorSchema, { ...file, only });
+  if (checked === undefined) return { ok: false, mistakes };
+  return { ok: true, operator: toOperator(checked.operator as Parameters<typeof toOperator>[0]) };
+}
+
+/** Reads where the store is, in the same way. */
+export async function loadStorePlace(
+  file: ConfigFile,
+): Promise<LoadPartResult<{ readonly store: Pick<StoreConfig, "url" | "tls" | "ca"> }>> {
+  const only = { store: ["url", "tls", "ca"] };
+  const { checked, mistakes } = await readPart(storePlaceSchema, { ...file, only });
+  const { url, tls, ca } = checked?.store ?? {};
+  return url === undefined ? { ok: false, mistakes } : { ok: true, store: defined({ url, tls, ca }) };
+}
+
+/** Reads some keys of a file. `checked` is undefined when there is a mistake in them. */
+async function readPart<S extends z.ZodType>(schema: S, file: Parameters<typeof readConfigFiles>[0]) {
+  const list = new MistakeList();
+  const checked = checkShape(schema, await readConfigFiles(file, list), list);
+  const mistakes = list.mistakes();
+  return { checked: mistakes.length === 0 ? checked : undefined, mistakes };
+}
+
+/** Returns the path of a key as the file has it: `facilitator_url` is the list's only entry. */
+function pathInFile(path: KeyPath, { x402 }: ConfigTables): KeyPath {
+  const isFacilitator = path[0] === "x402" && path[1] === "facilitators";
+  return isFacilitator && x402?.facilitatorUrl !== undefined ? ["x402", "facilitator_url"] : path;
 }
 
 function warnOfMissingServiceId({ serviceId, x402, webhooks }: ConfigTables, mistakes: MistakeList): void {
   if (webhooks === undefined || (serviceId ?? x402?.serviceId) !== undefined) return;
-  mistakes.warn(["service_id"], "is missing, so webhook JobCalls carry service id 0");
+  mistakes.at("service_id").warn("is missing, so webhook JobCalls carry service id 0");
 }

@@ -1,18 +1,37 @@
-import { type KeyPath, keyPathText } from "./key-path.ts";
-import { type LineFinder, makeLineFinder } from "./line-finder.ts";
+import { type KeyPath, type LineFinder, makeLineFinder } from "./line-finder.ts";
+
+export type { KeyPath } from "./line-finder.ts";
+
+/** Formats a path: `["x402", "accepted_tokens", 0]` becomes `x402.accepted_tokens[0]`. */
+function keyPathText(path: KeyPath): string {
+  let text = "";
+  for (const part of path) {
+    if (typeof part === "number") text += `[${part}]`;
+    else text += `${text === "" ? "" : "."}${/^[A-Za-z0-9_-]+$/.test(part) ? part : JSON.stringify(part)}`;
+  }
+  return text;
+}
+
+/**
+ * Spelling of a schema key in the file: snake case, and a span in seconds where the schema has milliseconds.
+ * `acceptedTokens` becomes `accepted_tokens`, `leaseMs` becomes `lease_secs`.
+ */
+export function fileKey(name: string): string {
+  return name.replace(/Ms$/, "Secs").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
 
 /** Something wrong with the configuration. */
 export interface Mistake {
   /** Name of the file, as the operator can open it. */
   readonly file: string;
   /** 1-based; absent when the mistake has no line. */
-  readonly line?: number;
+  readonly line?: number | undefined;
   /** For example `x402.accepted_tokens[0].decimals`; empty for the whole file. */
   readonly keyPath: string;
   /** The problem and the expected value. Never holds a value that could be a secret. */
   readonly message: string;
   /** Known key that an unknown key resembles. */
-  readonly suggestion?: string;
+  readonly suggestion?: string | undefined;
 }
 
 /** Line of output of `jobgate check`: `file:line: key.path: message`. */
@@ -32,7 +51,54 @@ interface SourceFile {
 interface Entry {
   readonly path: KeyPath;
   readonly message: string;
-  readonly suggestion?: string;
+  readonly suggestion?: string | undefined;
+}
+
+/** One key or table of a configuration, for what is wrong with it. */
+export class Place {
+  readonly path: KeyPath;
+  readonly #list: MistakeList;
+
+  constructor(list: MistakeList, path: KeyPath) {
+    this.#list = list;
+    this.path = path;
+  }
+
+  /** Returns a place below this one. */
+  at(...keys: KeyPath): Place {
+    return new Place(this.#list, [...this.path, ...keys]);
+  }
+
+  /** The path as the file spells it: `x402.accepted_tokens[0]`. */
+  get text(): string {
+    return keyPathText(this.path);
+  }
+
+  /** @param message what is wrong and what is expected, without any value that could be a secret */
+  report(message: string, suggestion?: string): void {
+    this.#list.report({ path: this.path, message, suggestion });
+  }
+
+  /** Reports a missing value, unless the file has one that is already reported as wrong. */
+  reportMissing(message: string): void {
+    if (!this.isReported) this.report(message);
+  }
+
+  get isReported(): boolean {
+    return this.#list.isReported(this.path);
+  }
+
+  /** Adds something that works, but probably not as the operator intends. */
+  warn(message: string): void {
+    this.#list.warn({ path: this.path, message });
+  }
+}
+
+/** Returns the place that had a key before. The first one to ask has it from then on. */
+export function earlierPlace(seen: Map<string, Place>, key: string, place: Place): Place | undefined {
+  const earlier = seen.get(key);
+  if (earlier === undefined) seen.set(key, place);
+  return earlier;
 }
 
 /** Everything wrong with one configuration. Finds the file and line of each mistake when asked for the list. */
@@ -48,14 +114,12 @@ export class MistakeList {
     this.#sources.push(source);
   }
 
-  /** @param message what is wrong and what is expected, without any value that could be a secret */
-  report(path: KeyPath, message: string, suggestion?: string): void {
-    this.#mistakes.push({ path, message, ...(suggestion === undefined ? {} : { suggestion }) });
+  at(...path: KeyPath): Place {
+    return new Place(this, path);
   }
 
-  /** Reports a missing value, unless the file has one that is already reported as wrong. */
-  reportMissing(path: KeyPath, message: string): void {
-    if (!this.isReported(path)) this.report(path, message);
+  report(entry: Entry): void {
+    this.#mistakes.push(entry);
   }
 
   /** Reports a mistake in a file that is not a source, because it cannot be read. */
@@ -68,25 +132,20 @@ export class MistakeList {
     return this.#mistakes.some((entry) => keyPathText(entry.path) === text);
   }
 
-  /** Adds something that works, but probably not as the operator intends. */
-  warn(path: KeyPath, message: string): void {
-    this.#warnings.push({ path, message });
-  }
-
-  /** Mistake with the file and line of a path; does not add it to the list. */
-  at(path: KeyPath, message: string): Mistake {
-    return this.#place({ path, message });
+  warn(entry: Entry): void {
+    this.#warnings.push(entry);
   }
 
   mistakes(): Mistake[] {
-    return inOrder([...this.#unplaced, ...this.#mistakes.map((entry) => this.#place(entry))]);
+    return inOrder([...this.#unplaced, ...this.#mistakes.map((entry) => this.locate(entry))]);
   }
 
   warnings(): Mistake[] {
-    return inOrder(this.#warnings.map((entry) => this.#place(entry)));
+    return inOrder(this.#warnings.map((entry) => this.locate(entry)));
   }
 
-  #place({ path, ...entry }: Entry): Mistake {
+  /** Finds the file and line of an entry. */
+  locate({ path, ...entry }: Entry): Mistake {
     const keyPath = keyPathText(path);
     // The last match is the deepest: the main file is the first source.
     const source = this.#sources.findLast(({ mountedAt }) => mountedAt.every((part, i) => part === path[i]));
@@ -94,7 +153,7 @@ export class MistakeList {
     const finder = this.#finders.get(source) ?? makeLineFinder(source.toml);
     this.#finders.set(source, finder);
     const line = finder(path.slice(source.mountedAt.length));
-    return { file: source.file, ...(line === undefined ? {} : { line }), keyPath, ...entry };
+    return { file: source.file, line, keyPath, ...entry };
   }
 }
 

@@ -1,61 +1,84 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Config, WebhooksConfig, X402Config } from "./config.ts";
-import { fileKey } from "./key-path.ts";
+import { defined } from "../core/objects.ts";
+import type { Config, FacilitatorConfig, Job, RunnerConfig, X402Config } from "./config.ts";
+import { fileKey } from "./mistakes.ts";
 
 /**
- * Keys that need a restart: sockets, files and settings that runners rely on cannot change while jobgate runs. A reload
- * changes every other key of the two gateways. It neither adds nor removes a gateway.
+ * Returns the configuration in effect after a reload. Sockets, the store and settings that runners rely on cannot change
+ * while jobgate runs: a reload changes every other key of the two gateways, `[[push]]`, and the secrets of the other
+ * tables. It neither adds nor removes a listener.
  */
-const NEEDS_RESTART = {
-  tables: ["serviceId", "store", "runner", "operator", "pricingEngine"],
-  x402: ["bindAddress", "facilitatorUrl", "facilitatorTimeoutMs", "priceSource"],
-  webhooks: ["bindAddress"],
-} as const satisfies {
-  readonly tables: readonly (keyof Config)[];
-  readonly x402: readonly (keyof X402Config)[];
-  readonly webhooks: readonly (keyof WebhooksConfig)[];
-};
-
-/** Returns the configuration in effect after a reload. */
 export function afterReload(running: Config, next: Config): Config {
-  const { x402, webhooks } = running;
-  return {
+  const { runner, operator, x402, webhooks } = running;
+  const tls = hasSameKeys(runner.tls, next.runner.tls) ? next.runner.tls : runner.tls;
+  return defined({
     ...running,
-    ...(x402 && next.x402 && { x402: x402AfterReload(x402, next.x402) }),
-    ...(webhooks &&
-      next.webhooks && { webhooks: { ...next.webhooks, ...pick(webhooks, NEEDS_RESTART.webhooks) } }),
-  };
+    push: next.push,
+    runner: defined({ ...runner, tokens: next.runner.tokens, tls }),
+    operator: { ...operator, tokens: next.operator.tokens },
+    x402: x402 && next.x402 ? x402AfterReload(x402, next.x402) : x402,
+    webhooks: webhooks && next.webhooks ? { ...next.webhooks, bindAddress: webhooks.bindAddress } : webhooks,
+  });
 }
 
 function x402AfterReload(running: X402Config, next: X402Config): X402Config {
-  const reloaded = { ...next, ...pick(running, NEEDS_RESTART.x402) };
-  // The prices of a file are checked for its own price source only.
-  return next.priceSource === running.priceSource
-    ? reloaded
-    : { ...reloaded, jobPricing: running.jobPricing };
+  const { bindAddress, facilitatorTimeoutMs, priceSource, facilitatorService: service, refunds } = running;
+  const { facilitatorService: nextService, refunds: _, ...reloaded } = next;
+  const isSameList = isDeepStrictEqual(
+    running.facilitators.map(withoutSecrets),
+    next.facilitators.map(withoutSecrets),
+  );
+  return {
+    ...reloaded,
+    bindAddress,
+    facilitatorTimeoutMs,
+    priceSource,
+    facilitators: isSameList ? next.facilitators : running.facilitators,
+    ...(service && { facilitatorService: { ...service, tokens: (nextService ?? service).tokens } }),
+    ...(refunds ? { refunds } : next.jobs && { jobs: next.jobs.map(withoutPromise) }),
+    // The prices of a file are checked for its own price source only.
+    jobPricing: next.priceSource === priceSource ? next.jobPricing : running.jobPricing,
+  };
 }
+
+/** Leaves out the promise of a refund: it is made only from the restart on that has an account to send it from. */
+function withoutPromise({ onFailure: _, ...job }: Job): Job {
+  return job;
+}
+
+/** Leaves out how jobgate proves to a remote facilitator who asks. */
+function withoutSecrets(facilitator: FacilitatorConfig): object {
+  if (facilitator.kind === "local") return facilitator;
+  const { headers: _headers, cdp: _cdp, ...rest } = facilitator;
+  const url = new URL(rest.url);
+  url.username = "";
+  url.password = "";
+  return { ...rest, url: url.href };
+}
+
+/** Checks whether the listener still speaks TLS, with or without client certificates. */
+function hasSameKeys(running: RunnerConfig["tls"], next: RunnerConfig["tls"]): boolean {
+  return isDeepStrictEqual(Object.keys(running ?? {}).sort(), Object.keys(next ?? {}).sort());
+}
+
+/** Tables of which a reload changes a part. */
+const SPLIT_TABLES: ReadonlySet<string> = new Set(["runner", "operator", "x402", "webhooks"]);
+
+/** Keys of `[x402]` that the file has outside of it. */
+const TOP_LEVEL: Readonly<Record<string, string>> = { jobPricing: "job_pricing", jobs: "jobs.on_failure" };
 
 /** Returns the changed tables and keys that a reload ignores, as the file spells them. */
 export function changesThatNeedRestart(running: Config, next: Config): string[] {
-  const changed = changedKeys(running, next, NEEDS_RESTART.tables);
-  const x402 = changedKeys(running.x402, next.x402, NEEDS_RESTART.x402);
-  const webhooks = changedKeys(running.webhooks, next.webhooks, NEEDS_RESTART.webhooks);
-  if ((running.x402 === undefined) !== (next.x402 === undefined)) changed.push("x402");
-  changed.push(...x402.map((key) => `x402.${key}`));
-  if ((running.webhooks === undefined) !== (next.webhooks === undefined)) changed.push("webhooks");
-  changed.push(...webhooks.map((key) => `webhooks.${key}`));
-  if (running.x402 && next.x402 && x402.includes("price_source")) changed.push("job_pricing");
-  return changed;
+  const inEffect = afterReload(running, next);
+  return differences(inEffect, next).flatMap((name) => {
+    const [used, wanted] = [inEffect, next].map((config) => config[name as keyof Config] as object);
+    if (!SPLIT_TABLES.has(name) || used === undefined || wanted === undefined) return fileKey(name);
+    return differences(used, wanted).map((key) => TOP_LEVEL[key] ?? `${fileKey(name)}.${fileKey(key)}`);
+  });
 }
 
-function changedKeys<T extends object>(
-  running: T | undefined,
-  next: T | undefined,
-  keys: readonly (keyof T & string)[],
-): string[] {
-  return keys.filter((key) => !isDeepStrictEqual(running?.[key], next?.[key])).map(fileKey);
-}
-
-function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Pick<T, K> {
-  return Object.fromEntries(keys.map((key) => [key, from[key]])) as Pick<T, K>;
+function differences(used: object, wanted: object): string[] {
+  const values = [used, wanted] as readonly Readonly<Record<string, unknown>>[];
+  const keys = new Set(values.flatMap((table) => Object.keys(table)));
+  return [...keys].filter((key) => !isDeepStrictEqual(values[0]?.[key], values[1]?.[key]));
 }

@@ -1,7 +1,9 @@
-import { z } from "zod";
+import * as z from "zod";
+import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import {
   headerName,
+  headerNames,
   headerSecret,
   integer,
   ipRange,
@@ -9,6 +11,7 @@ import {
   maxBodyBytes,
   oneOf,
   queryParameter,
+  secretArray,
   tcpAddress,
   text,
   u64,
@@ -20,30 +23,41 @@ interface AuthModeTraits {
   /** Form of the secret: any text, one that a header or a path segment can hold, or a Standard Webhooks key. */
   readonly secretFormat: "none" | "text" | "header" | "segment" | "key";
   /** Requests carry the time at which they were signed. */
-  readonly isTimed: boolean;
+  readonly isTimed?: true;
   /** The sender gives each delivery an id, which is the same when it is sent again. */
-  readonly hasDeliveryId: boolean;
+  readonly hasDeliveryId?: true;
+  /** Headers with the proof, lower case, but that of `apiKeyHeader`. */
+  readonly proofHeaders?: readonly string[];
 }
 
-/** Ways for senders to prove who they are, by the value of `auth`. */
-export const WEBHOOK_AUTH_MODES = {
-  none: { secretFormat: "none", isTimed: false, hasDeliveryId: false },
-  bearer: { secretFormat: "header", isTimed: false, hasDeliveryId: false },
-  "hmac-sha256": { secretFormat: "text", isTimed: false, hasDeliveryId: false },
-  "api-key": { secretFormat: "header", isTimed: false, hasDeliveryId: false },
-  "standard-webhooks": { secretFormat: "key", isTimed: true, hasDeliveryId: true },
-  svix: { secretFormat: "key", isTimed: true, hasDeliveryId: true },
-  github: { secretFormat: "text", isTimed: false, hasDeliveryId: true },
-  stripe: { secretFormat: "text", isTimed: true, hasDeliveryId: true },
-  slack: { secretFormat: "text", isTimed: true, hasDeliveryId: true },
-  shopify: { secretFormat: "text", isTimed: false, hasDeliveryId: true },
-  "url-token": { secretFormat: "segment", isTimed: false, hasDeliveryId: false },
-} as const satisfies Record<string, AuthModeTraits>;
+const TIMED_WITH_ID = { isTimed: true, hasDeliveryId: true } as const;
 
-export type WebhookAuthMode = keyof typeof WEBHOOK_AUTH_MODES;
+/** Ways for senders to prove who they are, by the value of `auth`. */
+export const WEBHOOK_AUTH_MODES: Readonly<Record<WebhookAuthMode, AuthModeTraits>> = {
+  none: { secretFormat: "none" },
+  bearer: { secretFormat: "header", proofHeaders: ["authorization"] },
+  "hmac-sha256": {
+    secretFormat: "text",
+    proofHeaders: ["x-signature-256", "x-hub-signature-256", "x-webhook-signature"],
+  },
+  "api-key": { secretFormat: "header" },
+  "standard-webhooks": { secretFormat: "key", ...TIMED_WITH_ID, proofHeaders: ["webhook-signature"] },
+  svix: { secretFormat: "key", ...TIMED_WITH_ID, proofHeaders: ["svix-signature"] },
+  github: {
+    secretFormat: "text",
+    hasDeliveryId: true,
+    proofHeaders: ["x-hub-signature-256", "x-hub-signature"],
+  },
+  stripe: { secretFormat: "text", ...TIMED_WITH_ID, proofHeaders: ["stripe-signature"] },
+  slack: { secretFormat: "text", ...TIMED_WITH_ID, proofHeaders: ["x-slack-signature"] },
+  shopify: { secretFormat: "text", hasDeliveryId: true, proofHeaders: ["x-shopify-hmac-sha256"] },
+  "url-token": { secretFormat: "segment" },
+};
+
+export type WebhookAuthMode = WebhookAuth["mode"];
 
 const AUTH_MODES = Object.keys(WEBHOOK_AUTH_MODES) as [WebhookAuthMode, ...WebhookAuthMode[]];
-const SECRET = "the secret, or env:NAME";
+const SECRET = "the secret, env:NAME or file:PATH";
 
 export const DEFAULT_TOLERANCE_SECS = 300;
 export const DEFAULT_WINDOW_MS = 86_400_000;
@@ -77,10 +91,10 @@ const endpoint = z.object({
   jobId: u64(),
   auth: oneOf(AUTH_MODES).default("none"),
   secret: text(SECRET).optional(),
-  secrets: z
-    .array(z.union([text(SECRET), namedSecret]).describe('a secret, or a table { name = "…", secret = "…" }'))
-    .describe("an array of secrets")
-    .optional(),
+  secrets: secretArray(
+    z.union([text(SECRET), namedSecret]).describe('a secret, or a table { name = "…", secret = "…" }'),
+    "secrets",
+  ).optional(),
   /** Lower case. */
   apiKeyHeader: headerName().prefault("X-API-Key"),
   /** Longest distance between now and the time of signing, in either direction. */
@@ -93,7 +107,8 @@ const endpoint = z.object({
   /** Limit on authentic requests. */
   rateLimitPerSecond: integer(1, 1_000_000).optional(),
   /** Addresses that may send; absent: all. */
-  allowCidrs: z.array(ipRange()).describe("an array of address ranges").optional(),
+  allowCidrs: z.array(ipRange()).min(1).describe("an array of at least one address range").optional(),
+  forwardHeaders: headerNames().optional(),
   name: label().optional(),
 });
 
@@ -160,14 +175,13 @@ export function toWebhooksConfig(webhooks: Complete<z.output<typeof webhooksSche
 
 function toEndpoint(table: EndpointOutput) {
   const { auth, secret, secrets, apiKeyHeader, toleranceSecs, dedupe, challenge, ...endpoint } = table;
-  const repeats = toDedupe(table);
-  return {
+  return defined({
     ...endpoint,
     auth: toAuth(table),
     /** Absent: every request starts a job. */
-    ...(repeats && { dedupe: repeats }),
-    ...(challenge && { challenge: toChallenge(challenge) }),
-  };
+    dedupe: toDedupe(table),
+    challenge: challenge && toChallenge(challenge),
+  });
 }
 
 function toAuth(endpoint: EndpointOutput): WebhookAuth {

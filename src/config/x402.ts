@@ -1,10 +1,26 @@
-import { z } from "zod";
+import * as z from "zod";
 import { jobKeyText } from "../core/job-call.ts";
 import { localUrl } from "../core/network-address.ts";
+import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
+import {
+  type FacilitatorConfig,
+  facilitatorSchema,
+  facilitatorServiceSchema,
+  refundsSchema,
+  type Signer,
+  toFacilitator,
+  toFacilitatorService,
+  toRefunds,
+  toRemoteFacilitator,
+} from "./facilitators.ts";
+import { jobPolicySchema, toPolicy } from "./job-policies.ts";
+import { type JobInput, type JobOutput, toJob } from "./jobs.ts";
 import {
   address,
   baseUrl,
+  headerNames,
+  headerValue,
   httpUrl,
   idKey,
   integer,
@@ -12,15 +28,19 @@ import {
   jsonPointer,
   label,
   maxBodyBytes,
+  mppKey,
   network,
   oneOf,
   rate,
   seconds,
+  secretList,
+  secretOrArray,
+  serviceName,
   tcpAddress,
   text,
   trueOrFalse,
-  u32,
   u64,
+  webOrigin,
   wei,
   wholeSeconds,
 } from "./value-types.ts";
@@ -57,20 +77,23 @@ const rateSource = z.object({
 });
 
 const acceptedToken = z.object({
-  /** CAIP-2, `eip155:N`. */
+  /** Symbol of a preset, which fills `asset`, `symbol`, `decimals`, `currency` and the EIP-712 domain. */
+  token: text("the symbol of a token that jobgate knows on its network").optional(),
   network: network(),
-  asset: address(),
-  symbol: label(),
-  decimals: integer(0, 36),
+  asset: address().optional(),
+  symbol: label().optional(),
+  decimals: integer(0, 36).optional(),
+  /** The currency that the token is pegged to. Prices in it are paid one to one. */
+  currency: oneOf(["USD"]).optional(),
   payTo: address(),
   /** Decimal string > 0: whole tokens for one native unit. */
   ratePerNativeUnit: rate().optional(),
   rateSource: rateSource.optional(),
   markupBps: markupBps().optional(),
-  // Permit2 emits no event that ties a settlement to its payment, so jobgate could not confirm one.
-  transferMethod: oneOf(["eip3009"], "this version cannot settle permit2 safely").default("eip3009"),
-  eip3009Name: text("the name in the token's EIP-712 domain"),
-  eip3009Version: text("the version in the token's EIP-712 domain"),
+  /** Default: that of the preset; else `eip3009` with `eip3009Name`, and `permit2` without, as in the SDK. */
+  transferMethod: oneOf(["eip3009", "permit2"]).optional(),
+  eip3009Name: text("the name in the token's EIP-712 domain").optional(),
+  eip3009Version: text("the version in the token's EIP-712 domain").optional(),
   rpcUrl: httpUrl().optional(),
   /** Blocks that must hold the settlement before it counts, its own included. */
   confirmations: integer(1, 10_000).default(1),
@@ -78,19 +101,14 @@ const acceptedToken = z.object({
   requireOnchainConfirmation: trueOrFalse().optional(),
 });
 
-const jobPolicy = z.object({
-  serviceId: u64(),
-  jobIndex: u32(),
-  invocationMode: oneOf(["disabled", "public_paid", "restricted_paid"]),
-  authMode: oneOf(["payer_is_caller", "delegated_caller_signature"]).optional(),
-  chainRpcUrl: httpUrl().optional(),
-  chainContract: address().optional(),
-  /** Name of `chainRpcUrl` in files for the SDK. */
-  tangleRpcUrl: httpUrl().optional(),
-  /** Name of `chainContract` in files for the SDK. */
-  tangleContract: address().optional(),
-  /** Time for which a permission found on the chain is reused; 0 asks the chain every time. */
-  permissionCacheSecs: integer(0, 86_400).default(0),
+/** MPP, a second protocol to pay in. Absent: its routes and challenges do not exist. */
+const mpp = z.object({
+  /** Default: the host of `publicUrl`. */
+  realm: headerValue().optional(),
+  /** Challenges are made with the first, and recognised by any. */
+  secretKey: secretOrArray(mppKey(), "keys"),
+  /** At most `quoteTtlSecs`. Default: 300, or that. */
+  challengeTtlSecs: integer(1, 31_536_000).optional(),
 });
 
 /** Bounds on the work that clients can cause before anything is paid. */
@@ -108,8 +126,10 @@ export const x402Schema = z.object({
   bindAddress: tcpAddress().prefault("0.0.0.0:8402"),
   /** Without a trailing slash. */
   publicUrl: baseUrl().optional(),
-  /** Without a trailing slash. */
-  facilitatorUrl: baseUrl(),
+  /** Name that the jobs are listed under. Default: the host of `publicUrl`. */
+  serviceName: serviceName().optional(),
+  /** The only facilitator; this or `facilitators`. Without a trailing slash. */
+  facilitatorUrl: baseUrl().optional(),
   facilitatorTimeoutMs: seconds(0.001).default(30_000),
   quoteTtlSecs: integer(1, 31_536_000).default(300),
   maxBodyBytes: maxBodyBytes(),
@@ -117,6 +137,8 @@ export const x402Schema = z.object({
   maxUndecided: integer(1, 1_000_000_000).default(100_000),
   /** The same for one payer. */
   maxOpenPerPayer: integer(1, 1_000_000_000).default(256),
+  /** Time before the end of a payment by use at which a job that still runs is charged. */
+  settleMarginSecs: integer(1, 86_400).default(60),
   /** For tokens without a rate of their own. */
   ratePerNativeUnit: rate().optional(),
   /** For tokens without a markup of their own. */
@@ -127,13 +149,29 @@ export const x402Schema = z.object({
     "restricted_paid needs a policy for each job",
   ).default("disabled"),
   priceSource: oneOf(["map", "engine"]).default("map"),
+  /** For jobs without a list of their own. */
+  forwardHeaders: headerNames().optional(),
   /** Accepted because files for the SDK have it here. */
   serviceId: u64().optional(),
   /** Proxies whose `X-Forwarded-For` names the client that limits apply to. */
   trustedProxies: z.array(ipRange()).describe("an array of address ranges").optional(),
+  /** Origins of web pages that may use this listener; `*` for all. */
+  corsOrigins: z
+    .array(webOrigin())
+    .describe('an array of origins, such as ["https://shop.example"], or ["*"]')
+    .default(["*"]),
   limits: limits.prefault({}),
-  acceptedTokens: z.array(acceptedToken).describe("an array of tables, one for each token"),
-  jobPolicies: z.array(jobPolicy).describe("an array of tables, one for each job").default([]),
+  /** Ordered as they are asked. */
+  facilitators: z
+    .array(facilitatorSchema)
+    .min(1)
+    .describe("an array of tables, one for each facilitator")
+    .optional(),
+  facilitatorService: facilitatorServiceSchema.optional(),
+  refunds: refundsSchema.optional(),
+  acceptedTokens: z.array(acceptedToken).min(1).describe("an array of tables, one for each token"),
+  jobPolicies: z.array(jobPolicySchema).describe("an array of tables, one for each job").default([]),
+  mpp: mpp.optional(),
 });
 
 /** The `[job_pricing]` table: price by service id and job index. */
@@ -143,49 +181,110 @@ export const jobPricingSchema = z
 
 export type X402Table = Checked<z.output<typeof x402Schema>>;
 export type TokenTable = Checked<z.output<typeof acceptedToken>>;
-export type PolicyTable = Checked<z.output<typeof jobPolicy>>;
 
 export type X402Config = Complete<ReturnType<typeof toX402Config>>;
 export type AcceptedToken = Complete<ReturnType<typeof toToken>>;
 /** Source of a token's rate: whole tokens for one native unit. */
-export type RateSource = AcceptedToken["rate"];
+export type RateSource = NonNullable<AcceptedToken["rate"]>;
 export type X402Limits = X402Config["limits"];
-export interface JobPolicy extends Pick<PolicyOutput, "serviceId" | "jobIndex" | "invocationMode"> {
-  /** Present if and only if the mode is `restricted_paid`. */
-  readonly restriction?: JobRestriction;
-}
-export type JobRestriction = Complete<ReturnType<typeof toRestriction>>;
-
+export type MppConfig = NonNullable<X402Config["mpp"]>;
+export type RefundsConfig = NonNullable<X402Config["refunds"]>;
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
-type PolicyOutput = Complete<z.output<typeof jobPolicy>>;
 
-/** Completes a table without mistakes: tokens get their rate, policies their restriction. */
+/** Contents of the files that keys name. */
+export interface FileContents {
+  /** Inputs by the index of their job. */
+  readonly inputs: ReadonlyMap<number, JobInput>;
+  /** Signers by the index of their facilitator, those without a file included. */
+  readonly signers: ReadonlyMap<number, readonly Signer[]>;
+  /** That of `[x402.refunds]`. */
+  readonly refundSigner?: Signer | undefined;
+}
+
+/** Completes a table without mistakes: tokens get their rate, policies their restriction, jobs their service. */
 export function toX402Config(
-  { ratePerNativeUnit, markupBps, serviceId: _, ...x402 }: Complete<z.output<typeof x402Schema>>,
-  pricing: Complete<z.output<typeof jobPricingSchema>>,
+  {
+    ratePerNativeUnit,
+    markupBps,
+    serviceId: _,
+    mpp,
+    facilitatorUrl,
+    facilitators,
+    facilitatorService,
+    refunds,
+    ...x402
+  }: Complete<z.output<typeof x402Schema>>,
+  of: {
+    readonly pricing: Complete<z.output<typeof jobPricingSchema>>;
+    readonly jobs: readonly JobOutput[];
+    /** For jobs that name none. */
+    readonly serviceId: bigint;
+    readonly files: FileContents;
+    readonly mcp: { readonly enabled: boolean; readonly allowedOrigins: readonly string[] } | undefined;
+  },
+) {
+  const { inputs, signers, refundSigner } = of.files;
+  const publicUrl = x402.publicUrl ?? localUrl(x402.bindAddress);
+  const jobs = of.jobs.map((job, i) => toJob(job, { serviceId: of.serviceId, input: inputs.get(i) }));
+  return defined({
+    ...x402,
+    publicUrl,
+    mpp: mpp && toMpp(mpp, { publicUrl, quoteTtlSecs: x402.quoteTtlSecs }),
+    /** Absent: there is no MCP server. */
+    mcp: of.mcp?.enabled ? { allowedOrigins: of.mcp.allowedOrigins } : undefined,
+    /** Ordered as they are asked; at least one. */
+    facilitators: toFacilitators(facilitatorUrl, facilitators, signers),
+    facilitatorService: facilitatorService && toFacilitatorService(facilitatorService),
+    refunds: refunds && toRefunds(refunds, refundSigner),
+    acceptedTokens: x402.acceptedTokens.map((token) => toToken(token, { ratePerNativeUnit, markupBps })),
+    /** Those of `[[jobs]]` come last. */
+    jobPolicies: [...x402.jobPolicies.map(toPolicy), ...jobs.flatMap(({ policy }) => policy ?? [])],
+    /** Prices in wei by `jobKeyText`. A job's own price takes precedence. */
+    jobPricing: toPriceMap(of.pricing),
+    jobs: jobs.length > 0 ? jobs : undefined,
+  });
+}
+
+function toMpp(
+  { realm, secretKey, challengeTtlSecs }: Complete<z.output<typeof mpp>>,
+  { publicUrl, quoteTtlSecs }: { readonly publicUrl: string; readonly quoteTtlSecs: number },
 ) {
   return {
-    ...x402,
-    publicUrl: x402.publicUrl ?? localUrl(x402.bindAddress),
-    acceptedTokens: x402.acceptedTokens.map((token) => toToken(token, { ratePerNativeUnit, markupBps })),
-    jobPolicies: x402.jobPolicies.map(toPolicy),
-    /** Prices in wei by `jobKeyText`. */
-    jobPricing: toPriceMap(pricing),
+    realm: realm ?? new URL(publicUrl).hostname,
+    /** The first makes challenges, and each recognises those that it made. */
+    secretKeys: secretList(secretKey),
+    challengeTtlSecs: challengeTtlSecs ?? Math.min(300, quoteTtlSecs),
   };
+}
+
+function toFacilitators(
+  url: string | undefined,
+  list: readonly Complete<z.output<typeof facilitatorSchema>>[] | undefined,
+  signers: FileContents["signers"],
+): readonly FacilitatorConfig[] {
+  return list === undefined
+    ? [toRemoteFacilitator(required(url))]
+    : list.map((table, i) => toFacilitator(table, signers.get(i)));
 }
 
 function toToken(
-  { ratePerNativeUnit, rateSource, eip3009Name, eip3009Version, ...token }: TokenOutput,
+  { token: _preset, ratePerNativeUnit, rateSource, eip3009Name, eip3009Version, ...token }: TokenOutput,
   defaults: { readonly ratePerNativeUnit: string | undefined; readonly markupBps: number },
 ) {
-  return {
+  const rate = toRate(rateSource, ratePerNativeUnit ?? defaults.ratePerNativeUnit);
+  return defined({
     ...token,
-    rate: toRate(rateSource, ratePerNativeUnit ?? defaults.ratePerNativeUnit),
+    asset: required(token.asset),
+    symbol: required(token.symbol),
+    decimals: required(token.decimals),
+    /** Absent: the token pays only prices in its currency. */
+    rate,
     markupBps: token.markupBps ?? defaults.markupBps,
-    /** EIP-712 domain of the token. */
-    eip3009: { name: eip3009Name, version: eip3009Version },
+    transferMethod: required(token.transferMethod),
+    /** EIP-712 domain of the token. A token that is paid by Permit2 has one if it has EIP-2612, for the payer's approval. */
+    eip3009: eip3009Name && eip3009Version ? { name: eip3009Name, version: eip3009Version } : undefined,
     requireOnchainConfirmation: token.requireOnchainConfirmation ?? token.rpcUrl !== undefined,
-  };
+  });
 }
 
 function toRate(live: TokenOutput["rateSource"], ratePerNativeUnit: string | undefined) {
@@ -194,28 +293,13 @@ function toRate(live: TokenOutput["rateSource"], ratePerNativeUnit: string | und
   }
   if (live?.http !== undefined)
     return { kind: "http" as const, ...live.http, refreshMs: refreshMsOf(live.http) };
-  return { kind: "fixed" as const, ratePerNativeUnit: required(ratePerNativeUnit) };
+  return ratePerNativeUnit === undefined ? undefined : { kind: "fixed" as const, ratePerNativeUnit };
 }
 
 const DEFAULT_REFRESH_MS = 5_000;
 
 function refreshMsOf({ maxAgeMs, refreshMs }: { maxAgeMs: number; refreshMs?: number }): number {
   return refreshMs ?? Math.min(DEFAULT_REFRESH_MS, maxAgeMs / 4);
-}
-
-function toPolicy(policy: PolicyOutput): JobPolicy {
-  const { serviceId, jobIndex, invocationMode } = policy;
-  const job = { serviceId, jobIndex, invocationMode };
-  return invocationMode === "restricted_paid" ? { ...job, restriction: toRestriction(policy) } : job;
-}
-
-function toRestriction({ authMode, permissionCacheSecs, ...policy }: PolicyOutput) {
-  return {
-    authMode: required(authMode),
-    chainRpcUrl: required(policy.chainRpcUrl ?? policy.tangleRpcUrl),
-    chainContract: required(policy.chainContract ?? policy.tangleContract),
-    permissionCacheSecs,
-  };
 }
 
 function toPriceMap(pricing: Complete<z.output<typeof jobPricingSchema>>): ReadonlyMap<string, bigint> {

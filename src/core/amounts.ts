@@ -18,7 +18,17 @@ export const MAX_U64 = 2n ** 64n - 1n;
  * @returns the token's smallest units
  */
 export function tokenAmount(priceWei: bigint, terms: TokenTerms): bigint {
-  const { numerator, denominator } = unitsPerWei(terms);
+  return amountAt(unitsPerWei(terms), priceWei);
+}
+
+/** Exact value of one wei in a token's smallest units. */
+export interface UnitsPerWei {
+  readonly numerator: bigint;
+  readonly denominator: bigint;
+}
+
+/** Returns what {@link tokenAmount} returns for the terms of the fraction. */
+export function amountAt({ numerator, denominator }: UnitsPerWei, priceWei: bigint): bigint {
   return (priceWei * numerator) / denominator;
 }
 
@@ -34,7 +44,7 @@ export function largestPriceWei(terms: TokenTerms): bigint {
   return ((MAX_U64 + 1n) * denominator - 1n) / numerator;
 }
 
-function unitsPerWei(terms: TokenTerms): { numerator: bigint; denominator: bigint } {
+export function unitsPerWei(terms: TokenTerms): UnitsPerWei {
   const [whole = "", fraction = ""] = terms.ratePerNativeUnit.split(".");
   return {
     numerator: BigInt(whole + fraction) * BigInt(10_000 + terms.markupBps) * 10n ** BigInt(terms.decimals),
@@ -45,8 +55,13 @@ function unitsPerWei(terms: TokenTerms): { numerator: bigint; denominator: bigin
 /** Formats base units of a token for people: `0.64 USDC`. Says that they are base units if the decimals are unknown. */
 export function amountText(units: string | bigint, symbol: string, decimals: number | undefined): string {
   if (decimals === undefined) return `${units} base units of ${symbol}`;
+  return `${decimalText(units, decimals)} ${symbol}`;
+}
+
+/** Formats smallest units as a decimal number: 640000 with 6 decimals is `0.64`. */
+export function decimalText(units: string | bigint, decimals: number): string {
   const digits = String(units).padStart(decimals + 1, "0");
   const whole = digits.slice(0, digits.length - decimals);
   const fraction = digits.slice(digits.length - decimals).replace(/0+$/, "");
-  return `${whole}${fraction === "" ? "" : `.${fraction}`} ${symbol}`;
+  return `${whole}${fraction === "" ? "" : `.${fraction}`}`;
 }

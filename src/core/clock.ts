@@ -4,8 +4,8 @@ export type Clock = () => number;
 export const systemClock: Clock = () => Date.now();
 
 /**
- * Milliseconds on a clock that nobody sets, for what elapses inside this process: it starts at the wall clock's time, and
- * does not follow when that is corrected.
+ * Milliseconds on the monotonic clock, for durations inside this process. It starts at the wall clock's time and does not
+ * follow its corrections.
  */
 export const monotonicClock: Clock = () => performance.timeOrigin + performance.now();
 

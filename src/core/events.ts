@@ -1,5 +1,5 @@
 import type { JobCallOrigin } from "./job-call.ts";
-import type { PaymentState } from "./payment.ts";
+import type { DecidedState, RefundState } from "./payment.ts";
 
 /** A change to a JobCall or its payment, made by this process. */
 export interface GatewayEvent {
@@ -20,8 +20,8 @@ export type WhatHappened =
       readonly kind: "delivered";
       readonly jobId: bigint;
       readonly attempt: number;
-      /** Unix milliseconds. */
-      readonly leaseExpiresAt: number;
+      /** Unix milliseconds; absent in a timeline when the delivery is over. */
+      readonly leaseExpiresAt?: number;
       readonly subscriber: string;
     }
   | {
@@ -34,55 +34,63 @@ export type WhatHappened =
   | { readonly kind: "retried"; readonly reason: string }
   | { readonly kind: "deadLettered"; readonly reason: string }
   | { readonly kind: "dropped" }
-  | {
-      readonly kind: "paymentDecided";
-      readonly state: Exclude<PaymentState, "intent">;
-      readonly network: string;
-      readonly asset: string;
-      readonly symbol: string;
-      /** Token units, decimal. */
-      readonly amount: string;
-      readonly payer: string;
+  | ({
+      readonly kind: "refundChanged";
+      readonly state: RefundState;
+      /** Why it is in this state; with the operator's name if he decided. */
       readonly reason: string;
-    };
+      /** Hash of the transfer, once it is known. */
+      readonly transaction: string;
+    } & PaidAmount)
+  /** Only in timelines. */
+  | ({ readonly kind: "paymentBegun" } & PaidAmount)
+  | ({
+      readonly kind: "paymentDecided";
+      readonly state: DecidedState;
+      readonly reason: string;
+    } & PaidAmount);
+
+interface PaidAmount {
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  /** Base units, decimal. */
+  readonly amount: string;
+  readonly payer: string;
+}
 
 export type EventKind = WhatHappened["kind"];
 
-export type EventListener = (event: GatewayEvent) => void;
+type EventListener = (event: GatewayEvent) => void;
 
 /** Passes events on to its subscribers at once. Keeps none. */
-export interface EventHub {
+export class EventHub {
+  /** Wrapped, so that the same function can subscribe twice. */
+  readonly #subscriptions = new Set<{
+    readonly listener: EventListener;
+    readonly kinds: ReadonlySet<EventKind> | undefined;
+  }>();
+
   /** Returns true if a subscriber receives one of these kinds. Otherwise the event need not be made. */
-  watches(...kinds: readonly EventKind[]): boolean;
-  emit(event: GatewayEvent): void;
+  watches(...kinds: readonly EventKind[]): boolean {
+    for (const { kinds: watched } of this.#subscriptions)
+      if (watched === undefined || kinds.some((kind) => watched.has(kind))) return true;
+    return false;
+  }
+
+  emit(event: GatewayEvent): void {
+    for (const { listener, kinds } of this.#subscriptions)
+      if (kinds === undefined || kinds.has(event.what.kind)) listener(event);
+  }
+
   /**
    * @param listener must be quick and not throw: it runs inside the work that it watches
    * @param kinds the kinds that it receives; default: all
    * @returns a function that ends the subscription
    */
-  subscribe(listener: EventListener, kinds?: readonly EventKind[]): () => void;
-}
-
-export function createEventHub(): EventHub {
-  /** Wrapped, so that the same function can subscribe twice. */
-  const subscriptions = new Set<{
-    readonly listener: EventListener;
-    readonly kinds: ReadonlySet<EventKind> | undefined;
-  }>();
-  return {
-    watches(...kinds) {
-      for (const { kinds: watched } of subscriptions)
-        if (watched === undefined || kinds.some((kind) => watched.has(kind))) return true;
-      return false;
-    },
-    emit(event) {
-      for (const { listener, kinds } of subscriptions)
-        if (kinds === undefined || kinds.has(event.what.kind)) listener(event);
-    },
-    subscribe(listener, kinds) {
-      const subscription = { listener, kinds: kinds && new Set(kinds) };
-      subscriptions.add(subscription);
-      return () => void subscriptions.delete(subscription);
-    },
-  };
+  subscribe(listener: EventListener, kinds?: readonly EventKind[]): () => void {
+    const subscription = { listener, kinds: kinds && new Set(kinds) };
+    this.#subscriptions.add(subscription);
+    return () => void this.#subscriptions.delete(subscription);
+  }
 }

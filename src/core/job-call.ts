@@ -10,8 +10,13 @@ export interface JobCall {
   readonly serviceId: bigint;
   /** The request body, byte for byte. */
   readonly body: Uint8Array;
-  /** All metadata but {@link CALL_ID_METADATA}, which is added once the store has given the call its id. */
+  /**
+   * Metadata that jobgate makes, but {@link CALL_ID_METADATA}, which is added once the store has given the call its id. If
+   * it is frozen, its encoding is kept for further JobCalls with the same object.
+   */
   readonly metadata: Readonly<Record<string, string>>;
+  /** More metadata, of this request alone. It cannot replace `metadata`. */
+  readonly requestMetadata?: readonly (readonly [name: string, value: string])[];
 }
 
 /** Name of the metadata that repeats a JobCall's id as a decimal. */
@@ -21,7 +26,7 @@ export const SERVICE_ID_METADATA = "X-CHAIN-SERVICE-ID";
 
 /**
  * Turns a JobCall into the bytes that are stored and later streamed to the runner unchanged: everything
- * that is known before the call has an id. Delivery appends the rest (id, lease, attempt).
+ * that is known before the call has an id. Delivery appends the rest (id, lease, attempt). The body's bytes come last.
  */
 export type JobCallEncoder = (call: JobCall) => Uint8Array;
 
@@ -40,4 +45,16 @@ export function equalJobs(left: JobKey, right: JobKey): boolean {
 /** Key of one job in maps and logs: `service/job`. */
 export function jobKeyText(serviceId: bigint, jobIndex: number): string {
   return `${serviceId}/${jobIndex}`;
+}
+
+/** Largest result of a JobCall. */
+export const MAX_RESULT_BYTES = 1024 * 1024;
+/** Longest content type of a result. */
+export const MAX_CONTENT_TYPE_LENGTH = 255;
+/** Strict, because the value becomes a response header for the paying client. */
+const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:;[\x20-\x7e]*)?$/;
+
+/** Returns true if a result may have this content type. */
+export function isMediaType(type: string): boolean {
+  return type.length <= MAX_CONTENT_TYPE_LENGTH && MEDIA_TYPE.test(type);
 }

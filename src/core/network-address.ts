@@ -1,4 +1,4 @@
-import { isIP } from "node:net";
+import { BlockList, isIP } from "node:net";
 
 /** Address that a listener binds. */
 export type BindAddress =
@@ -49,7 +49,7 @@ function isHostName(host: string): boolean {
   );
 }
 
-/** Returns true when two listeners with these addresses use one socket. Port 0 never matches. */
+/** Returns true if two listeners with these addresses use one socket. Port 0 never matches. */
 export function isSameAddress(a: BindAddress, b: BindAddress): boolean {
   if (a.kind === "unix" || b.kind === "unix") {
     return a.kind === "unix" && b.kind === "unix" && a.path === b.path;
@@ -57,11 +57,33 @@ export function isSameAddress(a: BindAddress, b: BindAddress): boolean {
   return a.port !== 0 && a.port === b.port && a.host.toLowerCase() === b.host.toLowerCase();
 }
 
-/** Returns true when only processes on this machine can reach the host: `localhost`, 127.0.0.0/8 or ::1. */
+/** Returns true if only processes on this machine can reach the host: `localhost`, 127.0.0.0/8 or ::1. */
 export function isLoopbackHost(host: string): boolean {
   const name = host.toLowerCase().replace(/^\[|\]$/g, "");
   if (name === "localhost" || name.endsWith(".localhost")) return true;
   return isIP(name) === 4 ? name.startsWith("127.") : name === "::1";
+}
+
+const PRIVATE_RANGES = new BlockList();
+for (const [network, bits] of [
+  ["10.0.0.0", 8],
+  ["172.16.0.0", 12],
+  ["192.168.0.0", 16],
+  ["100.64.0.0", 10],
+] as const)
+  PRIVATE_RANGES.addSubnet(network, bits);
+PRIVATE_RANGES.addSubnet("fc00::", 7, "ipv6");
+
+/** Endings of names that the public DNS does not have. A name without a dot is private too. */
+const PRIVATE_NAME = /^[^.]+$|\.(internal|local|svc|lan|home\.arpa)$/;
+
+/** Returns true if the host is in a network of the operator's own: by its address, or by its name. */
+export function isPrivateHost(host: string): boolean {
+  const name = host.toLowerCase().replace(/^\[|\]$/g, "");
+  const version = isIP(name);
+  return version === 0
+    ? PRIVATE_NAME.test(name)
+    : PRIVATE_RANGES.check(name, version === 4 ? "ipv4" : "ipv6");
 }
 
 /** Text that {@link parseBindAddress} reads: `host:port`, `[ipv6]:port` or `unix:PATH`. */
@@ -88,4 +110,9 @@ export function parseIpRange(text: string): IpRange | undefined {
   const allBits = version === 4 ? 32 : 128;
   const prefixBits = bits === undefined ? allBits : Number(bits);
   return prefixBits > allBits ? undefined : { address, prefixBits, family: version === 4 ? "ipv4" : "ipv6" };
+}
+
+/** Text that {@link parseIpRange} reads, always with its bits. */
+export function ipRangeText({ address, prefixBits }: IpRange): string {
+  return `${address}/${prefixBits}`;
 }

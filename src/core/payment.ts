@@ -11,8 +11,19 @@ export interface PaymentKey {
   readonly asset: string;
   /** Address whose money moves. */
   readonly payer: string;
-  /** 32 bytes as hex with `0x`. */
+  /** EIP-3009: 32 bytes as hex with `0x`. Permit2: decimal. */
   readonly nonce: string;
+}
+
+/** How a payment moves its token: by the token itself (EIP-3009), or by Permit2, which the payer has approved. */
+export type TransferMethod = "eip3009" | "permit2";
+
+/** Identifier that a payer chose for one purchase. Of the payments that he signs for it, one is taken. */
+export interface PaymentIdentifier {
+  /** Lower case. */
+  readonly payer: string;
+  /** Compared byte for byte. */
+  readonly id: string;
 }
 
 /** A payment that passed every check and is about to be settled. Stored before the money moves. */
@@ -20,6 +31,8 @@ export interface PaymentIntent extends JobKey {
   readonly key: PaymentKey;
   /** Digest of the whole signed payment, which distinguishes payments with the same key. */
   readonly fingerprint: string;
+  /** Identifier of the purchase, chosen by the payer. Of his payments with the same one, at most one has not failed. */
+  readonly paymentId?: string;
   /** SHA-256 of the request body, hex. Binds the payment to what it pays for. */
   readonly bodyHash: string;
   /** Protocol version of the client, used for its answers too. */
@@ -28,14 +41,16 @@ export interface PaymentIntent extends JobKey {
   readonly payload: string;
   /** JSON of the payment requirements, as the facilitator gets them. */
   readonly requirements: string;
-  readonly transferMethod: "eip3009";
+  readonly transferMethod: TransferMethod;
+  /** Name of the facilitator that the payment is sent to. Absent in payments of older versions. */
+  readonly facilitator?: string;
   readonly payTo: string;
   /** Token units, decimal. */
   readonly amount: string;
   /** Token symbol, for people. */
   readonly symbol: string;
-  /** Wei, decimal. */
-  readonly priceWei: string;
+  /** Price of the job: wei in decimal, or dollars such as `$0.01`. */
+  readonly price: string;
   /** Unix seconds after which the authorization can no longer be used. */
   readonly validBefore: number;
   /** Quote digest, 64 hex digits. Clients that buy at one current price share its quote. */
@@ -46,7 +61,19 @@ export interface PaymentIntent extends JobKey {
   readonly fromBlock?: string;
   /** Nonce of a delegated caller's signature, used up with this payment. */
   readonly callerNonce?: CallerNonce;
+  /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
+  readonly onFailure?: Exclude<OnFailure, "keep">;
+  /**
+   * Most that can be charged, for a payment by use (scheme `upto`): its JobCall runs before any money moves. `amount` is the
+   * same until the charge is known, and the charge from then on. Absent: the whole amount is settled before the job runs.
+   */
+  readonly ceiling?: string;
+  /** Least that a running job is charged when the authorization is about to end. Only of a new payment by use. */
+  readonly minCharge?: string;
 }
+
+/** Promise to the buyer of a job that becomes a dead letter: `ask` leaves it to the operator. */
+export type OnFailure = "keep" | "refund" | "ask";
 
 /** A delegated caller's nonce within one job. `caller` is lower case. */
 export interface CallerNonce extends JobKey {
@@ -61,8 +88,23 @@ export interface CallerNonce extends JobKey {
  * - `settled`: paid, and its JobCall is in the queue or further.
  * - `failed`: not paid. If the chain shows otherwise while the JobCall is still kept, it is settled after all.
  * - `unresolved`: nothing more can be found out automatically; the operator decides.
+ *
+ * Payments by use begin as `authorized` instead of `intent`, and their JobCall is in the queue from then on:
+ * - `authorized`: the job is not finished, and nothing has moved.
+ * - `settling`: the charge is known; settlement was or may have been requested.
+ * - `released`: nothing is charged. The authorization lapses.
  */
-export type PaymentState = "intent" | "settled" | "failed" | "unresolved";
+export type PaymentState =
+  | "intent"
+  | "settled"
+  | "failed"
+  | "unresolved"
+  | "authorized"
+  | "settling"
+  | "released";
+
+/** States that a payment does not begin in. */
+export type DecidedState = Exclude<PaymentState, "intent" | "authorized">;
 
 /** An operator's decision about a payment that jobgate could not decide. */
 export interface PaymentClosing {
@@ -91,3 +133,12 @@ export interface PaymentRecord extends PaymentIntent {
   /** Unix milliseconds. */
   readonly updatedAt: number;
 }
+
+/**
+ * - `owed`: waits to be sent: for the operator, or for funds.
+ * - `sending`: its transaction is queued, and may be broadcast or mined.
+ * - `refunded`: the chain shows the transfer.
+ * - `refund_failed`: the transaction certainly moved nothing. The operator can approve it again.
+ * - `declined`: the operator keeps the money.
+ */
+export type RefundState = "owed" | "sending" | "refunded" | "refund_failed" | "declined";

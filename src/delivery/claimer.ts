@@ -164,6 +164,7 @@ export class Claimer {
     let leastBusy: Subscription | undefined;
     for (const subscription of this.#ring) {
       subscription.reserve(false);
+      if (subscription.isPaused) continue;
       if (leastBusy === undefined || subscription.inFlight < leastBusy.inFlight) leastBusy = subscription;
     }
     if (suspectsLeft) leastBusy?.reserve(true);

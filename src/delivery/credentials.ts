@@ -1,92 +1,138 @@
-import { readFile } from "node:fs/promises";
-import { createSecureContext } from "node:tls";
+import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import { createSecureContext, TLSSocket } from "node:tls";
 import {
   experimental,
-  ServerCredentials,
+  type ServerCredentials,
   ServerInterceptingCall,
   type ServerInterceptor,
   status,
 } from "@grpc/grpc-js";
 import type { RunnerConfig } from "../config/config.ts";
-import { equalInConstantTime } from "../core/constant-time.ts";
+import { isAnyInConstantTime } from "../core/constant-time.ts";
 
 /** Health stays open: probes have no credentials. */
 const OPEN_METHODS = "/grpc.health.v1.Health/";
 
-/**
- * Answers UNAUTHENTICATED before a request's message is read, whatever the method, unless the call carries the
- * configured token and its connection a certificate that the client CA signed.
- */
-export function createAuthentication({ token, tls }: Pick<RunnerConfig, "token" | "tls">): ServerInterceptor {
-  const needsCertificate = tls?.clientCa !== undefined;
-  return (method, call) => {
+/** Checks whether calls carry a configured token and their connection a certificate that the client CA signed. */
+export class Authentication {
+  #tokens: readonly string[];
+  readonly #needsCertificate: boolean;
+
+  constructor({ tokens, tls }: Pick<RunnerConfig, "tokens" | "tls">) {
+    this.#tokens = tokens;
+    this.#needsCertificate = tls?.clientCa !== undefined;
+  }
+
+  /** Accepts these tokens from now on. Streams that are open stay open. */
+  reload(tokens: readonly string[]): void {
+    this.#tokens = tokens;
+  }
+
+  /** Returns why a call is refused; undefined if it is not. */
+  refusal({ authorization }: IncomingHttpHeaders, stream: ServerHttp2Stream): string | undefined {
+    return this.#refusal(authorization, () => hasCertificate(stream));
+  }
+
+  /** Answers UNAUTHENTICATED before a request's message is read, whatever the method. */
+  readonly interceptor: ServerInterceptor = (method, call) => {
     if (method.path.startsWith(OPEN_METHODS)) return new ServerInterceptingCall(call);
     return new ServerInterceptingCall(call, {
-      start(next) {
+      start: (next) => {
         next({
-          onReceiveMetadata(metadata, proceed) {
-            if (needsCertificate && call.getAuthContext().sslPeerCertificate === undefined) {
-              refuse("A client certificate that the configured client CA signed is required.");
-            } else if (token !== undefined && !carriesToken(metadata.get("authorization"), token)) {
-              refuse("The runner's token is required: authorization: Bearer <token>.");
-            } else {
-              proceed(metadata);
-            }
+          onReceiveMetadata: (metadata, proceed) => {
+            const details = this.#refusal(
+              metadata.get("authorization").join(","),
+              () => call.getAuthContext().sslPeerCertificate !== undefined,
+            );
+            if (details === undefined) proceed(metadata);
+            else call.sendStatus({ code: status.UNAUTHENTICATED, details });
           },
         });
       },
     });
-
-    function refuse(details: string): void {
-      call.sendStatus({ code: status.UNAUTHENTICATED, details });
-    }
   };
+
+  #refusal(authorization: string | undefined, isCertified: () => boolean): string | undefined {
+    if (this.#needsCertificate && !isCertified()) {
+      return "A client certificate that the configured client CA signed is required.";
+    }
+    if (this.#tokens.length > 0 && !carriesToken(authorization, this.#tokens)) {
+      return "The runner's token is required: authorization: Bearer <token>.";
+    }
+    return undefined;
+  }
 }
 
-function carriesToken(authorization: readonly (string | Buffer)[], token: string): boolean {
-  const [header, ...more] = authorization;
-  const credentials =
-    typeof header === "string" && more.length === 0 ? /^bearer +(.+)$/i.exec(header)?.[1] : undefined;
-  return credentials !== undefined && equalInConstantTime(credentials, token);
+function hasCertificate({ session }: ServerHttp2Stream): boolean {
+  const socket = session?.socket;
+  return socket instanceof TLSSocket && socket.authorized && socket.getPeerCertificate().raw !== undefined;
 }
+
+function carriesToken(authorization: string | undefined, tokens: readonly string[]): boolean {
+  const credentials = /^bearer +(.+)$/i.exec(authorization ?? "")?.[1];
+  return credentials !== undefined && isAnyInConstantTime(credentials, tokens);
+}
+
+type Tls = NonNullable<RunnerConfig["tls"]>;
 
 /**
- * Reads the PEM files and checks that they fit each other. Without `tls`, the server speaks plain HTTP/2.
+ * Certificates of a server that change while it runs: connections that are opened later see the new ones.
  *
- * With `clientCa`, a connection without a valid certificate is not cut: {@link createAuthentication} answers its calls,
- * so that the runner's author sees what is wrong. `ServerCredentials.createSsl` cannot do that.
+ * With `clientCa`, a connection without a valid certificate is not cut: {@link Authentication} answers its calls,
+ * so that the runner's author sees what is wrong. `ServerCredentials.createSsl` can do neither.
  */
-export async function readServerCredentials(tls: RunnerConfig["tls"]): Promise<ServerCredentials> {
-  if (tls === undefined) return ServerCredentials.createInsecure();
-  const [certificate, privateKey, caCertificate] = await Promise.all([
-    readFile(tls.cert),
-    readFile(tls.key),
-    tls.clientCa === undefined ? undefined : readFile(tls.clientCa),
-  ]);
-  createSecureContext({ cert: certificate, key: privateKey, ca: caCertificate });
-  const files = new PemFiles({ certificate, privateKey, caCertificate });
-  return experimental.createCertificateProviderServerCredentials(files, caCertificate ? files : null, false);
-}
+export class ServerCertificates implements experimental.CertificateProvider {
+  readonly credentials: ServerCredentials;
+  #tls: Tls;
+  readonly #onIdentity = new Set<experimental.IdentityCertificateUpdateListener>();
+  readonly #onAuthorities = new Set<experimental.CaCertificateUpdateListener>();
 
-/** Certificates that never change. Calls listeners in a later tick, because grpc-js adds them in its constructor. */
-class PemFiles implements experimental.CertificateProvider {
-  readonly #identity: experimental.IdentityCertificateUpdate;
-  readonly #ca: experimental.CaCertificateUpdate | null;
-
-  constructor(pem: { certificate: Buffer; privateKey: Buffer; caCertificate: Buffer | undefined }) {
-    this.#identity = pem;
-    this.#ca = pem.caCertificate ? { caCertificate: pem.caCertificate } : null;
+  /** @throws Error when the files do not fit each other */
+  constructor(tls: Tls) {
+    this.#tls = checked(tls);
+    const authorities = tls.clientCa === undefined ? null : this;
+    this.credentials = experimental.createCertificateProviderServerCredentials(this, authorities, false);
   }
+
+  /** @throws Error when the files do not fit each other: then nothing changes */
+  reload(tls: Tls): void {
+    this.#tls = checked(tls);
+    for (const listener of this.#onAuthorities) listener(this.#authorities());
+    for (const listener of this.#onIdentity) listener(this.#identity());
+  }
+
+  // grpc-js adds listeners in its constructors, and expects no call before they return.
 
   addCaCertificateListener(listener: experimental.CaCertificateUpdateListener): void {
-    process.nextTick(listener, this.#ca);
+    this.#onAuthorities.add(listener);
+    process.nextTick(() => listener(this.#authorities()));
   }
 
-  removeCaCertificateListener(): void {}
+  removeCaCertificateListener(listener: experimental.CaCertificateUpdateListener): void {
+    this.#onAuthorities.delete(listener);
+  }
 
   addIdentityCertificateListener(listener: experimental.IdentityCertificateUpdateListener): void {
-    process.nextTick(listener, this.#identity);
+    this.#onIdentity.add(listener);
+    process.nextTick(() => listener(this.#identity()));
   }
 
-  removeIdentityCertificateListener(): void {}
+  removeIdentityCertificateListener(listener: experimental.IdentityCertificateUpdateListener): void {
+    this.#onIdentity.delete(listener);
+  }
+
+  #identity(): experimental.IdentityCertificateUpdate {
+    const { cert, key } = this.#tls;
+    return { certificate: Buffer.from(cert), privateKey: Buffer.from(key) };
+  }
+
+  #authorities(): experimental.CaCertificateUpdate | null {
+    const { clientCa } = this.#tls;
+    return clientCa === undefined ? null : { caCertificate: Buffer.from(clientCa) };
+  }
+}
+
+function checked(tls: Tls): Tls {
+  createSecureContext({ cert: tls.cert, key: tls.key, ca: tls.clientCa });
+  return tls;
 }

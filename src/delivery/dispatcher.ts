@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
 import { faultPoint } from "../core/fault-points.ts";
 import type {
+  Charge,
   ClaimedCall,
   JobResult,
   Lease,
@@ -11,6 +12,7 @@ import type {
   RetryRequest,
   WorkQueue,
 } from "../store/contract/work-queue.ts";
+import { BackgroundRequests } from "./background-requests.ts";
 import { Claimer } from "./claimer.ts";
 import { DueWatcher } from "./due-watcher.ts";
 import { LeaseTable, type OutLease } from "./lease-table.ts";
@@ -39,7 +41,6 @@ export class Dispatcher {
   readonly #workQueue: WorkQueue;
   readonly #leaseMs: number;
   readonly #maxAttempts: number;
-  readonly #backoff: RetryBackoff;
   readonly #clock: Clock;
   readonly #wallClock: Clock;
   readonly #logger: Logger;
@@ -53,8 +54,7 @@ export class Dispatcher {
   readonly #claimers = new Map<string, Claimer>();
   /** Open streams and their claimers, the longest connected first. */
   readonly #streams = new Map<Subscription, Claimer>();
-  /** Work that no request waits for. It must end before the store may close. */
-  readonly #background = new Set<Promise<void>>();
+  readonly #background: BackgroundRequests;
   #ending = false;
 
   constructor(options: {
@@ -63,7 +63,7 @@ export class Dispatcher {
     readonly maxAttempts: number;
     /** Backoff of JobCalls that are lost with their stream. */
     readonly backoff: RetryBackoff;
-    /** Measures leases and waits: a clock that nobody sets. */
+    /** Monotonic clock for leases and waits. */
     readonly clock: Clock;
     readonly wallClock: Clock;
     readonly logger: Logger;
@@ -73,7 +73,6 @@ export class Dispatcher {
     this.#workQueue = workQueue;
     this.#leaseMs = options.leaseMs;
     this.#maxAttempts = options.maxAttempts;
-    this.#backoff = options.backoff;
     this.#clock = clock;
     this.#wallClock = wallClock;
     this.#logger = logger;
@@ -100,12 +99,18 @@ export class Dispatcher {
         onOverstayed: (lease) => this.#giveUp(lease),
         onRenewed: (lease) => this.#leaveToOthers(lease),
       });
-    const wakeAll = () => this.#wakeAll();
-    this.#stopListening = workQueue.onWork(wakeAll);
+    this.#background = new BackgroundRequests({
+      workQueue,
+      retry: { maxAttempts: options.maxAttempts, backoff: options.backoff },
+      logger,
+      onReady: (wake) => this.#wakeAll(wake),
+      onDelayed: () => this.#dueWatcher.expect(clock() + BACKOFF_LOOK_MS),
+    });
+    this.#stopListening = workQueue.onWork(() => this.#wakeAll());
     this.#dueWatcher = new DueWatcher({
       workQueue,
       onDue: () => this.#wakeAll({ suspects: true }),
-      onOverdue: () => this.#buryOverdue(),
+      onOverdue: () => this.#background.expireLeases(),
       clock,
       logger,
     });
@@ -129,8 +134,11 @@ export class Dispatcher {
     return subscription;
   }
 
-  /** Closes a stream that has ended: its unfinished JobCalls go to the next subscriber. Safe to call twice. */
-  unsubscribe(subscription: Subscription): void {
+  /**
+   * Closes a stream that has ended: its unfinished JobCalls go to the next subscriber. Safe to call twice.
+   * @param options `excused` when the runner has not begun any of them
+   */
+  unsubscribe(subscription: Subscription, { excused } = { excused: false }): void {
     const claimer = this.#streams.get(subscription);
     if (claimer === undefined) return;
     this.#streams.delete(subscription);
@@ -138,11 +146,11 @@ export class Dispatcher {
     if (claimer.isEmpty()) {
       claimer.stop();
       this.#claimers.delete(claimer.key);
-      this.#waitFor(claimer.idle());
+      this.#background.add(claimer.idle());
     }
     const { written, unwritten } = subscription.close();
     for (const lease of unwritten) this.#letGo(lease, { excused: true });
-    for (const lease of written) if (lease.pendingRequests === 0) this.#letGo(lease, { excused: false });
+    for (const lease of written) if (lease.pendingRequests === 0) this.#letGo(lease, { excused });
   }
 
   /** Describes every open stream, the longest connected first. */
@@ -150,9 +158,14 @@ export class Dispatcher {
     return [...this.#streams.keys()].map((subscription) => subscription.report());
   }
 
-  ack(lease: Lease, result?: JobResult): Promise<LeaseOutcome> {
+  ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<LeaseOutcome> {
     faultPoint("before-ack");
-    return this.#finish(lease, (held) => this.#workQueue.ack(held, result));
+    return this.#finish(lease, (held) => this.#workQueue.ack(held, result, charge));
+  }
+
+  /** Most that each JobCall can be charged: null if it is not paid by use, undefined if it is finished. */
+  ceilings(callIds: readonly number[]): ReturnType<WorkQueue["ceilings"]> {
+    return this.#workQueue.ceilings(callIds);
   }
 
   fail(lease: Lease, reason: string): Promise<LeaseOutcome> {
@@ -169,11 +182,26 @@ export class Dispatcher {
     return outcome;
   }
 
-  async extend(lease: Lease, extendMs: number, progress?: Progress): Promise<LeaseOutcome> {
+  /** Gives back a JobCall that did not reach its runner, or may have ended it. */
+  giveBack(lease: Lease, options: { readonly excused: boolean }): void {
+    const out = this.#leases.find(lease);
+    if (out !== undefined) this.#letGo(out, options);
+  }
+
+  async extend(
+    lease: Lease,
+    extendMs: number,
+    reported: { readonly progress?: Progress | undefined; readonly chargeSoFar?: Charge | undefined } = {},
+  ): Promise<LeaseOutcome> {
     const out = this.#leases.find(lease);
     if (out !== undefined) this.#leases.beginRequest(out);
     try {
-      const { outcome, leaseExpiresAt } = await this.#workQueue.extend(lease, extendMs, progress);
+      const { outcome, leaseExpiresAt } = await this.#workQueue.extend(
+        lease,
+        extendMs,
+        reported.progress,
+        reported.chargeSoFar,
+      );
       const expiresAt = this.#clock() + extendMs;
       if (out !== undefined && outcome === "done")
         this.#leases.renew(out, { expiresAt, leaseExpiresAt, renewedElsewhere: false });
@@ -185,7 +213,10 @@ export class Dispatcher {
     }
   }
 
-  /** Ends every stream and stops claiming. Leases stay out: they can still be finished. Safe to call twice. */
+  /**
+   * Stops claiming, and ends every stream: at once, or with the last lease of a stream that carries outcomes. Leases stay
+   * out: they can still be finished. Safe to call twice.
+   */
   endStreams(): void {
     if (this.#ending) return;
     this.#ending = true;
@@ -193,21 +224,19 @@ export class Dispatcher {
     this.#dueWatcher.stop();
     for (const claimer of this.#claimers.values()) claimer.stop();
     for (const subscription of this.#streams.keys()) {
-      for (const lease of subscription.close().unwritten) this.#letGo(lease, { excused: true });
-      subscription.endForShutdown();
+      for (const lease of subscription.shutDown()) this.#letGo(lease, { excused: true });
     }
-    this.#streams.clear();
     for (const lease of this.#leases.all()) if (lease.renewedElsewhere) this.#leaveToOthers(lease);
   }
 
   /** After {@link endStreams}: waits up to `drainMs` for the leases, gives back the rest, and stops using the store. */
   async drain(drainMs: number): Promise<void> {
-    for (const claimer of this.#claimers.values()) this.#waitFor(claimer.idle());
+    for (const claimer of this.#claimers.values()) this.#background.add(claimer.idle());
     await this.#leases.whenEmpty(drainMs);
     await this.#leaseWatch?.stop();
     for (const lease of this.#leases.all()) this.#letGo(lease, { excused: true });
     // A claim still in progress adds the releases of the JobCalls that it brings.
-    while (this.#background.size > 0) await Promise.all(this.#background);
+    await this.#background.idle();
     this.#leases.stop();
   }
 
@@ -221,7 +250,7 @@ export class Dispatcher {
       deliver: (call, subscription) => this.#deliver(call, subscription),
       // No runner has seen these.
       giveBack: (calls) => {
-        for (const call of calls) this.#release(call, { excused: true });
+        for (const call of calls) this.#background.release(call, { excused: true });
       },
     });
   }
@@ -257,6 +286,7 @@ export class Dispatcher {
     if (out !== undefined) this.#leases.beginRequest(out);
     try {
       const outcome = await ask(fromElsewhere ? { ...lease, fromElsewhere } : lease);
+      faultPoint("after-ack");
       if (out !== undefined) this.#leases.remove(out);
       return outcome;
     } finally {
@@ -273,29 +303,9 @@ export class Dispatcher {
     });
   }
 
-  #letGo(lease: OutLease, options: { excused: boolean }): void {
+  #letGo(lease: OutLease, options: { readonly excused: boolean }): void {
     this.#leases.remove(lease);
-    this.#release(lease, options);
-  }
-
-  #release(lease: Lease & { readonly suspect: boolean }, { excused }: { excused: boolean }): void {
-    const { callId, leaseToken, suspect } = lease;
-    const [maxAttempts, backoff] = [this.#maxAttempts, this.#backoff];
-    const released = this.#workQueue
-      .release({ callId, leaseToken }, { excused, suspect, maxAttempts, backoff })
-      .then(
-        () => {
-          if (excused) this.#wakeAll({ suspects: suspect });
-          else this.#dueWatcher.expect(this.#clock() + BACKOFF_LOOK_MS);
-        },
-        (error: unknown) => {
-          this.#logger.warn(
-            { err: error, callId },
-            "Could not release a lease: its JobCall waits until the lease runs out",
-          );
-        },
-      );
-    this.#waitFor(released);
+    this.#background.release(lease, options);
   }
 
   #expire(lease: OutLease): void {
@@ -306,36 +316,11 @@ export class Dispatcher {
   /** Ends a lease that ran out here and not in the store. */
   #giveUp(lease: OutLease): void {
     this.#expire(lease);
-    const { callId, leaseToken } = lease;
-    const [maxAttempts, backoff] = [this.#maxAttempts, this.#backoff];
-    const ended = this.#workQueue
-      .retry({ callId, leaseToken }, { delayMs: 0, maxAttempts, backoff, reason: "its lease ran out" })
-      .then(
-        () => this.#wakeAll(),
-        (error: unknown) => {
-          this.#logger.warn(
-            { err: error, callId },
-            "Could not end a lease that ran out: its JobCall waits until the store's clock says so",
-          );
-        },
-      );
-    this.#waitFor(ended);
+    this.#background.giveUp(lease);
   }
 
   /** Leaves a lease out at shutdown: its runner has renewed it at another process and goes on there. */
   #leaveToOthers(lease: OutLease): void {
     if (this.#ending) this.#leases.remove(lease);
-  }
-
-  /** Makes dead letters of overdue JobCalls that have used up their attempts, although no stream claims them. */
-  async #buryOverdue(): Promise<void> {
-    const buried = this.#workQueue.expireLeases(this.#maxAttempts);
-    this.#waitFor(buried.then(() => undefined).catch(() => undefined));
-    await buried;
-  }
-
-  #waitFor(work: Promise<void>): void {
-    const done = work.finally(() => this.#background.delete(done));
-    this.#background.add(done);
   }
 }

@@ -1,15 +1,16 @@
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import { durationMs } from "@bufbuild/protobuf/wkt";
+import { isMediaType, MAX_CONTENT_TYPE_LENGTH, MAX_RESULT_BYTES } from "../core/job-call.ts";
 import {
   AckMode,
   type AckRequest_Ack,
-  type ExtendRequest,
+  type Charge as ChargeMessage,
   type ExtendRequest_Lease,
   type JobResult as JobResultMessage,
   type NackRequest_Nack,
   type SubscribeRequest as SubscribeRequestMessage,
 } from "../gen/jobgate/v1/runner_pb.ts";
-import type { JobResult, Lease, Progress } from "../store/contract/work-queue.ts";
+import type { Charge, JobResult, Lease, Progress } from "../store/contract/work-queue.ts";
 import type { SubscribeRequest } from "./subscription.ts";
 
 /** Bounds on runners' requests; docs/writing-a-runner.md repeats this table. */
@@ -20,8 +21,8 @@ export const RUNNER_LIMITS = {
   subscriberLength: 128,
   jobIdsPerStream: 1_000,
   leasesPerRequest: 10_000,
-  resultBytes: 1024 * 1024,
-  contentTypeLength: 255,
+  resultBytes: MAX_RESULT_BYTES,
+  contentTypeLength: MAX_CONTENT_TYPE_LENGTH,
   /** A longer reason is cut. */
   reasonLength: 4_096,
   progressPercent: 100,
@@ -50,15 +51,24 @@ export function readSubscribe(request: SubscribeRequestMessage, peer: string): S
   }
   return {
     subscriber: subscriber === "" ? peer : subscriber,
-    maxInFlight: Math.min(maxInFlight || RUNNER_LIMITS.defaultMaxInFlight, RUNNER_LIMITS.maxInFlight),
+    maxInFlight: readMaxInFlight(maxInFlight || RUNNER_LIMITS.defaultMaxInFlight),
     jobIds,
     ackOnSend: ackMode === AckMode.ON_SEND,
   };
 }
 
+/** @param maxInFlight 0 pauses the stream */
+export function readMaxInFlight(maxInFlight: number): number {
+  return Math.min(maxInFlight, RUNNER_LIMITS.maxInFlight);
+}
+
+/** @param count leases in one request */
+export function refuseTooManyLeases(count: number): void {
+  atMost(count, RUNNER_LIMITS.leasesPerRequest, "leases in one request");
+}
+
 /** Returns the leases of one request, with undefined for a call id that no JobCall can have. */
 export function readLeases(leases: readonly { callId: bigint; leaseToken: string }[]): (Lease | undefined)[] {
-  atMost(leases.length, RUNNER_LIMITS.leasesPerRequest, "leases in one request");
   return leases.map(({ callId, leaseToken }) =>
     callId > 0n && callId <= BigInt(Number.MAX_SAFE_INTEGER)
       ? { callId: Number(callId), leaseToken }
@@ -66,12 +76,31 @@ export function readLeases(leases: readonly { callId: bigint; leaseToken: string
   );
 }
 
-export function readResult({ result }: AckRequest_Ack): JobResult | undefined {
+/** An ack of a message, without what protobuf-es adds. */
+export interface LeaseAck extends Pick<AckRequest_Ack, "callId" | "leaseToken"> {
+  readonly result?: Pick<JobResultMessage, "body" | "contentType"> | undefined;
+  readonly charge?: ChargeMessage | undefined;
+}
+
+export function readResult({ result }: LeaseAck): JobResult | undefined {
   return result && { body: resultBody(result), contentType: contentType(result) };
 }
 
+/** Reads a charge. Whether the JobCall may be charged so is checked against its ceiling. */
+export function readCharge(charge: ChargeMessage | undefined): Charge | undefined {
+  if (charge === undefined) return undefined;
+  const { amount } = charge;
+  if (amount.case === undefined)
+    throw new InvalidRequestError("A charge is empty: set units or basis_points.");
+  if (amount.case === "basisPoints") return { basisPoints: amount.value };
+  if (!/^(?:0|[1-9][0-9]{0,77})$/.test(amount.value)) {
+    throw new InvalidRequestError("charge.units is not a whole number in decimal, such as 640000.");
+  }
+  return { units: amount.value };
+}
+
 /** Fate of a JobCall that was not done. */
-export type NackOutcome =
+type NackOutcome =
   | { readonly kind: "retry"; readonly delayMs: number | undefined; readonly reason: string }
   | { readonly kind: "fail"; readonly reason: string };
 
@@ -83,7 +112,7 @@ export function readNackOutcome({ outcome }: NackRequest_Nack): NackOutcome {
   return { kind: "retry", delayMs, reason: cut(reason) || "Retry asked for by the runner" };
 }
 
-export function readExtendMs({ lease }: ExtendRequest, defaultLeaseMs: number): number {
+export function readExtendMs(lease: Duration | undefined, defaultLeaseMs: number): number {
   return lease ? milliseconds(lease, "lease", { min: 1, max: RUNNER_LIMITS.extendMs }) : defaultLeaseMs;
 }
 
@@ -96,23 +125,15 @@ export function readProgress({ progress }: ExtendRequest_Lease): Progress | unde
   return { percent, text: firstCharacters(text, RUNNER_LIMITS.progressTextLength) };
 }
 
-function resultBody({ body }: JobResultMessage): Uint8Array {
+function resultBody({ body }: Pick<JobResultMessage, "body">): Uint8Array {
   atMost(body.length, RUNNER_LIMITS.resultBytes, "bytes in a result");
   return body;
 }
 
-/** Strict, because the value becomes a response header for the paying client. */
-const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:;[\x20-\x7e]*)?$/;
-
-/** Returns true if a result may have this content type. */
-export function isMediaType(type: string): boolean {
-  return type.length <= RUNNER_LIMITS.contentTypeLength && MEDIA_TYPE.test(type);
-}
-
-function contentType({ contentType: type }: JobResultMessage): string {
+function contentType({ contentType: type }: Pick<JobResultMessage, "contentType">): string {
   if (type === "") return "application/octet-stream";
   atMost(type.length, RUNNER_LIMITS.contentTypeLength, "characters in content_type");
-  if (!MEDIA_TYPE.test(type)) {
+  if (!isMediaType(type)) {
     throw new InvalidRequestError('content_type is not a media type such as "application/json".');
   }
   return type;

@@ -1,18 +1,20 @@
-import type { Server } from "@grpc/grpc-js";
+import { type Server, ServerCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import type { RunnerConfig } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { RunnerService } from "../gen/jobgate/v1/runner_pb.ts";
+import { DirectService } from "../grpc/direct-service.ts";
+import { ServerHealth } from "../grpc/health.ts";
 import { addReflection } from "../grpc/reflection.ts";
-import { close, createGrpcServer, listen, listenOnTcp, ServerHealth } from "../grpc/server.ts";
-import { grpcServiceDefinition } from "../grpc/service-definition.ts";
+import { addDirectService, close, createGrpcServer, listen, listenOnTcp } from "../grpc/server.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
-import type { WorkQueue } from "../store/contract/work-queue.ts";
+import type { RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
 import type { StoreStatus } from "../store/store.ts";
-import { createAuthentication, readServerCredentials } from "./credentials.ts";
+import { Authentication, ServerCertificates } from "./credentials.ts";
 import { type DeliveryObserver, Dispatcher } from "./dispatcher.ts";
+import { LeaseRequests } from "./lease-requests.ts";
 import { RUNNER_LIMITS } from "./runner-requests.ts";
 import { RunnerServiceHandlers } from "./runner-service.ts";
 import type { RunnerReport } from "./subscription.ts";
@@ -27,15 +29,21 @@ const DEFAULT_KEEPALIVE = { timeMs: 10_000, timeoutMs: 5_000 };
 
 /** Serves runners over gRPC: `jobgate.v1.RunnerService`, `grpc.health.v1` and server reflection. */
 export class RunnerServer implements BackgroundService {
+  /** Shared with runners that get their JobCalls in another way than over gRPC. */
+  readonly dispatcher: Dispatcher;
   readonly #config: RunnerConfig;
-  readonly #workQueue: WorkQueue;
   readonly #status: () => StoreStatus;
   readonly #logger: Logger;
-  readonly #clock: Clock;
-  readonly #observer: DeliveryObserver | undefined;
   readonly #keepalive: typeof DEFAULT_KEEPALIVE;
+  readonly #backoff: RetryBackoff;
   #running:
-    | { server: Server; dispatcher: Dispatcher; health: ServerHealth; socketFile?: UnixSocketFile }
+    | {
+        readonly server: Server;
+        readonly health: ServerHealth;
+        readonly authentication: Authentication;
+        readonly certificates: ServerCertificates | undefined;
+        socketFile?: UnixSocketFile;
+      }
     | undefined;
   #address = "";
   #stopping = false;
@@ -51,13 +59,22 @@ export class RunnerServer implements BackgroundService {
     readonly observer?: DeliveryObserver;
     readonly keepalive?: typeof DEFAULT_KEEPALIVE;
   }) {
-    this.#config = options.config;
-    this.#workQueue = options.workQueue;
+    const { config, workQueue, logger, observer } = options;
+    this.#config = config;
     this.#status = options.status;
-    this.#logger = options.logger;
-    this.#clock = options.clock ?? systemClock;
-    this.#observer = options.observer;
+    this.#logger = logger;
     this.#keepalive = options.keepalive ?? DEFAULT_KEEPALIVE;
+    this.#backoff = { baseMs: config.retryBaseMs, maxMs: config.retryMaxMs };
+    this.dispatcher = new Dispatcher({
+      workQueue,
+      leaseMs: config.leaseMs,
+      maxAttempts: config.maxAttempts,
+      backoff: this.#backoff,
+      clock: monotonicClock,
+      wallClock: options.clock ?? systemClock,
+      logger,
+      observer,
+    });
   }
 
   /** `host:port` as bound, or `unix:path`; empty before `start`. */
@@ -66,34 +83,37 @@ export class RunnerServer implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    const { leaseMs, maxAttempts, retryBaseMs, retryMaxMs, bindAddress, tls } = this.#config;
+    const { leaseMs, maxAttempts, bindAddress, tls } = this.#config;
+    const { dispatcher } = this;
+    const backoff = this.#backoff;
     const logger = this.#logger;
-    const credentials = await readServerCredentials(tls);
+    const certificates = tls && new ServerCertificates(tls);
+    const credentials = certificates?.credentials ?? ServerCredentials.createInsecure();
+    const authentication = new Authentication(this.#config);
     const server = createGrpcServer({
       "grpc.max_receive_message_length": RUNNER_LIMITS.requestBytes,
       "grpc.keepalive_time_ms": this.#keepalive.timeMs,
       "grpc.keepalive_timeout_ms": this.#keepalive.timeoutMs,
-      interceptors: [createAuthentication(this.#config)],
+      interceptors: [authentication.interceptor],
     });
-    const backoff = { baseMs: retryBaseMs, maxMs: retryMaxMs };
-    const dispatcher = new Dispatcher({
-      workQueue: this.#workQueue,
-      leaseMs,
-      maxAttempts,
-      backoff,
-      clock: monotonicClock,
-      wallClock: this.#clock,
-      logger,
-      observer: this.#observer,
-    });
-    const handlers = new RunnerServiceHandlers({ dispatcher, leaseMs, maxAttempts, backoff, logger });
-    server.addService(grpcServiceDefinition(RunnerService), handlers.byMethod());
+    const leaseRequests = new LeaseRequests({ dispatcher, leaseMs, maxAttempts, backoff });
+    const handlers = new RunnerServiceHandlers({ dispatcher, leaseRequests, logger });
+    addDirectService(
+      server,
+      new DirectService({
+        service: RunnerService,
+        handlers: handlers.byMethod(),
+        streamHandlers: handlers.streamsByMethod(),
+        maxRequestBytes: RUNNER_LIMITS.requestBytes,
+        refusal: (headers, stream) => authentication.refusal(headers, stream),
+      }),
+    );
     const health = new ServerHealth(server, {
       services: [RunnerService.typeName],
       isServing: () => !this.#stopping && this.#status().writable,
     });
     addReflection(server, [RunnerService, Health]);
-    this.#running = { server, dispatcher, health };
+    this.#running = { server, health, authentication, certificates };
     try {
       if (bindAddress.kind === "unix") {
         const bind = async (path: string) => void (await listen(server, `unix:${path}`, credentials));
@@ -108,19 +128,25 @@ export class RunnerServer implements BackgroundService {
     }
   }
 
+  /** Uses new tokens and certificates from now on. Connections and streams that are open stay open. */
+  reload({ tokens, tls }: Pick<RunnerConfig, "tokens" | "tls">): void {
+    if (tls) this.#running?.certificates?.reload(tls);
+    this.#running?.authentication.reload(tokens);
+  }
+
   /** Describes every runner's open stream, the longest connected first. */
   runners(): RunnerReport[] {
-    return this.#running?.dispatcher.report() ?? [];
+    return this.dispatcher.report();
   }
 
   /**
-   * Does the first part of {@link stop}: ends every Subscribe stream with UNAVAILABLE and claims no more work.
-   * Ack, Nack and Extend are still answered.
+   * Does the first part of {@link stop}: claims no more work, and ends streams with UNAVAILABLE: Subscribe at once, and
+   * Work with its last lease. Ack, Nack and Extend are still answered.
    */
   endStreams(): void {
     this.#stopping = true;
     this.#running?.health.update();
-    this.#running?.dispatcher.endStreams();
+    this.dispatcher.endStreams();
   }
 
   /** Waits up to `drainMs` for runners to finish what they have, hands the rest back, and closes. */
@@ -131,9 +157,9 @@ export class RunnerServer implements BackgroundService {
 
   async #stop(): Promise<void> {
     this.endStreams();
+    await this.dispatcher.drain(this.#config.drainMs);
     if (this.#running === undefined) return;
-    const { server, dispatcher, health, socketFile } = this.#running;
-    await dispatcher.drain(this.#config.drainMs);
+    const { server, health, socketFile } = this.#running;
     health.stop();
     await close(server, CLOSE_TIMEOUT_MS);
     await socketFile?.remove();

@@ -1,5 +1,4 @@
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
-import { encodeDelivery } from "./job-call-codec.ts";
 import type { OutLease } from "./lease-table.ts";
 
 /** A runner's Subscribe request with its defaults applied. */
@@ -12,13 +11,18 @@ export interface SubscribeRequest {
   readonly ackOnSend: boolean;
 }
 
-/** The gRPC stream that a subscription writes to. */
+/** The way to one runner that a subscription writes to. */
 export interface CallSink {
   /**
-   * Writes one encoded JobCall. Calls `onWritten` once the transport has taken it, and never if the stream ends first.
+   * Set when the runner finishes its JobCalls over the stream itself: at shutdown, the stream gets no more of them, and
+   * stays open until the last is finished. Default: false, the stream ends at once.
+   */
+  readonly carriesOutcomes?: boolean;
+  /**
+   * Writes one JobCall. Calls `onWritten` once the transport has taken it, and never if the stream ends first.
    * @returns false when nothing more may be written until the stream has drained
    */
-  write(encoded: Buffer, onWritten: () => void): boolean;
+  write(call: ClaimedCall, onWritten: () => void): boolean;
   /** Ends the stream because this process shuts down. */
   endForShutdown(): void;
 }
@@ -41,13 +45,14 @@ interface Delivery {
 
 /**
  * Most JobCalls that are claimed for one stream at a time, and that wait for it to drain. A reader that stops holds
- * this many, and the 16 that grpc-js takes before its `write` returns false, however large its `max_in_flight`.
+ * this many, and those that are sent or written before `write` returns false, however large its `max_in_flight`.
  */
 const MAX_CLAIMED_AHEAD = 64;
 
 /** One runner's stream: the JobCalls that are out on it, and how many more it can take. */
 export class Subscription {
-  readonly #request: SubscribeRequest;
+  readonly #request: Omit<SubscribeRequest, "maxInFlight">;
+  #maxInFlight: number;
   readonly #sink: CallSink;
   readonly #connectedSince: number;
   readonly #onRoom: () => void;
@@ -61,6 +66,8 @@ export class Subscription {
   #reserved = false;
   #blocked = false;
   #closed = false;
+  /** Set at shutdown while the stream stays open for its last JobCalls. */
+  #endsWhenEmpty = false;
 
   constructor(options: {
     readonly request: SubscribeRequest;
@@ -73,6 +80,7 @@ export class Subscription {
     readonly onSent: (lease: OutLease) => void;
   }) {
     this.#request = options.request;
+    this.#maxInFlight = options.request.maxInFlight;
     this.#sink = options.sink;
     this.#connectedSince = options.connectedSince;
     this.#onRoom = options.onRoom;
@@ -84,22 +92,32 @@ export class Subscription {
   }
 
   report(): RunnerReport {
-    const { subscriber, jobIds, maxInFlight } = this.#request;
-    const connectedSince = this.#connectedSince;
+    const { subscriber, jobIds } = this.#request;
+    const [maxInFlight, connectedSince] = [this.#maxInFlight, this.#connectedSince];
     return { subscriber, jobIds, inFlight: this.#out.size, maxInFlight, connectedSince };
+  }
+
+  /** Changes the most JobCalls that may be out at the same time. Those that are out stay out. 0 pauses the stream. */
+  setMaxInFlight(maxInFlight: number): void {
+    const isMore = maxInFlight > this.#maxInFlight;
+    this.#maxInFlight = maxInFlight;
+    if (isMore) this.#onRoom();
+  }
+
+  get isPaused(): boolean {
+    return this.#maxInFlight === 0;
   }
 
   /** Returns how many JobCalls to claim for the stream now. */
   room(): number {
     if (this.#closed || this.#blocked || this.#isTaken()) return 0;
-    return Math.min(this.#request.maxInFlight - this.#out.size, MAX_CLAIMED_AHEAD);
+    return Math.min(this.#maxInFlight - this.#out.size, MAX_CLAIMED_AHEAD);
   }
 
   /** Returns true when the stream may get one more JobCall, even if that has to wait until the stream has drained. */
   hasSlot(): boolean {
-    const { maxInFlight } = this.#request;
     if (this.#closed || this.#isTaken()) return false;
-    return this.#out.size < maxInFlight && this.#waiting.size < MAX_CLAIMED_AHEAD;
+    return this.#out.size < this.#maxInFlight && this.#waiting.size < MAX_CLAIMED_AHEAD;
   }
 
   get inFlight(): number {
@@ -127,7 +145,9 @@ export class Subscription {
   leaseGone(lease: OutLease): void {
     this.#waiting.delete(lease);
     if (this.#suspect === lease) this.#suspect = undefined;
-    if (this.#out.delete(lease)) this.#onRoom();
+    if (!this.#out.delete(lease)) return;
+    this.#onRoom();
+    this.#endIfEmpty();
   }
 
   /** Goes on writing: the stream has taken what was written before. */
@@ -141,8 +161,22 @@ export class Subscription {
     if (!this.#blocked) this.#onRoom();
   }
 
-  endForShutdown(): void {
-    this.#sink.endForShutdown();
+  /**
+   * Delivers nothing more. Ends the stream, at once or with its last JobCall.
+   * @returns leases whose JobCalls still waited
+   */
+  shutDown(): OutLease[] {
+    if (this.#sink.carriesOutcomes !== true) {
+      const { unwritten } = this.close();
+      this.#sink.endForShutdown();
+      return unwritten;
+    }
+    this.#closed = true;
+    this.#endsWhenEmpty = true;
+    const unwritten = [...this.#waiting.keys()];
+    this.#waiting.clear();
+    this.#endIfEmpty();
+    return unwritten;
   }
 
   /**
@@ -151,6 +185,7 @@ export class Subscription {
    */
   close(): { written: OutLease[]; unwritten: OutLease[] } {
     this.#closed = true;
+    this.#endsWhenEmpty = false;
     const unwritten = [...this.#waiting.keys()];
     const written = [...this.#out].filter((lease) => !this.#waiting.has(lease));
     for (const lease of this.#out) lease.holder = undefined;
@@ -159,12 +194,18 @@ export class Subscription {
     return { written, unwritten };
   }
 
+  #endIfEmpty(): void {
+    if (!this.#endsWhenEmpty || this.#out.size > 0) return;
+    this.#endsWhenEmpty = false;
+    this.#sink.endForShutdown();
+  }
+
   #isTaken(): boolean {
     return this.#suspect !== undefined || (this.#reserved && this.#out.size > 0);
   }
 
   #write({ call, onWritten }: Delivery, lease: OutLease): void {
-    this.#blocked = !this.#sink.write(encodeDelivery(call), () => {
+    this.#blocked = !this.#sink.write(call, () => {
       onWritten();
       if (this.#request.ackOnSend) this.#onSent(lease);
     });

@@ -22,15 +22,20 @@ type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema
 /** The same service under the name that older clients ask for. */
 const V1ALPHA = { ...ServerReflection, typeName: "grpc.reflection.v1alpha.ServerReflection" } as DescService;
 
-/** Serves `grpc.reflection.v1` and `v1alpha` for the given services and itself. */
+/**
+ * Serves `grpc.reflection.v1` and `v1alpha` for the given services and itself. The first call builds the registry, which
+ * few servers are asked for.
+ */
 export function addReflection(server: Server, services: readonly DescService[]): void {
   const served = [...services, ServerReflection];
-  const registry = registryOf(served.flatMap((service) => withImports(service.file)));
+  let registry: FileRegistry | undefined;
   const serverReflectionInfo = (
     call: ServerDuplexStream<ServerReflectionRequest, ServerReflectionResponse>,
   ) => {
+    registry ??= registryOf(served.flatMap((service) => withImports(service.file)));
+    const files = registry;
     call.on("data", (request: ServerReflectionRequest) => {
-      const messageResponse = answer(request, registry, served);
+      const messageResponse = answer(request, files, served);
       const { host: validHost } = request;
       call.write(
         create(ServerReflectionResponseSchema, { validHost, originalRequest: request, messageResponse }),

@@ -1,7 +1,13 @@
-import type { Http2Server, ServerHttp2Session, Settings } from "node:http2";
+import type {
+  Http2Server,
+  IncomingHttpHeaders,
+  ServerHttp2Session,
+  ServerHttp2Stream,
+  Settings,
+} from "node:http2";
 import { Server, type ServerCredentials, type ServerOptions } from "@grpc/grpc-js";
-import { HealthImplementation } from "grpc-health-check";
 import { addressText, type TcpAddress } from "../core/network-address.ts";
+import type { DirectService } from "./direct-service.ts";
 
 /** Most calls in progress on one connection; a client's library keeps further ones back. */
 const MAX_CONCURRENT_STREAMS = 500;
@@ -19,11 +25,17 @@ const GIVEN_UP_CHECK_MS = 1_000;
 interface ServerInternals {
   readonly commonServerOptions: { settings?: Settings };
   createHttp2Server(credentials: ServerCredentials): Http2Server;
+  /** Serves each call, unless channelz watches them. */
+  _streamHandler(interceptors: unknown, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void;
 }
 
-/** Makes a server that bounds what one connection can ask for. */
+/** Makes a server that bounds what one connection can ask for. It does not count calls for channelz. */
 export function createGrpcServer(options: ServerOptions): Server {
-  const server = new Server({ "grpc.max_concurrent_streams": MAX_CONCURRENT_STREAMS, ...options });
+  const server = new Server({
+    "grpc.max_concurrent_streams": MAX_CONCURRENT_STREAMS,
+    "grpc.enable_channelz": 0,
+    ...options,
+  });
   const internals = server as unknown as ServerInternals;
   const { commonServerOptions: http2Options } = internals;
   http2Options.settings = { ...http2Options.settings, maxHeaderListSize: MAX_METADATA_BYTES };
@@ -34,22 +46,31 @@ export function createGrpcServer(options: ServerOptions): Server {
   return server;
 }
 
+/** Adds a service to a server of {@link createGrpcServer}. It comes before those that the server has itself. */
+export function addDirectService(server: Server, service: DirectService): void {
+  const internals = server as unknown as ServerInternals;
+  const serveOther = internals._streamHandler.bind(server);
+  internals._streamHandler = (interceptors, stream, headers) => {
+    if (!service.serve(stream, headers)) serveOther(interceptors, stream, headers);
+  };
+}
+
 /** Ends the connection with ENHANCE_YOUR_CALM when too many of its streams are reset, by either side. */
 function limitResets(session: ServerHttp2Session): void {
   let resets = 0;
   let windowEndsAt = 0;
-  session.on("stream", (stream) => {
-    stream.once("close", () => {
-      if (stream.rstCode === 0 || session.destroyed) return;
-      const now = performance.now();
-      if (now >= windowEndsAt) {
-        windowEndsAt = now + RESET_WINDOW_MS;
-        resets = 0;
-      }
-      resets++;
-      if (resets > MAX_RESETS) session.destroy(new Error("Too many streams were reset"), ENHANCE_YOUR_CALM);
-    });
-  });
+  // One function for all streams, because each call adds it.
+  function onStreamClose(this: ServerHttp2Stream): void {
+    if (this.rstCode === 0 || session.destroyed) return;
+    const now = performance.now();
+    if (now >= windowEndsAt) {
+      windowEndsAt = now + RESET_WINDOW_MS;
+      resets = 0;
+    }
+    resets++;
+    if (resets > MAX_RESETS) session.destroy(new Error("Too many streams were reset"), ENHANCE_YOUR_CALM);
+  }
+  session.on("stream", (stream) => stream.on("close", onStreamClose));
 }
 
 /** Members of a connection's socket that count what nghttp2 reads and writes past Node's streams. */
@@ -111,39 +132,4 @@ export function close(server: Server, timeoutMs: number): Promise<void> {
     }, timeoutMs);
     server.tryShutdown(closed);
   });
-}
-
-const HEALTH_CHECK_INTERVAL_MS = 250;
-
-/** `grpc.health.v1` for a server as a whole (`""`) and its services. */
-export class ServerHealth {
-  readonly #health = new HealthImplementation();
-  readonly #names: readonly string[];
-  readonly #isServing: () => boolean;
-  readonly #timer: NodeJS.Timeout;
-  #reported: boolean | undefined;
-
-  /** @param services full names of the services that are as healthy as the server */
-  constructor(
-    server: Server,
-    { services, isServing }: { readonly services: readonly string[]; readonly isServing: () => boolean },
-  ) {
-    this.#names = ["", ...services];
-    this.#isServing = isServing;
-    this.update();
-    this.#health.addToServer(server as unknown as Parameters<HealthImplementation["addToServer"]>[0]);
-    this.#timer = setInterval(() => this.update(), HEALTH_CHECK_INTERVAL_MS).unref();
-  }
-
-  /** Asks `isServing` now, and reports a change to watchers. */
-  update(): void {
-    const serving = this.#isServing();
-    if (serving === this.#reported) return;
-    this.#reported = serving;
-    for (const name of this.#names) this.#health.setStatus(name, serving ? "SERVING" : "NOT_SERVING");
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
 }

@@ -1,29 +1,47 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { GatewayError } from "../core/errors.ts";
+import type { HeaderPairs } from "./cors.ts";
 import { errorResponse, type HttpResponse, type StreamingResponse } from "./response.ts";
 import type { MethodHandlers } from "./routes.ts";
+
+/** Parts of a refusal that depend on the request's path and origin. */
+export interface RefusalParts {
+  /** Handlers of the path, when the request's headers arrived. */
+  readonly handlers?: MethodHandlers | undefined;
+  /** Headers of every answer there. */
+  readonly headers?: HeaderPairs | undefined;
+}
 
 /** Time that a refused client has to read its answer: cutting it off at once would often lose the answer too. */
 const LINGER_MS = 2_000;
 
-export function sendWhole(outgoing: ServerResponse, response: HttpResponse): void {
-  const body = typeof response.body === "string" ? Buffer.from(response.body) : response.body;
+/**
+ * Sends an answer in one write: Node joins the headers and a body of text, and headers in a list need no copy of the
+ * object that a route may share between its answers.
+ * @param more headers of every answer of the listener
+ */
+export function sendWhole(
+  outgoing: ServerResponse,
+  { status, headers = {}, body }: HttpResponse,
+  more: HeaderPairs = [],
+): void {
+  const list = headerList(headers, more);
   // RFC 9110 §8.6: a 204 has no Content-Length, and a 304 must not have that of its own empty body.
-  const length =
-    response.status === 204 || response.status === 304 ? {} : { "content-length": body.byteLength };
-  outgoing.writeHead(response.status, { ...response.headers, ...length });
+  if (status !== 204 && status !== 304) list.push("content-length", Buffer.byteLength(body));
+  outgoing.writeHead(status, list);
   outgoing.end(body);
 }
 
 /** Rejects when the stream fails; the connection is then cut, so that the answer does not pass for complete. */
 export async function sendStream(
   outgoing: ServerResponse,
-  { status, headers, stream }: StreamingResponse,
+  { status, headers = {}, stream }: StreamingResponse,
+  more: HeaderPairs,
 ): Promise<void> {
-  outgoing.writeHead(status, headers);
+  outgoing.writeHead(status, headerList(headers, more));
   // The client learns that it is connected before there is anything to send.
   outgoing.flushHeaders();
   try {
@@ -32,6 +50,13 @@ export async function sendStream(
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ERR_STREAM_PREMATURE_CLOSE") throw error;
   }
+}
+
+function headerList(headers: OutgoingHttpHeaders, more: HeaderPairs): OutgoingHttpHeader[] {
+  const list: OutgoingHttpHeader[] = [];
+  for (const [name, value] of more) list.push(name, value);
+  for (const name in headers) list.push(name, headers[name] as OutgoingHttpHeader);
+  return list;
 }
 
 /**
@@ -70,13 +95,12 @@ const refused = new WeakSet<Duplex>();
 
 /**
  * Answers a request that the HTTP parser rejected with the JSON of every other refusal, and hangs up.
- * @param handlers of the request's path, when its headers arrived
  * @returns the refusal; undefined when the client is gone or was answered before
  */
 export function refuseBrokenRequest(
   error: NodeJS.ErrnoException,
   socket: Duplex,
-  handlers?: MethodHandlers,
+  parts?: RefusalParts,
 ): GatewayError | undefined {
   if (refused.has(socket)) return undefined;
   if (isGone(error, socket)) {
@@ -84,7 +108,7 @@ export function refuseBrokenRequest(
     return undefined;
   }
   const refusal = parserRefusal(error);
-  hangUpWith(refusal, socket, handlers);
+  hangUpWith(refusal, socket, parts);
   return refusal;
 }
 
@@ -94,12 +118,13 @@ export function isGone({ code }: NodeJS.ErrnoException, socket: Duplex): boolean
 }
 
 /** Writes a refusal to a connection that has no answer in progress, and hangs up. */
-export function hangUpWith(refusal: GatewayError, socket: Duplex, handlers?: MethodHandlers): void {
+export function hangUpWith(refusal: GatewayError, socket: Duplex, parts: RefusalParts = {}): void {
   refused.add(socket);
   // Node no longer listens to a connection that sent CONNECT.
   socket.on("error", () => socket.destroy());
-  const { body, headers = {} } = errorResponse(refusal, handlers?.refusalDetails?.(refusal.code));
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const { body, headers = {} } = errorResponse(refusal, parts.handlers?.refusalDetails?.(refusal.code));
+  const pairs = [...(parts.headers ?? []), ...Object.entries(headers)];
+  const lines = pairs.map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(
     `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\n${lines.join("")}` +
       `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,

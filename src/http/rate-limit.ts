@@ -1,28 +1,35 @@
-import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
 import { GatewayError } from "../core/errors.ts";
+
+/** Uses of one key in its window. */
+interface Window {
+  readonly endsAt: number;
+  uses: number;
+}
 
 /**
  * Counts uses by key in windows of a fixed length. The limit comes with each use, so one object serves keys with
  * different limits and keeps its counts when a reload changes them.
  */
 export class RateLimit {
-  readonly #limiter: RateLimiterMemory;
+  readonly #windowMs: number;
+  /** Windows in the order in which they end, because all have the same length. */
+  readonly #windows = new Map<string, Window>();
 
   constructor(windowSecs = 1) {
-    this.#limiter = new RateLimiterMemory({ points: 1, duration: windowSecs });
+    this.#windowMs = windowSecs * 1_000;
   }
 
   /** Counts one use. @returns undefined within the limit; otherwise the milliseconds until the window ends */
-  async exceeded(key: string, limit: number): Promise<number | undefined> {
-    // consume() reads the limit before it returns, so no other call can change it in between.
-    this.#limiter.points = limit;
-    try {
-      await this.#limiter.consume(key);
-      return undefined;
-    } catch (rejection) {
-      if (rejection instanceof RateLimiterRes) return rejection.msBeforeNext;
-      throw rejection;
+  exceeded(key: string, limit: number): number | undefined {
+    const now = performance.now();
+    for (const [ended, { endsAt }] of this.#windows) {
+      if (endsAt > now) break;
+      this.#windows.delete(ended);
     }
+    const window = this.#windows.get(key) ?? { endsAt: now + this.#windowMs, uses: 0 };
+    this.#windows.set(key, window);
+    window.uses += 1;
+    return window.uses > limit ? window.endsAt - now : undefined;
   }
 
   /**
@@ -30,8 +37,8 @@ export class RateLimit {
    * @param reason start of the refusal's message
    * @throws GatewayError `rate_limited` above the limit
    */
-  async count(key: string, limit: number, reason: string): Promise<void> {
-    const waitMs = await this.exceeded(key, limit);
+  count(key: string, limit: number, reason: string): void {
+    const waitMs = this.exceeded(key, limit);
     if (waitMs !== undefined) throw rateLimited(reason, waitMs);
   }
 }

@@ -1,33 +1,41 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { Incoming } from "./incoming.ts";
 import type { Uploads } from "./uploads.ts";
 
 /** One HTTP request as routes see it. Nothing in it is decoded or normalised. */
 export class HttpRequest {
-  /** Unique in this process's logs. */
-  readonly id: string;
   readonly method: string;
   /** Request target up to `?`, byte for byte: percent-encoding, dots and doubled slashes included. */
   readonly path: string;
-  /** Request target after `?`, byte for byte. */
-  readonly query: string;
   /** Headers by lower-case name, with repeated ones joined by Node's rules. */
   readonly headers: IncomingHttpHeaders;
   readonly remoteAddress: string;
-  readonly #incoming: IncomingMessage;
+  readonly #number: number;
+  readonly #incoming: Incoming;
   readonly #outgoing: ServerResponse;
   readonly #uploads: Uploads;
   #closed: AbortSignal | undefined;
 
-  constructor(id: string, incoming: IncomingMessage, outgoing: ServerResponse, uploads: Uploads) {
-    this.id = id;
+  /** @param number counts the requests of a server */
+  constructor(number: number, incoming: Incoming, outgoing: ServerResponse, uploads: Uploads) {
     this.method = incoming.method ?? "";
     this.path = pathOf(incoming);
-    this.query = (incoming.url ?? "").slice(this.path.length + 1);
     this.headers = incoming.headers;
     this.remoteAddress = incoming.socket.remoteAddress ?? "";
+    this.#number = number;
     this.#incoming = incoming;
     this.#outgoing = outgoing;
     this.#uploads = uploads;
+  }
+
+  /** Unique in this process's logs. */
+  get id(): string {
+    return `r${this.#number}`;
+  }
+
+  /** Request target after `?`, byte for byte. */
+  get query(): string {
+    return (this.#incoming.url ?? "").slice(this.path.length + 1);
   }
 
   /**
@@ -41,7 +49,16 @@ export class HttpRequest {
 
   /** Returns every value of a header, one for each time it was sent. `name` is lower case. */
   headerValues(name: string): readonly string[] {
-    return this.#incoming.headersDistinct[name] ?? [];
+    const values: string[] = [];
+    if (this.headers[name] === undefined) return values;
+    // Node's headersDistinct would make an array for each name that was sent.
+    const { rawHeaders } = this.#incoming;
+    for (let i = 0; i < rawHeaders.length; i += 2) {
+      const sent = rawHeaders[i] as string;
+      if (sent.length === name.length && sent.toLowerCase() === name)
+        values.push(rawHeaders[i + 1] as string);
+    }
+    return values;
   }
 
   /** Reads the whole body. See {@link Uploads.readBody}. */
@@ -50,12 +67,19 @@ export class HttpRequest {
   }
 }
 
+/** The parts of a request that a purchase reads. */
+export type JobRequest = Pick<
+  HttpRequest,
+  "id" | "query" | "headers" | "headerValues" | "remoteAddress" | "readBody"
+>;
+
 /**
  * Checks the request's Transfer-Encoding. Node accepts an empty one, and codings before `chunked` that it does not
  * decode: where a proxy reads them in another way, a second request could hide in the body of the first.
  */
-export function hasKnownFraming({ headersDistinct }: IncomingMessage): boolean {
-  const [coding, ...more] = headersDistinct["transfer-encoding"] ?? [];
+export function hasKnownFraming(incoming: IncomingMessage): boolean {
+  if (incoming.headers["transfer-encoding"] === undefined) return true;
+  const [coding, ...more] = incoming.headersDistinct["transfer-encoding"] ?? [];
   return coding === undefined || (more.length === 0 && coding.toLowerCase() === "chunked");
 }
 
@@ -72,6 +96,26 @@ export function pathOf({ url = "" }: IncomingMessage): string {
 export function bearerToken(request: HttpRequest): string | undefined {
   const values = request.headerValues("authorization");
   return values.length === 1 ? /^bearer +(\S+)$/i.exec(values[0] ?? "")?.[1] : undefined;
+}
+
+/**
+ * Reports whether a person's browser asks: the `Accept` header names `text/html`, and JSON with no higher quality.
+ * Programs that take anything send a wildcard, which names nothing.
+ */
+export function prefersHtml({ headers }: HttpRequest): boolean {
+  const html = qualityOf("text/html", headers.accept);
+  return html > 0 && html >= qualityOf("application/json", headers.accept);
+}
+
+/** Returns the quality (RFC 9110 §12.4.2) of a media type that an `Accept` header names; 0 when it does not name it. */
+function qualityOf(type: string, accept = ""): number {
+  for (const range of accept.split(",")) {
+    const [name = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
+    if (name !== type) continue;
+    const quality = parameters.find((parameter) => parameter.startsWith("q="))?.slice(2);
+    return quality === undefined ? 1 : Number(quality) || 0;
+  }
+  return 0;
 }
 
 function closedSignal(incoming: IncomingMessage, outgoing: ServerResponse): AbortSignal {

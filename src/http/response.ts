@@ -21,6 +21,12 @@ export interface StreamingResponse {
   readonly stream: AsyncIterable<string>;
 }
 
+/** Headers of a JSON answer that no cache may keep. */
+export const JSON_HEADERS: OutgoingHttpHeaders = Object.freeze({
+  "content-type": "application/json",
+  "cache-control": "no-store",
+});
+
 /**
  * Returns a JSON answer that no cache may keep, unless `headers` say otherwise.
  * A bigint becomes a JSON number with all its digits, because service ids are u64.
@@ -32,7 +38,7 @@ export function jsonResponse(
 ): HttpResponse {
   return {
     status,
-    headers: { "content-type": "application/json", "cache-control": "no-store", ...headers },
+    headers: { ...JSON_HEADERS, ...headers },
     body: stringify(value) ?? "",
   };
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ErrorCode, GatewayError } from "../core/errors.ts";
+import type { Cors } from "./cors.ts";
 import type { HttpRequest } from "./request.ts";
 import type { HttpResponse, StreamingResponse } from "./response.ts";
 
@@ -9,9 +10,9 @@ export type TakeOver = (incoming: IncomingMessage, outgoing: ServerResponse) => 
 /** Returns the answer, whole or in pieces, or a function that takes the request over. */
 export type RouteHandler = (request: HttpRequest) => RouteAnswer | Promise<RouteAnswer>;
 
-type RouteAnswer = HttpResponse | StreamingResponse | TakeOver;
+export type RouteAnswer = HttpResponse | StreamingResponse | TakeOver;
 
-const METHODS = ["GET", "HEAD", "POST"] as const;
+const METHODS = ["GET", "HEAD", "POST", "DELETE"] as const;
 
 /** Handlers of one path, by method. Node sends the answer to HEAD without its body. */
 export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)[number], RouteHandler>>> {
@@ -37,25 +38,40 @@ export function handlerOf(handlers: MethodHandlers, { method }: HttpRequest): Ro
   const known = METHODS.find((name) => name === method);
   const handler = known && handlers[known];
   if (handler !== undefined) return handler;
-  const allow = METHODS.filter((name) => handlers[name] !== undefined).join(", ");
+  const allow = methodsOf(handlers);
   throw new GatewayError("method_not_allowed", `This path answers only to ${allow}.`, {
     details: handlers.refusalDetails?.("method_not_allowed") ?? {},
     headers: { allow },
   });
 }
 
-/** A table's handlers for one path, with the name of the table's listener. */
-export interface FoundRoute {
-  readonly table: RouteTable;
+/** Returns the methods of a path, as `Allow` lists them. */
+export function methodsOf(handlers: MethodHandlers): string {
+  return METHODS.filter((name) => handlers[name] !== undefined).join(", ");
+}
+
+/** The listener that a table belongs to. */
+export interface TableOwner {
+  /** Name of the listener, in logs and metrics. */
   readonly listener: string;
+  /** Lets web pages of other origins call the table's routes. Default: none may. */
+  readonly cors?: Cors;
+  /** Paths that begin with this belong to the table, even where it has no route. Default: none. */
+  readonly prefix?: string;
+}
+
+/** A table's handlers for one path. */
+interface FoundRoute {
+  readonly table: RouteTable;
+  readonly owner: TableOwner;
   readonly handlers: MethodHandlers;
 }
 
-/** Searches tables, given with the names of their listeners, for a raw path. */
-export function findRoute(tables: ReadonlyMap<RouteTable, string>, path: string): FoundRoute | undefined {
-  for (const [table, listener] of tables) {
+/** Searches tables, given with their owners, for a raw path. */
+export function findRoute(tables: ReadonlyMap<RouteTable, TableOwner>, path: string): FoundRoute | undefined {
+  for (const [table, owner] of tables) {
     const handlers = table(path);
-    if (handlers !== undefined) return { table, listener, handlers };
+    if (handlers !== undefined) return { table, owner, handlers };
   }
   return undefined;
 }

@@ -6,12 +6,22 @@ import { GatewayError } from "../core/errors.ts";
 import { addressText, type BindAddress } from "../core/network-address.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
-import { closeWithConnection, endWithReader, sendStream, sendWhole } from "./answer.ts";
+import { closeWithConnection, endWithReader, type RefusalParts, sendStream, sendWhole } from "./answer.ts";
 import { AnswersInProgress } from "./answers-in-progress.ts";
-import { type Exchange, ExchangeObserver, UNMATCHED } from "./exchange.ts";
-import { HttpRequest, hasKnownFraming, pathOf } from "./request.ts";
+import { Exchange } from "./exchange.ts";
+import { ExchangeObserver } from "./exchange-observer.ts";
+import { Incoming } from "./incoming.ts";
+import { hasKnownFraming, pathOf } from "./request.ts";
 import { errorResponse, type HttpResponse } from "./response.ts";
-import { findRoute, handlerOf, type MethodHandlers, type RouteTable } from "./routes.ts";
+import {
+  findRoute,
+  handlerOf,
+  type MethodHandlers,
+  methodsOf,
+  type RouteAnswer,
+  type RouteTable,
+  type TableOwner,
+} from "./routes.ts";
 import { ClientGone, Uploads } from "./uploads.ts";
 
 const DEFAULT_TIMEOUTS = {
@@ -33,8 +43,8 @@ export type HttpTimeouts = Readonly<typeof DEFAULT_TIMEOUTS>;
 const MAX_HEADER_BYTES = 32 * 1024;
 /** Silence before TCP probes whether the peer is still there. */
 const TCP_KEEP_ALIVE_MS = 30_000;
-/** Name of a listener that was mounted without one. */
-const UNNAMED = "http";
+/** Owner of tables that were mounted without a name. */
+const UNNAMED: TableOwner = { listener: "http" };
 
 /**
  * One socket that serves the routes mounted on it. Gateways configured with one address share one server:
@@ -46,10 +56,9 @@ export class HttpServer {
   readonly #timeouts: HttpTimeouts;
   readonly #uploads: Uploads;
   readonly #exchanges: ExchangeObserver;
-  /** Mounted tables with the names of their listeners. */
-  readonly #tables = new Map<RouteTable, string>();
+  readonly #tables = new Map<RouteTable, TableOwner>();
   /** Tables whose gateway is stopping: their paths are known, but take no requests. */
-  readonly #leaving = new Map<RouteTable, string>();
+  readonly #leaving = new Map<RouteTable, TableOwner>();
   readonly #answers = new AnswersInProgress();
   #server: Server | undefined;
   #socketFile: UnixSocketFile | undefined;
@@ -73,10 +82,9 @@ export class HttpServer {
 
   /**
    * Adds routes, and starts to listen if these are the first. Rejects when the address cannot be bound.
-   * @param listener name of the routes in logs and metrics
    */
-  async mount(routes: RouteTable, listener = UNNAMED): Promise<void> {
-    this.#tables.set(routes, listener);
+  async mount(routes: RouteTable, owner = UNNAMED): Promise<void> {
+    this.#tables.set(routes, owner);
     this.#listening ??= this.#listen();
     try {
       await this.#listening;
@@ -89,10 +97,10 @@ export class HttpServer {
 
   /** Removes routes, and stops listening after the last ones. Resolves once the requests in progress are answered. */
   async unmount(routes: RouteTable): Promise<void> {
-    const listener = this.#tables.get(routes);
-    if (listener === undefined) return;
+    const owner = this.#tables.get(routes);
+    if (owner === undefined) return;
     this.#tables.delete(routes);
-    this.#leaving.set(routes, listener);
+    this.#leaving.set(routes, owner);
     if (this.#tables.size > 0) await this.#answers.settle();
     else await this.#close();
     this.#leaving.delete(routes);
@@ -125,6 +133,7 @@ export class HttpServer {
     const { headersMs, requestMs, keepAliveMs } = this.#timeouts;
     const server = createServer(
       {
+        IncomingMessage: Incoming,
         maxHeaderSize: MAX_HEADER_BYTES,
         headersTimeout: headersMs,
         requestTimeout: requestMs,
@@ -133,30 +142,22 @@ export class HttpServer {
         keepAlive: true,
         keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
         connectionsCheckingInterval: Math.min(1_000, headersMs),
-        // Checked in #respond, so that the refusal has the JSON of every other one.
+        // Checked in #handle, so that the refusal has the JSON of every other one.
         requireHostHeader: false,
       },
-      (incoming, outgoing) => this.#track(incoming, outgoing),
+      (incoming, outgoing) => this.#begin(incoming, outgoing),
     );
     // RFC 9110 §10.1.1 lets a server ignore an unknown expectation; Node would refuse it, and not in JSON.
-    server.on("checkExpectation", (incoming, outgoing) => this.#track(incoming, outgoing));
+    server.on("checkExpectation", (incoming, outgoing) => this.#begin(incoming as Incoming, outgoing));
     // Node silently drops headers past 1,000, and with them a second signature or a proxy's own X-Forwarded-For.
     // MAX_HEADER_BYTES bounds them instead.
     server.maxHeadersCount = 0;
     this.#answers.protect(server, {
       allow: "GET, POST",
-      handlersOf: (incoming) => findRoute(this.#tables, pathOf(incoming))?.handlers,
-      onRefused: (refusal) => this.#exchanges.broken(this.#firstListener(), refusal),
+      refusalParts: (incoming) => this.#refusalParts(incoming),
+      onRefused: (refusal) => this.#exchanges.broken(this.#ownerWithoutRoute("").listener, refusal),
     });
     return server;
-  }
-
-  #track(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const answered = this.#answer(incoming, outgoing).catch((error: unknown) => {
-      this.#logger.error({ err: error }, "an answer could not be sent");
-      outgoing.destroy();
-    });
-    this.#answers.add(incoming, answered);
   }
 
   async #close(): Promise<void> {
@@ -178,61 +179,102 @@ export class HttpServer {
     this.#listening = undefined;
   }
 
-  /** Resolves once the answer is on its way, or its client has gone. */
-  async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const sent = new Promise<void>((resolve) => outgoing.once("close", resolve));
+  #begin(incoming: Incoming, outgoing: ServerResponse): void {
+    const uploads = this.#uploads;
+    const exchange = new Exchange({
+      number: ++this.#requestCount,
+      incoming,
+      outgoing,
+      uploads,
+      owner: UNNAMED,
+    });
+    this.#answers.add(exchange);
+    outgoing.on("close", () => {
+      exchange.isSent = true;
+      if (exchange.isAnswered) this.#end(exchange);
+    });
     closeWithConnection(incoming, outgoing);
     // Without routes the server is stopping: sends clients on kept-alive connections elsewhere.
     if (this.#tables.size === 0) outgoing.setHeader("connection", "close");
-    const request = new HttpRequest(`r${++this.#requestCount}`, incoming, outgoing, this.#uploads);
-    const exchange: Exchange = { request, listener: this.#firstListener(), route: UNMATCHED };
-    await this.#exchanges.observe(exchange, outgoing, async () => {
-      await this.#respond(incoming, outgoing, exchange);
-      await sent;
-    });
+    const { tracing } = this.#exchanges;
+    if (tracing === undefined) void this.#respond(exchange);
+    else void this.#exchanges.trace(tracing, exchange, () => this.#respond(exchange));
   }
 
-  async #respond(incoming: IncomingMessage, outgoing: ServerResponse, exchange: Exchange): Promise<void> {
-    const { request } = exchange;
+  /** Resolves once the route has nothing more to do. Never rejects. */
+  async #respond(exchange: Exchange): Promise<void> {
+    const { incoming, outgoing } = exchange;
     try {
-      const handlers = this.#routeOf(exchange);
-      if (incoming.httpVersion === "1.1" && incoming.headers.host === undefined) {
-        throw new GatewayError("bad_request", "An HTTP/1.1 request needs a Host header.", {
-          details: handlers.refusalDetails?.("bad_request") ?? {},
-        });
-      }
-      if (!hasKnownFraming(incoming)) {
-        outgoing.setHeader("connection", "close");
-        throw new GatewayError("bad_request", "Transfer-Encoding can only be chunked, sent once.", {
-          details: handlers.refusalDetails?.("bad_request") ?? {},
-        });
-      }
-      const answer = await handlerOf(handlers, request)(request);
+      const answer = await this.#handle(exchange);
       if (typeof answer === "function") {
         endWithReader(incoming, outgoing);
         answer(incoming, outgoing);
-      } else if ("stream" in answer) await sendStream(outgoing, answer);
-      else this.#send(outgoing, answer, exchange);
+      } else if ("stream" in answer) await sendStream(outgoing, answer, exchange.ownerHeaders);
+      else this.#send(answer, exchange);
     } catch (error) {
+      this.#refuse(error, exchange);
+    }
+    exchange.isAnswered = true;
+    if (exchange.isSent) this.#end(exchange);
+  }
+
+  /** Calls the request's route. @throws GatewayError when there is none, or the request is not valid HTTP */
+  #handle(exchange: Exchange): RouteAnswer | Promise<RouteAnswer> {
+    const { incoming, outgoing } = exchange;
+    const handlers = this.#routeOf(exchange);
+    if (incoming.httpVersion === "1.1" && incoming.headers.host === undefined) {
+      throw new GatewayError("bad_request", "An HTTP/1.1 request needs a Host header.", {
+        details: handlers.refusalDetails?.("bad_request") ?? {},
+      });
+    }
+    if (!hasKnownFraming(incoming)) {
+      outgoing.setHeader("connection", "close");
+      throw new GatewayError("bad_request", "Transfer-Encoding can only be chunked, sent once.", {
+        details: handlers.refusalDetails?.("bad_request") ?? {},
+      });
+    }
+    const { cors } = exchange.owner;
+    if (cors !== undefined && exchange.method === "OPTIONS")
+      return cors.preflight(exchange, methodsOf(handlers));
+    return handlerOf(handlers, exchange)(exchange);
+  }
+
+  #refuse(error: unknown, exchange: Exchange): void {
+    const { outgoing } = exchange;
+    try {
       if (error instanceof ClientGone) outgoing.destroy();
       else if (outgoing.headersSent) throw error;
-      else this.#send(outgoing, errorResponse(this.#refusalOf(error, exchange)), exchange);
+      else this.#send(errorResponse(this.#refusalOf(error, exchange)), exchange);
+    } catch (failure) {
+      this.#logger.error({ err: failure }, "an answer could not be sent");
+      exchange.failure = failure instanceof Error ? failure : new Error(String(failure));
+      // No more of it will be sent.
+      exchange.isSent = true;
+      outgoing.destroy();
     }
   }
 
-  #send(outgoing: ServerResponse, answer: HttpResponse, exchange: Exchange): void {
-    if (answer.refusal !== undefined) exchange.error = answer.refusal;
-    if (answer.callId !== undefined) exchange.callId = answer.callId;
-    sendWhole(outgoing, answer);
+  #end(exchange: Exchange): void {
+    if (!this.#answers.delete(exchange)) return;
+    this.#exchanges.record(exchange);
+    exchange.end();
+  }
+
+  #send(answer: HttpResponse, exchange: Exchange): void {
+    exchange.error = answer.refusal;
+    exchange.callId = answer.callId;
+    sendWhole(exchange.outgoing, answer, exchange.ownerHeaders);
   }
 
   #routeOf(exchange: Exchange): MethodHandlers {
-    const { path } = exchange.request;
+    const { path } = exchange;
     const found = findRoute(this.#tables, path) ?? findRoute(this.#leaving, path);
-    if (found === undefined)
+    if (found === undefined) {
+      exchange.owner = this.#ownerWithoutRoute(path);
       throw new GatewayError("not_found", "There is nothing at this path. Paths are compared byte for byte.");
-    const { table, listener, handlers } = found;
-    exchange.listener = listener;
+    }
+    const { table, owner, handlers } = found;
+    exchange.owner = owner;
     exchange.route = handlers.route ?? path;
     if (this.#tables.has(table)) return handlers;
     throw new GatewayError("shutting_down", "jobgate is shutting down: try again soon.", {
@@ -241,15 +283,28 @@ export class HttpServer {
     });
   }
 
-  /** Listener name recorded for requests without a route. */
-  #firstListener(): string {
-    const [listener = UNNAMED] = this.#tables.values();
-    return listener;
+  /**
+   * Returns the owner of a path without a route: by its prefix, else that of the first table. Pages of other origins may
+   * then read that there is nothing only where they may call every table.
+   */
+  #ownerWithoutRoute(path: string): TableOwner {
+    const owners = [...(this.#tables.size > 0 ? this.#tables : this.#leaving).values()];
+    const byPrefix = owners.find(({ prefix }) => prefix !== undefined && path.startsWith(prefix));
+    if (byPrefix !== undefined) return byPrefix;
+    const [first = UNNAMED] = owners;
+    return owners.every(({ cors }) => cors !== undefined) ? first : { listener: first.listener };
   }
 
-  #refusalOf(error: unknown, { request, route }: Exchange): GatewayError {
+  #refusalParts(incoming: IncomingMessage | undefined): RefusalParts {
+    const path = incoming === undefined ? "" : pathOf(incoming);
+    const found = findRoute(this.#tables, path);
+    const { cors } = found?.owner ?? this.#ownerWithoutRoute(path);
+    return { handlers: found?.handlers, headers: cors?.headersFor(incoming?.headers.origin) };
+  }
+
+  #refusalOf(error: unknown, { id, route }: Exchange): GatewayError {
     if (error instanceof GatewayError && error.code !== "internal_error") return error;
-    this.#logger.error({ err: error, request: request.id, route }, "request failed unexpectedly");
+    this.#logger.error({ err: error, request: id, route }, "request failed unexpectedly");
     if (error instanceof GatewayError) return error;
     return new GatewayError("internal_error", "Something went wrong inside jobgate.");
   }

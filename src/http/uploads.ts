@@ -1,5 +1,5 @@
-import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../core/errors.ts";
+import type { BodySink, Incoming } from "./incoming.ts";
 
 /** Thrown when the client hangs up before its request is complete: no answer can reach it. */
 export class ClientGone extends Error {
@@ -12,20 +12,13 @@ const MIN_WHOLE_BODIES = 4;
 const FIRST_BYTES = 4 * 1024;
 const NOTHING = Buffer.alloc(0);
 
-/** A body that is still arriving. */
-interface Upload {
-  buffer: Buffer;
-  size: number;
-  readonly giveWay: () => void;
-}
-
 /**
  * Reads request bodies, and bounds the memory of all incomplete ones together. Above the bound the oldest upload is
  * refused: an honest one takes milliseconds, so one that is kept open to fill the memory is older than all of these.
  */
 export class Uploads {
   readonly #maxHeldBytes: number;
-  /** Oldest first. */
+  /** Incomplete bodies, oldest first. */
   readonly #unfinished = new Set<Upload>();
   #heldBytes = 0;
 
@@ -38,65 +31,116 @@ export class Uploads {
    * @throws GatewayError `body_too_large` above `maxBytes`; `too_many_uploads` when it is refused to free memory;
    *   {@link ClientGone} if the client hangs up first
    */
-  readBody(incoming: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
+  readBody(incoming: Incoming, maxBytes: number): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       // A client that hung up before this has already caused its last event.
       if (incoming.destroyed) return reject(clientGone());
       // Node has already refused a Content-Length that is not a number, and passes on no more bytes than it says.
       const announced = incoming.headers["content-length"];
-      if (Number(announced ?? 0) > maxBytes) return reject(bodyTooLarge(maxBytes));
-
-      const lengthBound = announced === undefined ? maxBytes : Number(announced);
-      const settle = (finish: () => void) => {
-        if (!this.#unfinished.has(upload)) return;
-        finish();
-        this.#release(upload);
-      };
-      const upload: Upload = {
-        buffer: NOTHING,
-        size: 0,
-        giveWay: () => settle(() => reject(tooManyUploads())),
-      };
-      this.#unfinished.add(upload);
-      incoming.on("data", (chunk: Buffer) => {
-        // Bytes after a refusal are read and dropped so that the client gets to see it; the request time-out bounds that.
-        if (!this.#unfinished.has(upload)) return;
-        if (upload.size + chunk.length > maxBytes) return settle(() => reject(bodyTooLarge(maxBytes)));
-        this.#append(upload, chunk, lengthBound);
-        this.#makeRoom(maxBytes);
-      });
-      incoming.on("end", () => settle(() => resolve(upload.buffer.subarray(0, upload.size))));
-      incoming.on("error", (cause) => settle(() => reject(clientGone(cause))));
-      incoming.on("close", () => settle(() => reject(clientGone())));
+      const announcedBytes = announced === undefined ? undefined : Number(announced);
+      if (announcedBytes !== undefined && announcedBytes > maxBytes) return reject(bodyTooLarge(maxBytes));
+      incoming.collect(new Upload({ uploads: this, maxBytes, announcedBytes, resolve, reject }));
     });
   }
 
-  /** Copies the chunk into one growing buffer: kept by itself, a chunk of one byte would take hundreds. */
-  #append(upload: Upload, chunk: Buffer, lengthBound: number): void {
-    const { size } = upload;
-    const needed = size + chunk.length;
-    if (needed > upload.buffer.length) {
-      const grown = Buffer.allocUnsafe(Math.min(lengthBound, Math.max(needed, FIRST_BYTES, 2 * size)));
-      upload.buffer.copy(grown, 0, 0, size);
-      this.#heldBytes += grown.length - upload.buffer.length;
-      upload.buffer = grown;
-    }
-    chunk.copy(upload.buffer, size);
-    upload.size = needed;
+  /** Counts bytes that an upload holds from now on. */
+  hold(upload: Upload, bytes: number, maxBytes: number): void {
+    this.#unfinished.add(upload);
+    this.#heldBytes += bytes;
+    this.makeRoom(0, maxBytes);
   }
 
-  #release(upload: Upload): void {
-    this.#unfinished.delete(upload);
-    this.#heldBytes -= upload.buffer.length;
-    upload.buffer = NOTHING;
-  }
-
-  #makeRoom(maxBytes: number): void {
+  /** Refuses the oldest uploads until these bytes fit beside the others. */
+  makeRoom(bytes: number, maxBytes: number): void {
     const bound = Math.max(this.#maxHeldBytes, MIN_WHOLE_BODIES * maxBytes);
     for (const oldest of this.#unfinished) {
-      if (this.#heldBytes <= bound) return;
+      if (this.#heldBytes + bytes <= bound) return;
       oldest.giveWay();
     }
+  }
+
+  /** Forgets an upload that holds these bytes no longer. */
+  release(upload: Upload, bytes: number): void {
+    if (this.#unfinished.delete(upload)) this.#heldBytes -= bytes;
+  }
+}
+
+interface UploadOptions {
+  readonly uploads: Uploads;
+  readonly maxBytes: number;
+  /** Undefined for a body in chunks. */
+  readonly announcedBytes: number | undefined;
+  readonly resolve: (body: Uint8Array) => void;
+  readonly reject: (reason: Error) => void;
+}
+
+/** A body that is still arriving. */
+class Upload implements BodySink {
+  readonly #options: UploadOptions;
+  #buffer: Buffer = NOTHING;
+  #size = 0;
+  #isOver = false;
+
+  constructor(options: UploadOptions) {
+    this.#options = options;
+  }
+
+  add(bytes: Buffer): void {
+    // Bytes after a refusal are read and dropped so that the client gets to see it; the request time-out bounds that.
+    if (this.#isOver) return;
+    const { maxBytes, announcedBytes } = this.#options;
+    if (this.#size + bytes.length > maxBytes) this.#refuse(bodyTooLarge(maxBytes));
+    else if (bytes.length === announcedBytes && bytes.buffer.byteLength === announcedBytes) this.#keep(bytes);
+    else this.#append(bytes);
+  }
+
+  end(): void {
+    if (this.#isOver) return;
+    this.#options.resolve(
+      this.#size === this.#buffer.length ? this.#buffer : this.#buffer.subarray(0, this.#size),
+    );
+    this.#free();
+  }
+
+  fail(cause: Error | null): void {
+    if (!this.#isOver) this.#refuse(clientGone(cause));
+  }
+
+  giveWay(): void {
+    this.#refuse(tooManyUploads());
+  }
+
+  /** Keeps a whole body as it is, and counts it only now, because its end follows at once. */
+  #keep(body: Buffer): void {
+    this.#buffer = body;
+    this.#size = body.length;
+    this.#options.uploads.makeRoom(body.length, this.#options.maxBytes);
+  }
+
+  /** Copies the bytes into one growing buffer: kept by themselves, pieces of one byte would take hundreds each. */
+  #append(bytes: Buffer): void {
+    const { uploads, maxBytes, announcedBytes = maxBytes } = this.#options;
+    const size = this.#size;
+    const before = this.#buffer;
+    const needed = size + bytes.length;
+    if (needed > before.length) {
+      this.#buffer = Buffer.allocUnsafe(Math.min(announcedBytes, Math.max(needed, FIRST_BYTES, 2 * size)));
+      before.copy(this.#buffer, 0, 0, size);
+    }
+    bytes.copy(this.#buffer, size);
+    this.#size = needed;
+    uploads.hold(this, this.#buffer.length - before.length, maxBytes);
+  }
+
+  #refuse(reason: Error): void {
+    this.#options.reject(reason);
+    this.#free();
+  }
+
+  #free(): void {
+    this.#isOver = true;
+    this.#options.uploads.release(this, this.#buffer.length);
+    this.#buffer = NOTHING;
   }
 }
 

@@ -84,7 +84,7 @@ function isHidden(key: string): boolean {
 }
 
 /** Names of configuration values that are secrets: `token`, `secret`, `apiKey`… */
-const SECRET_NAME = /(secrets?|token|password|key)$/i;
+const SECRET_NAME = /(secrets?|tokens?|password|key)$/i;
 /** Names of URLs, which may hold credentials, or a provider's key in their path or query. */
 const URL_NAME = /url$/i;
 /** Shorter parts of a path are words, not keys. */
@@ -92,16 +92,22 @@ const MIN_PATH_KEY_LENGTH = 16;
 
 /**
  * Finds every secret in a configuration by the names of its values, so that it also finds the secret of a key that is
- * added later. Skips `tls`, whose values are paths of files.
+ * added later.
  */
 export function secretsOf(config: unknown, name = ""): string[] {
   if (typeof config === "string") {
     if (URL_NAME.test(name)) return secretsOfUrl(config);
     return SECRET_NAME.test(name) ? [config] : [];
   }
-  if (typeof config !== "object" || config === null || name === "tls") return [];
+  if (typeof config !== "object" || config === null) return [];
   if (Array.isArray(config)) return config.flatMap((entry) => secretsOf(entry, name));
+  if (name === "headers") return Object.values(config).flatMap(secretsOfHeader);
   return Object.entries(config).flatMap(([key, value]) => secretsOf(value, key));
+}
+
+/** Returns the value of a header, and the token in `Bearer TOKEN`. */
+function secretsOfHeader(value: string): string[] {
+  return [value, value.slice(value.indexOf(" ") + 1)];
 }
 
 function secretsOfUrl(text: string): string[] {

@@ -1,16 +1,19 @@
 import { isIP } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, errorToJson } from "@connectrpc/connect/protocol-connect";
-import { equalInConstantTime } from "../core/constant-time.ts";
+import { isAnyInConstantTime } from "../core/constant-time.ts";
 import { bearerToken, type HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../http/response.ts";
 import type { RouteHandler } from "../http/routes.ts";
 
+/** Returns the bearer tokens in use, any of which gives access; none if the listener needs none. */
+export type OperatorTokens = () => readonly string[];
+
 /** Wraps a handler of the API or the metrics: a request without access is refused before it is read. */
-export function guarded(token: string | undefined, handler: RouteHandler): RouteHandler {
+export function guarded(tokens: OperatorTokens, handler: RouteHandler): RouteHandler {
   return async (request) => {
     try {
-      checkAccess(request, token);
+      checkAccess(request, tokens());
       return await handler(request);
     } catch (error) {
       if (error instanceof ConnectError) return refusalResponse(error);
@@ -29,13 +32,13 @@ export function guarded(token: string | undefined, handler: RouteHandler): Route
  * @throws ConnectError PERMISSION_DENIED for another site's page or for a host name without a token; UNAUTHENTICATED
  *   without the token; INVALID_ARGUMENT for an invalid Host header
  */
-function checkAccess(request: HttpRequest, token: string | undefined): void {
+function checkAccess(request: HttpRequest, tokens: readonly string[]): void {
   const { host = "" } = request.headers;
   if (!URL.canParse(`http://${host}`))
     throw new ConnectError("The Host header is missing or invalid.", Code.InvalidArgument);
-  if (isFromAnotherSite(request, token === undefined ? ["http:"] : ["http:", "https:"]))
+  if (isFromAnotherSite(request, tokens.length === 0 ? ["http:"] : ["http:", "https:"]))
     throw new ConnectError("Pages of other sites may not use this API.", Code.PermissionDenied);
-  if (token === undefined) {
+  if (tokens.length === 0) {
     if (isAddress(host)) return;
     throw new ConnectError(
       "Without operator.token in the configuration, this answers only at an IP address or localhost.",
@@ -43,7 +46,7 @@ function checkAccess(request: HttpRequest, token: string | undefined): void {
     );
   }
   const sent = bearerToken(request);
-  if (sent === undefined || !equalInConstantTime(sent, token)) {
+  if (sent === undefined || !isAnyInConstantTime(sent, tokens)) {
     throw new ConnectError(
       "The operator's token is required: Authorization: Bearer <token>.",
       Code.Unauthenticated,

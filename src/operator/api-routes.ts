@@ -8,7 +8,7 @@ import { GatewayError } from "../core/errors.ts";
 import { OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
 import type { HttpRequest } from "../http/request.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
-import { guarded } from "./access.ts";
+import { guarded, type OperatorTokens } from "./access.ts";
 import { JSON_OPTIONS } from "./messages.ts";
 import { invalid } from "./requests.ts";
 
@@ -21,13 +21,12 @@ const MAX_REQUEST_BYTES = 64 * 1024;
  */
 export function apiRoutes(api: {
   readonly service: ServiceImpl<typeof OperatorService>;
-  /** Bearer token that every call needs; undefined if none is needed. */
-  readonly token: string | undefined;
+  readonly tokens: OperatorTokens;
   /** Ends open streams; the reason is their error. */
   readonly stopping: AbortSignal;
   readonly logger: Logger;
 }): RouteTable {
-  const { service, token, stopping, logger } = api;
+  const { service, tokens, stopping, logger } = api;
   const adapter = connectNodeAdapter({
     routes: (router) => router.service(OperatorService, service),
     grpc: false,
@@ -38,7 +37,7 @@ export function apiRoutes(api: {
     shutdownSignal: stopping,
   });
   const handlers = OperatorService.methods.map(({ name, methodKind, input }): [string, MethodHandlers] => {
-    const POST = guarded(token, async (request) => {
+    const POST = guarded(tokens, async (request) => {
       checkContentType(request);
       if (methodKind !== "unary" || !isPlainBinary(request)) return adapter;
       const body = await readMessage(request, input);

@@ -2,23 +2,30 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type {
   AcceptedToken,
   Config,
+  FacilitatorConfig,
+  Job,
   JobPolicy,
   PricingEngineConfig,
+  PushTargetConfig,
   RateSource,
+  RefundsConfig,
   RunnerConfig,
   WebhooksConfig,
   X402Config,
 } from "../config/config.ts";
-import { addressText } from "../core/network-address.ts";
+import { decimalText } from "../core/amounts.ts";
+import { addressText, ipRangeText } from "../core/network-address.ts";
+import { priceText } from "../core/price.ts";
 
 /** Makes the configuration that the operator sees. Only the values named here are shown, so a new secret stays hidden. */
 export function toConfiguration(config: Config) {
-  const { serviceId, store, runner, operator, x402, webhooks, pricingEngine } = config;
+  const { serviceId, store, runner, push, operator, x402, webhooks, pricingEngine } = config;
   return {
     serviceId,
     store: { url: storeText(store.url), maxPending: BigInt(store.maxPending) },
     runner: toRunner(runner),
-    operator: { bindAddress: addressText(operator.bindAddress), hasToken: operator.token !== undefined },
+    push: push.map(toPushTarget),
+    operator: { bindAddress: addressText(operator.bindAddress), hasToken: operator.tokens.length > 0 },
     ...(x402 ? { x402: toX402(x402) } : {}),
     ...(webhooks ? { webhooks: toWebhooks(webhooks) } : {}),
     ...(pricingEngine ? { pricingEngine: toPricingEngine(pricingEngine) } : {}),
@@ -28,7 +35,7 @@ export function toConfiguration(config: Config) {
 function toRunner(runner: RunnerConfig) {
   return {
     bindAddress: addressText(runner.bindAddress),
-    hasToken: runner.token !== undefined,
+    hasToken: runner.tokens.length > 0,
     hasTls: runner.tls !== undefined,
     hasClientCa: runner.tls?.clientCa !== undefined,
     lease: durationFromMs(runner.leaseMs),
@@ -39,12 +46,17 @@ function toRunner(runner: RunnerConfig) {
   };
 }
 
+function toPushTarget({ url, jobIds, concurrency, timeoutMs, secrets }: PushTargetConfig) {
+  const timeout = durationFromMs(timeoutMs);
+  return { url: originOf(url), jobIds: [...jobIds], concurrency, timeout, isSigned: secrets.length > 0 };
+}
+
 function toX402(x402: X402Config) {
   const { limits } = x402;
   return {
     bindAddress: addressText(x402.bindAddress),
     publicUrl: withoutSecrets(x402.publicUrl),
-    facilitatorUrl: originOf(x402.facilitatorUrl),
+    facilitatorUrl: originOf(remoteUrl(x402)),
     facilitatorTimeout: durationFromMs(x402.facilitatorTimeoutMs),
     quoteTtl: durationFromMs(x402.quoteTtlSecs * 1_000),
     maxBodyBytes: BigInt(x402.maxBodyBytes),
@@ -52,12 +64,48 @@ function toX402(x402: X402Config) {
     priceSource: x402.priceSource,
     acceptedTokens: x402.acceptedTokens.map(toToken),
     jobPolicies: x402.jobPolicies.map(toPolicy),
-    jobPrices: [...x402.jobPricing].map(toPrice),
+    jobPrices: [...ownPrices(x402), ...[...x402.jobPricing].map(toPrice)],
     maxUnpaidPerSecondPerClient: limits.maxUnpaidPerSecondPerClient,
     maxVerifiesPerClient: limits.maxVerifiesPerClient,
     maxVerifies: limits.maxVerifies,
     maxUndecided: x402.maxUndecided,
     maxOpenPerPayer: x402.maxOpenPerPayer,
+    settleMargin: durationFromMs(x402.settleMarginSecs * 1_000),
+    corsOrigins: [...x402.corsOrigins],
+    trustedProxies: (x402.trustedProxies ?? []).map(ipRangeText),
+    facilitators: x402.facilitators.map(toFacilitator),
+    facilitatorService: x402.facilitatorService ? addressText(x402.facilitatorService.bindAddress) : "",
+    ...(x402.refunds ? { refunds: toRefunds(x402.refunds, x402.jobs ?? []) } : {}),
+  };
+}
+
+function toRefunds({ maxFeePerGasWei, minBalanceWei }: RefundsConfig, jobs: readonly Job[]) {
+  return {
+    maxFeePerGasGwei: decimalText(maxFeePerGasWei, 9),
+    minBalance: decimalText(minBalanceWei, 18),
+    promises: jobs.flatMap(({ serviceId, jobIndex, onFailure }) =>
+      onFailure === undefined ? [] : { serviceId, jobIndex, onFailure },
+    ),
+  };
+}
+
+function remoteUrl({ facilitators }: X402Config): string | undefined {
+  return facilitators.flatMap((one) => (one.kind === "remote" ? one.url : []))[0];
+}
+
+function toFacilitator(facilitator: FacilitatorConfig) {
+  const { name } = facilitator;
+  if (facilitator.kind === "remote") {
+    const { headers, cdp, networks = [] } = facilitator;
+    return { name, auth: cdp ? "cdp" : headers ? "headers" : "", networks: [...networks] };
+  }
+  const { signers, chains, maxFeePerGasWei, minBalanceWei } = facilitator;
+  return {
+    name,
+    networks: chains.map(({ network }) => network),
+    signers: signers.length,
+    maxFeePerGasGwei: decimalText(maxFeePerGasWei, 9),
+    minBalance: decimalText(minBalanceWei, 18),
   };
 }
 
@@ -67,8 +115,8 @@ function toToken(token: AcceptedToken) {
   return {
     ...{ network, asset, symbol, decimals, payTo, markupBps, transferMethod },
     ...{ confirmations, requireOnchainConfirmation },
-    rateSource: rate.kind,
-    rateUrl: rateUrl(rate),
+    rateSource: rate?.kind ?? "",
+    rateUrl: rate === undefined ? "" : rateUrl(rate),
     rpcUrl: originOf(rpcUrl),
   };
 }
@@ -94,11 +142,23 @@ function toPrice([job, priceWei]: readonly [string, bigint]) {
   return { serviceId: BigInt(serviceId), jobIndex: Number(jobIndex), priceWei: String(priceWei) };
 }
 
-function toWebhooks({ bindAddress, maxBodyBytes, endpoints }: WebhooksConfig) {
+function ownPrices({ jobs = [] }: X402Config) {
+  return jobs.flatMap(({ serviceId, jobIndex, price }) => {
+    if (price === undefined) return [];
+    const job = { serviceId, jobIndex };
+    if (price === "engine") return { ...job, price };
+    return price.unit === "wei"
+      ? { ...job, priceWei: String(price.amount) }
+      : { ...job, price: priceText(price) };
+  });
+}
+
+function toWebhooks({ bindAddress, maxBodyBytes, endpoints, trustedProxies = [] }: WebhooksConfig) {
   return {
     bindAddress: addressText(bindAddress),
     maxBodyBytes: BigInt(maxBodyBytes),
     endpoints: endpoints.map(({ path, jobId, auth, name = "" }) => ({ path, jobId, auth: auth.mode, name })),
+    trustedProxies: trustedProxies.map(ipRangeText),
   };
 }
 

@@ -2,13 +2,26 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { amountText } from "../core/amounts.ts";
 import type { GatewayEvent, WhatHappened } from "../core/events.ts";
-import type { PaymentClosing, PaymentRecord, PaymentState as PaymentStateName } from "../core/payment.ts";
+import type {
+  PaymentClosing,
+  PaymentRecord,
+  PaymentState as PaymentStateName,
+  RefundState as RefundStateName,
+} from "../core/payment.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
-import { type EventSchema, PaymentState, PaymentVerdict } from "../gen/jobgate/v1/operator_pb.ts";
+import {
+  CallState,
+  type EventSchema,
+  PaymentState,
+  PaymentVerdict,
+  RefundState,
+} from "../gen/jobgate/v1/operator_pb.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
-import type { DeadLetter } from "../store/contract/dead-letter-box.ts";
+import type { DeadLetter, DeadLetterGroups } from "../store/contract/dead-letter-box.ts";
+import type { ListedCall, ListedState } from "../store/contract/operator-lists.ts";
+import type { Refund } from "../store/contract/refund-ledger.ts";
 import { isBalanced } from "../store/rules/payments.ts";
-import type { Revenue, StoreTotals } from "../store/store.ts";
+import type { RefundSum, Revenue, StoreTotals } from "../store/store.ts";
 
 /** JSON of the API: snake_case names, zero and empty values included. A u64 is a string. */
 export const JSON_OPTIONS = { useProtoFieldName: true, alwaysEmitImplicit: true } as const;
@@ -19,6 +32,9 @@ export const PAYMENT_STATES = {
   settled: PaymentState.SETTLED,
   failed: PaymentState.FAILED,
   unresolved: PaymentState.UNRESOLVED,
+  authorized: PaymentState.AUTHORIZED,
+  settling: PaymentState.SETTLING,
+  released: PaymentState.RELEASED,
 } as const satisfies Record<PaymentStateName, PaymentState>;
 
 /** Returns undefined for the unspecified state and for one that this version does not know. */
@@ -33,17 +49,70 @@ const PAYMENT_VERDICTS = {
   not_paid: PaymentVerdict.NOT_PAID,
 } as const satisfies Record<PaymentClosing["as"], PaymentVerdict>;
 
-export function toTotals({ payments, calls, paidCalls, oldestReadyAt }: StoreTotals) {
+/** The API's number for each state of a refund. */
+export const REFUND_STATES = {
+  owed: RefundState.OWED,
+  sending: RefundState.SENDING,
+  refunded: RefundState.REFUNDED,
+  refund_failed: RefundState.REFUND_FAILED,
+  declined: RefundState.DECLINED,
+} as const satisfies Record<RefundStateName, RefundState>;
+
+/** Returns undefined for the unspecified state and for one that this version does not know. */
+export function fromRefundState(message: RefundState): RefundStateName | undefined {
+  const names = Object.keys(REFUND_STATES) as RefundStateName[];
+  return names.find((name) => REFUND_STATES[name] === message);
+}
+
+export function toRefund(refund: Refund, decimalsOf: DecimalsOf) {
+  const { network, asset, symbol, amount, payer, attempt, state, decision } = refund;
+  const { reason = "", transaction = "" } = refund;
   return {
+    ...{ network, asset, symbol, amount, payer, attempt, reason, transaction },
+    callId: BigInt(refund.callId),
+    state: REFUND_STATES[state],
+    asks: state === "owed" && !refund.isApproved,
+    amountText: amountText(amount, symbol, decimalsOf(refund)),
+    createdAt: timestampFromMs(refund.createdAt),
+    updatedAt: timestampFromMs(refund.updatedAt),
+    ...(decision === undefined ? {} : { decision: toDecision(decision) }),
+  };
+}
+
+function toDecision({ as, by, note, at }: NonNullable<Refund["decision"]>) {
+  return { approved: as === "approved", by, note, at: timestampFromMs(at) };
+}
+
+function toRefundSum({ state, refunds, amount, oldestAt, ...token }: RefundSum, decimalsOf: DecimalsOf) {
+  return {
+    ...token,
+    state: REFUND_STATES[state],
+    refunds: BigInt(refunds),
+    amount: String(amount),
+    amountText: amountText(amount, token.symbol, decimalsOf(token)),
+    oldestAt: timestampFromMs(oldestAt),
+  };
+}
+
+export function toTotals(totals: StoreTotals, decimalsOf: DecimalsOf) {
+  const { payments, byUse, calls, paidCalls, kept, uncharged, refunds, oldestReadyAt } = totals;
+  const { authorized: running, ...used } = byUse;
+  const authorized = Object.values(byUse).reduce((sum, n) => sum + n, 0);
+  return {
+    byUse: bigints({ authorized, running, ...used }),
+    uncharged: BigInt(uncharged),
+    kept: BigInt(kept),
+    refunds: refunds.map((sum) => toRefundSum(sum, decimalsOf)),
     payments: bigints(payments),
     calls: bigints(calls),
     paidCalls: bigints(paidCalls),
-    balanced: isBalanced({ payments, paidCalls }),
+    balanced: isBalanced(totals),
     ...(oldestReadyAt === undefined ? {} : { oldestReadyAt: timestampFromMs(oldestReadyAt) }),
   };
 }
 
-function bigints<Name extends string>(counts: Readonly<Record<Name, number>>): Record<Name, bigint> {
+/** Makes counts the u64 values of a message. */
+export function bigints<Name extends string>(counts: Readonly<Record<Name, number>>): Record<Name, bigint> {
   const entries = Object.entries<number>(counts).map(([name, count]) => [name, BigInt(count)]);
   return Object.fromEntries(entries) as Record<Name, bigint>;
 }
@@ -52,7 +121,7 @@ function bigints<Name extends string>(counts: Readonly<Record<Name, number>>): R
 export type DecimalsOf = (token: { readonly network: string; readonly asset: string }) => number | undefined;
 
 export function toPayment(record: PaymentRecord, decimalsOf: DecimalsOf) {
-  const { serviceId, jobIndex, symbol, amount, payTo, reason = "", closed } = record;
+  const { serviceId, jobIndex, symbol, amount, ceiling, payTo, reason = "", closed } = record;
   return {
     ...{ serviceId, jobIndex, symbol, amount, payTo, reason, ...record.key },
     amountText: amountText(amount, symbol, decimalsOf(record.key)),
@@ -63,6 +132,9 @@ export function toPayment(record: PaymentRecord, decimalsOf: DecimalsOf) {
     createdAt: timestampFromMs(record.createdAt),
     updatedAt: timestampFromMs(record.updatedAt),
     ...(closed === undefined ? {} : { closed: toClosing(closed) }),
+    ...(ceiling === undefined
+      ? {}
+      : { ceiling, ceilingText: amountText(ceiling, symbol, decimalsOf(record.key)) }),
   };
 }
 
@@ -74,6 +146,60 @@ function transactionOf(settlement: string | undefined): string {
   if (settlement === undefined) return "";
   const { transaction } = JSON.parse(settlement) as { transaction?: unknown };
   return typeof transaction === "string" ? transaction : "";
+}
+
+/** The API's number for each state of a JobCall. */
+export const CALL_STATES = {
+  held: CallState.HELD,
+  ready: CallState.READY,
+  leased: CallState.LEASED,
+  done: CallState.DONE,
+  dead: CallState.DEAD,
+  dropped: CallState.DROPPED,
+} as const satisfies Record<ListedState, CallState>;
+
+/** Returns undefined for the unspecified state and for one that this version does not know. */
+export function fromCallState(message: CallState): ListedState | undefined {
+  const names = Object.keys(CALL_STATES) as ListedState[];
+  return names.find((name) => CALL_STATES[name] === message);
+}
+
+export function toCall(call: ListedCall, decimalsOf: DecimalsOf) {
+  const { origin, jobId, serviceId, attempts, reason = "", subscriber = "", payment } = call;
+  const { dueAt, finishedAt } = call;
+  return {
+    ...{ origin, jobId, serviceId, attempts, reason, subscriber },
+    callId: BigInt(call.callId),
+    state: CALL_STATES[call.state],
+    enqueuedAt: timestampFromMs(call.enqueuedAt),
+    ...(dueAt === undefined ? {} : { dueAt: timestampFromMs(dueAt) }),
+    ...(finishedAt === undefined ? {} : { finishedAt: timestampFromMs(finishedAt) }),
+    ...(payment === undefined
+      ? {}
+      : {
+          payer: payment.payer,
+          amountText: amountText(payment.amount, payment.symbol, decimalsOf(payment)),
+          amountBaseUnits: payment.amount,
+        }),
+  };
+}
+
+export function toDeadLetterGroups({ groups, totalGroups, totalDeadLetters }: DeadLetterGroups) {
+  return {
+    groups: groups.map(({ count, oldestDeadAt, newestDeadAt, ...group }) => ({
+      ...group,
+      count: BigInt(count),
+      oldestDeadAt: timestampFromMs(oldestDeadAt),
+      newestDeadAt: timestampFromMs(newestDeadAt),
+    })),
+    totalGroups: BigInt(totalGroups),
+    totalDeadLetters: BigInt(totalDeadLetters),
+  };
+}
+
+/** Makes a listed call a dead letter. */
+export function asDeadLetter({ reason = "", finishedAt: deadAt = 0, ...call }: ListedCall): DeadLetter {
+  return { ...call, reason, deadAt };
 }
 
 export function toDeadLetter(letter: DeadLetter) {
@@ -123,8 +249,9 @@ function toWhat(what: WhatHappened, decimalsOf: DecimalsOf): NonNullable<EventIn
     case "accepted":
       return { case: what.kind, value: what };
     case "delivered": {
-      const leaseExpiresAt = timestampFromMs(what.leaseExpiresAt);
-      return { case: what.kind, value: { ...what, leaseExpiresAt } };
+      const { leaseExpiresAt, ...delivered } = what;
+      const lease = leaseExpiresAt === undefined ? {} : { leaseExpiresAt: timestampFromMs(leaseExpiresAt) };
+      return { case: what.kind, value: { ...delivered, ...lease } };
     }
     case "progressed":
       return { case: what.kind, value: what };
@@ -136,6 +263,18 @@ function toWhat(what: WhatHappened, decimalsOf: DecimalsOf): NonNullable<EventIn
       return { case: what.kind, value: what };
     case "dropped":
       return { case: what.kind, value: {} };
+    case "paymentBegun": {
+      const { network, asset, symbol, payer, amount } = what;
+      const text = amountText(amount, symbol, decimalsOf(what));
+      const value = { network, asset, symbol, payer, amountText: text, amountBaseUnits: amount };
+      return { case: what.kind, value };
+    }
+    case "refundChanged": {
+      const { state, network, asset, symbol, payer, amount, reason, transaction } = what;
+      const text = amountText(amount, symbol, decimalsOf(what));
+      const token = { network, asset, symbol, payer, amountText: text, amountBaseUnits: amount };
+      return { case: what.kind, value: { ...token, state: REFUND_STATES[state], reason, transaction } };
+    }
     case "paymentDecided":
       return {
         case: what.kind,

@@ -2,7 +2,7 @@ import type { Registry } from "prom-client";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import { healthHandlers, type RouteTable } from "../http/routes.ts";
 import type { StoreStatus } from "../store/store.ts";
-import { guarded } from "./access.ts";
+import { guarded, type OperatorTokens } from "./access.ts";
 
 /**
  * `/healthz` answers 200 while the process runs. `/readyz` answers 200 while it can take jobs, and 503 with the reason
@@ -27,8 +27,8 @@ function notReady(reason: string): HttpResponse {
 }
 
 /** `/metrics` for Prometheus, with the same access rules as the API. */
-export function metricsRoutes(metrics: Registry, token: string | undefined): RouteTable {
-  const GET = guarded(token, async () => ({
+export function metricsRoutes(metrics: Registry, tokens: OperatorTokens): RouteTable {
+  const GET = guarded(tokens, async () => ({
     status: 200,
     headers: { "content-type": metrics.contentType, "cache-control": "no-store" },
     body: await metrics.metrics(),

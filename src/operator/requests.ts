@@ -1,12 +1,19 @@
 import { durationMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { JobCallOrigin } from "../core/job-call.ts";
 import type { PaymentClosing } from "../core/payment.ts";
 import {
   type ClosePaymentRequest,
   type GetRevenueRequest,
+  type ListCallsRequest,
+  type ListDeadLettersRequest,
+  type ListPaymentsRequest,
   PaymentVerdict,
 } from "../gen/jobgate/v1/operator_pb.ts";
+import { GROUPED_CHARACTERS } from "../store/contract/dead-letter-box.ts";
+import type { CallFilter, Page, PaymentFilter } from "../store/contract/operator-lists.ts";
 import type { RevenuePeriod } from "../store/store.ts";
+import { fromCallState, fromPaymentState } from "./messages.ts";
 
 const DEFAULT_PAGE_SIZE = 50;
 const MAX_PAGE_SIZE = 500;
@@ -16,27 +23,77 @@ const DEFAULT_BUCKET_MS = 60 * 60 * 1_000;
 const MIN_BUCKET_MS = 1_000;
 const MAX_BUCKETS = 1_000;
 
-/** Most call IDs in one request. */
-const MAX_IDS = 1_000;
-
 /**
- * Reads one page of a list in descending order of call IDs. The token is the last ID of the page before, so new entries
- * neither shift nor repeat anything.
+ * Reads one page of a list in descending order of call IDs. The token is the last ID of the page before, or the last that
+ * it looked at, so new entries neither shift nor repeat anything.
  * @returns the page, with an empty `nextPageToken` if it is the last
  * @throws ConnectError INVALID_ARGUMENT for a malformed token
  */
 export async function readPage<Item extends { readonly callId: number }>(
   { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
-  list: (range: { limit: number; before?: number }) => Promise<readonly Item[]>,
+  list: (range: { limit: number; before?: number }) => Promise<Page<Item>>,
 ): Promise<{ readonly items: readonly Item[]; readonly nextPageToken: string }> {
   const size = Math.min(pageSize === 0 ? DEFAULT_PAGE_SIZE : pageSize, MAX_PAGE_SIZE);
-  if (!/^([1-9][0-9]{0,15})?$/.test(pageToken))
-    throw invalid("page_token: expected the next_page_token of the previous page, or an empty string.");
-  const range = pageToken === "" ? {} : { before: Number(pageToken) };
+  const range = pageToken === "" ? {} : { before: readPageToken(pageToken) };
   const found = await list({ limit: size + 1, ...range });
-  const items = found.slice(0, size);
-  const nextPageToken = found.length > size ? String(items.at(-1)?.callId) : "";
-  return { items, nextPageToken };
+  const items = found.items.slice(0, size);
+  const next = found.items.length > size ? items.at(-1)?.callId : found.next;
+  return { items, nextPageToken: next === undefined ? "" : String(next) };
+}
+
+/** @throws ConnectError INVALID_ARGUMENT */
+export function readPageToken(token: string): number {
+  if (/^[1-9][0-9]{0,15}$/.test(token)) return Number(token);
+  throw invalid("page_token: expected the next_page_token of the previous page, or an empty string.");
+}
+
+/** Reads an origin; undefined means both. @throws ConnectError INVALID_ARGUMENT */
+export function readOrigin(origin: string): JobCallOrigin | undefined {
+  if (origin === "") return undefined;
+  if (origin === "x402" || origin === "webhook") return origin;
+  throw invalid('origin: expected "x402" or "webhook", or an empty string for both.');
+}
+
+const MAX_TEXT_LENGTH = 200;
+
+/** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
+export function readCallFilter(request: ListCallsRequest): Omit<CallFilter, "limit"> {
+  const { origin, text, jobId, serviceId } = request;
+  const state = fromCallState(request.state);
+  if (state === undefined && request.state !== 0) throw invalid("state: expected a CallState.");
+  if (text.length > MAX_TEXT_LENGTH) throw invalid(`text: expected at most ${MAX_TEXT_LENGTH} characters.`);
+  return {
+    ...{ state, jobId, serviceId, ...readWho(request) },
+    origin: readOrigin(origin),
+    text: text === "" ? undefined : text,
+  };
+}
+
+/** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
+export function readDeadLetterFilter({ origin, jobId, serviceId, reason }: ListDeadLettersRequest) {
+  return {
+    ...({ state: "dead", jobId, serviceId, origin: readOrigin(origin) } as const),
+    reason: reason === undefined ? undefined : [...reason].slice(0, GROUPED_CHARACTERS).join(""),
+  };
+}
+
+/** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
+export function readPaymentFilter(request: ListPaymentsRequest): Omit<PaymentFilter, "limit"> {
+  const { jobIndex, serviceId } = request;
+  const state = fromPaymentState(request.state);
+  if (state === undefined && request.state !== 0) throw invalid("state: expected a PaymentState.");
+  const jobId = jobIndex === undefined ? undefined : BigInt(jobIndex);
+  return { state, jobId, serviceId, ...readWho(request) };
+}
+
+/** Reads the payer and the time range, which all lists have. */
+function readWho({ payer, since, until }: ListCallsRequest | ListPaymentsRequest) {
+  if (!/^(0x[0-9a-f]{40})?$/i.test(payer)) throw invalid("payer: expected an address: 0x and 40 hex digits.");
+  return {
+    payer: payer === "" ? undefined : payer.toLowerCase(),
+    since: since && timestampMs(since),
+    until: until && timestampMs(until),
+  };
 }
 
 /**
@@ -56,19 +113,19 @@ const MAX_BY_LENGTH = 200;
 const MAX_NOTE_LENGTH = 2_000;
 
 /** @throws ConnectError INVALID_ARGUMENT without a verdict, a name or a note */
-export function readClosing({ verdict, by, note }: ClosePaymentRequest): PaymentClosing {
+export function readClosing({ verdict, ...signature }: ClosePaymentRequest): PaymentClosing {
   if (verdict !== PaymentVerdict.PAID && verdict !== PaymentVerdict.NOT_PAID)
     throw invalid("verdict: expected PAYMENT_VERDICT_PAID or PAYMENT_VERDICT_NOT_PAID.");
+  return { as: verdict === PaymentVerdict.PAID ? "paid" : "not_paid", ...readSignature(signature) };
+}
+
+/** Reads who decides something, and why. @throws ConnectError INVALID_ARGUMENT without a name or a note */
+export function readSignature({ by, note }: { readonly by: string; readonly note: string }) {
   if (by.trim() === "" || by.length > MAX_BY_LENGTH)
     throw invalid(`by: expected the operator's name, at most ${MAX_BY_LENGTH} characters.`);
   if (note.trim() === "" || note.length > MAX_NOTE_LENGTH)
     throw invalid(`note: expected a reason, at most ${MAX_NOTE_LENGTH} characters.`);
-  return { as: verdict === PaymentVerdict.PAID ? "paid" : "not_paid", by, note };
-}
-
-/** @throws ConnectError INVALID_ARGUMENT for more than 1000 call IDs */
-export function checkIdCount(callIds: readonly bigint[]): void {
-  if (callIds.length > MAX_IDS) throw invalid(`call_ids: expected at most ${MAX_IDS}.`);
+  return { by, note };
 }
 
 /** Returns true for a possible call ID: positive and below 2^53 - 1, so that the ID after it is still exact. */

@@ -6,6 +6,7 @@ import type { BackgroundService } from "../core/background-service.ts";
 import type { RouteTable } from "../http/routes.ts";
 import type { HttpServer } from "../http/server.ts";
 import { collectMetrics } from "../telemetry/collectors.ts";
+import type { OperatorTokens } from "./access.ts";
 import { apiRoutes } from "./api-routes.ts";
 import { healthRoutes, metricsRoutes } from "./monitoring-routes.ts";
 import { pageRoutes } from "./page-routes.ts";
@@ -14,19 +15,20 @@ import { OperatorApi, type OperatorSources } from "./service.ts";
 /** The operator listener: API, metrics, health and page. */
 export class OperatorServer implements BackgroundService {
   readonly #server: HttpServer;
+  readonly #api: OperatorApi;
   readonly #routes: RouteTable;
   readonly #stopping = new AbortController();
 
   constructor(options: {
     readonly server: HttpServer;
-    /** Bearer token of the API and the metrics; undefined if none is needed. Health never needs one. */
-    readonly token: string | undefined;
+    /** Bearer tokens of the API and the metrics. Health never needs one. */
+    readonly tokens: OperatorTokens;
     readonly sources: OperatorSources;
     /** Adds the process's counters and histograms to the metrics. */
     readonly telemetry?: { addTo(registry: Registry): void };
     readonly logger: Logger;
   }) {
-    const { server, token, sources, telemetry, logger } = options;
+    const { server, tokens, sources, telemetry, logger } = options;
     const { signal } = this.#stopping;
     // Every open call listens to it.
     setMaxListeners(0, signal);
@@ -36,8 +38,9 @@ export class OperatorServer implements BackgroundService {
       () => sources.store.status(),
       () => signal.aborted,
     );
-    const metrics = metricsRoutes(registry, token);
-    const api = apiRoutes({ service: new OperatorApi(sources, logger), token, stopping: signal, logger });
+    const metrics = metricsRoutes(registry, tokens);
+    this.#api = new OperatorApi(sources, logger);
+    const api = apiRoutes({ service: this.#api, tokens, stopping: signal, logger });
     const page = pageRoutes();
     this.#server = server;
     this.#routes = (path) => health(path) ?? metrics(path) ?? api(path) ?? page(path);
@@ -49,7 +52,7 @@ export class OperatorServer implements BackgroundService {
   }
 
   start(): Promise<void> {
-    return this.#server.mount(this.#routes, "operator");
+    return this.#server.mount(this.#routes, { listener: "operator" });
   }
 
   /** Ends every stream with UNAVAILABLE, the first part of {@link stop}. Other requests are still answered. */
@@ -59,6 +62,7 @@ export class OperatorServer implements BackgroundService {
 
   stop(): Promise<void> {
     this.endStreams();
+    this.#api.stop();
     return this.#server.unmount(this.#routes);
   }
 }

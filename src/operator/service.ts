@@ -4,38 +4,70 @@ import type { Logger } from "pino";
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
+import { defined } from "../core/objects.ts";
 import type { PaymentRecord } from "../core/payment.ts";
-import { decodeJobCall } from "../delivery/job-call-codec.ts";
+import { decodeJobCall, decodeMetadata } from "../delivery/job-call-codec.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
-import {
-  type ClosePaymentRequest,
-  DeadLetterStatus,
-  type DropDeadLettersRequest,
-  type GetDeadLetterRequest,
-  type GetPaymentRequest,
-  type GetRevenueRequest,
-  type ListDeadLettersRequest,
-  type ListPaymentsRequest,
-  type OperatorService,
-  type RetryDeadLettersRequest,
-  type TailRequest,
+import type {
+  ApproveRefundRequest,
+  ClosePaymentRequest,
+  DeclineRefundRequest,
+  DropDeadLettersRequest,
+  GetActivityRequest,
+  GetCallRequest,
+  GetDeadLetterRequest,
+  GetPaymentRequest,
+  GetRevenueRequest,
+  ListCallsRequest,
+  ListDeadLettersRequest,
+  ListPaymentsRequest,
+  ListRefundsRequest,
+  OperatorService,
+  RetryDeadLettersRequest,
+  TailRequest,
 } from "../gen/jobgate/v1/operator_pb.ts";
 import { version } from "../node/version.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
+import type { Refund, RefundDecision } from "../store/contract/refund-ledger.ts";
 import type { Store } from "../store/store.ts";
+import type { MeasuredSettler } from "../telemetry/collectors.ts";
+import type { CounterReader } from "../telemetry/instruments.ts";
+import type { ListedJob } from "../x402/catalogue/listing.ts";
+import { Activity } from "./activity.ts";
 import { toConfiguration } from "./configuration.ts";
+import { changeDeadLetters } from "./dead-letters.ts";
+import { toEndpoints } from "./endpoints.ts";
 import {
+  asDeadLetter,
   type DecimalsOf,
-  fromPaymentState,
+  fromRefundState,
+  toCall,
   toDeadLetter,
+  toDeadLetterGroups,
+  toEvent,
   toPayment,
   toRate,
+  toRefund,
   toRevenue,
   toRunner,
   toTotals,
 } from "./messages.ts";
-import { checkIdCount, invalid, isCallId, readClosing, readPage, readRevenuePeriod } from "./requests.ts";
+import {
+  invalid,
+  isCallId,
+  readCallFilter,
+  readClosing,
+  readDeadLetterFilter,
+  readPage,
+  readPaymentFilter,
+  readRevenuePeriod,
+  readSignature,
+} from "./requests.ts";
 import { Tail } from "./tail.ts";
+import { timelineOf } from "./timeline.ts";
+
+/** Most groups of dead letters in one answer. */
+const MAX_GROUPS = 500;
 
 /** Everything that the operator can look at or act on. */
 export interface OperatorSources {
@@ -45,8 +77,14 @@ export interface OperatorSources {
   readonly listeners: () => readonly { readonly name: string; readonly address: string }[];
   /** The current rate of every accepted token. */
   readonly rates: () => readonly RateReport[];
+  /** Balances and waiting transactions of the local facilitator, by network. */
+  readonly settlers: () => readonly MeasuredSettler[];
   /** Every open stream of a runner, longest connected first. */
   readonly runners: () => readonly RunnerReport[];
+  /** The paid jobs for sale. */
+  readonly jobs: () => Promise<readonly ListedJob[]>;
+  /** Counters since the start of this process. */
+  readonly counters: CounterReader;
   /** The configuration in use, reloads included. */
   readonly configuration: () => Config;
   readonly clock: Clock;
@@ -57,6 +95,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
   readonly #sources: OperatorSources;
   readonly #logger: Logger;
   readonly #tail: Tail;
+  readonly #activity: Activity;
   readonly #startedAt: number;
 
   readonly #decimalsOf: DecimalsOf = ({ network, asset }) =>
@@ -70,29 +109,72 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     this.#sources = sources;
     this.#logger = logger;
     this.#tail = new Tail(sources.events, this.#decimalsOf);
+    this.#activity = new Activity(sources.counters, sources.clock);
     this.#startedAt = sources.clock();
   }
 
+  stop(): void {
+    this.#activity.stop();
+  }
+
   getInfo() {
-    const { listeners, store, clock } = this.#sources;
+    const { listeners, store, configuration, clock } = this.#sources;
+    const { pending, ...status } = store.status();
     return {
       version,
       startedAt: timestampFromMs(this.#startedAt),
       uptime: durationFromMs(clock() - this.#startedAt),
       listeners: [...listeners()],
-      store: store.status(),
+      store: {
+        ...status,
+        pending: BigInt(pending),
+        maxPending: BigInt(configuration().store.maxPending),
+      },
     };
   }
 
   async getTotals() {
-    return toTotals(await this.#sources.store.totals());
+    return toTotals(await this.#sources.store.totals(), this.#decimalsOf);
+  }
+
+  async listCalls(request: ListCallsRequest) {
+    const filter = readCallFilter(request);
+    const { items, nextPageToken } = await readPage(request, (range) =>
+      this.#sources.store.listCalls({ ...filter, ...range }),
+    );
+    return { calls: items.map((call) => toCall(call, this.#decimalsOf)), nextPageToken };
+  }
+
+  async getCall({ callId }: GetCallRequest) {
+    const call = isCallId(callId) ? await this.#sources.store.findCallDetails(Number(callId)) : undefined;
+    const payment = call?.origin === "webhook" ? undefined : await this.#findPayment(callId);
+    const refund = payment && (await this.#findRefund(callId));
+    if (call === undefined) {
+      if (payment === undefined) throw notFound("call", callId);
+      throw new ConnectError(
+        `Call ${callId} was never queued: its payment ${payment.state}. GetPayment shows it.`,
+        Code.NotFound,
+      );
+    }
+    return {
+      call: toCall(call, this.#decimalsOf),
+      timeline: timelineOf(call, payment, refund).map((event) => toEvent(event, this.#decimalsOf)),
+      metadata: call.head === undefined ? {} : decodeMetadata(call.head),
+      ...(payment && {
+        payment: defined({ ...toPayment(payment, this.#decimalsOf), chargeSoFar: call.chargeSoFar }),
+      }),
+      ...(refund === undefined ? {} : { refund: toRefund(refund, this.#decimalsOf) }),
+    };
   }
 
   async listPayments(request: ListPaymentsRequest) {
-    const state = fromPaymentState(request.state);
-    if (state === undefined && request.state !== 0) throw invalid("state: expected a PaymentState.");
+    const filter = readPaymentFilter(request);
+    if (request.callId !== 0n) {
+      const record = await this.#findPayment(request.callId);
+      return { payments: record === undefined ? [] : [toPayment(record, this.#decimalsOf)] };
+    }
     const { items, nextPageToken } = await readPage(request, (range) =>
-      this.#sources.store.listPayments(state === undefined ? range : { state, ...range }),
+      this.#sources.store.listPayments({ ...filter, ...range }),
     );
     return { payments: items.map((record) => toPayment(record, this.#decimalsOf)), nextPageToken };
   }
@@ -100,8 +182,9 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
   async getPayment({ callId }: GetPaymentRequest) {
     const record = await this.#findPayment(callId);
     if (record === undefined) throw notFound("payment", callId);
-    const { priceWei, bodyHash, transferMethod, x402Version, receipt, settlement = "" } = record;
-    const details = { priceWei, bodyHash, transferMethod, x402Version, receipt, settlement };
+    const { price, bodyHash, transferMethod, x402Version, receipt, settlement = "" } = record;
+    const priceFields = price.startsWith("$") ? { price } : { priceWei: price };
+    const details = { ...priceFields, bodyHash, transferMethod, x402Version, receipt, settlement };
     return { payment: toPayment(record, this.#decimalsOf), ...details };
   }
 
@@ -126,11 +209,52 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     );
   }
 
+  async listRefunds(request: ListRefundsRequest) {
+    const state = fromRefundState(request.state);
+    if (state === undefined && request.state !== 0) throw invalid("state: expected a RefundState.");
+    const { items, nextPageToken } = await readPage(request, async (range) => ({
+      items: await this.#sources.store.listRefunds({ state, ...range }),
+    }));
+    return { refunds: items.map((refund) => toRefund(refund, this.#decimalsOf)), nextPageToken };
+  }
+
+  approveRefund(request: ApproveRefundRequest) {
+    return this.#decideRefund(request, "approved");
+  }
+
+  declineRefund(request: DeclineRefundRequest) {
+    return this.#decideRefund(request, "declined");
+  }
+
+  async #decideRefund(request: ApproveRefundRequest | DeclineRefundRequest, as: RefundDecision["as"]) {
+    const { callId } = request;
+    const decision = { as, ...readSignature(request) };
+    const found = isCallId(callId)
+      ? await this.#sources.store.decideRefund(Number(callId), decision)
+      : undefined;
+    if (found?.refund === undefined) throw notFound("refund", callId);
+    const { kind, refund } = found;
+    if (kind === "decided") {
+      this.#logger.warn(
+        { callId: refund.callId, decision: refund.decision },
+        "refund decided by the operator",
+      );
+      return { refund: toRefund(refund, this.#decimalsOf) };
+    }
+    const isDue = refund.state === "owed" ? "owed and sent as soon as there are funds" : refund.state;
+    throw new ConnectError(`Refund ${callId} is ${isDue}: it cannot be ${as}.`, Code.FailedPrecondition);
+  }
+
+  async listDeadLetterGroups() {
+    return toDeadLetterGroups(await this.#sources.store.listDeadLetterGroups(MAX_GROUPS));
+  }
+
   async listDeadLetters(request: ListDeadLettersRequest) {
+    const filter = readDeadLetterFilter(request);
     const { items, nextPageToken } = await readPage(request, (range) =>
-      this.#sources.store.listDeadLetters(range),
+      this.#sources.store.listCalls({ ...filter, ...range }),
     );
-    return { deadLetters: items.map(toDeadLetter), nextPageToken };
+    return { deadLetters: items.map((call) => toDeadLetter(asDeadLetter(call))), nextPageToken };
   }
 
   async getDeadLetter({ callId }: GetDeadLetterRequest) {
@@ -141,12 +265,25 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     return { deadLetter: toDeadLetter(letter), metadata, body };
   }
 
-  async retryDeadLetters({ callIds }: RetryDeadLettersRequest) {
-    return { statuses: await forEachId(callIds, (callId) => this.#sources.store.retryDeadLetter(callId)) };
+  async retryDeadLetters(request: RetryDeadLettersRequest, { signal }: HandlerContext) {
+    const { store, configuration } = this.#sources;
+    return changeDeadLetters(request, {
+      store,
+      change: (callId) => store.retryDeadLetter(callId),
+      // Half of the places are for requests.
+      hasRoom: () => store.status().pending < configuration().store.maxPending / 2,
+      signal,
+    });
   }
 
-  async dropDeadLetters({ callIds }: DropDeadLettersRequest) {
-    return { statuses: await forEachId(callIds, (callId) => this.#sources.store.dropDeadLetter(callId)) };
+  async dropDeadLetters(request: DropDeadLettersRequest, { signal }: HandlerContext) {
+    const { store } = this.#sources;
+    return changeDeadLetters(request, {
+      store,
+      change: async (callId) => ((await store.dropDeadLetter(callId)) ? "dropped" : "not_found"),
+      hasRoom: () => true,
+      signal,
+    });
   }
 
   listRates() {
@@ -163,30 +300,35 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     return { runners: this.#sources.runners().map(toRunner) };
   }
 
+  async listEndpoints() {
+    const { jobs, configuration, counters } = this.#sources;
+    return { endpoints: toEndpoints(await jobs(), configuration(), counters) };
+  }
+
+  getActivity(request: GetActivityRequest) {
+    return this.#activity.answer(request);
+  }
+
   getConfiguration() {
     return { configuration: toConfiguration(this.#sources.configuration()) };
   }
 
-  tail(_request: TailRequest, { signal }: HandlerContext) {
-    return this.#tail.read(signal);
+  tail({ history }: TailRequest, { signal }: HandlerContext) {
+    return this.#tail.read(signal, history);
+  }
+
+  async #findRefund(callId: bigint): Promise<Refund | undefined> {
+    const [refund] = await this.#sources.store.listRefunds({ limit: 1, before: Number(callId) + 1 });
+    return refund?.callId === Number(callId) ? refund : undefined;
   }
 
   /** Reads the journal page of one entry that starts at the call ID. */
   async #findPayment(callId: bigint): Promise<PaymentRecord | undefined> {
     if (!isCallId(callId)) return undefined;
-    const [record] = await this.#sources.store.listPayments({ limit: 1, before: Number(callId) + 1 });
+    const { items } = await this.#sources.store.listPayments({ limit: 1, before: Number(callId) + 1 });
+    const [record] = items;
     return record?.callId === Number(callId) ? record : undefined;
   }
-}
-
-/** @throws ConnectError INVALID_ARGUMENT for too many IDs, before `act` is called for any */
-async function forEachId(
-  callIds: readonly bigint[],
-  act: (callId: number) => Promise<boolean>,
-): Promise<DeadLetterStatus[]> {
-  checkIdCount(callIds);
-  const done = await Promise.all(callIds.map(async (callId) => isCallId(callId) && act(Number(callId))));
-  return done.map((found) => (found ? DeadLetterStatus.DONE : DeadLetterStatus.NOT_FOUND));
 }
 
 function notFound(what: string, callId: bigint): ConnectError {

@@ -60,7 +60,7 @@ export function openEngineChannel(url: string): Client {
   return new Client(target, secure ? credentials.createSsl() : credentials.createInsecure(), OPTIONS);
 }
 
-/** Tells whether a gRPC server answers at an `http://` or `https://` URL: at the first try, within a time. */
+/** Returns true if a gRPC server answers at an `http://` or `https://` URL: at the first try, within a time. */
 export async function isEngineReachable(url: string, timeoutMs: number): Promise<boolean> {
   const client = openEngineChannel(url);
   try {

@@ -19,9 +19,9 @@ interface EngineCall {
 /** Answer to one call, successful or not. */
 export interface EngineAnswer {
   /** Metadata sent ahead of the message, if any. */
-  readonly initialMetadata?: Metadata;
+  readonly initialMetadata?: Metadata | undefined;
   /** Present exactly when the code is OK. */
-  readonly message?: Buffer;
+  readonly message?: Buffer | undefined;
   /** Status of the call, with the metadata that came at its end. */
   readonly status: StatusObject;
   /** False when the engine did not answer: the text of the status is then grpc-js's, and names the engine's address. */
@@ -111,8 +111,8 @@ export class EngineClient {
           !signal?.aborted &&
           Date.now() >= deadline.getTime() - DEADLINE_MARGIN_MS;
         resolve({
-          ...(initialMetadata === undefined ? {} : { initialMetadata }),
-          ...(message === undefined ? {} : { message }),
+          initialMetadata,
+          message,
           status: {
             code: isTimeout ? status.DEADLINE_EXCEEDED : code,
             details: decodeReserved(details),

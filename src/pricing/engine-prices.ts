@@ -1,5 +1,5 @@
-import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
+import { boundedCache } from "../core/bounded-cache.ts";
 import type { Clock } from "../core/clock.ts";
 import { type JobKey, jobKeyText } from "../core/job-call.ts";
 import type { EngineQuotes, QuoteAnswer } from "./engine-quotes.ts";
@@ -45,21 +45,20 @@ export class EnginePrices implements PriceSource {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #maxWaitMs: number;
-  readonly #quotes = new LRUCache<string, CurrentQuote>({
-    max: MAX_REMEMBERED,
-    dispose: ({ renewTimer }) => clearTimeout(renewTimer),
-  });
+  readonly #quotes = boundedCache<string, CurrentQuote>(MAX_REMEMBERED, ({ renewTimer }) =>
+    clearTimeout(renewTimer),
+  );
   /** Refusals by job, each until a time in Unix milliseconds. */
-  readonly #refusals = new LRUCache<string, { readonly answer: Refusal; readonly untilMs: number }>({
-    max: MAX_REMEMBERED,
-  });
+  readonly #refusals = boundedCache<string, { readonly answer: Refusal; readonly untilMs: number }>(
+    MAX_REMEMBERED,
+  );
   readonly #open = new Map<string, OpenQuestion>();
 
   constructor(parts: {
     readonly quotes: EngineQuotes;
     readonly clock: Clock;
     readonly logger: Logger;
-    readonly maxWaitMs?: number;
+    readonly maxWaitMs?: number | undefined;
   }) {
     this.#source = parts.quotes;
     this.#clock = parts.clock;

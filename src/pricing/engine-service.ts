@@ -37,21 +37,38 @@ const UNANSWERED: Partial<Record<status, string>> = {
 const HOP_METADATA = new Set(["te", "content-type", "content-length", "user-agent", "host", "date"]);
 
 /**
- * Handlers that pass each call on to the engine, and its answer back: bytes, metadata, deadline, cancellation and errors
- * unchanged, except for the amended answers of getJobPrice.
+ * Passes each call on to the engine, and its answer back: bytes, metadata, deadline, cancellation and errors unchanged,
+ * except for the amended answers of getJobPrice.
  */
-export function createEngineService({
-  client,
-  amendJobPrice,
-  logger,
-}: {
-  readonly client: EngineClient;
-  readonly amendJobPrice: Amendment;
-  readonly logger: Logger;
-}): Record<EngineMethod, handleUnaryCall<Buffer, Buffer>> {
-  const warningLimit = new RateLimit(SECS_BETWEEN_WARNINGS);
+export class EngineService {
+  readonly #client: EngineClient;
+  readonly #logger: Logger;
+  readonly #warningLimit = new RateLimit(SECS_BETWEEN_WARNINGS);
+  readonly handlers: Record<EngineMethod, handleUnaryCall<Buffer, Buffer>>;
 
-  async function passOn(
+  constructor(parts: {
+    readonly client: EngineClient;
+    readonly amendJobPrice: Amendment;
+    readonly logger: Logger;
+  }) {
+    this.#client = parts.client;
+    this.#logger = parts.logger;
+    this.handlers = {
+      getPrice: this.#handler("getPrice", async (message) => message),
+      getJobPrice: this.#handler("getJobPrice", parts.amendJobPrice),
+    };
+  }
+
+  #handler(method: EngineMethod, amend: Amendment): handleUnaryCall<Buffer, Buffer> {
+    return (call, reply) => {
+      this.#passOn(method, amend, call, reply).catch((error: unknown) => {
+        this.#logger.error({ err: error, method }, "could not pass a call on to the pricing engine");
+        reply(error instanceof Error ? error : new Error(String(error)));
+      });
+    };
+  }
+
+  async #passOn(
     method: EngineMethod,
     amend: Amendment,
     call: ServerUnaryCall<Buffer, Buffer>,
@@ -61,39 +78,25 @@ export function createEngineService({
     const deadlineMs = Number.isFinite(given) ? given : Date.now() + DEFAULT_DEADLINE_MS;
     const cancelled = new AbortController();
     call.on("cancelled", () => cancelled.abort());
-    const { initialMetadata, message, ...end } = await client.call(method, call.request, {
+    const { initialMetadata, message, ...end } = await this.#client.call(method, call.request, {
       metadata: passedMetadata(call.metadata),
       deadline: new Date(deadlineMs),
       signal: cancelled.signal,
     });
     const metadata = passedMetadata(end.status.metadata);
-    const { code, details } = end.isFromEngine ? end.status : await withoutAddress(method, end.status);
-    const answer = message === undefined ? undefined : await amend(message, deadlineMs);
+    const { code, details } = end.isFromEngine ? end.status : this.#withoutAddress(method, end.status);
+    const answer = message && (await amend(message, deadlineMs));
     if (initialMetadata !== undefined) call.sendMetadata(passedMetadata(initialMetadata));
     if (answer === undefined) reply({ code, details, metadata });
     else reply(null, answer, metadata);
   }
 
   /** Logs why the engine did not answer, and returns a text for clients, who should not learn where it is. */
-  async function withoutAddress(method: EngineMethod, { code, details }: StatusObject) {
-    if (code !== status.CANCELLED && (await warningLimit.exceeded("all", 1)) === undefined)
-      logger.warn({ method, code: status[code], reason: details }, "the pricing engine did not answer");
+  #withoutAddress(method: EngineMethod, { code, details }: StatusObject) {
+    if (code !== status.CANCELLED && this.#warningLimit.exceeded("all", 1) === undefined)
+      this.#logger.warn({ method, code: status[code], reason: details }, "the pricing engine did not answer");
     return { code, details: UNANSWERED[code] ?? "The call to the pricing engine failed." };
   }
-
-  const handler =
-    (method: EngineMethod, amend: Amendment): handleUnaryCall<Buffer, Buffer> =>
-    (call, reply) => {
-      passOn(method, amend, call, reply).catch((error: unknown) => {
-        logger.error({ err: error, method }, "could not pass a call on to the pricing engine");
-        reply(error instanceof Error ? error : new Error(String(error)));
-      });
-    };
-
-  return {
-    getPrice: handler("getPrice", async (message) => message),
-    getJobPrice: handler("getJobPrice", amendJobPrice),
-  };
 }
 
 /** Returns the sender's own metadata, without that of its connection and of gRPC. */

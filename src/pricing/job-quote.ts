@@ -106,7 +106,7 @@ export async function readJobQuote(
   return { kind: "quote", quote: { ...read, digest } };
 }
 
-/** Tells whether a quote is void. @param nowMs Unix milliseconds */
+/** Returns true if a quote is void. @param nowMs Unix milliseconds */
 export function isExpired({ expiry }: Pick<JobQuoteTerms, "expiry">, nowMs: number): boolean {
   return expiry * 1000n <= BigInt(Math.floor(nowMs));
 }

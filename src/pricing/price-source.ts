@@ -1,16 +1,19 @@
 import { concat, keccak256, numberToHex } from "viem";
+import type { Job } from "../config/config.ts";
 import { GatewayError } from "../core/errors.ts";
 import { type JobKey, jobKeyText } from "../core/job-call.ts";
 import type { JobQuote } from "./job-quote.ts";
 
 /** Price of one run of a job. */
 export interface JobPrice {
+  /** Amount in wei, or in 10^-18 of the currency if there is one. */
   readonly priceWei: bigint;
+  readonly currency?: "USD";
   /** The operator's signed quote that the price is from; a mapped price has none. */
   readonly quote?: JobQuote;
 }
 
-/** Source of prices: the operator's map, or the pricing engine. */
+/** Source of prices: the jobs' own prices, the operator's map, or the pricing engine. */
 export interface PriceSource {
   /**
    * Returns the price of a job; undefined when the job is not priced, and so cannot be bought.
@@ -25,6 +28,31 @@ export function createPriceMap(jobPricing: ReadonlyMap<string, bigint>): PriceSo
     async priceOf({ serviceId, jobIndex }) {
       const priceWei = jobPricing.get(jobKeyText(serviceId, jobIndex));
       return priceWei === undefined ? undefined : { priceWei };
+    },
+  };
+}
+
+/** Prices of the jobs that have one of their own, and of the rest from another source. */
+export function createJobPrices(parts: {
+  readonly jobs: readonly Job[];
+  /** Source of jobs whose price is "engine". Without it they have no price. */
+  readonly engine: PriceSource | undefined;
+  readonly otherwise: PriceSource;
+}): PriceSource {
+  const { jobs, engine, otherwise } = parts;
+  const own = new Map(
+    jobs.flatMap(({ serviceId, jobIndex, price }) =>
+      price === undefined ? [] : [[jobKeyText(serviceId, jobIndex), price] as const],
+    ),
+  );
+  if (own.size === 0) return otherwise;
+  return {
+    async priceOf(job) {
+      const price = own.get(jobKeyText(job.serviceId, job.jobIndex));
+      if (price === undefined) return otherwise.priceOf(job);
+      if (price === "engine") return engine?.priceOf(job);
+      const { unit, amount: priceWei } = price;
+      return unit === "usd" ? { priceWei, currency: "USD" } : { priceWei };
     },
   };
 }
@@ -49,6 +77,6 @@ export function priceUnavailable(reason: string, cause?: unknown): GatewayError 
   return new GatewayError(
     "price_unavailable",
     `There is no price for this job now: ${reason}. Nothing was charged: ask again.`,
-    { ...(cause === undefined ? {} : { cause }), headers: { "retry-after": "2" } },
+    { cause, headers: { "retry-after": "2" } },
   );
 }

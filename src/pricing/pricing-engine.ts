@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Config, PricingEngineConfig } from "../config/config.ts";
+import type { PricingEngineConfig } from "../config/config.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { EngineClient } from "./engine-client.ts";
@@ -30,19 +30,9 @@ export class PricingEngine {
     const { url, signing, proofOfWorkBits } = config;
     this.client = new EngineClient(url, telemetry);
     if (signing === undefined) return;
-    this.#proofs = new ProofMaker({
-      difficulty: proofOfWorkBits,
-      ...(isKnownService === undefined ? {} : { isKnownService }),
-      clock,
-      logger,
-    });
+    this.#proofs = new ProofMaker({ difficulty: proofOfWorkBits, isKnownService, clock, logger });
     const quotes = new EngineQuotes({ client: this.client, proofs: this.#proofs, signing, clock });
-    this.prices = new EnginePrices({
-      quotes,
-      clock,
-      logger,
-      ...(maxWaitMs === undefined ? {} : { maxWaitMs }),
-    });
+    this.prices = new EnginePrices({ quotes, clock, logger, maxWaitMs });
   }
 
   /** Ends calls in progress and the thread that makes proofs. */
@@ -51,11 +41,4 @@ export class PricingEngine {
     this.client.stop();
     await this.#proofs?.stop();
   }
-}
-
-/** Returns the services that the configuration names: its own, those with an enabled job, those with a price. */
-export function knownServices({ serviceId, x402 }: Pick<Config, "serviceId" | "x402">): ReadonlySet<bigint> {
-  const enabled = (x402?.jobPolicies ?? []).filter(({ invocationMode }) => invocationMode !== "disabled");
-  const priced = [...(x402?.jobPricing.keys() ?? [])].map((job) => BigInt(job.slice(0, job.indexOf("/"))));
-  return new Set([serviceId, ...enabled.map((policy) => policy.serviceId), ...priced]);
 }

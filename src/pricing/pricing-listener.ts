@@ -15,6 +15,7 @@ import { addressText, type TcpAddress } from "../core/network-address.ts";
 import { answerGrpcWeb } from "../grpc/grpc-web.ts";
 import { closeWithConnection, sendWhole } from "../http/answer.ts";
 import { AnswersInProgress } from "../http/answers-in-progress.ts";
+import { Cors } from "../http/cors.ts";
 import { hasKnownFraming } from "../http/request.ts";
 import { errorResponse } from "../http/response.ts";
 
@@ -30,8 +31,10 @@ const TCP_KEEP_ALIVE_MS = 30_000;
 /** Time that an answer that has begun goes on after its reader closed his side: one that is gone looks the same. */
 const READER_LINGER_MS = 2_000;
 const METHODS = "POST, OPTIONS";
-/** Time that a browser may keep the answer to a preflight. */
-const PREFLIGHT_SECS = "86400";
+/** Pages send what their gRPC-Web client adds. `*` would not cover the Authorization header. */
+const CORS = new Cors({ origins: ["*"], exposes: "*" });
+/** Headers of every answer. */
+const CORS_HEADERS = CORS.headersFor(undefined);
 
 /**
  * TCP listener of a gRPC server that serves gRPC over plaintext HTTP/2, and gRPC-Web over HTTP/1.1 to pages of any
@@ -63,7 +66,7 @@ export class PricingListener {
     const [acceptHttp] = this.#http.listeners("connection");
     this.#http.removeAllListeners("connection");
     this.#http.on("connection", (socket) => this.#accept(socket, () => acceptHttp?.call(this.#http, socket)));
-    this.#answers.protect(this.#http, { allow: METHODS });
+    this.#answers.protect(this.#http, { allow: METHODS, refusalParts: () => ({ headers: CORS_HEADERS }) });
   }
 
   /** @returns `host:port` as bound */
@@ -116,22 +119,25 @@ export class PricingListener {
     const readerClosed = () => cutWithoutReader(incoming, outgoing);
     socket.once("end", readerClosed);
     const sent = new Promise<void>((resolve) => outgoing.once("close", resolve));
-    const answered = this.#answer(incoming, outgoing)
+    const ended = this.#answer(incoming, outgoing)
       .catch((error: unknown) => {
         this.#logger.error({ err: error }, "an answer could not be sent");
         outgoing.destroy();
       })
       .then(() => sent)
-      .finally(() => socket.off("end", readerClosed));
-    this.#answers.add(incoming, answered);
+      .finally(() => {
+        socket.off("end", readerClosed);
+        this.#answers.delete(answer);
+      });
+    const answer = { incoming, ended };
+    this.#answers.add(answer);
   }
 
   async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    outgoing.setHeader("access-control-allow-origin", "*");
-    outgoing.setHeader("access-control-expose-headers", "*");
+    for (const [name, value] of CORS_HEADERS) outgoing.setHeader(name, value);
     if (!this.#http.listening) outgoing.setHeader("connection", "close");
     try {
-      if (incoming.method === "OPTIONS") answerPreflight(incoming, outgoing);
+      if (incoming.method === "OPTIONS") sendWhole(outgoing, CORS.preflight(incoming, METHODS));
       else if (incoming.method !== "POST") throw methodNotAllowed();
       else if (!hasKnownFraming(incoming)) throw unknownFraming();
       else await answerGrpcWeb(incoming, outgoing, () => this.#sessionOf(incoming.socket));
@@ -160,17 +166,6 @@ function cutWithoutReader({ socket }: IncomingMessage, outgoing: ServerResponse)
   setTimeout(() => {
     if (outgoing.headersSent && !outgoing.writableEnded) socket.destroy();
   }, READER_LINGER_MS).unref();
-}
-
-/** Mirrors what the browser asks for, because `*` does not cover the Authorization header. */
-function answerPreflight({ headers }: IncomingMessage, outgoing: ServerResponse): void {
-  outgoing.writeHead(204, {
-    "access-control-allow-methods": METHODS,
-    "access-control-allow-headers": headers["access-control-request-headers"] ?? "*",
-    "access-control-max-age": PREFLIGHT_SECS,
-    vary: "access-control-request-headers",
-  });
-  outgoing.end();
 }
 
 function unknownFraming(): GatewayError {

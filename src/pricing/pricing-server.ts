@@ -5,11 +5,12 @@ import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { PricingEngine } from "../gen/pricing_engine/pricing_pb.ts";
+import { ServerHealth } from "../grpc/health.ts";
 import { addReflection } from "../grpc/reflection.ts";
-import { close, createGrpcServer, ServerHealth } from "../grpc/server.ts";
+import { close, createGrpcServer } from "../grpc/server.ts";
 import { MAX_MESSAGE_BYTES, RAW_ENGINE_METHODS } from "./engine-channel.ts";
 import type { EngineClient } from "./engine-client.ts";
-import { createEngineService } from "./engine-service.ts";
+import { EngineService } from "./engine-service.ts";
 import { PricingListener } from "./pricing-listener.ts";
 import { type FindQuotePayment, QuotePaymentWriter } from "./quote-payment.ts";
 
@@ -56,7 +57,7 @@ export class PricingServer implements BackgroundService {
       findPayment && new QuotePaymentWriter({ findPayment, signing: config.signing, clock, logger });
     const amendJobPrice = async (message: Buffer, deadlineMs: number) =>
       writer ? writer.amend(message, deadlineMs) : message;
-    server.addService(RAW_ENGINE_METHODS, createEngineService({ client, amendJobPrice, logger }));
+    server.addService(RAW_ENGINE_METHODS, new EngineService({ client, amendJobPrice, logger }).handlers);
     const health = new ServerHealth(server, {
       services: [PricingEngine.typeName],
       isServing: () => !this.#stopping,

@@ -1,5 +1,5 @@
-import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
+import { boundedCache } from "../core/bounded-cache.ts";
 import type { Clock } from "../core/clock.ts";
 import { GatewayError } from "../core/errors.ts";
 import { priceUnavailable } from "./price-source.ts";
@@ -47,8 +47,8 @@ export class ProofMaker {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #thread = new ProofThread();
-  readonly #proofs = new LRUCache<bigint, Proof>({ max: MAX_PROOFS });
-  readonly #quoted = new LRUCache<bigint, true>({ max: MAX_PROOFS });
+  readonly #proofs = boundedCache<bigint, Proof>(MAX_PROOFS);
+  readonly #quoted = boundedCache<bigint, true>(MAX_PROOFS);
   /** Orders in arrival order. */
   readonly #waiting = new Map<bigint, Order>();
   #current: Order | undefined;
@@ -57,7 +57,7 @@ export class ProofMaker {
   /** @param parts `difficulty` is in leading zero bits; work without askers goes on for `maxUnwantedMs` */
   constructor(parts: {
     readonly difficulty?: number;
-    readonly isKnownService?: (serviceId: bigint) => boolean;
+    readonly isKnownService?: ((serviceId: bigint) => boolean) | undefined;
     readonly maxUnwantedMs?: number;
     readonly clock: Clock;
     readonly logger: Logger;
@@ -172,7 +172,7 @@ export class ProofMaker {
     return undefined;
   }
 
-  /** Tells whether an order waits that goes ahead of the one in progress. */
+  /** Returns true if an order waits that goes ahead of the one in progress. */
   #givesWay({ serviceId, askers }: Order): boolean {
     const next = this.#firstWaiting();
     if (next === undefined) return false;

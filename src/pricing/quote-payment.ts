@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { QuoteSigning } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { JobKey } from "../core/job-call.ts";
+import { within } from "../core/waiting.ts";
 import { type GetJobPriceResponse, GetJobPriceResponseSchema } from "../gen/pricing_engine/pricing_pb.ts";
 import { RateLimit } from "../http/rate-limit.ts";
 import { type JobQuote, readJobQuote, readUncheckedTerms } from "./job-quote.ts";
@@ -24,7 +25,7 @@ export interface QuotePayment {
     /** Token units, decimal. */
     readonly amount: string;
     readonly payTo: string;
-    readonly scheme: "exact";
+    readonly scheme: "exact" | "upto";
   }[];
   /** URL. */
   readonly endpoint: string;
@@ -74,10 +75,10 @@ export class QuotePaymentWriter {
    * @param deadlineMs Unix milliseconds after which nobody waits for the answer
    */
   async amend(message: Buffer, deadlineMs: number): Promise<Buffer> {
-    if ((await this.#rateLimit.exceeded("all", MAX_PER_SECOND)) === undefined) {
+    if (this.#rateLimit.exceeded("all", MAX_PER_SECOND) === undefined) {
       return this.#amendInTime(message, deadlineMs);
     }
-    if ((await this.#warningLimit.exceeded("all", 1)) === undefined) {
+    if (this.#warningLimit.exceeded("all", 1) === undefined) {
       this.#logger.warn(
         { maxPerSecond: MAX_PER_SECOND },
         "too many quotes a second: passing those above the limit on without payment options",
@@ -88,12 +89,7 @@ export class QuotePaymentWriter {
 
   async #amendInTime(message: Buffer, deadlineMs: number): Promise<Buffer> {
     const waitMs = Math.max(0, Math.min(MAX_WAIT_MS, (deadlineMs - Date.now()) / 2));
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => resolve(undefined), waitMs);
-    });
-    const amended = await Promise.race([this.#withPayment(message), late]);
-    clearTimeout(timer);
+    const amended = await within(waitMs, this.#withPayment(message));
     if (amended === undefined) {
       this.#logger.warn({ waitMs }, "payment options not found in time: passing the quote on without them");
     }

@@ -8,7 +8,6 @@ import {
   type Input,
   makesWork,
   OPERATIONS,
-  type Operation,
   type Outcome,
   type ReadName,
   type StoreMethods,
@@ -60,28 +59,33 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
   function encode(call: JobCall): NewCall {
     const traceparent = tracing?.traceparent();
     if (traceparent === undefined) return toNewCall(call, encodeJobCall);
-    return toNewCall({ ...call, metadata: { ...call.metadata, [TRACEPARENT]: traceparent } }, encodeJobCall);
+    const requestMetadata = [...(call.requestMetadata ?? []), [TRACEPARENT, traceparent] as const];
+    return toNewCall({ ...call, requestMetadata }, encodeJobCall);
   }
 
   /** Announces new work while it still waits for its commit, so that a claim can share the commit. */
   function push<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
     const pushed = dialect.write(name, input);
-    if (makesWork({ name, input } as unknown as Operation)) work.notify();
+    if (makesWork(name, input)) work.notify();
     return pushed;
   }
 
-  async function write<Name extends WriteName>(
+  // Without async functions: an accept would make two more promises and wait for each.
+  function write<Name extends WriteName>(
     name: Name,
     input: Input<Name>,
     asked: readonly unknown[] = input,
   ): Promise<Outcome<Name>> {
-    const outcome = await traced(name, tracing, () => push(name, input));
-    try {
-      onCommitted?.({ operation: name, input: asked, outcome } as unknown as Committed);
-    } catch (error) {
-      logger?.error({ err: error, operation: name }, "a listener failed on a change that was committed");
-    }
-    return outcome;
+    const pushed = tracing === undefined ? push(name, input) : traced(name, tracing, () => push(name, input));
+    if (onCommitted === undefined) return pushed;
+    return pushed.then((outcome) => {
+      try {
+        onCommitted({ operation: name, input: asked, outcome } as unknown as Committed);
+      } catch (error) {
+        logger?.error({ err: error, operation: name }, "a listener failed on a change that was committed");
+      }
+      return outcome;
+    });
   }
 
   const methods = Object.fromEntries(
@@ -112,9 +116,9 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
 }
 
 /** Puts a span around the commit of an operation that has one. */
-function traced<T>(name: WriteName, tracing: Tracing | undefined, commit: () => Promise<T>): Promise<T> {
+function traced<T>(name: WriteName, tracing: Tracing, commit: () => Promise<T>): Promise<T> {
   const operation = spanName(name);
-  if (tracing === undefined || operation === undefined) return commit();
+  if (operation === undefined) return commit();
   const attributes = { "jobgate.operation": operation };
   return tracing.runChild({ name: "store.commit", kind: "internal", attributes }, async (span) => {
     const outcome = await commit();

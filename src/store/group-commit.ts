@@ -27,6 +27,8 @@ export interface GroupCommitOptions<Operation> {
   readonly maxBatchBytes?: number;
   /** Returns the payload bytes of one operation. Default: 0. */
   readonly bytesOf?: (operation: Operation) => number;
+  /** Returns true for operations that see what all others of their batch do. They are decided after those. */
+  readonly runsLast?: (operation: Operation) => boolean;
   readonly onBatch?: BatchListener | undefined;
 }
 
@@ -100,7 +102,7 @@ export class GroupCommit<Operation> {
   }
 
   async #commit(batch: readonly Waiting<Operation>[]): Promise<void> {
-    const { commit, onBatch } = this.#options;
+    const { commit, onBatch, runsLast } = this.#options;
     this.#inFlight += 1;
     const startedAt = performance.now();
     const decided = (committed: boolean) =>
@@ -108,11 +110,12 @@ export class GroupCommit<Operation> {
     try {
       const outcomes = await commit(batch.map(({ operation }) => operation));
       decided(true);
-      batch.forEach((entry, index) => {
-        const outcome = outcomes[index];
-        if (outcome !== undefined && "result" in outcome) entry.resolve(outcome.result);
-        else entry.reject(rejection(outcome?.error ?? "the batch came back without an outcome for it"));
-      });
+      const decideThose = (areLast: boolean) =>
+        batch.forEach((entry, index) => {
+          if ((runsLast?.(entry.operation) ?? false) === areLast) decide(entry, outcomes[index]);
+        });
+      decideThose(false);
+      decideThose(true);
     } catch (cause) {
       decided(false);
       for (const { reject } of batch) reject(rejection(cause));
@@ -125,6 +128,14 @@ export class GroupCommit<Operation> {
   #isIdle(): boolean {
     return this.#inFlight === 0 && this.#waiting.length === 0;
   }
+}
+
+function decide(
+  { resolve, reject }: Pick<Waiting<unknown>, "resolve" | "reject">,
+  outcome: OperationOutcome | undefined,
+): void {
+  if (outcome !== undefined && "result" in outcome) resolve(outcome.result);
+  else reject(rejection(outcome?.error ?? "the batch came back without an outcome for it"));
 }
 
 function rejection(cause: unknown): GatewayError | UnknownOutcomeError {

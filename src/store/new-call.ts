@@ -6,14 +6,18 @@ export interface NewCall {
   readonly jobId: string;
   readonly serviceId: string;
   encoded: Uint8Array;
+  /** Bytes of `encoded` before the body. */
+  readonly headBytes: number;
 }
 
 export function toNewCall(call: JobCall, encodeJobCall: JobCallEncoder): NewCall {
+  const encoded = encodeJobCall(call);
   return {
     origin: call.origin,
     jobId: String(call.jobId),
     serviceId: String(call.serviceId),
-    encoded: encodeJobCall(call),
+    encoded,
+    headBytes: Math.max(0, encoded.byteLength - call.body.byteLength),
   };
 }
 
@@ -60,7 +64,12 @@ export class Capacity {
   }
 
   hasRoom(): boolean {
-    return this.counted < this.#maxPending;
+    return this.room() > 0;
+  }
+
+  /** Number of JobCalls for which there is room. */
+  room(): number {
+    return Math.max(0, this.#maxPending - this.counted);
   }
 
   setUncounted(uncounted: number): void {

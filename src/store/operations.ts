@@ -36,18 +36,34 @@ export const OPERATIONS = {
   accept: { channel: "write", makesWork: true, span: "accept" },
   acceptOnce: { channel: "write", makesWork: true, span: "accept" },
 
-  beginPayment: { channel: "write", span: "begin" },
+  beginPayment: { channel: "write", makesWork: ({ ceiling }) => ceiling !== undefined, span: "begin" },
   settlePayment: { channel: "write", makesWork: true, span: "settle" },
   failPayment: { channel: "write", span: "fail" },
   leavePaymentUnresolved: { channel: "write" },
   closePayment: { channel: "write", makesWork: (_key, { as }) => as === "paid" },
   contradictPayment: { channel: "write" },
   endWatches: { channel: "write" },
+  endAuthorization: { channel: "write" },
   findPayment: { channel: "read" },
   findPaymentByFingerprint: { channel: "read" },
+  findPaymentByIdentifier: { channel: "read" },
   isCallerNonceUsed: { channel: "read" },
-  listPayments: { channel: "read", isForOperator: true },
   listUndecided: { channel: "read" },
+  listEndingAuthorizations: { channel: "read" },
+
+  holdSettler: { channel: "write" },
+  queueTransaction: { channel: "write" },
+  signTransactions: { channel: "write" },
+  finishTransactions: { channel: "write" },
+  findTransactions: { channel: "read" },
+  listOpenTransactions: { channel: "read" },
+
+  listOpenRefunds: { channel: "read" },
+  holdRefund: { channel: "write" },
+  sendRefund: { channel: "write" },
+  endRefund: { channel: "write" },
+  decideRefund: { channel: "write" },
+  listRefunds: { channel: "read", isForOperator: true },
 
   claim: { channel: "write" },
   expireLeases: { channel: "write" },
@@ -57,8 +73,12 @@ export const OPERATIONS = {
   extend: { channel: "write" },
   release: { channel: "write", makesWork: (_lease, { excused }) => excused },
   nextDueMs: { channel: "read" },
+  ceilings: { channel: "read" },
 
-  listDeadLetters: { channel: "read", isForOperator: true },
+  listCalls: { channel: "read", isForOperator: true },
+  findCallDetails: { channel: "read", isForOperator: true },
+  listPayments: { channel: "read", isForOperator: true },
+  listDeadLetterGroups: { channel: "read", isForOperator: true },
   findDeadLetter: { channel: "read", isForOperator: true },
   retryDeadLetter: { channel: "write", makesWork: true },
   dropDeadLetter: { channel: "write" },
@@ -72,15 +92,23 @@ export const OPERATIONS = {
   findQuote: { channel: "read" },
   keepSecret: { channel: "write" },
 
+  prune: { channel: "write" },
+  shrink: { channel: "write" },
+
   totals: { channel: "read", isForOperator: true },
   revenue: { channel: "read", isForOperator: true },
   probe: { channel: "write" },
 } as const satisfies { readonly [Name in OperationName]: OperationKind<Name> };
 
 /** Checks whether runners may have new work once the operation is committed. */
-export function makesWork({ name, input }: Operation): boolean {
+export function makesWork<Name extends OperationName>(name: Name, input: Input<Name>): boolean {
   const { makesWork } = OPERATIONS[name] as OperationKind<never>;
-  return typeof makesWork === "function" ? makesWork(...(input as never)) : makesWork === true;
+  return typeof makesWork === "function" ? makesWork(...(input as unknown as never)) : makesWork === true;
+}
+
+/** Checks whether an operation runs after all others of its batch, so that it gets the work that those make. */
+export function runsLast({ name }: Operation): boolean {
+  return name === "claim" || name === "expireLeases";
 }
 
 /** Checks whether a lookup is the operator's, and runs apart from those of clients. */
@@ -109,7 +137,7 @@ export type Committed = {
 }[WriteName];
 
 /** The JobCall that an operation adds. */
-export function newCallOf({ name, input }: Operation): NewCall | undefined {
+function newCallOf({ name, input }: Operation): NewCall | undefined {
   if (name === "accept" || name === "acceptOnce") return input[0];
   return name === "beginPayment" ? input[1] : undefined;
 }

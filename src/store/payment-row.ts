@@ -1,4 +1,10 @@
-import type { PaymentIntent, PaymentRecord, PaymentState } from "../core/payment.ts";
+import type {
+  OnFailure,
+  PaymentIntent,
+  PaymentRecord,
+  PaymentState,
+  TransferMethod,
+} from "../core/payment.ts";
 
 /** Columns of a row of `payments`. */
 export interface PaymentRow {
@@ -11,11 +17,13 @@ export interface PaymentRow {
   service_id: string;
   job_index: number;
   fingerprint: string;
+  payment_id: string | null;
   body_hash: string;
   x402_version: 1 | 2;
   payload: string;
   requirements: string;
-  transfer_method: "eip3009";
+  transfer_method: TransferMethod;
+  facilitator: string | null;
   pay_to: string;
   amount: string;
   symbol: string;
@@ -33,6 +41,8 @@ export interface PaymentRow {
   reason: string | null;
   /** JSON of {@link PaymentRecord.closed}. */
   closed: string | null;
+  on_failure: OnFailure;
+  ceiling: string | null;
   created_at: number;
   updated_at: number;
 }
@@ -48,11 +58,13 @@ export const PAYMENT_COLUMNS = [
   "service_id",
   "job_index",
   "fingerprint",
+  "payment_id",
   "body_hash",
   "x402_version",
   "payload",
   "requirements",
   "transfer_method",
+  "facilitator",
   "pay_to",
   "amount",
   "symbol",
@@ -69,6 +81,8 @@ export const PAYMENT_COLUMNS = [
   "settlement",
   "reason",
   "closed",
+  "on_failure",
+  "ceiling",
   "created_at",
   "updated_at",
 ] as const satisfies readonly (keyof PaymentRow)[];
@@ -77,20 +91,22 @@ export const PAYMENT_COLUMNS = [
 export function toPaymentRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
   return {
     ...intent.key,
-    state: "intent",
+    state: intent.ceiling === undefined ? "intent" : "authorized",
     call_id: callId,
     service_id: String(intent.serviceId),
     job_index: intent.jobIndex,
     fingerprint: intent.fingerprint,
+    payment_id: intent.paymentId ?? null,
     body_hash: intent.bodyHash,
     x402_version: intent.x402Version,
     payload: intent.payload,
     requirements: intent.requirements,
     transfer_method: intent.transferMethod,
+    facilitator: intent.facilitator ?? null,
     pay_to: intent.payTo,
     amount: intent.amount,
     symbol: intent.symbol,
-    price_wei: intent.priceWei,
+    price_wei: intent.price,
     valid_before_secs: intent.validBefore,
     receipt: intent.receipt,
     redeems_quote: intent.redeemsQuote ? 1 : 0,
@@ -103,6 +119,8 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     settlement: null,
     reason: null,
     closed: null,
+    on_failure: intent.onFailure ?? "keep",
+    ceiling: intent.ceiling ?? null,
     created_at: now,
     updated_at: now,
   };
@@ -124,16 +142,20 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     payTo: row.pay_to,
     amount: row.amount,
     symbol: row.symbol,
-    priceWei: row.price_wei,
+    price: row.price_wei,
     validBefore: row.valid_before_secs,
     receipt: row.receipt,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
+    ...(row.facilitator === null ? {} : { facilitator: row.facilitator }),
+    ...(row.payment_id === null ? {} : { paymentId: row.payment_id }),
     ...(row.redeems_quote === 0 ? {} : { redeemsQuote: true }),
     ...(row.from_block === null ? {} : { fromBlock: row.from_block }),
     ...(row.settlement === null ? {} : { settlement: row.settlement }),
     ...(row.reason === null ? {} : { reason: row.reason }),
     ...(row.closed === null ? {} : { closed: JSON.parse(row.closed) }),
+    ...(row.on_failure === "keep" ? {} : { onFailure: row.on_failure }),
+    ...(row.ceiling === null ? {} : { ceiling: row.ceiling }),
     ...callerNonceOf(row),
   };
 }

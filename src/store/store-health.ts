@@ -21,9 +21,10 @@ export class StoreHealth {
     this.#logger = logger;
   }
 
-  status({ full }: { full: boolean }): StoreStatus {
+  status(pending: number, maxPending: number): StoreStatus {
     const reason = this.#reason;
-    return { writable: reason === undefined, full, ...(reason === undefined ? {} : { reason }) };
+    const full = pending >= maxPending;
+    return { writable: reason === undefined, pending, full, ...(reason === undefined ? {} : { reason }) };
   }
 
   /** A write failed: probes until one succeeds. */

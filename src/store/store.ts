@@ -1,9 +1,13 @@
-import type { PaymentState } from "../core/payment.ts";
+import type { PaymentState, RefundState } from "../core/payment.ts";
 import type { CallLookup, SecretKeeper } from "./contract/call-lookup.ts";
 import type { DeadLetterBox } from "./contract/dead-letter-box.ts";
 import type { Intake } from "./contract/intake.ts";
+import type { OperatorLists } from "./contract/operator-lists.ts";
 import type { PaymentJournal } from "./contract/payment-journal.ts";
 import type { OfferLedger, QuoteLedger } from "./contract/price-ledgers.ts";
+import type { RefundLedger } from "./contract/refund-ledger.ts";
+import type { Retention } from "./contract/retention.ts";
+import type { TransactionJournal } from "./contract/transaction-journal.ts";
 import type { WorkQueue } from "./contract/work-queue.ts";
 
 /**
@@ -20,15 +24,19 @@ import type { WorkQueue } from "./contract/work-queue.ts";
 export interface Store
   extends Intake,
     PaymentJournal,
+    TransactionJournal,
+    RefundLedger,
     WorkQueue,
     DeadLetterBox,
+    OperatorLists,
     CallLookup,
     OfferLedger,
     QuoteLedger,
+    Retention,
     SecretKeeper {
   /** Present state of the store, from memory: no round trip. */
   status(): StoreStatus;
-  /** Totals by state, for operators and for checking that the journal balances. */
+  /** Totals by state, pruned entries included, for operators and for checking that the journal balances. */
   totals(): Promise<StoreTotals>;
   /** Settled amounts by token and bucket of time, oldest first; empty buckets are left out. */
   revenue(period: RevenuePeriod): Promise<Revenue[]>;
@@ -40,6 +48,8 @@ export interface StoreStatus {
   readonly writable: boolean;
   /** Why it is not writable, for the operator. */
   readonly reason?: string;
+  /** Number of unfinished JobCalls that count against `max_pending`, as of the last write. */
+  readonly pending: number;
   /** No room for another JobCall: `max_pending` is reached. */
   readonly full: boolean;
 }
@@ -59,15 +69,41 @@ export type BatchListener = (batch: {
 export interface StoreTotals {
   /** Payments by state. */
   readonly payments: Readonly<Record<PaymentState, number>>;
+  /** Those among `payments` that are paid by use, each of which has one of `paidCalls`. `authorized` ones are not finished. */
+  readonly byUse: Readonly<Record<Exclude<PaymentState, "intent">, number>>;
   /** JobCalls of both gateways by state; `ready` includes those waiting for a retry. */
   readonly calls: Readonly<Record<"held" | "ready" | "leased" | "dead", number>>;
   /**
-   * JobCalls of settled payments only, so that settled = ready + leased + done + dead at any time.
+   * JobCalls of settled payments and of those by use, so that ready + leased + done + dead is the number of these payments
+   * at any time.
    * `dead` includes dead letters that the operator dropped.
    */
   readonly paidCalls: Readonly<Record<"ready" | "leased" | "done" | "dead", number>>;
+  /**
+   * Dead ones among `paidCalls` whose money the seller keeps, so that dead = kept + uncharged + the refunds that are not
+   * declined at any time.
+   */
+  readonly kept: number;
+  /** Dead ones among `paidCalls` whose payments by use were released. */
+  readonly uncharged: number;
+  /** Refunds by token and state. */
+  readonly refunds: readonly RefundSum[];
   /** Acceptance of the JobCall that waits longest for a runner or a retry, Unix milliseconds. */
   readonly oldestReadyAt?: number;
+}
+
+/** Sum of one token's refunds in one state. */
+export interface RefundSum {
+  /** CAIP-2. */
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  readonly state: RefundState;
+  readonly refunds: number;
+  /** Token units. */
+  readonly amount: bigint;
+  /** When the oldest one became owed, Unix milliseconds. */
+  readonly oldestAt: number;
 }
 
 /** Start and bucket length of a revenue report; buckets begin at multiples of their length. */

@@ -1,8 +1,9 @@
 import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { Clock } from "../core/clock.ts";
+import { within } from "../core/waiting.ts";
 import { version } from "../node/version.ts";
 import { isBalanced } from "../store/rules/payments.ts";
-import type { StoreStatus, StoreTotals } from "../store/store.ts";
+import type { RefundSum, StoreStatus, StoreTotals } from "../store/store.ts";
 
 /** A store's totals are read at most this often, because counting is work for a store with many payments. */
 const KEEP_TOTALS_MS = 1_000;
@@ -32,19 +33,32 @@ interface MeasuredRate {
   readonly usable: boolean;
 }
 
+/** The settler on one network, as far as its metrics read it. */
+export interface MeasuredSettler {
+  readonly network: string;
+  /** Wei by address. */
+  readonly balances: ReadonlyMap<string, bigint>;
+  /** Undefined where another process sends. */
+  readonly unmined: number | undefined;
+  /** Tokens that refunds wait for. Absent for a settler of payments. */
+  readonly shortTokens?: readonly string[];
+}
+
 /** Makes a registry with the metrics of this process; gauges are read at each scrape. */
 export function collectMetrics(sources: {
   readonly store: MeasuredStore;
   readonly runners: () => readonly { readonly inFlight: number }[];
   readonly rates: () => readonly MeasuredRate[];
+  readonly settlers: () => readonly MeasuredSettler[];
   readonly clock: Clock;
 }): Registry {
-  const { store, runners, rates, clock } = sources;
+  const { store, runners, rates, settlers, clock } = sources;
   const registry = new Registry();
   collectProcess(registry);
   collectStore(registry, store, clock);
   collectRunners(registry, runners);
   collectRates(registry, rates, clock);
+  collectSettlers(registry, settlers);
   return registry;
 }
 
@@ -52,97 +66,99 @@ function collectProcess(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
   for (const { name } of registry.getMetricsAsArray())
     if (LEFT_OUT.test(name)) registry.removeSingleMetric(name);
-  new Gauge({
-    name: "jobgate_build_info",
-    help: "Always 1; the label holds the version of jobgate.",
-    labelNames: ["version"],
-    registers: [registry],
-  }).set({ version }, 1);
+  const help = "Always 1; the label holds the version of jobgate.";
+  addGauge(registry, { name: "jobgate_build_info", help, labels: ["version"] }, () => [[1, { version }]]);
 }
 
 /** Adds the store's metrics. Those that need its totals are absent while the store does not answer. */
 export function collectStore(registry: Registry, store: MeasuredStore, clock: Clock): void {
   const totals = cachedTotals(() => store.totals());
-  const fromTotals = (name: string, help: string, read: (totals: StoreTotals) => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      async collect() {
-        const current = await totals();
-        if (current === undefined) this.remove();
-        else this.set(read(current));
-      },
-    });
-  const byState = (
+  const flag = (name: string, help: string, read: () => boolean | Promise<boolean>) =>
+    addGauge(registry, { name, help }, async () => [[Number(await read())]]);
+  const fromTotals = (
     name: string,
     help: string,
-    read: (totals: StoreTotals) => Readonly<Record<string, number>>,
+    labels: readonly string[],
+    read: (totals: StoreTotals) => readonly Sample[],
   ) =>
-    new Gauge({
-      name,
-      help,
-      labelNames: ["state"],
-      registers: [registry],
-      async collect() {
-        this.reset();
-        const current = await totals();
-        for (const [state, count] of Object.entries(current ? read(current) : {})) this.set({ state }, count);
-      },
+    addGauge(registry, { name, help, labels }, async () => {
+      const current = await totals();
+      return current === undefined ? [] : read(current);
     });
+  const byState = (counts: Readonly<Record<string, number>>): Sample[] =>
+    Object.entries(counts).map(([state, count]) => [count, { state }]);
+  const ofRefunds = (name: string, help: string, read: (sum: RefundSum) => number) =>
+    fromTotals(name, help, ["state", "network", "asset", "symbol"], ({ refunds }) =>
+      refunds.map((sum) => {
+        const { state, network, asset, symbol } = sum;
+        return [read(sum), { state, network, asset, symbol }];
+      }),
+    );
+  const ageSecs = (since: number | undefined) =>
+    since === undefined ? 0 : Math.max(0, clock() - since) / 1000;
 
-  gauge(registry, "jobgate_store_up", "1 if the store returned its totals.", async () =>
-    Number((await totals()) !== undefined),
+  flag("jobgate_store_up", "1 if the store returned its totals.", async () => (await totals()) !== undefined);
+  flag("jobgate_store_writable", "1 if the store can be written to.", () => store.status().writable);
+  flag(
+    "jobgate_store_full",
+    "1 if max_pending is reached and new work is refused.",
+    () => store.status().full,
   );
-  gauge(registry, "jobgate_store_writable", "1 if the store can be written to.", () =>
-    Number(store.status().writable),
+  fromTotals("jobgate_payments", "Payments in the journal, by state.", ["state"], ({ payments }) =>
+    byState(payments),
   );
-  gauge(registry, "jobgate_store_full", "1 if max_pending is reached and new work is refused.", () =>
-    Number(store.status().full),
+  fromTotals("jobgate_queue_calls", "Unfinished JobCalls, by state.", ["state"], ({ calls }) =>
+    byState(calls),
   );
-  byState("jobgate_payments", "Payments in the journal, by state.", ({ payments }) => payments);
-  byState("jobgate_queue_calls", "Unfinished JobCalls, by state.", ({ calls }) => calls);
   fromTotals(
     "jobgate_queue_oldest_age_seconds",
     "Age of the oldest JobCall that waits for a runner or a retry; 0 if none waits.",
-    ({ oldestReadyAt }) => (oldestReadyAt === undefined ? 0 : Math.max(0, clock() - oldestReadyAt) / 1000),
+    [],
+    ({ oldestReadyAt }) => [[ageSecs(oldestReadyAt)]],
   );
   fromTotals(
     "jobgate_journal_balanced",
-    "1 if each settled payment has exactly one JobCall; 0 is a fault in jobgate.",
-    (current) => Number(isBalanced(current)),
+    "1 if each settled payment has exactly one JobCall, and the money for each dead one is kept, owed or refunded; 0 is a fault in jobgate.",
+    [],
+    (current) => [[Number(isBalanced(current))]],
+  );
+  ofRefunds("jobgate_refunds", "Refunds, by token and state.", ({ refunds }) => refunds);
+  ofRefunds("jobgate_refunds_amount", "Token units of refunds, by token and state.", ({ amount }) =>
+    Number(amount),
+  );
+  ofRefunds(
+    "jobgate_refunds_oldest_age_seconds",
+    "Age of the oldest refund, by token and state.",
+    ({ oldestAt }) => ageSecs(oldestAt),
   );
 }
 
 function collectRunners(registry: Registry, runners: () => readonly { readonly inFlight: number }[]): void {
-  gauge(registry, "jobgate_runner_streams", "Open Subscribe streams.", () => runners().length);
-  gauge(registry, "jobgate_runner_in_flight", "Unfinished JobCalls on open Subscribe streams.", () =>
-    runners().reduce((sum, { inFlight }) => sum + inFlight, 0),
+  addGauge(
+    registry,
+    { name: "jobgate_runner_streams", help: "Open runner streams, and push targets." },
+    () => [[runners().length]],
+  );
+  addGauge(
+    registry,
+    { name: "jobgate_runner_in_flight", help: "Unfinished JobCalls of runners and push targets." },
+    () => [[runners().reduce((sum, { inFlight }) => sum + inFlight, 0)]],
   );
 }
 
 function collectRates(registry: Registry, rates: () => readonly MeasuredRate[], clock: Clock): void {
   /** @param read returns undefined to leave the token out */
   const byToken = (name: string, help: string, read: (rate: MeasuredRate) => number | undefined) =>
-    new Gauge({
-      name,
-      help,
-      labelNames: ["network", "asset", "symbol", "source"],
-      registers: [registry],
-      collect() {
-        // A reload may have removed a token.
-        this.reset();
-        for (const report of rates()) {
-          const value = read(report);
-          const { network, asset, symbol, source } = report;
-          if (value !== undefined) this.set({ network, asset, symbol, source }, value);
-        }
-      },
-    });
+    addGauge(registry, { name, help, labels: ["network", "asset", "symbol", "source"] }, () =>
+      rates().map((rate) => {
+        const { network, asset, symbol, source } = rate;
+        return [read(rate), { network, asset, symbol, source }];
+      }),
+    );
   byToken(
     "jobgate_token_rate",
     "Whole tokens for one native unit: the last good value, even if stale.",
-    ({ rate }) => (rate === undefined ? undefined : Number(rate.ratePerNativeUnit)),
+    ({ rate }) => rate && Number(rate.ratePerNativeUnit),
   );
   byToken("jobgate_token_rate_age_seconds", "Age of a live rate.", ({ rate }) =>
     rate?.asOf === undefined ? undefined : Math.max(0, clock() - rate.asOf) / 1000,
@@ -154,14 +170,57 @@ function collectRates(registry: Registry, rates: () => readonly MeasuredRate[], 
   );
 }
 
-/** Adds a gauge without labels that is read at each scrape. */
-function gauge(registry: Registry, name: string, help: string, read: () => number | Promise<number>): void {
+/** Adds the metrics of settlements by jobgate itself; without samples where it does not settle. */
+export function collectSettlers(registry: Registry, settlers: () => readonly MeasuredSettler[]): void {
+  const bySettler = (
+    name: string,
+    help: string,
+    labels: readonly string[],
+    read: (settler: MeasuredSettler) => readonly Sample[],
+  ) => addGauge(registry, { name, help, labels }, () => settlers().flatMap(read));
+  bySettler(
+    "jobgate_settler_balance",
+    "Native units that a settler account holds for gas, as last read.",
+    ["network", "address"],
+    ({ network, balances }) =>
+      [...balances].map(([address, wei]) => [Number(wei) / 1e18, { network, address }]),
+  );
+  bySettler(
+    "jobgate_settler_unmined",
+    "Own settlements that are signed and wait to be mined. Only the replica that sends has it.",
+    ["network"],
+    ({ network, unmined }) => [[unmined, { network }]],
+  );
+  bySettler(
+    "jobgate_refund_account_short",
+    "1 while refunds wait because the refund account is short of the token.",
+    ["network", "asset"],
+    ({ network, shortTokens = [] }) => shortTokens.map((asset) => [1, { network, asset }]),
+  );
+}
+
+/** One value of a gauge, and its labels. Undefined leaves the sample out. */
+type Sample = readonly [value: number | undefined, labels?: Readonly<Record<string, string>>];
+
+/** Adds a gauge whose samples are read at each scrape. */
+function addGauge(
+  registry: Registry,
+  {
+    labels = [],
+    ...about
+  }: { readonly name: string; readonly help: string; readonly labels?: readonly string[] },
+  read: () => readonly Sample[] | Promise<readonly Sample[]>,
+): void {
   new Gauge({
-    name,
-    help,
+    ...about,
+    labelNames: [...labels],
     registers: [registry],
     async collect() {
-      this.set(await read());
+      const samples = await read();
+      this.reset();
+      // A gauge without labels is reset to 0.
+      if (labels.length === 0) this.remove();
+      for (const [value, ofLabels = {}] of samples) if (value !== undefined) this.set(ofLabels, value);
     },
   });
 }
@@ -173,19 +232,10 @@ function cachedTotals(read: () => Promise<StoreTotals>): () => Promise<StoreTota
   return () => {
     if (performance.now() - readAt < KEEP_TOTALS_MS) return totals;
     readAt = performance.now();
-    totals = withTimeout(read().catch(() => undefined));
+    totals = within(
+      TOTALS_TIMEOUT_MS,
+      read().catch(() => undefined),
+    );
     return totals;
   };
-}
-
-async function withTimeout<T>(work: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), TOTALS_TIMEOUT_MS);
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

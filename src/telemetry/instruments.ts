@@ -1,10 +1,10 @@
 /** A metric's description in the terms of Prometheus. */
-interface Instrument {
+export interface Instrument {
   readonly help: string;
   readonly labels: readonly string[];
 }
 
-interface HistogramInstrument extends Instrument {
+export interface HistogramInstrument extends Instrument {
   /** Upper bounds, in the unit that the name ends with. */
   readonly buckets: readonly number[];
 }
@@ -25,16 +25,36 @@ export const COUNTERS = {
     labels: ["state", "network", "symbol"],
   },
   jobgate_payments_contradicted_total: {
-    help: "Payments that the chain shows otherwise than they were recorded: paid ones recorded as failed, unpaid ones that the operator closed as paid (recorded: settled).",
+    help: "Payments whose record the chain contradicts: paid but recorded as failed, or unpaid but closed as paid (recorded: settled).",
     labels: ["recorded", "network", "symbol"],
+  },
+  jobgate_charges_lost_total: {
+    help: "Jobs paid by use that were done and could not be charged.",
+    labels: ["network", "symbol"],
   },
   jobgate_payment_amount_total: {
     help: "Token units of the payments that this process settled; exact up to 2^53, because it is a float.",
     labels: ["network", "symbol", "asset"],
   },
+  jobgate_settler_replaced_total: {
+    help: "Settlements by the local facilitator that waited to be mined and were sent again at a higher fee.",
+    labels: ["network"],
+  },
+  jobgate_facilitator_service_settlements_total: {
+    help: "Settlements that other sellers asked for, by the name of their token and the outcome.",
+    labels: ["seller", "outcome"],
+  },
   jobgate_deliveries_total: {
     help: "JobCalls delivered to runners by this process, for the first time or again.",
     labels: ["attempt"],
+  },
+  jobgate_job_refusals_total: {
+    help: "Requests for a paid job that were refused, by error code; payment_required: they were shown its price.",
+    labels: ["service_id", "job_id", "error"],
+  },
+  jobgate_jobcalls_accepted_total: {
+    help: "JobCalls accepted by this process: from webhooks, or paid for.",
+    labels: ["origin", "service_id", "job_id"],
   },
   jobgate_jobcalls_acked_total: { help: "JobCalls that runners acked.", labels: [] },
   jobgate_jobcalls_retried_total: {
@@ -58,11 +78,11 @@ export const HISTOGRAMS = {
   },
   jobgate_facilitator_request_duration_seconds: {
     help: "Requests to the facilitator, by operation (verify or settle) and outcome.",
-    labels: ["operation", "outcome"],
+    labels: ["facilitator", "operation", "outcome"],
     buckets: REMOTE_SECONDS,
   },
   jobgate_chain_rpc_duration_seconds: {
-    help: "Calls of a chain's RPC, for callers' permissions or for evidence of settlements.",
+    help: "Calls of a chain's RPC, for callers' permissions, for evidence of settlements, or to settle.",
     labels: ["purpose", "method", "outcome"],
     buckets: REMOTE_SECONDS,
   },
@@ -98,4 +118,8 @@ type LabelValues<Names extends readonly string[]> = { readonly [Name in Names[nu
 export type CounterName = keyof typeof COUNTERS;
 export type HistogramName = keyof typeof HISTOGRAMS;
 export type CounterLabels<Name extends CounterName> = LabelValues<(typeof COUNTERS)[Name]["labels"]>;
+/** Reads all series of a counter. */
+export type CounterReader = <Name extends CounterName>(
+  name: Name,
+) => readonly { readonly labels: CounterLabels<Name>; readonly value: number }[];
 export type HistogramLabels<Name extends HistogramName> = LabelValues<(typeof HISTOGRAMS)[Name]["labels"]>;

@@ -1,13 +1,15 @@
-import { Counter, Histogram, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import {
   COUNTERS,
   type CounterLabels,
   type CounterName,
+  type CounterReader,
   HISTOGRAMS,
   type HistogramLabels,
   type HistogramName,
 } from "./instruments.ts";
-import type { Telemetry } from "./telemetry.ts";
+import { counterFamily, histogramFamily } from "./metrics.ts";
+import type { Counter, Histogram, Telemetry } from "./telemetry.ts";
 import type { Tracing } from "./tracing.ts";
 
 /** Interval of the timer whose lateness is jobgate_event_loop_delay_seconds. */
@@ -16,8 +18,8 @@ const EVENT_LOOP_INTERVAL_MS = 50;
 /** Telemetry of the whole process: counters and histograms in memory, and traces if they are on. */
 export class ProcessTelemetry implements Telemetry {
   readonly tracing: Tracing | undefined;
-  readonly #counters = counters();
-  readonly #histograms = histograms();
+  readonly #counters = familiesOf(COUNTERS, counterFamily);
+  readonly #histograms = familiesOf(HISTOGRAMS, histogramFamily);
   readonly #eventLoopTimer: NodeJS.Timeout;
 
   constructor(tracing?: Tracing) {
@@ -25,18 +27,33 @@ export class ProcessTelemetry implements Telemetry {
     this.#eventLoopTimer = this.#watchEventLoop();
   }
 
+  counter<Name extends CounterName>(name: Name, labels: CounterLabels<Name>): Counter {
+    return this.#counters[name].seriesOf(labels);
+  }
+
+  histogram<Name extends HistogramName>(name: Name, labels: HistogramLabels<Name>): Histogram {
+    return this.#histograms[name].seriesOf(labels);
+  }
+
   count<Name extends CounterName>(name: Name, labels: CounterLabels<Name>, by = 1): void {
-    this.#counters[name].inc(labels, by);
+    this.counter(name, labels).add(by);
   }
 
   observe<Name extends HistogramName>(name: Name, labels: HistogramLabels<Name>, value: number): void {
-    this.#histograms[name].observe(labels, value);
+    this.histogram(name, labels).observe(value);
   }
+
+  /** Reads all series of a counter. */
+  readonly counters: CounterReader = (name) =>
+    this.#counters[name].all().map(({ labels, series }) => ({
+      labels: labels as CounterLabels<typeof name>,
+      value: series.value,
+    }));
 
   /** Adds every counter and histogram to the registry. */
   addTo(registry: Registry): void {
-    for (const metric of Object.values(this.#counters)) registry.registerMetric(metric);
-    for (const metric of Object.values(this.#histograms)) registry.registerMetric(metric);
+    for (const family of Object.values(this.#counters)) family.addTo(registry);
+    for (const family of Object.values(this.#histograms)) family.addTo(registry);
   }
 
   /** Sends the remaining traces. Takes a few seconds at most, and never rejects. */
@@ -48,26 +65,22 @@ export class ProcessTelemetry implements Telemetry {
   /** Node has a histogram of its own, but its quantiles cannot be added up over time or over processes. */
   #watchEventLoop(): NodeJS.Timeout {
     let due = performance.now() + EVENT_LOOP_INTERVAL_MS;
+    const delay = this.histogram("jobgate_event_loop_delay_seconds", {});
     return setInterval(() => {
       const now = performance.now();
-      this.observe("jobgate_event_loop_delay_seconds", {}, Math.max(0, now - due) / 1000);
+      delay.observe(Math.max(0, now - due) / 1000);
       due = now + EVENT_LOOP_INTERVAL_MS;
     }, EVENT_LOOP_INTERVAL_MS).unref();
   }
 }
 
-function counters(): Record<CounterName, Counter> {
-  const entries = Object.entries(COUNTERS).map(([name, { help, labels }]) => [
+function familiesOf<Name extends string, Of, Family>(
+  instruments: Readonly<Record<Name, Of>>,
+  familyOf: (name: string, instrument: Of) => Family,
+): Record<Name, Family> {
+  const entries = Object.entries<Of>(instruments).map(([name, instrument]) => [
     name,
-    new Counter({ name, help, labelNames: [...labels], registers: [] }),
+    familyOf(name, instrument),
   ]);
-  return Object.fromEntries(entries) as Record<CounterName, Counter>;
-}
-
-function histograms(): Record<HistogramName, Histogram> {
-  const entries = Object.entries(HISTOGRAMS).map(([name, { help, labels, buckets }]) => [
-    name,
-    new Histogram({ name, help, labelNames: [...labels], buckets: [...buckets], registers: [] }),
-  ]);
-  return Object.fromEntries(entries) as Record<HistogramName, Histogram>;
+  return Object.fromEntries(entries) as Record<Name, Family>;
 }

@@ -3,6 +3,10 @@ import type { SpanAttributes, Tracing } from "./tracing.ts";
 
 /** Counters, histograms and spans that jobgate's parts report to. Calls are quick and never throw. */
 export interface Telemetry {
+  /** Returns the counter with these labels, for parts that count often: looking it up costs more than counting. */
+  counter<Name extends CounterName>(name: Name, labels: CounterLabels<Name>): Counter;
+  /** Returns the histogram with these labels, for parts that observe often. */
+  histogram<Name extends HistogramName>(name: Name, labels: HistogramLabels<Name>): Histogram;
   /** @param by 1 if left out */
   count<Name extends CounterName>(name: Name, labels: CounterLabels<Name>, by?: number): void;
   /** @param value in the unit that the histogram's name ends with */
@@ -11,8 +15,24 @@ export interface Telemetry {
   readonly tracing?: Tracing | undefined;
 }
 
+/** A counter with fixed labels. */
+export interface Counter {
+  add(by: number): void;
+}
+
+/** A histogram with fixed labels. */
+export interface Histogram {
+  /** @param value in the unit that the histogram's name ends with */
+  observe(value: number): void;
+}
+
 /** Discards everything, for parts that are embedded without an operator listener. */
-export const NO_TELEMETRY: Telemetry = { count: () => undefined, observe: () => undefined };
+export const NO_TELEMETRY: Telemetry = {
+  counter: () => ({ add: () => undefined }),
+  histogram: () => ({ observe: () => undefined }),
+  count: () => undefined,
+  observe: () => undefined,
+};
 
 type Result<T> = { readonly value: T } | { readonly error: unknown };
 

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { WebhookDedupe, WebhookEndpoint } from "../config/config.ts";
 import type { HttpRequest } from "../http/request.ts";
 import type { Delivery, DeliveryKey } from "../store/contract/intake.ts";
@@ -50,5 +50,5 @@ function idSource(dedupe: WebhookDedupe, { deliveryId }: AuthScheme): DeliveryId
 }
 
 function sha256(value: string | Uint8Array): string {
-  return createHash("sha256").update(value).digest("base64url");
+  return hash("sha256", value, "base64url");
 }

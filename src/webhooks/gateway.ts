@@ -49,7 +49,7 @@ export class WebhookGateway implements BackgroundService {
   }
 
   start(): Promise<void> {
-    return this.#server.mount(this.#find, "webhooks");
+    return this.#server.mount(this.#find, { listener: "webhooks" });
   }
 
   stop(): Promise<void> {

@@ -4,11 +4,12 @@ import type { Clock } from "../core/clock.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { IpRange } from "../core/network-address.ts";
 import { createSourceCheck } from "../http/client-address.ts";
+import { ForwardedHeaders } from "../http/forwarded-headers.ts";
 import type { RateLimit } from "../http/rate-limit.ts";
 import type { HttpRequest } from "../http/request.ts";
-import { type HttpResponse, jsonResponse } from "../http/response.ts";
+import { type HttpResponse, JSON_HEADERS } from "../http/response.ts";
 import type { MethodHandlers } from "../http/routes.ts";
-import type { Intake } from "../store/contract/intake.ts";
+import type { AcceptOnceOutcome, Intake } from "../store/contract/intake.ts";
 import { type AuthScheme, unauthorized } from "./auth/auth-scheme.ts";
 import { schemeOf } from "./auth/schemes.ts";
 import { answerChallenge, challengeResponse, isChallenge } from "./challenge.ts";
@@ -33,6 +34,9 @@ export class WebhookRoute {
   readonly #scheme: AuthScheme;
   readonly #isFromSender: ReturnType<typeof createSourceCheck> | undefined;
   readonly #deliveryOf: DeliveryOf | undefined;
+  readonly #forwardedHeaders: ForwardedHeaders;
+  /** JSON of an accepted call up to its ID. */
+  readonly #acceptedJson: string;
   /** Times of the last info log about each old secret, by its name. */
   readonly #remindedAt = new Map<string, number>();
 
@@ -59,6 +63,8 @@ export class WebhookRoute {
     this.#isFromSender =
       endpoint.allowCidrs && createSourceCheck({ allowCidrs: endpoint.allowCidrs, trustedProxies });
     this.#deliveryOf = createDedupe(endpoint, this.#scheme);
+    this.#forwardedHeaders = forwardedHeaders(endpoint, this.#scheme);
+    this.#acceptedJson = `{"status":"accepted","job_id":${endpoint.jobId},"call_id":`;
   }
 
   handlers(): MethodHandlers {
@@ -82,9 +88,9 @@ export class WebhookRoute {
     if (handshake !== undefined) return challengeResponse(handshake);
     if (rateLimitPerSecond !== undefined) {
       const reason = `This endpoint takes ${rateLimitPerSecond} requests a second`;
-      await this.#rateLimit.count(path, rateLimitPerSecond, reason);
+      this.#rateLimit.count(path, rateLimitPerSecond, reason);
     }
-    return this.#accept(request, body);
+    return this.#answer(await this.#accept(request, body));
   }
 
   /** Answers a challenge. Senders do not sign it, but a secret in the URL is present. */
@@ -95,12 +101,12 @@ export class WebhookRoute {
   }
 
   #checkSource(request: HttpRequest): void {
-    if (this.#isFromSender?.(request) === false) throw unauthorized();
+    if (this.#isFromSender?.(request) === false) throw unauthorized(this.#endpoint.auth);
   }
 
   #authenticate(request: HttpRequest, body: Uint8Array): void {
     const authentic = this.#scheme.authenticate(request, body, this.#clock());
-    if (authentic === undefined) throw unauthorized();
+    if (authentic === undefined) throw unauthorized(this.#endpoint.auth);
     if (authentic.secretName !== undefined) this.#logSecretUse(authentic.secretName);
   }
 
@@ -119,11 +125,14 @@ export class WebhookRoute {
     );
   }
 
-  async #accept(request: HttpRequest, body: Uint8Array): Promise<HttpResponse> {
-    const call = this.#producer.jobCall(this.#endpoint, body);
-    const outcome = await (this.#deliveryOf === undefined
-      ? this.#intake.accept(call)
-      : this.#intake.acceptOnce(call, this.#deliveryOf(request, body)));
+  #accept(request: HttpRequest, body: Uint8Array): Promise<AcceptOnceOutcome> {
+    const requestMetadata = this.#forwardedHeaders.read(request);
+    const call = this.#producer.jobCall(this.#endpoint, { body, requestMetadata });
+    if (this.#deliveryOf === undefined) return this.#intake.accept(call);
+    return this.#intake.acceptOnce(call, this.#deliveryOf(request, body));
+  }
+
+  #answer(outcome: AcceptOnceOutcome): HttpResponse {
     switch (outcome.kind) {
       case "queue_full":
         throw new GatewayError("queue_full", "The queue is full: send this again later.", {
@@ -137,14 +146,23 @@ export class WebhookRoute {
       case "accepted":
       case "duplicate": {
         const { callId } = outcome;
-        const answer = jsonResponse(202, {
-          status: "accepted",
-          job_id: this.#endpoint.jobId,
-          call_id: callId,
-          ...(outcome.kind === "duplicate" ? { duplicate: true } : {}),
-        });
-        return { ...answer, callId };
+        const duplicate = outcome.kind === "duplicate" ? ',"duplicate":true' : "";
+        return {
+          status: 202,
+          headers: JSON_HEADERS,
+          body: `${this.#acceptedJson}${callId}${duplicate}}`,
+          callId,
+        };
       }
     }
   }
+}
+
+/** Returns the headers that the runner gets: those that the sender's scheme gives a meaning, and the configured ones. */
+function forwardedHeaders(
+  endpoint: WebhookEndpoint,
+  { deliveryId, eventTypeHeader }: AuthScheme,
+): ForwardedHeaders {
+  const ofScheme = [eventTypeHeader, deliveryId?.header].filter((name) => name !== undefined);
+  return new ForwardedHeaders([...ofScheme, ...(endpoint.forwardHeaders ?? [])]);
 }

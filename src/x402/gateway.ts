@@ -1,11 +1,14 @@
 import type { Logger } from "pino";
-import type { X402Config } from "../config/config.ts";
+import type { AcceptedToken, MppConfig, X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
+import type { ErrorCode } from "../core/errors.ts";
 import type { EventHub } from "../core/events.ts";
+import type { JobKey } from "../core/job-call.ts";
+import type { Cors } from "../http/cors.ts";
 import type { RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
-import { createPriceMap, type PriceSource } from "../pricing/price-source.ts";
+import { createJobPrices, createPriceMap, type PriceSource } from "../pricing/price-source.ts";
 import type { QuotePayment, ReceivedQuote } from "../pricing/quote-payment.ts";
 import { RateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
@@ -17,26 +20,50 @@ import { CallRoute } from "./calls/call-route.ts";
 import { CallEvents } from "./calls/events.ts";
 import { ResultWaits } from "./calls/wait-for-result.ts";
 import { CallWatch } from "./calls/watch.ts";
-import { JobCatalog } from "./prices/job-catalog.ts";
+import { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
+import { JobDescriptions } from "./catalogue/job-descriptions.ts";
+import { type ListedJob, Listing } from "./catalogue/listing.ts";
+import { sellerOf } from "./catalogue/seller.ts";
+import { requestsOfPages, x402Cors } from "./cors.ts";
+import type { Door } from "./doors/door.ts";
+import { McpRoute } from "./doors/mcp/mcp-route.ts";
+import { McpServer } from "./doors/mcp/mcp-server.ts";
+import { Sessions } from "./doors/mcp/sessions.ts";
+import { Challenges } from "./doors/mpp/challenges.ts";
+import { BLUEPRINT, EVM, type MppMethod } from "./doors/mpp/methods.ts";
+import { MppDoor } from "./doors/mpp/mpp-door.ts";
+import { SharedDoor } from "./doors/shared-door.ts";
+import { X402Door } from "./doors/x402-door.ts";
+import type { Facilitator } from "./facilitators/facilitator.ts";
+import { Facilitators } from "./facilitators/facilitators.ts";
+import { PaymentPages } from "./pages/shop-pages.ts";
+import { DEFAULT_PERIODS, type X402Periods } from "./periods.ts";
+import { JobPolicies } from "./prices/job-policies.ts";
 import { OfferBook } from "./prices/offer-book.ts";
+import { PayableTokens } from "./prices/payable-tokens.ts";
 import { PriceBook } from "./prices/price-book.ts";
 import { PriceChecks } from "./prices/price-checks.ts";
 import { answerPrice } from "./prices/price-route.ts";
 import { QuoteBook } from "./prices/quote-book.ts";
+import { JobUseTerms } from "./prices/use-terms.ts";
 import { X402Producer } from "./producer.ts";
+import { Checkout } from "./purchase/checkout.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
 import { DryRunRoute } from "./purchase/dry-run-route.ts";
+import { EarlierPayments } from "./purchase/earlier-payments.ts";
+import { InputChecks } from "./purchase/input-checks.ts";
 import { JobRoute } from "./purchase/job-route.ts";
 import { Purchase } from "./purchase/purchase.ts";
 import { x402Routes } from "./routes.ts";
 import { ChainEvidence } from "./settlement/chain-evidence.ts";
-import { Facilitator } from "./settlement/facilitator.ts";
+import { Charges } from "./settlement/charges.ts";
 import { PaymentsInProgress } from "./settlement/payments-in-progress.ts";
 import { Reconciler } from "./settlement/reconciler.ts";
 import { Settlement } from "./settlement/settlement.ts";
 import { X402Stats } from "./stats.ts";
+import { IdentifierRule } from "./wire/payment-identifier.ts";
 
-export interface X402GatewayOptions {
+interface X402GatewayOptions {
   /** The `[x402]` table with `[job_pricing]`, as a configuration loader returns it. */
   readonly config: X402Config;
   /** Keeps payments, offers and the JobCalls that were paid for. The embedder opens and closes it. */
@@ -46,8 +73,10 @@ export interface X402GatewayOptions {
   readonly clock?: Clock;
   /** Server to share a socket with. Default: a server of the gateway's own at `config.bindAddress`. */
   readonly server?: HttpServer;
-  /** Returns the price of a job. Default: the prices in `config.jobPricing`. */
+  /** Returns the price of a job that has none of its own. Default: the prices in `config.jobPricing`. */
   readonly prices?: PriceSource;
+  /** Returns the price of a job whose own price is "engine". */
+  readonly enginePrices?: PriceSource;
   /** Lets requests name and pay the quotes that passed through {@link X402Gateway.quotePayment}. Default: false. */
   readonly redeemsQuotes?: boolean;
   /**
@@ -55,25 +84,11 @@ export interface X402GatewayOptions {
    * to a second later.
    */
   readonly events?: EventHub;
+  /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
+  readonly localFacilitator?: (Facilitator & BackgroundService) | undefined;
   /** Receives counts and durations. Default: none are kept. */
   readonly telemetry?: Telemetry;
 }
-
-/** Default periods of settlement. */
-const SETTLEMENT_PERIODS = {
-  /** Longest time of one RPC call. */
-  rpcTimeoutMs: 5_000,
-  /** Time between the two looks at the chain that it takes to say that a payment was not paid. */
-  secondLookAfterMs: 500,
-  /** Time between two rounds of the reconciler. */
-  roundMs: 1_000,
-  /** Time between the reconciler's first two checks of a payment. */
-  firstDelayMs: 1_000,
-  /** Time between two looks at unresolved and decided payments. */
-  slowRoundMs: 60_000,
-};
-
-export type SettlementPeriods = Readonly<typeof SETTLEMENT_PERIODS>;
 
 /** HTTP service that sells runs of jobs for x402 payments. */
 export class X402Gateway implements BackgroundService {
@@ -85,28 +100,44 @@ export class X402Gateway implements BackgroundService {
   readonly #offers: OfferBook;
   readonly #quotes: QuoteBook;
   readonly #callerAuth: CallerAuth;
-  readonly #facilitator: Facilitator;
+  readonly #facilitators: Facilitators;
   readonly #evidence: ChainEvidence;
   readonly #settlement: Settlement;
   readonly #inProgress = new PaymentsInProgress();
   readonly #reconciler: Reconciler;
+  readonly #charges: Charges;
   readonly #callWatch: CallWatch;
   readonly #waits: ResultWaits;
   readonly #tokens: AccessTokens;
   readonly #callRoute: CallRoute;
   readonly #limits: ClientLimits;
   readonly #stats = new X402Stats();
+  #challenges: Challenges | undefined;
+  readonly #sessions: Sessions;
+  readonly #cors: Cors;
   /** Routes at the current configuration. */
   #routes: RouteTable = () => undefined;
+  /** Descriptions at the current configuration. */
+  #described: { readonly descriptions: JobDescriptions; readonly quoteTtlSecs: number } | undefined;
+  /** Jobs for sale at the current configuration. */
+  #listing: Listing | undefined;
   /** Ways to pay a quote at the current configuration. */
   #quotePayment = (_quote: ReceivedQuote): Promise<QuotePayment | undefined> => Promise.resolve(undefined);
 
-  constructor(options: X402GatewayOptions, periods: Partial<SettlementPeriods> = {}) {
-    const { rpcTimeoutMs, secondLookAfterMs, ...reconciling } = { ...SETTLEMENT_PERIODS, ...periods };
+  constructor(options: X402GatewayOptions, periods: Partial<X402Periods> = {}) {
     const { config, store, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
-    // Measures what elapses: nobody sets it, unless a test does.
-    const elapsed = options.clock ?? monotonicClock;
     const settleTimeoutMs = config.facilitatorTimeoutMs;
+    const {
+      rpcTimeoutMs,
+      secondLookAfterMs,
+      pendingLookMs,
+      verifyPatienceMs,
+      callPollMs,
+      confirmationTimeoutMs = settleTimeoutMs,
+      ...reconciling
+    } = { ...DEFAULT_PERIODS, ...periods };
+    // A test that sets the clock controls durations too.
+    const elapsed = options.clock ?? monotonicClock;
     this.#options = options;
     this.#clock = clock;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger, telemetry });
@@ -119,9 +150,14 @@ export class X402Gateway implements BackgroundService {
     const callerChain = new CallerChain({ timeoutMs: rpcTimeoutMs, clock: elapsed, telemetry });
     this.#callerAuth = new CallerAuth({ chain: callerChain, journal: store, clock });
 
-    this.#facilitator = new Facilitator({
-      url: config.facilitatorUrl,
+    this.#facilitators = new Facilitators({
+      configs: config.facilitators,
       timeoutMs: settleTimeoutMs,
+      verifyPatienceMs,
+      readsSupported: config.acceptedTokens.some(({ transferMethod }) => transferMethod === "permit2"),
+      local: options.localFacilitator,
+      clock: elapsed,
+      logger,
       telemetry,
     });
     this.#evidence = new ChainEvidence({
@@ -132,9 +168,10 @@ export class X402Gateway implements BackgroundService {
     });
     this.#settlement = new Settlement({
       journal: store,
-      facilitator: this.#facilitator,
+      facilitators: this.#facilitators,
       evidence: this.#evidence,
-      confirmationTimeoutMs: settleTimeoutMs,
+      confirmationTimeoutMs,
+      pendingLookMs,
       clock,
       logger,
       telemetry,
@@ -150,10 +187,26 @@ export class X402Gateway implements BackgroundService {
       logger,
     });
 
-    this.#callWatch = new CallWatch({ calls: store, events: options.events });
+    this.#charges = new Charges(
+      {
+        journal: store,
+        settlement: this.#settlement,
+        events: options.events,
+        roundMs: reconciling.roundMs,
+        firstDelayMs: reconciling.firstDelayMs,
+        elapsed,
+        clock,
+        logger,
+      },
+      config.settleMarginSecs,
+    );
+
+    this.#callWatch = new CallWatch({ calls: store, events: options.events, pollMs: callPollMs });
     this.#waits = new ResultWaits({ calls: store, watch: this.#callWatch });
     this.#tokens = new AccessTokens(store);
+    this.#sessions = new Sessions(this.#tokens);
     this.#limits = new ClientLimits(config);
+    this.#cors = x402Cors(config);
     this.#callRoute = new CallRoute({
       calls: store,
       events: new CallEvents({ watch: this.#callWatch, clock: elapsed }),
@@ -170,9 +223,14 @@ export class X402Gateway implements BackgroundService {
   async start(): Promise<void> {
     await this.#tokens.load();
     await this.reload(this.#options.config);
+    await this.#facilitators.start();
     await this.#reconciler.start();
-    await this.#server.mount(this.#find, "x402").catch(async (error: unknown) => {
+    await this.#charges.start();
+    const owner = { listener: "x402", cors: this.#cors, prefix: "/x402/" };
+    await this.#server.mount(this.#find, owner).catch(async (error: unknown) => {
+      await this.#charges.stop();
       await this.#reconciler.stop();
+      await this.#facilitators.stop();
       throw error;
     });
   }
@@ -182,54 +240,137 @@ export class X402Gateway implements BackgroundService {
     // The jobs that clients wait for go on, so the clients are answered now.
     this.#callWatch.stop();
     await this.#server.unmount(this.#find);
+    await this.#charges.stop();
     await this.#reconciler.stop();
+    await this.#facilitators.stop();
     this.#rates.stop();
   }
 
   /**
-   * Applies new prices, tokens, policies and limits. Offers made before stay payable for their lifetime. The address
-   * and the facilitator stay as they were.
+   * Applies new prices, tokens, policies and limits, and new secrets of the same facilitators. Offers made before stay
+   * payable for their lifetime. The address stays as it was.
    */
   async reload(config: X402Config): Promise<void> {
-    const { store, logger, redeemsQuotes = false } = this.#options;
+    const { store, logger, telemetry = NO_TELEMETRY, redeemsQuotes = false } = this.#options;
     const { acceptedTokens: tokens, quoteTtlSecs, maxBodyBytes, publicUrl } = config;
     const [rates, limits, stats, clock] = [this.#rates, this.#limits, this.#stats, this.#clock];
+    const inputs = await InputChecks.compile(config.jobs ?? []);
     this.#evidence.watch(tokens);
+    this.#facilitators.reload(config.facilitators);
     await rates.watch(tokens);
     limits.reload(config);
+    this.#cors.allow(requestsOfPages(config));
 
+    this.#charges.reload(config.settleMarginSecs);
+    const useTerms = new JobUseTerms({
+      config,
+      facilitatorOf: (network) => this.#facilitators.settlesByUse(network),
+    });
+    const payable = new PayableTokens(tokens);
     const source = this.#priceChecks.payablePrices(
-      this.#options.prices ?? createPriceMap(config.jobPricing),
-      tokens,
+      createJobPrices({
+        jobs: config.jobs ?? [],
+        engine: this.#options.enginePrices,
+        otherwise: this.#options.prices ?? createPriceMap(config.jobPricing),
+      }),
+      payable,
     );
-    const catalog = new JobCatalog(config, source);
+    const policies = new JobPolicies(config, source);
     const prices = new PriceBook({
-      catalog,
+      policies,
       prices: source,
       offers: this.#offers,
       quotes: redeemsQuotes ? this.#quotes : undefined,
-      tokens,
+      tokens: payable,
+      useTerms,
+      refunds: config.refunds !== undefined,
       quoteTtlSecs,
       clock,
     });
+    const identifiers = new IdentifierRule(config.jobs ?? []);
+    const seller = sellerOf(config);
+    const descriptions = new JobDescriptions({
+      jobs: config.jobs ?? [],
+      seller,
+      identifiers,
+      extensionsOf: (network) => this.#facilitators.extensionsOf(network),
+      clock,
+    });
+    if (this.#described) descriptions.replaces(this.#described.descriptions, this.#described.quoteTtlSecs);
+    this.#described = { descriptions, quoteTtlSecs };
     const purchase = new Purchase({
-      prices,
       callerAuth: this.#callerAuth,
       store,
-      facilitator: this.#facilitator,
+      facilitators: this.#facilitators,
       evidence: this.#evidence,
       settlement: this.#settlement,
       inProgress: this.#inProgress,
-      producer: new X402Producer(),
+      identifiers,
+      earlier: new EarlierPayments({ journal: store, tokens }),
+      producer: new X402Producer(config),
       limits,
       stats,
-      maxBodyBytes,
-      publicUrl,
+      descriptions,
       undecidedLimits: config,
     });
+    const listing = new Listing({
+      config,
+      policies,
+      prices: source,
+      isConfigured: ({ price }) => price !== "engine" && !(price === undefined && this.#options.prices),
+      tokens: payable,
+      rates,
+      clock,
+    });
+    this.#listing = listing;
+    const mpp = config.mpp && this.#mpp(config.mpp, tokens);
+    const x402Door = new X402Door({ descriptions, pages: new PaymentPages({ listing, publicUrl }) });
+    const door = mpp ? new SharedDoor({ x402: x402Door, mpp: mpp(EVM) }) : x402Door;
+    const checkout = new Checkout({ prices, inputs, purchase, limits, maxBodyBytes });
+    const countRefusal = (code: ErrorCode, job: JobKey) => {
+      stats.countRefusal(code);
+      const labels = { service_id: String(job.serviceId), job_id: String(job.jobIndex), error: code };
+      if (listing.has(job)) telemetry.count("jobgate_job_refusals_total", labels);
+    };
+    const jobRoute = (door: Door) =>
+      new JobRoute({
+        door,
+        checkout,
+        waits: this.#waits,
+        tokens: this.#tokens,
+        countRefusal,
+        publicUrl,
+        logger,
+      });
+    const mcpServer =
+      config.mcp &&
+      new McpServer({
+        listing,
+        checkout,
+        descriptions,
+        calls: store,
+        watch: this.#callWatch,
+        tokens: this.#tokens,
+        limits,
+        sessions: this.#sessions,
+        mpp: mpp?.(EVM),
+        seller,
+        countRefusal,
+      });
     this.#routes = x402Routes({
-      job: new JobRoute({ purchase, waits: this.#waits, tokens: this.#tokens, publicUrl, stats, logger }),
+      job: jobRoute(door),
+      mppJob: mpp && jobRoute(mpp(BLUEPRINT)),
+      mcp:
+        mcpServer &&
+        new McpRoute({
+          server: mcpServer,
+          sessions: this.#sessions,
+          allowedOrigins: config.mcp?.allowedOrigins ?? [],
+          publicUrl,
+          maxBodyBytes,
+        }),
       dryRun: new DryRunRoute({
+        door,
         prices,
         callerAuth: this.#callerAuth,
         purchase,
@@ -239,15 +380,29 @@ export class X402Gateway implements BackgroundService {
       }),
       price: (job) => answerPrice(job, { prices, tokens, rates, publicUrl, clock }),
       call: this.#callRoute,
+      catalogue: new CatalogueRoutes({ listing, seller }),
       stats,
     });
-    const atThisConfig = { catalog, tokens, quoteTtlSecs, publicUrl };
+    const atThisConfig = { policies, tokens: payable.forWei, useTerms, quoteTtlSecs, publicUrl };
     this.#quotePayment = (quote) => this.#quotes.paymentFor(quote, atThisConfig);
+  }
+
+  /** Returns what makes a door for each method of MPP. */
+  #mpp(config: MppConfig, tokens: readonly AcceptedToken[]): (method: MppMethod) => MppDoor {
+    if (this.#challenges === undefined) this.#challenges = new Challenges({ config, clock: this.#clock });
+    else this.#challenges.reload(config);
+    const challenges = this.#challenges;
+    return (method) => new MppDoor({ method, challenges, tokens, stats: this.#stats });
   }
 
   /** Returns every token's rate, for the operator. */
   rates(): RateReport[] {
     return this.#rates.report();
+  }
+
+  /** Returns the jobs for sale, for the operator. */
+  async jobs(): Promise<readonly ListedJob[]> {
+    return (await this.#listing?.jobs()) ?? [];
   }
 
   /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */

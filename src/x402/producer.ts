@@ -1,19 +1,45 @@
-import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
+import type { X402Config } from "../config/config.ts";
+import { type JobCall, type JobKey, jobKeyText, SERVICE_ID_METADATA } from "../core/job-call.ts";
+import { ForwardedHeaders } from "../http/forwarded-headers.ts";
+import type { JobRequest } from "../http/request.ts";
 import type { Offer } from "./wire/offer.ts";
+import type { SignedPayment } from "./wire/payment-header.ts";
 
 /** Makes the JobCall of a request that pays for a job. */
 export class X402Producer {
+  readonly #forwardedHeaders: ForwardedHeaders;
+  /** Those of jobs with a list of their own. */
+  readonly #forwardedHeadersOfJobs = new Map<string, ForwardedHeaders>();
+
+  constructor({ forwardHeaders, jobs = [] }: Pick<X402Config, "forwardHeaders" | "jobs">) {
+    this.#forwardedHeaders = new ForwardedHeaders(forwardHeaders);
+    for (const { serviceId, jobIndex, forwardHeaders: own } of jobs) {
+      if (own === undefined) continue;
+      this.#forwardedHeadersOfJobs.set(jobKeyText(serviceId, jobIndex), new ForwardedHeaders(own));
+    }
+  }
+
+  /** Reads the headers that the job's runner gets. @throws GatewayError `headers_too_large` */
+  readHeaders(request: JobRequest, { serviceId, jobIndex }: JobKey): JobCall["requestMetadata"] {
+    const own = this.#forwardedHeadersOfJobs.get(jobKeyText(serviceId, jobIndex));
+    return (own ?? this.#forwardedHeaders).read(request);
+  }
+
   jobCall(paid: {
     /** The offer that the payment answers. */
     readonly offer: Offer;
+    readonly payment: Pick<SignedPayment, "from" | "paymentId">;
     readonly body: Uint8Array;
+    /** Result of {@link readHeaders}. */
+    readonly requestMetadata: JobCall["requestMetadata"];
     /** 64 hex digits. */
     readonly quoteDigest: string;
     /** The caller of a restricted job. */
     readonly caller?: string;
   }): JobCall {
-    const { offer, body, quoteDigest, caller } = paid;
-    const { job, token, confidentiality } = offer;
+    const { offer, payment, body, requestMetadata = [], quoteDigest, caller } = paid;
+    const { job, token, amount, byUse, confidentiality } = offer;
+    const { from, paymentId } = payment;
     return {
       origin: "x402",
       jobId: BigInt(job.jobIndex),
@@ -24,10 +50,15 @@ export class X402Producer {
         "X-X402-QUOTE-DIGEST": quoteDigest,
         "X-X402-PAYMENT-NETWORK": token.network,
         "X-X402-PAYMENT-TOKEN": token.symbol,
+        "X-X402-PAYMENT-SCHEME": byUse === undefined ? "exact" : "upto",
+        "X-X402-PAYMENT-AMOUNT": amount,
+        "X-X402-PAYER": from,
+        ...(paymentId === undefined ? {} : { "X-X402-PAYMENT-ID": paymentId }),
         ...(confidentiality === undefined ? {} : { "X-X402-CONFIDENTIALITY": confidentiality }),
         [SERVICE_ID_METADATA]: job.serviceId.toString(),
         ...(caller === undefined ? {} : { "X-CHAIN-CALLER": caller.toLowerCase() }),
       },
+      requestMetadata,
     };
   }
 }

@@ -1,24 +1,40 @@
-import type { JobKey } from "../core/job-call.ts";
+import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
 import type { CallRoute } from "./calls/call-route.ts";
+import type { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
+import type { McpRoute } from "./doors/mcp/mcp-route.ts";
+import { SHOP_FILES } from "./pages/shop-pages.ts";
 import type { DryRunRoute } from "./purchase/dry-run-route.ts";
-import { chargedNothing, type JobRoute } from "./purchase/job-route.ts";
+import type { JobRoute } from "./purchase/job-route.ts";
+import { chargedNothing } from "./purchase/payment-answer.ts";
 import type { X402Stats } from "./stats.ts";
-import { type JobPath, parseCallPath, parseJobPath } from "./wire/paths.ts";
+import { type JobPath, parseCallPath, parseJobPath, requireNoQuery } from "./wire/paths.ts";
 
 /** Returns the table of every route of the gateway. */
 export function x402Routes(routes: {
   readonly job: JobRoute;
+  /** Absent: `/mpp` does not exist. */
+  readonly mppJob: JobRoute | undefined;
+  /** Absent: `/mcp` does not exist. */
+  readonly mcp: McpRoute | undefined;
   readonly dryRun: DryRunRoute;
-  readonly price: (job: JobKey) => Promise<HttpResponse>;
+  readonly price: (job: JobPath) => Promise<HttpResponse>;
   readonly call: CallRoute;
+  readonly catalogue: CatalogueRoutes;
   readonly stats: X402Stats;
 }): RouteTable {
-  const { job, dryRun, price, call, stats } = routes;
+  const { job, mppJob, mcp, dryRun, price, call, catalogue, stats } = routes;
   const fixed = new Map<string, MethodHandlers>([
     ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
+    ...SHOP_FILES,
+    ["/", catalogue.home],
+    ["/x402/jobs", catalogue.jobs],
+    ["/openapi.json", catalogue.openApi],
+    ["/.well-known/x402", catalogue.wellKnown],
+    ["/llms.txt", catalogue.llmsText],
+    ...(mcp ? [["/mcp", mcp.handlers] as const] : []),
   ]);
 
   return (path) => {
@@ -32,19 +48,30 @@ export function x402Routes(routes: {
     };
   };
 
-  function jobRoute(jobPath: JobPath): MethodHandlers {
-    const route = `/x402/jobs/{service}/{job}${jobPath.tail}`;
-    switch (jobPath.tail) {
+  function showPrice(request: HttpRequest, job: JobPath): Promise<HttpResponse> {
+    requireNoQuery(request);
+    return price(job);
+  }
+
+  function jobRoute(jobPath: JobPath): MethodHandlers | undefined {
+    const { protocol, tail } = jobPath;
+    const paid = protocol === "x402" ? job : mppJob;
+    if (paid === undefined) return undefined;
+    const route = `/${protocol}/jobs/{service}/{job}${tail}`;
+    switch (tail) {
       case "":
         return {
           route,
-          POST: (request) => job.answer(request, jobPath),
+          GET: (request) => paid.show(request, jobPath),
+          POST: (request) => paid.answer(request, jobPath),
           refusalDetails: chargedNothing,
         };
       case "/auth-dry-run":
-        return { route, POST: (request) => dryRun.answer(request, jobPath) };
+        return protocol === "x402"
+          ? { route, POST: (request) => dryRun.answer(request, jobPath) }
+          : undefined;
       case "/price":
-        return { route, GET: () => price(jobPath) };
+        return { route, GET: (request) => showPrice(request, jobPath) };
     }
   }
 }

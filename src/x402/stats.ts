@@ -16,6 +16,9 @@ const COUNTER_NAMES = [
   "payment_replayed",
   "settlement_failed",
   "settlement_unknown",
+  "mpp_accepted",
+  "mpp_challenge_issued",
+  "mpp_verification_failed",
 ] as const;
 
 export type CounterName = (typeof COUNTER_NAMES)[number];
@@ -28,6 +31,8 @@ const COUNTERS_OF_REFUSAL: Partial<Record<ErrorCode, readonly CounterName[]>> = 
   invalid_payment: ["payment_invalid"],
   payment_mismatch: ["payment_invalid"],
   payment_invalid: ["payment_invalid"],
+  missing_payment_identifier: ["payment_invalid"],
+  payment_identifier_conflict: ["payment_replayed"],
   payment_replay: ["payment_replayed"],
   authorization_used: ["payment_replayed"],
   quote_not_found: ["payment_invalid"],

@@ -1,6 +1,7 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -21,21 +22,48 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 test("The package exports what docs/embedding.md names", async () => {
   const script = `
-    const imported = await Promise.all(["config", "store", "webhooks", "x402", "runner"].map((name) => import("jobgate/" + name)));
+    const imported = await Promise.all(["config", "store", "webhooks", "x402", "delivery", "runner"].map((name) => import("jobgate/" + name)));
     console.log(Object.keys(Object.assign({}, ...imported)).sort().join(" "));`;
   const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: ROOT });
   expect(stdout.trim().split(" ")).toEqual([
+    "Fail",
     "GatewayError",
+    "LocalFacilitator",
+    "Retry",
+    "RunnerError",
     "RunnerServer",
     "WebhookGateway",
     "X402Gateway",
     "afterReload",
     "changesThatNeedRestart",
     "jobKeyText",
+    "json",
     "loadConfig",
     "mistakeText",
     "openStore",
+    "run",
   ]);
+});
+
+test("Types of the API need no package but the dependencies", async () => {
+  const { dependencies } = JSON.parse(await readFile(`${ROOT}package.json`, "utf8"));
+  const { fileNames, errors } = ts.parseJsonConfigFileContent({ include: ["dist/types/api"] }, ts.sys, ROOT);
+  expect(errors).toEqual([]);
+  const imported = new Set<string>();
+  const visit = async (file: string, seen: Set<string>): Promise<void> => {
+    if (seen.has(file)) return;
+    seen.add(file);
+    const { importedFiles } = ts.preProcessFile(await readFile(file, "utf8"));
+    for (const { fileName } of importedFiles) {
+      if (fileName.startsWith("."))
+        await visit(join(dirname(file), fileName.replace(/\.ts$/, ".d.ts")), seen);
+      else if (!fileName.startsWith("node:")) imported.add(/^(?:@[^/]+\/)?[^/]+/.exec(fileName)?.[0] ?? "");
+    }
+  };
+  const seen = new Set<string>();
+  for (const file of fileNames) await visit(file, seen);
+  expect(seen.size).toBeGreaterThan(fileNames.length);
+  expect([...imported].filter((name) => !(name in dependencies))).toEqual([]);
 });
 
 test("The program in docs/embedding.md accepts a webhook and stops on SIGTERM", async () => {

@@ -1,17 +1,17 @@
 import { json } from "node:stream/consumers";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { ChainClient } from "../../src/chain/chain-client.ts";
-import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
+import { listenHttp } from "../helpers/http-listener.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 
 /** RPC that names its chain and reverts every call. */
-let rpc: HttpListener;
 let chainId = 1;
 let isUp = true;
 let asked: string[] = [];
 let authorizations: (string | undefined)[] = [];
 
-beforeAll(async () => {
-  rpc = await listenHttp({
+const rpc = startBeforeAll(() =>
+  listenHttp({
     handler: (request, response) => {
       void json(request).then((call) => {
         const { id, method } = call as { id: number; method: string };
@@ -28,9 +28,8 @@ beforeAll(async () => {
         response.end(JSON.stringify({ jsonrpc: "2.0", id, ...answer }));
       });
     },
-  });
-});
-afterAll(() => rpc?.stop());
+  }),
+);
 beforeEach(() => {
   chainId = 1;
   isUp = true;
@@ -40,8 +39,8 @@ beforeEach(() => {
 
 const TO = "0x0000000000000000000000000000000000000001";
 const open = (options: { chainId?: number; url?: string } = {}) =>
-  new ChainClient({ rpcUrl: options.url ?? rpc.url, timeoutMs: 500, ...options });
-const call = async (client: ReturnType<typeof open>) => (await client.connect()).call({ to: TO });
+  new ChainClient({ rpcUrl: options.url ?? rpc.url, timeoutMs: 30_000, ...options });
+const call = async (client: ReturnType<typeof open>) => (await client.connect()).callContract(TO, "0x");
 
 test("Concurrent calls check the chain once", async () => {
   const client = open({ chainId: 1 });

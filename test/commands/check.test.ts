@@ -43,6 +43,19 @@ describe("jobgate check", () => {
     });
   });
 
+  test.each([
+    ["x402", 'bind_address = "0.0.0.0:8402"\nfacilitator_url = "https://x402.org/facilitator"\n'],
+    ["webhooks", '[[endpoints]]\npath = "/hooks/a"\njob_id = 1\n'],
+    ["job_pricing", '[1]\n0 = "1000000000000000"\n'],
+  ])("Says how to include a file of the SDK: %s", async (table, toml) => {
+    const { code, stdout } = await runHereWith(["check", "-c", "sdk.toml"], { files: { "sdk.toml": toml } });
+    expect(code).toBe(1);
+    expect(stdout).toBe(
+      `sdk.toml: holds the keys of the ${table} table; expected jobgate.toml beside it, with the line ` +
+        `${table} = "sdk.toml" above its first [table]. Then run jobgate check -c jobgate.toml\n`,
+    );
+  });
+
   test("--online reports an unreachable facilitator, rate source, pricing engine and store, with their lines", async () => {
     const toml = `[store]
 url = "sqlite:/nonexistent/folder/jobgate.db"

@@ -39,7 +39,7 @@ describe("jobgate payments", () => {
     const { code, stdout } = await run("payments", "list", "--limit", "2");
     const [headings, ...rows] = stdout.trimEnd().split("\n");
     expect(code).toBe(0);
-    expect(headings).toMatch(/^ID +STATE +JOB +AMOUNT +NETWORK +PAYER +CREATED +REASON$/);
+    expect(headings).toMatch(/^ID +STATE +AMOUNT +JOB +PAYER +NETWORK +CREATED +REASON$/);
     expect(rows.map((row) => row.split(/ +/).slice(0, 2))).toEqual([
       ["4", "unresolved"],
       ["3", "settled"],
@@ -106,7 +106,7 @@ describe("jobgate payments", () => {
 
   test("totals shows whether the journal balances", async () => {
     const { stdout } = await run("payments", "totals");
-    expect(stdout).toMatch(/^journal +settled 3 = ready 3 \+ leased 0 \+ done 0 \+ dead 0$/m);
+    expect(stdout).toMatch(/^journal +sold 3 = ready 3 \+ leased 0 \+ done 0 \+ dead 0$/m);
     expect(stdout).toMatch(/^balanced +yes$/m);
     const json = JSON.parse((await run("payments", "totals", "--json")).stdout);
     expect(json).toMatchObject({ payments: { settled: "3", unresolved: "1" }, balanced: true });
@@ -149,7 +149,7 @@ describe("The address of the running jobgate", () => {
     const env = { SECRET: TOKEN };
     const { code, stdout } = await runJobgate(["payments", "totals"], { files, env });
     expect(code).toBe(0);
-    expect(stdout).toContain("settled 3 =");
+    expect(stdout).toContain("sold 3 =");
   });
 
   test("--target takes a unix socket", async () => {
@@ -158,7 +158,7 @@ describe("The address of the running jobgate", () => {
     try {
       const { code, stdout } = await runHere("payments", "totals", "--target", `unix:${socketPath}`);
       expect(code).toBe(0);
-      expect(stdout).toContain("settled 0 =");
+      expect(stdout).toContain("sold 0 =");
     } finally {
       await other.stop();
     }

@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
-import { spawnTethered } from "../helpers/tethered-process.ts";
 
 export interface Ended {
   readonly code: number | null;
@@ -33,7 +33,7 @@ export async function runJobgate(
       cwd: folder,
     });
     const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
-    const timer = setTimeout(() => child.kill("SIGKILL"), 20_000);
+    const timer = setTimeout(() => child.kill("SIGKILL"), 50_000);
     const [code, stdout, stderr] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
     clearTimeout(timer);
     return { code, stdout, stderr };

@@ -1,15 +1,18 @@
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { cp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { get } from "node:http";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { TOKEN, X402 } from "../config/config-folder.ts";
+import { ROOT } from "../helpers/bundle.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
-import { spawnTethered } from "../helpers/tethered-process.ts";
+import { testFolder } from "../helpers/test-folder.ts";
 import { runJobgate } from "./run-jobgate.ts";
 
 const config = (path: string) => `service_id = 1
@@ -39,9 +42,7 @@ describe("jobgate serve", () => {
   const post = async (path: string) =>
     (await fetch(jobgate.webhooksUrl + path, { method: "POST", body: "x" })).status;
   const logged = (text: string) =>
-    vi.waitFor(() => expect(jobgate.logs.some((line) => line.includes(text))).toBe(true), {
-      timeout: 10_000,
-    });
+    eventually(() => expect(jobgate.logs.some((line) => line.includes(text))).toBe(true));
 
   test("Prints the address of each listener, and exits with 0 at SIGTERM", async () => {
     expect([...jobgate.listeners.keys()].sort()).toEqual(["operator", "runner", "webhooks"]);
@@ -94,10 +95,8 @@ describe("jobgate serve", () => {
     const silent = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
     onTestFinished(() => void silent.destroy());
     await once(silent, "connect");
-    const signalled = performance.now();
     jobgate.kill("SIGTERM");
     expect(await jobgate.exited).toEqual({ code: 0, signal: null });
-    expect(performance.now() - signalled).toBeLessThan(20_000);
   });
 
   test("SIGHUP applies new endpoints; a file with a mistake changes nothing", async () => {
@@ -111,15 +110,14 @@ describe("jobgate serve", () => {
     expect([await post("/hooks/b"), await post("/hooks/c")]).toEqual([202, 404]);
 
     await jobgate.reload(config("/hooks/b").replace("drain_secs = 0", "drain_secs = 1"));
-    await logged('"needRestart":["runner"]');
+    await logged('"needRestart":["runner.drain_secs"]');
     jobgate.kill("SIGINT");
     expect(await jobgate.exited).toEqual({ code: 0, signal: null });
   });
 });
 
 test("A signal ends the wait for a Postgres that is not there", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-waiting-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const folder = await testFolder();
   await writeFile(join(folder, "jobgate.toml"), '[store]\nurl = "postgres://u:p@127.0.0.1:1/jobgate"\n');
   const child = spawnTethered({
     command: process.execPath,
@@ -131,7 +129,7 @@ test("A signal ends the wait for a Postgres that is not there", async () => {
   child.stderr.on("data", (chunk: Buffer) => {
     printed += chunk.toString();
   });
-  await vi.waitFor(() => expect(printed).toContain("waiting for Postgres"), { timeout: 10_000 });
+  await eventually(() => expect(printed).toContain("waiting for Postgres"));
   child.kill("SIGTERM");
   expect(await once(child, "exit")).toEqual([0, null]);
 });
@@ -139,7 +137,7 @@ test("A signal ends the wait for a Postgres that is not there", async () => {
 describe("jobgate serve during its start", () => {
   /** Starts a process and does not wait for it; `isThere` does. */
   async function launch({ more = "", from }: { more?: string; from?: "build" } = {}) {
-    const folder = await mkdtemp(join(tmpdir(), "jobgate-serve-"));
+    const folder = await testFolder();
     await writeFile(
       join(folder, "jobgate.toml"),
       `[runner]\nbind_address = "127.0.0.1:0"\n[operator]\nbind_address = "unix:operator.sock"\n${more}`,
@@ -157,7 +155,6 @@ describe("jobgate serve during its start", () => {
     onTestFinished(async () => {
       child.kill("SIGKILL");
       await ended;
-      await rm(folder, { recursive: true });
     });
     const isThere = async () => {
       const [answer] = await once(
@@ -166,7 +163,7 @@ describe("jobgate serve during its start", () => {
       );
       expect(answer.resume().statusCode).toBe(200);
     };
-    return { child, ended, isThere: () => vi.waitFor(isThere, { timeout: 15_000 }), log: () => stderr };
+    return { child, ended, isThere: () => eventually(isThere), log: () => stderr };
   }
 
   test("SIGTERM drains once jobgate has started", async () => {
@@ -194,6 +191,23 @@ describe("jobgate serve during its start", () => {
 });
 
 describe.concurrent("jobgate serve that cannot start", () => {
+  test("Names the missing pages of an incomplete installation before it makes a store", async () => {
+    const installed = await testFolder();
+    const [program = ""] = jobgateProgram();
+    await cp(dirname(program), join(installed, "src/program"), { recursive: true });
+    await symlink(join(ROOT, "package.json"), join(installed, "package.json"));
+    await writeFile(join(installed, "jobgate.toml"), "");
+    const child = spawnTethered({
+      command: process.execPath,
+      args: [join(installed, "src/program/main.js"), "serve"],
+      cwd: installed,
+    });
+    const [stderr, ended] = await Promise.all([text(child.stderr), once(child, "exit")]);
+    expect(ended).toEqual([1, null]);
+    expect(stderr).toMatch(/The pages are missing: expected them in .*dist\/page\/\. Run `npm run build`/);
+    expect(await readdir(installed)).not.toContain("jobgate.db");
+  });
+
   test("Prints the mistakes of a configuration to stderr and exits with 1, before it listens", async () => {
     const { code, stdout, stderr } = await runJobgate(["serve"], {
       files: { "jobgate.toml": "a = 1\nb = 2\n" },
@@ -201,6 +215,23 @@ describe.concurrent("jobgate serve that cannot start", () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr).toMatch(/^jobgate\.toml:1: a: .*\njobgate\.toml:2: b: .*\n$/);
   });
+
+  test.each(["runner", "operator", "webhooks"])(
+    "Names the key %s.bind_address, its address and what to do if the port is in use",
+    async (table) => {
+      const taken = await listenHttp({ handler: () => undefined });
+      const address = new URL(taken.url).host;
+      const toml = ["runner", "operator", "webhooks"]
+        .map((name) => `[${name}]\nbind_address = "${name === table ? address : "127.0.0.1:0"}"\n`)
+        .join("");
+      const { code, stdout, stderr } = await runJobgate(["serve"], { files: { "jobgate.toml": toml } });
+      await taken.stop();
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+      expect(stderr.trimEnd().split("\n").at(-1)).toBe(
+        `${table}.bind_address: ${address} is in use by another process; stop that process, or set another port`,
+      );
+    },
+  );
 
   test("Exits with 1 and the reason as the last line if the store cannot be opened", async () => {
     const toml =

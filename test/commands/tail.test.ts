@@ -2,15 +2,19 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { expect, onTestFinished, test, vi } from "vitest";
-import { OperatorService } from "../../src/gen/jobgate/v1/operator_pb.ts";
-import { startJobgate } from "../helpers/jobgate-process.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { eventLine } from "../../src/commands/tail.ts";
+import { EventSchema, OperatorService, PaymentState } from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { spawnTethered } from "../../src/node/tethered-process.ts";
+import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { spawnTethered } from "../helpers/tethered-process.ts";
 
 const CONFIG = `service_id = 1
 [runner]
@@ -26,13 +30,13 @@ path = "/hooks/a"
 job_id = 3
 `;
 
-const jobgate = startBeforeAll(() => startJobgate({ config: CONFIG }));
+const jobgate = startBeforeAll(() => startEmbeddedJobgate({ config: CONFIG }));
 
 /** Starts `jobgate tail` as a process; resolves once it watches. */
-async function startTail(target = jobgate.operatorUrl.slice("http://".length)) {
+async function startTail(target = jobgate.operatorUrl.slice("http://".length), ...options: string[]) {
   const child = spawnTethered({
     command: process.execPath,
-    args: [...jobgateProgram(), "tail", "--target", target],
+    args: [...jobgateProgram(), "tail", "--target", target, ...options],
     env: { PATH: process.env.PATH, JOBGATE_OPERATOR_TOKEN: "hunter2" },
   });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -41,7 +45,7 @@ async function startTail(target = jobgate.operatorUrl.slice("http://".length)) {
   const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
   createInterface({ input: child.stdout }).on("line", (line) => lines.push(JSON.parse(line)));
   createInterface({ input: child.stderr }).on("line", (line) => complaints.push(line));
-  await vi.waitFor(() => expect(complaints).toContain("watching; end with Ctrl-C"), { timeout: 10_000 });
+  await eventually(() => expect(complaints).toContain("watching; end with Ctrl-C"));
   return { child, lines, complaints, exited };
 }
 const accept = () => fetch(`${jobgate.webhooksUrl}/hooks/a`, { method: "POST", body: "x" });
@@ -50,7 +54,7 @@ test("jobgate tail prints each event as a line of JSON, and exits with 0 at SIGI
   const { child, lines, exited } = await startTail();
   await accept();
   const runner = await startRunner({ address: jobgate.runnerAddress });
-  await vi.waitFor(() => expect(lines.some((line) => "acked" in line)).toBe(true), { timeout: 10_000 });
+  await eventually(() => expect(lines.some((line) => "acked" in line)).toBe(true));
   expect(lines).toMatchObject([
     { call_id: "1", accepted: { origin: "webhook", job_id: "3", service_id: "1" } },
     { call_id: "1", delivered: { attempt: 1 } },
@@ -61,11 +65,13 @@ test("jobgate tail prints each event as a line of JSON, and exits with 0 at SIGI
   expect(await exited).toBe(0);
 });
 
-test("jobgate tail prints nothing for an empty message", async () => {
+test("jobgate tail prints only the events that its options select, and nothing for an empty message", async () => {
   const routes = (router: ConnectRouter) =>
     router.service(OperatorService, {
       async *tail() {
         for (let count = 0; count < 3; count++) yield {};
+        yield { event: { callId: 9n, what: { case: "acked", value: {} } } };
+        yield { event: { callId: 8n, what: { case: "dropped", value: {} } } };
         yield { event: { callId: 9n, what: { case: "dropped", value: {} } } };
         yield {};
       },
@@ -75,9 +81,10 @@ test("jobgate tail prints nothing for an empty message", async () => {
   await once(server, "listening");
   const { lines, complaints, exited } = await startTail(
     `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...["--only", "dropped", "retried", "--call", "9"],
   );
   expect(await exited).toBe(0);
-  await vi.waitFor(() => expect(lines).toMatchObject([{ call_id: "9", dropped: {} }]), { timeout: 10_000 });
+  await eventually(() => expect(lines).toMatchObject([{ call_id: "9", dropped: {} }]));
   expect(complaints).toEqual(["watching; end with Ctrl-C"]);
 });
 
@@ -93,4 +100,21 @@ test("jobgate tail exits with 0 when its reader goes, and with 1 when jobgate st
   expect(await watching.exited).toBe(1);
   expect(watching.complaints.at(-1)).toContain("jobgate is stopping");
   expect(await jobgate.exited).toEqual({ code: 0, signal: null });
+});
+
+test("A line for a terminal has time, call, kind and details in columns, with amounts in tokens", () => {
+  const at = timestampFromMs(Date.UTC(2027, 0, 15, 8));
+  const decided = { state: PaymentState.SETTLED, amountText: "0.64 USDC", payer: "0xabc" };
+  const events = [
+    create(EventSchema, { at, callId: 7n, what: { case: "paymentDecided", value: decided } }),
+    create(EventSchema, {
+      at,
+      callId: 1234n,
+      what: { case: "retried", value: { reason: "no \u001b[2J memory" } },
+    }),
+  ];
+  expect(events.map(eventLine)).toEqual([
+    "2027-01-15T08:00:00Z  #7         payment settled     0.64 USDC from 0xabc",
+    "2027-01-15T08:00:00Z  #1234      retried             no \\u{1b}[2J memory",
+  ]);
 });

@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { mistakeText } from "../../src/config/mistakes.ts";
 import { loadFiles, mistakesOf, TOKEN } from "./config-folder.ts";
 import { testMistakes } from "./mistake-cases.ts";
 
@@ -21,7 +22,68 @@ testMistakes([
     keyPath: "operator.token",
     message: /^does not name an environment variable; expected "env:NAME"$/,
   },
+  {
+    promise: "An empty list of tokens is a mistake",
+    toml: "[operator]\ntoken = [] #!",
+    keyPath: "operator.token",
+    message: /^is empty; expected 1 to 8 tokens$/,
+  },
+  {
+    promise: "More than 8 tokens are a mistake",
+    toml: `[runner]\ntoken = [${'"x",'.repeat(9)}] #!`,
+    keyPath: "runner.token",
+    message: /^has 9 entries; expected 1 to 8 tokens$/,
+  },
+  {
+    promise: "A token of a list that no header can hold is a mistake",
+    toml: '[runner]\ntoken = ["good", "hunter2\\n"] #!',
+    keyPath: "runner.token[1]",
+    message: /visible ASCII/,
+  },
 ]);
+
+describe("A secret in a file", () => {
+  const withFile = (contents: string | Uint8Array) =>
+    loadFiles({ "jobgate.toml": '[operator]\ntoken = ["file:$DIR/token", "second"]\n', token: contents });
+
+  test("Is its contents without the line break at the end, and a warning if every user can read it", async () => {
+    for (const end of ["", "\n", "\r\n"]) {
+      const result = await withFile(`hunter2${end}`);
+      expect(result.ok && result.config.operator.tokens).toEqual(["hunter2", "second"]);
+      expect(result.ok && result.warnings.map(mistakeText)).toEqual([
+        expect.stringMatching(/:2: operator\.token\[0\]: names \/.*\/token, which every user .*chmod o-r/),
+      ]);
+    }
+  });
+
+  test.each([
+    ["an empty file", "\n", "which is empty"],
+    ["a file of over 64 KiB", "x".repeat(65_537), "which cannot be read: it is larger than 65536 bytes"],
+    ["bytes that are not UTF-8", Uint8Array.of(0xff), "which cannot be read: it is not UTF-8"],
+  ])("From %s is a mistake that names the key and the path", async (_what, contents, problem) => {
+    const result = await withFile(contents);
+    expect(result.ok ? [] : result.mistakes.map(mistakeText)).toEqual([
+      expect.stringMatching(
+        new RegExp(
+          `^jobgate\\.toml:2: operator\\.token\\[0\\]: names /.*/token, ${problem}; expected file:PATH`,
+        ),
+      ),
+    ]);
+  });
+
+  test.each([
+    [
+      "that is not there",
+      "file:/nonexistent/token",
+      "/nonexistent/token, which cannot be read: no such file",
+    ],
+    ["that is a folder", "file:/", "/, which cannot be read: it is a directory"],
+  ])("From a file %s is a mistake that names the key and the path", async (_what, token, problem) => {
+    const [mistake] = await mistakesOf(`[runner]\ntoken = "${token}"\n`);
+    expect(mistake?.place).toBe("jobgate.toml:2 runner.token");
+    expect(mistake?.message).toBe(`names ${problem}; expected file:PATH of a file that holds the value`);
+  });
+});
 
 const SDK_X402 = `bind_address = "127.0.0.1:8402"
 facilitator_url = "https://facilitator.example.com"
@@ -60,6 +122,77 @@ test("Files written for the SDK load unchanged, including aliases", async () => 
   });
   expect(config.x402?.jobPricing).toEqual(new Map([["7/1", 1000000000000000n]]));
   expect(config.webhooks?.endpoints).toEqual([{ path: "/hooks/a", jobId: 3n, auth: { mode: "none" } }]);
+});
+
+/** The SDK's own example, with a payee and the transfer method that its comments recommend for USDC. */
+const SDK_EXAMPLE = `bind_address = "0.0.0.0:8402"
+facilitator_url = "https://x402.org/facilitator"
+quote_ttl_secs = 300
+default_invocation_mode = "disabled"
+service_id = 1
+[[job_policies]]
+service_id = 1
+job_index = 0
+invocation_mode = "public_paid"
+[[job_policies]]
+service_id = 1
+job_index = 1
+invocation_mode = "restricted_paid"
+auth_mode = "payer_is_caller"
+tangle_rpc_url = "http://127.0.0.1:8545"
+tangle_contract = "0x0000000000000000000000000000000000000001"
+[[accepted_tokens]]
+network = "eip155:8453"
+asset   = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+symbol  = "USDC"
+decimals = 6
+pay_to  = "0x0000000000000000000000000000000000000002"
+rate_per_native_unit = "3200.00"
+markup_bps = 200
+transfer_method = "eip3009"
+eip3009_name = "USD Coin"
+eip3009_version = "2"
+[mpp]
+realm = "operator.example.com"
+secret_key = "env:MPP_KEY"
+challenge_ttl_secs = 300
+`;
+
+const MPP_KEY = "5b1f0ad9c3e7426880b4f1d2a697c35e".repeat(2);
+
+test("The SDK's example loads, [mpp] included", async () => {
+  const files = { "jobgate.toml": 'x402 = "x402.toml"\n', "x402.toml": SDK_EXAMPLE };
+  const result = await loadFiles(files, { env: { MPP_KEY } });
+  if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
+  const mpp = { realm: "operator.example.com", secretKeys: [MPP_KEY], challengeTtlSecs: 300 };
+  expect(result.config.x402?.mpp).toEqual(mpp);
+});
+
+test("A key of [mpp] that is short, typed by hand or an example's is a mistake, and so is a lifetime over that of offers", async () => {
+  const mistakesOf = async (key: string, ttl = 300) => {
+    const toml = SDK_EXAMPLE.replace("challenge_ttl_secs = 300", `challenge_ttl_secs = ${ttl}`);
+    const files = { "jobgate.toml": 'x402 = "x402.toml"\n', "x402.toml": toml };
+    const result = await loadFiles(files, { env: { MPP_KEY: key } });
+    return result.ok ? [] : result.mistakes.map(({ keyPath }) => keyPath);
+  };
+  const wrong = [MPP_KEY.slice(1), MPP_KEY.toUpperCase(), "ab".repeat(32), "0123456789abcdef".repeat(4)];
+  for (const key of wrong) expect(await mistakesOf(key)).toEqual(["x402.mpp.secret_key"]);
+  expect(await mistakesOf(MPP_KEY, 301)).toEqual(["x402.mpp.challenge_ttl_secs"]);
+  expect(await mistakesOf(MPP_KEY)).toEqual([]);
+});
+
+test("A token of the SDK without a method or a name is paid by Permit2, with a warning", async () => {
+  const toml = SDK_EXAMPLE.replace(/transfer_method.*\neip3009_name.*\neip3009_version.*\n/, "");
+  const result = await loadFiles(
+    { "jobgate.toml": 'x402 = "x402.toml"\n', "x402.toml": toml },
+    { env: { MPP_KEY } },
+  );
+  if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
+  expect(result.config.x402?.acceptedTokens).toMatchObject([{ symbol: "USDC", transferMethod: "permit2" }]);
+  expect(result.warnings.map(({ keyPath, message }) => `${keyPath} ${message}`)).toContainEqual(
+    expect.stringMatching(/transfer_method is missing, so the token is paid by Permit2/),
+  );
+  expect(result.warnings.map(({ keyPath }) => keyPath)).toContain("x402.accepted_tokens[0].rpc_url");
 });
 
 test("A mistake in a separate file has that file's name and line", async () => {

@@ -22,14 +22,17 @@ public_url = "https://operator.example.com"
 
 /** Loads a configuration from real files in a temporary folder. */
 export async function loadFiles(
-  files: string | Record<string, string>,
+  files: string | Record<string, string | Uint8Array>,
   options: { env?: NodeJS.ProcessEnv; serviceId?: bigint } = {},
 ): Promise<LoadConfigResult> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-config-"));
   try {
     const byName = typeof files === "string" ? { "jobgate.toml": files } : files;
-    for (const [name, toml] of Object.entries(byName))
-      await writeFile(join(folder, name), toml.replaceAll("$DIR", folder));
+    for (const [name, contents] of Object.entries(byName))
+      await writeFile(
+        join(folder, name),
+        typeof contents === "string" ? contents.replaceAll("$DIR", folder) : contents,
+      );
     const result = await loadConfig({ path: join(folder, "jobgate.toml"), env: {}, ...options });
     if (result.ok) return result;
     return {

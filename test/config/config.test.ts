@@ -4,16 +4,22 @@ import { configOf, loadFiles, TOKEN, X402 } from "./config-folder.ts";
 test("An empty file has the defaults and no gateway", async () => {
   expect(await configOf("")).toEqual({
     serviceId: 0n,
-    store: { url: "sqlite:jobgate.db", maxPending: 100_000 },
+    push: [],
+    store: {
+      url: "sqlite:jobgate.db",
+      maxPending: 100_000,
+      retention: { resultsDays: 30, callsDays: 90 },
+    },
     runner: {
       bindAddress: { kind: "tcp", host: "127.0.0.1", port: 8403 },
+      tokens: [],
       leaseMs: 60_000,
       maxAttempts: 10,
       retryBaseMs: 1000,
       retryMaxMs: 300_000,
       drainMs: 20_000,
     },
-    operator: { bindAddress: { kind: "tcp", host: "127.0.0.1", port: 8405 } },
+    operator: { bindAddress: { kind: "tcp", host: "127.0.0.1", port: 8405 }, tokens: [] },
   });
 });
 
@@ -22,13 +28,17 @@ test("A gateway with only the required keys has the documented defaults", async 
   expect(x402).toEqual({
     bindAddress: { kind: "tcp", host: "0.0.0.0", port: 8402 },
     publicUrl: "https://operator.example.com",
-    facilitatorUrl: "https://facilitator.example.com",
+    facilitators: [
+      { kind: "remote", name: "facilitator.example.com", url: "https://facilitator.example.com" },
+    ],
     facilitatorTimeoutMs: 30_000,
     quoteTtlSecs: 300,
     maxBodyBytes: 1_048_576,
     maxUndecided: 100_000,
     maxOpenPerPayer: 256,
+    settleMarginSecs: 60,
     defaultInvocationMode: "disabled",
+    corsOrigins: ["*"],
     acceptedTokens: [
       {
         network: "eip155:84532",
@@ -59,6 +69,19 @@ test("A token inherits rate and markup from its table, and is confirmed on chain
     markupBps: 65535,
     requireOnchainConfirmation: true,
   });
+});
+
+test("Origins of web pages are read as browsers send them", async () => {
+  const origins = ["https://Shop.example", "http://localhost:3000", "https://a.example:443"];
+  const { x402 } = await configOf(
+    `${X402}cors_origins = ${JSON.stringify([...origins, "app://x"])}\n${TOKEN}`,
+  );
+  expect(x402?.corsOrigins).toEqual([
+    "https://shop.example",
+    "http://localhost:3000",
+    "https://a.example",
+    "app://x",
+  ]);
 });
 
 test("The command line's service id takes precedence over the file's, and that over x402's", async () => {
@@ -130,9 +153,20 @@ test("A missing service id or public URL is a warning, not a mistake", async () 
   expect(result.ok && result.config.x402?.publicUrl).toBe("http://127.0.0.1:8402");
 });
 
+test("Names each facilitator by host and path, without what may be a key", async () => {
+  const url = (path: string) => X402.replace("example.com", `example.com:8443${path}`);
+  const names = ["/platform/v2/x402/", "/v2/0123456789abcdef0123/x402"].map(
+    async (path) => (await configOf(url(path) + TOKEN)).x402?.facilitators[0]?.name,
+  );
+  expect(await Promise.all(names)).toEqual([
+    "facilitator.example.com:8443/platform/v2/x402",
+    "facilitator.example.com:8443/v2/…/x402",
+  ]);
+});
+
 test("Credentials in an https URL are accepted", async () => {
   const toml = X402.replace("https://facilitator", "https://user:pass@facilitator");
-  expect((await configOf(toml + TOKEN)).x402?.facilitatorUrl).toBe(
-    "https://user:pass@facilitator.example.com",
-  );
+  expect((await configOf(toml + TOKEN)).x402?.facilitators).toEqual([
+    { kind: "remote", name: "facilitator.example.com", url: "https://user:pass@facilitator.example.com" },
+  ]);
 });

@@ -2,13 +2,13 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { configSchema } from "../../src/config/config.ts";
-import { fileKey } from "../../src/config/key-path.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { mistakeText } from "../../src/config/mistakes.ts";
+import { fileKey, mistakeText } from "../../src/config/mistakes.ts";
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
 const EXAMPLE_ENV = {
   RUNNER_TOKEN: "r",
+  PUSH_SECRET: `whsec_${"c2VjcmV0".repeat(4)}`,
   OPERATOR_TOKEN: "o",
   ALERTS_SECRET: "a",
   EXCHANGE_KEY: "e",
@@ -17,6 +17,13 @@ const EXAMPLE_ENV = {
   TRADINGVIEW_TOKEN: "0123456789abcdef0123456789abcdef",
   META_APP_SECRET: "m",
   META_VERIFY_TOKEN: "v",
+};
+
+/** Documented names of keys that operators choose. */
+const RECORD_KEYS: Record<string, string> = {
+  job_pricing: "SERVICE_ID.JOB_INDEX",
+  "x402.facilitators.auth.headers": "NAME",
+  "x402.facilitators.rpc_urls": "NETWORK",
 };
 
 interface DocumentedKey {
@@ -43,7 +50,7 @@ function keysOf(declared: z.core.$ZodType, path: string): DocumentedKey[] {
   if (schema instanceof z.ZodArray && schema.element instanceof z.ZodObject) {
     return keysOf(schema.element, path);
   }
-  if (schema instanceof z.ZodRecord) return [{ keyPath: `${path}.SERVICE_ID.JOB_INDEX`, isRequired: false }];
+  if (schema instanceof z.ZodRecord) return [{ keyPath: `${path}.${RECORD_KEYS[path]}`, isRequired: false }];
   const item = schema instanceof z.ZodArray ? schema.element : schema;
   // A value, or a table instead of it.
   const tables = item instanceof z.ZodUnion ? item.options.filter((it) => it instanceof z.ZodObject) : [];
@@ -64,6 +71,17 @@ test("jobgate.example.toml loads without mistakes or warnings", async () => {
   const path = file("jobgate.example.toml").pathname;
   const result = await loadConfig({ path, env: EXAMPLE_ENV });
   expect(result.ok ? result.warnings.map(mistakeText) : result.mistakes.map(mistakeText)).toEqual([]);
+});
+
+test("Prices in jobgate.example.toml are under the dollar that official clients pay at most", async () => {
+  const result = await loadConfig({ path: file("jobgate.example.toml").pathname, env: EXAMPLE_ENV });
+  const { x402 } = result.ok ? result.config : {};
+  const dollarsPerEther = x402?.acceptedTokens.map(({ rate, markupBps }) =>
+    rate?.kind === "fixed" ? Number(rate.ratePerNativeUnit) * (1 + markupBps / 10_000) : 0,
+  );
+  const prices = [...(x402?.jobPricing.values() ?? [])].map((wei) => Number(wei) / 1e18);
+  expect(prices.length).toBeGreaterThan(0);
+  expect(Math.max(...prices) * Math.max(...(dollarsPerEther ?? []))).toBeLessThan(1);
 });
 
 test("jobgate.example.toml needs only the variables that its mistakes name", async () => {

@@ -66,7 +66,7 @@ test("A reachable runner listener is accepted with a token", async () => {
   const result = await loadFiles('[runner]\nbind_address = "0.0.0.0:8403"\ntoken = "env:T"', {
     env: { T: "hunter2" },
   });
-  expect(result.ok && result.config.runner.token).toBe("hunter2");
+  expect(result.ok && result.config.runner.tokens).toEqual(["hunter2"]);
 });
 
 test("A configuration can be given as text instead of a file", async () => {

@@ -9,11 +9,32 @@ verifying_contract = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 operator_address = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 `;
 const ENDPOINT = '[[webhooks.endpoints]]\npath = "/a"\njob_id = 1\n';
+/** Configuration with a secret of each kind. */
+const secrets = (its: { token: string; header: string; password: string; networks?: string }) => `[runner]
+token = ${its.token}
+[operator]
+token = ${its.token}
+[x402]
+public_url = "https://operator.example.com"
+[x402.facilitator_service]
+bind_address = "127.0.0.1:8406"
+tokens = [{ name = "shop", token = "${its.header}" }]
+[[x402.facilitators]]
+url = "https://facilitator.example.com"
+auth.headers = { X-Key = "${its.header}" }
+networks = ${its.networks ?? '["base-sepolia"]'}
+[[x402.facilitators]]
+url = "https://user:${its.password}@other.example.com"
+[[x402.facilitators]]
+local = true
+signer = { private_key = "${"1".repeat(64)}" }
+rpc_urls = { base-sepolia = "http://127.0.0.1:9" }
+${TOKEN}`;
 
-test("A reload changes prices, rates, policies and endpoints", async () => {
+test("A reload changes prices, rates, policies, endpoints and push targets", async () => {
   const running = await configOf(`${X402}${TOKEN}[webhooks]\n`);
   const next = await configOf(
-    `${X402}default_invocation_mode = "public_paid"\n${TOKEN.replace("3200.00", "3300.00")}${ENDPOINT}[job_pricing.1]\n0 = "1000000000000000"\n`,
+    `${X402}default_invocation_mode = "public_paid"\n${TOKEN.replace("3200.00", "3300.00")}${ENDPOINT}[[push]]\nurl = "http://127.0.0.1:8000/"\n[job_pricing.1]\n0 = "1000000000000000"\n`,
   );
   expect(changesThatNeedRestart(running, next)).toEqual([]);
   expect(afterReload(running, next)).toEqual(next);
@@ -26,22 +47,54 @@ test("A reload does not change addresses, the store or the runner", async () => 
   );
   expect(changesThatNeedRestart(running, next)).toEqual([
     "store",
-    "runner",
+    "runner.lease_secs",
     "x402.bind_address",
     "webhooks",
-    "webhooks.bind_address",
   ]);
   expect(afterReload(running, next)).toEqual(running);
 });
 
-test("A change of the facilitator or of a whole table is named as the file spells it", async () => {
+test("A reload changes the secrets of the listeners and of the facilitators", async () => {
+  const running = await configOf(secrets({ token: '"old"', header: "old", password: "old" }));
+  const next = await configOf(secrets({ token: '["old", "new"]', header: "new", password: "new" }));
+  expect(changesThatNeedRestart(running, next)).toEqual([]);
+  expect(afterReload(running, next)).toEqual(next);
+});
+
+test("Secrets of facilitators wait for the restart together with another change of the list", async () => {
+  const running = await configOf(secrets({ token: '"old"', header: "old", password: "old" }));
+  const next = await configOf(
+    secrets({ token: '"new"', header: "new", password: "new", networks: '["base", "base-sepolia"]' }),
+  );
+  expect(changesThatNeedRestart(running, next)).toEqual(["x402.facilitators"]);
+  const { runner, x402 } = afterReload(running, next);
+  expect(runner.tokens).toEqual(["new"]);
+  expect(x402?.facilitators).toEqual(running.x402?.facilitators);
+});
+
+test("A reload turns TLS and client certificates neither on nor off, and replaces their files", async () => {
+  const running = await configOf("");
+  const withTls = (tls: { cert: string; key: string; clientCa?: string }) => ({
+    ...running,
+    runner: { ...running.runner, tls },
+  });
+  const old = withTls({ cert: "a", key: "a" });
+  const replaced = withTls({ cert: "b", key: "b" });
+  expect(afterReload(old, replaced)).toEqual(replaced);
+  for (const other of [running, withTls({ cert: "a", key: "a", clientCa: "a" })]) {
+    expect(afterReload(old, other)).toEqual(old);
+    expect(changesThatNeedRestart(old, other)).toEqual(["runner.tls"]);
+  }
+});
+
+test("A change of the facilitator or of a whole table is named by its key in the file", async () => {
   const running = await configOf(`${X402}${TOKEN}${ENGINE}`);
   const facilitator = `${X402.replace("facilitator.example", "other.example")}facilitator_timeout_secs = 5\n`;
   expect(changesThatNeedRestart(running, await configOf(`service_id = 3\n${facilitator}${TOKEN}`))).toEqual([
     "service_id",
-    "pricing_engine",
-    "x402.facilitator_url",
     "x402.facilitator_timeout_secs",
+    "x402.facilitators",
+    "pricing_engine",
   ]);
   expect(changesThatNeedRestart(running, await configOf(ENGINE))).toContain("x402");
 });

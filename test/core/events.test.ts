@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { createEventHub, type GatewayEvent } from "../../src/core/events.ts";
+import { EventHub, type GatewayEvent } from "../../src/core/events.ts";
 
 const acked: GatewayEvent = { at: 0, callId: 1, what: { kind: "acked", resultBytes: 0 } };
 const dropped: GatewayEvent = { at: 0, callId: 2, what: { kind: "dropped" } };
 
 it("A listener receives the kinds it subscribed to, or all; other kinds are not watched", () => {
-  const hub = createEventHub();
+  const hub = new EventHub();
   const heard: Record<string, number[]> = { all: [], acks: [] };
   expect(hub.watches("acked", "dropped")).toBe(false);
   const endAcks = hub.subscribe(({ callId }) => heard.acks?.push(callId), ["acked"]);
@@ -23,7 +23,7 @@ it("A listener receives the kinds it subscribed to, or all; other kinds are not 
 });
 
 it("A function that subscribes twice receives everything twice until each subscription ends", () => {
-  const hub = createEventHub();
+  const hub = new EventHub();
   let heard = 0;
   const listener = () => void heard++;
   const [endFirst, endSecond] = [hub.subscribe(listener), hub.subscribe(listener)];

@@ -1,18 +1,22 @@
 import { once } from "node:events";
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { ClientReadableStream, ServiceError } from "@grpc/grpc-js";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import type { ClientDuplexStream, ClientReadableStream, ServiceError, StatusObject } from "@grpc/grpc-js";
 import pino from "pino";
 import { onTestFinished } from "vitest";
 import type { RunnerConfig } from "../../src/config/config.ts";
 import { RunnerServer } from "../../src/delivery/runner-server.ts";
-import type {
-  AckResponse,
-  ExtendRequest_ProgressSchema,
-  ExtendResponse,
-  JobCall,
-  JobResultSchema,
-  NackRequest_NackSchema,
-  NackResponse,
+import {
+  type AckResponse,
+  type ExtendRequest_ProgressSchema,
+  type ExtendResponse,
+  type GatewayMessage,
+  type JobCall,
+  type JobResultSchema,
+  type NackRequest_NackSchema,
+  type NackResponse,
+  type RunnerMessage,
+  RunnerMessageSchema,
+  type Statuses,
   SubscribeRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -20,7 +24,7 @@ import { makeRunnerClient, type RunnerConnection } from "../helpers/runner-clien
 import { openTestStore } from "../helpers/test-store.ts";
 
 /** Bounds every wait: longer than anything takes on a busy machine, shorter than a test's own time-out. */
-const WAIT_MS = 25_000;
+const WAIT_MS = 50_000;
 
 /** An embedded store for one test. */
 export async function openStoreForTest(): Promise<Store> {
@@ -56,6 +60,7 @@ export async function startDelivery({
   const server = new RunnerServer({
     config: {
       bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
+      tokens: [],
       leaseMs: 60_000,
       maxAttempts: 10,
       retryBaseMs: 20,
@@ -97,6 +102,11 @@ export interface Runner {
     leases: (LeaseLike & { progress?: ProgressInit })[],
     lease?: { seconds: bigint },
   ): Promise<ExtendResponse["statuses"]>;
+  /** Opens a Work stream, and sends `subscribe` in its first message. Resolves when the response headers arrive. */
+  work(
+    subscribe?: MessageInitShape<typeof SubscribeRequestSchema>,
+    first?: RunnerMessageInit,
+  ): Promise<WorkingStream>;
   /** Cuts the connection. */
   close(): void;
 }
@@ -109,6 +119,25 @@ interface LeaseLike {
 type ProgressInit = MessageInitShape<typeof ExtendRequest_ProgressSchema>;
 type ResultInit = MessageInitShape<typeof JobResultSchema>;
 type OutcomeInit = NonNullable<MessageInitShape<typeof NackRequest_NackSchema>["outcome"]>;
+
+export type RunnerMessageInit = MessageInitShape<typeof RunnerMessageSchema>;
+
+/** One Work stream. */
+export interface WorkingStream {
+  readonly raw: ClientDuplexStream<RunnerMessage, GatewayMessage>;
+  /** Messages received so far. */
+  readonly messages: GatewayMessage[];
+  /** JobCalls received so far. */
+  readonly calls: JobCall[];
+  /** Sends a message as it is. */
+  send(message: RunnerMessageInit): void;
+  /** Sends a message with a sequence of its own. Resolves with its Statuses. */
+  ask(message: RunnerMessageInit): Promise<Statuses>;
+  /** The next JobCall that was not asked for before. */
+  next(): Promise<JobCall>;
+  /** Resolves with the status that ended the stream. */
+  readonly ended: Promise<StatusObject>;
+}
 
 /** One Subscribe stream. */
 export interface RunnerStream {
@@ -148,11 +177,53 @@ export function connectRunner(address: string, options: Omit<RunnerConnection, "
       }));
       return (await client.extend({ leases: requested, ...(lease && { lease }) })).statuses;
     },
+    async work(subscribe = {}, first = {}) {
+      const raw = client.work();
+      const stream = workingStream(raw);
+      raw.write(
+        create(RunnerMessageSchema, { ...first, subscribe: create(SubscribeRequestSchema, subscribe) }),
+      );
+      const failed = stream.ended.then(({ details }) => Promise.reject(new Error(details)));
+      await Promise.race([once(raw, "metadata"), failed]);
+      return stream;
+    },
     close: () => client.close(),
   };
 }
 
-function named({ callId, leaseToken }: LeaseLike): LeaseLike {
+function workingStream(raw: WorkingStream["raw"]): WorkingStream {
+  const messages: GatewayMessage[] = [];
+  const calls: JobCall[] = [];
+  const answers = new Map<bigint, (statuses: Statuses) => void>();
+  let sequence = 0n;
+  let taken = 0;
+  raw.on("data", (message: GatewayMessage) => {
+    messages.push(message);
+    calls.push(...message.jobCalls);
+    for (const statuses of message.statuses) answers.get(statuses.sequence)?.(statuses);
+  });
+  raw.on("error", () => undefined);
+  return {
+    raw,
+    messages,
+    calls,
+    send: (message) => raw.write(create(RunnerMessageSchema, message)),
+    ask(message) {
+      sequence++;
+      const answer = new Promise<Statuses>((resolve) => answers.set(sequence, resolve));
+      raw.write(create(RunnerMessageSchema, { ...message, sequence }));
+      return answer;
+    },
+    async next() {
+      const call = await untilDefined(() => calls[taken]);
+      taken++;
+      return call;
+    },
+    ended: new Promise((resolve) => raw.on("status", resolve)),
+  };
+}
+
+export function named({ callId, leaseToken }: LeaseLike): LeaseLike {
   return { callId, leaseToken };
 }
 
@@ -182,19 +253,23 @@ function runnerStream(raw: OpenStream): RunnerStream {
   };
 }
 
-/** Acks every JobCall of a stream until the test ends. @returns those that are acked so far */
-export function ackEverything(runner: Runner, stream: RunnerStream): Set<bigint> {
+/** Answers every JobCall of a stream until the test ends. @returns those that are answered so far */
+export function ackEverything(
+  runner: Runner,
+  stream: RunnerStream,
+  answer = (call: JobCall): Promise<unknown> => runner.ack(call),
+): Set<bigint> {
   const done = new Set<bigint>();
-  const acks: Promise<unknown>[] = [];
-  const ack = (call: JobCall) => {
-    acks.push(runner.ack(call).then(() => done.add(call.callId)));
+  const answers: Promise<unknown>[] = [];
+  const take = (call: JobCall) => {
+    answers.push(answer(call).then(() => done.add(call.callId)));
   };
-  stream.calls.forEach(ack);
-  stream.raw.on("data", ack);
+  stream.calls.forEach(take);
+  stream.raw.on("data", take);
   // Runs before the runner's connection is closed.
   onTestFinished(async () => {
-    stream.raw.off("data", ack);
-    await Promise.all(acks);
+    stream.raw.off("data", take);
+    await Promise.all(answers);
   });
   return done;
 }
@@ -202,10 +277,15 @@ export function ackEverything(runner: Runner, stream: RunnerStream): Set<bigint>
 /** Waits until it holds; rejects when it takes too long. */
 export async function until(holds: () => boolean | Promise<boolean>, waitMs = WAIT_MS): Promise<void> {
   const deadline = performance.now() + waitMs;
-  while (!(await holds())) {
+  for (let pauseMs = 2; !(await holds()); pauseMs = Math.min(pauseMs * 1.5, 30)) {
     if (performance.now() > deadline) throw new Error(`Not so after ${waitMs} ms: ${holds}`);
-    await sleep(3);
+    await sleep(pauseMs);
   }
+}
+
+async function untilDefined<Value>(value: () => Value | undefined): Promise<Value> {
+  await until(() => value() !== undefined);
+  return value() as Value;
 }
 
 export function sleep(ms: number): Promise<void> {

@@ -1,11 +1,12 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { chmod, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { create } from "@bufbuild/protobuf";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
 import { credentials, makeClientConstructor, type ServiceError, status } from "@grpc/grpc-js";
 import { describe, expect, onTestFinished, test } from "vitest";
 import {
@@ -16,6 +17,7 @@ import {
 } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
+import { testFolder } from "../helpers/test-folder.ts";
 import { connectRunner, openStoreForTest, sleep, startDelivery, until } from "./harness.ts";
 
 const run = promisify(execFile);
@@ -23,13 +25,8 @@ const run = promisify(execFile);
 /** Runs a client without .proto files, which learns the services from the server. */
 async function bufCurl(address: string, ...args: string[]): Promise<string> {
   const curl = ["curl", "--protocol", "grpc", "--http2-prior-knowledge"];
-  const { stdout } = await run(
-    "node_modules/.bin/buf",
-    [...curl, ...args.map((arg) => arg.replace("ADDRESS", address))],
-    {
-      timeout: 10_000,
-    },
-  );
+  const asked = args.map((arg) => arg.replace("ADDRESS", address));
+  const { stdout } = await run("node_modules/.bin/buf", [...curl, ...asked], { timeout: 50_000 });
   return stdout;
 }
 
@@ -39,7 +36,7 @@ const HealthClient = makeClientConstructor(grpcServiceDefinition(Health), Health
 function checkHealth(address: string, service = ""): Promise<string> {
   const client = new HealthClient(address, credentials.createInsecure());
   return new Promise((resolve) => {
-    const deadline = Date.now() + 5_000;
+    const deadline = Date.now() + 50_000;
     client.check?.(
       create(HealthCheckRequestSchema, { service }),
       { deadline },
@@ -58,7 +55,7 @@ describe("Token", () => {
   test.each([undefined, "wrong", "secre", "secret2", ""])(
     "Without the right token (%j) every call is UNAUTHENTICATED",
     async (token) => {
-      const { connect } = await startDelivery({ token: "secret" });
+      const { connect } = await startDelivery({ tokens: ["secret"] });
       const runner = connect(token === undefined ? {} : { token });
       const refused = { code: status.UNAUTHENTICATED };
       await expect(runner.subscribe()).rejects.toMatchObject(refused);
@@ -69,7 +66,7 @@ describe("Token", () => {
   );
 
   test("Calls with the right token are served", async () => {
-    const { accept, connect } = await startDelivery({ token: "secret" });
+    const { accept, connect } = await startDelivery({ tokens: ["secret"] });
     const runner = connect({ token: "secret" });
     const stream = await runner.subscribe();
     await accept();
@@ -77,7 +74,7 @@ describe("Token", () => {
   });
 
   test("Reflection needs the token, health does not", async () => {
-    const { address } = await startDelivery({ token: "secret" });
+    const { address } = await startDelivery({ tokens: ["secret"] });
     const list = ["--list-services", "http://ADDRESS"];
     await expect(bufCurl(address, ...list)).rejects.toThrow(/unauthenticated|token/i);
     expect(await bufCurl(address, "--reflect-header", "authorization: Bearer secret", ...list)).toContain(
@@ -103,6 +100,7 @@ describe("Reflection", () => {
         "jobgate.v1.RunnerService/Extend",
         "jobgate.v1.RunnerService/Nack",
         "jobgate.v1.RunnerService/Subscribe",
+        "jobgate.v1.RunnerService/Work",
       ]);
       const data = '{"acks":[{"callId":"99","leaseToken":"x"}]}';
       const answer = await bufCurl(
@@ -120,7 +118,7 @@ describe("Reflection", () => {
 describe("Health", () => {
   test("The server and its service are SERVING while the store is writable", async () => {
     let writable = true;
-    const { address } = await startDelivery({ status: () => ({ writable, full: false }) });
+    const { address } = await startDelivery({ status: () => ({ writable, pending: 0, full: false }) });
     expect(await checkHealth(address)).toBe("SERVING");
     expect(await checkHealth(address, "jobgate.v1.RunnerService")).toBe("SERVING");
     expect(await checkHealth(address, "no.such.Service")).toBe("NOT_FOUND");
@@ -130,12 +128,34 @@ describe("Health", () => {
     writable = true;
     await until(async () => (await checkHealth(address)) === "SERVING");
   });
+
+  test("Watch streams the status and each change, and List names every service", async () => {
+    let writable = true;
+    const { address } = await startDelivery({ status: () => ({ writable, pending: 0, full: false }) });
+    const transport = createGrpcTransport({ baseUrl: `http://${address}` });
+    const client = createClient(Health, transport);
+    const stop = new AbortController();
+    onTestFinished(() => stop.abort());
+    const watch = (service: string) =>
+      client.watch({ service }, { signal: stop.signal })[Symbol.asyncIterator]();
+
+    const statuses = watch("jobgate.v1.RunnerService");
+    expect((await statuses.next()).value?.status).toBe(ServingStatus.SERVING);
+    writable = false;
+    expect((await statuses.next()).value?.status).toBe(ServingStatus.NOT_SERVING);
+    expect((await watch("no.such.Service").next()).value?.status).toBe(ServingStatus.SERVICE_UNKNOWN);
+    expect(
+      Object.entries((await client.list({})).statuses).map(([name, { status }]) => [name, status]),
+    ).toEqual([
+      ["", ServingStatus.NOT_SERVING],
+      ["jobgate.v1.RunnerService", ServingStatus.NOT_SERVING],
+    ]);
+  });
 });
 
 describe("Unix socket", () => {
   async function socketPath(): Promise<string> {
-    const folder = await mkdtemp(join(tmpdir(), "jobgate-socket-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = await testFolder();
     await chmod(folder, 0o755);
     return join(folder, "runner.sock");
   }
@@ -204,7 +224,7 @@ test("The start fails on a port in use, and leaves nothing running", async () =>
 
 describe("Shutdown", () => {
   test("A stop ends streams with UNAVAILABLE, still answers Ack, Nack and Extend, and then closes", async () => {
-    const { store, server, address, accept, connect } = await startDelivery({ drainMs: 25_000 });
+    const { store, server, address, accept, connect } = await startDelivery({ drainMs: 3_600_000 });
     const runner = connect();
     const stream = await runner.subscribe();
     for (let index = 0; index < 3; index++) await accept();
@@ -223,10 +243,7 @@ describe("Shutdown", () => {
     ]);
     const result = { body: Buffer.from("late"), contentType: "text/plain" };
     expect(await runner.ack({ ...third, result })).toEqual([LeaseStatus.DONE]);
-    const emptyAt = performance.now();
     await stopped;
-    // Not at the end of drainMs.
-    expect(performance.now() - emptyAt).toBeLessThan(15_000);
     await expect(runner.ack()).rejects.toMatchObject({ code: status.UNAVAILABLE });
     expect(undelivered).toBeGreaterThan(0);
   });

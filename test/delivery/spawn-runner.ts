@@ -1,7 +1,8 @@
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import { processEnded, spawnTethered } from "../helpers/tethered-process.ts";
+import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
+import { bundledScript } from "../helpers/bundle.ts";
 import { until } from "./harness.ts";
 
 export interface RunnerProcess {
@@ -13,7 +14,8 @@ export interface RunnerProcess {
 /** Starts a runner in a separate process, for one test. Resolves once it is subscribed. */
 export async function spawnRunner(address: string): Promise<RunnerProcess> {
   const script = fileURLToPath(new URL("./runner-process.ts", import.meta.url));
-  const child = spawnTethered({ command: process.execPath, args: ["--import", "tsx", script, address] });
+  const args = [bundledScript(`import "${script}";`), address];
+  const child = spawnTethered({ command: process.execPath, args });
   onTestFinished(async () => {
     child.kill("SIGKILL");
     await processEnded(child);

@@ -1,73 +1,78 @@
-import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
+import { readFileSync } from "node:fs";
 import { credentials, status } from "@grpc/grpc-js";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startDelivery } from "./harness.ts";
+import { describe, expect, test } from "vitest";
+import { makeCertificates } from "../helpers/certificates.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startRun } from "../runner/start-run.ts";
+import { startDelivery, until } from "./harness.ts";
 
-/** Needs the `openssl` command: Node can read certificates but not make them. */
-const openssl = (...args: string[]) => promisify(execFile)("openssl", args, { timeout: 20_000 });
+const certificates = startBeforeAll(makeCertificates);
+const file = (name: string) => certificates.file(name);
 
-let folder: string;
-const file = (name: string) => join(folder, name);
-const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+const pem = (name: string) => readFileSync(file(name), "utf8");
 
-async function makeAuthority(name: string): Promise<void> {
-  const out = ["-keyout", file(`${name}.key`), "-out", file(`${name}.pem`)];
-  await openssl("req", "-x509", ...newKey, ...out, "-days", "2", "-subj", `/CN=${name}`);
+function channelCredentials(client?: string, authority = "authority") {
+  const [ca, ...own] = [
+    `${authority}.pem`,
+    ...(client === undefined ? [] : [`${client}.key`, `${client}.pem`]),
+  ].map((name) => readFileSync(file(name)));
+  return credentials.createSsl(ca, ...own);
 }
-
-async function makeCertificate(name: string, authority: string): Promise<void> {
-  const request = ["-keyout", file(`${name}.key`), "-out", file(`${name}.csr`), "-subj", `/CN=${name}`];
-  await openssl("req", "-new", ...newKey, ...request, "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1");
-  const signer = ["-CA", file(`${authority}.pem`), "-CAkey", file(`${authority}.key`), "-CAcreateserial"];
-  const paths = ["-in", file(`${name}.csr`), "-out", file(`${name}.pem`)];
-  await openssl("x509", "-req", ...paths, ...signer, "-days", "2", "-copy_extensions", "copy");
-}
-
-async function channelCredentials(client?: string) {
-  const pem = (name: string) => readFile(file(name));
-  const authority = await pem("authority.pem");
-  if (client === undefined) return credentials.createSsl(authority);
-  return credentials.createSsl(authority, await pem(`${client}.key`), await pem(`${client}.pem`));
-}
-
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "jobgate-tls-"));
-  await Promise.all([makeAuthority("authority"), makeAuthority("stranger")]);
-  await Promise.all([
-    makeCertificate("server", "authority"),
-    makeCertificate("runner", "authority"),
-    makeCertificate("impostor", "stranger"),
-  ]);
-});
-
-afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe("TLS", () => {
   test("A runner that trusts the certificate is served, and one that speaks plaintext is not", async () => {
     const { accept, connect } = await startDelivery({
-      tls: { cert: file("server.pem"), key: file("server.key") },
+      tls: { cert: pem("server.pem"), key: pem("server.key") },
     });
-    const stream = await connect({ credentials: await channelCredentials() }).subscribe();
+    const stream = await connect({ credentials: channelCredentials() }).subscribe();
     await accept();
     await stream.next();
     await expect(connect().subscribe()).rejects.toMatchObject({ code: status.UNAVAILABLE });
   });
 
+  test("The Node library's runner trusts its CA file's authorities, and no others", async () => {
+    const tls = { cert: pem("server.pem"), key: pem("server.key") };
+    const { accept, address, store } = await startDelivery({ tls, tokens: ["secret"] });
+    const options = { address, token: "secret" };
+    const stranger = startRun(() => "no", { ...options, ca: file("stranger.pem") });
+    await until(() => stranger.lines.some((line) => line.startsWith("cannot connect")));
+    const trusting = startRun(() => "done", { ...options, ca: file("authority.pem") });
+    await accept();
+    await until(async () => (await store.totals()).calls.ready + (await store.totals()).calls.leased === 0);
+    expect(trusting.lines).toEqual([`connected to ${address} as test`]);
+    expect(stranger.lines.join()).not.toContain("connected to");
+  });
+
   test("A key that does not fit its certificate makes the start fail", async () => {
-    const tls = { cert: file("server.pem"), key: file("runner.key") };
+    const tls = { cert: pem("server.pem"), key: pem("runner.key") };
     await expect(startDelivery({ tls })).rejects.toThrow(/key values mismatch/i);
   });
 });
 
+test("A reload serves new certificates to new connections, and leaves open streams alone", async () => {
+  const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
+  const { server, accept, connect } = await startDelivery({ tls });
+  const open = await connect({ credentials: channelCredentials("runner") }).subscribe();
+  const next = { cert: pem("impostor.pem"), key: pem("impostor.key"), clientCa: pem("stranger.pem") };
+  expect(() => server.reload({ tokens: [], tls: { ...next, key: tls.key } })).toThrow(/key values mismatch/i);
+  server.reload({ tokens: [], tls: next });
+
+  const replaced = await connect({ credentials: channelCredentials("impostor", "stranger") }).subscribe();
+  for (const stream of [open, replaced]) {
+    await accept();
+    await stream.next();
+  }
+  const untrusting = connect({ credentials: channelCredentials("runner") });
+  await expect(untrusting.subscribe()).rejects.toMatchObject({ code: status.UNAVAILABLE });
+  const untrusted = connect({ credentials: channelCredentials("runner", "stranger") });
+  await expect(untrusted.subscribe()).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
+});
+
 describe("Mutual TLS", () => {
   test("A runner whose certificate the client CA signed is served", async () => {
-    const tls = { cert: file("server.pem"), key: file("server.key"), clientCa: file("authority.pem") };
+    const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
     const { accept, connect } = await startDelivery({ tls });
-    const stream = await connect({ credentials: await channelCredentials("runner") }).subscribe();
+    const stream = await connect({ credentials: channelCredentials("runner") }).subscribe();
     await accept();
     await stream.next();
   });
@@ -75,9 +80,9 @@ describe("Mutual TLS", () => {
   test.each([undefined, "impostor"])(
     "No client certificate, or a stranger's (%s), is UNAUTHENTICATED",
     async (client) => {
-      const tls = { cert: file("server.pem"), key: file("server.key"), clientCa: file("authority.pem") };
+      const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
       const { connect } = await startDelivery({ tls });
-      const runner = connect({ credentials: await channelCredentials(client) });
+      const runner = connect({ credentials: channelCredentials(client) });
       await expect(runner.subscribe()).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
       await expect(runner.ack()).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
     },

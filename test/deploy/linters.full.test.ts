@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
-import { copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { copyFile, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, it } from "vitest";
+import { testFolder } from "../helpers/test-folder.ts";
 
 const DEPLOY = fileURLToPath(new URL("../../deploy", import.meta.url));
 const VENV = fileURLToPath(new URL("../../node_modules/.cache/jobgate-linters", import.meta.url));
@@ -38,18 +38,14 @@ describe("The files in deploy/", () => {
   });
 
   it("systemd accepts the unit and rates it well confined", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "jobgate-unit-"));
-    try {
-      // The folder's name ends up in the unit's path, and systemd looks at nothing else around it.
-      await copyFile(join(DEPLOY, "systemd/jobgate.service"), join(folder, "jobgate.service"));
-      const unit = join(folder, "jobgate.service");
-      const { stderr } = await run("systemd-analyze", ["verify", unit]).catch((cause: unknown) => {
-        throw new Error("The unit is checked by systemd-analyze, which is part of systemd", { cause });
-      });
-      expect(stderr).toBe("");
-      await run("systemd-analyze", ["security", "--offline=true", "--threshold=20", unit]);
-    } finally {
-      await rm(folder, { recursive: true });
-    }
+    const folder = await testFolder();
+    // The folder's name ends up in the unit's path, and systemd looks at nothing else around it.
+    await copyFile(join(DEPLOY, "systemd/jobgate.service"), join(folder, "jobgate.service"));
+    const unit = join(folder, "jobgate.service");
+    const { stderr } = await run("systemd-analyze", ["verify", unit]).catch((cause: unknown) => {
+      throw new Error("The unit is checked by systemd-analyze, which is part of systemd", { cause });
+    });
+    expect(stderr).toBe("");
+    await run("systemd-analyze", ["security", "--offline=true", "--threshold=20", unit]);
   });
 });

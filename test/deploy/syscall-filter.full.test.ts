@@ -1,6 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -8,6 +7,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { startJobgate } from "../helpers/jobgate-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { startRunner } from "../helpers/runner.ts";
+import { testFolder } from "../helpers/test-folder.ts";
 
 const UNIT = fileURLToPath(new URL("../../deploy/systemd/jobgate.service", import.meta.url));
 const FILTERED = ["python3", fileURLToPath(new URL("under-unit-filter.py", import.meta.url)), UNIT];
@@ -48,16 +48,12 @@ describe("Under the system call filter of the systemd unit", () => {
   });
 
   it("jobgate checks its configuration", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "jobgate-filter-"));
-    try {
-      const path = join(folder, "jobgate.toml");
-      await writeFile(path, CONFIG);
-      await expect(
-        filtered(process.execPath, ...jobgateProgram("build"), "check", "-c", path),
-      ).resolves.toMatchObject({ stderr: "" });
-    } finally {
-      await rm(folder, { recursive: true });
-    }
+    const folder = await testFolder();
+    const path = join(folder, "jobgate.toml");
+    await writeFile(path, CONFIG);
+    await expect(
+      filtered(process.execPath, ...jobgateProgram("build"), "check", "-c", path),
+    ).resolves.toMatchObject({ stderr: "" });
   });
 
   it("jobgate serves a webhook to a runner, reloads and stops", async () => {
@@ -69,11 +65,11 @@ describe("Under the system call filter of the systemd unit", () => {
       });
       const sent = await fetch(`${jobgate.webhooksUrl}/hooks/alerts`, { method: "POST", body: "an alert" });
       expect(sent.status).toBe(202);
-      await expect.poll(() => runner.done, { timeout: 5_000 }).toHaveLength(1);
+      await expect.poll(() => runner.done).toHaveLength(1);
       await runner.stop();
       await jobgate.reload(CONFIG.replace("/hooks/alerts", "/hooks/others"));
       const other = () => fetch(`${jobgate.webhooksUrl}/hooks/others`, { method: "POST", body: "another" });
-      await expect.poll(async () => (await other()).status, { timeout: 5_000 }).toBe(202);
+      await expect.poll(async () => (await other()).status).toBe(202);
       jobgate.kill();
       expect(await jobgate.exited).toEqual({ code: 0, signal: null });
     } finally {

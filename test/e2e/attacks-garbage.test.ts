@@ -16,6 +16,20 @@ beforeAll(async () => {
 });
 
 const HEADERS = ["PAYMENT-SIGNATURE", "X-PAYMENT"] as const;
+/** JSON of good credentials, by the path of their door. */
+const credentials: Record<string, string> = {};
+beforeAll(async () => {
+  for (const [path, door] of [
+    ["/x402/jobs/1/0", "evm"],
+    ["/mpp/jobs/1/0", "blueprintevm"],
+  ] as const) {
+    const { headers } = await gateway.at(door).sign();
+    credentials[path] = Buffer.from(
+      headers.authorization?.slice("Payment ".length) ?? "",
+      "base64url",
+    ).toString();
+  }
+});
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
 
@@ -90,6 +104,46 @@ describe("Garbage", () => {
         retryable: false,
       });
       expect(answer.headers["cache-control"]).toBe("no-store");
+    }
+    await expectChanges({});
+  });
+
+  const isProblem = (answer: { status: number; body: string }) => {
+    expect(answer.status).toBe(400);
+    const refusal = { error: expect.any(String), code: "invalid_payment", charged: false, retryable: false };
+    const type = expect.stringMatching(/\/(malformed-credential|method-unsupported)$/);
+    expect(JSON.parse(answer.body)).toMatchObject({ ...refusal, type, status: 400 });
+  };
+  const withCredential = (path: string, value: string) =>
+    rawRequest(gateway.jobgate.x402Url, `POST ${path}`, { Authorization: value }, "work");
+
+  it.each(GARBAGE)("In Authorization: Payment, %s → 400", async (_name, make) => {
+    const expectChanges = await watchLedger(parts, gateway);
+    const value = `Payment ${make().replaceAll("+", "-").replaceAll("/", "_")}`;
+    for (const path of Object.keys(credentials)) isProblem(await withCredential(path, value));
+    await expectChanges({});
+  });
+
+  it.each([
+    ["another method", '"method":"', '"method":"tempo","x":"'],
+    ["another intent", '"intent":"charge"', '"intent":"session"'],
+    ["no challenge", '"challenge":{', '"x":{'],
+    ["a list for the challenge", '"challenge":{', '"challenge":[],"x":{'],
+    ["null for the payload", '"payload":{', '"payload":null,"x":{'],
+    ["an empty payload", '"payload":{', '"payload":{},"x":{'],
+    ["prototype keys in place of the payload", '"payload":{', '"__proto__":{'],
+    ["a number for the ID", '"id":"', '"id":7,"x":"'],
+    ["a request that is not base64url", '"request":"', '"request":"%%'],
+    ["a request that is no JSON", '"request":"', '"request":"bm8"}, "x":{"y":"'],
+    ["10,000-deep JSON", '"source":', `"deep":${nested(10_000)},"source":`],
+    ["an object for the source", '"source":"', '"source":{},"x":"'],
+  ])("A credential with %s → 400", async (_name, from, to) => {
+    const expectChanges = await watchLedger(parts, gateway);
+    for (const [path, json] of Object.entries(credentials)) {
+      expect(json).toContain(from);
+      isProblem(
+        await withCredential(path, `Payment ${Buffer.from(json.replace(from, to)).toString("base64url")}`),
+      );
     }
     await expectChanges({});
   });

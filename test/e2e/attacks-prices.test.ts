@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
-import { beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { runJobgate } from "../commands/run-jobgate.ts";
 import { mistakesOf } from "../config/config-folder.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { watchLedger } from "./ledger.ts";
@@ -28,7 +29,7 @@ async function priceOf(job: number) {
 /** Reloads, and waits until the job's amount is the new one. */
 async function reload(toml: string, job: number, amount: unknown): Promise<void> {
   await gateway.jobgate.reload(toml);
-  await vi.waitFor(async () => expect(await priceOf(job)).toBe(amount), { timeout: 10_000 });
+  await eventually(async () => expect(await priceOf(job)).toBe(amount));
 }
 
 describe("Prices", () => {
@@ -65,10 +66,8 @@ describe("Prices", () => {
     await gateway.jobgate.reload(
       edited('0 = "1000000000000000"', '0 = "1"').replace('1 = "1000', '1 = "2000'),
     );
-    await vi.waitFor(
-      () =>
-        expect(gateway.jobgate.logs.slice(logged).join("\n")).toMatch(/reload refused, nothing was changed/),
-      { timeout: 10_000 },
+    await eventually(() =>
+      expect(gateway.jobgate.logs.slice(logged).join("\n")).toMatch(/reload refused, nothing was changed/),
     );
     expect([await priceOf(0), await priceOf(1)]).toEqual([String(AMOUNT), String(AMOUNT)]);
     await gateway.jobgate.reload(config);
@@ -86,8 +85,9 @@ operator_address = "${parts.usdc.address}"
 `,
     );
     const newLogs = () => gateway.jobgate.logs.slice(logged).join("\n");
-    const told = /"needRestart":\[.*"x402.price_source".*"job_pricing"\][\s\S]*configuration reloaded/;
-    await vi.waitFor(() => expect(newLogs()).toMatch(told), { timeout: 10_000 });
+    const told =
+      /"needRestart":\[[^\]]*"x402.price_source","job_pricing"[^\]]*\][\s\S]*configuration reloaded/;
+    await eventually(() => expect(newLogs()).toMatch(told));
     expect(await priceOf(0)).toBe(String(AMOUNT));
     await gateway.jobgate.reload(config);
   });

@@ -2,20 +2,25 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { DOORS, type DoorName, type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "no rpc_url" }));
-/** Good, and good all the time: none of these requests may use it. */
-let payment: Payment;
+/** Good, and good all the time: none of these requests may use them. */
+const payments = {} as Record<DoorName, Payment>;
 beforeAll(async () => {
-  payment = await gateway.sign();
+  for (const door of DOORS) payments[door] = await gateway.at(door).sign();
 });
 
-/** Sends the valid payment with this raw request line. */
-const send = (requestLine: string) =>
-  rawRequest(gateway.jobgate.x402Url, requestLine, { ...payment.headers }, "work");
+/** Sends the valid payment of a door with this raw request line, at that door's path. */
+const send = (requestLine: string, door: DoorName = "x402") =>
+  rawRequest(
+    gateway.jobgate.x402Url,
+    door === "blueprintevm" ? requestLine.replace("x402", "mpp") : requestLine,
+    { ...payments[door].headers },
+    "work",
+  );
 
 describe("Routes", () => {
   it.each([
@@ -57,27 +62,43 @@ describe("Routes", () => {
     ["a call id above 2^53", "/x402/calls/9007199254740993"],
   ])("%s → 404, and nothing is paid", async (_name, path) => {
     const expectChanges = await watchLedger(parts, gateway);
-    const answer = await send(`POST ${path}`);
-    expect(answer.status).toBe(404);
-    expect(JSON.parse(answer.body)).toEqual({ error: expect.any(String), code: "not_found" });
-    expect(answer.headers["cache-control"]).toBe("no-store");
+    for (const answer of await Promise.all(DOORS.map((door) => send(`POST ${path}`, door)))) {
+      expect(answer.status).toBe(404);
+      expect(JSON.parse(answer.body)).toEqual({ error: expect.any(String), code: "not_found" });
+      expect(answer.headers["cache-control"]).toBe("no-store");
+    }
     await expectChanges({});
   });
 
-  it.each(["HEAD", "OPTIONS", "GET", "PUT", "PATCH", "DELETE"])(
+  it("OPTIONS on the paid path → 204, no settlement", async () => {
+    const expectChanges = await watchLedger(parts, gateway);
+    for (const answer of await Promise.all(DOORS.map((door) => send("OPTIONS /x402/jobs/1/0", door)))) {
+      expect([answer.status, answer.body]).toEqual([204, ""]);
+      expect(answer.headers["access-control-allow-origin"]).toBe("*");
+    }
+    await expectChanges({});
+  });
+
+  it.each(["HEAD", "GET", "PUT", "PATCH", "DELETE"])(
     "%s on the paid path → 405, no settlement",
     async (method) => {
       const expectChanges = await watchLedger(parts, gateway);
-      const answer = await send(`${method} /x402/jobs/1/0`);
-      expect([answer.status, answer.headers.allow]).toEqual([405, "POST"]);
-      expect(answer.headers["cache-control"]).toBe("no-store");
-      if (method !== "HEAD") {
-        expect(JSON.parse(answer.body)).toEqual({
+      const allow = method === "GET" ? "POST" : "GET, POST";
+      for (const door of DOORS) {
+        const answer = await send(`${method} /x402/jobs/1/0`, door);
+        expect([answer.status, answer.headers.allow]).toEqual([405, allow]);
+        expect(answer.headers["cache-control"]).toBe("no-store");
+        if (method === "HEAD") continue;
+        const refusal = {
           error: expect.any(String),
           code: "method_not_allowed",
           charged: false,
           retryable: false,
-        });
+        };
+        const body = JSON.parse(answer.body);
+        // MPP answers with a problem that holds the same fields.
+        if (door === "x402") expect(body).toEqual(refusal);
+        else expect(body).toMatchObject(refusal);
       }
       await expectChanges({});
     },
@@ -93,18 +114,21 @@ describe("Routes", () => {
 
   it("A job without a price → 404 with its IDs as exact numbers", async () => {
     const expectChanges = await watchLedger(parts, gateway);
-    const { status, body } = await send("POST /x402/jobs/18446744073709551615/4294967295");
-    expect(status).toBe(404);
-    expect(body).toContain('"service_id":18446744073709551615,"job_index":4294967295');
-    expect(JSON.parse(body)).toMatchObject({ code: "job_not_found", charged: false, retryable: false });
+    for (const door of DOORS) {
+      const { status, body } = await send("POST /x402/jobs/18446744073709551615/4294967295", door);
+      expect(status).toBe(404);
+      expect(body).toContain('"service_id":18446744073709551615,"job_index":4294967295');
+      expect(JSON.parse(body)).toMatchObject({ code: "job_not_found", charged: false, retryable: false });
+    }
     await expectChanges({});
   });
 
-  it("The same payment on the right path, without a query, buys one job", async () => {
+  it.each(DOORS)("The same payment on the right path, without a query, buys one job (%s)", async (door) => {
+    const bought = gateway.jobsWith("work").length;
     const expectChanges = await watchLedger(parts, gateway);
-    expect((await send("POST /x402/jobs/1/0?utm=x")).status).toBe(400);
-    expect((await send("POST /x402/jobs/1/0")).status).toBe(202);
-    await gateway.waitForJobs("work");
+    expect((await send("POST /x402/jobs/1/0?utm=x", door)).status).toBe(400);
+    expect((await send("POST /x402/jobs/1/0", door)).status).toBe(202);
+    await gateway.waitForJobs("work", bought + 1);
     await expectChanges(ONE_PAID_JOB);
   });
 });

@@ -65,7 +65,7 @@ describe("Shutdown under load", () => {
     const second = await startJobgate({ config: CONFIG, folder: first.folder });
     const runner = await startRunner({ address: second.runnerAddress });
     try {
-      await runner.waitFor(accepted.size, 10_000);
+      await runner.waitFor(accepted.size);
       const attempts = attemptsOf([busy, runner]);
       expect([...attempts.keys()].sort((a, b) => a - b)).toEqual([...accepted].sort((a, b) => a - b));
       for (const deliveries of attempts.values()) {

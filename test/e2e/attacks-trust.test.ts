@@ -57,6 +57,9 @@ describe("Trust", () => {
       "X-X402-QUOTE-DIGEST": "0".repeat(64),
       "X-X402-PAYMENT-NETWORK": "eip155:1",
       "X-X402-PAYMENT-TOKEN": "FAKE",
+      "X-X402-PAYMENT-SCHEME": "upto",
+      "X-X402-PAYMENT-AMOUNT": "1",
+      "X-X402-PAYER": accounts.stranger.address,
       "X-CHAIN-SERVICE-ID": "99",
       "X-CHAIN-CALL-ID": "99",
       "X-CHAIN-CALLER": accounts.stranger.address,
@@ -73,8 +76,12 @@ describe("Trust", () => {
       "X-X402-QUOTE-DIGEST": answer.receipt,
       "X-X402-PAYMENT-NETWORK": "eip155:84532",
       "X-X402-PAYMENT-TOKEN": "USDC",
+      "X-X402-PAYMENT-SCHEME": "exact",
+      "X-X402-PAYMENT-AMOUNT": "3264000",
+      "X-X402-PAYER": accounts.payer.address.toLowerCase(),
       "X-CHAIN-SERVICE-ID": "1",
       "X-CHAIN-CALL-ID": String(answer.call_id),
+      "X-HTTP-CONTENT-TYPE": "text/plain;charset=UTF-8",
     });
     expect(call).toMatchObject({ callId: BigInt(answer.call_id ?? 0), jobId: 0n, serviceId: 1n });
     await expectChanges(ONE_PAID_JOB);

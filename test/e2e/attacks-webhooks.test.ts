@@ -2,12 +2,13 @@ import { createHmac } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { runJobgate } from "../commands/run-jobgate.ts";
-import { startJobgate } from "../helpers/jobgate-process.ts";
+import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
 import { sendRaw } from "../helpers/raw-request.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 
 const SECRET = "It's a Secret to Everybody";
+const TOKEN = "t0ken-With-Case";
 const CONFIG = `
 service_id = 7
 [store]
@@ -22,16 +23,14 @@ bind_address = "127.0.0.1:0"
 path = "/hooks/hmac"
 job_id = 18446744073709551615
 auth = "hmac-sha256"
-secret = "env:ALERTS_SECRET"
+secret = "${SECRET}"
 [[webhooks.endpoints]]
 path = "/hooks/bearer"
 job_id = 2
 auth = "bearer"
-secret = "env:BEARER_SECRET"
+secret = "${TOKEN}"
 `;
-const ENV = { ALERTS_SECRET: SECRET, BEARER_SECRET: "t0ken-With-Case" };
-
-const jobgate = startBeforeAll(() => startJobgate({ config: CONFIG, env: ENV }));
+const jobgate = startBeforeAll(() => startEmbeddedJobgate({ config: CONFIG }));
 const runner = startBeforeAll(() => startRunner({ address: jobgate.runnerAddress }));
 
 const sign = (body: string | Uint8Array) => createHmac("sha256", SECRET).update(body).digest("hex");
@@ -89,26 +88,26 @@ describe("Webhooks", () => {
     const before = runner.calls.length;
     for (const headers of [
       ["authorization: Bearer T0KEN-WITH-CASE"],
-      ["authorization: Bearer t0ken-With-Case", "authorization: Bearer t0ken-With-Case"],
+      [`authorization: Bearer ${TOKEN}`, `authorization: Bearer ${TOKEN}`],
       ["authorization: Bearer "],
       ["authorization: "],
     ])
       expect([headers, await send("/hooks/bearer", headers)]).toEqual([headers, UNAUTHORIZED]);
-    expect((await send("/hooks/bearer", ["authorization: bEARER t0ken-With-Case"])).status).toBe(202);
+    expect((await send("/hooks/bearer", [`authorization: bEARER ${TOKEN}`])).status).toBe(202);
     await runner.waitFor(before + 1);
     expect(runner.calls).toHaveLength(before + 1);
   });
 
   it("empty secret → refused at start", async () => {
-    const env = { ...ENV, ALERTS_SECRET: "" };
-    const { code, stderr } = await runJobgate(["serve"], { files: { "jobgate.toml": CONFIG }, env });
+    const files = { "jobgate.toml": CONFIG.replace(SECRET, "env:ALERTS_SECRET") };
+    const { code, stderr } = await runJobgate(["serve"], { files, env: { ALERTS_SECRET: "" } });
     expect(code).toBe(1);
     expect(stderr).toMatch(/webhooks\.endpoints\[0\]\.secret/);
   });
 
   it("a path that shadows /webhooks/health → refused at start", async () => {
     const files = { "jobgate.toml": CONFIG.replace("/hooks/bearer", "/webhooks/health") };
-    const { code, stderr } = await runJobgate(["serve"], { files, env: ENV });
+    const { code, stderr } = await runJobgate(["serve"], { files });
     expect(code).toBe(1);
     expect(stderr).toMatch(/webhooks\.endpoints\[1\]\.path/);
   });

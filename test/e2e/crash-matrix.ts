@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, it } from "vitest";
-import { CRASHES, type CrashSite, startCrashSite } from "./crash-rounds.ts";
+import { describe, it } from "vitest";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { CRASHES, startCrashSite } from "./crash-rounds.ts";
 import type { SetUp } from "./paid-gateway.ts";
 
 const ROUNDS = 10;
@@ -7,16 +8,11 @@ const ROUNDS = 10;
 /** Ten rounds of every crash. Each set-up has its own file, so that they run in parallel. */
 export function describeCrashMatrix(setUp: SetUp): void {
   describe(`Crash: kill -9, ten rounds of each, with ${setUp}`, () => {
-    let site: CrashSite;
-
-    beforeAll(async () => {
-      site = await startCrashSite(setUp);
-    });
-    afterAll(() => site?.stop());
+    const site = startBeforeAll(() => startCrashSite(setUp));
 
     it.each(CRASHES)(
       "%s loses no settled payment and runs no unpaid job",
-      { timeout: 240_000 },
+      { timeout: 400_000 },
       async (crash) => {
         for (let round = 0; round < ROUNDS; round++) await site.round(crash);
       },

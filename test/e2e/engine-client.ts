@@ -71,7 +71,7 @@ async function getJobPrice(address: string, request: GetJobPriceRequest): Promis
         requestSerialize,
         responseDeserialize,
         request,
-        { deadline: Date.now() + 10_000 },
+        { deadline: Date.now() + 50_000 },
         (error, answer) => (error ? reject(error) : resolve(answer as GetJobPriceResponse)),
       );
     });

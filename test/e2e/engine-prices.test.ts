@@ -1,8 +1,9 @@
 import { fromBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GetJobPriceResponseSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import { jobQuoteDigest, readUncheckedTerms } from "../../src/pricing/job-quote.ts";
 import { accounts } from "../helpers/accounts.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { type ReferenceEngine, startPricingEngine } from "../helpers/pricing-engine.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
@@ -99,10 +100,7 @@ describe("With the pricing engine as the price source", () => {
     const { port } = engine;
     await engine.stop();
     expect(await price(1)).toMatchObject({ status: 200, amount: String(AMOUNT) });
-    await vi.waitFor(async () => expect(await price(1)).toEqual({ status: 503, code: "price_unavailable" }), {
-      timeout: 10_000,
-      interval: 100,
-    });
+    await eventually(async () => expect(await price(1)).toEqual({ status: 503, code: "price_unavailable" }));
     const expectChanges = await watchLedger(parts, gateway);
     expect(await gateway.send({ headers: {} }, { job: 1 })).toEqual({
       status: 503,
@@ -116,7 +114,7 @@ describe("With the pricing engine as the price source", () => {
     await expectChanges(ONE_PAID_JOB);
 
     engine = await newEngine(port);
-    await vi.waitFor(async () => expect(await price(1)).toMatchObject({ status: 200 }), { timeout: 5_000 });
+    await eventually(async () => expect(await price(1)).toMatchObject({ status: 200 }));
   });
 
   it("A confidential quote's runs reach the runner as such, and no others", async () => {
@@ -139,7 +137,7 @@ describe("With the pricing engine as the price source", () => {
     engine.prices.set("1/2", PRICE_WEI);
     expect(await price(2)).toEqual({ status: 503, code: "price_unavailable" });
     delete engine.faults.signer;
-    await vi.waitFor(async () => expect(await price(2)).toMatchObject({ status: 200 }), { timeout: 5_000 });
+    await eventually(async () => expect(await price(2)).toMatchObject({ status: 200 }));
   });
 });
 

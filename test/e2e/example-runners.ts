@@ -1,14 +1,7 @@
-import { execFile } from "node:child_process";
-import { cp, mkdir } from "node:fs/promises";
-import { delimiter, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-/** Folder outside of the sources, which keeps installed and built files for the next run. */
-const WORKSHOP = join(ROOT, "node_modules/.cache/jobgate-examples");
-const BUILD_TIMEOUT_MS = 480_000;
-const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+import { cp, mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { CARGO_TARGET, cargo, packCrate } from "../clients/cargo.ts";
+import { copySources, createVenv, needGo, ROOT, run, WORKSHOP } from "./workshop.ts";
 
 /** Command that starts an installed runner. */
 export interface RunnerCommand {
@@ -17,7 +10,117 @@ export interface RunnerCommand {
   readonly cwd: string;
 }
 
-/** The examples' work on a body, as a program for run-each. */
+/**
+ * A client library, by its language. Its example `examples/runner-<language>/` is the runner in its README and a
+ * manifest. Its test program `test/e2e/runner-programs/<language>/` is copied over the example and does {@link JOB}.
+ */
+export interface RunnerLibrary {
+  /** README whose first block of code is the runner, from the root. */
+  readonly readme: string;
+  /** Language of that block as Markdown names it. */
+  readonly fence: string;
+  /** The runner's file in the example. */
+  readonly source: string;
+  /** Builds the package that users install, or finds it built. @returns its path */
+  pack(): Promise<string>;
+  /** Installs the package and the other dependencies of a runner in its folder, and builds it. */
+  install(folder: string, library: string): Promise<RunnerCommand>;
+}
+
+/** Client libraries by language. */
+export const LIBRARIES: Readonly<Record<string, RunnerLibrary>> = {
+  node: {
+    readme: "clients/node/README.md",
+    fence: "js",
+    source: "runner.js",
+    async pack() {
+      await mkdir(WORKSHOP, { recursive: true });
+      // The tests have built it.
+      const [packed] = JSON.parse(
+        await run("npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", WORKSHOP], ROOT),
+      ) as [{ filename: string }];
+      return join(WORKSHOP, packed.filename);
+    },
+    async install(folder, library) {
+      await run(
+        "npm",
+        ["install", "--prefer-offline", "--no-audit", "--no-fund", "--no-package-lock", library],
+        folder,
+      );
+      return { command: process.execPath, args: ["runner.js"], cwd: folder };
+    },
+  },
+
+  python: {
+    readme: "clients/python/README.md",
+    fence: "python",
+    source: "runner.py",
+    async pack() {
+      const folder = join(WORKSHOP, "clients/python");
+      for (const part of ["src", "dist"]) await rm(join(folder, part), { recursive: true, force: true });
+      await copySources(join(ROOT, "clients/python"), folder);
+      const python = await createVenv(folder);
+      await run(python, ["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."], folder);
+      const [wheel] = await readdir(join(folder, "dist"));
+      return join(folder, "dist", wheel as string);
+    },
+    async install(folder, wheel) {
+      const python = await createVenv(folder);
+      const install = ["-m", "pip", "install", "--quiet"];
+      // A changed library has the same version.
+      await run(python, [...install, "--force-reinstall", "--no-deps", wheel], folder);
+      await run(python, [...install, "-r", "requirements.txt"], folder);
+      return { command: python, args: ["runner.py"], cwd: folder };
+    },
+  },
+
+  go: {
+    readme: "clients/go/README.md",
+    fence: "go",
+    source: "main.go",
+    async pack() {
+      await needGo();
+      return join(ROOT, "clients/go");
+    },
+    async install(folder, library) {
+      await run(
+        "go",
+        ["mod", "edit", "-replace", `github.com/jobgate/jobgate/clients/go=${library}`],
+        folder,
+      );
+      await run("go", ["mod", "tidy"], folder);
+      // A data race that the detector finds makes the runner's exit code 66.
+      await run("go", ["build", "-race", "-p", "2", "-o", "runner-go", "."], folder);
+      return { command: join(folder, "runner-go"), args: [], cwd: folder };
+    },
+  },
+
+  rust: {
+    readme: "clients/rust/README.md",
+    fence: "rust",
+    source: "src/main.rs",
+    pack: packCrate,
+    async install(folder, library) {
+      await cp(join(library, "Cargo.lock"), join(folder, "Cargo.lock"));
+      // Cargo takes packages of one name for the same, whatever their folder, and builds what is newer than the last build.
+      await run("touch", ["src/main.rs"], folder);
+      const patch = `patch.crates-io.jobgate-runner.path = "${library}"`;
+      await cargo(["build", "--config", patch], folder);
+      await cp(join(CARGO_TARGET, "debug/runner-rust"), join(folder, "runner-rust"));
+      return { command: join(folder, "runner-rust"), args: [], cwd: folder };
+    },
+  },
+};
+
+/** Installs a library's test program. */
+export async function prepareProgram(language: string, library: RunnerLibrary): Promise<RunnerCommand> {
+  const folder = join(WORKSHOP, "runner-programs", language);
+  await copySources(join(ROOT, "examples", `runner-${language}`), folder);
+  await copySources(join(ROOT, "test/e2e/runner-programs", language), folder);
+  return library.install(folder, await library.pack());
+}
+
+/** The test programs' work on a body, as a program for run-each. */
 const JOB = `body=$(cat); echo "delivery $JOBGATE_CALL_ID $JOBGATE_ATTEMPT" >&2
 case $body in
   fail*) echo "asked to fail" >&2; exit 65 ;;
@@ -26,82 +129,16 @@ case $body in
 esac
 printf %s "$body" | rev`;
 
-/** Runners by language. Each installs its dependencies from the registries, builds, and returns the command. */
-export const RUNNERS: Readonly<Record<string, () => Promise<RunnerCommand>>> = {
+/** Runners without a client library. Each installs its dependencies from the registries, builds, and returns the command. */
+export const OTHER_RUNNERS: Readonly<Record<string, () => Promise<RunnerCommand>>> = {
   async "run-each"() {
     const main = join(ROOT, "src/main.ts");
     const args = ["--import", import.meta.resolve("tsx"), main, "run-each", "--concurrency", "8"];
     return { command: process.execPath, args: [...args, "--", "sh", "-c", JOB], cwd: ROOT };
   },
 
-  async node() {
-    const cwd = await copyExample("runner-node");
-    await run("npm", ["install", "--no-audit", "--no-fund", "--no-package-lock"], cwd);
-    return { command: process.execPath, args: ["runner.js"], cwd };
-  },
-
-  async python() {
-    const { python, cwd } = await preparePython("runner-python", "jobgate/v1/runner.proto");
-    return { command: python, args: ["runner.py"], cwd };
-  },
-
-  async go() {
-    const cwd = await copyExample("runner-go");
-    await need("go", ["version"], "Go, at least the version in examples/runner-go/go.mod");
-    await run("buf", ["generate"], cwd);
-    await run("go", ["build", "-p", "2", "-o", "runner-go", "."], cwd);
-    return { command: join(cwd, "runner-go"), args: [], cwd };
-  },
-
-  async rust() {
-    const cwd = await copyExample("runner-rust");
-    await need("cargo", ["--version"], "Rust with cargo, edition 2024");
-    await run("cargo", ["build", "-j2"], cwd);
-    return { command: join(cwd, "target/debug/runner-rust"), args: [], cwd };
+  async "python with asyncio"() {
+    const runner = await prepareProgram("python", LIBRARIES.python as RunnerLibrary);
+    return { ...runner, args: [...runner.args, "asyncio"] };
   },
 };
-
-/** A Python example with its dependencies installed and the messages of one .proto generated. */
-export async function preparePython(name: string, proto: string): Promise<{ python: string; cwd: string }> {
-  const cwd = await copyExample(name);
-  await need("python3", ["-m", "venv", "--help"], "Python 3.10 or later with venv");
-  await run("python3", ["-m", "venv", ".venv"], cwd);
-  const python = join(cwd, ".venv/bin/python");
-  await run(python, ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"], cwd);
-  const out = ["--python_out=.", "--grpc_python_out=."];
-  await run(python, ["-m", "grpc_tools.protoc", "-I", "../../proto", ...out, proto], cwd);
-  return { python, cwd };
-}
-
-/** Copies an example beside a copy of the .proto, as far apart as the originals are. */
-async function copyExample(name: string): Promise<string> {
-  const folder = join(WORKSHOP, "examples", name);
-  await mkdir(folder, { recursive: true });
-  const options = { recursive: true, preserveTimestamps: true };
-  await cp(join(ROOT, "proto"), join(WORKSHOP, "proto"), options);
-  // Skips files installed or built in the original: the test installs and builds its own.
-  const made = ["node_modules", "target", ".venv", "jobgate", "jobgatev1", "pricing_engine"].map((part) =>
-    join(ROOT, "examples", name, part),
-  );
-  await cp(join(ROOT, "examples", name), folder, { ...options, filter: (source) => !made.includes(source) });
-  return folder;
-}
-
-async function need(command: string, args: readonly string[], what: string): Promise<void> {
-  await promisify(execFile)(command, args).catch((error: unknown) => {
-    throw new Error(`This test needs ${what}: \`${command}\` does not run`, { cause: error });
-  });
-}
-
-async function run(command: string, args: readonly string[], cwd: string): Promise<void> {
-  const env = {
-    ...process.env,
-    PATH: [join(ROOT, "node_modules/.bin"), process.env.PATH].join(delimiter),
-    GOFLAGS: "-mod=mod -buildvcs=false",
-    CARGO_TARGET_DIR: join(cwd, "target"),
-  };
-  const options = { cwd, env, timeout: BUILD_TIMEOUT_MS, maxBuffer: MAX_OUTPUT_BYTES };
-  await promisify(execFile)(command, args, options).catch((error: { stderr?: string }) => {
-    throw new Error(`${command} ${args.join(" ")} failed:\n${error.stderr?.slice(-4_000)}`, { cause: error });
-  });
-}

@@ -35,7 +35,7 @@ const GARBLED: Readonly<Record<string, Fault>> = {
 /** Answers that do not show whether it settled. */
 export const LOST_SETTLE_ANSWERS: Readonly<Record<string, Fault>> = {
   ...GARBLED,
-  "an answer after the time-out": { kind: "delay-answer", ms: 1_800 },
+  "no answer until the time-out": { kind: "no-answer" },
   'success as the text "true"': changedBody((body) => ({ ...body, success: "true" })),
   "success missing": changedBody(({ success: _success, ...rest }) => rest),
   "success false": changedBody((body) => ({
@@ -86,5 +86,5 @@ export const NO_VERDICTS: Readonly<Record<string, Fault>> = {
     body: "",
   },
   "a connection that is cut": { kind: "cut" },
-  "an answer after the time-out": { kind: "delay-answer", ms: 1_800 },
+  "no answer until the time-out": { kind: "no-answer" },
 };

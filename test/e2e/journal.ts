@@ -20,12 +20,12 @@ export function openJournal(path: string): Journal {
   const lookups = readOperations(database);
   function payments(): PaymentRecord[] {
     const found: PaymentRecord[] = [];
-    for (let page: PaymentRecord[] = []; ; found.push(...page)) {
+    for (let page: readonly PaymentRecord[] = []; ; found.push(...page)) {
       const before = page.at(-1)?.callId;
       page = lookups.listPayments(Date.now(), {
         limit: 10_000,
         ...(before === undefined ? {} : { before }),
-      });
+      }).items;
       if (page.length === 0) return found;
     }
   }

@@ -23,17 +23,18 @@ interface Ledger extends Required<Changes> {
   readonly payments: Readonly<Record<PaymentState, number>>;
 }
 
-const DELIVERY_TIMEOUT_MS = 5_000;
+const DELIVERY_TIMEOUT_MS = 50_000;
 const NOTHING: Changes = { verifyCalls: 0, settleCalls: 0, received: 0n, jobs: 0, payments: {} };
 
-/** One payment settled, and its job at the runner. */
-export const ONE_PAID_JOB: Changes = {
-  verifyCalls: 1,
-  settleCalls: 1,
-  received: AMOUNT,
-  jobs: 1,
-  payments: { settled: 1 },
-};
+/** So many payments settled, and their jobs at the runner. */
+export const paidJobs = (count: number): Changes => ({
+  verifyCalls: count,
+  settleCalls: count,
+  received: AMOUNT * BigInt(count),
+  jobs: count,
+  payments: { settled: count },
+});
+export const ONE_PAID_JOB = paidJobs(1);
 
 /**
  * Starts to record. The returned function asserts that exactly this changed since, and that the journal balances.
@@ -41,7 +42,7 @@ export const ONE_PAID_JOB: Changes = {
 export async function watchLedger(
   parts: PaidParts,
   gateway: PaidGateway,
-  token: Token = parts.usdc,
+  token: Pick<Token, "balanceOf"> = parts.usdc,
 ): Promise<(expected: Partial<Changes>) => Promise<void>> {
   const before = await readLedger(gateway, token);
   return async (expected) => {
@@ -79,7 +80,7 @@ async function jobsDelivered(gateway: PaidGateway, count: number): Promise<void>
   while (gateway.delivered.length < count && performance.now() < deadline) await sleep(10);
 }
 
-async function readLedger(gateway: PaidGateway, token: Token): Promise<Ledger> {
+async function readLedger(gateway: PaidGateway, token: Pick<Token, "balanceOf">): Promise<Ledger> {
   return {
     verifyCalls: gateway.facilitatorProxy.count("/verify"),
     settleCalls: gateway.facilitatorProxy.count("/settle"),

@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { beforeAll, describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer } from "../helpers/clients.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { deployPriceFeed, type PriceFeed } from "../helpers/price-feed.ts";
@@ -41,7 +42,7 @@ async function price(): Promise<string> {
   return status === 200 ? answer.settlement_options[0].amount : `${status} ${answer.code}`;
 }
 const priceBecomes = (expected: bigint | string) =>
-  vi.waitFor(async () => expect(await price()).toBe(String(expected)), { timeout: 10_000, interval: 20 });
+  eventually(async () => expect(await price()).toBe(String(expected)));
 async function rateReport(): Promise<Record<string, unknown>> {
   const { answer } = await callJson(gateway.jobgate.operatorUrl, "ListRates");
   return (answer.rates as Record<string, unknown>[])[0] ?? {};
@@ -106,7 +107,7 @@ describe("A feed that goes stale", () => {
       source: "chainlink",
       problem: expect.stringMatching(/^its answer is 360\d s old; expected at most 3600$/),
     };
-    await vi.waitFor(async () => expect(await rateReport()).toMatchObject(tooOld), { timeout: 10_000 });
+    await eventually(async () => expect(await rateReport()).toMatchObject(tooOld));
 
     expect(await price()).toBe("503 price_unavailable");
     const { status, body } = await rawRequest(gateway.jobgate.x402Url, "POST /x402/jobs/1/0");

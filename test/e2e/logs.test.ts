@@ -1,6 +1,8 @@
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { expect, it } from "vitest";
+import { eventually } from "../helpers/eventually.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
 /** Every secret holds this, so that one look finds all of them. */
 const MARK = "do-not-tell";
@@ -19,21 +21,17 @@ auth = "api-key"
 secret = "${MARK}-api-key"
 `;
 
-let parts: PaidParts;
-let gateway: PaidGateway;
-
 /** Puts credentials into a URL. */
 function marked(url: string): string {
   return url.replace("://", `://${MARK}-user:${MARK}-pass@`);
 }
 
-beforeAll(async () => {
-  parts = await startPaidParts();
-  gateway = await startPaidGateway({
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() =>
+  startPaidGateway({
     asProcess: true,
     parts,
     setUp: "rpc_url",
-    facilitatorTimeoutSecs: 2,
     env: { JOBGATE_LOG_LEVEL: "trace" },
     edit: (config) =>
       config
@@ -43,12 +41,8 @@ beforeAll(async () => {
           (_, key: string, url: string) => `${key}${marked(url)}/?key=${MARK}-query`,
         )
         .replace("[operator]", `[operator]\ntoken = "${MARK}-operator"`) + WEBHOOKS,
-  });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await parts?.stop();
-});
+  }),
+);
 
 const lines = () =>
   gateway.jobgate.logs
@@ -60,7 +54,7 @@ it("Log lines about a payment name its request, call and payment; the request's 
   const payment = await gateway.sign();
   const { status, call_id } = await gateway.send(payment, { body: `${MARK}-body` });
   expect(status).toBe(202);
-  await vi.waitFor(() => expect(find("payment settled")).toHaveLength(1), { timeout: 10_000 });
+  await eventually(() => expect(find("payment settled")).toHaveLength(1));
   const [settled] = find("payment settled");
   const { nonce, from } = payment.signed.authorization;
   expect(settled).toMatchObject({
@@ -77,13 +71,10 @@ it("Log lines about a payment name its request, call and payment; the request's 
     route: "/x402/jobs/{service}/{job}",
     status: 202,
   };
-  await vi.waitFor(
-    () => {
-      const answered = find("request answered").filter(({ request }) => request === settled?.request);
-      expect(answered).toMatchObject([answer]);
-    },
-    { timeout: 10_000 },
-  );
+  await eventually(() => {
+    const answered = find("request answered").filter(({ request }) => request === settled?.request);
+    expect(answered).toMatchObject([answer]);
+  });
 });
 
 it("A webhook's log line names its JobCall", async () => {
@@ -93,9 +84,8 @@ it("A webhook's log line names its JobCall", async () => {
     body: "an alert",
   });
   const { call_id: callId } = (await response.json()) as { call_id: number };
-  await vi.waitFor(
-    () => expect(find("request answered").filter((line) => line.callId === callId)).toHaveLength(1),
-    { timeout: 10_000 },
+  await eventually(() =>
+    expect(find("request answered").filter((line) => line.callId === callId)).toHaveLength(1),
   );
   const [answered] = find("request answered").filter((line) => line.callId === callId);
   expect(answered).toMatchObject({ listener: "webhooks", route: "/hooks/key", status: 202 });
@@ -106,7 +96,7 @@ it("A refused paid request is logged with its code; an unpaid request is not log
   expect((await gateway.send(payment, { body: "first" })).status).toBe(202);
   expect((await gateway.send(payment, { body: "another" })).code).toBe("payment_replay");
   await fetch(gateway.urlOf(), { method: "POST", body: "unpaid" });
-  await vi.waitFor(() => expect(find("paid request refused")).toHaveLength(1), { timeout: 10_000 });
+  await eventually(() => expect(find("paid request refused")).toHaveLength(1));
   expect(find("paid request refused")).toMatchObject([
     { level: 30, request: expect.stringMatching(/^r\d+$/), job: "1/0", code: "payment_replay" },
   ]);
@@ -140,7 +130,7 @@ it("The log holds no credential, payment, signature, token or body at any level,
     await fetch(webhooksUrl + path, { method: "POST", headers, body: `${MARK}-body` });
   await fetch(`${operatorUrl}/metrics`, { headers: { authorization: `Bearer ${MARK}-operator` } });
   gateway.jobgate.kill("SIGHUP");
-  await vi.waitFor(() => expect(find("configuration reloaded")).toHaveLength(1), { timeout: 10_000 });
+  await eventually(() => expect(find("configuration reloaded")).toHaveLength(1));
 
   const log = gateway.jobgate.logs.join("\n");
   expect(log).toMatch(/unknown|undecided|the chain decides/);

@@ -22,6 +22,23 @@ bind_address = "127.0.0.1:0"
 bind_address = "127.0.0.1:0"
 `;
 
+/** Sells to the pages of one origin. */
+const SHOP = `
+[x402]
+bind_address = "127.0.0.1:0"
+facilitator_url = "http://127.0.0.1:9"
+default_invocation_mode = "public_paid"
+cors_origins = ["https://shop.example"]
+[[x402.accepted_tokens]]
+token = "USDC"
+network = "base"
+pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+[[jobs]]
+job_index = 0
+name = "work"
+price = "$0.01"
+`;
+
 async function enqueue(path: string): Promise<void> {
   const store = await openStore({ url: `sqlite:${path}`, maxPending: 2 * QUEUED }, pino({ level: "silent" }));
   const body = Buffer.alloc(256, "x");
@@ -67,5 +84,27 @@ it(`Runner stops reading: with ${QUEUED} JobCalls queued, memory stays under ${M
     stopped.kill();
     await jobgate.stop();
     await idle.stop();
+  }
+});
+
+it("10,000 origins in preflights → each is answered, and memory stays under 100 MB more", async () => {
+  const jobgate = await startJobgate({ config: `${CONFIG}${SHOP}` });
+  const ask = async (number: number) => {
+    const origin = `https://${"a".repeat(16_000)}${number}.example`;
+    const { status } = await fetch(`${jobgate.x402Url}/x402/jobs/1/0`, {
+      method: "OPTIONS",
+      headers: { origin },
+    });
+    expect(status).toBe(204);
+  };
+  try {
+    for (let warm = 0; warm < 100; warm++) await ask(warm);
+    const before = await residentMb(jobgate.pid);
+    for (let sent = 0; sent < 10_000; sent += 50) {
+      await Promise.all(Array.from({ length: 50 }, (_, number) => ask(sent + number)));
+    }
+    expect((await residentMb(jobgate.pid)) - before).toBeLessThan(100);
+  } finally {
+    await jobgate.stop();
   }
 });

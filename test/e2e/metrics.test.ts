@@ -3,12 +3,14 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { create } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type JobCall, NackRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { version } from "../../src/node/version.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { findExpositionMistakes, type MetricFamily, parseExposition } from "../helpers/exposition.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const WEBHOOKS = `
 [webhooks]
@@ -24,15 +26,12 @@ secret = "webhook-secret"
 `;
 const file = (name: string) => readFile(new URL(`../../${name}`, import.meta.url), "utf8");
 
-let parts: PaidParts;
-let gateway: PaidGateway;
 /** Bodies whose JobCalls fail for good. */
 const failing = new Set<string>();
 
-beforeAll(async () => {
-  parts = await startPaidParts();
-  gateway = await startPaidGateway({
-    asProcess: true,
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() =>
+  startPaidGateway({
     parts,
     setUp: "rpc_url",
     edit: (config) => config + WEBHOOKS,
@@ -40,12 +39,8 @@ beforeAll(async () => {
       if (failing.has(Buffer.from(call.body).toString())) await bury(call);
       return undefined;
     },
-  });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await parts?.stop();
-});
+  }),
+);
 
 async function bury({ callId, leaseToken }: JobCall): Promise<void> {
   const outcome = { case: "fail", value: { reason: "no good" } } as const;
@@ -75,11 +70,6 @@ function reader(families: readonly MetricFamily[]) {
     );
     return found.length === 0 ? undefined : found.reduce((sum, { value }) => sum + value, 0);
   };
-}
-
-/** Waits until `check` passes. */
-function eventually<T>(check: () => Promise<T>): Promise<T> {
-  return vi.waitFor(check, { timeout: 10_000 });
 }
 
 const NETWORK = () => `eip155:${parts.anvil.chainId}`;
@@ -152,6 +142,33 @@ describe("The metrics count", () => {
     );
     const pathParts = new Set(labels.flatMap((value) => value.split("/")));
     for (const sent of ["12345", "4242", "such"]) expect(pathParts).not.toContain(sent);
+  });
+
+  it("Each endpoint's requests, and what happened in each span of time, as the operator's API shows them", async () => {
+    const ask = async (method: string) => {
+      const url = `${gateway.jobgate.operatorUrl}/jobgate.v1.OperatorService/${method}`;
+      const headers = { "content-type": "application/json" };
+      return (await fetch(url, { method: "POST", headers, body: "{}" })).json();
+    };
+    await fetch(`${gateway.jobgate.webhooksUrl}/hooks/closed`, { method: "POST", body: "x" });
+    await fetch(`${gateway.jobgate.webhooksUrl}/hooks/open`, { method: "POST", body: "x" });
+    await eventually(async () => {
+      const { value } = await scrape();
+      const { endpoints } = (await ask("ListEndpoints")) as { endpoints: Record<string, unknown>[] };
+      const endpoint = (expected: Record<string, unknown>) =>
+        expect(endpoints).toContainEqual(expect.objectContaining(expected));
+      const job = { service_id: "1", job_id: "0" };
+      const offers = value("jobgate_job_refusals_total", { ...job, error: "payment_required" });
+      expect(offers).toBeGreaterThan(0);
+      endpoint({ ...job, origin: "x402", amounts: ["3.264 USDC"], offers: String(offers), accepted: "1" });
+      endpoint({ origin: "webhook", path: "/hooks/open", job_id: "30", auth: "none", accepted: "1" });
+      endpoint({ path: "/hooks/closed", auth: "bearer", refusals: [expect.anything()], accepted: "0" });
+      const { activity } = (await ask("GetActivity")) as { activity: Record<string, string>[] };
+      const sum = (kind: string) => activity.reduce((total, bucket) => total + Number(bucket[kind]), 0);
+      expect(sum("accepted")).toBe(value("jobgate_jobcalls_accepted_total"));
+      expect(sum("acked")).toBe(value("jobgate_jobcalls_acked_total"));
+      expect(sum("refused")).toBeGreaterThan(0);
+    });
   });
 
   it("Malformed requests, and clients that hang up before their answer", async () => {

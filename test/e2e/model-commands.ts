@@ -8,11 +8,15 @@ export type Command =
       /** Concurrent copies of the same request. */
       readonly times: number;
       readonly wait: boolean;
+      readonly job: 0 | 1;
+      readonly fails: boolean;
       /** Fault in this payment's settlement. */
       readonly settling: "pass" | FaultName | Meanwhile;
     }
   | { readonly kind: "resend"; readonly payment: number; readonly as: "same" | "other body" | "other job" }
   | { readonly kind: "front-run" | "cancel"; readonly payment: number }
+  | { readonly kind: "refund"; readonly payment: number; readonly as: "approve" | "decline" }
+  | { readonly kind: "retry"; readonly payment: number; readonly fails: boolean }
   | { readonly kind: "facilitator"; readonly path: "/verify" | "/settle"; readonly fault: FaultName }
   | { readonly kind: "rpc"; readonly fault: "cut" | "delay" | "500"; readonly times: number }
   | { readonly kind: "jobgate"; readonly signal: "SIGKILL" | "SIGTERM" }
@@ -56,6 +60,8 @@ export function commands(options: { lies: boolean }): fc.Arbitrary<Command[]> {
         kind: fc.constant("pay" as const),
         times: fc.integer({ min: 1, max: 3 }),
         wait: fc.boolean(),
+        job: fc.constantFrom(0 as const, 1 as const),
+        fails: fc.boolean(),
         settling: fc.constantFrom("pass" as const, "pass" as const, "pass" as const, ...names, ...MEANWHILE),
       }),
     },
@@ -70,6 +76,18 @@ export function commands(options: { lies: boolean }): fc.Arbitrary<Command[]> {
     {
       weight: 2,
       arbitrary: fc.record({ kind: fc.constantFrom("front-run" as const, "cancel" as const), payment }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        kind: fc.constant("refund" as const),
+        payment,
+        as: fc.constantFrom("approve" as const, "decline" as const),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({ kind: fc.constant("retry" as const), payment, fails: fc.boolean() }),
     },
     {
       weight: 3,

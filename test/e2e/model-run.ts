@@ -4,13 +4,16 @@ import { accounts } from "../helpers/accounts.ts";
 import type { Fault } from "../helpers/fault.ts";
 import { expectBalance } from "./ledger.ts";
 import { type Command, FACILITATOR_FAULTS, MEANWHILE, type Meanwhile } from "./model-commands.ts";
+import { ModelRefunds } from "./model-refunds.ts";
 import type { Answer, PaidGateway, Payment, SetUp } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
+import type { RefundAccount } from "./refund-account.ts";
 
 /** Job that one payment was used for, and the answers to it. */
 interface Bought {
   readonly payment: Payment;
   readonly body: string;
+  readonly job: 0 | 1;
   /** Answers to the very same request; undefined for one that was lost. */
   readonly answers: (Answer | undefined)[];
   cancelled: boolean;
@@ -34,18 +37,25 @@ export async function runCommands(options: {
   readonly parts: PaidParts;
   readonly gateway: PaidGateway;
   readonly setUp: SetUp;
+  readonly account: RefundAccount | undefined;
+  /** Bodies of the JobCalls that fail. */
+  readonly failing: Set<string>;
   readonly commands: readonly Command[];
   /** Unique to this run. */
   readonly name: string;
 }): Promise<void> {
-  const { parts, gateway, commands, setUp, name } = options;
+  const { parts, gateway, failing, commands, setUp, name } = options;
   const bought: Bought[] = [];
   const inHand = new Set<Promise<void>>();
-  const receivedBefore = await parts.usdc.balanceOf(accounts.payTo.address);
+  const refunds = new ModelRefunds(options);
+  await refunds.begin();
+  const balances = () =>
+    Promise.all([accounts.payTo, accounts.payer].map(({ address }) => parts.usdc.balanceOf(address)));
+  const [receivedBefore = 0n, ownedBefore = 0n] = await balances();
 
   function send(purchase: Bought): Promise<void> {
-    const { payment, body, answers } = purchase;
-    const sent = gateway.send(payment, { body }).then(
+    const { payment, body, job, answers } = purchase;
+    const sent = gateway.send(payment, { body, job }).then(
       (answer) => void answers.push(answer),
       () => void answers.push(undefined),
     );
@@ -54,10 +64,18 @@ export async function runCommands(options: {
     return done;
   }
 
-  async function pay({ times, wait, settling }: Extract<Command, { kind: "pay" }>): Promise<void> {
+  async function pay({
+    times,
+    wait,
+    job,
+    fails,
+    settling,
+  }: Extract<Command, { kind: "pay" }>): Promise<void> {
     const body = `${name} payment ${bought.length}`;
-    const purchase: Bought = { payment: await gateway.sign(), body, answers: [], cancelled: false };
+    const payment = await gateway.sign({ job });
+    const purchase: Bought = { payment, body, job, answers: [], cancelled: false };
     bought.push(purchase);
+    if (fails) failing.add(body);
     const { nonce } = purchase.payment.signed.authorization;
     const asksToSettle = new Promise<void>((resolve) => {
       const when = (request: { body: Buffer }): boolean => {
@@ -80,7 +98,10 @@ export async function runCommands(options: {
     if (as === "same") return send(purchase);
     // Only a known payment is bound to its first job and body.
     if (gateway.journal.paymentOf(purchase.payment.signed) === undefined) return;
-    const other = as === "other body" ? { body: "other" } : { body: purchase.body, job: 1 };
+    const other =
+      as === "other body"
+        ? { body: "other", job: purchase.job }
+        : { body: purchase.body, job: 1 - purchase.job };
     expect(await gateway.send(purchase.payment, other)).toMatchObject({ status: 409, charged: false });
   }
 
@@ -111,6 +132,15 @@ export async function runCommands(options: {
       case "front-run":
       case "cancel":
         return named && interfere(named, command.kind);
+      case "refund":
+      case "retry": {
+        const callId = named && gateway.journal.paymentOf(named.payment.signed)?.callId;
+        if (named === undefined || callId === undefined) return;
+        if (command.kind === "refund") return refunds.decide(callId, command.as);
+        if (command.fails) failing.add(named.body);
+        else failing.delete(named.body);
+        return refunds.retry(callId);
+      }
       case "facilitator": {
         const { path, fault } = command;
         return gateway.facilitatorProxy.add({ path, times: 1, fault: FACILITATOR_FAULTS[fault] });
@@ -153,13 +183,21 @@ export async function runCommands(options: {
           open: paidCalls.ready + paidCalls.leased,
         };
       },
-      { timeout: 40_000, interval: 50 },
+      // The reconciler waits up to 30 s between two looks.
+      { timeout: 120_000, interval: 50 },
     )
     .toEqual({ undecided: 0, open: 0 });
 
-  let paid = 0;
-  for (const purchase of bought) if (await expectPromisesKept(options, purchase)) paid++;
-  expect(await parts.usdc.balanceOf(accounts.payTo.address)).toBe(receivedBefore + BigInt(paid) * AMOUNT);
+  await refunds.end(bought.length);
+
+  let paid = 0n;
+  for (const purchase of bought) if (await expectPromisesKept(options, purchase)) paid += AMOUNT;
+  const settled = bought.flatMap(({ payment }) => {
+    const record = gateway.journal.paymentOf(payment.signed);
+    return record?.state === "settled" ? record.callId : [];
+  });
+  const refunded = await refunds.expectLaw(settled);
+  expect(await balances()).toEqual([receivedBefore + paid, ownedBefore - paid + refunded]);
   expectBalance(gateway);
   if (setUp === "rpc_url") expect(gateway.journal.totals().payments.unresolved).toBe(0);
 }

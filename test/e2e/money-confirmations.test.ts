@@ -7,7 +7,12 @@ import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const careful = startBeforeAll(() =>
-  startPaidGateway({ parts, setUp: "rpc_url", confirmations: 3, facilitatorTimeoutSecs: 1 }),
+  startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    confirmations: 3,
+    periods: { confirmationTimeoutMs: 500 },
+  }),
 );
 const mine = (blocks: number) => parts.anvil.client.mine({ blocks });
 

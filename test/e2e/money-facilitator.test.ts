@@ -1,29 +1,39 @@
 import pLimit from "p-limit";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
+import { eventually } from "../helpers/eventually.ts";
+import type { Fault } from "../helpers/fault.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED, FAILED, UNAVAILABLE, UNDECIDED } from "./expected-answers.ts";
 import { LOST_SETTLE_ANSWERS, NO_VERDICTS, UNHEARD_SETTLE_REQUESTS } from "./facilitator-faults.ts";
-import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type PaidGateway, type Payment, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { ONE_PAID_JOB, paidJobs, watchLedger } from "./ledger.ts";
+import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
-const parts = startBeforeAll(() => startPaidParts({ confirmationTimeoutMs: 500 }));
+const parts = startBeforeAll(() => startPaidParts({ confirmationTimeoutMs: 1_000 }));
 const withRpc = startBeforeAll(() =>
-  startPaidGateway({ parts, setUp: "rpc_url", facilitatorTimeoutSecs: 1 }),
-);
-const withoutRpc = startBeforeAll(() =>
   startPaidGateway({
     parts,
-    setUp: "no rpc_url",
-    facilitatorTimeoutSecs: 1,
-    // The facilitator is not asked again while it is still at work for others.
-    settlementPeriods: { roundMs: 1_000, firstDelayMs: 1_000 },
+    setUp: "rpc_url",
+    facilitatorTimeoutSecs: 60,
+    periods: { pendingLookMs: 20, confirmationTimeoutMs: 300 },
   }),
 );
+// The facilitator is not asked again while it is still at work for others.
+const periods = { roundMs: 1_000, firstDelayMs: 1_000 };
+const withoutRpc = startBeforeAll(() =>
+  startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 60, periods }),
+);
+// These two give a facilitator that stalls little time, and may give up on one that is only slow.
+const hastyWithRpc = startBeforeAll(() =>
+  startPaidGateway({ parts, setUp: "rpc_url", facilitatorTimeoutSecs: 1 }),
+);
+const hastyWithoutRpc = startBeforeAll(() =>
+  startPaidGateway({ parts, setUp: "no rpc_url", facilitatorTimeoutSecs: 3, periods }),
+);
 afterEach(async () => {
-  withRpc.facilitatorProxy.clear();
-  withoutRpc.facilitatorProxy.clear();
+  for (const gateway of [withRpc, withoutRpc, hastyWithRpc, hastyWithoutRpc])
+    gateway.facilitatorProxy.clear();
   await parts.anvil.client.setAutomine(true);
 });
 
@@ -41,38 +51,44 @@ describe("Facilitator: it settled, but its answer is lost or wrong", () => {
       await expectChanges(ONE_PAID_JOB);
     },
   );
+
+  it("With rpc_url 202 and one job, as soon as the chain shows the payment; a stop does not wait for the answer", async () => {
+    const body = "answered never";
+    const payment = await withRpc.sign();
+    const expectChanges = await watchLedger(parts, withRpc);
+    const change = () => new Promise<never>(() => undefined);
+    withRpc.facilitatorProxy.add({ path: "/settle", fault: { kind: "change", change } });
+    const answer = await withRpc.send(payment, { body });
+    expect(answer).toMatchObject(ACCEPTED);
+    expect(await withRpc.send(payment, { body })).toEqual(answer);
+    await withRpc.waitForJobs(body);
+    await expectChanges(ONE_PAID_JOB);
+    await withRpc.restart();
+    expect(await withRpc.send(payment, { body })).toEqual(answer);
+  });
 });
 
 describe("Facilitator: the settlement request never arrived", () => {
-  it.each(Object.entries(UNHEARD_SETTLE_REQUESTS))(
-    "%s → without rpc_url: 503, then settlement is requested again, and the resend gets 202 with one job",
-    async (what, fault) => {
-      const payment = await withoutRpc.sign();
-      const expectChanges = await watchLedger(parts, withoutRpc);
-      withoutRpc.facilitatorProxy.add({ path: "/settle", times: 1, when: carries(payment), fault });
-      const callId = await expectUndecided(withoutRpc, payment, what);
-      expect(await withoutRpc.sendUntilDecided(payment, { body: what })).toMatchObject({
-        ...ACCEPTED,
-        call_id: callId,
-      });
-      await withoutRpc.waitForJobs(what);
-      await expectChanges({
-        ...ONE_PAID_JOB,
-        settleCalls: 2,
-      });
-    },
-  );
+  it("Without rpc_url: 503, then settlement is requested again, and the resend gets 202 with one job", async () => {
+    const expectChanges = await watchLedger(parts, withoutRpc);
+    const signed = await signForEach(withoutRpc, "/settle", UNHEARD_SETTLE_REQUESTS);
+    await Promise.all(
+      signed.map(async ({ what, payment }) => {
+        const callId = await expectUndecided(withoutRpc, payment, what);
+        const answer = await withoutRpc.sendUntilDecided(payment, { body: what });
+        expect(answer, what).toMatchObject({ ...ACCEPTED, call_id: callId });
+        await withoutRpc.waitForJobs(what);
+      }),
+    );
+    await expectChanges({ ...paidJobs(signed.length), settleCalls: 2 * signed.length });
+  });
 
   it("With rpc_url: 503, no job; unused past validBefore → settlement_failed, and never settled later", async () => {
-    const faults = Object.entries(UNHEARD_SETTLE_REQUESTS);
-    const payments = await Promise.all(faults.map(() => withRpc.sign()));
     const expectChanges = await watchLedger(parts, withRpc);
-    for (const [index, [, fault]] of faults.entries()) {
-      const payment = payments[index] as Payment;
-      withRpc.facilitatorProxy.add({ path: "/settle", when: carries(payment), times: 1, fault });
-    }
+    const signed = await signForEach(withRpc, "/settle", UNHEARD_SETTLE_REQUESTS);
+    const payments = signed.map(({ payment }) => payment);
     const answers = await Promise.all(payments.map((payment) => withRpc.send(payment)));
-    expect(answers).toEqual(faults.map(() => UNDECIDED));
+    expect(answers).toEqual(payments.map(() => UNDECIDED));
     await parts.passTime(301);
     for (const payment of payments) {
       expect(await withRpc.sendUntilDecided(payment)).toMatchObject(FAILED);
@@ -136,21 +152,23 @@ describe("Facilitator: the transaction is not mined yet", () => {
   it.each(["settlement_pending", "a time-out after broadcasting"])(
     "%s → 503, then 202 on the resend with the same call_id once the chain shows it",
     async (what) => {
-      const payment = await withRpc.sign();
-      const expectChanges = await watchLedger(parts, withRpc);
+      const gateway = what === "settlement_pending" ? withRpc : hastyWithRpc;
+      const payment = await gateway.sign();
+      const expectChanges = await watchLedger(parts, gateway);
       await parts.anvil.client.setAutomine(false);
-      if (what !== "settlement_pending")
-        withRpc.facilitatorProxy.add({ path: "/settle", fault: { kind: "delay-answer", ms: 5_000 } });
-      const callId = await expectUndecided(withRpc, payment, what);
-      expect(await withRpc.send(payment, { body: what })).toEqual(UNDECIDED);
-      expect(withRpc.jobsWith(what)).toEqual([]);
+      if (gateway === hastyWithRpc)
+        gateway.facilitatorProxy.add({ path: "/settle", fault: { kind: "no-answer" } });
+      const callId = await expectUndecided(gateway, payment, what);
+      expect(await gateway.send(payment, { body: what })).toEqual(UNDECIDED);
+      expect(gateway.jobsWith(what)).toEqual([]);
+      await expect.poll(poolSize).toBe(1);
       await parts.anvil.client.mine({ blocks: 1 });
-      expect(await withRpc.sendUntilDecided(payment, { body: what })).toMatchObject({
+      expect(await gateway.sendUntilDecided(payment, { body: what })).toMatchObject({
         ...ACCEPTED,
         call_id: callId,
       });
-      await withRpc.waitForJobs(what);
-      await expectChanges(ONE_PAID_JOB);
+      await gateway.waitForJobs(what);
+      await expectChanges({ ...ONE_PAID_JOB, verifyCalls: expect.any(Number) });
     },
   );
 
@@ -183,29 +201,30 @@ describe("Facilitator: the transaction is not mined yet", () => {
   });
 });
 
-describe.each(SET_UPS)("Facilitator: no verdict, with %s", (setUp) => {
-  const gateway = () => (setUp === "rpc_url" ? withRpc : withoutRpc);
-
-  it.each(Object.entries(NO_VERDICTS))(
-    "%s → 503 facilitator_unavailable, nothing written, no settle",
-    async (_what, fault) => {
-      const payment = await gateway().sign();
-      const expectChanges = await watchLedger(parts, gateway());
-      const verifies = gateway().facilitatorProxy.count("/verify");
-      gateway().facilitatorProxy.add({ path: "/verify", fault });
-      expect(await gateway().send(payment)).toEqual(UNAVAILABLE);
-      await expectChanges({ verifyCalls: gateway().facilitatorProxy.count("/verify") - verifies });
-    },
-  );
+describe.each(["rpc_url", "no rpc_url"])("Facilitator: no verdict, with %s", (setUp) => {
+  it("503 facilitator_unavailable, nothing written, no settle", async () => {
+    const gateway = setUp === "rpc_url" ? hastyWithRpc : hastyWithoutRpc;
+    const verifies = gateway.facilitatorProxy.count("/verify");
+    const expectChanges = await watchLedger(parts, gateway);
+    // Not once: it is asked again where a kept-alive connection may have been stale.
+    const answers = Object.entries(NO_VERDICTS).map(async ([what, fault]) => {
+      const payment = await gateway.sign();
+      gateway.facilitatorProxy.add({ path: "/verify", when: carries(payment), fault });
+      expect(await gateway.send(payment), what).toEqual(UNAVAILABLE);
+    });
+    await Promise.all(answers);
+    await expectChanges({ verifyCalls: gateway.facilitatorProxy.count("/verify") - verifies });
+  });
 
   it.each([
     ["isValid false", { isValid: false, invalidReason: "invalid_exact_evm_signature" }],
     ["another payer than the payload's", { isValid: true, payer: accounts.stranger.address }],
   ])("%s → 402 payment_invalid, nothing written, no settle", async (_what, body) => {
-    const payment = await gateway().sign();
-    const expectChanges = await watchLedger(parts, gateway());
-    gateway().facilitatorProxy.add({ path: "/verify", fault: { kind: "answer", status: 200, body } });
-    expect(await gateway().send(payment)).toEqual({
+    const gateway = setUp === "rpc_url" ? withRpc : withoutRpc;
+    const payment = await gateway.sign();
+    const expectChanges = await watchLedger(parts, gateway);
+    gateway.facilitatorProxy.add({ path: "/verify", fault: { kind: "answer", status: 200, body } });
+    expect(await gateway.send(payment)).toEqual({
       status: 402,
       code: "payment_invalid",
       charged: false,
@@ -228,52 +247,64 @@ it("Facilitator down at start → serve starts, payments get 503, and the same p
 });
 
 // Last, because it leaves payments behind that jobgate keeps trying to settle.
-it("Facilitator: it settled, but its answer is lost → without rpc_url 503 settlement_unknown, no job, and the facilitator's later no proves nothing", async () => {
-  const payments = await Promise.all(Object.keys(LOST_SETTLE_ANSWERS).map(() => withoutRpc.sign()));
-  const expectChanges = await watchLedger(parts, withoutRpc);
-  const settledBefore = withoutRpc.journal.totals().payments.settled;
-  for (const [index, fault] of Object.values(LOST_SETTLE_ANSWERS).entries()) {
-    const nonce = payments[index]?.signed.authorization.nonce as string;
-    const when = ({ body }: { body: Buffer }) => body.includes(nonce);
-    withoutRpc.facilitatorProxy.add({ path: "/settle", when, times: 1, fault });
-  }
-  const before = withoutRpc.facilitatorProxy.count("/settle");
+it("Facilitator: it settled, but its answer is lost → without rpc_url 503 settlement_unknown, no job, and the facilitator's later no proves nothing", {
+  timeout: 90_000,
+}, async () => {
+  const gateway = hastyWithoutRpc;
+  const expectChanges = await watchLedger(parts, gateway);
+  const settledBefore = gateway.journal.totals().payments.settled;
+  const before = gateway.facilitatorProxy.count("/settle");
+  const signed = await signForEach(gateway, "/settle", LOST_SETTLE_ANSWERS);
+  const payments = signed.map(({ payment }) => payment);
   // A few at a time, so that none is verified or settled too late.
-  const fewAtATime = pLimit(4);
-  const answers = await fewAtATime.map(payments, (payment) => withoutRpc.send(payment));
-  expect(answers).toEqual(payments.map(() => UNDECIDED));
+  await pLimit(4).map(signed, ({ payment, what }) => expectUndecided(gateway, payment, what));
 
   // Each is asked for again, and the facilitator says no, because the nonce is used.
   await expect
-    .poll(() => withoutRpc.facilitatorProxy.count("/settle"), { timeout: 10_000 })
+    .poll(() => gateway.facilitatorProxy.count("/settle"))
     .toBeGreaterThanOrEqual(before + 2 * payments.length);
-  expect(await withoutRpc.send(payments[0] as Payment)).toEqual(UNDECIDED);
+  const [first] = signed;
+  expect(await gateway.send(first?.payment as Payment, { body: first?.what ?? "" })).toEqual(UNDECIDED);
   const count = payments.length;
   // A facilitator short of time may not have settled one at first: asked again it says yes, and that one has its job.
-  await vi.waitFor(
-    async () => {
-      const late = withoutRpc.journal.totals().payments.settled - settledBefore;
-      expect(late).toBeLessThan(count / 2);
-      await expectChanges({
-        verifyCalls: count,
-        // The facilitator is asked again at any time.
-        settleCalls: expect.any(Number),
-        received: AMOUNT * BigInt(count),
-        jobs: late,
-        payments: { intent: count - late, ...(late > 0 ? { settled: late } : {}) },
-      });
-    },
-    { timeout: 20_000 },
-  );
+  await eventually(async () => {
+    const late = gateway.journal.totals().payments.settled - settledBefore;
+    expect(late).toBeLessThan(count);
+    await expectChanges({
+      verifyCalls: expect.any(Number),
+      // The facilitator is asked again at any time.
+      settleCalls: expect.any(Number),
+      received: AMOUNT * BigInt(count),
+      jobs: late,
+      payments: { intent: count - late, ...(late > 0 ? { settled: late } : {}) },
+    });
+  });
 });
+
+/** Signs a payment for each fault, which strikes the request for it once. */
+async function signForEach(gateway: PaidGateway, path: string, faults: Readonly<Record<string, Fault>>) {
+  return Promise.all(
+    Object.entries(faults).map(async ([what, fault]) => {
+      const payment = await gateway.sign();
+      gateway.facilitatorProxy.add({ path, when: carries(payment), times: 1, fault });
+      return { what, payment };
+    }),
+  );
+}
 
 function carries({ signed }: Payment): (request: { body: Buffer }) => boolean {
   return ({ body }) => body.includes(signed.authorization.nonce);
 }
 
+/** Transactions that wait to be mined. */
+async function poolSize(): Promise<number> {
+  return (await parts.anvil.client.getTxpoolStatus()).pending;
+}
+
 /** @returns the call id that waits for the payment */
 async function expectUndecided(gateway: PaidGateway, payment: Payment, body: string): Promise<number> {
-  expect(await gateway.send(payment, { body })).toEqual(UNDECIDED);
+  // A hasty gateway may give up on the verification; then nothing is charged, and the client sends again.
+  await eventually(async () => expect(await gateway.send(payment, { body })).toEqual(UNDECIDED));
   const record = gateway.journal.paymentOf(payment.signed);
   expect(record?.state).toBe("intent");
   return record?.callId as number;

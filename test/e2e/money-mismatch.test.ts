@@ -4,9 +4,10 @@ import type { PaymentPayload } from "@x402/core/types";
 import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, requestOffer, signPermit2Payment, signV1Payment } from "../helpers/clients.ts";
+import { credentialHeaders, type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type Answer, startPaidGateway } from "./paid-gateway.ts";
+import { type Answer, DOORS_AND_MCP, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -31,9 +32,13 @@ describe("Mismatch: the signed authorization differs from the offer", () => {
     "an authorization that is not valid yet": { validAfter: String(nowSecs() + 1000) },
     "an authorization with under 6 s left": { validBefore: String(nowSecs() + 5) },
   };
-  it.each(Object.entries(signed))("%s is refused before verify", async (_what, authorization) => {
-    const payment = await gateway.sign({ authorization });
-    await expectRefused(() => gateway.send(payment), mismatch);
+  const cases = DOORS_AND_MCP.flatMap((door) =>
+    Object.entries(signed).map(([what, authorization]) => [what, door, authorization] as const),
+  );
+  it.each(cases)("%s is refused before verify (%s)", async (_what, door, authorization) => {
+    const { sign, send } = gateway.at(door);
+    const payment = await sign({ authorization });
+    await expectRefused(() => send(payment), mismatch);
   });
 });
 
@@ -47,11 +52,14 @@ describe("Mismatch: the payment names an offer that was not made", () => {
     "an added extra": { extra: { name: "USDC", version: "2", assetTransferMethod: "permit2" } },
     "another scheme": { scheme: "upto" },
   };
-  it.each(Object.entries(edits))("%s is refused before verify", async (_what, accepted) => {
+  const cases = (["x402", "mcp"] as const).flatMap((door) =>
+    Object.entries(edits).map(([what, accepted]) => [what, door, accepted] as const),
+  );
+  it.each(cases)("%s is refused before verify (%s)", async (_what, door, accepted) => {
     const payment = await gateway.sign({
       edit: (payload) => ({ ...payload, accepted: { ...payload.accepted, ...accepted } }),
     });
-    await expectRefused(() => gateway.send(payment), mismatch);
+    await expectRefused(() => gateway.at(door).send(payment), mismatch);
   });
 
   it("A payment that is truly signed for a cheaper, edited offer is refused before verify", async () => {
@@ -67,6 +75,51 @@ describe("Mismatch: the payment names an offer that was not made", () => {
     const payment = await signPermit2Payment({ offer: v2, account: accounts.payer });
     await expectRefused(() => gateway.send(payment), mismatch);
   });
+});
+
+describe.each(["evm", "blueprintevm"] as const)("Mismatch: the challenge that is paid (%s)", (door) => {
+  const { account, domain } = { account: accounts.payer, domain: { name: "USDC", version: "2" } };
+  const pay = async (edit: (challenge: MppChallenge) => MppChallenge, job = 0) => {
+    const [challenge] = await requestChallenges(gateway.at(door).urlOf(job));
+    return signChallenge({ challenge: edit(challenge as MppChallenge), account, domain });
+  };
+  const withRequest = (change: (request: Record<string, unknown>) => object) => (challenge: MppChallenge) => {
+    const request = JSON.parse(Buffer.from(challenge.request, "base64url").toString());
+    const changed = JSON.stringify({ ...request, ...change(request) });
+    return { ...challenge, request: Buffer.from(changed).toString("base64url") } as MppChallenge;
+  };
+  const edits: Record<string, (challenge: MppChallenge) => MppChallenge> = {
+    "a smaller amount": withRequest(() => ({ amount: "1" })),
+    "another recipient": withRequest(() => ({ recipient: accounts.stranger.address })),
+    "another token": withRequest(() => ({ currency: accounts.stranger.address })),
+    "another chain": withRequest(({ methodDetails }) => ({
+      methodDetails: { ...(methodDetails as object), chainId: 8453, network: "eip155:8453" },
+    })),
+    "another realm": (challenge) => ({ ...challenge, realm: "elsewhere" }) as MppChallenge,
+    "a later end": (challenge) =>
+      ({ ...challenge, expires: new Date(Date.now() + 900_000).toISOString() }) as MppChallenge,
+    "another ID": (challenge) => ({ ...challenge, id: "A".repeat(43) }) as MppChallenge,
+  };
+  it.each(Object.entries(edits))("%s is refused before verify", async (what, edit) => {
+    const payment = await pay(edit);
+    // The payload of blueprintevm names its network itself.
+    const isMalformed = what === "another chain" && door === "blueprintevm";
+    const expected = isMalformed ? { status: 400, code: "invalid_payment" } : mismatch;
+    await expectRefused(() => gateway.at(door).send(payment), expected);
+  });
+
+  it("A payment for another job, or of another payer than its source, is refused before verify", async () => {
+    const payment = await pay((challenge) => challenge);
+    await expectRefused(() => gateway.at(door).send(payment, { job: 1 }), mismatch);
+    const forged = { ...payment.credential, source: `did:pkh:eip155:1:${accounts.stranger.address}` };
+    await expectRefused(() => gateway.at(door).send({ headers: credentialHeaders(forged) }), mismatch);
+  });
+});
+
+it("An evm payment with a nonce that does not name the challenge is refused before verify", async () => {
+  const { sign, send } = gateway.at("evm");
+  const payment = await sign({ authorization: { nonce: `0x${"ab".repeat(32)}` } });
+  await expectRefused(() => send(payment), mismatch);
 });
 
 describe("Mismatch: headers", () => {

@@ -16,8 +16,7 @@ const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "rpc_url",
-    facilitatorTimeoutSecs: 1,
-    settlementPeriods: { firstDelayMs: 50, slowRoundMs: 200 },
+    periods: { confirmationTimeoutMs: 500, firstDelayMs: 50, slowRoundMs: 200 },
     edit: (config) => config.replace(/rpc_url = ".*"/, `rpc_url = "${rpc.url}"`),
   }),
 );

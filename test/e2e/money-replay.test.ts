@@ -4,7 +4,7 @@ import { accounts } from "../helpers/accounts.ts";
 import { v2PaymentHeaders } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { DOORS_AND_MCP, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -14,55 +14,67 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
   const asProcess = setUp === "rpc_url";
   const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp, asProcess }));
 
-  it("50 concurrent copies of one payment cause one settle call, one job and 50 equal answers, also after a restart", async () => {
-    const payment = await gateway.sign();
-    const expectChanges = await watchLedger(parts, gateway);
-    const body = `fifty times ${setUp}`;
+  it.each(DOORS_AND_MCP)(
+    "50 concurrent copies of one payment cause one settle call, one job and 50 equal answers, also after a restart (%s)",
+    async (door) => {
+      const { sign, send } = gateway.at(door);
+      const payment = await sign();
+      const expectChanges = await watchLedger(parts, gateway);
+      const body = `fifty times ${setUp} ${door}`;
 
-    const answers = await Promise.all(Array.from({ length: 50 }, () => gateway.send(payment, { body })));
-    const first = answers[0];
-    expect(first).toEqual({
-      status: 202,
-      call_id: expect.any(Number),
-      receipt: expect.stringMatching(/^[0-9a-f]{64}$/),
-      access_token: expect.stringMatching(/^[\w-]{43}$/),
-      settlement: {
-        success: true,
-        payer: accounts.payer.address.toLowerCase(),
-        transaction: expect.stringMatching(/^0x[0-9a-f]{64}$/),
-        network: "eip155:84532",
-      },
-    });
-    expect(answers).toEqual(Array.from({ length: 50 }, () => first));
-    await gateway.waitForJobs(body);
+      const answers = await Promise.all(Array.from({ length: 50 }, () => send(payment, { body })));
+      const first = answers[0];
+      const transaction = expect.stringMatching(/^0x[0-9a-f]{64}$/);
+      const payer = accounts.payer.address.toLowerCase();
+      const settlement = { success: true, payer, transaction, network: "eip155:84532" };
+      const paymentReceipt = {
+        status: "success",
+        method: door,
+        timestamp: expect.stringMatching(/^20.*Z$/),
+        reference: transaction,
+      };
+      expect(first).toEqual({
+        status: 202,
+        call_id: expect.any(Number),
+        receipt: expect.stringMatching(/^[0-9a-f]{64}$/),
+        access_token: expect.stringMatching(/^[\w-]{43}$/),
+        ...(door === "x402" || door === "mcp" ? { settlement } : { paymentReceipt }),
+      });
+      expect(answers).toEqual(Array.from({ length: 50 }, () => first));
+      await gateway.waitForJobs(body);
 
-    await gateway.restart({ signal: asProcess ? "SIGKILL" : "SIGTERM" });
-    expect(await gateway.send(payment, { body })).toEqual(first);
-    await sleep(100);
-    await expectChanges(ONE_PAID_JOB);
-    const hash = first?.settlement?.transaction as `0x${string}`;
-    expect(await parts.anvil.client.getTransactionReceipt({ hash })).toMatchObject({ status: "success" });
-  });
+      await gateway.restart({ signal: asProcess && door === "x402" ? "SIGKILL" : "SIGTERM" });
+      expect(await send(payment, { body })).toEqual(first);
+      await sleep(100);
+      await expectChanges(ONE_PAID_JOB);
+      const hash = (first?.settlement?.transaction ?? first?.paymentReceipt?.reference) as `0x${string}`;
+      expect(await parts.anvil.client.getTransactionReceipt({ hash })).toMatchObject({ status: "success" });
+    },
+  );
 
-  it("A payment sent again with another body, or for another job at the same price, is refused with 409", async () => {
-    const payment = await gateway.sign();
-    const expectChanges = await watchLedger(parts, gateway);
-    const body = `bound ${setUp}`;
-    const others = gateway.duringSettle(() =>
-      Promise.all([gateway.send(payment, { body: "another body" }), gateway.send(payment, { body, job: 1 })]),
-    );
-    const first = await gateway.send(payment, { body });
-    expect(first).toMatchObject({ status: 202 });
-    const refused = { status: 409, code: "payment_replay", charged: false, retryable: false };
-    expect(await others).toEqual([refused, refused]);
+  it.each(DOORS_AND_MCP)(
+    "A payment sent again with another body, or for another job at the same price, is refused with 409 (%s)",
+    async (door) => {
+      const { sign, send } = gateway.at(door);
+      const payment = await sign();
+      const expectChanges = await watchLedger(parts, gateway);
+      const body = `bound ${setUp} ${door}`;
+      const others = gateway.duringSettle(() =>
+        Promise.all([send(payment, { body: "another body" }), send(payment, { body, job: 1 })]),
+      );
+      const first = await send(payment, { body });
+      expect(first).toMatchObject({ status: 202 });
+      const refused = { status: 409, code: "payment_replay", charged: false, retryable: false };
+      expect(await others).toEqual([refused, refused]);
 
-    await gateway.restart();
-    expect(await gateway.send(payment, { body: "another body" })).toEqual(refused);
-    expect(await gateway.send(payment, { body, job: 1 })).toEqual(refused);
-    expect(await gateway.send(payment, { body })).toEqual(first);
-    await gateway.waitForJobs(body);
-    await expectChanges(ONE_PAID_JOB);
-  });
+      await gateway.restart();
+      expect(await send(payment, { body: "another body" })).toEqual(refused);
+      expect(await send(payment, { body, job: 1 })).toEqual(refused);
+      expect(await send(payment, { body })).toEqual(first);
+      await gateway.waitForJobs(body);
+      await expectChanges(ONE_PAID_JOB);
+    },
+  );
 
   it("Unsigned changes (letter case, resource, extensions, version) do not make another payment", async () => {
     const payment = await gateway.sign();

@@ -35,7 +35,7 @@ afterEach(async () => {
   // Refused logins and deliberate failures are console errors too: no others are allowed.
   const faults = watched
     .flatMap(({ faults }) => faults)
-    .filter((text) => !/\b(401|503)\b|ERR_(FAILED|INTERNET)/.test(text));
+    .filter((text) => !/\b(400|401|503)\b|ERR_(FAILED|INTERNET)/.test(text));
   expect(faults).toEqual([]);
 });
 afterAll(async () => {
@@ -57,11 +57,20 @@ export async function openWatched(
   return watched;
 }
 
-export async function openLoggedIn(options: Parameters<typeof openPage>[2] = {}): Promise<Page> {
-  const page = await openOperatorPage(options);
+/** Opens a view of the page, such as `jobs?state=dead`, and logs in. */
+export async function openLoggedIn(view = "", options: Parameters<typeof openPage>[2] = {}): Promise<Page> {
+  const { page } = await openWatched(`${scene.gateway.jobgate.operatorUrl}/#/${view}`, options);
   await logIn(page, OPERATOR_TOKEN);
   await page.getByText("Live", { exact: true }).waitFor();
   return page;
+}
+
+/** Has a page write down what it announces from now on: a later text replaces an earlier one. @returns all of it so far */
+export async function recordAnnouncements(page: Page): Promise<() => Promise<string>> {
+  await page.evaluate(`globalThis.announced = [];
+const region = document.getElementById("announcements");
+new MutationObserver(() => announced.push(region.textContent)).observe(region, { childList: true, characterData: true, subtree: true });`);
+  return () => page.evaluate("announced.join('\\n')");
 }
 
 export async function logIn(page: Page, token: string): Promise<void> {
@@ -69,19 +78,20 @@ export async function logIn(page: Page, token: string): Promise<void> {
   await page.getByRole("button", { name: "Log in" }).click();
 }
 
-/** Matches exactly this call ID: #1 is not #10. */
+/** Entries that link to exactly this call: #1 is not #10. */
 const ofCall = (page: Page, selector: string, callId: number) =>
-  page.locator(selector, { has: page.getByText(`#${callId}`, { exact: true }) });
-export const lineOf = (page: Page, callId: number) => ofCall(page, "#flow li", callId);
-export const rowOf = (page: Page, callId: number) => ofCall(page, "#dead-letters tbody tr", callId);
-export const paymentRowOf = (page: Page, callId: number) => ofCall(page, "#payments tbody tr", callId);
+  page.locator(selector, { has: page.getByRole("link", { name: `#${callId}`, exact: true }) });
+/** Line of a call in the flow. */
+export const lineOf = (page: Page, callId: number) => ofCall(page, ".call", callId);
+/** Row of a call in a list. */
+export const rowOf = (page: Page, callId: number) => ofCall(page, "tbody tr", callId);
+
+/** A number of the overview, which is a link. */
+export const figure = (page: Page, name: string) =>
+  page.getByRole("link", { name: new RegExp(`^${name}: [\\d,]+$`) });
 
 /** Payments settled, as the page counts them. */
-export async function settled(page: Page): Promise<number> {
-  const text = () => page.locator("#paid-value").textContent();
-  await expect.poll(text, { timeout: 5_000 }).toMatch(/^\d+$/);
-  return Number(await text());
-}
+export const settled = async (page: Page) => Number(await figure(page, "Payments settled").textContent());
 
 /** Has a method of the API answered like this: with JSON, or an error by its code. */
 export function answerWith(page: Page, method: string, answer: object | "unavailable"): Promise<unknown> {

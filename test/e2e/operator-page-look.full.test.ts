@@ -1,10 +1,21 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { auditAccessibility, overflow } from "../helpers/page-audit.ts";
-import { bury, openLoggedIn, openOperatorPage, PHONE, scene } from "./operator-page-harness.ts";
+import {
+  answerWith,
+  bury,
+  lineOf,
+  logIn,
+  openLoggedIn,
+  openOperatorPage,
+  PHONE,
+  scene,
+} from "./operator-page-harness.ts";
+import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
 
 describe("appearance", () => {
+  let callId: number;
   beforeAll(async () => {
-    await bury("something to look at");
+    callId = await bury("something to look at");
     await scene.pay("something to look at, paid");
   });
 
@@ -14,26 +25,38 @@ describe("appearance", () => {
     ["light", 390],
     ["dark", 390],
   ] as const)(
-    "In %s at %i px axe-core has nothing to say, with a dialog open or not, and nothing sticks out",
+    "In %s at %i px axe-core has nothing to say of any view, and nothing sticks out",
     async (colorScheme, width) => {
-      const page = await openLoggedIn({
+      const page = await openLoggedIn("", {
         colorScheme,
         viewport: { width, height: 844 },
         reducedMotion: "reduce",
       });
-      await page.locator("#dead-letters tbody tr").first().waitFor();
-      await page.getByRole("heading", { name: "Configuration" }).click();
-      const { kept, broken } = await auditAccessibility(page);
-      expect(broken).toEqual([]);
-      expect(kept).toEqual(
-        expect.arrayContaining(["color-contrast", "button-name", "landmark-one-main", "td-headers-attr"]),
-      );
-      expect(await overflow(page)).toBe(0);
-      await page
-        .getByRole("button", { name: /^Drop call/ })
-        .first()
-        .click();
+      await lineOf(page, callId).waitFor();
+      await answerWith(page, "ListRefunds", {
+        refunds: [{ call_id: "1", state: "REFUND_STATE_REFUND_FAILED" }],
+      });
+      const views = [
+        ...["", "jobs", `calls/${callId}`, "payments", "refunds", "dead-letters", "endpoints", "settings"],
+      ];
+      for (const view of views) {
+        await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/${view}`);
+        await page.locator("main :is(table, .call)").first().waitFor();
+        const { kept, broken } = await auditAccessibility(page);
+        expect({ view, broken }).toEqual({ view, broken: [] });
+        expect(kept).toEqual(
+          expect.arrayContaining(["color-contrast", "landmark-one-main", "page-has-heading-one"]),
+        );
+        expect({ view, overflow: await overflow(page) }).toEqual({ view, overflow: 0 });
+      }
+      await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/calls/${callId}`);
+      await page.getByRole("button", { name: /^Drop call/ }).click();
       await page.getByRole("dialog").waitFor();
+      expect((await auditAccessibility(page)).broken).toEqual([]);
+      await page.keyboard.press("Escape");
+      await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/refunds`);
+      await page.getByRole("button", { name: /^Decline/ }).click();
+      await page.getByRole("dialog").getByLabel("Reason").waitFor();
       expect((await auditAccessibility(page)).broken).toEqual([]);
     },
   );
@@ -45,9 +68,9 @@ describe("appearance", () => {
     expect(await overflow(page)).toBe(0);
   });
 
-  test("At phone width a dead letter is a card: each value has its label beside it, and its buttons fit", async () => {
-    const page = await openLoggedIn(PHONE);
-    const row = page.locator("#dead-letters tbody tr").first();
+  test("At phone width a row is a card: each value has its label beside it, and its buttons fit", async () => {
+    const page = await openLoggedIn("dead-letters", PHONE);
+    const row = page.locator("tbody tr").first();
     await row.waitFor();
     const cell = row.locator("td", { hasText: "cannot do" });
     expect(
@@ -63,7 +86,7 @@ describe("appearance", () => {
   });
 
   test("Dark and light follow the system until the operator chooses, and the choice stays", async () => {
-    const page = await openLoggedIn({ colorScheme: "dark" });
+    const page = await openLoggedIn("settings", { colorScheme: "dark" });
     const ground = () =>
       page
         .locator("body")
@@ -77,5 +100,25 @@ describe("appearance", () => {
     await page.reload();
     await page.getByRole("button", { name: "Theme: dark" }).waitFor();
     expect(await ground()).toBe(dark);
+  });
+
+  test("Durations of the configuration are shown exactly", async () => {
+    const page = await openOperatorPage();
+    await page.route("**/GetConfiguration", async (route) => {
+      const { configuration } = await (await route.fetch()).json();
+      const runner = { ...configuration.runner, lease: "1.500s", retry_base: "90s", retry_max: "7200s" };
+      await route.fulfill({ json: { configuration: { ...configuration, runner } } });
+    });
+    await logIn(page, OPERATOR_TOKEN);
+    // The link works from the first moment: it is an address.
+    await page.getByRole("link", { name: "Settings" }).click();
+    for (const [key, shown] of [
+      ["lease", "1.5 s"],
+      ["retry_base", "90 s"],
+      ["retry_max", "2 h"],
+    ] as const) {
+      const fact = page.locator(".facts div", { has: page.getByText(key, { exact: true }) });
+      await expect.poll(() => fact.locator("dd").textContent()).toBe(shown);
+    }
   });
 });

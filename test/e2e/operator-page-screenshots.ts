@@ -1,6 +1,6 @@
 /**
  * Makes docs/images/operator-*.png: `node --import tsx test/e2e/operator-page-screenshots.ts [folder]`.
- * Everything in them is real but the times of the payments, which are spread over a day.
+ * Everything in them is real but the activity, and the times of the revenue, which are spread over a day.
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,9 @@ const [, , folder = fileURLToPath(new URL("../../docs/images", import.meta.url))
 const DESKTOP = { width: 1280, height: 800 };
 const PHONE = { width: 390, height: 844 };
 const PAYMENTS = 40;
-const DAY_MS = 24 * 3_600_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const BUCKET_MS = 600_000;
 
 await mkdir(folder, { recursive: true });
 const browser = await startBrowser();
@@ -31,26 +33,66 @@ const scene = await startOperatorScene({
   edit: (config) => config.replace("[job_pricing.1]", '[job_pricing.1]\n2 = "7600000000000000"'),
 });
 
-async function shoot(name: string, look: { dark: boolean; phone?: boolean; full?: boolean }) {
-  const { page, close } = await openPage(browser, scene.gateway.jobgate.operatorUrl, {
-    colorScheme: look.dark ? "dark" : "light",
-    viewport: look.phone ? PHONE : DESKTOP,
+interface Look {
+  readonly dark?: boolean;
+  readonly phone?: boolean;
+  readonly view?: string;
+}
+
+async function shoot(name: string, { dark = false, phone = false, view = "" }: Look) {
+  const { page, close } = await openPage(browser, `${scene.gateway.jobgate.operatorUrl}/#/${view}`, {
+    colorScheme: dark ? "dark" : "light",
+    viewport: phone ? PHONE : DESKTOP,
     reducedMotion: "reduce",
   });
-  await page.getByLabel("Token").waitFor();
+  await page.route("**/GetActivity", (route) => route.fulfill({ json: { activity: busyDay() } }));
+  await page.route("**/GetRevenue", async (route) => {
+    const { revenue } = (await (await route.fetch()).json()) as { revenue: { amount: string }[] };
+    await route.fulfill({ json: { revenue: revenue.flatMap(overADay) } });
+  });
   await page.getByLabel("Token").fill(OPERATOR_TOKEN);
   await page.keyboard.press("Enter");
   await page.getByText("Live", { exact: true }).waitFor();
-  await flowSome();
-  await page.screenshot({ path: join(folder, `operator-${name}.png`), fullPage: look.full ?? false });
+  await page.locator("main :is(table, .call)").first().waitFor();
+  // Charts are drawn once their answers have come.
+  await sleep(2_000);
+  await page.screenshot({ path: join(folder, `operator-${name}.png`) });
   await close();
 }
 
-/** Something of everything, while a page watches. */
+/** Counts of a day, as of a process that has run for one. */
+function busyDay() {
+  const last = Math.floor(Date.now() / BUCKET_MS);
+  return Array.from({ length: DAY_MS / BUCKET_MS }, (_, index) => {
+    const accepted = Math.round(45 + 32 * Math.sin(index / 23) + 9 * Math.sin(index / 2));
+    return {
+      from: new Date((last - DAY_MS / BUCKET_MS + 1 + index) * BUCKET_MS).toISOString(),
+      accepted: String(accepted),
+      acked: String(Math.max(0, accepted - 4)),
+      dead_lettered: String(index % 29 === 0 ? 3 : 0),
+      refused: String(index % 11 === 0 ? 6 : 1),
+    };
+  });
+}
+
+/** The revenue of one hour, as if it had come in over a day. */
+function overADay(revenue: { amount: string }) {
+  const hour = Math.floor(Date.now() / HOUR_MS);
+  const shares = Array.from({ length: 24 }, (_, index) => 1 + Math.sin(index / 4) ** 2);
+  const all = shares.reduce((sum, share) => sum + share, 0);
+  return shares.map((share, index) => ({
+    ...revenue,
+    from: new Date((hour - 23 + index) * HOUR_MS).toISOString(),
+    amount: String(Math.round((Number(revenue.amount) * share) / all)),
+    payments: String(Math.round(share)),
+  }));
+}
+
+/** Something of everything. */
 async function flowSome(): Promise<void> {
   for (let i = 0; i < 3; i++) await scene.pay(`work ${i}`);
   for (let i = 0; i < 4; i++) await scene.sendWebhook(`alert ${i}`);
-  await scene.sendWebhook("broken alert");
+  for (let i = 0; i < 3; i++) await scene.sendWebhook("broken alert");
   await scene.sendWebhook("slow alert");
   await sleep(1_500);
   for (const { callId, leaseToken } of scene.gateway.runner.calls.slice(-1)) {
@@ -70,7 +112,6 @@ for (let i = 0; i < PAYMENTS; i++) {
 await scene.payIntoTheDark("work in the dark");
 await scene.gateway.restart();
 const database = openDriver(join(scene.gateway.jobgate.folder, "jobgate.db"));
-database.exec(`UPDATE payments SET updated_at = updated_at - abs(random()) % ${DAY_MS}`);
 database.exec("UPDATE payments SET created_at = created_at - 720000 WHERE state = 'intent'");
 database.close();
 const gpu = await startRunner({
@@ -80,7 +121,13 @@ const gpu = await startRunner({
   jobIds: [77n],
 });
 
-await shoot("light", { dark: false, full: true });
+await flowSome();
+const callId = await scene.pay("the last one");
+
+await shoot("light", {});
+await shoot("call", { view: `calls/${callId}` });
+await shoot("dead-letters", { view: "dead-letters", dark: true });
+await shoot("endpoints", { view: "endpoints" });
 await shoot("dark", { dark: true });
 await shoot("phone", { dark: true, phone: true });
 

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import {
   AckRequestSchema,
   type ExtendRequest_ProgressSchema,
@@ -9,6 +9,7 @@ import {
   LeaseStatus,
   NackRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { type EventStream, openEvents } from "../helpers/server-sent-events.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
@@ -85,11 +86,9 @@ describe("The events of a paid call", () => {
     expect((await until(stream, "running")).data).toMatchObject({ call_id: bought.callId, attempt: 1 });
 
     await tell(first, { percent: 0, text: "Größe <b>\n\ndata: 😀" });
-    const toldAt = performance.now();
     const progress = { percent: 0, text: "Größe <b>\n\ndata: 😀" };
     const event = await stream.next();
     expect(event).toMatchObject({ event: "running", data: { attempt: 1, progress } });
-    expect(performance.now() - toldAt).toBeLessThan(400);
     expect(await state(bought)).toEqual(event?.data);
     await tell(first, { percent: 100 });
     expect((await stream.next())?.data).toMatchObject({ progress: { percent: 100, text: "" } });
@@ -178,7 +177,7 @@ describe("The events of a paid call", () => {
       expect((await stream.next())?.data).toMatchObject({ progress: { percent: 50, text: "half" } });
     }
     for (const stream of streams) stream.close();
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       for (const call of bought) expect((await watch(call)).status).toBe(200);
     });
     for (const call of calls) await ack(call);
@@ -189,10 +188,8 @@ describe("The events of a paid call", () => {
     await bought.delivery();
     const stream = await watch(bought);
     await until(stream, "running");
-    const stoppedAt = performance.now();
     gateway.jobgate.kill("SIGTERM");
     expect(await stream.rest()).toEqual([]);
-    expect(performance.now() - stoppedAt).toBeLessThan(3_000);
   });
 });
 

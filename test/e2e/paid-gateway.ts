@@ -3,14 +3,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { decodePaymentResponseHeader } from "@x402/core/http";
-import type { PaymentPayload, PaymentRequired, SettleResponse } from "@x402/core/types";
+import type { PaymentPayload, PaymentRequirements, SettleResponse } from "@x402/core/types";
+import type { Address } from "viem";
+import { expect } from "vitest";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
-import type { SettlementPeriods } from "../../src/x402/gateway.ts";
+import type { X402Periods } from "../../src/x402/periods.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { requestOffer, type SignedPayment, signV2Payment } from "../helpers/clients.ts";
 import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
 import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
+import { buyTool } from "../helpers/mcp.ts";
+import { type MppMethodName, readBase64Json, requestChallenges, signChallenge } from "../helpers/mpp.ts";
 import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts";
 import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
 import { type Journal, openJournal } from "./journal.ts";
@@ -20,6 +24,12 @@ import { openPostgresJournal } from "./postgres-journal.ts";
 /** Selects whether jobgate reads the token's chain or relies on the facilitator. */
 export type SetUp = "rpc_url" | "no rpc_url";
 export const SET_UPS: readonly SetUp[] = ["rpc_url", "no rpc_url"];
+
+/** Doors that a paid gateway has: x402, and the methods of MPP. */
+export type DoorName = "x402" | MppMethodName | "mcp";
+export const DOORS = ["x402", "evm", "blueprintevm"] as const;
+/** The same and MCP, which has a path for all jobs. */
+export const DOORS_AND_MCP: readonly DoorName[] = [...DOORS, "mcp"];
 
 /** Answer to a paid request. */
 export interface Answer {
@@ -33,6 +43,8 @@ export interface Answer {
   readonly retryAfter?: string;
   /** Read from PAYMENT-RESPONSE. */
   readonly settlement?: SettleResponse;
+  /** Read from Payment-Receipt. */
+  readonly paymentReceipt?: Record<string, unknown>;
 }
 
 export type Payment = SignedPayment<PaymentPayload>;
@@ -45,8 +57,29 @@ export interface SendOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A jobgate that sells jobs 0 and 1 of service 1, with a runner at work. */
-export interface PaidGateway {
+/** A way to buy from a gateway. */
+interface Doorway {
+  urlOf(job?: number): string;
+  /** Signs a payment for a fresh offer, valid for 300 s by the chain's time. */
+  sign(options?: {
+    readonly account?: TestAccount;
+    readonly job?: number;
+    /** Body and headers of the request for the offer. MPP binds the payment to a body that is given. */
+    readonly body?: string;
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly option?: number;
+    readonly authorization?: Partial<SignedAuthorization["authorization"]>;
+    /** x402 only. */
+    readonly edit?: (payload: PaymentPayload) => PaymentPayload;
+  }): Promise<Payment>;
+  send(
+    payment: { readonly headers: Readonly<Record<string, string>> },
+    options?: SendOptions,
+  ): Promise<Answer>;
+}
+
+/** A jobgate that sells jobs 0 and 1 of service 1, with a runner at work. Its own doorway is x402. */
+export interface PaidGateway extends Doorway {
   readonly jobgate: Jobgate;
   /** Facilitator URL that jobgate uses. */
   readonly facilitatorProxy: FaultProxy;
@@ -58,24 +91,12 @@ export interface PaidGateway {
   readonly delivered: readonly JobCall[];
   /** The runner that is subscribed now. */
   readonly runner: Runner;
-  urlOf(job?: number): string;
-  /** Signs a payment for a fresh offer, valid for 300 s by the chain's time. */
-  sign(options?: {
-    readonly account?: TestAccount;
-    readonly job?: number;
-    /** Headers of the request for the offer. */
-    readonly body?: string;
-    readonly headers?: Readonly<Record<string, string>>;
-    readonly option?: number;
-    readonly authorization?: Partial<SignedAuthorization["authorization"]>;
-    readonly edit?: (payload: PaymentPayload) => PaymentPayload;
-  }): Promise<Payment>;
-  send(
-    payment: { readonly headers: Readonly<Record<string, string>> },
-    options?: SendOptions,
-  ): Promise<Answer>;
+  at(door: DoorName): Doorway;
   /** Sends again until the payment is decided. Throws with the last answer after `timeoutMs`. */
-  sendUntilDecided(payment: Payment, options?: SendOptions & { timeoutMs?: number }): Promise<Answer>;
+  sendUntilDecided(
+    payment: Pick<Payment, "headers">,
+    options?: SendOptions & { timeoutMs?: number },
+  ): Promise<Answer>;
   /** Holds jobgate's next request to settle, of this payment if given, while something is done. */
   duringSettle<Result>(deed: () => Promise<Result>, payment?: Payment): Promise<Result>;
   /** Resolves with all JobCalls with this body once `count` of them have arrived. */
@@ -115,7 +136,7 @@ export interface PaidGatewayOptions extends StartOptions {
   /** Default 60 s. */
   readonly leaseSecs?: number;
   /** Periods of a jobgate within this process. */
-  readonly settlementPeriods?: Partial<SettlementPeriods>;
+  readonly periods?: Partial<X402Periods>;
   /** Default: acks each JobCall. */
   readonly handle?: JobHandler;
   /** Changes the configuration. */
@@ -123,7 +144,7 @@ export interface PaidGatewayOptions extends StartOptions {
 }
 
 export async function startPaidGateway(options: PaidGatewayOptions): Promise<PaidGateway> {
-  const { parts, settlementPeriods = {} } = options;
+  const { parts, periods = {} } = options;
   const folder = await mkdtemp(join(tmpdir(), "jobgate-money-"));
   const facilitatorProxy = await startFaultProxy({ target: parts.facilitator.url });
   const rpcProxy = await startFaultProxy({ target: parts.anvil.rpcUrl });
@@ -145,7 +166,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
   async function start({ env, through = [], asProcess = env !== undefined }: StartOptions): Promise<void> {
     jobgate = asProcess
       ? await startJobgate({ config, folder, through, ...(env && { env }) })
-      : await startEmbeddedJobgate({ config, folder, settlementPeriods });
+      : await startEmbeddedJobgate({ config, folder, periods });
     await subscribe();
   }
   async function startAgain(starting: StartOptions = {}): Promise<void> {
@@ -159,18 +180,45 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       ? openJournal(join(folder, "jobgate.db"))
       : openPostgresJournal(options.storeUrl);
 
-  const urlOf = (job = 0) => `${jobgate.x402Url}/x402/jobs/1/${job}`;
   const jobsWith = (body: string) => delivered.filter((call) => Buffer.from(call.body).toString() === body);
 
-  async function send(payment: { headers: Readonly<Record<string, string>> }, sending: SendOptions = {}) {
-    const response = await fetch(urlOf(sending.job), {
-      method: "POST",
-      headers: { ...payment.headers, ...sending.headers },
-      body: sending.body ?? "work",
-      signal: sending.signal ?? AbortSignal.timeout(20_000),
-    });
-    return toAnswer(response);
+  const mcpUrl = () => `${jobgate.x402Url}/mcp`;
+  function at(door: DoorName): Doorway {
+    const urlOf = (job = 0) => `${jobgate.x402Url}/${door === "blueprintevm" ? "mpp" : "x402"}/jobs/1/${job}`;
+    return {
+      urlOf,
+      async sign({ account = accounts.payer, job = 0, body, headers, option = 0, authorization, edit } = {}) {
+        const [{ v2: offer }, challenges, chainTime] = await Promise.all([
+          requestOffer(at("x402").urlOf(job), body, headers),
+          door === "x402" || door === "mcp" ? [] : requestChallenges(urlOf(job), body),
+          parts.chainTimeSecs(),
+        ]);
+        const validBefore = String(Math.max(chainTime, Math.floor(Date.now() / 1000)) + 300);
+        const signing = { account, authorization: { validBefore, ...authorization } };
+        const challenge = challenges[option];
+        if (challenge === undefined)
+          return signV2Payment({ ...signing, offer, option, ...(edit && { edit }) });
+        const payment = await signChallenge({ ...signing, challenge });
+        const accepted = offer.accepts[option] as PaymentRequirements;
+        return { ...payment, payload: { x402Version: 2, accepted, payload: { ...payment.signed } } };
+      },
+      async send(payment, sending = {}) {
+        if (door === "mcp") {
+          const { job = 0, body = "work" } = sending;
+          const headers = { ...payment.headers, ...sending.headers };
+          return (await buyTool(mcpUrl(), { name: `job-1-${job}`, body, headers })) as unknown as Answer;
+        }
+        const response = await fetch(urlOf(sending.job), {
+          method: "POST",
+          headers: { ...payment.headers, ...sending.headers },
+          body: sending.body ?? "work",
+          signal: sending.signal ?? AbortSignal.timeout(55_000),
+        });
+        return toAnswer(response);
+      },
+    };
   }
+  const { send, sign, urlOf } = at("x402");
 
   return {
     get jobgate() {
@@ -185,22 +233,10 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
     },
     urlOf,
     jobsWith,
-    async sign({ account = accounts.payer, job = 0, body, headers, option, authorization, edit } = {}) {
-      const [{ v2 }, chainTime] = await Promise.all([
-        requestOffer(urlOf(job), body, headers),
-        parts.chainTimeSecs(),
-      ]);
-      const validBefore = Math.max(chainTime, Math.floor(Date.now() / 1000)) + 300;
-      return signV2Payment({
-        offer: v2 as PaymentRequired,
-        account,
-        authorization: { validBefore: String(validBefore), ...authorization },
-        ...(option === undefined ? {} : { option }),
-        ...(edit === undefined ? {} : { edit }),
-      });
-    },
+    at,
+    sign,
     send,
-    async sendUntilDecided(payment, { timeoutMs = 15_000, ...sending } = {}) {
+    async sendUntilDecided(payment, { timeoutMs = 50_000, ...sending } = {}) {
       const deadline = Date.now() + timeoutMs;
       for (;;) {
         const answer = await send(payment, sending);
@@ -218,14 +254,13 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
         deed,
       ),
     async waitForJobs(body, count = 1) {
-      const deadline = Date.now() + 10_000;
-      while (jobsWith(body).length < count) {
-        if (Date.now() > deadline) {
+      await expect
+        .poll(() => jobsWith(body).length, { interval: 10 })
+        .toBeGreaterThanOrEqual(count)
+        .catch((cause: unknown) => {
           const logs = jobgate.logs.slice(-20).join("\n");
-          throw new Error(`${jobsWith(body).length} of ${count} JobCalls ${body} came:\n${logs}`);
-        }
-        await sleep(10);
-      }
+          throw new Error(`${jobsWith(body).length} of ${count} JobCalls ${body} came:\n${logs}`, { cause });
+        });
       return jobsWith(body);
     },
     async restart({ signal = "SIGTERM", ...starting } = {}) {
@@ -238,13 +273,34 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       await subscribe();
     },
     async stop() {
+      // A runner that leaves with a job in hand makes the stop wait for the end of the drain.
+      await jobgate.stop();
       runner.kill();
       journal.close();
-      await jobgate.stop();
       await Promise.all([facilitatorProxy.stop(), rpcProxy.stop()]);
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+export const MPP_KEY = "5b1f0ad9c3e7426880b4f1d2a697c35e".repeat(2);
+
+/** Adds the first token of a configuration a second time, paid by Permit2, and then a token that has ERC-20 only. */
+export function withPermit2(config: string, plainToken?: Address): string {
+  const start = config.indexOf("[[x402.accepted_tokens]]");
+  const end = config.indexOf("[job_pricing.1]");
+  const usdc = `${config.slice(start, end)}transfer_method = "permit2"\n`;
+  const plain = usdc
+    .replace(/^asset = .*/m, `asset = "${plainToken}"`)
+    .replace(/eip3009_name.*\neip3009_version.*\n/, "");
+  return config.slice(0, end) + usdc + (plainToken === undefined ? "" : plain) + config.slice(end);
+}
+
+/** Metadata of a JobCall that its request's headers gave it. */
+export function httpMetadata(call: JobCall | undefined): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(call?.metadata ?? {}).filter(([name]) => name.startsWith("X-HTTP-")),
+  );
 }
 
 async function toAnswer(response: Response): Promise<Answer> {
@@ -261,6 +317,8 @@ async function toAnswer(response: Response): Promise<Answer> {
     access_token,
   };
   if (retryAfter !== null) answer.retryAfter = retryAfter;
+  const paymentReceipt = readBase64Json(response.headers.get("payment-receipt"));
+  if (paymentReceipt !== undefined) answer.paymentReceipt = paymentReceipt;
   if (settlement !== null) answer.settlement = decodePaymentResponseHeader(settlement);
   return answer as unknown as Answer;
 }
@@ -293,12 +351,17 @@ retry_base_secs = 0.05
 lease_secs = ${leaseSecs}
 [operator]
 bind_address = "127.0.0.1:0"
+[mcp]
+enabled = true
 [x402]
 bind_address = "127.0.0.1:0"
 public_url = "http://127.0.0.1:8402"
 facilitator_url = "${facilitatorUrl}"
 facilitator_timeout_secs = ${facilitatorTimeoutSecs}
 default_invocation_mode = "public_paid"
+[x402.mpp]
+realm = "jobgate.example"
+secret_key = "${MPP_KEY}"
 ${tokens.join("\n")}
 [job_pricing.1]
 0 = "1000000000000000"

@@ -1,5 +1,5 @@
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
-import { type Anvil, startAnvil } from "../helpers/anvil.ts";
+import { type Anvil, borrowAnvil, startAnvil } from "../helpers/anvil.ts";
 import { type Facilitator, startFacilitator } from "../helpers/facilitator.ts";
 import { deployUsdc, type Token } from "../helpers/usdc.ts";
 
@@ -24,14 +24,21 @@ export async function startPaidParts(
     /** Default: the test accounts that pay. */
     readonly payers?: readonly TestAccount[];
     readonly anvilArgs?: readonly string[];
+    /** The facilitator gives Permit2 the approvals of payers who sign them. */
+    readonly sponsorsGas?: boolean;
+    /** The facilitator settles payments by use, too. */
+    readonly settlesByUse?: boolean;
   } = {},
 ): Promise<PaidParts> {
-  const { payers = [accounts.payer, accounts.otherPayer], anvilArgs = [] } = options;
-  const anvil = await startAnvil({ extraArgs: anvilArgs });
+  const { payers = [accounts.payer, accounts.otherPayer], anvilArgs, sponsorsGas = false } = options;
+  const { settlesByUse = false } = options;
+  const anvil = await (anvilArgs === undefined ? borrowAnvil() : startAnvil({ extraArgs: anvilArgs }));
   const usdc = await deployUsdc({ anvil });
   for (const payer of payers) await usdc.mint(payer.address, 1_000_000_000_000n);
   const facilitator = await startFacilitator({
     anvil,
+    sponsorsGas,
+    settlesByUse,
     ...(options.confirmationTimeoutMs === undefined
       ? {}
       : { confirmationTimeoutMs: options.confirmationTimeoutMs }),

@@ -1,33 +1,57 @@
+import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import { describe, expect, it } from "vitest";
-import { AckRequestSchema, type JobCall, NackRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import {
+  AckRequestSchema,
+  ExtendRequestSchema,
+  type JobCall,
+  NackRequestSchema,
+} from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV1Payment } from "../helpers/clients.ts";
+import { listenHttp } from "../helpers/http-listener.ts";
+import { openEvents } from "../helpers/server-sent-events.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
-// Each JobCall is left to the test.
+/** Answers each pushed job with its body in reverse. */
+const target = startBeforeAll(() =>
+  listenHttp({
+    handler: (request, response) =>
+      void buffer(request).then((body) => {
+        response.writeHead(200, { "content-type": "image/x-pushed; a=b" }).end(body.reverse());
+      }),
+  }),
+);
+// Each JobCall of job 0 is left to the test.
 const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "rpc_url",
     handle: () => new Promise(() => {}),
-    // Nobody acks what the last test leaves behind.
-    edit: (config) => config.replace("[runner]", "[runner]\ndrain_secs = 0"),
+    // Only events wake a client that waits.
+    periods: { callPollMs: 3_600_000 },
+    edit: (config) =>
+      // Nobody acks what the last test leaves behind.
+      `${config.replace("[runner]", "[runner]\ndrain_secs = 0")}
+[[push]]
+url = "${target.url}"
+job_ids = [1]
+`,
   }),
 );
 
-const PREFER_10: Record<string, string> = { prefer: "wait=10" };
+const PREFER_60: Record<string, string> = { prefer: "wait=60" };
 
 function post(
   payment: Pick<Payment, "headers">,
   body: string,
-  headers: Record<string, string> = PREFER_10,
-  signal = AbortSignal.timeout(20_000),
+  headers: Record<string, string> = PREFER_60,
+  signal = AbortSignal.timeout(50_000),
 ): Promise<Response> {
   return fetch(gateway.urlOf(), {
     method: "POST",
@@ -77,13 +101,14 @@ describe("A client that prefers to wait", () => {
     const response = await answer;
     expect(told(response)).toEqual({
       status: 200,
-      applied: "wait=10",
+      applied: "wait=60",
       callId: String(call.callId),
       receipt: call.metadata["X-X402-QUOTE-DIGEST"],
       accessToken: expect.stringMatching(/^[\w-]{43}$/),
       transaction: expect.stringMatching(/^0x[0-9a-f]{64}$/),
     });
     expect(Object.fromEntries(response.headers)).toMatchObject({
+      location: `/x402/calls/${call.callId}`,
       "content-type": "image/x-own; a=b",
       "content-length": "5",
       "cache-control": "no-store",
@@ -104,16 +129,22 @@ describe("A client that prefers to wait", () => {
     expect(gateway.jobsWith("in time")).toHaveLength(1);
   });
 
-  it("Is answered when the runner is done, not at the next poll", async () => {
+  it("Is answered when the runner is done, not at the next poll, and so is one that reads its call's events", async () => {
     const payment = await gateway.sign();
     const answer = post(payment, "prompt");
     const call = await delivery("prompt");
-    await sleep(30);
+    const { access_token } = await gateway.send(payment, { body: "prompt" });
+    const stream = await openEvents(`${gateway.jobgate.x402Url}/x402/calls/${call.callId}/events`, {
+      authorization: `Bearer ${access_token}`,
+    });
+    expect(await stream.next()).toMatchObject({ event: "running" });
+    const { callId, leaseToken } = call;
+    const leases = [{ callId, leaseToken, progress: { percent: 50, text: "half" } }];
+    await gateway.runner.extend(create(ExtendRequestSchema, { leases }));
+    expect((await stream.next())?.data).toMatchObject({ progress: { percent: 50, text: "half" } });
     await ack(call, { body: Buffer.from("done") });
-    const ackedAt = performance.now();
-    const response = await answer;
-    expect(performance.now() - ackedAt).toBeLessThan(400);
-    expect(response.status).toBe(200);
+    expect((await stream.rest()).map(({ event }) => event)).toEqual(["succeeded"]);
+    expect((await answer).status).toBe(200);
   });
 
   it("Gets an empty 200 when the runner gives no result", async () => {
@@ -139,9 +170,9 @@ describe("A client that prefers to wait", () => {
       job_index: 0,
       call_id: expect.any(Number),
       access_token: expect.stringMatching(/^[\w-]{43}$/),
+      links: expect.anything(),
     });
     expect(tookMs).toBeGreaterThan(990);
-    expect(tookMs).toBeLessThan(5_000);
 
     const again = post(payment, "too slow");
     await sleep(50);
@@ -151,11 +182,9 @@ describe("A client that prefers to wait", () => {
 
   it("Gets the 202 at once when the job fails", async () => {
     const payment = await gateway.sign();
-    const startedAt = performance.now();
     const answer = post(payment, "fails");
     await fail(await delivery("fails"));
-    expect(told(await answer)).toMatchObject({ status: 202, applied: "wait=10" });
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(told(await answer)).toMatchObject({ status: 202, applied: "wait=60" });
   });
 
   it("Is refused without a payment, without waiting", async () => {
@@ -174,7 +203,7 @@ describe("A client that prefers to wait", () => {
     const answer = post(payment, "version 1");
     await ack(await delivery("version 1"), { body: Buffer.from("one") });
     const response = await answer;
-    expect(told(response)).toMatchObject({ status: 200, applied: "wait=10", transaction: null });
+    expect(told(response)).toMatchObject({ status: 200, applied: "wait=60", transaction: null });
     const settlement = decodePaymentResponseHeader(response.headers.get("x-payment-response") ?? "");
     expect(settlement).toMatchObject({ success: true, network: "base-sepolia" });
   });
@@ -182,7 +211,7 @@ describe("A client that prefers to wait", () => {
   it("Can hang up: the job runs, and others who wait for it get its result", async () => {
     const payment = await gateway.sign();
     const leaving = new AbortController();
-    const first = post(payment, "hang up", PREFER_10, leaving.signal);
+    const first = post(payment, "hang up", PREFER_60, leaving.signal);
     const call = await delivery("hang up");
     const others = Array.from({ length: 20 }, () => post(payment, "hang up"));
     await sleep(50);
@@ -192,14 +221,32 @@ describe("A client that prefers to wait", () => {
     for (const other of await Promise.all(others)) expect(await other.text()).toBe("still here");
   });
 
+  it("Gets the answer of a runner that its job is pushed to, with its content type", async () => {
+    const payment = await gateway.sign({ job: 1 });
+    // The other runner takes every job.
+    gateway.runner.kill();
+    const headers = { ...payment.headers, ...PREFER_60 };
+    const response = await fetch(gateway.urlOf(1), { method: "POST", headers, body: "pushed" });
+    await gateway.replaceRunner();
+    expect(told(response)).toMatchObject({ status: 200, applied: "wait=60" });
+    expect(response.headers.get("content-type")).toBe("image/x-pushed; a=b");
+    expect(await response.text()).toBe("dehsup");
+
+    const { callId } = told(response);
+    const authorization = `Bearer ${told(response).accessToken}`;
+    const result = await fetch(`${gateway.jobgate.x402Url}/x402/calls/${callId}/result`, {
+      headers: { authorization },
+    });
+    expect(result.headers.get("content-type")).toBe("image/x-pushed; a=b");
+    expect(await result.text()).toBe("dehsup");
+  });
+
   it("Gets the 202 at once when jobgate stops", async () => {
     const payment = await gateway.sign();
     const answer = post(payment, "stopping", { prefer: "wait=60" });
     await delivery("stopping");
     await sleep(50);
-    const stoppedAt = performance.now();
     gateway.jobgate.kill("SIGTERM");
     expect(told(await answer)).toMatchObject({ status: 202, applied: "wait=60" });
-    expect(performance.now() - stoppedAt).toBeLessThan(3_000);
   });
 });

@@ -7,7 +7,7 @@ const [, , url] = process.argv;
 if (url === undefined) throw new Error("expected the URL of a store");
 
 const store = await openReplica(url);
-const payments = await store.listPayments({ limit: 10_000 });
+const { items: payments } = await store.listPayments({ limit: 10_000 });
 const callStates = new Map<number, CallState["state"] | undefined>();
 for (const { callId } of payments) callStates.set(callId, (await store.findCall(callId))?.state);
 const contents = { totals: await store.totals(), payments, callStates };

@@ -21,7 +21,7 @@ export function openPostgresJournal(url: string): Journal {
       Buffer.from(
         execFileSync(process.execPath, ["--import", "tsx", READER, url], {
           encoding: "utf8",
-          timeout: 20_000,
+          timeout: 50_000,
         }),
         "base64",
       ),

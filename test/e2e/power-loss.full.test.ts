@@ -2,11 +2,12 @@ import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { isBalanced } from "../../src/store/rules/payments.ts";
 import { openDriver } from "../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { accounts } from "../helpers/accounts.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { type DiskEvent, RecordedDisk, readRecording, recordingCommand } from "../helpers/recorded-disk.ts";
 import { acceptId } from "../store/store-fixtures.ts";
 import { ACCEPTED } from "./expected-answers.ts";
@@ -57,14 +58,11 @@ beforeAll(async () => {
     await Promise.all([...Array.from({ length: SENDERS }, (_, i) => sendWebhooks(i)), pay()]);
     gateway.jobgate.kill("SIGTERM");
     await gateway.jobgate.exited;
-    const trace = await vi.waitFor(
-      async () => {
-        const text = await readFile(tracePath, "latin1");
-        expect(text).toMatch(new RegExp(`^${gateway.jobgate.pid} +\\+\\+\\+ exited with 0`, "m"));
-        return text;
-      },
-      { timeout: 60_000, interval: 500 },
-    );
+    const trace = await eventually(async () => {
+      const text = await readFile(tracePath, "latin1");
+      expect(text).toMatch(new RegExp(`^${gateway.jobgate.pid} +\\+\\+\\+ exited with 0`, "m"));
+      return text;
+    });
     const isAnswer = (event: DiskEvent) => event.kind !== "sent" || event.text.startsWith("HTTP/1.1 202 ");
     events = readRecording(trace, written).filter(isAnswer);
   } finally {
@@ -127,15 +125,15 @@ async function lossesIn(path: string, answered: readonly number[]): Promise<stri
     encodeJobCall: ({ body }) => body,
   });
   try {
-    const { payments, paidCalls } = await store.totals();
-    const settled = await store.listPayments({ state: "settled", limit: 1000 });
+    const totals = await store.totals();
+    const { items: settled } = await store.listPayments({ state: "settled", limit: 1000 });
     const calls = callsIn(path);
     const stored = new Set(calls);
     return [
       ...answered.filter((id) => !stored.has(id)).map((id) => `call ${id} of ${answered.length} is lost`),
       ...settled.filter(({ callId }) => !stored.has(callId)).map(({ callId }) => `no job ${callId}`),
       ...(stored.size === calls.length ? [] : ["a call is there twice"]),
-      ...(isBalanced({ payments, paidCalls }) ? [] : ["payments and paid calls do not balance"]),
+      ...(isBalanced(totals) ? [] : ["payments and paid calls do not balance"]),
       ...((await acceptId(store)) > Math.max(0, ...answered) ? [] : ["an id is given twice"]),
     ];
   } finally {

@@ -5,10 +5,10 @@ import { accounts } from "../helpers/accounts.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type ReferenceEngine, startPricingEngine } from "../helpers/pricing-engine.ts";
 import { engineTable, PROOF_BITS } from "./engine-client.ts";
-import { preparePython } from "./example-runners.ts";
 import { watchLedger } from "./ledger.ts";
 import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { preparePython } from "./workshop.ts";
 
 let parts: PaidParts;
 let engine: ReferenceEngine;

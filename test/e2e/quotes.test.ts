@@ -30,7 +30,6 @@ const engine = startBeforeAll(() =>
 );
 const gateway = startBeforeAll(() =>
   startPaidGateway({
-    asProcess: true,
     parts,
     setUp: "rpc_url",
     edit: (config) =>
@@ -90,6 +89,7 @@ describe("A quote that passed through jobgate", () => {
   });
 
   it("Is paid once: another payment is refused, and a resend of the first gets its answer, also after kill -9", async () => {
+    await gateway.restart({ asProcess: true });
     const body = "paid once";
     const { headers } = await ask({ body });
     const [first, second] = [await gateway.sign({ body, headers }), await gateway.sign({ body, headers })];
@@ -97,7 +97,7 @@ describe("A quote that passed through jobgate", () => {
     const answer = await gateway.send(first, { body, headers });
     expect(answer.status).toBe(202);
     expect(await gateway.send(second, { body, headers })).toEqual(refused(409, "quote_conflict"));
-    await gateway.restart({ signal: "SIGKILL", asProcess: true });
+    await gateway.restart({ signal: "SIGKILL" });
     expect(await gateway.send(second, { body, headers })).toEqual(refused(409, "quote_conflict"));
     expect(await gateway.send(first, { body, headers })).toEqual(answer);
     await gateway.waitForJobs(body);
@@ -121,7 +121,7 @@ describe("A quote that passed through jobgate", () => {
   it("Survives a restart while unpaid", async () => {
     const body = "after the restart";
     const { headers, digest } = await ask({ body });
-    await gateway.restart({ signal: "SIGKILL" });
+    await gateway.restart();
     const payment = await gateway.sign({ body, headers });
     expect(await gateway.send(payment, { body, headers })).toMatchObject({ status: 202, receipt: digest });
     await gateway.waitForJobs(body);

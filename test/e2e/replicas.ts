@@ -20,12 +20,27 @@ export interface Replica {
   stop(): Promise<void>;
 }
 
-export async function startReplica(parts: PaidParts, storeUrl: string): Promise<Replica> {
+export async function startReplica(
+  parts: PaidParts,
+  storeUrl: string,
+  options: { readonly publicUrl?: string; readonly facilitatorUrl?: string; readonly priceWei?: string } = {},
+): Promise<Replica> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-replica-"));
   const [x402, webhooks, runner, operator] = (await Promise.all([1, 2, 3, 4].map(freePort))).map(
     (port) => `127.0.0.1:${port}`,
   ) as [string, string, string, string];
-  const config = configOf(parts, storeUrl, { x402, webhooks, runner, operator });
+  const { publicUrl = `http://${x402}`, facilitatorUrl = parts.facilitator.url } = options;
+  const { priceWei = "1000000000000000" } = options;
+  const config = configOf(parts, {
+    storeUrl,
+    publicUrl,
+    facilitatorUrl,
+    priceWei,
+    x402,
+    webhooks,
+    runner,
+    operator,
+  });
   let jobgate: Jobgate = await startJobgate({ config, folder });
   return {
     x402Url: `http://${x402}/x402/jobs/1/0`,
@@ -95,36 +110,41 @@ export function startRoamingRunner(
   };
 }
 
-interface Addresses {
+interface Terms {
+  readonly storeUrl: string;
+  readonly publicUrl: string;
+  readonly facilitatorUrl: string;
+  readonly priceWei: string;
   readonly x402: string;
   readonly webhooks: string;
   readonly runner: string;
   readonly operator: string;
 }
 
-function configOf(parts: PaidParts, storeUrl: string, addresses: Addresses): string {
-  const { usdc, anvil, facilitator } = parts;
+function configOf(parts: PaidParts, terms: Terms): string {
+  const { usdc, anvil } = parts;
   return `
 service_id = 1
 [store]
-url = "${storeUrl}"
+url = "${terms.storeUrl}"
 max_pending = 50000
 [runner]
-bind_address = "${addresses.runner}"
+bind_address = "${terms.runner}"
 lease_secs = 5
 max_attempts = 100
 retry_base_secs = 0.05
 [operator]
-bind_address = "${addresses.operator}"
+bind_address = "${terms.operator}"
 [webhooks]
-bind_address = "${addresses.webhooks}"
+bind_address = "${terms.webhooks}"
 [[webhooks.endpoints]]
 path = "/hooks/load"
 job_id = 30
 [x402]
-bind_address = "${addresses.x402}"
-facilitator_url = "${facilitator.url}"
-facilitator_timeout_secs = 5
+bind_address = "${terms.x402}"
+public_url = "${terms.publicUrl}"
+facilitator_url = "${terms.facilitatorUrl}"
+facilitator_timeout_secs = 10
 default_invocation_mode = "public_paid"
 [[x402.accepted_tokens]]
 network = "eip155:${anvil.chainId}"
@@ -138,6 +158,6 @@ eip3009_name = "${usdc.name}"
 eip3009_version = "${usdc.version}"
 rpc_url = "${anvil.rpcUrl}"
 [job_pricing.1]
-0 = "1000000000000000"
+0 = "${terms.priceWei}"
 `;
 }

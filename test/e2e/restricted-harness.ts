@@ -9,6 +9,9 @@ export const NOTHING = { settles: 0, received: 0n, payments: 0, nonces: 0 };
 /** Effects of an accepted payment, apart from a nonce that it may use up. */
 export const ONE_PAYMENT = { settles: 1, received: 100_000n, payments: 1 };
 
+/** Counters of requests for offers. */
+const OF_OFFERS = ["payment_required", "mpp_challenge_issued"];
+
 /** Signs a claim for the delegated job as the permitted account. */
 export const sign = (options: Partial<Parameters<typeof signClaim>[0]> = {}): Promise<SignedClaim> =>
   signClaim({
@@ -53,7 +56,7 @@ export function withRestrictedGateway() {
         counted: Object.fromEntries(
           Object.entries(counters)
             .map(([name, count]) => [name, count - (countersBefore[name] ?? 0)] as const)
-            .filter(([name, count]) => count > 0 && name !== "payment_required"),
+            .filter(([name, count]) => count > 0 && !OF_OFFERS.includes(name)),
         ),
       };
     },

@@ -1,6 +1,8 @@
+import { generatePaymentId } from "@x402/extensions/payment-identifier";
 import { describe, expect, test } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders } from "../helpers/caller-claim.ts";
+import { v2PaymentHeaders, withIdentifier } from "../helpers/clients.ts";
 import { JOB } from "./restricted-gateway.ts";
 import { NOTHING, ONE_PAYMENT, sign, withRestrictedGateway } from "./restricted-harness.ts";
 
@@ -9,6 +11,24 @@ const { gateway, buy, watch } = withRestrictedGateway();
 
 describe("Restricted: nonce reuse", () => {
   const REPLAY = { httpStatus: 409, code: "signature_replay", charged: false, retryable: false };
+
+  test.each(["evm", "blueprintevm", "mcp"] as const)(
+    "Is refused with another payment at another door (%s)",
+    async (door) => {
+      const claim = claimHeaders(await sign());
+      const send = async () => {
+        const { headers } = await gateway.pay({ door });
+        return gateway.send(JOB.delegated, { ...headers, ...claim }, "work", door);
+      };
+      const { result, ...traces } = await watch(() => Promise.all([send(), send(), send()]));
+      expect(result.map(({ httpStatus }) => httpStatus).sort()).toEqual([202, 409, 409]);
+      expect(result.filter(({ httpStatus }) => httpStatus === 409)).toMatchObject([REPLAY, REPLAY]);
+      const mpp = door === "mcp" ? {} : { mpp_accepted: 1 };
+      const counted = { accepted: 1, ...mpp, policy_denied: 2, replay_denied: 2 };
+      expect(traces).toEqual({ ...ONE_PAYMENT, nonces: 1, counted });
+      expect(await send()).toMatchObject(REPLAY);
+    },
+  );
 
   test("Is refused with another payment, with the caller in another letter case, and after a restart", async () => {
     const claim = await sign();
@@ -60,6 +80,25 @@ describe("Restricted: nonce reuse", () => {
     const first = await gateway.send(JOB.delegated, sent);
     expect(first).toMatchObject({ httpStatus: 202 });
     expect(await gateway.send(JOB.delegated, sent)).toEqual(first);
+  });
+
+  test("Is allowed for a new payment under the first one's identifier, which gets the first outcome", async () => {
+    const id = generatePaymentId();
+    const claim = claimHeaders(await sign());
+    for (const [job, caller] of [
+      [JOB.delegated, claim],
+      [JOB.payerIsCaller, {}],
+    ] as const) {
+      const send = async () => {
+        const { payload } = await gateway.pay({ account: owner, job });
+        return gateway.send(job, { ...v2PaymentHeaders(withIdentifier(payload, `${id}${job}`)), ...caller });
+      };
+      const { result: answers, ...traces } = await watch(async () => [await send(), await send()]);
+      expect(answers[0]).toMatchObject({ httpStatus: 202 });
+      expect(answers[1]).toEqual(answers[0]);
+      const counted = { accepted: 1, payment_replayed: 1 };
+      expect(traces).toEqual({ ...ONE_PAYMENT, nonces: job === JOB.delegated ? 1 : 0, counted });
+    }
   });
 
   test("Is allowed after a refusal, and once it is certain that nothing was charged", async () => {

@@ -4,7 +4,8 @@ import { runJobgate } from "../commands/run-jobgate.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders, type SignedClaim } from "../helpers/caller-claim.ts";
 import { payingFetch } from "../helpers/clients.ts";
-import { deployWallet } from "../helpers/wallets.ts";
+import { deployWallet, walletAccount } from "../helpers/wallets.ts";
+import { DOORS, DOORS_AND_MCP } from "./paid-gateway.ts";
 import { type Answer, type Headers, JOB, NETWORK } from "./restricted-gateway.ts";
 import { NOTHING, ONE_PAYMENT, sign, withRestrictedGateway } from "./restricted-harness.ts";
 
@@ -43,19 +44,68 @@ describe("A job with payer_is_caller", () => {
     expect(await callerOf(result)).toBe(owner.address.toLowerCase());
   });
 
-  test("Is refused to any other payer before money moves, regardless of headers", async () => {
-    const { headers } = await gateway.pay({ job: JOB.payerIsCaller });
-    const claimed = { ...headers, "X-CHAIN-CALLER": owner.address };
-    const { result, ...traces } = await watch(() => gateway.send(JOB.payerIsCaller, claimed));
-    expect(result).toMatchObject({
-      httpStatus: 403,
-      code: "caller_not_permitted",
-      charged: false,
-      retryable: false,
-      service_id: 0,
-      job_index: JOB.payerIsCaller,
+  test.each(["evm", "blueprintevm", "mcp"] as const)(
+    "Runs for a permitted payer at another door (%s)",
+    async (door) => {
+      const { headers } = await gateway.pay({ job: JOB.payerIsCaller, account: owner, door });
+      const { result, ...traces } = await watch(() => gateway.send(JOB.payerIsCaller, headers, "work", door));
+      expect(result).toMatchObject({ httpStatus: 202 });
+      expect(traces).toEqual({
+        ...ONE_PAYMENT,
+        nonces: 0,
+        counted: { accepted: 1, ...(door !== "mcp" && { mpp_accepted: 1 }) },
+      });
+      expect(await callerOf(result)).toBe(owner.address.toLowerCase());
+    },
+  );
+
+  test.each(DOORS_AND_MCP)(
+    "Is refused to any other payer before money moves, regardless of headers (%s)",
+    async (door) => {
+      const { headers } = await gateway.pay({ job: JOB.payerIsCaller, door });
+      const claimed = { ...headers, "X-CHAIN-CALLER": owner.address };
+      const { result, ...traces } = await watch(() => gateway.send(JOB.payerIsCaller, claimed, "work", door));
+      expect(result).toMatchObject({
+        httpStatus: 403,
+        code: "caller_not_permitted",
+        charged: false,
+        retryable: false,
+        service_id: 0,
+        job_index: JOB.payerIsCaller,
+      });
+      expect(traces).toEqual({ ...NOTHING, counted: { policy_denied: 1 } });
+    },
+  );
+});
+
+describe("A job with payer_is_caller and a payer that is a contract", () => {
+  const pay = async () => {
+    const { anvil, usdc } = gateway;
+    const wallet = await deployWallet({ anvil, name: "OwnedWallet", argument: stranger.address });
+    await usdc.mint(wallet, 1_000_000n);
+    const { headers } = await gateway.pay({
+      account: walletAccount(wallet, stranger),
+      job: JOB.payerIsCaller,
     });
+    return { wallet, headers };
+  };
+
+  test("Runs when the contract is permitted, and the runner gets its address", async () => {
+    const { wallet, headers } = await pay();
+    await gateway.tangle.permit(wallet);
+    const { result, ...traces } = await watch(() => gateway.send(JOB.payerIsCaller, headers));
+    expect(result).toMatchObject({ httpStatus: 202 });
+    expect(traces).toEqual({ ...ONE_PAYMENT, nonces: 0, counted: { accepted: 1 } });
+    expect(await callerOf(result)).toBe(wallet.toLowerCase());
+  });
+
+  test("Is refused before money moves when only its owner is permitted", async () => {
+    await gateway.tangle.permit(stranger.address);
+    const { headers } = await pay();
+    const { result, ...traces } = await watch(() => gateway.send(JOB.payerIsCaller, headers));
+    expect(result).toMatchObject({ httpStatus: 403, code: "caller_not_permitted", charged: false });
     expect(traces).toEqual({ ...NOTHING, counted: { policy_denied: 1 } });
+    await gateway.tangle.revoke(stranger.address);
   });
 });
 
@@ -173,9 +223,9 @@ describe("A job with delegated_caller_signature", () => {
   });
 });
 
-test("Restricted: disabled job with a good payment → 403 and no settle", async () => {
-  const { headers } = await gateway.pay({ job: JOB.public });
-  const { result, ...traces } = await watch(() => gateway.send(JOB.disabled, headers));
+test.each(DOORS)("Restricted: disabled job with a good payment → 403 and no settle (%s)", async (door) => {
+  const { headers } = await gateway.pay({ job: JOB.public, door });
+  const { result, ...traces } = await watch(() => gateway.send(JOB.disabled, headers, "work", door));
   expect(result).toMatchObject({
     httpStatus: 403,
     code: "x402_disabled",

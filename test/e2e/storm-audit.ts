@@ -104,7 +104,8 @@ export async function audit(storm: Storm): Promise<{ verdict: Verdict; figures: 
   };
 }
 
-async function readChain({ anvil, usdc }: PaidParts): Promise<ChainFacts> {
+/** Reads the whole chain. */
+export async function readChain({ anvil, usdc }: PaidParts): Promise<ChainFacts> {
   const head = await anvil.client.getBlockNumber();
   const paid = new Map<string, string>();
   let transfers = 0;

@@ -8,6 +8,7 @@ import { signV2Payment } from "../helpers/clients.ts";
 import type { Fault, ProxiedRequest } from "../helpers/fault.ts";
 import type { FaultProxy } from "../helpers/http-proxy.ts";
 import { LOST_SETTLE_ANSWERS, NO_VERDICTS, UNHEARD_SETTLE_REQUESTS } from "./facilitator-faults.ts";
+import { type MoreFacilitators, startMoreFacilitators } from "./more-facilitators.ts";
 import { type Answer, type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 import { StaleNode } from "./stale-node.ts";
@@ -55,8 +56,11 @@ export class Storm {
   readonly counts = new Map<string, number>();
   readonly #plan: ReturnType<typeof planStorm>;
   readonly #staleNode: StaleNode;
+  /** Remote facilitators, each behind a proxy. */
+  readonly #remotes: readonly FaultProxy[];
+  readonly #moreFacilitators: MoreFacilitators | undefined;
   readonly #byNonce = new Map<string, Purchase>();
-  /** Faults that struck, each once: `verify 0x…`. */
+  /** Faults that struck, each once at each facilitator: `verify 0x… 0`. */
   readonly #struck = new Set<string>();
   readonly #logs: (readonly string[])[] = [];
   /** Transactions of transfers to the recipient that belong to no payment. */
@@ -74,22 +78,36 @@ export class Storm {
 
   private constructor(
     plan: ReturnType<typeof planStorm>,
-    made: { parts: PaidParts; gateway: PaidGateway; staleNode: StaleNode },
+    made: {
+      parts: PaidParts;
+      gateway: PaidGateway;
+      staleNode: StaleNode;
+      moreFacilitators: MoreFacilitators | undefined;
+    },
   ) {
     this.#plan = plan;
     this.parts = made.parts;
     this.gateway = made.gateway;
     this.#staleNode = made.staleNode;
+    this.#moreFacilitators = made.moreFacilitators;
+    this.#remotes = [made.gateway.facilitatorProxy, made.moreFacilitators?.proxy ?? []].flat();
     this.#mining = this.#mine();
   }
 
-  static async start(options: { seed: number; payments: number }): Promise<Storm> {
+  static async start(options: {
+    readonly seed: number;
+    readonly payments: number;
+    /** Three: two remote ones and jobgate itself. Default: a remote one. */
+    readonly facilitators?: 1 | 3;
+  }): Promise<Storm> {
     const plan = planStorm(options.seed, options.payments);
     // The second node asks for no older state.
     const parts = await startPaidParts({
       anvilArgs: ["--prune-history", "500"],
       confirmationTimeoutMs: 3_000,
     });
+    const moreFacilitators = options.facilitators === 3 ? await startMoreFacilitators(parts) : undefined;
+    const { edit = (config: string) => config } = moreFacilitators ?? {};
     let storm: Storm | undefined;
     const gateway = await startPaidGateway({
       parts,
@@ -101,20 +119,22 @@ export class Storm {
       maxPending: 150,
       handle: (call) => storm?.work(call),
       edit: (config) =>
-        config
+        edit(config)
           .replace("[runner]", "[runner]\nmax_attempts = 1000")
           .replace("[x402]", "[x402]\nmax_open_per_payer = 100000"),
     });
     const staleNode = await StaleNode.start(parts.anvil, parts.usdc, plan.nodeLives);
-    storm = new Storm(plan, { parts, gateway, staleNode });
+    storm = new Storm(plan, { parts, gateway, staleNode, moreFacilitators });
     return storm;
   }
 
   /** Resolves when all payments were sent, and their clients are content or gave up. */
   async rage(): Promise<void> {
     const { gateway } = this;
-    gateway.facilitatorProxy.add({ path: "/verify", fault: (request) => this.#verifyFault(request) });
-    gateway.facilitatorProxy.add({ path: "/settle", fault: (request) => this.#settleFault(request) });
+    for (const [i, proxy] of this.#remotes.entries()) {
+      proxy.add({ path: "/verify", fault: (request) => this.#verifyFault(request, i) });
+      proxy.add({ path: "/settle", fault: (request) => this.#settleFault(request, i) });
+    }
     gateway.rpcProxy.add({ fault: (request) => this.#rpcFault(request) });
     let raging = true;
     let next = 0;
@@ -134,7 +154,7 @@ export class Storm {
   /** Makes all parts healthy again, lets all authorizations expire, and resolves once nothing is open any more. */
   async calmDown(): Promise<void> {
     const { gateway, parts } = this;
-    gateway.facilitatorProxy.clear();
+    for (const proxy of this.#remotes) proxy.clear();
     gateway.rpcProxy.clear();
     await this.#restart();
     await parts.passTime(ALL_EXPIRED_SECS);
@@ -147,6 +167,8 @@ export class Storm {
     };
     const timeout = CALM_DOWN_MS;
     await expect.poll(open, { timeout, interval: 200 }).toEqual({ undecided: 0, jobs: 0 });
+    const more = this.#moreFacilitators;
+    if (more !== undefined) this.counts.set("transactions of jobgate itself", await more.minedByLocal());
   }
 
   /** Returns the lines that all jobgates logged about one payment. */
@@ -162,6 +184,7 @@ export class Storm {
     await this.#mining;
     await this.gateway.stop();
     await this.#staleNode.stop();
+    await this.#moreFacilitators?.stop();
     await this.parts.stop();
   }
 
@@ -265,7 +288,7 @@ export class Storm {
         this.#runnerStalled = sleep(event.ms);
         return;
       case "facilitator down":
-        return outage(gateway.facilitatorProxy, event.ms);
+        return outage(this.#remotes[this.#answered % this.#remotes.length] as FaultProxy, event.ms);
       case "rpc down":
         return outage(gateway.rpcProxy, event.ms);
     }
@@ -298,17 +321,17 @@ export class Storm {
     }
   }
 
-  async #verifyFault({ body }: ProxiedRequest): Promise<Fault> {
+  async #verifyFault({ body }: ProxiedRequest, remote: number): Promise<Fault> {
     const { nonce, plan } = this.#asked(body);
-    if (plan.verifying === "pass" || !this.#isFirst(`verify ${nonce}`)) return PASS;
+    if (plan.verifying === "pass" || !this.#isFirst(`verify ${nonce} ${remote}`)) return PASS;
     this.#count(`verify: ${plan.verifying}`);
     return NO_VERDICTS[plan.verifying] as Fault;
   }
 
-  async #settleFault({ body }: ProxiedRequest): Promise<Fault> {
+  async #settleFault({ body }: ProxiedRequest, remote: number): Promise<Fault> {
     const { nonce, ...purchase } = this.#asked(body);
     const { settling } = purchase.plan;
-    if (settling === "pass" || !this.#isFirst(`settle ${nonce}`)) return PASS;
+    if (settling === "pass" || !this.#isFirst(`settle ${nonce} ${remote}`)) return PASS;
     this.#count(`settle: ${settling}`);
     const answer = LOST_SETTLE_ANSWERS[settling] ?? UNHEARD_SETTLE_REQUESTS[settling];
     if (answer !== undefined) return answer;
@@ -393,7 +416,7 @@ export class Storm {
       // A busy machine's anvil may miss one.
       await this.parts.anvil.client.mine({ blocks: 1 }).catch(() => undefined);
       this.#chainSecs = await this.parts.chainTimeSecs().catch(() => this.#chainSecs);
-      this.gateway.facilitatorProxy.forget();
+      for (const proxy of this.#remotes) proxy.forget();
       this.gateway.rpcProxy.forget();
       await sleep(BLOCK_EVERY_MS);
     }

@@ -1,9 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { eventually } from "../helpers/eventually.ts";
+import { listenHttp } from "../helpers/http-listener.ts";
 import { startJobgate } from "../helpers/jobgate-process.ts";
-import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from "../helpers/otlp-receiver.ts";
+import { type ReceivedSpan, startOtlpReceiver } from "../helpers/otlp-receiver.ts";
 import { startRunner } from "../helpers/runner.ts";
-import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
-import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
 
 const TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CLIENT_SPAN = "00f067aa0ba902b7";
@@ -25,13 +28,10 @@ bind_address = "127.0.0.1:0"
 bind_address = "127.0.0.1:0"
 ${WEBHOOKS}`;
 
-let parts: PaidParts;
-let collector: OtlpReceiver;
-let gateway: PaidGateway;
-
-beforeAll(async () => {
-  [parts, collector] = await Promise.all([startPaidParts(), startOtlpReceiver()]);
-  gateway = await startPaidGateway({
+const parts = startBeforeAll(startPaidParts);
+const collector = startBeforeAll(startOtlpReceiver);
+const gateway = startBeforeAll(() =>
+  startPaidGateway({
     asProcess: true,
     parts,
     setUp: "rpc_url",
@@ -42,22 +42,15 @@ beforeAll(async () => {
       OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=testing",
     },
     edit: (config) => config + WEBHOOKS,
-  });
-});
-afterAll(async () => {
-  await gateway?.stop();
-  await Promise.all([parts?.stop(), collector?.stop()]);
-});
+  }),
+);
 
 /** Waits for a span of each name in one trace. @returns every span of the trace */
 async function spansOf(traceId: string, names: readonly string[]): Promise<ReceivedSpan[]> {
-  await vi.waitFor(
-    () => {
-      const found = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
-      expect(found).toEqual(expect.arrayContaining([...names]));
-    },
-    { timeout: 10_000, interval: 50 },
-  );
+  await eventually(() => {
+    const found = collector.spans.filter((span) => span.traceId === traceId).map(({ name }) => name);
+    expect(found).toEqual(expect.arrayContaining([...names]));
+  });
   return collector.spans.filter((span) => span.traceId === traceId);
 }
 
@@ -156,9 +149,7 @@ it("No span holds a body, a payment, a signature, a token or a URL", async () =>
   const payment = await gateway.sign();
   await gateway.send(payment, { body: "a body that nobody is to see" });
   await gateway.waitForJobs("a body that nobody is to see");
-  await vi.waitFor(() => expect(collector.spans.some(({ name }) => name === "jobcall.deliver")).toBe(true), {
-    timeout: 10_000,
-  });
+  await eventually(() => expect(collector.spans.some(({ name }) => name === "jobcall.deliver")).toBe(true));
   const secrets = [
     payment.signed.signature.slice(2),
     Object.values(payment.headers)[0] as string,
@@ -190,10 +181,17 @@ describe("Without a trace collector", () => {
     traceparent: `00-${TRACE_ID}-${CLIENT_SPAN}-01`,
   };
 
-  it("A collector that is down neither fails requests nor delays a stop", async () => {
+  it("A collector that is silent neither fails requests nor delays a stop", async () => {
+    const silent = await listenHttp({ handler: () => undefined });
+    onTestFinished(() => silent.stop());
     const jobgate = await startJobgate({
       config: CONFIG,
-      env: { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_BSP_SCHEDULE_DELAY: "50" },
+      env: {
+        OTEL_EXPORTER_OTLP_ENDPOINT: silent.url,
+        OTEL_EXPORTER_OTLP_TIMEOUT: "3600000",
+        OTEL_BSP_EXPORT_TIMEOUT: "3600000",
+        OTEL_BSP_SCHEDULE_DELAY: "50",
+      },
     });
     try {
       for (let i = 0; i < 20; i++) {
@@ -204,10 +202,8 @@ describe("Without a trace collector", () => {
         });
         expect(sent.status).toBe(202);
       }
-      const stoppedAt = performance.now();
       jobgate.kill("SIGTERM");
       expect((await jobgate.exited).code).toBe(0);
-      expect(performance.now() - stoppedAt).toBeLessThan(7_000);
     } finally {
       await jobgate.stop();
     }
@@ -223,6 +219,7 @@ describe("Without a trace collector", () => {
       expect(Object.keys(call?.metadata ?? {}).sort()).toEqual([
         "X-CHAIN-CALL-ID",
         "X-CHAIN-SERVICE-ID",
+        "X-HTTP-CONTENT-TYPE",
         "X-WEBHOOK-ORIGIN",
         "X-WEBHOOK-PATH",
       ]);

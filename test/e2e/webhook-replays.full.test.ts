@@ -1,13 +1,11 @@
 import { createHmac, randomUUID } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
 import type { Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { expect, onTestFinished, test } from "vitest";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { openSocket } from "../helpers/raw-request.ts";
 import { startRunner } from "../helpers/runner.ts";
+import { testFolder } from "../helpers/test-folder.ts";
 
 const DELIVERIES = 1_000;
 const REPLAYS = 100_000;
@@ -119,8 +117,7 @@ function exchange(
 }
 
 test("100,000 replays of 1,000 signed deliveries from 32 connections make exactly 1,000 jobs, over a kill -9 in the middle", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-replays-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await testFolder();
   const start = async (): Promise<Jobgate> => {
     const started = await startJobgate({ config: CONFIG, folder });
     onTestFinished(async () => void (await started.stop()));

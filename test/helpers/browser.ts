@@ -29,14 +29,14 @@ export interface WatchedPage {
   close(): Promise<void>;
 }
 
-/** Opens a page in a new profile. Every step waits at most 10 s. */
+/** Opens a page in a new profile. Every step waits at most a minute. */
 export async function openPage(
   browser: Browser,
   url: string,
   options: BrowserContextOptions = {},
 ): Promise<WatchedPage> {
   const context = await browser.newContext(options);
-  context.setDefaultTimeout(10_000);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const faults: string[] = [];
   page.on("console", (message) => {
@@ -44,5 +44,10 @@ export async function openPage(
   });
   page.on("pageerror", (error) => faults.push(String(error)));
   await page.goto(url);
-  return { page, faults, close: () => context.close() };
+  const close = async () => {
+    // A route may be at work on a request that nobody waits for.
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await context.close();
+  };
+  return { page, faults, close };
 }

@@ -2,9 +2,11 @@ import type { SpendControls } from "@x402/core/client";
 import { decodePaymentRequiredHeader, encodePaymentSignatureHeader } from "@x402/core/http";
 import type { Network, PaymentPayload, PaymentRequired, PaymentRequirements } from "@x402/core/types";
 import type { PaymentPayloadV1, PaymentRequiredV1, PaymentRequirementsV1 } from "@x402/core/types/v1";
-import { authorizationTypes } from "@x402/evm";
+import { authorizationTypes, PERMIT2_ADDRESS, permit2WitnessTypes } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
+import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { getEvmChainIdV1 } from "@x402/evm/v1";
+import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { wrapFetchWithPaymentFromConfig } from "@x402/fetch";
 import { type Address, type Hex, toHex } from "viem";
 import type { TestAccount } from "./accounts.ts";
@@ -21,12 +23,24 @@ export function payingFetch(options: {
   /** CAIP-2. */
   readonly network: Network;
   readonly spendControls?: SpendControls | false;
+  /** Which offers it pays, by the method and the token. Default: all that it can pay. */
+  readonly transferMethod?: "eip3009" | "permit2";
+  /** Default: exact. */
+  readonly scheme?: "exact" | "upto";
+  readonly asset?: Address;
+  /** Lets the client read its allowance and sign an approval (gas sponsoring). */
+  readonly rpcUrl?: string;
   /** Makes each single request, the one without and the one with the payment. Default: the global one. */
   readonly fetch?: typeof globalThis.fetch;
 }): typeof globalThis.fetch {
-  const { account, network, spendControls } = options;
+  const { account, network, spendControls, transferMethod, rpcUrl } = options;
+  const isChosen = ({ extra, asset }: PaymentRequirements) =>
+    (extra.assetTransferMethod ?? "eip3009") === transferMethod &&
+    asset.toLowerCase() === (options.asset ?? asset).toLowerCase();
+  const Scheme = options.scheme === "upto" ? UptoEvmScheme : ExactEvmScheme;
   return wrapFetchWithPaymentFromConfig(options.fetch ?? globalThis.fetch, {
-    schemes: [{ network, client: new ExactEvmScheme(account) }],
+    schemes: [{ network, client: new Scheme(account, rpcUrl === undefined ? undefined : { rpcUrl }) }],
+    ...(transferMethod && { policies: [(_version, accepts) => accepts.filter(isChosen)] }),
     ...(spendControls === undefined ? {} : { spendControls }),
   });
 }
@@ -111,20 +125,93 @@ export async function signV1Payment(
   return { headers: { "x-payment": base64Json(payload) }, payload, signed };
 }
 
+/** Fields that a payer signs for Permit2. Numbers are decimal strings. */
+export interface Permit2Authorization {
+  readonly from: Address;
+  readonly permitted: { readonly token: Address; readonly amount: string };
+  readonly spender: Address;
+  readonly nonce: string;
+  readonly deadline: string;
+  readonly witness: { readonly to: Address; readonly validAfter: string };
+}
+
+/** A Permit2 payment as encoded in its header. */
+export interface Permit2Payment {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly payload: PaymentPayload;
+  readonly permit: Permit2Authorization;
+}
+
 /**
  * Signs a Permit2 payment, by the official client, and presents it as the answer to the offer as it stands, whatever
- * transfer method that asks for.
+ * transfer method that asks for. `permit` replaces fields before they are signed; `edit` changes the payload after it.
  */
 export async function signPermit2Payment(options: {
   readonly offer: PaymentRequired;
   readonly account: TestAccount;
-}): Promise<{ readonly headers: Readonly<Record<string, string>>; readonly payload: PaymentPayload }> {
-  const { offer, account } = options;
-  const accepted = chosen(offer.accepts);
+  readonly option?: number;
+  readonly permit?: Partial<Permit2Authorization>;
+  readonly edit?: (payload: PaymentPayload) => PaymentPayload;
+}): Promise<Permit2Payment> {
+  const { offer, account, edit = (payload) => payload } = options;
+  const accepted = chosen(offer.accepts, options.option);
   const asPermit2 = { ...accepted, extra: { ...accepted.extra, assetTransferMethod: "permit2" } };
-  const { payload } = await new ExactEvmScheme(account).createPaymentPayload(2, asPermit2);
-  const payment: PaymentPayload = { x402Version: 2, payload, accepted };
-  return { headers: v2PaymentHeaders(payment), payload: payment };
+  const made = await new ExactEvmScheme(account).createPaymentPayload(2, asPermit2);
+  const official = made.payload as { permit2Authorization: Permit2Authorization; signature: Hex };
+  const permit = { ...official.permit2Authorization, ...options.permit };
+  const signature =
+    options.permit === undefined
+      ? official.signature
+      : await signPermit(account, Number(accepted.network.split(":")[1]), permit);
+  const payload = edit({
+    x402Version: 2,
+    payload: { permit2Authorization: permit, signature },
+    ...(offer.resource === undefined ? {} : { resource: offer.resource }),
+    accepted,
+  });
+  return { headers: v2PaymentHeaders(payload), payload, permit };
+}
+
+function signPermit(account: TestAccount, chainId: number, permit: Permit2Authorization): Promise<Hex> {
+  const { permitted, spender, nonce, deadline, witness } = permit;
+  return account.signTypedData({
+    domain: { name: "Permit2", chainId, verifyingContract: PERMIT2_ADDRESS },
+    types: permit2WitnessTypes,
+    primaryType: "PermitWitnessTransferFrom",
+    message: {
+      permitted: { ...permitted, amount: BigInt(permitted.amount) },
+      spender,
+      nonce: BigInt(nonce),
+      deadline: BigInt(deadline),
+      witness: { ...witness, validAfter: BigInt(witness.validAfter) },
+    },
+  });
+}
+
+/** Signs a payment by use, by the official client. @param secs default: the offer's `maxTimeoutSeconds` */
+export async function signPaymentByUse(options: {
+  readonly offer: PaymentRequired;
+  readonly account: TestAccount;
+  readonly secs?: number;
+}): Promise<Permit2Payment> {
+  const { offer, account } = options;
+  const accepted = offer.accepts.find(({ scheme }) => scheme === "upto");
+  if (accepted === undefined) throw new Error("no offer is by use");
+  const { secs = accepted.maxTimeoutSeconds } = options;
+  const made = await new UptoEvmScheme(account).createPaymentPayload(2, {
+    ...accepted,
+    maxTimeoutSeconds: secs,
+  });
+  const resource = offer.resource === undefined ? {} : { resource: offer.resource };
+  const payload = { x402Version: 2, payload: made.payload, ...resource, accepted };
+  const permit = made.payload.permit2Authorization as Permit2Authorization;
+  return { headers: v2PaymentHeaders(payload), payload, permit };
+}
+
+/** Puts a payment identifier into a payment, as the official client does. It is not signed. */
+export function withIdentifier(payload: PaymentPayload, id: string, required = false): PaymentPayload {
+  const declared = { "payment-identifier": { info: { required }, schema: {} } };
+  return { ...payload, extensions: appendPaymentIdentifierToExtensions(declared, id) };
 }
 
 /** The header of a version 2 payment. */

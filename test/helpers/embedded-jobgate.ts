@@ -1,15 +1,17 @@
+import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { readConfig } from "../../src/commands/input.ts";
 import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
-import { startGateway } from "../../src/gateway.ts";
 import { secretsOf } from "../../src/log/censor.ts";
 import { openLog } from "../../src/log/log.ts";
 import { openStore } from "../../src/open-store.ts";
+import { startGateway } from "../../src/start-gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { SettlementPeriods } from "../../src/x402/gateway.ts";
+import type { X402Periods } from "../../src/x402/periods.ts";
 import { type Exit, type Jobgate, urlsOf } from "./jobgate-process.ts";
+import { writeEmptyDatabase } from "./test-store.ts";
 
 const EXITED: Exit = { code: 0, signal: null };
 
@@ -23,7 +25,7 @@ export async function startEmbeddedJobgate(options: {
   /** Default: a new one, removed on `stop`. */
   readonly folder?: string;
   /** Default: short ones, where nothing is too slow for them. */
-  readonly settlementPeriods?: Partial<SettlementPeriods>;
+  readonly periods?: Partial<X402Periods>;
 }): Promise<Jobgate> {
   const folder = options.folder ?? (await mkdtemp(join(tmpdir(), "jobgate-")));
   const configPath = join(folder, "jobgate.toml");
@@ -42,16 +44,18 @@ export async function startEmbeddedJobgate(options: {
   const gateway = await startGateway({
     config: await read(),
     logger,
-    settlementPeriods: {
+    periods: {
       secondLookAfterMs: 100,
       roundMs: 100,
       firstDelayMs: 300,
-      ...options.settlementPeriods,
+      ...options.periods,
     },
     openStore(store, storeLogger, hooks) {
       if (!store.url.startsWith("sqlite:")) return openStore(store, storeLogger, hooks);
+      const path = resolve(folder, store.url.slice("sqlite:".length));
+      if (!existsSync(`${path}-owner`)) writeEmptyDatabase(path);
       return openSqliteStore({
-        path: resolve(folder, store.url.slice("sqlite:".length)),
+        path,
         maxPending: store.maxPending,
         encodeJobCall,
         logger: storeLogger,

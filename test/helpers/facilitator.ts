@@ -5,13 +5,15 @@ import type { Network, PaymentPayload, PaymentRequirements } from "@x402/core/ty
 import { toFacilitatorEvmSigner } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
+import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import { EVM_NETWORK_CHAIN_ID_MAP } from "@x402/evm/v1";
-import { createNonceManager, createWalletClient, type Hex, http, publicActions } from "viem";
+import { createNonceManager, createWalletClient, type Hex, publicActions } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { jsonRpc } from "viem/nonce";
 import { accounts } from "./accounts.ts";
-import { type Anvil, minedReceipt } from "./anvil.ts";
+import { type Anvil, minedReceipt, rpcTransport } from "./anvil.ts";
 import { listenHttp } from "./http-listener.ts";
+import { ALLOWED_FACTORY } from "./wallets.ts";
 
 /** One request that the facilitator got, and how it answered. */
 export interface FacilitatorCall {
@@ -44,11 +46,19 @@ export async function startFacilitator(options: {
   readonly rpcUrl?: string;
   /** Default 0: a free port. The port of a stopped one makes this its restart. */
   readonly port?: number;
+  /** Key that sends its transactions. Default: that of the account `facilitator`. */
+  readonly privateKey?: Hex;
   /** How long it waits for a settlement to be mined before it answers `settlement_pending`. Default 10 s. */
   readonly confirmationTimeoutMs?: number;
+  /** Gives Permit2 the approvals of payers who sign them. */
+  readonly sponsorsGas?: boolean;
+  /** Settles payments of the scheme upto, too. */
+  readonly settlesByUse?: boolean;
 }): Promise<Facilitator> {
   const { anvil, rpcUrl = anvil.rpcUrl, port = 0, confirmationTimeoutMs = 10_000 } = options;
-  const facilitator = officialFacilitator(anvil, rpcUrl, confirmationTimeoutMs);
+  const { privateKey = accounts.facilitator.privateKey, sponsorsGas = false, settlesByUse = false } = options;
+  const sends = { anvil, rpcUrl, privateKey, confirmationTimeoutMs };
+  const facilitator = officialFacilitator({ ...sends, sponsorsGas, settlesByUse });
   const counts = { verify: 0, settle: 0, supported: 0 };
   const calls: FacilitatorCall[] = [];
 
@@ -93,14 +103,22 @@ export async function startFacilitator(options: {
   return { url: listener.url, port: listener.port, counts, calls, stop: listener.stop };
 }
 
-function officialFacilitator(anvil: Anvil, rpcUrl: string, confirmationTimeoutMs: number): x402Facilitator {
+function officialFacilitator(options: {
+  readonly anvil: Anvil;
+  readonly rpcUrl: string;
+  readonly privateKey: Hex;
+  readonly confirmationTimeoutMs: number;
+  readonly sponsorsGas: boolean;
+  readonly settlesByUse: boolean;
+}): x402Facilitator {
+  const { anvil, rpcUrl, privateKey, confirmationTimeoutMs, sponsorsGas, settlesByUse } = options;
   // A new nonce manager: a shared one would remember the nonces of an earlier chain.
   const nonceManager = createNonceManager({ source: jsonRpc() });
-  const account = privateKeyToAccount(accounts.facilitator.privateKey, { nonceManager });
+  const account = privateKeyToAccount(privateKey, { nonceManager });
   const wallet = createWalletClient({
     account,
     chain: anvil.chain,
-    transport: http(rpcUrl, { retryCount: 0, timeout: 10_000 }),
+    transport: rpcTransport(rpcUrl),
     pollingInterval: 10,
     cacheTime: 0,
   }).extend(publicActions);
@@ -108,15 +126,38 @@ function officialFacilitator(anvil: Anvil, rpcUrl: string, confirmationTimeoutMs
     {
       ...wallet,
       address: account.address,
-      waitForTransactionReceipt: (wanted: { hash: Hex; timeout?: number }) => minedReceipt(wallet, wanted),
+      waitForTransactionReceipt: (wanted: { hash: Hex; timeout?: number }) =>
+        minedReceipt(wallet, { ...wanted, anvil }),
     } as unknown as Parameters<typeof toFacilitatorEvmSigner>[0],
     { confirmationTimeoutMs },
   );
   const facilitator = new x402Facilitator().register(
     `eip155:${anvil.chainId}` as Network,
-    new ExactEvmScheme(signer),
+    new ExactEvmScheme(signer, { eip6492AllowedFactories: [ALLOWED_FACTORY] }),
   );
+  if (settlesByUse) facilitator.register(`eip155:${anvil.chainId}` as Network, new UptoEvmScheme(signer));
   const nameInV1 = Object.entries(EVM_NETWORK_CHAIN_ID_MAP).find(([, id]) => id === anvil.chainId)?.[0];
   if (nameInV1 !== undefined) facilitator.registerV1(nameInV1 as Network, new ExactEvmSchemeV1(signer));
+  if (sponsorsGas) {
+    const sendTransactions = async (
+      transactions: readonly (Hex | { readonly to: Hex; readonly data: Hex })[],
+    ) => {
+      const hashes: Hex[] = [];
+      for (const transaction of transactions) {
+        const hash =
+          typeof transaction === "string"
+            ? await wallet.sendRawTransaction({ serializedTransaction: transaction })
+            : await wallet.sendTransaction(transaction);
+        await minedReceipt(wallet, { anvil, hash });
+        hashes.push(hash);
+      }
+      return hashes;
+    };
+    const extensions: { readonly key: string; readonly signer?: object }[] = [
+      { key: "eip2612GasSponsoring" },
+      { key: "erc20ApprovalGasSponsoring", signer: { ...signer, sendTransactions } },
+    ];
+    for (const extension of extensions) facilitator.registerExtension(extension);
+  }
   return facilitator;
 }

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -27,6 +28,8 @@ export type Fault =
   | { readonly kind: "hold-request"; readonly until: Promise<unknown> }
   /** The upstream gets the request at once, and the answer is delayed. */
   | { readonly kind: "delay-answer"; readonly ms: number }
+  /** The upstream gets the request at once, and nothing is answered until the client hangs up. */
+  | { readonly kind: "no-answer" }
   /** The connection is reset, and the upstream never gets the request. */
   | { readonly kind: "cut" }
   /** The upstream does its work, and the connection is reset instead of an answer. */
@@ -77,6 +80,9 @@ export async function strike(
       await sleep(fault.ms, undefined, { ref: false });
       return respond(response, answer);
     }
+    case "no-answer":
+      await Promise.all([upstream(), once(response, "close")]);
+      return;
     case "cut":
       response.socket?.resetAndDestroy();
       return;

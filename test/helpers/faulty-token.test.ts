@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 import { accounts } from "./accounts.ts";
-import { startAnvil } from "./anvil.ts";
+import { borrowAnvil } from "./anvil.ts";
 import { signV2Payment } from "./clients.ts";
 import { deployFaultyToken, type TokenFault } from "./faulty-token.ts";
 import { startBeforeAll } from "./start-before-all.ts";
 import type { SignedAuthorization, Token } from "./usdc.ts";
 
-const anvil = startBeforeAll(startAnvil);
+const anvil = startBeforeAll(borrowAnvil);
 
 const payer = accounts.payer.address;
 const payTo = accounts.payTo.address;

@@ -24,7 +24,7 @@ afterAll(async () => {
 });
 
 const post = (path = "/", body = "{}"): Promise<Response> =>
-  fetch(proxy.url + path, { method: "POST", body, signal: AbortSignal.timeout(5000) });
+  fetch(proxy.url + path, { method: "POST", body, signal: AbortSignal.timeout(50_000) });
 
 /** Counts the requests that reached the upstream while `work` ran. */
 async function heardDuring(work: () => Promise<unknown>): Promise<number> {

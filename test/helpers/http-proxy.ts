@@ -41,6 +41,8 @@ export interface FaultProxy {
 /** Starts a proxy on 127.0.0.1 for `target`, an `http://host:port` without a path. It passes everything without a rule. */
 export async function startFaultProxy(options: {
   readonly target: string;
+  /** Default: a free one. */
+  readonly port?: number;
   readonly rules?: readonly FaultRule[];
 }): Promise<FaultProxy> {
   const requests: ProxiedRequest[] = [];
@@ -77,7 +79,7 @@ export async function startFaultProxy(options: {
     handle(incoming, response).catch(() => response.socket?.resetAndDestroy());
   };
 
-  let listener = await listenHttp({ handler });
+  let listener = await listenHttp({ handler, ...(options.port !== undefined && { port: options.port }) });
   const { url, port } = listener;
   const resetConnections = (): void => {
     for (const socket of listener.sockets) socket.resetAndDestroy();

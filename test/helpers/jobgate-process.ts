@@ -2,10 +2,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { jobgateProgram, type ProgramSource } from "./jobgate-program.ts";
-import { spawnTethered } from "./tethered-process.ts";
 
-const START_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = 50_000;
 
 /** How a process ended. */
 export interface Exit {
@@ -39,7 +39,7 @@ export interface Jobgate {
 
 /**
  * Starts `jobgate serve` as a separate process and waits for its listeners. It ends with this process.
- * Throws, with what it printed, if it ends or takes over 20 s.
+ * Throws, with what it printed, if it ends or takes over 50 s.
  */
 export async function startJobgate(options: {
   /** TOML. Ports 0 are free ones. */

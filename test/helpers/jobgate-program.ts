@@ -1,71 +1,94 @@
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { buildSync } from "esbuild";
+import { buildSync, transformSync } from "esbuild";
+import { BUNDLE, MODULES, WORKERS } from "../../bundle.ts";
+import { bundleFolder, ROOT } from "./bundle.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-/** Has the shape of the package, since the code finds its page and its package.json by relative paths. */
-const CACHE = join(ROOT, "node_modules/.cache/jobgate");
-/** Bundles older than this belong to no run any more. */
-const BUNDLE_LIFETIME_MS = 3_600_000;
-/** Packages that load native code, or files beside their own. */
-const NOT_BUNDLED = ["libsql", "pino", "pino-pretty", "pg", "@grpc/grpc-js", "grpc-health-check"];
+/** A configuration with all that most tests use of jobgate. Nothing answers at its addresses. */
+const WARM_UP_CONFIG = `
+service_id = 1
+runner.bind_address = "127.0.0.1:0"
+operator.bind_address = "127.0.0.1:0"
+[x402]
+bind_address = "127.0.0.1:0"
+public_url = "https://operator.example.com"
+facilitator_url = "http://127.0.0.1:9"
+[[x402.accepted_tokens]]
+token = "USDC"
+network = "base-sepolia"
+pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+rpc_url = "http://127.0.0.1:9"
+[[jobs]]
+job_index = 0
+name = "capitals"
+mode = "public_paid"
+price = "$0.01"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/alerts"
+job_id = 30
+auth = "hmac-sha256"
+secret = "warm-up"
+`;
 
 /**
- * `bundle`: the current sources in a few files, which start three times faster than the build; `build`: the published
- * files, of this checkout or another; `sources`: through tsx, as in development.
+ * `bundle`: the current sources, bundled and compiled, which need the least CPU to start; `build`: the
+ * published files, of this checkout or another; `sources`: through tsx, as in development.
  */
 export type ProgramSource = "bundle" | "build" | "sources" | { readonly builtIn: string };
 
 /** Arguments of Node that run jobgate as a process. */
 export function jobgateProgram(from: ProgramSource = "bundle"): string[] {
-  if (from === "bundle") return [bundle()];
+  if (from === "bundle") return [bundledProgram()];
   if (from === "build") return [join(ROOT, "dist/main.js")];
   if (from !== "sources") return [join(from.builtIn, "dist/main.js")];
   return ["--import", import.meta.resolve("tsx"), join(ROOT, "src/main.ts")];
 }
 
 /** Path of the bundle of the current sources, made if there is none yet. */
-function bundle(): string {
-  const src = join(ROOT, "src");
-  const files = readdirSync(src, { recursive: true, encoding: "utf8" });
-  const changedMs = Math.max(...files.map((path) => statSync(join(src, path)).mtimeMs));
-  const folder = join(CACHE, "src", `program-${changedMs}`);
-  if (!existsSync(folder)) makeBundle(folder);
+function bundledProgram(): string {
+  const changedMs = Math.max(changedAt("src"), changedAt("test/helpers"));
+  const folder = bundleFolder(`program-${changedMs}`);
+  if (!existsSync(folder)) makeProgram(folder);
   return join(folder, "main.js");
 }
 
-function makeBundle(folder: string): void {
-  mkdirSync(join(CACHE, "src"), { recursive: true });
-  linkTo("package.json");
-  linkTo("src/page");
-  for (const entry of readdirSync(join(CACHE, "src"), { withFileTypes: true })) {
-    const path = join(CACHE, "src", entry.name);
-    const isOld = Date.now() - statSync(path).mtimeMs > BUNDLE_LIFETIME_MS;
-    if (entry.isDirectory() && isOld) rmSync(path, { recursive: true, force: true });
-  }
-  // Two test files may do this at once: the first to rename wins.
+/** When the newest file in a folder was changed. */
+function changedAt(folder: string): number {
+  const files = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
+  return Math.max(...files.map((path) => statSync(join(ROOT, folder, path)).mtimeMs));
+}
+
+function makeProgram(folder: string): void {
+  // Two processes may do this at once: the first to rename wins.
   const unfinished = `${folder}-${process.pid}`;
+  buildSync({ ...MODULES, entryPoints: WORKERS, outdir: unfinished });
   buildSync({
-    absWorkingDir: ROOT,
-    entryPoints: {
-      main: "src/main.ts",
-      worker: "src/store/sqlite/worker.ts",
-      "proof-worker": "src/pricing/proof-worker.ts",
-    },
+    ...BUNDLE,
+    entryPoints: { jobgate: "src/commands/program.ts", launcher: "test/helpers/program-launcher.ts" },
     outdir: unfinished,
-    bundle: true,
-    splitting: true,
-    platform: "node",
-    target: "node20",
-    format: "esm",
-    external: NOT_BUNDLED,
-    // CommonJS packages among the bundled ones call require for Node's own modules.
-    banner: {
-      js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
-    },
-    logLevel: "error",
+    outExtension: { ".js": ".cjs" },
+    format: "cjs",
+    // A script that V8 takes from its compiled code cannot import.
+    supported: { "dynamic-import": false },
+    define: { "import.meta.url": "importMetaUrl" },
+    banner: { js: 'const importMetaUrl = require("node:url").pathToFileURL(__filename).href;' },
   });
+  const { code } = transformSync(readFileSync(join(ROOT, "src/main.ts"), "utf8"), { loader: "ts" });
+  writeFileSync(join(unfinished, "main.js"), code.replace("./commands/program.ts", "./launcher.cjs"));
+  compile(unfinished);
   try {
     renameSync(unfinished, folder);
   } catch {
@@ -73,10 +96,14 @@ function makeBundle(folder: string): void {
   }
 }
 
-function linkTo(path: string): void {
+/** Runs the program once, so that its launcher finds V8's compiled code. */
+function compile(folder: string): void {
+  const cwd = mkdtempSync(join(tmpdir(), "jobgate-warm-up-"));
   try {
-    symlinkSync(join(ROOT, path), join(CACHE, path));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    writeFileSync(join(cwd, "jobgate.toml"), WARM_UP_CONFIG);
+    const launcher = JSON.stringify(join(folder, "launcher.cjs"));
+    execFileSync(process.execPath, ["-e", `require(${launcher}).warmUp()`], { cwd, timeout: 60_000 });
+  } finally {
+    rmSync(cwd, { recursive: true });
   }
 }

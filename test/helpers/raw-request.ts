@@ -8,7 +8,7 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-const ANSWER_TIMEOUT_MS = 25_000;
+const ANSWER_TIMEOUT_MS = 50_000;
 
 /** Address to connect to: an `http://host:port` URL, or `unix:path`. */
 export function openSocket(target: string): Promise<Socket> {

@@ -1,9 +1,10 @@
 import type { PaymentRequired, PaymentRequirements, SettleResponse, VerifyResponse } from "@x402/core/types";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "./accounts.ts";
-import { type Anvil, startAnvil } from "./anvil.ts";
+import { type Anvil, borrowAnvil, minedReceipt } from "./anvil.ts";
 import { signPermit2Payment, signV2Payment } from "./clients.ts";
 import { type Facilitator, startFacilitator } from "./facilitator.ts";
+import { approvePermit2, installPermit2, invalidatePermit2Nonce, isPermit2NonceUsed } from "./permit2.ts";
 import { deployUsdc, type Token } from "./usdc.ts";
 
 let anvil: Anvil;
@@ -13,7 +14,7 @@ let requirements: PaymentRequirements;
 let offer: PaymentRequired;
 
 beforeAll(async () => {
-  anvil = await startAnvil();
+  anvil = await borrowAnvil();
   usdc = await deployUsdc({ anvil });
   await usdc.mint(accounts.payer.address, 1_000_000_000n);
   facilitator = await startFacilitator({ anvil });
@@ -44,6 +45,21 @@ async function ask<Answer>(route: "verify" | "settle", paymentPayload: unknown):
 }
 
 describe("the chain, the token and the facilitator that the tests run against", () => {
+  it("A transaction that automatic mining left in the pool is mined when its receipt is waited for", async () => {
+    await anvil.client.setAutomine(false);
+    try {
+      const to = accounts.stranger.address;
+      const hash = await anvil.client.sendTransaction({ account: accounts.deployer.address, to });
+      // anvil takes the pool's transactions when it is told to mine automatically again, so it is not told.
+      const forgetful = { ...anvil, client: { ...anvil.client, getAutomine: async () => true } };
+      expect(await minedReceipt(anvil.client, { anvil: forgetful, hash })).toMatchObject({
+        status: "success",
+      });
+    } finally {
+      await anvil.client.setAutomine(true);
+    }
+  });
+
   it("A signed payment verifies, settles and moves exactly its amount of USDC", async () => {
     const { payload, signed } = await signV2Payment({ offer, account: accounts.payer });
     const [paidBefore, receivedBefore] = await balances();
@@ -94,11 +110,39 @@ describe("the chain, the token and the facilitator that the tests run against", 
     }
   });
 
-  it("A Permit2 payment 'settles' without its contract and moves nothing, which is why jobgate refuses it", async () => {
-    const { payload } = await signPermit2Payment({ offer, account: accounts.payer });
+  it("A Permit2 payment 'settles' with Permit2's creation code, or no code, in its place, and moves nothing", async () => {
     const before = await balances();
+    const { payload } = await signPermit2Payment({ offer, account: accounts.payer });
+    expect(await ask<SettleResponse>("settle", payload)).toMatchObject({ success: true });
+    await installPermit2(anvil, { code: "creation" });
+    await approvePermit2({ anvil, token: usdc.address, account: accounts.payer });
+    expect(await ask<VerifyResponse>("verify", payload)).toMatchObject({ isValid: true });
     expect(await ask<SettleResponse>("settle", payload)).toMatchObject({ success: true });
     expect(await balances()).toEqual(before);
+    await approvePermit2({ anvil, token: usdc.address, account: accounts.payer, amount: 0n });
+  });
+
+  it("A Permit2 payment verifies, settles once and moves exactly its amount", async () => {
+    await installPermit2(anvil);
+    const { payload, permit } = await signPermit2Payment({ offer, account: accounts.payer });
+    const [paidBefore, receivedBefore] = await balances();
+    expect(await ask<VerifyResponse>("verify", payload)).toMatchObject({
+      isValid: false,
+      invalidReason: "permit2_allowance_required",
+    });
+    await approvePermit2({ anvil, token: usdc.address, account: accounts.payer });
+    expect(await ask<VerifyResponse>("verify", payload)).toMatchObject({
+      isValid: true,
+      payer: accounts.payer.address,
+    });
+    expect(await ask<SettleResponse>("settle", payload)).toMatchObject({ success: true });
+    expect(await ask<SettleResponse>("settle", payload)).toMatchObject({ success: false });
+    expect(await balances()).toEqual([paidBefore - 3_264_000n, receivedBefore + 3_264_000n]);
+    expect(await isPermit2NonceUsed(anvil, permit.from, permit.nonce)).toBe(true);
+
+    const invalidated = await signPermit2Payment({ offer, account: accounts.payer });
+    await invalidatePermit2Nonce(anvil, accounts.payer, invalidated.permit.nonce);
+    expect(await ask<SettleResponse>("settle", invalidated.payload)).toMatchObject({ success: false });
   });
 });
 

@@ -1,6 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   type ChannelCredentials,
+  type ClientDuplexStream,
   type ClientReadableStream,
   type ClientUnaryCall,
   credentials as grpcCredentials,
@@ -13,16 +14,18 @@ import {
   type AckResponse,
   ExtendRequestSchema,
   type ExtendResponse,
+  type GatewayMessage,
   type JobCall,
   NackRequestSchema,
   type NackResponse,
+  type RunnerMessage,
   RunnerService,
   SubscribeRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
 
 /** Bounds every call: longer than any takes, shorter than a test's own time-out. */
-const CALL_TIMEOUT_MS = 10_000;
+const CALL_TIMEOUT_MS = 50_000;
 
 /** Address and credentials of a runner. */
 export interface RunnerConnection {
@@ -38,6 +41,7 @@ export interface RunnerConnection {
 /** RunnerService as an author calls it with grpc-js. Calls that fail reject with its `ServiceError`. */
 export interface RunnerClient {
   subscribe(request: MessageInitShape<typeof SubscribeRequestSchema>): ClientReadableStream<JobCall>;
+  work(): ClientDuplexStream<RunnerMessage, GatewayMessage>;
   ack(request: MessageInitShape<typeof AckRequestSchema>): Promise<AckResponse>;
   nack(request: MessageInitShape<typeof NackRequestSchema>): Promise<NackResponse>;
   extend(request: MessageInitShape<typeof ExtendRequestSchema>): Promise<ExtendResponse>;
@@ -63,6 +67,7 @@ export function makeRunnerClient(connection: RunnerConnection): RunnerClient {
   });
   const methods = client as unknown as {
     subscribe(request: object, metadata: Metadata): ClientReadableStream<JobCall>;
+    work(metadata: Metadata): ClientDuplexStream<RunnerMessage, GatewayMessage>;
     ack: UnaryMethod<AckResponse>;
     nack: UnaryMethod<NackResponse>;
     extend: UnaryMethod<ExtendResponse>;
@@ -79,6 +84,7 @@ export function makeRunnerClient(connection: RunnerConnection): RunnerClient {
     });
   return {
     subscribe: (request) => methods.subscribe(create(SubscribeRequestSchema, request), metadata),
+    work: () => methods.work(metadata),
     ack: (request) => call(methods.ack, create(AckRequestSchema, request)),
     nack: (request) => call(methods.nack, create(NackRequestSchema, request)),
     extend: (request) => call(methods.extend, create(ExtendRequestSchema, request)),

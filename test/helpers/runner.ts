@@ -1,13 +1,21 @@
 import { once } from "node:events";
 import type { ServiceError } from "@grpc/grpc-js";
 import { AckMode, type JobCall, LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { Fail } from "../../src/runner/job.ts";
 import { makeRunnerClient, type RunnerClient } from "./runner-client.ts";
 
-const SUBSCRIBE_TIMEOUT_MS = 10_000;
+const SUBSCRIBE_TIMEOUT_MS = 50_000;
 
-/** A job's outcome: a result to be acked, or nothing for an empty ack. Throwing nacks the call for a retry. */
+/** A job's outcome: a result to be acked, or nothing for an empty ack. A thrown Fail makes a dead letter, an error a retry. */
 export type JobHandler = (call: JobCall) => Promise<JobOutcome> | JobOutcome;
-export type JobOutcome = { readonly body: Uint8Array; readonly contentType?: string } | undefined;
+export type JobOutcome =
+  | {
+      readonly body: Uint8Array;
+      readonly contentType?: string;
+      /** Token units; default: the whole ceiling of a job that is paid by use. */
+      readonly charge?: bigint;
+    }
+  | undefined;
 
 /** A runner on a real connection. */
 export interface Runner extends Pick<RunnerClient, "ack" | "nack" | "extend"> {
@@ -49,12 +57,20 @@ export async function startRunner(options: {
   const work = async (call: JobCall): Promise<void> => {
     const { callId, leaseToken } = call;
     try {
-      const result = await (handle as JobHandler)(call);
-      const ack = { callId, leaseToken, ...(result === undefined ? {} : { result }) };
+      const outcome = await (handle as JobHandler)(call);
+      const { charge, ...result } = outcome ?? {};
+      const amount = { case: "units", value: String(charge) } as const;
+      const ack = {
+        ...{ callId, leaseToken },
+        ...(outcome === undefined ? {} : { result }),
+        ...(charge === undefined ? {} : { charge: { amount } }),
+      };
       const { statuses } = await client.ack({ acks: [ack] });
       if (statuses[0] === LeaseStatus.DONE) done.push(Number(callId));
     } catch (error) {
-      const outcome = { case: "retry", value: { reason: String(error) } } as const;
+      const value = { reason: String(error) };
+      const outcome =
+        error instanceof Fail ? ({ case: "fail", value } as const) : ({ case: "retry", value } as const);
       await client.nack({ nacks: [{ callId, leaseToken, outcome }] });
     }
   };
@@ -98,7 +114,7 @@ export async function startRunner(options: {
     calls,
     done,
     ended,
-    async waitFor(count, timeoutMs = 10_000) {
+    async waitFor(count, timeoutMs = 50_000) {
       await new Promise<void>((resolve, reject) => {
         const settle = (finish: () => void): void => {
           clearTimeout(timer);

@@ -19,7 +19,7 @@ export interface EventStream {
   close(): void;
 }
 
-const WAIT_MS = 10_000;
+const WAIT_MS = 50_000;
 
 /** Opens a stream, and reads it as it comes. An answer that is no event stream has no events. */
 export async function openEvents(

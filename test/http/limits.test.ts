@@ -1,6 +1,12 @@
 import { once } from "node:events";
+import { ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { Incoming } from "../../src/http/incoming.ts";
+import { HttpRequest } from "../../src/http/request.ts";
 import { textResponse } from "../../src/http/response.ts";
+import { Uploads } from "../../src/http/uploads.ts";
 import { openSocket, rawRequest, sendRaw } from "../helpers/raw-request.ts";
 import { closed, MAX_BODY, startServer } from "./server-harness.ts";
 
@@ -62,6 +68,31 @@ describe("limits", () => {
       `POST /values HTTP/1.1\r\nhost: a\r\nconnection: close\r\n${lines.join("\r\n")}\r\n\r\n`,
     );
     expect([answer?.status, values]).toEqual([200, [["first", "last"]]]);
+  });
+
+  it("Finds every value of a header as Node does, in any letter case and order", () => {
+    const name = fc.constantFrom(
+      "a",
+      "A",
+      "x-signature",
+      "X-Signature",
+      "X-SIGNATURE",
+      "constructor",
+      "__proto__",
+    );
+    fc.assert(
+      fc.property(fc.array(fc.tuple(name, fc.string())), (lines) => {
+        const incoming = new Incoming(new Socket());
+        Object.assign(incoming, { url: "/" });
+        (incoming as unknown as { _addHeaderLines(headers: string[], count: number): void })._addHeaderLines(
+          lines.flat(),
+          2 * lines.length,
+        );
+        const request = new HttpRequest(1, incoming, new ServerResponse(incoming), new Uploads());
+        for (const asked of ["a", "x-signature", "constructor", "absent"])
+          expect(request.headerValues(asked)).toEqual(incoming.headersDistinct[asked] ?? []);
+      }),
+    );
   });
 
   it("A malformed request is answered 400 as JSON", async () => {

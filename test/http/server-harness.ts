@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import pino from "pino";
-import { onTestFinished, vi } from "vitest";
+import { onTestFinished } from "vitest";
 import type { BindAddress } from "../../src/core/network-address.ts";
 import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers, RouteHandler, RouteTable } from "../../src/http/routes.ts";
@@ -74,11 +74,6 @@ function deferred() {
     resolve = done;
   });
   return { promise, resolve };
-}
-
-/** Waits until the assertion holds, for as long as a busy machine may need. */
-export function eventually(assertion: () => void | Promise<void>): Promise<void> {
-  return vi.waitFor(assertion, { timeout: 25_000 });
 }
 
 export async function isGone(url: string): Promise<boolean> {

@@ -1,25 +1,17 @@
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { Agent, type IncomingMessage, request } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { textResponse } from "../../src/http/response.ts";
 import type { MethodHandlers } from "../../src/http/routes.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { openSocket, rawRequest, readAnswers } from "../helpers/raw-request.ts";
-import {
-  COUNT,
-  eventually,
-  heldRoute,
-  isGone,
-  newServer,
-  SHORT,
-  startServer,
-  tableOf,
-} from "./server-harness.ts";
+import { testFolder } from "../helpers/test-folder.ts";
+import { COUNT, heldRoute, isGone, newServer, SHORT, startServer, tableOf } from "./server-harness.ts";
 
 describe("mounting and stopping", () => {
   it("Two gateways given one server share its socket until the last one stops", async () => {
@@ -111,8 +103,7 @@ describe("mounting and stopping", () => {
 
 /** Returns a path in a new folder. */
 async function socketPath(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-http-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const folder = await testFolder();
   return join(folder, "operator.sock");
 }
 

@@ -1,12 +1,14 @@
 import { once } from "node:events";
 import { type ClientRequest, type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
-import { expect, test, vi } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
 import type { HttpRequest } from "../../src/http/request.ts";
 import { textResponse } from "../../src/http/response.ts";
 import type { RouteHandler } from "../../src/http/routes.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { openSocket } from "../helpers/raw-request.ts";
-import { eventually, startServer } from "./server-harness.ts";
+import { startServer } from "./server-harness.ts";
 
 const serve = (handler: RouteHandler) => startServer({ routes: { "/": { GET: handler } } });
 
@@ -127,15 +129,7 @@ test("A stream stops producing while its client does not read", async () => {
   );
   const { sent, response } = await get(url);
   response.pause();
-  let before = -1;
-  await vi.waitFor(
-    () => {
-      const before_ = before;
-      before = made;
-      expect(made).toBe(before_);
-    },
-    { interval: 100, timeout: 25_000 },
-  );
+  for (let before = -1; before !== made; await sleep(100)) before = made;
   expect(made).toBeLessThan(500);
   sent.destroy();
 });

@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { secretsOf } from "../../src/log/censor.ts";
 import { type LogFormat, openLog } from "../../src/log/log.ts";
+import { bundledScript } from "../helpers/bundle.ts";
 
 function capture() {
   const lines: string[] = [];
@@ -83,9 +83,14 @@ describe("The log hides", () => {
 it("secretsOf() finds every secret of a configuration by the names of its values", () => {
   const config = {
     store: { url: "postgres://jobgate:db%2Fpass@db.example/jobgate?sslpassword=ssl-pass" },
-    runner: { token: "runner-token", tls: { key: "/etc/jobgate/key.pem" } },
+    runner: { tokens: ["runner-token"], tls: { key: "runner-key" } },
     x402: {
       publicUrl: "https://jobs.example.com",
+      facilitators: [
+        { kind: "remote", headers: { Authorization: "Bearer header-token" } },
+        { kind: "remote", cdp: { keyId: "organizations/1", keySecret: "cdp-secret" } },
+        { kind: "local", signers: [{ privateKey: "0x5e" }] },
+      ],
       acceptedTokens: [{ symbol: "USDC", rpcUrl: "https://rpc.example/v2/0123456789abcdef0123" }],
       jobPricing: new Map([["1/0", 5n]]),
     },
@@ -100,6 +105,11 @@ it("secretsOf() finds every secret of a configuration by the names of its values
         "ssl-pass",
         "ssl-pass",
         "runner-token",
+        "runner-key",
+        "Bearer header-token",
+        "header-token",
+        "cdp-secret",
+        "0x5e",
         "0123456789abcdef0123",
         "0123456789abcdef0123",
         "hmac-secret",
@@ -113,14 +123,11 @@ it.each<[LogFormat, RegExp]>([
   ["auto", /^\{"level":30,.*"callId":7,.*"msg":"hello"\}\n$/],
   ["pretty", /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: hello\n {4}callId: 7\n$/],
 ])("Format %s on a stderr that is not a terminal", (format, expected) => {
-  const module = fileURLToPath(new URL("../../src/log/log.ts", import.meta.url));
-  const program = `import { openLog } from ${JSON.stringify(module)};
-    openLog({ level: "info", format: "${format}" }).logger.info({ callId: 7 }, "hello");`;
-  const { stderr, stdout } = spawnSync(
-    process.execPath,
-    ["--import", import.meta.resolve("tsx"), "--input-type=module", "-e", program],
-    { encoding: "utf8" },
-  );
+  const program = `import { openLog } from "./src/log/log.ts";
+    openLog({ level: "info", format: process.argv[2] }).logger.info({ callId: 7 }, "hello");`;
+  const { stderr, stdout } = spawnSync(process.execPath, [bundledScript(program), format], {
+    encoding: "utf8",
+  });
   expect(stderr).toMatch(expected);
   expect(stdout).toBe("");
 });

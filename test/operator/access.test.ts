@@ -3,17 +3,13 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { OperatorService } from "../../src/gen/jobgate/v1/operator_pb.ts";
-import { callJson, type OperatorUnderTest, startOperator, TOKEN } from "./harness.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { callJson, startOperator, TOKEN } from "./harness.ts";
 
-let guarded: OperatorUnderTest;
-let open: OperatorUnderTest;
-
-beforeAll(async () => {
-  [guarded, open] = await Promise.all([startOperator({ token: TOKEN }), startOperator()]);
-});
-afterAll(() => Promise.all([guarded?.stop(), open?.stop()]));
+const guarded = startBeforeAll(() => startOperator({ token: TOKEN }));
+const open = startBeforeAll(startOperator);
 
 const bearer = { authorization: `Bearer ${TOKEN}` };
 

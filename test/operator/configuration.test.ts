@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import { callJson, type OperatorUnderTest, startOperator } from "./harness.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { callJson, startOperator } from "./harness.ts";
 
 const ADDRESS = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const tcp = (port: number) => ({ kind: "tcp", host: "127.0.0.1", port }) as const;
@@ -36,10 +37,11 @@ const FULL: Config = {
   store: {
     url: `postgres://${secret()}:${secret()}@db.example:5432/jobgate?password=${secret()}`,
     maxPending: 1_000,
+    retention: { resultsDays: 30, callsDays: 90 },
   },
   runner: {
     bindAddress: { kind: "unix", path: "/run/jobgate/runner.sock" },
-    token: secret(),
+    tokens: [secret()],
     leaseMs: 60_000,
     maxAttempts: 10,
     retryBaseMs: 1_500,
@@ -47,16 +49,49 @@ const FULL: Config = {
     drainMs: 20_000,
     tls: { cert: `/etc/${secret()}`, key: `/etc/${secret()}`, clientCa: `/etc/${secret()}` },
   },
-  operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, token: secret() },
+  push: [{ url: secretUrl(), jobIds: [3n], concurrency: 4, timeoutMs: 1_500, secrets: [secret(), secret()] }],
+  operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, tokens: [secret()] },
   x402: {
     bindAddress: tcp(8402),
     publicUrl: publicUrl(),
-    facilitatorUrl: secretUrl(),
+    facilitators: [
+      {
+        kind: "remote",
+        name: "host.example:444/v3",
+        url: secretUrl(),
+        headers: { "X-Api-Key": secret() },
+        networks: ["eip155:8453"],
+      },
+      {
+        kind: "remote",
+        name: "cdp.example",
+        url: secretUrl(),
+        cdp: { keyId: secret(), keySecret: secret() },
+      },
+      {
+        kind: "local",
+        name: "local",
+        signers: [{ privateKey: `0x${secret()}` }],
+        chains: [{ network: "eip155:84532", rpcUrl: secretUrl() }],
+        maxFeePerGasWei: 2_500_000_000n,
+        minBalanceWei: 10n ** 15n,
+      },
+    ],
+    refunds: {
+      signer: { privateKey: `0x${secret()}` },
+      maxFeePerGasWei: 1_500_000_000n,
+      minBalanceWei: 10n ** 16n,
+    },
+    jobs: [{ serviceId: 1n, jobIndex: 4, onFailure: "ask" }],
+    facilitatorService: { bindAddress: tcp(8406), tokens: [{ name: "shop", token: secret() }] },
     facilitatorTimeoutMs: 30_000,
     quoteTtlSecs: 300,
     maxBodyBytes: 1_048_576,
+    corsOrigins: ["https://shop.example"],
+    trustedProxies: [{ address: "10.0.0.0", prefixBits: 8, family: "ipv4" }],
     maxUndecided: 100_000,
     maxOpenPerPayer: 256,
+    settleMarginSecs: 60,
     defaultInvocationMode: "public_paid",
     acceptedTokens: [
       { ...token, rate: { kind: "fixed", ratePerNativeUnit: "3200" } },
@@ -82,6 +117,7 @@ const FULL: Config = {
   },
   webhooks: {
     bindAddress: tcp(9090),
+    trustedProxies: [{ address: "2001:db8::1", prefixBits: 128, family: "ipv6" }],
     maxBodyBytes: 2_048,
     endpoints: [
       { path: "/hooks/a", jobId: 1n, auth: { mode: "none" } },
@@ -111,11 +147,7 @@ const FULL: Config = {
   },
 };
 
-let jobgate: OperatorUnderTest;
-beforeAll(async () => {
-  jobgate = await startOperator({ configuration: FULL });
-});
-afterAll(() => jobgate?.stop());
+const jobgate = startBeforeAll(() => startOperator({ configuration: FULL }));
 
 test("GetConfiguration shows the settings in use", async () => {
   const { answer } = await callJson(jobgate.url, "GetConfiguration");
@@ -133,14 +165,44 @@ test("GetConfiguration shows the settings in use", async () => {
       retry_max: "300s",
       drain: "20s",
     },
+    push: [
+      {
+        url: "https://host.example:444",
+        job_ids: ["3"],
+        concurrency: 4,
+        timeout: "1.500s",
+        is_signed: true,
+      },
+    ],
     operator: { bind_address: "[::1]:8405", has_token: true },
     x402: {
       bind_address: "127.0.0.1:8402",
       public_url: "https://host.example/jobgate",
       facilitator_url: "https://host.example:444",
+      facilitators: [
+        { name: "host.example:444/v3", auth: "headers", networks: ["eip155:8453"], signers: 0 },
+        { name: "cdp.example", auth: "cdp", networks: [], max_fee_per_gas_gwei: "", min_balance: "" },
+        {
+          name: "local",
+          auth: "",
+          networks: ["eip155:84532"],
+          signers: 1,
+          max_fee_per_gas_gwei: "2.5",
+          min_balance: "0.001",
+        },
+      ],
+      facilitator_service: "127.0.0.1:8406",
+      refunds: {
+        max_fee_per_gas_gwei: "1.5",
+        min_balance: "0.01",
+        promises: [{ service_id: "1", job_index: 4, on_failure: "ask" }],
+      },
       quote_ttl: "300s",
       max_undecided: 100_000,
       max_open_per_payer: 256,
+      settle_margin: "60s",
+      cors_origins: ["https://shop.example"],
+      trusted_proxies: ["10.0.0.0/8"],
       accepted_tokens: [
         {
           symbol: "USDC",
@@ -163,6 +225,7 @@ test("GetConfiguration shows the settings in use", async () => {
       job_prices: [{ service_id: "18446744073709551615", job_index: 7, price_wei: "1000000000000000" }],
     },
     webhooks: {
+      trusted_proxies: ["2001:db8::1/128"],
       endpoints: [
         { path: "/hooks/a", job_id: "1", auth: "none", name: "" },
         { auth: "bearer" },
@@ -188,6 +251,6 @@ test("GetConfiguration leaves out gateways that are not configured", async () =>
   const { answer } = await callJson(plain.url, "GetConfiguration");
   await plain.stop();
   const shown = answer.configuration as Record<string, unknown>;
-  expect(Object.keys(shown).sort()).toEqual(["operator", "runner", "service_id", "store"]);
+  expect(Object.keys(shown).sort()).toEqual(["operator", "push", "runner", "service_id", "store"]);
   expect(shown.operator).toEqual({ bind_address: "127.0.0.1:0", has_token: false });
 });

@@ -1,13 +1,15 @@
 import pino from "pino";
 import type { Config } from "../../src/config/config.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { createEventHub, type EventHub } from "../../src/core/events.ts";
+import { EventHub } from "../../src/core/events.ts";
 import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import { HttpServer } from "../../src/http/server.ts";
 import { OperatorServer } from "../../src/operator/server.ts";
 import type { OperatorSources } from "../../src/operator/service.ts";
 import type { Store } from "../../src/store/store.ts";
 import { emitEvents } from "../../src/store-events.ts";
+import { countEvents } from "../../src/telemetry/observers.ts";
+import { ProcessTelemetry } from "../../src/telemetry/process-telemetry.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 
 /** An operator listener and a runner listener on one store. */
@@ -37,18 +39,29 @@ export async function startOperator(
     socketPath?: string;
     leaseMs?: number;
     maxAttempts?: number;
+    maxPending?: number;
     rates?: OperatorSources["rates"];
     configuration?: Config;
   } = {},
 ): Promise<OperatorUnderTest> {
-  const { token, socketPath, leaseMs = 60_000, maxAttempts = 3, rates = () => [] } = options;
+  const {
+    token,
+    socketPath,
+    leaseMs = 60_000,
+    maxAttempts = 3,
+    maxPending = 100_000,
+    rates = () => [],
+  } = options;
   const logger = pino({ level: "silent" });
-  const events = createEventHub();
-  const opened = await openTestStore({ logger, onCommitted: emitEvents(events) });
+  const events = new EventHub();
+  const telemetry = new ProcessTelemetry();
+  const stopCounting = countEvents(events, telemetry);
+  const opened = await openTestStore({ logger, maxPending, onCommitted: emitEvents(events) });
   const { store } = opened;
   const loopback = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
   const runnerConfig = {
     bindAddress: loopback,
+    tokens: [],
     leaseMs,
     maxAttempts,
     retryBaseMs: 1,
@@ -57,9 +70,10 @@ export async function startOperator(
   };
   const configuration: Config = options.configuration ?? {
     serviceId: 1n,
-    store: { url: `sqlite:${opened.path}`, maxPending: 100_000 },
+    store: { url: `sqlite:${opened.path}`, maxPending, retention: { resultsDays: 30, callsDays: 90 } },
     runner: runnerConfig,
-    operator: { bindAddress: loopback },
+    push: [],
+    operator: { bindAddress: loopback, tokens: [] },
   };
   const runners = new RunnerServer({
     config: runnerConfig,
@@ -70,7 +84,7 @@ export async function startOperator(
   const address = socketPath === undefined ? loopback : ({ kind: "unix", path: socketPath } as const);
   const operator: OperatorServer = new OperatorServer({
     server: new HttpServer({ address, logger }),
-    token,
+    tokens: () => (token === undefined ? [] : [token]),
     sources: {
       store,
       events,
@@ -79,7 +93,10 @@ export async function startOperator(
         { name: "operator", address: operator.address },
       ],
       rates,
+      settlers: () => [],
       runners: () => runners.runners(),
+      jobs: () => Promise.resolve([]),
+      counters: telemetry.counters,
       configuration: () => configuration,
       clock: systemClock,
     },
@@ -120,6 +137,8 @@ export async function startOperator(
       await operator.stop();
       await runners.stop();
       await opened.stop();
+      stopCounting();
+      await telemetry.stop();
     },
   };
 }

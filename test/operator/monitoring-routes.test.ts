@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { healthRoutes } from "../../src/operator/monitoring-routes.ts";
-import { type OperatorUnderTest, startOperator, TOKEN } from "./harness.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startOperator, TOKEN } from "./harness.ts";
 
-let operator: OperatorUnderTest;
-beforeAll(async () => {
-  operator = await startOperator({ token: TOKEN });
-});
-afterAll(() => operator?.stop());
+const operator = startBeforeAll(() => startOperator({ token: TOKEN }));
 
 async function ask(path: string) {
   const response = await fetch(operator.url + path);
@@ -30,7 +27,8 @@ describe("Health without a token", () => {
 });
 
 it("/readyz answers 503 with the reason while the store is not writable, and 200 while the queue is full", async () => {
-  const answer = async (status: { writable: boolean; full: boolean; reason?: string }) => {
+  const answer = async (state: { writable: boolean; full: boolean; reason?: string }) => {
+    const status = { ...state, pending: 0 };
     const handlers = healthRoutes(
       () => status,
       () => false,

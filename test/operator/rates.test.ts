@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { version } from "../../src/node/version.ts";
 import type { RateReport } from "../../src/pricing/rates/rate-board.ts";
-import { callJson, type OperatorUnderTest, startOperator, TOKEN } from "./harness.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { callJson, startOperator, TOKEN } from "./harness.ts";
 
 const NETWORK = "eip155:84532";
 const [USDC, EURC, NEW] = ["0x036CbD53842c5426634e7929541eC2318f3dCF7e", "0xe", "0xn"];
@@ -32,16 +33,8 @@ const unknown: RateReport = {
 };
 
 let rates: RateReport[] = [];
-let open: OperatorUnderTest;
-let guarded: OperatorUnderTest;
-
-beforeAll(async () => {
-  [open, guarded] = await Promise.all([
-    startOperator({ rates: () => rates }),
-    startOperator({ token: TOKEN }),
-  ]);
-});
-afterAll(() => Promise.all([open?.stop(), guarded?.stop()]));
+const open = startBeforeAll(() => startOperator({ rates: () => rates }));
+const guarded = startBeforeAll(() => startOperator({ token: TOKEN }));
 
 async function scrape(): Promise<string[]> {
   const response = await fetch(`${open.url}/metrics`);
@@ -97,7 +90,7 @@ describe("ListRates", () => {
 
 describe("/metrics", () => {
   test("Shows the current rates, and no removed token", async () => {
-    rates = [usdc, eurc(Date.now() - 90_000), unknown];
+    rates = [usdc, eurc(Date.now() - 900_000), unknown];
     const lines = await scrape();
     const labels = `network="${NETWORK}",asset="${USDC}",symbol="USDC",source="fixed"`;
     const live = `network="${NETWORK}",asset="${EURC}",symbol="E\\"UR",source="chainlink"`;
@@ -112,7 +105,7 @@ describe("/metrics", () => {
     ]);
     const ages = rateLines.filter((line) => line.includes("age"));
     expect(ages).toEqual([expect.stringContaining(`jobgate_token_rate_age_seconds{${live}} 9`)]);
-    expect(Number(ages[0]?.split(" ").at(-1))).toBeLessThan(100);
+    expect(Number(ages[0]?.split(" ").at(-1))).toBeLessThan(1_000);
 
     rates = [];
     expect((await scrape()).filter((line) => line.startsWith("jobgate_token_rate"))).toEqual([]);

@@ -3,10 +3,11 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
-import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { createEventHub } from "../../src/core/events.ts";
+import { afterEach, expect, onTestFinished, test } from "vitest";
+import { EventHub } from "../../src/core/events.ts";
 import { type Event, OperatorService, PaymentState } from "../../src/gen/jobgate/v1/operator_pb.ts";
 import { Tail } from "../../src/operator/tail.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { acceptId, paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
 import { type OperatorUnderTest, startOperator } from "./harness.ts";
@@ -101,9 +102,10 @@ test("A tail shows retries and the dead letter after the last one", async () => 
   const callId = await acceptId(store);
   const events = await readUntil(tail, "deadLettered");
   expect(kinds(events)).toEqual(["accepted", "delivered", "retried", "delivered", "deadLettered"]);
+  // Nobody may take it at once.
+  await runner.stop();
   await store.retryDeadLetter(callId);
   expect((await tail.read()).event?.what).toMatchObject({ case: "retried", value: { reason: "operator" } });
-  await runner.stop();
 });
 
 test("A tail shows a dead letter whose last lease expired, and a dropped dead letter", async () => {
@@ -122,14 +124,14 @@ test("A tail shows a dead letter whose last lease expired, and a dropped dead le
 test("A reader that stops reading costs no memory, and learns exactly how many events it missed", async () => {
   const { events } = await start();
   const tail = await openTail(jobgate as OperatorUnderTest);
-  const emitted = 200_000;
+  const emitted = 30_000;
   const before = usedBytes();
   for (let callId = 1; callId <= emitted; callId++) {
-    events.emit({ at: 0, callId, what: { kind: "retried", reason: String(callId).padEnd(500, ".") } });
+    events.emit({ at: 0, callId, what: { kind: "retried", reason: String(callId).padEnd(1_500, ".") } });
     // Lets the socket write, as between real events.
-    if (callId % 500 === 0) await turn();
+    if (callId % 200 === 0) await turn();
   }
-  // The events are over 100 MB.
+  // The events are over 40 MB.
   expect(usedBytes() - before).toBeLessThan(20_000_000);
 
   let received = 0;
@@ -149,20 +151,42 @@ test("A reader that stops reading costs no memory, and learns exactly how many e
   expect(await tail.read()).toMatchObject({ missed: 0n, event: { callId: 7n } });
 });
 
+test("A tail begins with as many of the latest events as it asks for, oldest first", async () => {
+  const events = new EventHub();
+  const tail = new Tail(events, () => undefined);
+  const leaving = new AbortController();
+  onTestFinished(() => leaving.abort());
+  const earlier = async (history: number) => {
+    const ids: number[] = [];
+    for await (const { event } of tail.read(leaving.signal, history)) {
+      if (event === undefined) break;
+      ids.push(Number(event.callId));
+    }
+    return ids;
+  };
+  expect(await earlier(10)).toEqual([]);
+  for (let callId = 1; callId <= 3; callId++) events.emit({ at: 0, callId, what: { kind: "dropped" } });
+  expect(await earlier(0)).toEqual([]);
+  expect(await earlier(2)).toEqual([2, 3]);
+  for (let callId = 4; callId <= 600; callId++) events.emit({ at: 0, callId, what: { kind: "dropped" } });
+  expect(await earlier(2)).toEqual([599, 600]);
+  const all = await earlier(1_000);
+  expect([all.length, all[0], all.at(-1)]).toEqual([500, 101, 600]);
+});
+
 test("Refuses a reader beyond 32 until another one leaves", async () => {
-  const { events } = await start();
+  await start();
   const gateway = jobgate as OperatorUnderTest;
   const tails = await Promise.all(Array.from({ length: 32 }, () => openTail(gateway)));
   const refused = await openTail(gateway).catch((error: unknown) => error);
   expect(ConnectError.from(refused).code).toBe(Code.ResourceExhausted);
   tails[0]?.leave();
-  await vi.waitFor(async () => (await openTail(gateway)).leave(), { timeout: 10_000 });
+  await eventually(async () => (await openTail(gateway)).leave());
   for (const { leave } of tails) leave();
-  await vi.waitFor(() => expect(events.watches("accepted")).toBe(false), { timeout: 10_000 });
 });
 
 test("A silent tail sends empty messages, and still sends an event at once", async () => {
-  const events = createEventHub();
+  const events = new EventHub();
   const leaving = new AbortController();
   const messages = new Tail(events, () => undefined, 200).read(leaving.signal);
   const startedAt = performance.now();
@@ -186,9 +210,7 @@ test("stop() ends open tails with UNAVAILABLE at once", async () => {
   const stopping = jobgate?.stop();
   jobgate = undefined;
   expect(ConnectError.from(await ended).code).toBe(Code.Unavailable);
-  const startedAt = performance.now();
   await stopping;
-  expect(performance.now() - startedAt).toBeLessThan(20_000);
 });
 
 /** After a full garbage collection. */

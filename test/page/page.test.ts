@@ -1,63 +1,69 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { getText } from "../helpers/get-text.ts";
-import { type OperatorUnderTest, startOperator, TOKEN } from "../operator/harness.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startOperator, TOKEN } from "../operator/harness.ts";
 
-const FOLDER = new URL("../../src/page/", import.meta.url);
-const FILES = readdirSync(FOLDER).filter((name) => !name.endsWith(".d.ts"));
-const sourceOf = (name: string) => readFileSync(new URL(name, FOLDER), "utf8");
-const pathOf = (name: string) => (name === "index.html" ? "/" : `/page/${name}`);
+const SOURCES = new URL("../../src/page/", import.meta.url);
+const BUILT = new URL("../../dist/page/", import.meta.url);
+/** Names with their folder: `shared/dom.js`. */
+const filesOf = (folder: string, root: URL) =>
+  readdirSync(new URL(`${folder}/`, root))
+    .filter((name) => !/\.d\.ts$|\.txt$/.test(name))
+    .map((name) => `${folder}/${name}`);
+const FILES = ["operator", "shared", "shop"].flatMap((folder) => filesOf(folder, SOURCES));
+const sourceOf = (name: string) => readFileSync(new URL(name, SOURCES), "utf8");
+const pathOf = (name: string) => (name.endsWith(".html") ? "/" : `/page/${name}`);
 
-let jobgate: OperatorUnderTest;
-beforeAll(async () => {
-  jobgate = await startOperator({ token: TOKEN });
-});
-afterAll(() => jobgate?.stop());
+const jobgate = startBeforeAll(() => startOperator({ token: TOKEN }));
 
 describe("serving", () => {
-  test.each(FILES)("%s is served without a token, as it is, and with every guard", async (name) => {
-    const { status, headers, body } = await getText(jobgate.url + pathOf(name));
-    expect(status).toBe(200);
-    expect(body).toBe(sourceOf(name));
-    const types = { html: "text/html", css: "text/css", js: "text/javascript", svg: "image/svg+xml" };
-    expect(headers["content-type"]).toContain(types[name.split(".").at(-1) as keyof typeof types]);
-    expect(headers).toMatchObject({
-      "x-content-type-options": "nosniff",
-      "referrer-policy": "no-referrer",
-      "cross-origin-opener-policy": "same-origin",
-      "cross-origin-resource-policy": "same-origin",
-      "cache-control": "no-cache",
-    });
-    const policy = new Map(
-      String(headers["content-security-policy"])
-        .split("; ")
-        .map((directive) => [directive.split(" ")[0], directive.split(" ").slice(1).join(" ")]),
-    );
-    expect(Object.fromEntries(policy)).toEqual({
-      "default-src": "'none'",
-      "script-src": "'self'",
-      "style-src": "'self'",
-      "connect-src": "'self'",
-      "img-src": "'self' data:",
-      "base-uri": "'none'",
-      "form-action": "'none'",
-      "frame-ancestors": "'none'",
-      "require-trusted-types-for": "'script'",
-      "trusted-types": "'none'",
-    });
-  });
+  test.each([...filesOf("operator", BUILT), ...filesOf("shared", BUILT)])(
+    "%s is served without a token, as it was built, and with every guard",
+    async (name) => {
+      const { status, headers, body } = await getText(jobgate.url + pathOf(name));
+      expect(status).toBe(200);
+      expect(body).toBe(readFileSync(new URL(name, BUILT), "utf8"));
+      const types = { html: "text/html", css: "text/css", js: "text/javascript", svg: "image/svg+xml" };
+      expect(headers["content-type"]).toContain(types[name.split(".").at(-1) as keyof typeof types]);
+      expect(headers).toMatchObject({
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "no-cache",
+      });
+      const policy = new Map(
+        String(headers["content-security-policy"])
+          .split("; ")
+          .map((directive) => [directive.split(" ")[0], directive.split(" ").slice(1).join(" ")]),
+      );
+      expect(Object.fromEntries(policy)).toEqual({
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "connect-src": "'self'",
+        "img-src": "'self' data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+      });
+    },
+  );
 
   test("A browser with a current file gets 304 without a body or length", async () => {
-    const first = await getText(`${jobgate.url}/page/page.js`);
+    const first = await getText(`${jobgate.url}/page/operator/page.js`);
     const etag = String(first.headers.etag);
-    const again = await getText(`${jobgate.url}/page/page.js`, { "if-none-match": etag });
+    const again = await getText(`${jobgate.url}/page/operator/page.js`, { "if-none-match": etag });
     expect({ status: again.status, body: again.body, etag: again.headers.etag }).toEqual({
       status: 304,
       body: "",
       etag,
     });
     expect(again.headers["content-length"]).toBeUndefined();
-    const other = await getText(`${jobgate.url}/page/page.css`, { "if-none-match": etag });
+    const other = await getText(`${jobgate.url}/page/operator/page.css`, { "if-none-match": etag });
     expect(other.status).toBe(200);
   });
 
@@ -65,11 +71,14 @@ describe("serving", () => {
     "/index.html",
     "/page",
     "/page/",
-    "/page/index.html",
-    "/page/api.d.ts",
-    "/page/../page-routes.ts",
-    "/page/%2e%2e/page-routes.ts",
-    "/page//page.js",
+    "/page/operator/",
+    "/page/operator/index.html",
+    "/page/operator/LICENSES.txt",
+    "/page/operator/page.tsx",
+    "/page/operator/../../page-routes.ts",
+    "/page/operator/%2e%2e/%2e%2e/page-routes.ts",
+    "/page//operator/page.js",
+    "/page/shop/page.js",
   ])("%s is not served as one of the page's files", async (path) => {
     expect((await getText(jobgate.url, {}, path)).status).toBe(404);
   });
@@ -85,20 +94,25 @@ describe("serving", () => {
 
 describe("the files", () => {
   test("Every file that they name exists", () => {
-    const named = FILES.flatMap((name) => [
-      ...[...sourceOf(name).matchAll(/(?:src|href)="\/page\/([^"]+)"/g)].map(([, file]) => file),
-      ...(name.endsWith(".js")
-        ? [...sourceOf(name).matchAll(/^import .* from "\.\/([^"]+)";$/gm)].map(([, file]) => file)
-        : []),
-    ]);
-    expect(named.length).toBeGreaterThan(30);
-    for (const file of named) expect(FILES).toContain(file);
+    const served = ["operator", "shared", "shop"].flatMap((folder) => filesOf(folder, BUILT));
+    const named = served
+      .filter((name) => !name.startsWith("operator/page."))
+      .flatMap((name) =>
+        [...sourceOf(name).matchAll(/(?:src|href)="[^"]*\bpage\/([^"]+)"| from "(\.[^"]+)";$/gm)].map(
+          ([, file, module = ""]) =>
+            file ?? new URL(module, new URL(name, SOURCES)).href.slice(SOURCES.href.length),
+        ),
+      );
+    expect(named.length).toBeGreaterThan(20);
+    for (const file of named) expect(served).toContain(file);
   });
 
   test("The HTML has no inline scripts or styles", () => {
-    const html = sourceOf("index.html");
-    expect([...html.matchAll(/<script(?![^>]* src=)[^>]*>/g)]).toEqual([]);
-    expect([...html.matchAll(/<style|\sstyle=|\son\w+=|javascript:/gi)]).toEqual([]);
+    for (const name of FILES.filter((name) => name.endsWith(".html"))) {
+      const html = sourceOf(name);
+      expect([...html.matchAll(/<script(?![^>]* (?:src=|type="application\/json"))[^>]*>/g)]).toEqual([]);
+      expect([...html.matchAll(/<style|\sstyle=|\son\w+=|javascript:/gi)]).toEqual([]);
+    }
   });
 
   test("No script makes code or markup from text, and nothing is loaded from another host", () => {
@@ -108,18 +122,22 @@ describe("the files", () => {
         name,
         found: null,
       });
-      if (!name.endsWith(".js")) continue;
+      if (!/\.(js|tsx?)$/.test(name)) continue;
       const found = source.match(
-        /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\("style/g,
+        /dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\("style/g,
       );
       expect({ name, found }).toEqual({ name, found: null });
     }
   });
 
-  test("The token is kept in the tab only", () => {
+  test("Tokens and purchases are kept in the tab only", () => {
     for (const name of FILES) {
       const uses = sourceOf(name).match(/localStorage|sessionStorage|indexedDB|document\.cookie/g) ?? [];
-      const allowed = { "session.js": "sessionStorage", "theme.js": "localStorage" }[name];
+      const allowed = {
+        "operator/client.ts": "sessionStorage",
+        "shop/purchase.js": "sessionStorage",
+        "shared/theme.js": "localStorage",
+      }[name];
       expect({ name, uses: uses.filter((use) => use !== allowed) }).toEqual({ name, uses: [] });
     }
   });

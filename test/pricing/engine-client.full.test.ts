@@ -1,33 +1,37 @@
+import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 
-test("A recovered engine is found within a second, also after a long outage", async () => {
+test("A recovered engine is found soon, also after a long outage", async () => {
   const engine = await startPricingEngine();
   const client = new EngineClient(engine.url);
   onTestFinished(() => client.stop());
   const call = async () => {
-    const deadline = new Date(Date.now() + 5_000);
+    const deadline = new Date(Date.now() + 60_000);
     return (await client.call("getJobPrice", Buffer.alloc(0), { deadline })).status.code;
   };
   expect(await call()).toBe(status.INVALID_ARGUMENT);
   await engine.stop();
+
+  let connects = 0;
+  const down = createServer((socket) => {
+    connects++;
+    socket.destroy();
+  });
+  await new Promise<void>((resolve) => down.listen(engine.port, "127.0.0.1", resolve));
   const downAt = performance.now();
-  while (performance.now() - downAt < 15_000) {
+  // With waits that double the twentieth try would come after days.
+  while (connects < 20) {
     expect(await call()).toBe(status.UNAVAILABLE);
+    expect(performance.now() - downAt).toBeLessThan(60_000);
     await sleep(50);
   }
+  await new Promise((resolve) => down.close(resolve));
+
   const back = await startPricingEngine({ port: engine.port });
   onTestFinished(() => back.stop());
-  const backAt = performance.now();
-  let code: status;
-  do {
-    code = await call();
-  } while (code === status.UNAVAILABLE && performance.now() - backAt < 10_000);
-  const tookMs = performance.now() - backAt;
-  console.log(`answered ${tookMs.toFixed(0)} ms after its return`);
-  expect(code).toBe(status.INVALID_ARGUMENT);
-  expect(tookMs).toBeLessThan(1_000);
+  await expect.poll(call).toBe(status.INVALID_ARGUMENT);
 });

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { fromBinary } from "@bufbuild/protobuf";
 import { Metadata, status } from "@grpc/grpc-js";
 import { bytesToHex } from "viem";
@@ -9,7 +8,7 @@ import {
   type GetJobPriceResponse,
 } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import type { JobQuoteTerms } from "../../src/pricing/job-quote.ts";
-import type { JobPrice, PriceSource } from "../../src/pricing/price-source.ts";
+import type { PriceSource } from "../../src/pricing/price-source.ts";
 import { PricingEngine } from "../../src/pricing/pricing-engine.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { type PricingEngineOptions, startPricingEngine } from "../helpers/pricing-engine.ts";
@@ -24,9 +23,9 @@ const UNAVAILABLE = { code: "price_unavailable", headers: { "retry-after": "2" }
 async function startPrices(options: PricingEngineOptions = {}, { maxWaitMs }: { maxWaitMs?: number } = {}) {
   const engine = await startPricingEngine({ prices: { "1/0": PRICE }, difficulty: BITS, ...options });
   onTestFinished(() => engine.stop());
-  const time = { aheadMs: 0 };
+  const time = { aheadMs: 0, now: systemClock };
   const log = startLog();
-  const { prices } = openPrices(engine, BITS, () => systemClock() + time.aheadMs, log, maxWaitMs);
+  const { prices } = openPrices(engine, BITS, () => time.now() + time.aheadMs, log, maxWaitMs);
   return { engine, prices, time, log };
 }
 
@@ -102,12 +101,12 @@ test("A request in the last third of a quote's life gets it at once, and has it 
 test("A quote in use is renewed before it runs out, and an unused one is not", async () => {
   const { engine, prices } = await startPrices({
     prices: { "1/0": PRICE, "1/1": PRICE },
-    quoteLifetimeSecs: 3,
+    quoteLifetimeSecs: 6,
   });
   const first = await prices.priceOf(JOB);
   await prices.priceOf(JOB);
   await prices.priceOf({ ...JOB, jobIndex: 1 });
-  await expect.poll(() => engine.calls.length, { timeout: 3_000 }).toBe(3);
+  await expect.poll(() => engine.calls.length).toBe(3);
   expect(systemClock()).toBeLessThan(Number(first?.quote?.expiry) * 1000);
   expect(fromBinary(GetJobPriceRequestSchema, engine.calls[2]?.request ?? Buffer.alloc(0))).toMatchObject(
     JOB,
@@ -168,10 +167,12 @@ test("A job index above 255 has no price, and the engine is not asked", async ()
 });
 
 test("An engine that is down gives no price; soon after its return it does", async () => {
-  const { engine, prices, log } = await startPrices({ quoteLifetimeSecs: 2 });
+  const { engine, prices, time, log } = await startPrices({ quoteLifetimeSecs: 2 });
   const { expiry } = (await prices.priceOf(JOB))?.quote ?? {};
   await engine.stop();
-  await expect.poll(() => systemClock(), { timeout: 5_000 }).toBeGreaterThan(Number(expiry) * 1000);
+  await expect.poll(() => systemClock()).toBeGreaterThan(Number(expiry) * 1_000);
+  const failedAt = systemClock();
+  time.now = () => failedAt;
   await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
   // The failure is remembered: another try would log another line.
   await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
@@ -185,19 +186,15 @@ test("An engine that is down gives no price; soon after its return it does", asy
   ]);
   const back = await startPricingEngine({ port: engine.port, prices: { "1/0": 5n }, difficulty: BITS });
   onTestFinished(() => back.stop());
-  const backAt = performance.now();
-  let price: JobPrice | undefined;
-  while (price === undefined && performance.now() - backAt < 5_000) {
-    price = await prices.priceOf(JOB).catch(() => undefined);
-    await sleep(20);
-  }
   // The failure is remembered only briefly.
-  expect(performance.now() - backAt).toBeLessThan(1_500);
-  expect(price?.priceWei).toBe(5n);
+  time.now = systemClock;
+  await expect.poll(() => prices.priceOf(JOB).catch(() => undefined)).toMatchObject({ priceWei: 5n });
 });
 
 test("A storm of requests asks a failing engine once in 300 ms", async () => {
   const { engine, prices, time } = await startPrices();
+  const now = systemClock();
+  time.now = () => now;
   engine.faults.fail = { code: status.INTERNAL, details: "disk full" };
   const storm = async () => {
     const outcomes = await Promise.allSettled(Array.from({ length: 50 }, () => prices.priceOf(JOB)));

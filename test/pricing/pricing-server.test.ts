@@ -40,7 +40,7 @@ test("A client without .proto files finds the service and can call it", async ()
 /** An independent client, which learns the messages by reflection. */
 async function bufCurl(...args: string[]): Promise<string> {
   const all = ["curl", "--protocol", "grpc", "--http2-prior-knowledge", "--reflect", ...args];
-  return (await promisify(execFile)("node_modules/.bin/buf", all, { timeout: 10_000 })).stdout;
+  return (await promisify(execFile)("node_modules/.bin/buf", all, { timeout: 50_000 })).stdout;
 }
 
 test("A stopping server answers the calls in progress first, then frees its address", async () => {

@@ -48,6 +48,11 @@ function occupy(maker: ProofMaker) {
   };
 }
 
+/** CPU time tells also on a busy machine whether the slow search was carried through. */
+function expectNoSlowSearch(before: NodeJS.CpuUsage): void {
+  expect(process.cpuUsage(before).user).toBeLessThan(4_000_000);
+}
+
 test("A proof solves the challenge of its service and its own timestamp", async () => {
   const { maker } = startMaker(10);
   const { proof, timestamp } = await maker.proofFor(7n);
@@ -83,10 +88,10 @@ test("Work without requesters gives way at once to a service with requesters", a
   await maker.proofFor(FIRST);
   const { release } = occupy(maker);
   const next = maker.proofFor(SECOND);
-  const started = performance.now();
+  const before = process.cpuUsage();
   await release();
   await next;
-  expect(performance.now() - started).toBeLessThan(3_000);
+  expectNoSlowSearch(before);
 });
 
 test("Work continues for remaining requesters when one leaves", async () => {
@@ -131,9 +136,9 @@ test("Work without requesters is given up after a while, and a later requester g
   await askAndLeave(maker, SLOW);
   await sleep(200);
   time.nowMs += LATER_MS;
-  const started = performance.now();
+  const before = process.cpuUsage();
   expect((await maker.proofFor(SLOW)).timestamp).toBe(NOW_SECS + 133n);
-  expect(performance.now() - started).toBeLessThan(4_000);
+  expectNoSlowSearch(before);
 });
 
 test("Work that is requested again in time is not given up", async () => {
@@ -151,9 +156,9 @@ test("An aborted request starts no work", async () => {
   const { maker } = startMaker(HARD);
   const gone = AbortSignal.abort(new Error("gone"));
   await expect(maker.proofFor(SLOW, gone)).rejects.toThrow("gone");
-  const started = performance.now();
+  const before = process.cpuUsage();
   await maker.proofFor(FIRST);
-  expect(performance.now() - started).toBeLessThan(4_000);
+  expectNoSlowSearch(before);
 });
 
 test("Services that the engine has quoted go before unknown ones", async () => {
@@ -197,9 +202,9 @@ test("The operator's own service is served at once, although 64 unknown ones wai
   const unknown = [SLOW, ...Array.from({ length: 64 }, (_, i) => 10_000n + BigInt(i))];
   const outcomes = Promise.allSettled(unknown.map((serviceId) => maker.proofFor(serviceId)));
   time.nowMs += LATER_MS;
-  const started = performance.now();
+  const before = process.cpuUsage();
   expect((await maker.proofFor(KNOWN)).timestamp).toBe(NOW_SECS + 133n);
-  expect(performance.now() - started).toBeLessThan(4_000);
+  expectNoSlowSearch(before);
   await maker.stop();
   const codes = (await outcomes).map(
     (one) => one.status === "rejected" && (one.reason as { code: string }).code,
@@ -213,20 +218,20 @@ test("Work that gave way to the operator's own service is resumed", async () => 
   const order: bigint[] = [];
   const slow = maker.proofFor(SLOW).then(() => order.push(SLOW));
   time.nowMs += LATER_MS;
-  const started = performance.now();
+  const before = process.cpuUsage();
   const known = maker.proofFor(KNOWN).then(() => order.push(KNOWN));
   await Promise.all([slow, known]);
   expect(order).toEqual([KNOWN, SLOW]);
-  expect(performance.now() - started).toBeLessThan(4_000);
+  expectNoSlowSearch(before);
 });
 
 test("A stopped maker refuses waiting and new requests, and its thread ends", async () => {
   const { maker } = startMaker(HARD);
   const asked = [maker.proofFor(SLOW), maker.proofFor(FIRST)];
   const outcomes = Promise.allSettled(asked);
-  const started = performance.now();
+  const before = process.cpuUsage();
   await maker.stop();
-  expect(performance.now() - started).toBeLessThan(3_000);
+  expectNoSlowSearch(before);
   for (const outcome of await outcomes) {
     expect(outcome).toMatchObject({ status: "rejected", reason: { code: "shutting_down" } });
   }

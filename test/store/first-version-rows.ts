@@ -18,6 +18,18 @@ export function settledRows(schema: string): string[] {
   ];
 }
 
+/** The list's row of the call of {@link settledRows}, as the first versions that have such a table hold it. */
+export function finishedRow(schema: string): string {
+  return `INSERT INTO ${schema}finished_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at, finished_at)
+     VALUES (7, 'x402', '0', '1', 'succeeded', 1, 1, 1)`;
+}
+
+/** A dead letter, as the first version of both schemas holds it. */
+export function deadLetterRow(schema: string): string {
+  return `INSERT INTO ${schema}job_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at, dead_at, dead_reason)
+     VALUES (1000, 'webhook', '30', '1', 'dead', 3, 1, 2, 'no ink')`;
+}
+
 /** A quote that the payment of {@link settledRows} redeemed, as schemas without `redeems_quote` hold it. */
 export function redeemedQuoteRow(schema: string): string {
   return `INSERT INTO ${schema}quotes VALUES ('receipt', '{}', ${Number.MAX_SAFE_INTEGER})`;

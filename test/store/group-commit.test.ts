@@ -41,6 +41,16 @@ test("Operations pushed in one turn of the event loop share a batch, in order", 
   expect(await Promise.all(pushed)).toEqual([2, 6, 4]);
 });
 
+test("Operations that run last are decided last", async () => {
+  const pump = createPump({ runsLast: (operation) => operation === 1 });
+  const decided: unknown[] = [];
+  for (const operation of [1, 2, 3]) void pump.push(operation).then((result) => decided.push(result));
+  await settle();
+  batches[0]?.commit();
+  await settle();
+  expect(decided).toEqual([4, 6, 2]);
+});
+
 test("The next batch gathers while one is being committed, also from operations that it woke", async () => {
   const pump = createPump();
   const first = pump.push(1).then(() => pump.push(4));

@@ -1,10 +1,15 @@
-import type { JobCall } from "../../src/core/job-call.ts";
+import type { JobCall, JobCallEncoder } from "../../src/core/job-call.ts";
 import type { CallerNonce, PaymentIntent } from "../../src/core/payment.ts";
+import type { NewTransaction, SignedTransaction } from "../../src/store/contract/transaction-journal.ts";
 import type { ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
 
 /** Unix milliseconds at which the tests' moved clock starts. */
 export const START_MS = 1_800_000_000_000;
+
+/** Encodes a JobCall as its metadata's `head`, if it has one, and its body. */
+export const encodeTestCall: JobCallEncoder = ({ metadata, body }) =>
+  Buffer.concat([Buffer.from(metadata.head ?? ""), body]);
 
 export function webhookCall(overrides: Partial<JobCall> = {}): JobCall {
   return {
@@ -39,10 +44,11 @@ export function paymentIntent(number: number, overrides: Partial<PaymentIntent> 
     payload: '{"payload":{}}',
     requirements: '{"scheme":"exact"}',
     transferMethod: "eip3009",
+    facilitator: "facilitator.example.com/x402",
     payTo: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
     amount: "3264000",
     symbol: "USDC",
-    priceWei: "1000000000000000",
+    price: "1000000000000000",
     validBefore: START_MS / 1000 + 300,
     receipt: hex,
     fromBlock: "12345678901234567890",
@@ -59,6 +65,30 @@ export function callerNonce(nonce: string, overrides: Partial<CallerNonce> = {})
     expiresAt: START_MS / 1000 + 60,
     ...overrides,
   };
+}
+
+export const NETWORK = "eip155:84532";
+export const ACCOUNT = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
+
+/** A transaction that differs from those of other numbers in its reference and call data. */
+export function newTransaction(number: number, overrides: Partial<NewTransaction> = {}): NewTransaction {
+  return {
+    network: NETWORK,
+    reference: `0xreference${number}`,
+    to: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    data: `0xe3ee160e${number.toString(16).padStart(64, "0")}`,
+    validBefore: START_MS / 1000 + 300,
+    ...overrides,
+  };
+}
+
+export function signedTransaction(
+  number: number,
+  nonce: number,
+  overrides: Partial<SignedTransaction> = {},
+): SignedTransaction {
+  const { reference } = newTransaction(number);
+  return { reference, account: ACCOUNT, nonce, raw: `0x02${nonce}`, hash: `0xhash${nonce}`, ...overrides };
 }
 
 export const LEASE_MS = 60_000;

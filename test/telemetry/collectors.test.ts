@@ -1,20 +1,25 @@
 import { Registry } from "prom-client";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, test, vi } from "vitest";
 import type { StoreStatus, StoreTotals } from "../../src/store/store.ts";
-import { collectStore } from "../../src/telemetry/collectors.ts";
+import { collectSettlers, collectStore } from "../../src/telemetry/collectors.ts";
 
 const NOW = 1_900_000_000_000;
+const NONE_BY_USE = { authorized: 0, settling: 0, settled: 0, released: 0, failed: 0, unresolved: 0 };
 const TOTALS: StoreTotals = {
-  payments: { intent: 1, settled: 9, failed: 2, unresolved: 3 },
+  payments: { ...NONE_BY_USE, intent: 1, settled: 9, failed: 2, unresolved: 3 },
+  byUse: NONE_BY_USE,
   calls: { held: 4, ready: 5, leased: 6, dead: 7 },
   paidCalls: { ready: 1, leased: 2, done: 3, dead: 3 },
+  kept: 3,
+  uncharged: 0,
+  refunds: [],
   oldestReadyAt: NOW - 90_500,
 };
 
 /** Scrapes a stub store, because no real one loses its journal's balance. */
 function metricsOf(
   totals: () => Promise<StoreTotals>,
-  status: StoreStatus = { writable: true, full: false },
+  status: StoreStatus = { writable: true, pending: 0, full: false },
 ) {
   const registry = new Registry();
   collectStore(registry, { totals, status: () => status }, () => NOW);
@@ -29,13 +34,16 @@ describe("The store's metrics", () => {
   afterEach(() => void vi.useRealTimers());
 
   it("show its totals, its status, the balance of the journal, and the age of the oldest waiting JobCall", async () => {
-    expect(await metricsOf(async () => TOTALS, { writable: true, full: true })()).toEqual({
+    expect(await metricsOf(async () => TOTALS, { writable: true, pending: 9, full: true })()).toEqual({
       jobgate_store_up: "1",
       jobgate_store_writable: "1",
       jobgate_store_full: "1",
       'jobgate_payments{state="intent"}': "1",
       'jobgate_payments{state="settled"}': "9",
       'jobgate_payments{state="failed"}': "2",
+      'jobgate_payments{state="authorized"}': "0",
+      'jobgate_payments{state="settling"}': "0",
+      'jobgate_payments{state="released"}': "0",
       'jobgate_payments{state="unresolved"}': "3",
       'jobgate_queue_calls{state="held"}': "4",
       'jobgate_queue_calls{state="ready"}': "5",
@@ -71,7 +79,7 @@ describe("The store's metrics", () => {
     ["fails", () => Promise.reject(new Error("gone"))],
     ["never answers", () => new Promise<StoreTotals>(() => {})],
   ])("leave the totals out after 3 s at most if the store %s", async (_, totals) => {
-    const scrape = metricsOf(totals, { writable: false, full: false, reason: "disk full" })();
+    const scrape = metricsOf(totals, { writable: false, pending: 0, full: false, reason: "disk full" })();
     await vi.advanceTimersByTimeAsync(3_000);
     expect(await scrape).toEqual({
       jobgate_store_up: "0",
@@ -79,4 +87,16 @@ describe("The store's metrics", () => {
       jobgate_store_full: "0",
     });
   });
+});
+
+test("A settler's metrics show each account's balance, and what waits to be mined where this process sends", async () => {
+  const registry = new Registry();
+  const settler = { network: "eip155:8453", balances: new Map([["0xA1", 5n * 10n ** 15n]]), unmined: 3 };
+  collectSettlers(registry, () => [settler, { ...settler, network: "eip155:1", unmined: undefined }]);
+  const lines = (await registry.metrics()).split("\n").filter((line) => /^jobgate/.test(line));
+  expect(lines).toEqual([
+    'jobgate_settler_balance{network="eip155:8453",address="0xA1"} 0.005',
+    'jobgate_settler_balance{network="eip155:1",address="0xA1"} 0.005',
+    'jobgate_settler_unmined{network="eip155:8453"} 3',
+  ]);
 });

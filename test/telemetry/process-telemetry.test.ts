@@ -6,6 +6,7 @@ import { measure, NO_TELEMETRY } from "../../src/telemetry/telemetry.ts";
 const asked = (outcome: (value: string) => string) => ({
   histogram: "jobgate_facilitator_request_duration_seconds" as const,
   labels: (result: { value: string } | { error: unknown }) => ({
+    facilitator: "local",
     operation: "verify",
     outcome: "value" in result ? outcome(result.value) : "error",
   }),
@@ -32,7 +33,7 @@ it("measure() returns what the work returns, and records its outcome and its dur
       ),
     ).toBe("fine");
   });
-  const labels = 'operation="verify",outcome="fine"';
+  const labels = 'facilitator="local",operation="verify",outcome="fine"';
   expect(lines).toContain(`jobgate_facilitator_request_duration_seconds_count{${labels}} 1`);
   expect(lines).toContain(`jobgate_facilitator_request_duration_seconds_bucket{le="0.025",${labels}} 0`);
   expect(lines).toContain(`jobgate_facilitator_request_duration_seconds_bucket{le="30",${labels}} 1`);
@@ -43,7 +44,7 @@ it("measure() throws what the work throws, and records the error", async () => {
   const lines = await scrapeAfter(async (telemetry) => {
     await expect(measure(telemetry, asked(String), () => Promise.reject(failure))).rejects.toBe(failure);
   });
-  const labels = 'operation="verify",outcome="error"';
+  const labels = 'facilitator="local",operation="verify",outcome="error"';
   expect(lines).toContain(`jobgate_facilitator_request_duration_seconds_count{${labels}} 1`);
 });
 

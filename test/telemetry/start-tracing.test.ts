@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
 import { startTracing, traceExporters } from "../../src/telemetry/start-tracing.ts";
+import { bundledScript } from "../helpers/bundle.ts";
 
 const ENDPOINT = "http://127.0.0.1:4318";
 
@@ -33,15 +33,13 @@ describe("Trace exporters from the environment", () => {
 });
 
 it("The OpenTelemetry SDK is not loaded while traces are off", () => {
-  const gateway = fileURLToPath(new URL("../../src/gateway.ts", import.meta.url));
   const program = `import { createRequire } from "node:module";
-    await import(${JSON.stringify(gateway)});
+    import "./src/gateway.ts";
     const loaded = Object.keys(createRequire(import.meta.url).cache);
     console.log(loaded.length > 0, loaded.filter((path) => path.includes("@opentelemetry/sdk") || path.includes("exporter-trace")).length);`;
-  const { stdout } = spawnSync(
-    process.execPath,
-    ["--import", import.meta.resolve("tsx"), "--input-type=module", "-e", program],
-    { encoding: "utf8", env: { ...process.env, OTEL_TRACES_EXPORTER: "none" } },
-  );
+  const { stdout } = spawnSync(process.execPath, [bundledScript(program, { packages: "external" })], {
+    encoding: "utf8",
+    env: { ...process.env, OTEL_TRACES_EXPORTER: "none" },
+  });
   expect(stdout).toBe("true 0\n");
 });

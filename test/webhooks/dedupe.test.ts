@@ -1,9 +1,10 @@
 import { createHmac } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { WebhookAuth, WebhookDedupe } from "../../src/config/config.ts";
 import { signWebhook } from "../../src/webhooks/auth/schemes.ts";
-import { endpoint, type Headers, named, startWebhooks, type WebhooksUnderTest } from "./harness.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { endpoint, type Headers, named, startWebhooks } from "./harness.ts";
 
 const WINDOW_MS = 86_400_000;
 const NOW_MS = 1_790_000_000_000;
@@ -14,13 +15,11 @@ const secrets = named("secret");
 const key = { secrets: named("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), toleranceSecs: 300 };
 const timed = { secrets, toleranceSecs: 300 };
 
-let webhooks: WebhooksUnderTest;
 let endpoints = 0;
-beforeAll(async () => {
-  webhooks = await startWebhooks([]);
+const webhooks = startBeforeAll(() => startWebhooks([]));
+beforeAll(() => {
   webhooks.now = NOW_MS;
 });
-afterAll(() => webhooks?.stop());
 
 /** A new endpoint and a function that sends to it, with a sender's signed headers and additional ones. */
 function receiver(auth: WebhookAuth, dedupe?: WebhookDedupe) {

@@ -1,10 +1,11 @@
 import { createHmac } from "node:crypto";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import type { WebhookEndpoint } from "../../src/config/config.ts";
 import { signWebhook, webhookPath } from "../../src/webhooks/auth/schemes.ts";
 import { mistakesOf } from "../config/config-folder.ts";
 import { rawRequest, sendRaw } from "../helpers/raw-request.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { endpoint, MAX_BODY, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "./harness.ts";
 
 const SECRET = "It's a Secret to Everybody";
@@ -35,11 +36,7 @@ const ENDPOINTS = [
 const sign = (body: string | Uint8Array) => createHmac("sha256", SECRET).update(body).digest("hex");
 const signed = (body: string | Uint8Array) => ({ "x-signature-256": `sha256=${sign(body)}` });
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks(ENDPOINTS);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() => startWebhooks(ENDPOINTS));
 
 async function startAlone(alone: WebhookEndpoint, maxPending: number): Promise<WebhooksUnderTest> {
   const started = await startWebhooks([alone], { maxPending });
@@ -143,7 +140,7 @@ describe("routes and limits", () => {
 });
 
 describe("refused requests", () => {
-  it("10,000 bad signatures cause no store writes", async () => {
+  it("1,000 bad signatures cause no store writes", async () => {
     const { url, store, post, journalFile } = await startAlone(HMAC, 10);
     const sendGood = () => post(HMAC.path, signed(BODY), BODY);
     expect((await sendGood()).status).toBe(202);
@@ -153,11 +150,11 @@ describe("refused requests", () => {
     const request = `POST ${HMAC.path} HTTP/1.1\r\n${head}\r\n\r\n${BODY}`;
     const last = request.replace("host: a", "host: a\r\nconnection: close");
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => sendRaw(url, request.repeat(499) + last)),
+      Array.from({ length: 20 }, () => sendRaw(url, request.repeat(49) + last)),
     );
     const seen = new Map<number, number>();
     for (const { status } of answers.flat()) seen.set(status, (seen.get(status) ?? 0) + 1);
-    expect([...seen]).toEqual([[401, 10_000]]);
+    expect([...seen]).toEqual([[401, 1_000]]);
     expect(await journalFile()).toEqual(before);
     expect((await store.totals()).calls.ready).toBe(1);
 

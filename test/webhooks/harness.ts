@@ -46,7 +46,7 @@ export interface WebhooksUnderTest {
   /** Reloads with other endpoints. */
   use(endpoints: readonly WebhookEndpoint[], more?: Partial<WebhooksConfig>): void;
   post(path: string, headers: Headers, body?: string | Uint8Array): Promise<Answer>;
-  /** Sends raw header lines, so that one can be repeated. */
+  /** Sends raw header lines, in Latin-1, so that one can be repeated or have any byte. */
   postLines(path: string, lines: readonly string[], body?: string | Uint8Array): Promise<Answer>;
   get(target: string): Promise<Answer>;
   /** Returns the number of JobCalls that are not taken yet. */
@@ -88,7 +88,7 @@ export async function startWebhooks(
     const bytes = Buffer.from(body);
     const always = ["host: a", "connection: close", `content-length: ${bytes.length}`];
     const head = [`${line} HTTP/1.1`, ...always, ...lines].join("\r\n");
-    const [answer] = await sendRaw(url, Buffer.concat([Buffer.from(`${head}\r\n\r\n`), bytes]));
+    const [answer] = await sendRaw(url, Buffer.concat([Buffer.from(`${head}\r\n\r\n`, "latin1"), bytes]));
     if (answer === undefined) throw new Error(`no answer to ${line}`);
     const { status, headers, body: text } = answer;
     return {
@@ -123,7 +123,9 @@ export async function startWebhooks(
       });
       await Promise.all(calls.map((lease) => store.ack(lease)));
       return calls.map((call) => {
-        const { callId, jobId, serviceId, body, metadata } = decodeJobCall(encodeDelivery(call));
+        const { callId, jobId, serviceId, body, metadata } = decodeJobCall(
+          Buffer.concat(encodeDelivery(call)),
+        );
         return { callId: Number(callId), jobId, serviceId, body: Buffer.from(body), metadata };
       });
     },

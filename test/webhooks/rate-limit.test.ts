@@ -1,17 +1,14 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { endpoint, named, startWebhooks, type WebhooksUnderTest } from "./harness.ts";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { endpoint, named, startWebhooks } from "./harness.ts";
 
 const limited = (path: string, rateLimitPerSecond: number) =>
   endpoint(path, { mode: "bearer", secrets: named("t0ken") }, { rateLimitPerSecond });
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() => startWebhooks([]));
 
 // The second ends when a test says so, however slow the machine is.
-beforeEach(() => void vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] }));
+beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
 afterEach(() => void vi.useRealTimers());
 const endSecond = () => vi.advanceTimersByTimeAsync(1_000);
 

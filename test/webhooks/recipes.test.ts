@@ -1,10 +1,11 @@
 import { readFile } from "node:fs/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { WebhookEndpoint } from "../../src/config/config.ts";
 import { WEBHOOK_AUTH_MODES } from "../../src/config/webhooks.ts";
 import { signWebhook, webhookPath } from "../../src/webhooks/auth/schemes.ts";
 import { loadFiles } from "../config/config-folder.ts";
-import { startWebhooks, type WebhooksUnderTest } from "./harness.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startWebhooks } from "./harness.ts";
 
 const KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const docs = await readFile(new URL("../../docs/webhook-senders.md", import.meta.url), "utf8");
@@ -18,11 +19,7 @@ const SENDERS_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> 
   "/hooks/whatsapp": { "X-Signature-256": "X-Hub-Signature-256" },
 };
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() => startWebhooks([]));
 
 test("The page has a recipe for each sender that it describes", () => {
   for (const section of docs.split(/^### /m).slice(1)) expect(section).toContain("```toml\n");

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { endpoint, startWebhooks, type WebhooksUnderTest } from "./harness.ts";
+import { expect, test } from "vitest";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { endpoint, startWebhooks } from "./harness.ts";
 
 const NOW_MS = 1_790_000_000_000;
 const HOUR_MS = 3_600_000;
@@ -8,11 +9,7 @@ const secrets = [
   { name: "2025", secret: "value-of-2025" },
 ];
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([endpoint("/a", { mode: "bearer", secrets })]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() => startWebhooks([endpoint("/a", { mode: "bearer", secrets })]));
 
 test("Logs the name of the secret that was used: each use at debug, an old one at info once an hour", async () => {
   const lines = (level: number) =>

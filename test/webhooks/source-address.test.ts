@@ -1,16 +1,13 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type AddressedRequest, createSourceCheck } from "../../src/http/client-address.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { endpoint, named, ranges, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "./harness.ts";
 
 const OPEN = { mode: "none" } as const;
 
 describe("allow_cidrs, over the wire", () => {
-  let webhooks: WebhooksUnderTest;
-  beforeAll(async () => {
-    webhooks = await startWebhooks([]);
-  });
-  afterAll(() => webhooks?.stop());
+  const webhooks = startBeforeAll(() => startWebhooks([]));
 
   it("A sender at another address gets the same 401 as one with a wrong secret", async () => {
     webhooks.use([

@@ -1,6 +1,7 @@
 import pino from "pino";
 import { onTestFinished } from "vitest";
 import type { X402Config } from "../../src/config/config.ts";
+import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
 import type { Store } from "../../src/store/store.ts";
 import { X402Gateway } from "../../src/x402/gateway.ts";
 import { accounts } from "../helpers/accounts.ts";
@@ -16,8 +17,13 @@ export const PUBLIC_URL = "https://operator.example.com";
 /** A port without a listener. */
 const NOWHERE = "http://127.0.0.1:9";
 
+interface TestConfig extends Partial<X402Config> {
+  /** The only facilitator. */
+  readonly facilitatorUrl?: string;
+}
+
 interface Options {
-  readonly config?: Partial<X402Config>;
+  readonly config?: TestConfig;
   /** RPC of the chain with the permissions contract. Default: a closed port. */
   readonly chainRpcUrl?: string;
   /** Default 1,000. */
@@ -48,7 +54,7 @@ export interface TestGateway {
     options?: { readonly job?: number; readonly body?: string },
   ): Promise<Reply>;
   /** Reloads with another configuration. */
-  reload(config: Partial<X402Config>): Promise<void>;
+  reload(config: TestConfig): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -102,7 +108,8 @@ export async function openTestGateway(options: Options = {}): Promise<TestGatewa
   };
 }
 
-function configOf({ config, chainRpcUrl = NOWHERE }: Options): X402Config {
+function configOf({ config: given = {}, chainRpcUrl = NOWHERE }: Options): X402Config {
+  const { facilitatorUrl = NOWHERE, ...config } = given;
   const restriction = {
     authMode: "delegated_caller_signature",
     chainRpcUrl,
@@ -112,12 +119,14 @@ function configOf({ config, chainRpcUrl = NOWHERE }: Options): X402Config {
   return {
     bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
     publicUrl: PUBLIC_URL,
-    facilitatorUrl: NOWHERE,
-    facilitatorTimeoutMs: 2_000,
+    facilitators: [toRemoteFacilitator(facilitatorUrl)],
+    facilitatorTimeoutMs: 30_000,
     quoteTtlSecs: 300,
     maxBodyBytes: MAX_BODY,
+    corsOrigins: ["*"],
     maxUndecided: 100_000,
     maxOpenPerPayer: 256,
+    settleMarginSecs: 60,
     defaultInvocationMode: "public_paid",
     acceptedTokens: [USDC],
     jobPolicies: [

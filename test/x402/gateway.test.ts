@@ -4,7 +4,7 @@ import { openTestGateway, startAnotherGateway } from "./gateway-harness.ts";
 
 /** Stops the clock for the rest of the test, so that limits for a second and periodic work depend on no real time. */
 function stopTime(): void {
-  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] });
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout", "performance"] });
   onTestFinished(() => void vi.useRealTimers());
 }
 

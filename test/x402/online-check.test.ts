@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { AcceptedToken, X402Config } from "../../src/config/config.ts";
-import { findX402Problems } from "../../src/x402/online-check.ts";
+import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
+import { checkX402Peers } from "../../src/x402/online-check.ts";
 import { accounts } from "../helpers/accounts.ts";
-import { type Anvil, startAnvil } from "../helpers/anvil.ts";
+import { type Anvil, borrowAnvil } from "../helpers/anvil.ts";
 import { type Facilitator, startFacilitator } from "../helpers/facilitator.ts";
 import { type HttpListener, listenHttp } from "../helpers/http-listener.ts";
+import { installPermit2 } from "../helpers/permit2.ts";
 import { deployUsdc, type Token } from "../helpers/usdc.ts";
 
 const NOBODY = "0x000000000000000000000000000000000000dEaD";
@@ -16,7 +18,7 @@ describe("Checking peers against the configuration", () => {
   const listeners: HttpListener[] = [];
 
   beforeAll(async () => {
-    anvil = await startAnvil();
+    anvil = await borrowAnvil();
     usdc = await deployUsdc({ anvil });
     facilitator = await startFacilitator({ anvil });
   });
@@ -31,12 +33,14 @@ describe("Checking peers against the configuration", () => {
     const result: X402Config = {
       bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
       publicUrl: "http://127.0.0.1",
-      facilitatorUrl: options.facilitatorUrl ?? facilitator.url,
-      facilitatorTimeoutMs: 2_000,
+      facilitators: [toRemoteFacilitator(options.facilitatorUrl ?? facilitator.url)],
+      facilitatorTimeoutMs: 30_000,
       quoteTtlSecs: 300,
       maxBodyBytes: 1,
+      corsOrigins: ["*"],
       maxUndecided: 100_000,
       maxOpenPerPayer: 256,
+      settleMarginSecs: 60,
       defaultInvocationMode: "disabled",
       acceptedTokens: [
         {
@@ -75,10 +79,59 @@ describe("Checking peers against the configuration", () => {
     return result;
   }
   const problems = async (options?: Parameters<typeof config>[0]) =>
-    (await findX402Problems(config(options))).map(({ path, message }) => `${path.join(".")}: ${message}`);
+    (await checkX402Peers(config(options))).problems.map(
+      ({ path, message }) => `${path.join(".")}: ${message}`,
+    );
 
   test("Peers that match have no problems", async () => {
     expect(await problems()).toEqual([]);
+  });
+
+  test("Notes what each facilitator supports", async () => {
+    const { notes } = await checkX402Peers(config());
+    const signer = accounts.facilitator.address;
+    expect(notes).toEqual([
+      `127.0.0.1:${facilitator.port}: exact on eip155:84532 (v2), base-sepolia (v1); signers ${signer}`,
+    ]);
+  });
+
+  test("Notes address and balance of the local facilitator, and reports an RPC of another chain", async () => {
+    const { address, privateKey } = accounts.facilitator;
+    const local = (network: string): X402Config => ({
+      ...config(),
+      facilitators: [
+        {
+          kind: "local",
+          name: "local",
+          signers: [{ privateKey }],
+          chains: [{ network, rpcUrl: anvil.rpcUrl }],
+          maxFeePerGasWei: 10n ** 10n,
+          minBalanceWei: 10n ** 24n,
+        },
+      ],
+    });
+    const { notes, problems } = await checkX402Peers(local("eip155:84532"));
+    expect(problems).toEqual([]);
+    expect(notes).toEqual([
+      expect.stringMatching(
+        `^local: exact on eip155:84532; ${address} \\(balance [0-9.]+, less than min_balance 1000000\\)$`,
+      ),
+    ]);
+    expect((await checkX402Peers(local("eip155:8453"))).problems).toContainEqual({
+      path: ["x402", "facilitators", 0, "rpc_urls"],
+      message: "has the RPC of eip155:84532 for eip155:8453",
+    });
+  });
+
+  test("Reports a chain without Permit2, or with its creation code in its place, for a token that is paid by it", async () => {
+    const token = { transferMethod: "permit2" } as const;
+    const missing =
+      "x402.accepted_tokens.0.transfer_method: is permit2, but eip155:84532 does not have Permit2 and x402's proxy; expected another method";
+    expect(await problems({ token })).toContain(missing);
+    await installPermit2(anvil, { code: "creation" });
+    expect(await problems({ token })).toContain(missing);
+    await installPermit2(anvil);
+    expect(await problems({ token })).toEqual([]);
   });
 
   test("Reports an RPC of another chain and a facilitator that does not settle on it", async () => {
@@ -110,7 +163,7 @@ describe("Checking peers against the configuration", () => {
   });
 
   test.each([
-    ["that redirects", 302, "", /does not answer/],
+    ["that redirects", 302, "", /status 302/],
     ["that answers 500", 500, "", /status 500/],
     ["that answers HTML", 200, "<html>", /something other than JSON/],
     ["that answers with other JSON", 200, "{}", /no list of kinds/],

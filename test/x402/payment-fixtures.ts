@@ -1,10 +1,17 @@
+import { createHash } from "node:crypto";
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { AcceptedToken } from "../../src/config/config.ts";
 import type { JobCall } from "../../src/core/job-call.ts";
-import type { PaymentIntent } from "../../src/core/payment.ts";
-import { accounts } from "../helpers/accounts.ts";
+import type { PaymentIntent, TransferMethod } from "../../src/core/payment.ts";
+import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import type { Anvil } from "../helpers/anvil.ts";
-import { type SignedPayment, signV2Payment } from "../helpers/clients.ts";
+import {
+  type Permit2Authorization,
+  type Permit2Payment,
+  type SignedPayment,
+  signPermit2Payment,
+  signV2Payment,
+} from "../helpers/clients.ts";
 import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
 
 const AMOUNT = 3_264_000n;
@@ -40,6 +47,55 @@ export async function paymentToSettle(options: {
   readonly authorization?: Partial<SignedAuthorization["authorization"]>;
 }): Promise<PaymentToSettle> {
   const { anvil, token, validSecs = 300 } = options;
+  const offer = offerOf(anvil, token);
+  const { timestamp, number } = await anvil.client.getBlock();
+  const payment = await signV2Payment({
+    offer,
+    account: accounts.payer,
+    authorization: { validBefore: String(Number(timestamp) + validSecs), ...options.authorization },
+  });
+  const { from, nonce, validBefore } = payment.signed.authorization;
+  const intent = intentOf(offer, payment.payload, {
+    transferMethod: "eip3009",
+    payer: from,
+    nonce: nonce.toLowerCase(),
+    digest: nonce.slice(2),
+    validBefore,
+    fromBlock: number,
+  });
+  return { payment, signed: payment.signed, intent };
+}
+
+/** Signs a Permit2 payment of {@link AMOUNT} that is valid for `validSecs` of the chain's time, and makes its intent. */
+export async function permit2ToSettle(options: {
+  readonly anvil: Anvil;
+  readonly token: Pick<Token, "address" | "name" | "version">;
+  /** Default: the test account that pays. */
+  readonly account?: TestAccount;
+  readonly validSecs?: number;
+  readonly permit?: Partial<Permit2Authorization>;
+}): Promise<{ readonly payment: Permit2Payment; readonly intent: PaymentIntent }> {
+  const { anvil, token, account = accounts.payer, validSecs = 300 } = options;
+  const offer = offerOf(anvil, token);
+  const { timestamp, number } = await anvil.client.getBlock();
+  const payment = await signPermit2Payment({
+    offer,
+    account,
+    permit: { deadline: String(Number(timestamp) + validSecs), ...options.permit },
+  });
+  const { from, nonce, deadline } = payment.permit;
+  const intent = intentOf(offer, payment.payload, {
+    transferMethod: "permit2",
+    payer: from,
+    nonce,
+    digest: createHash("sha256").update(nonce).digest("hex"),
+    validBefore: deadline,
+    fromBlock: number,
+  });
+  return { payment, intent };
+}
+
+function offerOf(anvil: Anvil, token: Pick<Token, "address" | "name" | "version">) {
   const requirements: PaymentRequirements = {
     scheme: "exact",
     network: `eip155:${anvil.chainId}`,
@@ -49,37 +105,43 @@ export async function paymentToSettle(options: {
     maxTimeoutSeconds: 300,
     extra: { name: token.name, version: token.version },
   };
-  const { timestamp, number } = await anvil.client.getBlock();
-  const payment = await signV2Payment({
-    offer: { x402Version: 2, resource: { url: "http://127.0.0.1/" }, accepts: [requirements] },
-    account: accounts.payer,
-    authorization: { validBefore: String(Number(timestamp) + validSecs), ...options.authorization },
-  });
-  const { authorization } = payment.signed;
-  const intent: PaymentIntent = {
-    key: {
-      network: requirements.network,
-      asset: token.address.toLowerCase(),
-      payer: authorization.from.toLowerCase(),
-      nonce: authorization.nonce.toLowerCase(),
-    },
+  return { x402Version: 2, resource: { url: "http://127.0.0.1/" }, accepts: [requirements] };
+}
+
+function intentOf(
+  { accepts }: ReturnType<typeof offerOf>,
+  payload: PaymentPayload,
+  signed: {
+    readonly transferMethod: TransferMethod;
+    readonly payer: string;
+    readonly nonce: string;
+    /** Stands in for the digests that identify the payment and its quote. */
+    readonly digest: string;
+    readonly validBefore: string;
+    readonly fromBlock: bigint;
+  },
+): PaymentIntent {
+  const [requirements] = accepts as [PaymentRequirements];
+  const { network, asset, payTo } = requirements;
+  const { transferMethod, payer, nonce, digest, validBefore, fromBlock } = signed;
+  return {
+    key: { network, asset: asset.toLowerCase(), payer: payer.toLowerCase(), nonce },
     serviceId: 1n,
     jobIndex: 0,
-    fingerprint: authorization.nonce.slice(2),
+    fingerprint: digest,
     bodyHash: "00".repeat(32),
     x402Version: 2,
-    payload: JSON.stringify(payment.payload),
+    payload: JSON.stringify(payload),
     requirements: JSON.stringify(requirements),
-    transferMethod: "eip3009",
-    payTo: accounts.payTo.address.toLowerCase(),
+    transferMethod,
+    payTo: payTo.toLowerCase(),
     amount: String(AMOUNT),
     symbol: "USDC",
-    priceWei: "1000000000000000",
-    validBefore: Number(authorization.validBefore),
-    receipt: authorization.nonce.slice(2),
-    fromBlock: String(number),
+    price: "1000000000000000",
+    validBefore: Number(validBefore),
+    receipt: digest,
+    fromBlock: String(fromBlock),
   };
-  return { payment, signed: payment.signed, intent };
 }
 
 export const jobCall: JobCall = {

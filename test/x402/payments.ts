@@ -36,9 +36,12 @@ export const EURC: AcceptedToken = {
   eip3009: { name: "EURC", version: "2" },
 };
 
+/** {@link USDC}, paid by Permit2. */
+export const PERMIT2_USDC: AcceptedToken = { ...USDC, transferMethod: "permit2" };
+
 /** The rates of tokens that have a fixed one. */
 export const FIXED_RATES: Pick<RateBoard, "rateOf"> = {
-  rateOf: ({ rate }) => (rate.kind === "fixed" ? { ratePerNativeUnit: rate.ratePerNativeUnit } : undefined),
+  rateOf: ({ rate }) => (rate?.kind === "fixed" ? { ratePerNativeUnit: rate.ratePerNativeUnit } : undefined),
 };
 
 export function offersOf(terms: Partial<OfferTerms> = {}): Offer[] {

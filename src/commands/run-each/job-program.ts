@@ -1,9 +1,10 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
-import type { Delivery, Outcome } from "../../delivery/runner-client/worker.ts";
+import { MAX_RESULT_BYTES } from "../../core/job-call.ts";
+import { Fail, type Job, type Result, Retry } from "../../runner/job.ts";
 
 /** The program that runs for each JobCall. */
-interface JobProgram {
+export interface JobProgram {
   readonly command: string;
   readonly args: readonly string[];
   /** Undefined if it may run for any time. */
@@ -12,12 +13,10 @@ interface JobProgram {
   readonly contentType: string;
   /** Exit codes after which a retry is useless. */
   readonly failCodes: readonly number[];
-  /** Its environment, without the variables of the delivery. */
+  /** Its environment, without the variables of the job. */
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** Largest result that jobgate accepts; see docs/writing-a-runner.md. */
-const MAX_RESULT_BYTES = 1024 * 1024;
 const REASON_BYTES = 2_000;
 const REASON_LINES = 10;
 /** Time between SIGTERM and SIGKILL. */
@@ -25,19 +24,18 @@ const KILL_AFTER_MS = 2_000;
 
 /**
  * Runs the program once, without a shell: the body is its standard input, its standard output is the result, and its
- * exit code is the outcome. Resolves once it has ended and closed its output; never rejects.
- * @param lost kills the program and its child processes
+ * exit code is the outcome. Settles once it has ended and closed its output. A lost lease kills it and its child processes.
  */
-export function runJobProgram(program: JobProgram, delivery: Delivery, lost: AbortSignal): Promise<Outcome> {
+export function runJobProgram(program: JobProgram, job: Job): Promise<Result> {
   const { command, args, timeoutMs, contentType, failCodes } = program;
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     let child: ChildProcessByStdio<Writable, Readable, Readable>;
     try {
-      const env = { ...program.env, ...deliveryVariables(delivery) };
+      const env = { ...program.env, ...jobVariables(job) };
       // A process group of its own: its children end with it, and Ctrl-C reaches run-each alone.
       child = spawn(command, args, { env, stdio: ["pipe", "pipe", "pipe"], detached: true });
     } catch (error) {
-      return resolve(cannotStart(command, error));
+      return reject(cannotStart(command, error));
     }
     const stdout: Buffer[] = [];
     let stdoutBytes = 0;
@@ -57,13 +55,12 @@ export function runJobProgram(program: JobProgram, delivery: Delivery, lost: Abo
             timedOut = true;
             kill();
           }, timeoutMs);
-    const settle = (outcome: Outcome): void => {
+    const end = (): void => {
       clearTimeout(timeout);
       clearTimeout(killTimer);
-      lost.removeEventListener("abort", kill);
-      resolve(outcome);
+      job.signal.removeEventListener("abort", kill);
     };
-    lost.addEventListener("abort", kill);
+    job.signal.addEventListener("abort", kill);
 
     child.stdout.on("data", (chunk: Buffer) => {
       stdoutBytes += chunk.length;
@@ -74,36 +71,28 @@ export function runJobProgram(program: JobProgram, delivery: Delivery, lost: Abo
       process.stderr.write(chunk);
       stderrTail = Buffer.concat([stderrTail, chunk]).subarray(-REASON_BYTES);
     });
-    child.once("error", (error) => settle(cannotStart(command, error)));
+    child.once("error", (error) => {
+      end();
+      reject(cannotStart(command, error));
+    });
     child.once("close", (code, signal) => {
-      if (stdoutBytes > MAX_RESULT_BYTES) {
-        settle({
-          kind: "fail",
-          reason: `printed more than ${MAX_RESULT_BYTES} bytes, the maximum for a result`,
-        });
-      } else if (timedOut) {
-        settle({
-          kind: "retry",
-          reason: reasonOf(`ran longer than ${Number(timeoutMs) / 1000} s`, stderrTail),
-        });
-      } else if (code === 0) {
-        settle({ kind: "done", body: Buffer.concat(stdout), contentType });
-      } else {
-        const kind = code !== null && failCodes.includes(code) ? "fail" : "retry";
-        settle({
-          kind,
-          reason: reasonOf(code === null ? `ended by ${signal}` : `exit code ${code}`, stderrTail),
-        });
-      }
+      end();
+      if (stdoutBytes > MAX_RESULT_BYTES)
+        return reject(new Fail(`printed more than ${MAX_RESULT_BYTES} bytes, the maximum for a result`));
+      if (timedOut)
+        return reject(new Retry(reasonOf(`ran longer than ${Number(timeoutMs) / 1000} s`, stderrTail)));
+      if (code === 0) return resolve({ body: Buffer.concat(stdout), contentType });
+      const reason = reasonOf(code === null ? `ended by ${signal}` : `exit code ${code}`, stderrTail);
+      reject(code !== null && failCodes.includes(code) ? new Fail(reason) : new Retry(reason));
     });
     // A program may end without reading its input.
     child.stdin.on("error", () => undefined);
-    child.stdin.end(delivery.body);
+    child.stdin.end(job.body);
   });
 }
 
-/** Variables of a delivery. Only metadata named `X-…` is included: another name might be one that a loader reads. */
-function deliveryVariables({ callId, jobId, serviceId, attempt, metadata }: Delivery): NodeJS.ProcessEnv {
+/** Variables of a job. Only metadata named `X-…` is included: another name might be one that a loader reads. */
+function jobVariables({ callId, jobId, serviceId, attempt, metadata }: Job): NodeJS.ProcessEnv {
   const fromMetadata = Object.entries(metadata)
     .filter(([name]) => /^x-/i.test(name))
     .map(([name, value]) => [name.toUpperCase().replaceAll("-", "_"), value]);
@@ -116,9 +105,9 @@ function deliveryVariables({ callId, jobId, serviceId, attempt, metadata }: Deli
   };
 }
 
-function cannotStart(command: string, error: unknown): Outcome {
+function cannotStart(command: string, error: unknown): Retry {
   const reason = error instanceof Error && "code" in error ? String(error.code) : String(error);
-  return { kind: "retry", reason: `${command} cannot be started: ${reason}` };
+  return new Retry(`${command} cannot be started: ${reason}`);
 }
 
 function reasonOf(what: string, stderrTail: Buffer): string {

@@ -1,14 +1,24 @@
 import { access, constants } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, delimiter, join } from "node:path";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
+import type { Logger } from "pino";
+import { isMediaType } from "../../core/job-call.ts";
 import { parseBindAddress } from "../../core/network-address.ts";
-import { SubscriptionRefused, Worker } from "../../delivery/runner-client/worker.ts";
-import { isMediaType } from "../../delivery/runner-requests.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";
+import { Fail, type Job, type Result, RunnerError } from "../../runner/job.ts";
+import { run } from "../../runner/run.ts";
 import { Refusal } from "../input.ts";
-import { logFormatOption, logLevelOption, parseInteger, parseServiceId } from "../options.ts";
-import { runJobProgram } from "./job-program.ts";
+import {
+  addCommand,
+  logFormatOption,
+  logLevelOption,
+  matching,
+  option,
+  parseInteger,
+  parseServiceId,
+} from "../options.ts";
+import { type JobProgram, runJobProgram } from "./job-program.ts";
 
 const MAX_CONCURRENCY = 10_000;
 const MAX_SUBSCRIBER_LENGTH = 128;
@@ -16,57 +26,55 @@ const MAX_SUBSCRIBER_LENGTH = 128;
 const MAX_TIMEOUT_SECS = 2_147_483;
 
 export function addRunEachCommand(program: Command): void {
-  program
-    .command("run-each")
-    .description(
+  addCommand(program, {
+    name: "run-each",
+    description:
       "Run a program once for each JobCall. The program reads the body from stdin and prints the result.",
-    )
+    notes: "The token of the runner listener is JOBGATE_RUNNER_TOKEN.",
+    example: "run-each --concurrency 4 --timeout 60 -- ./resize.sh --width 200",
+  })
     .usage("[options] -- PROGRAM [ARGS...]")
     .argument("<program>", "program to run, without a shell; exit code 0 means success")
     .argument("[args...]", "arguments of the program")
     .addOption(
-      new Option("--runner <address>", "host:port or unix:PATH of the runner listener")
-        .env("JOBGATE_RUNNER")
+      option("--runner <address>", "host:port or unix:PATH of the runner listener")
         .default("127.0.0.1:8403")
         .argParser(parseRunner),
     )
     .addOption(
-      new Option("--concurrency <N>", "maximum number of programs at once")
-        .env("JOBGATE_CONCURRENCY")
+      option("--concurrency <N>", "maximum number of programs at once")
         .default(1)
         .argParser((value) => parseInteger(value, 1, MAX_CONCURRENCY)),
     )
     .addOption(
-      new Option("--job-ids <ids>", "job IDs to run, separated by commas (default: all)")
-        .env("JOBGATE_JOB_IDS")
+      option("--job-ids <ids>", "job IDs to run, separated by commas (default: all)")
         .default([], "all")
         .argParser((value) => value.split(",").map(parseServiceId)),
     )
     .addOption(
-      new Option("--subscriber <name>", "name of this runner in jobgate (default: host and program)")
-        .env("JOBGATE_SUBSCRIBER")
-        .argParser(parseSubscriber),
+      option("--subscriber <name>", "name of this runner in jobgate (default: host and program)").argParser(
+        matching(
+          new RegExp(`^.{0,${MAX_SUBSCRIBER_LENGTH}}$`, "s"),
+          `at most ${MAX_SUBSCRIBER_LENGTH} characters`,
+        ),
+      ),
     )
     .addOption(
-      new Option(
+      option(
         "--timeout <seconds>",
         "longest run of a program; after it the program is killed and the JobCall retried (default: none)",
-      )
-        .env("JOBGATE_TIMEOUT")
-        .argParser((value) => parseInteger(value, 1, MAX_TIMEOUT_SECS)),
+      ).argParser((value) => parseInteger(value, 1, MAX_TIMEOUT_SECS)),
     )
     .addOption(
-      new Option("--content-type <type>", "media type of the results")
-        .env("JOBGATE_CONTENT_TYPE")
+      option("--content-type <type>", "media type of the results")
         .default("application/octet-stream")
         .argParser(parseContentType),
     )
     .addOption(
-      new Option(
+      option(
         "--fail-on <codes>",
         "exit codes that make the JobCall a dead letter; other codes but 0 retry it",
       )
-        .env("JOBGATE_FAIL_ON")
         .default([64, 65], "64,65")
         .argParser((value) =>
           value === "" ? [] : value.split(",").map((code) => parseInteger(code, 1, 255)),
@@ -74,11 +82,6 @@ export function addRunEachCommand(program: Command): void {
     )
     .addOption(logLevelOption())
     .addOption(logFormatOption())
-    .addHelpText(
-      "after",
-      "\nThe token of the runner listener is JOBGATE_RUNNER_TOKEN.\n" +
-        "\nExample:\n  $ jobgate run-each --concurrency 4 --timeout 60 -- ./resize.sh --width 200",
-    )
     .action(runEach);
 }
 
@@ -104,36 +107,43 @@ async function runEach(
   const { runner: address, concurrency, jobIds, timeout, contentType, failOn: failCodes } = options;
   const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
   const program = { command, args, timeoutMs, contentType, failCodes, env: programEnvironment() };
-  const worker = new Worker({
-    ...{ address, concurrency, jobIds },
-    ...(token === undefined ? {} : { token }),
-    subscriber: options.subscriber ?? `${hostname()}/${basename(command)}`.slice(0, MAX_SUBSCRIBER_LENGTH),
-    work: (delivery, lost) => runJobProgram(program, delivery, lost),
-    logger: log.logger,
-  });
-
-  let stops = 0;
-  const stop = (signal: NodeJS.Signals): void => {
-    stops++;
-    log.logger.info({ signal }, "stopping");
-    if (stops === 1) worker.stop();
-    else worker.kill();
+  // After a second signal the programs get SIGTERM, and are waited for.
+  const running = new Set<Promise<unknown>>();
+  const handler = (job: Job): Promise<Result> => {
+    const result = runLogged(program, job, log.logger);
+    const forget = () => void running.delete(ended);
+    const ended: Promise<void> = result.then(forget, forget);
+    running.add(ended);
+    return result;
   };
-  process.on("SIGINT", stop).on("SIGTERM", stop);
+  const subscriber =
+    options.subscriber ?? `${hostname()}/${basename(command)}`.slice(0, MAX_SUBSCRIBER_LENGTH);
   try {
-    await worker.run();
+    await run(handler, { address, token, subscriber, concurrency, jobIds, logger: log.logger });
   } catch (error) {
-    if (!(error instanceof SubscriptionRefused)) throw error;
-    throw new Refusal([`${address} refuses this runner: ${error.message}`]);
-  } finally {
-    process.off("SIGINT", stop).off("SIGTERM", stop);
+    await Promise.all(running);
+    throw error instanceof RunnerError ? new Refusal([error.message]) : error;
   }
-  if (stops > 1) throw new Refusal(["Stopped at once: unfinished JobCalls go to the next subscriber."]);
+}
+
+async function runLogged(program: JobProgram, job: Job, logger: Logger): Promise<Result> {
+  const { callId, attempt, signal } = job;
+  try {
+    const result = await runJobProgram(program, job);
+    logger.info({ callId, attempt, outcome: "done" }, "finished");
+    return result;
+  } catch (error) {
+    const reason = (error as Error).message;
+    if (signal.aborted) logger.warn({ callId, attempt, reason }, "lease lost; the program has ended");
+    else
+      logger.info({ callId, attempt, outcome: error instanceof Fail ? "fail" : "retry", reason }, "finished");
+    throw error;
+  }
 }
 
 /** This process's variables, without its tokens and without those that look like metadata of the JobCall. */
 function programEnvironment(): NodeJS.ProcessEnv {
-  const isKept = (name: string): boolean => !/^JOBGATE_.*TOKEN$|^X_(X402|WEBHOOK|CHAIN)_/.test(name);
+  const isKept = (name: string): boolean => !/^JOBGATE_.*TOKEN$|^X_(X402|WEBHOOK|CHAIN|HTTP)_/.test(name);
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => isKept(name)));
 }
 
@@ -157,12 +167,6 @@ async function isExecutable(path: string): Promise<boolean> {
 function parseRunner(value: string): string {
   if (parseBindAddress(value) === undefined)
     throw new InvalidArgumentError("Expected host:port or unix:PATH.");
-  return value;
-}
-
-function parseSubscriber(value: string): string {
-  if (value.length > MAX_SUBSCRIBER_LENGTH)
-    throw new InvalidArgumentError(`Expected at most ${MAX_SUBSCRIBER_LENGTH} characters.`);
   return value;
 }
 

@@ -5,42 +5,42 @@ import type { MistakeList } from "../mistakes.ts";
 /** Checks which listeners can share an address, and which need a token. */
 export function checkListeners(tables: ConfigTables, mistakes: MistakeList): void {
   const { runner, operator, x402, webhooks, pricingEngine } = tables;
-  // HTTP/1.1 listeners can share a socket. gRPC needs HTTP/2 from the first byte.
+  // HTTP/1.1 listeners can share a socket, unless their paths could be anyone's. gRPC needs HTTP/2 from the first byte.
   const listeners = [
     ["runner", runner?.bindAddress, "grpc"],
     ["operator", operator?.bindAddress, "http"],
     ["x402", x402?.bindAddress, "http"],
     ["webhooks", webhooks?.bindAddress, "http"],
     ["pricing_engine", pricingEngine?.bindAddress, "grpc"],
+    ["x402.facilitator_service", x402?.facilitatorService?.bindAddress, "facilitator"],
   ] as const;
   for (const [i, [table, address, protocol]] of listeners.entries()) {
     for (const [other, otherAddress, otherProtocol] of listeners.slice(0, i)) {
       if (address === undefined || otherAddress === undefined) continue;
       const isShareable = protocol === "http" && otherProtocol === "http" && address.kind === "tcp";
       if (isShareable || !isSameAddress(address, otherAddress)) continue;
-      mistakes.report(
-        [table, "bind_address"],
-        `is that of ${other} too, and the two cannot share a socket; expected an address of its own`,
-      );
+      mistakes
+        .at(...table.split("."), "bind_address")
+        .report(`is that of ${other} too, and the two cannot share a socket; expected an address of its own`);
     }
   }
   if (runner?.tls?.clientCa === undefined && needsToken(runner)) {
-    mistakes.reportMissing(
-      ["runner", "token"],
-      "is missing; expected a token, or runner.tls.client_ca, since other machines can reach runner.bind_address",
-    );
+    mistakes
+      .at("runner", "token")
+      .reportMissing(
+        "is missing; expected a token, or runner.tls.client_ca, since other machines can reach runner.bind_address",
+      );
   }
   if (needsToken(operator)) {
-    mistakes.reportMissing(
-      ["operator", "token"],
-      "is missing; expected a token, since other machines can reach operator.bind_address",
-    );
+    mistakes
+      .at("operator", "token")
+      .reportMissing("is missing; expected a token, since other machines can reach operator.bind_address");
   }
 }
 
 function needsToken(
-  listener: { bindAddress?: BindAddress | undefined; token?: string | undefined } | undefined,
-) {
+  listener: { readonly bindAddress?: BindAddress | undefined; readonly token?: unknown } | undefined,
+): boolean {
   const address = listener?.bindAddress;
   return address?.kind === "tcp" && !isLoopbackHost(address.host) && listener?.token === undefined;
 }

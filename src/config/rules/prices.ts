@@ -6,61 +6,137 @@ import {
   tokenAmount,
 } from "../../core/amounts.ts";
 import { jobKeyText } from "../../core/job-call.ts";
-import type { ConfigTables } from "../config.ts";
-import { keyPathText } from "../key-path.ts";
-import type { MistakeList } from "../mistakes.ts";
+import { type Price, priceText } from "../../core/price.ts";
+import { type ConfigTables, serviceIdOf } from "../config.ts";
+import type { MistakeList, Place } from "../mistakes.ts";
 import type { X402Table } from "../x402.ts";
 
 /**
- * Checks that every job for sale has an amount above 0 that fits u64, in every token with a fixed rate. The amount at
- * a live rate is not known here.
+ * Checks that every job for sale can be paid in a token, and that its amount is above 0 and fits u64 in every token
+ * that it is offered in. The amount at a live rate is not known here.
  */
-export function checkPrices({ x402, jobPricing }: ConfigTables, mistakes: MistakeList): void {
-  // Prices from the engine make those in the file unused.
-  if (x402 === undefined || x402.priceSource === "engine") return;
-  const tokens = tokensAtFixedRates(x402, mistakes);
-  const isForSale = jobsForSale(x402);
-  for (const [serviceId, jobs] of Object.entries(jobPricing ?? {})) {
-    for (const [jobIndex, priceWei] of Object.entries(jobs ?? {})) {
-      if (priceWei === undefined || !isForSale(jobKeyText(BigInt(serviceId), Number(jobIndex)))) continue;
-      const path = ["job_pricing", serviceId, jobIndex];
-      for (const { name, terms } of tokens) {
-        const amount = tokenAmount(priceWei, terms);
-        if (amount === 0n) {
-          const bound = smallestPriceWei(terms);
-          mistakes.report(
-            path,
-            `rounds to 0 of ${name}; expected at least ${bound} wei, or a higher rate or markup`,
-          );
-        } else if (amount > MAX_U64) {
-          const bound = largestPriceWei(terms);
-          mistakes.report(
-            path,
-            `is too much of ${name} for u64; expected at most ${bound} wei, or a lower rate or markup`,
-          );
-        }
-      }
+export function checkPrices(tables: ConfigTables, mistakes: MistakeList): void {
+  const { x402 } = tables;
+  if (x402?.acceptedTokens === undefined) return;
+  const isForSale = jobsForSale(tables);
+  for (const { job, path, price } of pricesOf(tables))
+    if (isForSale(job)) checkPrice(price, mistakes.at(...path), x402, mistakes.at("x402", "accepted_tokens"));
+  if (x402.priceSource === "engine" && !hasTokenFor("wei", x402)) {
+    mistakes.at("x402", "accepted_tokens").report(NO_RATE);
+  }
+}
+
+interface PlacedPrice {
+  /** `service/job` */
+  readonly job: string;
+  readonly path: readonly (string | number)[];
+  readonly price: Price | "engine";
+}
+
+function pricesOf(tables: ConfigTables): PlacedPrice[] {
+  const own = (tables.jobs ?? []).flatMap((table, i): PlacedPrice[] => {
+    if (table?.jobIndex === undefined) return [];
+    const job = jobKeyText(table.serviceId ?? serviceIdOf(tables), table.jobIndex);
+    if (table.priceWei !== undefined) {
+      return [{ job, path: ["jobs", i, "price_wei"], price: { unit: "wei", amount: table.priceWei } }];
+    }
+    const price = table.price as Price | "engine" | undefined;
+    return price === undefined ? [] : [{ job, path: ["jobs", i, "price"], price }];
+  });
+  // Prices from the engine make those of the map unused.
+  return tables.x402?.priceSource === "engine" ? own : [...own, ...mappedPrices(tables)];
+}
+
+function mappedPrices({ jobPricing }: ConfigTables): PlacedPrice[] {
+  return Object.entries(jobPricing ?? {}).flatMap(([serviceId, jobs]) =>
+    Object.entries(jobs ?? {}).flatMap(([jobIndex, amount]): PlacedPrice[] => {
+      if (amount === undefined) return [];
+      const job = jobKeyText(BigInt(serviceId), Number(jobIndex));
+      return [{ job, path: ["job_pricing", serviceId, jobIndex], price: { unit: "wei", amount } }];
+    }),
+  );
+}
+
+const NO_RATE =
+  "have no rate, so none can be offered for a price in wei; expected rate_per_native_unit or a rate_source";
+
+function checkPrice(price: Price | "engine", place: Place, x402: X402Table, tokens: Place): void {
+  const unit = price === "engine" ? "wei" : price.unit;
+  if (!hasTokenFor(unit, x402)) {
+    const expected =
+      unit === "usd"
+        ? 'one with currency = "USD", or a preset such as token = "USDC"'
+        : "one with rate_per_native_unit or a rate_source";
+    place.report(`can be paid in none of x402.accepted_tokens; expected ${expected}`);
+  }
+  if (price === "engine") return;
+  for (const { name, terms } of knownTerms(unit, x402, tokens)) {
+    const amount = tokenAmount(price.amount, terms);
+    if (amount === 0n) {
+      const least = boundText(unit, smallestPriceWei(terms), "up");
+      place.report(`rounds to 0 of ${name}; expected at least ${least}, or a higher rate or markup`);
+    } else if (amount > MAX_U64) {
+      const most = boundText(unit, largestPriceWei(terms), "down");
+      place.report(`is too much of ${name} for u64; expected at most ${most}, or a lower rate or markup`);
     }
   }
 }
 
-function tokensAtFixedRates(x402: X402Table, mistakes: MistakeList): { name: string; terms: TokenTerms }[] {
+/** 10^-6 dollars, the smallest step of a price in dollars. */
+const USD_STEP = 10n ** 12n;
+
+function boundText(unit: Price["unit"], amount: bigint, round: "up" | "down"): string {
+  if (unit === "wei") return priceText({ unit, amount });
+  const steps = (round === "up" ? amount + USD_STEP - 1n : amount) / USD_STEP;
+  return priceText({ unit, amount: steps * USD_STEP });
+}
+
+function hasTokenFor(unit: Price["unit"], x402: X402Table): boolean {
+  return (x402.acceptedTokens ?? []).some(
+    (token) =>
+      // A token that could not be read may be the one.
+      token === undefined ||
+      (unit === "usd"
+        ? token.currency === "USD"
+        : token.currency === undefined ||
+          (token.rateSource ?? token.ratePerNativeUnit ?? x402.ratePerNativeUnit) !== undefined),
+  );
+}
+
+function knownTerms(
+  unit: Price["unit"],
+  x402: X402Table,
+  tokens: Place,
+): { name: string; terms: TokenTerms }[] {
   return (x402.acceptedTokens ?? []).flatMap((token, i) => {
-    const path = ["x402", "accepted_tokens", i];
-    if (token?.rateSource !== undefined || mistakes.isReported([...path, "rate_source"])) return [];
-    const ratePerNativeUnit = token?.ratePerNativeUnit ?? x402.ratePerNativeUnit;
+    const place = tokens.at(i);
+    const ratePerNativeUnit = unit === "usd" ? token?.currency && "1" : fixedRateOf(token, place, x402);
     const markupBps = token?.markupBps ?? x402.markupBps;
     const decimals = token?.decimals;
     if (decimals === undefined || ratePerNativeUnit === undefined || markupBps === undefined) return [];
-    return [{ name: keyPathText(path), terms: { ratePerNativeUnit, markupBps, decimals } }];
+    return [{ name: place.text, terms: { ratePerNativeUnit, markupBps, decimals } }];
   });
 }
 
-function jobsForSale(x402: X402Table): (job: string) => boolean {
+function fixedRateOf(
+  token: NonNullable<X402Table["acceptedTokens"]>[number],
+  place: Place,
+  x402: X402Table,
+): string | undefined {
+  if (token?.rateSource !== undefined || place.at("rate_source").isReported) return undefined;
+  return token?.ratePerNativeUnit ?? x402.ratePerNativeUnit;
+}
+
+function jobsForSale(tables: ConfigTables): (job: string) => boolean {
+  const { x402, jobs = [] } = tables;
   const modes = new Map<string, string>();
-  for (const policy of x402.jobPolicies ?? []) {
+  for (const policy of x402?.jobPolicies ?? []) {
     if (policy?.serviceId === undefined || policy.jobIndex === undefined) continue;
     modes.set(jobKeyText(policy.serviceId, policy.jobIndex), policy.invocationMode ?? "disabled");
   }
-  return (job) => (modes.get(job) ?? x402.defaultInvocationMode ?? "disabled") !== "disabled";
+  for (const job of jobs) {
+    if (job?.jobIndex === undefined || job.mode === undefined) continue;
+    modes.set(jobKeyText(job.serviceId ?? serviceIdOf(tables), job.jobIndex), job.mode);
+  }
+  return (job) => (modes.get(job) ?? x402?.defaultInvocationMode ?? "disabled") !== "disabled";
 }

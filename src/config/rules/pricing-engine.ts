@@ -1,21 +1,21 @@
 import type { ConfigTables } from "../config.ts";
-import { fileKey } from "../key-path.ts";
-import type { MistakeList } from "../mistakes.ts";
+import { fileKey, type MistakeList } from "../mistakes.ts";
 import { checkCredentials } from "./urls.ts";
 
 const SIGNING_KEYS = ["chainId", "verifyingContract", "operatorAddress"] as const;
 
 /** Checks that quotes of `[pricing_engine]` can be checked, where jobgate relies on them. */
 export function checkPricingEngine(tables: ConfigTables, mistakes: MistakeList): void {
-  const { pricingEngine: engine, x402 } = tables;
+  const { pricingEngine: engine, x402, jobs = [] } = tables;
   if (engine === undefined) return;
-  checkCredentials(["pricing_engine", "url"], engine.url, mistakes);
+  const place = mistakes.at("pricing_engine");
+  checkCredentials(place.at("url"), engine.url);
   const isGiven = (key: (typeof SIGNING_KEYS)[number]) =>
-    engine[key] !== undefined || mistakes.isReported(["pricing_engine", fileKey(key)]);
+    engine[key] !== undefined || place.at(fileKey(key)).isReported;
   const given = SIGNING_KEYS.find(isGiven);
-  if (x402?.priceSource !== "engine" && given === undefined) {
-    mistakes.warn(
-      ["pricing_engine"],
+  const byEngine = jobs.findIndex((job) => job?.price === "engine");
+  if (x402?.priceSource !== "engine" && byEngine === -1 && given === undefined) {
+    place.warn(
       `has no ${SIGNING_KEYS.map(fileKey).join(", ")}, so quotes cannot be checked, and so cannot be paid`,
     );
     return;
@@ -23,9 +23,11 @@ export function checkPricingEngine(tables: ConfigTables, mistakes: MistakeList):
   const reason =
     x402?.priceSource === "engine"
       ? 'x402.price_source is "engine"'
-      : `pricing_engine.${fileKey(given ?? "")} is set`;
+      : byEngine !== -1
+        ? `jobs[${byEngine}].price is "engine"`
+        : `pricing_engine.${fileKey(given ?? "")} is set`;
   for (const key of SIGNING_KEYS) {
     if (isGiven(key)) continue;
-    mistakes.report(["pricing_engine", fileKey(key)], `is missing; expected it, since ${reason}`);
+    place.at(fileKey(key)).report(`is missing; expected it, since ${reason}`);
   }
 }

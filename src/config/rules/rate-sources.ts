@@ -1,24 +1,26 @@
-import type { KeyPath } from "../key-path.ts";
-import type { MistakeList } from "../mistakes.ts";
+import type { Place } from "../mistakes.ts";
 import type { TokenTable, X402Table } from "../x402.ts";
 import { checkCredentials, checkHttps } from "./urls.ts";
 
-/** Checks that a token has exactly one rate, and that a live rate is safe and stays current. */
-export function checkRate(token: TokenTable, x402: X402Table, path: KeyPath, mistakes: MistakeList): void {
-  const fixedPath = [...path, "rate_per_native_unit"];
-  const sourcePath = [...path, "rate_source"];
+/**
+ * Checks that a token has one rate, or none if it has a currency, whose prices it pays one to one. Checks that a live
+ * rate is safe and stays current.
+ */
+export function checkRate(token: TokenTable, x402: X402Table, place: Place): void {
+  const fixedPlace = place.at("rate_per_native_unit");
+  const sourcePlace = place.at("rate_source");
   if (token.rateSource !== undefined) {
     if (token.ratePerNativeUnit !== undefined) {
-      mistakes.report(fixedPath, "is set beside rate_source; expected only one of them");
+      fixedPlace.report("is set beside rate_source; expected only one of them");
     }
-    checkSource(token.rateSource, sourcePath, mistakes);
+    checkSource(token.rateSource, sourcePlace);
   } else if (
     token.ratePerNativeUnit === undefined &&
     x402.ratePerNativeUnit === undefined &&
-    !mistakes.isReported(sourcePath)
+    token.currency === undefined &&
+    !sourcePlace.isReported
   ) {
-    mistakes.reportMissing(
-      fixedPath,
+    fixedPlace.reportMissing(
       "is missing; expected a rate here or as x402.rate_per_native_unit, or a rate_source",
     );
   }
@@ -26,23 +28,24 @@ export function checkRate(token: TokenTable, x402: X402Table, path: KeyPath, mis
 
 type SourceTable = NonNullable<TokenTable["rateSource"]>;
 
-function checkSource({ chainlink, http }: SourceTable, path: KeyPath, mistakes: MistakeList): void {
+function checkSource({ chainlink, http }: SourceTable, place: Place): void {
   if (chainlink !== undefined && http !== undefined) {
-    mistakes.report(path, "names both chainlink and http; expected only one of them");
+    place.report("names both chainlink and http; expected only one of them");
   } else if (chainlink === undefined && http === undefined) {
     // A table that is there but wrong is reported already.
-    const isWrong = ["chainlink", "http"].some((kind) => mistakes.isReported([...path, kind]));
-    if (!isWrong) mistakes.report(path, "names no source; expected chainlink or http");
+    const isWrong = ["chainlink", "http"].some((kind) => place.at(kind).isReported);
+    if (!isWrong) place.report("names no source; expected chainlink or http");
   }
-  checkCredentials([...path, "chainlink", "rpc_url"], chainlink?.rpcUrl, mistakes);
+  checkCredentials(place.at("chainlink", "rpc_url"), chainlink?.rpcUrl);
   // Anyone who can change the answer on its way sets the prices.
-  checkHttps([...path, "http", "url"], http?.url, mistakes);
+  checkHttps(place.at("http", "url"), http?.url);
   for (const [kind, live] of Object.entries({ chainlink, http })) {
     const { maxAgeMs, refreshMs } = live ?? {};
     if (maxAgeMs === undefined || refreshMs === undefined || refreshMs < maxAgeMs) continue;
-    mistakes.report(
-      [...path, kind, "refresh_secs"],
-      `lets each value expire before the next request; expected less than max_age_secs, which is ${maxAgeMs / 1000}`,
-    );
+    place
+      .at(kind, "refresh_secs")
+      .report(
+        `lets each value expire before the next request; expected less than max_age_secs, which is ${maxAgeMs / 1000}`,
+      );
   }
 }

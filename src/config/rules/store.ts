@@ -8,25 +8,23 @@ const SSL_MODES = ["disable", "require", "verify-full"];
 /** Checks that `[store]` configures a connection in one place, and only for a store that has connections. */
 export function checkStore({ store }: ConfigTables, mistakes: MistakeList): void {
   if (store?.url === undefined) return;
+  const place = mistakes.at("store");
   if (!/^postgres(ql)?:/.test(store.url)) {
     const { poolSize, connectTimeoutMs, tls, ca } = store;
     const unused = { pool_size: poolSize, connect_timeout_secs: connectTimeoutMs, tls, ca };
     for (const [key, value] of Object.entries(unused)) {
       if (value === undefined) continue;
-      mistakes.report(
-        ["store", key],
-        "is for a postgres:// store; expected no such key beside a sqlite: url",
-      );
+      place.at(key).report("is for a postgres:// store; expected no such key beside a sqlite: url");
     }
     return;
   }
   const parameters = new URL(store.url).searchParams;
   const used = TLS_PARAMETERS.filter((name) => parameters.has(name));
   if (used.length > 0) {
-    mistakes.report(["store", "url"], `has ${used.join(", ")}; expected store.tls and store.ca instead`);
+    place.at("url").report(`has ${used.join(", ")}; expected store.tls and store.ca instead`);
   }
   const sslMode = parameters.get("sslmode");
   if (sslMode !== null && !SSL_MODES.includes(sslMode)) {
-    mistakes.report(["store", "url"], `has an unknown sslmode; expected ${SSL_MODES.join(", ")}`);
+    place.at("url").report(`has an unknown sslmode; expected ${SSL_MODES.join(", ")}`);
   }
 }

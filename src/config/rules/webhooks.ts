@@ -1,8 +1,8 @@
-import { isSameAddress } from "../../core/network-address.ts";
+import { type BindAddress, isSameAddress } from "../../core/network-address.ts";
 import type { ConfigTables } from "../config.ts";
-import { type KeyPath, keyPathText } from "../key-path.ts";
-import type { MistakeList } from "../mistakes.ts";
-import type { WebhooksTable } from "../webhooks.ts";
+import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
+import { type EndpointTable, WEBHOOK_AUTH_MODES, type WebhooksTable } from "../webhooks.ts";
+import { checkForwardedHeaders } from "./forwarded-headers.ts";
 import { checkDeliveries } from "./webhook-deliveries.ts";
 import { checkSecrets } from "./webhook-secrets.ts";
 
@@ -11,28 +11,30 @@ export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void
   const { webhooks } = tables;
   if (webhooks === undefined) return;
   const isBuiltIn = builtInPaths(tables, webhooks);
-  const seen = new Map<string, KeyPath>();
+  const list = mistakes.at("webhooks", "endpoints");
+  const seen = new Map<string, Place>();
   for (const [i, endpoint] of (webhooks.endpoints ?? []).entries()) {
     if (endpoint === undefined) continue;
-    const path = ["webhooks", "endpoints", i];
-    checkSecrets(endpoint, path, mistakes);
-    checkDeliveries(endpoint, path, mistakes);
+    const place = list.at(i);
+    checkSecrets(endpoint, place);
+    checkDeliveries(endpoint, place);
+    checkForwardedHeaders(endpoint.forwardHeaders, place.at("forward_headers"), proofHeaders(endpoint));
     if (endpoint.path === undefined) continue;
     if (isBuiltIn(endpoint.path)) {
-      mistakes.report(
-        [...path, "path"],
-        "shadows a path of jobgate itself; expected another, for example under /hooks",
-      );
+      place.at("path").report("shadows a path of jobgate itself; expected another, for example under /hooks");
     }
-    const first = seen.get(endpoint.path);
-    if (first === undefined) seen.set(endpoint.path, [...path, "path"]);
-    else mistakes.report([...path, "path"], `is the same as ${keyPathText(first)}; expected each path once`);
+    const first = earlierPlace(seen, endpoint.path, place.at("path"));
+    if (first !== undefined) place.at("path").report(`is the same as ${first.text}; expected each path once`);
   }
-  checkTokenPaths(webhooks, mistakes);
+  checkTokenPaths(webhooks, list);
+}
+
+function proofHeaders({ auth, apiKeyHeader }: EndpointTable): readonly (string | undefined)[] {
+  return [apiKeyHeader, ...((auth && WEBHOOK_AUTH_MODES[auth].proofHeaders) ?? [])];
 }
 
 /** Checks that no path collides with a `url-token` endpoint and its token, which is the segment after its path. */
-function checkTokenPaths({ endpoints = [] }: WebhooksTable, mistakes: MistakeList): void {
+function checkTokenPaths({ endpoints = [] }: WebhooksTable, list: Place): void {
   const tokenPaths = endpoints.flatMap((endpoint, i) =>
     endpoint?.auth === "url-token" && endpoint.path !== undefined ? [[endpoint.path, i] as const] : [],
   );
@@ -40,24 +42,28 @@ function checkTokenPaths({ endpoints = [] }: WebhooksTable, mistakes: MistakeLis
     const parent = endpoint?.path?.slice(0, endpoint.path.lastIndexOf("/"));
     const owner = tokenPaths.find(([path]) => path === parent);
     if (owner === undefined) continue;
-    mistakes.report(
-      ["webhooks", "endpoints", i, "path"],
-      `is where the token of ${keyPathText(["webhooks", "endpoints", owner[1]])} is; expected a path that is not directly below that one`,
-    );
+    list
+      .at(i, "path")
+      .report(
+        `is where the token of ${list.at(owner[1]).text} is; expected a path that is not directly below that one`,
+      );
   }
 }
 
 /** Matches the paths that another listener answers on the same socket, or could after a change of addresses. */
 function builtInPaths(tables: ConfigTables, webhooks: WebhooksTable): (path: string) => boolean {
-  const shared =
+  const isShared = (other: { readonly bindAddress?: BindAddress | undefined } | undefined) =>
     webhooks.bindAddress !== undefined &&
-    tables.operator?.bindAddress !== undefined &&
-    isSameAddress(webhooks.bindAddress, tables.operator.bindAddress);
+    other?.bindAddress !== undefined &&
+    isSameAddress(webhooks.bindAddress, other.bindAddress);
+  const withOperator = isShared(tables.operator);
+  const withX402 = isShared(tables.x402);
   return (path) =>
     path === "/webhooks/health" ||
     path === "/x402" ||
     path.startsWith("/x402/") ||
-    (shared &&
+    (withX402 && ["/", "/openapi.json", "/llms.txt", "/.well-known/x402"].includes(path)) ||
+    (withOperator &&
       (["/", "/healthz", "/readyz", "/metrics", "/page"].includes(path) ||
         path.startsWith("/page/") ||
         path.startsWith("/jobgate.")));

@@ -1,89 +1,98 @@
 import { jobKeyText } from "../../core/job-call.ts";
 import { isLoopbackHost } from "../../core/network-address.ts";
 import type { ConfigTables } from "../config.ts";
-import { fileKey, type KeyPath, keyPathText } from "../key-path.ts";
-import type { MistakeList } from "../mistakes.ts";
-import type { PolicyTable, TokenTable, X402Table } from "../x402.ts";
+import type { PolicyTable } from "../job-policies.ts";
+import { earlierPlace, fileKey, type MistakeList, type Place } from "../mistakes.ts";
+import type { TokenTable, X402Table } from "../x402.ts";
+import { checkFacilitators } from "./facilitators.ts";
+import { checkForwardedHeaders } from "./forwarded-headers.ts";
 import { checkRate } from "./rate-sources.ts";
-import { checkCredentials, checkHttps } from "./urls.ts";
+import { checkCredentials } from "./urls.ts";
 
 /** Checks the keys of `[x402]`, its tokens and its policies against each other. */
-export function checkX402({ serviceId, x402, pricingEngine }: ConfigTables, mistakes: MistakeList): void {
-  if (x402 === undefined) return;
-  checkHttps(["x402", "facilitator_url"], x402.facilitatorUrl, mistakes);
-  checkPublicUrl(x402, mistakes);
+export function checkX402(
+  { serviceId, x402, pricingEngine, mcp }: ConfigTables,
+  mistakes: MistakeList,
+): void {
+  if (x402 === undefined) {
+    if (mcp !== undefined) mistakes.at("mcp").warn("is not used, because there is no [x402]");
+    return;
+  }
+  const place = mistakes.at("x402");
+  checkFacilitators(x402, place);
+  checkPublicUrl(x402, place.at("public_url"));
   if (x402.priceSource === "engine" && pricingEngine === undefined) {
-    mistakes.reportMissing(
-      ["pricing_engine"],
-      'is missing; expected the table, since x402.price_source is "engine"',
-    );
+    mistakes
+      .at("pricing_engine")
+      .reportMissing('is missing; expected the table, since x402.price_source is "engine"');
   }
   if (serviceId !== undefined && x402.serviceId !== undefined && serviceId !== x402.serviceId) {
-    mistakes.warn(["x402", "service_id"], `is not used: the service id is ${serviceId}`);
+    place.at("service_id").warn(`is not used: the service id is ${serviceId}`);
   }
-  checkTokens(x402, mistakes);
-  checkPolicies(x402, mistakes);
+  const { quoteTtlSecs, mpp } = x402;
+  if (quoteTtlSecs !== undefined && (mpp?.challengeTtlSecs ?? 0) > quoteTtlSecs) {
+    place
+      .at("mpp", "challenge_ttl_secs")
+      .report(`is longer than offers live; expected at most x402.quote_ttl_secs, which is ${quoteTtlSecs}`);
+  }
+  checkForwardedHeaders(x402.forwardHeaders, place.at("forward_headers"));
+  checkTokens(x402, place.at("accepted_tokens"));
+  checkPolicies(x402, place.at("job_policies"));
 }
 
-function checkPublicUrl({ publicUrl, bindAddress }: X402Table, mistakes: MistakeList): void {
-  const path = ["x402", "public_url"];
+function checkPublicUrl({ publicUrl, bindAddress }: X402Table, place: Place): void {
   if (publicUrl !== undefined) {
     const { username, password } = new URL(publicUrl);
     if (username !== "" || password !== "") {
-      mistakes.report(path, "has credentials, which every client would see; expected a URL without them");
+      place.report("has credentials, which every client would see; expected a URL without them");
     }
   } else if (bindAddress !== undefined && !isLoopbackHost(bindAddress.host)) {
-    mistakes.warn(
-      path,
-      "is missing, so clients are told the address of the listener, which they may not reach",
-    );
+    place.warn("is missing, so clients are told the address of the listener, which they may not reach");
   }
 }
 
-function checkTokens(x402: X402Table, mistakes: MistakeList): void {
-  if (x402.acceptedTokens?.length === 0) {
-    mistakes.report(
-      ["x402", "accepted_tokens"],
-      "is empty; expected at least one token that clients can pay in",
-    );
-  }
-  const seen = new Map<string, KeyPath>();
+function checkTokens(x402: X402Table, list: Place): void {
+  const seen = new Map<string, Place>();
   for (const [i, token] of (x402.acceptedTokens ?? []).entries()) {
     if (token === undefined) continue;
-    const path = ["x402", "accepted_tokens", i];
-    checkToken(token, x402, path, mistakes);
+    const place = list.at(i);
+    checkToken(token, x402, place);
     const { network, asset, transferMethod } = token;
     if (network === undefined || asset === undefined || transferMethod === undefined) continue;
-    const key = `${network} ${asset} ${transferMethod}`;
-    const first = seen.get(key);
-    if (first === undefined) seen.set(key, path);
-    else mistakes.report(path, `is the same token as ${keyPathText(first)}; expected each once`);
+    const first = earlierPlace(seen, `${network} ${asset} ${transferMethod}`, place);
+    if (first !== undefined) place.report(`is the same token as ${first.text}; expected each once`);
   }
 }
 
-function checkToken(token: TokenTable, x402: X402Table, path: KeyPath, mistakes: MistakeList): void {
-  checkRate(token, x402, path, mistakes);
-  checkCredentials([...path, "rpc_url"], token.rpcUrl, mistakes);
+function checkToken(token: TokenTable, x402: X402Table, place: Place): void {
+  checkRate(token, x402, place);
+  checkCredentials(place.at("rpc_url"), token.rpcUrl);
+  if (token.transferMethod === "permit2" && token.rpcUrl === undefined) {
+    place
+      .at("rpc_url")
+      .warn(
+        "is missing, so the facilitator is believed; where Permit2 is not on the chain, some report payments that moved nothing",
+      );
+  }
   if (token.requireOnchainConfirmation === true && token.rpcUrl === undefined) {
-    mistakes.reportMissing(
-      [...path, "rpc_url"],
-      "is missing; expected the RPC to confirm with, since require_onchain_confirmation is true",
-    );
+    place
+      .at("rpc_url")
+      .reportMissing(
+        "is missing; expected the RPC to confirm with, since require_onchain_confirmation is true",
+      );
   }
 }
 
-function checkPolicies({ jobPolicies = [] }: X402Table, mistakes: MistakeList): void {
-  const seen = new Map<string, KeyPath>();
+function checkPolicies({ jobPolicies = [] }: X402Table, list: Place): void {
+  const seen = new Map<string, Place>();
   for (const [i, policy] of jobPolicies.entries()) {
     if (policy === undefined) continue;
-    const path = ["x402", "job_policies", i];
-    checkPolicy(policy, path, mistakes);
+    const place = list.at(i);
+    checkPolicy(policy, place);
     if (policy.serviceId === undefined || policy.jobIndex === undefined) continue;
-    const key = jobKeyText(policy.serviceId, policy.jobIndex);
-    const first = seen.get(key);
-    if (first === undefined) seen.set(key, path);
-    else
-      mistakes.report(path, `is for the same job as ${keyPathText(first)}; expected one policy for each job`);
+    const first = earlierPlace(seen, jobKeyText(policy.serviceId, policy.jobIndex), place);
+    if (first !== undefined)
+      place.report(`is for the same job as ${first.text}; expected one policy for each job`);
   }
 }
 
@@ -94,26 +103,25 @@ const RESTRICTION_KEYS = [
   ["chainContract", "tangleContract"],
 ] as const;
 
-function checkPolicy(policy: PolicyTable, path: KeyPath, mistakes: MistakeList): void {
-  checkCredentials([...path, "chain_rpc_url"], policy.chainRpcUrl, mistakes);
-  checkCredentials([...path, "tangle_rpc_url"], policy.tangleRpcUrl, mistakes);
+/** @param modeKey name of the key that holds the mode */
+export function checkPolicy(policy: PolicyTable, place: Place, modeKey = "invocation_mode"): void {
+  checkCredentials(place.at("chain_rpc_url"), policy.chainRpcUrl);
+  checkCredentials(place.at("tangle_rpc_url"), policy.tangleRpcUrl);
   for (const [key, alias] of RESTRICTION_KEYS) {
     const isGiven = policy[key] !== undefined;
     const isAliasGiven = alias !== undefined && policy[alias] !== undefined;
-    const aliasPath = [...path, fileKey(alias ?? key)];
+    const aliasPlace = place.at(fileKey(alias ?? key));
     if (isGiven && isAliasGiven) {
-      mistakes.report(
-        aliasPath,
+      aliasPlace.report(
         `is another name of ${fileKey(key)}, which is set as well; expected only one of them`,
       );
     }
     // A value under the alias that is there but wrong is reported already.
-    const isMissing = !isGiven && !isAliasGiven && !mistakes.isReported(aliasPath);
+    const isMissing = !isGiven && !isAliasGiven && !aliasPlace.isReported;
     if (policy.invocationMode !== "restricted_paid" || !isMissing) continue;
     const value = key === "authMode" ? '"payer_is_caller" or "delegated_caller_signature"' : "it";
-    mistakes.reportMissing(
-      [...path, fileKey(key)],
-      `is missing; expected ${value}, since invocation_mode is "restricted_paid"`,
-    );
+    place
+      .at(fileKey(key))
+      .reportMissing(`is missing; expected ${value}, since ${modeKey} is "restricted_paid"`);
   }
 }

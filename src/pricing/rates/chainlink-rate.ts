@@ -1,37 +1,15 @@
-import {
-  BaseError,
-  ContractFunctionZeroDataError,
-  formatUnits,
-  HttpRequestError,
-  type PublicClient,
-} from "viem";
+import { formatUnits } from "viem";
 import { ChainClient } from "../../chain/chain-client.ts";
+import { type Rpc, RpcError, RpcUnanswered } from "../../chain/rpc.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type AskRate, type LiveValue, RateProblem } from "./rate.ts";
 
-/** The part of AggregatorV3Interface that jobgate calls. */
-const AGGREGATOR_ABI = [
-  {
-    type: "function",
-    name: "decimals",
-    stateMutability: "view",
-    inputs: [],
-    outputs: [{ type: "uint8" }],
-  },
-  {
-    type: "function",
-    name: "latestRoundData",
-    stateMutability: "view",
-    inputs: [],
-    outputs: [
-      { name: "roundId", type: "uint80" },
-      { name: "answer", type: "int256" },
-      { name: "startedAt", type: "uint256" },
-      { name: "updatedAt", type: "uint256" },
-      { name: "answeredInRound", type: "uint80" },
-    ],
-  },
-] as const;
+/** `decimals()` of AggregatorV3Interface, which returns a uint8. */
+const DECIMALS = "0x313ce567";
+/** `latestRoundData()`, which returns roundId, answer (int256), startedAt, updatedAt and answeredInRound, a word each. */
+const LATEST_ROUND_DATA = "0xfeaf968c";
+const WORD_DIGITS = 64;
+const MAX_DECIMALS = 255n;
 
 /** Longest text of a feed's own that is kept. */
 const MAX_REASON_LENGTH = 200;
@@ -53,16 +31,16 @@ export function createChainlinkRate(source: {
   let decimals: number | undefined;
 
   async function read(): Promise<LiveValue> {
-    const client = await chain.connect();
-    const [places, round] = await Promise.all([
-      decimals ?? readDecimals(client, feed),
-      client.readContract({ address: feed, abi: AGGREGATOR_ABI, functionName: "latestRoundData" }),
+    const rpc = await chain.connect();
+    const [places, [, answerWord, , updatedAt]] = await Promise.all([
+      decimals ?? readDecimals(rpc, feed),
+      readWords(rpc, feed, LATEST_ROUND_DATA, 5),
     ]);
     decimals = places;
-    const [, answer, , updatedAt] = round;
+    const answer = BigInt.asIntN(256, answerWord as bigint);
     if (answer <= 0n) throw new RateProblem("feed", `its answer is ${answer}; expected one above 0`);
     const asOf = Number(updatedAt) * 1000;
-    checkAge(clock() - asOf, maxAgeMs, updatedAt);
+    checkAge(clock() - asOf, maxAgeMs, updatedAt as bigint);
     return { ratePerNativeUnit: formatUnits(answer, places), asOf };
   }
 
@@ -76,8 +54,22 @@ export function createChainlinkRate(source: {
   };
 }
 
-function readDecimals(client: PublicClient, feed: `0x${string}`): Promise<number> {
-  return client.readContract({ address: feed, abi: AGGREGATOR_ABI, functionName: "decimals" });
+async function readDecimals(rpc: Rpc, feed: string): Promise<number> {
+  const [decimals = 0n] = await readWords(rpc, feed, DECIMALS, 1);
+  if (decimals > MAX_DECIMALS) throw new RateProblem("feed", `it has ${decimals} decimals; expected a uint8`);
+  return Number(decimals);
+}
+
+/** Calls the feed and returns the first words of its answer. */
+async function readWords(rpc: Rpc, feed: string, data: string, count: number): Promise<bigint[]> {
+  const digits = (await rpc.callContract(feed, data)).slice(2);
+  if (digits === "") throw new RateProblem("feed", "no contract there answers as a price feed");
+  if (digits.length < count * WORD_DIGITS) {
+    throw new RateProblem("feed", "reading it failed: its answer is too short");
+  }
+  return Array.from({ length: count }, (_, i) =>
+    BigInt(`0x${digits.slice(i * WORD_DIGITS, (i + 1) * WORD_DIGITS)}`),
+  );
 }
 
 /** @throws RateProblem for a value that is too old, or further ahead than a clock may be off */
@@ -99,20 +91,17 @@ function checkAge(ageMs: number, maxAgeMs: number, updatedAt: bigint): void {
 }
 
 function problemOf(error: unknown): RateProblem {
-  if (!(error instanceof BaseError)) {
-    // The chain client says so when another chain than before is behind the address.
-    const reason = error instanceof Error && error.message.startsWith("the RPC is for chain");
-    return new RateProblem("rpc_url", reason ? error.message : "its RPC could not be asked");
+  if (error instanceof RpcUnanswered) {
+    const { status } = error;
+    const what = status === undefined ? "does not answer" : `answers with status ${status}`;
+    return new RateProblem("rpc_url", `its RPC ${what}`);
   }
-  if (error.walk((cause) => cause instanceof ContractFunctionZeroDataError) !== null) {
-    return new RateProblem("feed", "no contract there answers as a price feed");
+  if (error instanceof RpcError) {
+    // It may hold text of the contract.
+    const words = error.details.replaceAll(/\s+/g, " ").slice(0, MAX_REASON_LENGTH);
+    return new RateProblem("feed", `reading it failed: ${words}`);
   }
-  const http = error.walk((cause) => cause instanceof HttpRequestError);
-  if (http instanceof HttpRequestError) {
-    const status = http.status === undefined ? "does not answer" : `answers with status ${http.status}`;
-    return new RateProblem("rpc_url", `its RPC ${status}`);
-  }
-  // The short message, because the long one quotes the URL. It may hold text of the contract.
-  const words = error.shortMessage.replaceAll(/\s+/g, " ").slice(0, MAX_REASON_LENGTH);
-  return new RateProblem("feed", `reading it failed: ${words}`);
+  // The chain client says so when another chain than before is behind the address.
+  const reason = error instanceof Error && error.message.startsWith("the RPC is for chain");
+  return new RateProblem("rpc_url", reason ? error.message : "its RPC could not be asked");
 }

@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { AcceptedToken, RateSource } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
+import { defined } from "../../core/objects.ts";
 import { LiveRate, type LiveRateSource } from "./live-rate.ts";
 import type { TokenRate } from "./rate.ts";
 
@@ -12,17 +13,20 @@ export interface RateReport {
   readonly source: RateSource["kind"];
   /** Last good value, usable or not; absent when there never was one. */
   readonly rate?: TokenRate;
-  /** Tells whether offers in this token can be made now. */
+  /** Offers in this token can be made now. */
   readonly usable: boolean;
   /** Reason why the rate cannot be refreshed or used; holds no URL. */
   readonly problem?: string;
 }
 
-/** Rates of all tokens, fixed or live. Live sources are asked in the background, never while a client waits. */
+/** A token that prices in wei can be paid in. */
+type RatedToken = AcceptedToken & { readonly rate: RateSource };
+
+/** Rates of all tokens that have one, fixed or live. Live sources are asked in the background, never while a client waits. */
 export class RateBoard {
   readonly #clock: Clock;
   readonly #logger: Logger;
-  #tokens: readonly AcceptedToken[] = [];
+  #tokens: readonly RatedToken[] = [];
   /** Live rates by source: two tokens with the same source share its answers. */
   readonly #live = new Map<string, LiveRate>();
 
@@ -33,10 +37,11 @@ export class RateBoard {
 
   /** Returns the rate of a token; undefined while it has no usable one. */
   rateOf({ rate }: AcceptedToken): TokenRate | undefined {
+    if (rate === undefined) return undefined;
     return rate.kind === "fixed" ? fixedRate(rate) : this.#live.get(keyOf(rate))?.usable();
   }
 
-  /** Returns every token's rate, for the operator. */
+  /** Returns the rate of every token that has one, for the operator. */
   report(): RateReport[] {
     return this.#tokens.map((token) => this.#report(token));
   }
@@ -46,8 +51,8 @@ export class RateBoard {
    * was asked once, or after a few seconds. Never rejects.
    */
   async watch(tokens: readonly AcceptedToken[]): Promise<void> {
-    this.#tokens = tokens;
-    await Promise.all(tokens.flatMap(({ rate }) => (rate.kind === "fixed" ? [] : [this.#open(rate)])));
+    this.#tokens = tokens.filter((token): token is RatedToken => token.rate !== undefined);
+    await Promise.all(this.#tokens.flatMap(({ rate }) => (rate.kind === "fixed" ? [] : [this.#open(rate)])));
     // Removed last, because offers were made from the old sources until now.
     const wanted = new Set(this.#tokens.map(({ rate }) => keyOf(rate)));
     for (const [key, rate] of this.#live) {
@@ -81,23 +86,26 @@ export class RateBoard {
     return tokens.map(({ network, symbol }) => `${network} ${symbol}`);
   }
 
-  #report({ network, asset, symbol, rate: source }: AcceptedToken): RateReport {
+  #report({ network, asset, symbol, rate: source }: RatedToken): RateReport {
     const token = { network, asset, symbol, source: source.kind };
     if (source.kind === "fixed") return { ...token, rate: fixedRate(source), usable: true };
     const live = this.#live.get(keyOf(source));
-    const problem = live?.problem();
-    const latest = live?.latest();
-    return {
-      ...token,
-      usable: live?.usable() !== undefined,
-      ...(latest === undefined ? {} : { rate: latest }),
-      ...(problem === undefined ? {} : { problem }),
-    };
+    const usable = live?.usable() !== undefined;
+    return defined({ ...token, usable, rate: live?.latest(), problem: live?.problem() });
   }
 }
 
+/** Keys by source, because every offer asks for the rates of all tokens. */
+const keys = new WeakMap<RateSource, string>();
+
+/** Returns the same key for two equal sources. */
 function keyOf(source: RateSource): string {
-  return JSON.stringify(source);
+  let key = keys.get(source);
+  if (key === undefined) {
+    key = JSON.stringify(source);
+    keys.set(source, key);
+  }
+  return key;
 }
 
 function fixedRate({ ratePerNativeUnit }: { readonly ratePerNativeUnit: string }): TokenRate {

@@ -1,7 +1,8 @@
-import type { PaymentKey } from "../../core/payment.ts";
+import type { PaymentKey, PaymentState } from "../../core/payment.ts";
+import type { Refund } from "./refund-ledger.ts";
 import type { JobResult, Progress } from "./work-queue.ts";
 
-/** State of paid calls, for the clients who paid. Only paid calls are kept after they are done. */
+/** State of paid calls, for the clients who paid. */
 export interface CallLookup {
   findCall(callId: number): Promise<CallState | undefined>;
   findResult(callId: number): Promise<JobResult | undefined>;
@@ -17,14 +18,36 @@ export interface SecretKeeper {
   keepSecret(name: string, candidate: string): Promise<string>;
 }
 
+/** Charge for a call that is paid by use. */
+export interface CallCharge {
+  readonly state: Exclude<PaymentState, "intent">;
+  /** Token units, decimal, as is `amount`. */
+  readonly ceiling: string;
+  /** Absent while it is not known. */
+  readonly amount?: string;
+  readonly symbol: string;
+  /** Hash of the settlement's transaction, if one is known. */
+  readonly transaction?: string;
+}
+
 export interface CallState {
   readonly callId: number;
   /** The payment that bought it; its buyer's access token is derived from it. */
   readonly payment: PaymentKey;
-  readonly state: "held" | "queued" | "running" | "succeeded" | "failed";
+  /**
+   * `expired`: it was paid for, and how it ended is no longer kept. A call that is paid by use has `succeeded` only once its
+   * charge is certain, and `failed` if that cannot be collected: its client gets the result for the money.
+   */
+  readonly state: "held" | "queued" | "running" | "succeeded" | "failed" | "expired";
   readonly attempt: number;
   /** Only while `running`, and only once the runner has reported progress. */
   readonly progress?: Progress;
+  /** Why it `failed`: the runner's text, or `max_attempts`. Absent for calls that an earlier version dropped. */
+  readonly reason?: string;
+  /** Only while it has `failed`, and unless the seller keeps the money without being asked. */
+  readonly refund?: Pick<Refund, "state" | "isApproved" | "amount" | "symbol" | "transaction" | "reason">;
+  /** Only of a call that is paid by use. */
+  readonly charge?: CallCharge;
   /** Unix milliseconds. */
   readonly enqueuedAt: number;
   /** Unix milliseconds. */

@@ -2,14 +2,44 @@ import type { JobCall } from "../../core/job-call.ts";
 
 /** Dead letters, for operators. */
 export interface DeadLetterBox {
-  /** Newest first. `before` is the `callId` to page from. */
-  listDeadLetters(filter: { limit: number; before?: number }): Promise<DeadLetter[]>;
+  /** The largest groups first. `listCalls` lists the dead letters of one. */
+  listDeadLetterGroups(limit: number): Promise<DeadLetterGroups>;
   findDeadLetter(callId: number): Promise<(DeadLetter & { encoded: Uint8Array }) | undefined>;
-  /** Puts a dead letter back in the queue with its attempts forgiven; the attempt number goes on counting. */
-  retryDeadLetter(callId: number): Promise<boolean>;
+  /**
+   * Puts a dead letter back in the queue with its attempts forgiven; the attempt number goes on counting. Cancels its
+   * refund in the same write, or refuses: see {@link "../rules/refunds.ts".canRetry}.
+   */
+  retryDeadLetter(callId: number): Promise<RetryDeadLetterOutcome>;
   /** Deletes a dead letter. A paid call's journal entry stays and says that it failed. */
   dropDeadLetter(callId: number): Promise<boolean>;
 }
+
+/** Number of characters at the beginning of a reason that make a group. */
+export const GROUPED_CHARACTERS = 200;
+
+/** The dead letters of one job with one reason. */
+export interface DeadLetterGroup {
+  readonly origin: JobCall["origin"];
+  readonly serviceId: bigint;
+  readonly jobId: bigint;
+  /** The first {@link GROUPED_CHARACTERS} of the reason. */
+  readonly reason: string;
+}
+
+export interface DeadLetterGroups {
+  readonly groups: readonly (DeadLetterGroup & {
+    readonly count: number;
+    /** Unix milliseconds. */
+    readonly oldestDeadAt: number;
+    readonly newestDeadAt: number;
+  })[];
+  /** Number of groups, those beyond the limit included. */
+  readonly totalGroups: number;
+  readonly totalDeadLetters: number;
+}
+
+/** `refund_begun`: its buyer is or may be paid back. */
+export type RetryDeadLetterOutcome = "retried" | "not_found" | "refund_begun";
 
 export interface DeadLetter {
   readonly callId: number;

@@ -2,11 +2,12 @@ import type { JobCall } from "../../core/job-call.ts";
 import type {
   CallerNonce,
   PaymentClosing,
+  PaymentIdentifier,
   PaymentIntent,
   PaymentKey,
   PaymentRecord,
-  PaymentState,
 } from "../../core/payment.ts";
+import type { BuriedCall } from "./work-queue.ts";
 
 /** Journal of paid jobs: no money moves before its payment is written here. */
 export interface PaymentJournal {
@@ -17,13 +18,16 @@ export interface PaymentJournal {
   /** Finds this very payment, regardless of its unsigned parts. `fingerprint` is unique. */
   findPaymentByFingerprint(fingerprint: string): Promise<PaymentRecord | undefined>;
 
+  /** Finds the payment that was made under an identifier, unless it failed: then another one may be. */
+  findPaymentByIdentifier(identifier: PaymentIdentifier): Promise<PaymentRecord | undefined>;
+
   /** Checks whether a payment that was or may have been made used up the nonce, which has not expired since. */
   isCallerNonceUsed(nonce: CallerNonce): Promise<boolean>;
 
   /**
-   * The write before settling: the intent, its JobCall (held back from runners) and the caller's nonce, all or
-   * none. When several begins with one key, one nonce or one redeemed quote race, exactly one gets `begun`. A quote
-   * whose payment failed can be paid again.
+   * The write before settling: the intent, its JobCall (held back from runners, unless it is paid by use) and the caller's
+   * nonce, all or none. When several begins with one key, one identifier, one nonce or one redeemed quote race, exactly one gets
+   * `begun`. An identifier or a quote whose payment failed can be paid again.
    *
    * An intent counts against `max_pending` for its first {@link YOUNG_MS} only, an unresolved payment never.
    * @param limits for intents that are older than that; default: none
@@ -32,7 +36,8 @@ export interface PaymentJournal {
 
   /**
    * The write after settling: the payment is settled and its JobCall is ready, in one. Idempotent: a payment that is
-   * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one while it is watched.
+   * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one while it is watched, which
+   * loses its identifier if another payment was begun under it since.
    * @param settlement JSON of the settlement response
    */
   settlePayment(key: PaymentKey, settlement: string): Promise<SettlePaymentOutcome>;
@@ -69,8 +74,17 @@ export interface PaymentJournal {
    */
   endWatches(): Promise<boolean>;
 
-  /** Newest first. `before` is the `callId` to page from. */
-  listPayments(filter: { state?: PaymentState; limit: number; before?: number }): Promise<PaymentRecord[]>;
+  /**
+   * JobCalls whose authorizations, of payments by use, end before a time and are not charged yet, the first to end first.
+   * @param beforeSecs Unix seconds
+   */
+  listEndingAuthorizations(beforeSecs: number, limit: number): Promise<number[]>;
+
+  /**
+   * The last moment to charge a payment by use has come: a job that runs is charged for what its runner last reported, at
+   * least the payment's `minCharge`, and goes on. Any other becomes a dead letter, which releases the payment.
+   */
+  endAuthorization(callId: number): Promise<EndAuthorizationOutcome>;
 
   /**
    * Undecided payments of one state, or the watched ones, oldest first. `after` is the `callId` to page from. Watched
@@ -83,7 +97,7 @@ export interface PaymentJournal {
   }): Promise<UndecidedPayment[]>;
 }
 
-export type UndecidedState = "intent" | "unresolved" | "watched";
+export type UndecidedState = "intent" | "settling" | "unresolved" | "watched";
 
 /** Time after the decision for which a payment is watched. */
 export const WATCHED_MS = 24 * 60 * 60_000;
@@ -107,6 +121,7 @@ export interface UndecidedPayment extends PaymentRecord {
 export type BeginPaymentOutcome =
   | { kind: "begun"; callId: number }
   | { kind: "quote_paid" }
+  /** This payment, or the one that was made under its identifier. */
   | { kind: "payment_known"; record: PaymentRecord }
   | { kind: "caller_nonce_used" }
   | { kind: "too_many_undecided" }
@@ -121,5 +136,11 @@ export type SettlePaymentOutcome =
 export type ClosePaymentOutcome =
   | { kind: "closed"; record: PaymentRecord }
   | { kind: "not_open"; record: PaymentRecord | undefined };
+
+/** `not_open`: the payment was charged or released meanwhile. */
+export type EndAuthorizationOutcome =
+  | { readonly kind: "charged"; readonly amount: string }
+  | { readonly kind: "buried"; readonly buried: BuriedCall }
+  | { readonly kind: "not_open" };
 
 export type FailPaymentOutcome = { kind: "failed"; record: PaymentRecord } | { kind: "not_open" };

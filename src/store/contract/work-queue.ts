@@ -13,8 +13,14 @@ export interface WorkQueue {
    */
   expireLeases(maxAttempts: number): Promise<BuriedCall[]>;
 
-  /** The runner is done. `result` is kept for the paying client. */
-  ack(lease: Lease, result?: JobResult): Promise<LeaseOutcome>;
+  /**
+   * The runner is done. `result` is kept for the paying client.
+   * @param charge for a JobCall that is paid by use, as {@link ceilings} allows it; default: its whole ceiling
+   */
+  ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<LeaseOutcome>;
+
+  /** Finds the ceiling of each JobCall, in token units: null if it is not paid by use, undefined if it is finished. */
+  ceilings(callIds: readonly number[]): Promise<(string | null | undefined)[]>;
 
   /** Not done: due again after `delayMs`, or a dead letter once `maxAttempts` are used up. */
   retry(lease: Lease, retry: RetryRequest): Promise<EndedLease>;
@@ -24,12 +30,13 @@ export interface WorkQueue {
 
   /**
    * The lease now runs out `leaseMs` from now. `progress` is kept with it until the lease is over; without one, the
-   * last progress stays.
+   * last progress stays, and so it is with `chargeSoFar`.
    */
   extend(
     lease: Lease,
     leaseMs: number,
     progress?: Progress,
+    chargeSoFar?: Charge,
   ): Promise<{ outcome: LeaseOutcome; leaseExpiresAt: number }>;
 
   /**
@@ -157,6 +164,9 @@ export interface Progress {
   readonly percent: number;
   readonly text: string;
 }
+
+/** Charge for work that is paid by use: token units, decimal, or hundredths of a percent of the ceiling. */
+export type Charge = { readonly units: string } | { readonly basisPoints: number };
 
 export interface JobResult {
   readonly body: Uint8Array;

@@ -2,21 +2,40 @@ import { GatewayError } from "../../core/errors.ts";
 import {
   type CountedRows,
   type DeadLetterRow,
+  PAYMENT_OF_CALL,
   type PaidCallRow,
   toCallState,
   toDeadLetter,
   toTotals,
 } from "../call-row.ts";
 import type { SharedLeases } from "../contract/work-queue.ts";
+import { ListQueries } from "../list-queries.ts";
 import type { Input, Outcome, ReadName } from "../operations.ts";
+import {
+  findCallDetails,
+  type Lookup,
+  listCalls,
+  listDeadLetterGroups,
+  listPayments,
+} from "../operator-lists.ts";
 import { type PaymentRow, toPaymentRecord } from "../payment-row.ts";
+import { REFUND_COLUMN_LIST, type RefundRow, toRefund } from "../refund-row.ts";
 import { JUST_DUE_MS, type LeaseColumns, leaseStanding } from "../rules/leases.ts";
 import { firstSummedHour, HOUR_MS } from "../rules/payments.ts";
 import type { Revenue } from "../store.ts";
+import { TRANSACTION_COLUMN_LIST, type TransactionRow, toTransactionRecord } from "../transaction-row.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
-import { FIND_PAYMENTS_BY_FINGERPRINT, keyColumns, PAYMENT_COLUMN_LIST } from "./payment-statements.ts";
-import { NOW, type Statement, sqlOf, statement } from "./sql.ts";
+import {
+  FIND_PAYMENTS_BY_FINGERPRINT,
+  FIND_PAYMENTS_BY_IDENTIFIER,
+  FIND_TRANSACTIONS,
+  identifierColumns,
+  keyColumns,
+  PAYMENT_COLUMN_LIST,
+  referenceColumns,
+} from "./shared-statements.ts";
+import { LIST_DIALECT, NOW, type Statement, sqlOf, statement } from "./sql.ts";
 
 const FIND_PAYMENT = statement<PaymentRow>(
   "find_payment",
@@ -24,19 +43,20 @@ const FIND_PAYMENT = statement<PaymentRow>(
      JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS asked (network, asset, payer, nonce)
     USING (network, asset, payer, nonce)`,
 );
-const LIST_PAYMENTS = statement<PaymentRow>(
-  "list_payments",
-  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments WHERE call_id < $1 ORDER BY call_id DESC LIMIT $2`,
-);
-const LIST_PAYMENTS_IN_STATE = statement<PaymentRow>(
-  "list_payments_in_state",
-  `SELECT ${PAYMENT_COLUMN_LIST} FROM jobgate.payments
-    WHERE call_id < $1 AND state = $3 ORDER BY call_id DESC LIMIT $2`,
-);
 const LIST_UNDECIDED = statement<PaymentRow & { age_ms: number }>(
   "list_undecided",
   `SELECT ${PAYMENT_COLUMN_LIST}, ${NOW} - created_at AS age_ms FROM jobgate.payments
     WHERE state = $2 AND call_id > $3 ORDER BY call_id LIMIT $4`,
+);
+const LIST_ENDING_AUTHORIZATIONS = statement<{ call_id: number }>(
+  "list_ending_authorizations",
+  `SELECT call_id FROM jobgate.payments
+    WHERE state = 'authorized' AND valid_before_secs < $1 ORDER BY valid_before_secs LIMIT $2`,
+);
+const FIND_CEILINGS = statement<{ is_known: boolean; ceiling: string | null }>(
+  "find_ceilings",
+  `SELECT job_calls.call_id IS NOT NULL AS is_known, ceiling FROM unnest($1::bigint[]) WITH ORDINALITY AS asked (call_id, place)
+     LEFT JOIN jobgate.job_calls ON job_calls.call_id = asked.call_id ORDER BY place`,
 );
 const LIST_WATCHED = statement<PaymentRow & { age_ms: number }>(
   "list_watched",
@@ -49,30 +69,59 @@ const FIND_USED_NONCE = statement(
   `SELECT FROM jobgate.caller_nonces WHERE caller = $2 AND service_id = $3 AND job_index = $4 AND nonce = $5
       AND expires_at_secs * 1000 > ${NOW}`,
 );
-const DEAD_LETTER_COLUMNS =
-  "call_id, origin, job_id, service_id, attempts, dead_reason, enqueued_at, dead_at";
-const LIST_DEAD_LETTERS = statement<DeadLetterRow>(
-  "list_dead_letters",
-  `SELECT ${DEAD_LETTER_COLUMNS} FROM jobgate.job_calls
-    WHERE state = 'dead' AND call_id < $1 ORDER BY call_id DESC LIMIT $2`,
+const LIST_OPEN_TRANSACTIONS = statement<TransactionRow>(
+  "list_open_transactions",
+  `SELECT ${TRANSACTION_COLUMN_LIST} FROM jobgate.settler_transactions
+    WHERE network = $1 AND state = $2 AND state IN ('queued', 'sent') AND id > $3 ORDER BY id LIMIT $4`,
+);
+const LIST_LAST_NONCES = statement<{ account: string; nonce: number }>(
+  "list_last_nonces",
+  "SELECT account, last_nonce AS nonce FROM jobgate.settler_accounts WHERE network = $1 ORDER BY account",
 );
 const FIND_DEAD_LETTER = statement<DeadLetterRow & { encoded: Buffer }>(
   "find_dead_letter",
-  `SELECT ${DEAD_LETTER_COLUMNS}, encoded FROM jobgate.job_calls JOIN jobgate.job_bodies USING (call_id)
+  `SELECT call_id, origin, job_id, service_id, attempts, dead_reason, enqueued_at, dead_at, encoded
+     FROM jobgate.job_calls JOIN jobgate.job_bodies USING (call_id)
     WHERE call_id = $1 AND state = 'dead'`,
 );
 const FIND_CALL = statement<PaidCallRow & { now: number }>(
   "find_call",
-  `SELECT network, asset, payer, nonce, job_calls.state, visible_at, attempts AS attempt, progress_percent, progress_text,
-          enqueued_at, dead_at AS finished_at, ${NOW} AS now
-     FROM jobgate.payments JOIN jobgate.job_calls USING (call_id) WHERE call_id = $2
+  `SELECT payments.network, payments.asset, payments.payer, nonce, job_calls.state, visible_at, attempts AS attempt,
+          progress_percent, progress_text, dead_reason AS reason, enqueued_at, dead_at AS finished_at, ${PAYMENT_OF_CALL}, ${NOW} AS now
+     FROM jobgate.payments JOIN jobgate.job_calls ON job_calls.call_id = payments.call_id
+     LEFT JOIN jobgate.refunds ON refunds.call_id = payments.call_id WHERE payments.call_id = $2
    UNION ALL
-   SELECT network, asset, payer, nonce, results.state, NULL, attempt, NULL, NULL, enqueued_at, finished_at, ${NOW}
-     FROM jobgate.payments JOIN jobgate.results USING (call_id) WHERE call_id = $2`,
+   SELECT payments.network, payments.asset, payments.payer, nonce, results.state, NULL, results.attempt, NULL, NULL, results.reason,
+          enqueued_at, finished_at, ${PAYMENT_OF_CALL}, ${NOW}
+     FROM jobgate.payments JOIN jobgate.results ON results.call_id = payments.call_id
+     LEFT JOIN jobgate.refunds ON refunds.call_id = payments.call_id WHERE payments.call_id = $2
+   UNION ALL
+   SELECT payments.network, payments.asset, payments.payer, nonce, 'expired', NULL, 0, NULL, NULL, NULL,
+          payments.created_at, NULL, ${PAYMENT_OF_CALL}, ${NOW}
+     FROM jobgate.payments LEFT JOIN jobgate.refunds ON refunds.call_id = payments.call_id
+    WHERE payments.call_id = $2 AND payments.state IN ('settled', 'released')
+      AND NOT EXISTS (SELECT FROM jobgate.job_calls WHERE call_id = $2)
+      AND NOT EXISTS (SELECT FROM jobgate.results WHERE call_id = $2)`,
 );
 const FIND_RESULT = statement<{ body: Buffer; content_type: string }>(
   "find_result",
   "SELECT body, content_type FROM jobgate.results WHERE call_id = $1 AND body IS NOT NULL",
+);
+const LIST_OPEN_REFUNDS = statement<RefundRow>(
+  "list_open_refunds",
+  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
+    WHERE network = $1 AND state = $2 AND state IN ('owed', 'sending') AND (state = 'sending' OR is_approved = 1)
+      AND call_id > $3 ORDER BY call_id LIMIT $4`,
+);
+const LIST_REFUNDS = statement<RefundRow>(
+  "list_refunds",
+  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
+    WHERE state <> 'cancelled' AND call_id < $1 ORDER BY call_id DESC LIMIT $2`,
+);
+const LIST_REFUNDS_IN_STATE = statement<RefundRow>(
+  "list_refunds_in_state",
+  `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
+    WHERE state = $3 AND call_id < $1 ORDER BY call_id DESC LIMIT $2`,
 );
 const FIND_OFFERS = statement<{ id: string; offer: string; valid_until: number }>(
   "find_offers",
@@ -102,11 +151,36 @@ const COUNT_ROWS = statement<{ counted: CountedRows }>(
   `SELECT json_build_object(
      'payments', (SELECT COALESCE(json_agg(t), '[]')
                     FROM (SELECT state, count(*) AS n FROM jobgate.payments GROUP BY state) AS t),
+     'byUse', (SELECT COALESCE(json_agg(t), '[]')
+                 FROM (SELECT state, count(*) AS n FROM jobgate.payments WHERE ceiling IS NOT NULL GROUP BY state) AS t),
+     'uncharged', (SELECT count(*) FROM (
+                     SELECT FROM jobgate.payments JOIN jobgate.job_calls USING (call_id)
+                      WHERE payments.state = 'released' AND job_calls.state = 'dead'
+                     UNION ALL
+                     SELECT FROM jobgate.payments JOIN jobgate.results USING (call_id)
+                      WHERE payments.state = 'released' AND results.state = 'failed') AS t),
      'calls', (SELECT COALESCE(json_agg(t), '[]') FROM (
                  SELECT origin, CASE WHEN state = 'leased' AND visible_at <= ${NOW} THEN 'ready' ELSE state END AS state,
-                        count(*) AS n FROM jobgate.job_calls GROUP BY 1, 2) AS t),
+                        count(*) AS n FROM jobgate.job_calls WHERE state <> 'dead' GROUP BY 1, 2
+                 UNION ALL
+                 SELECT 'webhook', 'dead', count(*) FROM jobgate.job_calls
+                  WHERE state = 'dead' AND dead_group < 'x402'
+                 UNION ALL
+                 SELECT 'x402', 'dead', count(*) FROM jobgate.job_calls
+                  WHERE state = 'dead' AND dead_group >= 'x402') AS t),
      'results', (SELECT COALESCE(json_agg(t), '[]')
                    FROM (SELECT state, count(*) AS n FROM jobgate.results GROUP BY state) AS t),
+     'refundable', (SELECT count(*) FROM (
+                      SELECT FROM jobgate.job_calls JOIN jobgate.payments USING (call_id)
+                       WHERE job_calls.state = 'dead' AND dead_group >= 'x402' AND on_failure <> 'keep'
+                      UNION ALL
+                      SELECT FROM jobgate.results JOIN jobgate.payments USING (call_id)
+                       WHERE results.state = 'failed' AND on_failure <> 'keep') AS t),
+     'refunds', (SELECT COALESCE(json_agg(t), '[]') FROM (
+                   SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at,
+                          sum(amount::numeric)::text AS amount
+                     FROM jobgate.refunds WHERE state <> 'cancelled' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4) AS t),
+     'pruned', (SELECT COALESCE(json_agg(t), '[]') FROM (SELECT name, n FROM jobgate.pruned) AS t),
      'oldestReadyAt', (SELECT min(enqueued_at) FROM jobgate.job_calls
                         WHERE state IN ('ready', 'delayed') OR state = 'leased' AND visible_at <= ${NOW})) AS counted`,
 );
@@ -122,8 +196,6 @@ const SUM_REVENUE = statement<Omit<Revenue, "amount"> & { amount: string }>(
           sum(payments)::bigint AS payments
      FROM parts GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
 );
-
-const MAX_CALL_ID = Number.MAX_SAFE_INTEGER;
 
 interface LeaseRow extends LeaseColumns {
   readonly call_id: number;
@@ -167,6 +239,19 @@ export function createLookups(options: {
     }
   }
 
+  const queries = new ListQueries(LIST_DIALECT, now);
+
+  /** Runs a lookup of several queries. */
+  async function lookUp<Result>(lookup: Lookup<Result>): Promise<Result> {
+    let step = lookup.next([]);
+    while (!step.done) {
+      const { sql, values } = step.value;
+      // Without a name it is planned for its values: a common job needs another plan than a rare one.
+      step = lookup.next(await ask({ name: "", text: sql }, values, operatorReaders));
+    }
+    return step.value;
+  }
+
   async function askForOne<Row>(asked: Statement<Row>, values: readonly unknown[]): Promise<Row | undefined> {
     return (await ask(asked, values))[0];
   }
@@ -191,16 +276,13 @@ export function createLookups(options: {
       const row = await askForOne(FIND_PAYMENTS_BY_FINGERPRINT, [[fingerprint]]);
       return row && toPaymentRecord(row);
     },
+    async findPaymentByIdentifier(identifier) {
+      const row = await askForOne(FIND_PAYMENTS_BY_IDENTIFIER, identifierColumns([identifier]));
+      return row && toPaymentRecord(row);
+    },
     async isCallerNonceUsed({ caller, serviceId, jobIndex, nonce }) {
       const key = [caller.toLowerCase(), String(serviceId), jobIndex, nonce];
       return (await ask(FIND_USED_NONCE, [now(), ...key])).length > 0;
-    },
-    async listPayments({ state, limit, before = MAX_CALL_ID }) {
-      const rows =
-        state === undefined
-          ? await ask(LIST_PAYMENTS, [before, limit], operatorReaders)
-          : await ask(LIST_PAYMENTS_IN_STATE, [before, limit, state], operatorReaders);
-      return rows.map(toPaymentRecord);
     },
     async listUndecided({ state, limit, after = 0 }) {
       const rows =
@@ -208,6 +290,31 @@ export function createLookups(options: {
           ? await ask(LIST_WATCHED, [now(), after, limit])
           : await ask(LIST_UNDECIDED, [now(), state, after, limit]);
       return rows.map((row) => ({ ...toPaymentRecord(row), ageMs: row.age_ms }));
+    },
+
+    listEndingAuthorizations: async (beforeSecs, limit) =>
+      (await ask(LIST_ENDING_AUTHORIZATIONS, [beforeSecs, limit])).map(({ call_id }) => call_id),
+
+    async findTransactions(network, references) {
+      const asked = references.map((reference) => ({ network, reference }));
+      return (await ask(FIND_TRANSACTIONS, referenceColumns(asked))).map(toTransactionRecord);
+    },
+    async listOpenTransactions(network, { state, limit, after = 0 }) {
+      const [rows, lastNonces] = await Promise.all([
+        ask(LIST_OPEN_TRANSACTIONS, [network, state, after, limit]),
+        ask(LIST_LAST_NONCES, [network]),
+      ]);
+      return { transactions: rows.map(toTransactionRecord), lastNonces };
+    },
+
+    listOpenRefunds: async (network, { state, limit, after = 0 }) =>
+      (await ask(LIST_OPEN_REFUNDS, [network, state, after, limit])).flatMap((row) => toRefund(row) ?? []),
+    async listRefunds({ state, limit, before = Number.MAX_SAFE_INTEGER }) {
+      const rows =
+        state === undefined
+          ? await ask(LIST_REFUNDS, [before, limit], operatorReaders)
+          : await ask(LIST_REFUNDS_IN_STATE, [before, limit, state], operatorReaders);
+      return rows.flatMap((row) => toRefund(row) ?? []);
     },
 
     async lookAtLeases(leases) {
@@ -218,10 +325,14 @@ export function createLookups(options: {
         return leaseStanding(row, lease, row?.now ?? 0);
       });
     },
+    ceilings: async (callIds) =>
+      (await ask(FIND_CEILINGS, [callIds])).map(({ is_known, ceiling }) => (is_known ? ceiling : undefined)),
     nextDueMs: async () => (await askForOne(NEXT_DUE, [now()]))?.due_in ?? undefined,
 
-    listDeadLetters: async ({ limit, before = MAX_CALL_ID }) =>
-      (await ask(LIST_DEAD_LETTERS, [before, limit], operatorReaders)).map(toDeadLetter),
+    listCalls: (filter) => lookUp(listCalls(queries, filter)),
+    findCallDetails: (callId) => lookUp(findCallDetails(queries, callId)),
+    listPayments: (filter) => lookUp(listPayments(queries, filter)),
+    listDeadLetterGroups: (limit) => lookUp(listDeadLetterGroups(queries, limit)),
     async findDeadLetter(callId) {
       const row = (await ask(FIND_DEAD_LETTER, [callId], operatorReaders))[0];
       return row && { ...toDeadLetter(row), encoded: row.encoded };

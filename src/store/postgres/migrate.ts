@@ -43,7 +43,7 @@ async function runStep(client: ClientBase, text: string): Promise<void> {
 }
 
 /** 0 for a database without tables. */
-async function schemaVersion(client: ClientBase): Promise<number> {
+export async function schemaVersion(client: ClientBase): Promise<number> {
   // to_regclass would not see a table that another replica made since this connection last looked.
   const { rowCount } = await client.query(
     "SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'jobgate' AND tablename = 'schema_version'",

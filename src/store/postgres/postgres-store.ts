@@ -1,7 +1,7 @@
 import { createStore, Listeners, type StoreOptions } from "../create-store.ts";
 import { GroupCommit, type OperationOutcome } from "../group-commit.ts";
 import type { Input, Operation, Outcome, ReadName, WriteName } from "../operations.ts";
-import { payloadBytes } from "../operations.ts";
+import { payloadBytes, runsLast } from "../operations.ts";
 import type { Store } from "../store.ts";
 import { StoreHealth } from "../store-health.ts";
 import { Committer } from "./commit/commit-batch.ts";
@@ -10,6 +10,7 @@ import { openConnections } from "./connection/connection-pool.ts";
 import { Heartbeat } from "./connection/heartbeat.ts";
 import { WorkChannel } from "./connection/work-channel.ts";
 import { createLookups } from "./lookups.ts";
+import { prune } from "./retention.ts";
 
 export interface PostgresStoreOptions extends StoreOptions, PostgresAddress {
   /** Limit of open connections; at least 4. */
@@ -97,6 +98,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     maxInFlight: BATCHES_IN_FLIGHT,
     onBatch,
     bytesOf: payloadBytes,
+    runsLast,
     async commit(operations): Promise<OperationOutcome[]> {
       try {
         return await committer.commit(operations);
@@ -107,8 +109,16 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     },
   });
 
-  async function write<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
-    return (await commits.push({ name, input } as unknown as Operation<WriteName>)) as Outcome<Name>;
+  function write<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
+    const apart = apartFromBatches({ name, input } as unknown as Operation<WriteName>);
+    if (apart !== undefined) return apart as Promise<Outcome<Name>>;
+    return commits.push({ name, input } as unknown as Operation<WriteName>) as Promise<Outcome<Name>>;
+  }
+
+  /** Runs the operations that no batch takes. Postgres gives space back by itself. */
+  function apartFromBatches({ name, input }: Operation<WriteName>): Promise<unknown> | undefined {
+    if (name === "prune") return prune(operatorReaders, input[0], clock?.() ?? null);
+    return name === "shrink" ? Promise.resolve(false) : undefined;
   }
 
   function read<Name extends ReadName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
@@ -129,7 +139,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       work,
       isShared: true,
       sharedLeases: { look: lookAtLeases, onEndedElsewhere: (listener) => leasesEnded.add(listener) },
-      status: () => health.status({ full: pending >= maxPending }),
+      status: () => health.status(pending, maxPending),
       close,
     },
     options,

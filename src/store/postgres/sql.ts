@@ -1,4 +1,5 @@
 import type { ClientBase } from "pg";
+import type { ListDialect } from "../list-dialect.ts";
 
 /** A query that each connection plans once; `Row` is the type of its rows. */
 export interface Statement<Row> {
@@ -15,6 +16,11 @@ export function statement<Row = Record<string, never>>(name: string, text: strin
 
 /** Unix milliseconds: the first parameter, which tests set, or the database's clock. */
 export const NOW = "COALESCE($1::bigint, floor(extract(epoch FROM now()) * 1000)::bigint)";
+
+/** Array of numbers as a parameter. The driver would quote and escape each of them. */
+export function numberArray(values: readonly (number | null)[]): string {
+  return `{${values.map((value) => value ?? "NULL").join()}}`;
+}
 
 /** Runs statements on one connection. Several that are run without waiting share a round trip, and take effect in order. */
 export interface Sql {
@@ -39,3 +45,20 @@ export function storable(text: string | undefined): string | null;
 export function storable(text: string | undefined): string | null {
   return text === undefined ? null : Buffer.from(text).toString().replaceAll("\0", "\uFFFD");
 }
+
+/** SQL of the operator's lists. */
+export const LIST_DIALECT: ListDialect = {
+  schema: "jobgate.",
+  parameter: (number) => `$${number}`,
+  now: (parameter) => NOW.replace("$1", parameter),
+  indexedBy: () => "",
+  // As rows, in the index's own order: the planner would rather read the primary key backwards and filter.
+  within({ keys, id }, { before, from }) {
+    const columns = [...keys.map(({ column }) => column), id].join(", ");
+    const values = (end: string) => [...keys.map(({ value }) => value), end].join(", ");
+    return `(${columns}) < (${values(before)}) AND (${columns}) >= (${values(from)})`;
+  },
+  newestFirst: ({ keys, id }) =>
+    [...keys.map(({ column }) => column), id].map((column) => `${column} DESC`).join(", "),
+  contains: (bytes, part) => `position(${part}::bytea IN ${bytes}) > 0`,
+};

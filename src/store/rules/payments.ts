@@ -1,4 +1,10 @@
-import type { PaymentClosing, PaymentIntent, PaymentRecord, PaymentState } from "../../core/payment.ts";
+import type {
+  DecidedState,
+  PaymentClosing,
+  PaymentIntent,
+  PaymentRecord,
+  PaymentState,
+} from "../../core/payment.ts";
 import { type BeginPaymentOutcome, type UndecidedLimits, YOUNG_MS } from "../contract/payment-journal.ts";
 import type { PaymentRow } from "../payment-row.ts";
 import type { RevenuePeriod, StoreTotals } from "../store.ts";
@@ -6,7 +12,7 @@ import type { RevenuePeriod, StoreTotals } from "../store.ts";
 /** Facts that decide whether a payment can begin. */
 export interface BeginFacts {
   readonly intent: PaymentIntent;
-  /** Payment with the same key or the same fingerprint. */
+  /** Payment with the same key or the same fingerprint, or else with the same identifier and not failed. */
   readonly known: PaymentRecord | undefined;
   /** The caller's nonce is used up and has not expired. */
   readonly isNonceUsed: boolean;
@@ -37,14 +43,14 @@ export function beginDecision(
 }
 
 /** States from which a payment can go into each decided state. */
-const OPEN_FOR: Readonly<Record<Exclude<PaymentState, "intent">, readonly PaymentState[]>> = {
-  settled: ["intent", "unresolved", "failed"],
-  failed: ["intent", "unresolved"],
-  unresolved: ["intent"],
+const OPEN_FOR: Readonly<Record<Exclude<DecidedState, "settling" | "released">, readonly PaymentState[]>> = {
+  settled: ["intent", "settling", "unresolved", "failed"],
+  failed: ["intent", "settling", "unresolved"],
+  unresolved: ["intent", "settling"],
 };
 
 /** Checks whether a payment can go from one state into another. A failed one only while its JobCall is kept. */
-export function canBecome(next: Exclude<PaymentState, "intent">, state: PaymentState): boolean {
+export function canBecome(next: keyof typeof OPEN_FOR, state: PaymentState): boolean {
   return OPEN_FOR[next].includes(state);
 }
 
@@ -57,7 +63,8 @@ export function canClose(
   as: PaymentClosing["as"],
   now: number,
 ): boolean {
-  if (state === "intent") return now - created_at >= YOUNG_MS && now >= valid_before_secs * 1000;
+  if (state === "intent" || state === "settling")
+    return now - created_at >= YOUNG_MS && now >= valid_before_secs * 1000;
   return state === "unresolved" || (state === "failed" && as === "paid");
 }
 
@@ -81,10 +88,26 @@ export function settledReason({ state, reason }: PaymentRow): string | null {
   return state === "failed" ? `recorded as failed before: ${reason}` : null;
 }
 
-/** Checks that each settled payment has exactly one JobCall, which holds at any time. */
-export function isBalanced({ payments, paidCalls }: Pick<StoreTotals, "payments" | "paidCalls">): boolean {
+/**
+ * Checks what holds at any time: each payment that is settled or by use has exactly one JobCall, and the money for each
+ * dead one is kept, refunded, owed, or was never charged.
+ */
+export function isBalanced({
+  payments,
+  byUse,
+  paidCalls,
+  kept,
+  uncharged,
+  refunds,
+}: Pick<StoreTotals, "payments" | "byUse" | "paidCalls" | "kept" | "uncharged" | "refunds">): boolean {
   const { ready, leased, done, dead } = paidCalls;
-  return payments.settled === ready + leased + done + dead;
+  const promised = refunds.reduce(
+    (sum, { state, refunds }) => (state === "declined" ? sum : sum + refunds),
+    0,
+  );
+  const used = Object.values(byUse).reduce((sum, n) => sum + n, 0);
+  const sold = payments.settled - byUse.settled + used;
+  return sold === ready + leased + done + dead && dead === kept + uncharged + promised;
 }
 
 export const HOUR_MS = 3_600_000;

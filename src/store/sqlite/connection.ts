@@ -1,7 +1,7 @@
 import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
 import { Capacity } from "../new-call.ts";
 import type { Database } from "./driver.ts";
-import { openDatabase } from "./open-database.ts";
+import { AUTOCHECKPOINT_PAGES, convertSmallFile, openDatabase } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
 import { Undecided } from "./operations/undecided.ts";
 import { runBatch, type TimedOperation } from "./transaction.ts";
@@ -36,6 +36,7 @@ export interface Connection {
 export function openConnection(role: ConnectionRole, onLost: (reason: string) => void): Connection {
   if (role.role === "reader") return reader(openDatabase(role.path, { isNew: false }), role.makesCheckpoints);
   const database = openDatabase(role.path, role);
+  convertSmallFile(database);
   return watched(writer(database, role.maxPending), watchedFiles(database, role.watch), onLost);
 }
 
@@ -83,6 +84,7 @@ function watched(connection: Connection, files: WatchedFiles, onLost: (reason: s
       isIdle = false;
       check({ isIdle });
       const outcomes = connection.run(batch);
+      if (batch.some(({ name }) => name === "shrink")) files.noteShrunk();
       try {
         check({ isIdle });
       } catch (cause) {
@@ -108,7 +110,7 @@ function writer(database: Database, maxPending: number): Connection {
   const undecided = new Undecided(database, capacity);
   undecided.recount(Date.now());
   undecided.forget();
-  const operations = writeOperations(database, capacity, undecided);
+  const { operations, bulk, newCalls } = writeOperations(database, capacity, undecided);
   // Leases and delays go on for as long as they have left.
   const shiftDue = database.prepare(
     "UPDATE job_calls SET visible_at = visible_at + ? WHERE state IN ('leased', 'delayed')",
@@ -118,8 +120,20 @@ function writer(database: Database, maxPending: number): Connection {
     run(batch) {
       undecided.recount(batch[0]?.now ?? 0);
       const { pending } = capacity;
-      const onRollback = () => capacity.restore(pending);
-      return runBatch(batch, { database, operations, mode: "IMMEDIATE", onClockStep, onRollback });
+      const onRollback = () => {
+        capacity.restore(pending);
+        newCalls.discard();
+      };
+      const finish = () => newCalls.write();
+      return runBatch(batch, {
+        database,
+        operations,
+        bulk,
+        mode: "IMMEDIATE",
+        finish,
+        onClockStep,
+        onRollback,
+      });
     },
     get pending() {
       return capacity.counted;
@@ -141,7 +155,12 @@ function reader(database: Database, makesCheckpoints: boolean): Connection {
   };
 }
 
+/** Time between two checkpoints while much is written. */
 const CHECKPOINT_INTERVAL_MS = 100;
+/** The same while little is written: a checkpoint syncs the disk twice, and commits wait for that. */
+const SLOW_CHECKPOINT_INTERVAL_MS = 300;
+/** Pages in the log that are much: a tenth of those at which a commit itself checkpoints. */
+const MANY_PAGES = AUTOCHECKPOINT_PAGES / 10;
 
 /**
  * Copies the write-ahead log into the database file, on another connection than the one that writes: little is left to
@@ -150,17 +169,29 @@ const CHECKPOINT_INTERVAL_MS = 100;
  */
 function startCheckpoints(database: Database): () => void {
   const readVersion = database.prepare<{ data_version: number }>("PRAGMA data_version");
+  const checkpoint = database.prepare<{ log: number }>("PRAGMA wal_checkpoint(PASSIVE)");
   let checkpointedVersion: number | undefined;
-  const timer = setInterval(() => {
+  let timer = setTimeout(look, CHECKPOINT_INTERVAL_MS);
+
+  function look(): void {
+    const pages = copyLog();
+    timer = setTimeout(look, pages < MANY_PAGES ? SLOW_CHECKPOINT_INTERVAL_MS : CHECKPOINT_INTERVAL_MS);
+  }
+
+  /** @returns the pages that were in the log */
+  function copyLog(): number {
     try {
       const version = readVersion.get([])?.data_version;
-      if (version === checkpointedVersion) return;
-      database.prepare("PRAGMA wal_checkpoint(PASSIVE)").all([]);
+      if (version === checkpointedVersion) return 0;
+      const pages = checkpoint.get([])?.log ?? 0;
       checkpointedVersion = version;
+      return pages;
     } catch {
       // Nothing is lost: the log keeps what was not copied, and the next round copies it. The next write reports a full
       // disk.
+      return 0;
     }
-  }, CHECKPOINT_INTERVAL_MS);
-  return () => clearInterval(timer);
+  }
+
+  return () => clearTimeout(timer);
 }

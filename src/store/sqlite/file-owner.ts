@@ -2,7 +2,7 @@ import { readFileSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { StoreInUseError } from "../store.ts";
 import type { Database } from "./driver.ts";
-import { openFile } from "./open-database.ts";
+import { openFile, removeForeignLog } from "./open-database.ts";
 
 /** `application_id` of an owner file once the database beside it has tables: "jobg" in ASCII. */
 const DATABASE_WAS_MADE = 0x6a_6f_62_67;
@@ -44,6 +44,7 @@ export class FileOwner {
     }
     heldHere.add(ownerPath);
     const owner = new FileOwner([databasePath, `${databasePath}-wal`, ownerPath], lock);
+    removeForeignLog(databasePath);
     const size = statSync(databasePath, { throwIfNoEntry: false })?.size ?? 0;
     if (size > 0 || !owner.wasMade) return owner;
     owner.release();

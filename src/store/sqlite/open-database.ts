@@ -1,10 +1,10 @@
-import { existsSync } from "node:fs";
+import { closeSync, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Database, openDriver } from "./driver.ts";
 import { MIGRATIONS } from "./schema.ts";
 
 /** Pages (of 4 KiB) of the write-ahead log at which a commit itself checkpoints: 32 MiB. */
-const AUTOCHECKPOINT_PAGES = 8192;
+export const AUTOCHECKPOINT_PAGES = 8192;
 
 /** Settings that every open makes and reads back, because drivers and builds start with different ones. */
 const PRAGMAS = [
@@ -26,6 +26,8 @@ const PRAGMAS = [
 export function openDatabase(path: string, { isNew }: { isNew: boolean }): Database {
   const database = openFile(path);
   try {
+    // Has an effect only before the first table.
+    if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     for (const { name, value } of PRAGMAS) setPragma(database, name, value);
     migrate(database, isNew);
     return database;
@@ -33,6 +35,43 @@ export function openDatabase(path: string, { isNew }: { isNew: boolean }): Datab
     database.close();
     throw new Error(`${path}: ${reasonOf(cause)}`, { cause });
   }
+}
+
+/** Size of a file that is rewritten within a moment. */
+const SMALL_BYTES = 16 * 1024 * 1024;
+
+/** Makes a small file that cannot give pages back, because an earlier version made it, one that can. */
+export function convertSmallFile(database: Database): void {
+  const bytes = Number(readPragma(database, "page_count")) * Number(readPragma(database, "page_size"));
+  if (readPragma(database, "auto_vacuum") !== 0 || bytes > SMALL_BYTES) return;
+  try {
+    database.exec("PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
+  } catch {
+    // The disk is full, or somebody reads: it stays as it was.
+  }
+}
+
+/** Position of the header's byte that is 2 in a file that has a write-ahead log, as every file that jobgate serves. */
+const WRITE_VERSION_OFFSET = 18;
+
+/**
+ * Checks whether the log beside a database belongs to another file, which had its name before: a copy that nobody has
+ * opened yet has no log. SQLite would read that log into it, and break it.
+ */
+export function hasForeignLog(path: string): boolean {
+  const bytesOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  if (bytesOf(`${path}-wal`) === 0 || bytesOf(path) === 0) return false;
+  const header = Buffer.alloc(WRITE_VERSION_OFFSET + 1);
+  const file = openSync(path, "r");
+  readSync(file, header, 0, header.byteLength, 0);
+  closeSync(file);
+  return header[WRITE_VERSION_OFFSET] === 1;
+}
+
+/** Removes the log of a file that a restored copy has replaced. Only for the database's owner. */
+export function removeForeignLog(path: string): void {
+  if (!hasForeignLog(path)) return;
+  for (const name of [`${path}-wal`, `${path}-shm`]) rmSync(name, { force: true });
 }
 
 /** @throws Error that names the file */

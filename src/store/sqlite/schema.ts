@@ -1,3 +1,6 @@
+import { BY_USE, PAYMENTS_REVENUE, REFUNDS_OWED } from "./by-use-tables.ts";
+import { FIRST_TABLES } from "./first-tables.ts";
+
 /*
  * The tables, as migrations. A released migration is never edited: a file keeps the number of its last one in
  * `user_version`, and a file of a newer jobgate is refused, not damaged.
@@ -6,109 +9,6 @@
  * - Times are Unix milliseconds unless the name says seconds.
  * - job_calls holds only what is not finished, and no bodies, so that claims touch few pages.
  */
-
-const FIRST = `
--- held: waits for its payment · ready · leased, until visible_at · delayed: retried, from visible_at · dead
-CREATE TABLE job_calls (
-  -- AUTOINCREMENT: an id is never given twice, not even after its row is gone.
-  call_id     INTEGER PRIMARY KEY AUTOINCREMENT,
-  origin      TEXT NOT NULL,
-  job_id      TEXT NOT NULL,
-  service_id  TEXT NOT NULL,
-  state       TEXT NOT NULL CHECK (state IN ('held', 'ready', 'leased', 'delayed', 'dead')),
-  visible_at  INTEGER,
-  attempts    INTEGER NOT NULL DEFAULT 0,
-  -- Attempts that do not count towards max_attempts.
-  forgiven    INTEGER NOT NULL DEFAULT 0,
-  lease_token TEXT,
-  subscriber  TEXT,
-  -- Progress that the runner reported with its lease.
-  progress_percent INTEGER,
-  progress_text    TEXT,
-  enqueued_at INTEGER NOT NULL,
-  dead_at     INTEGER,
-  dead_reason TEXT
-) STRICT;
-CREATE INDEX job_calls_ready        ON job_calls (call_id)             WHERE state = 'ready';
-CREATE INDEX job_calls_ready_by_job ON job_calls (job_id, call_id)     WHERE state = 'ready';
-CREATE INDEX job_calls_waiting      ON job_calls (visible_at, call_id) WHERE state IN ('leased', 'delayed');
-CREATE INDEX job_calls_dead         ON job_calls (call_id)             WHERE state = 'dead';
-
-CREATE TABLE job_bodies (
-  call_id INTEGER PRIMARY KEY,
-  encoded BLOB NOT NULL
-) STRICT;
-
--- NOCASE where hex is compared: the same payment in another letter case is the same payment.
-CREATE TABLE payments (
-  network                 TEXT NOT NULL COLLATE NOCASE,
-  asset                   TEXT NOT NULL COLLATE NOCASE,
-  payer                   TEXT NOT NULL COLLATE NOCASE,
-  nonce                   TEXT NOT NULL COLLATE NOCASE,
-  state                   TEXT NOT NULL CHECK (state IN ('intent', 'settled', 'failed', 'unresolved')),
-  call_id                 INTEGER NOT NULL UNIQUE,
-  service_id              TEXT NOT NULL,
-  job_index               INTEGER NOT NULL,
-  fingerprint             TEXT NOT NULL UNIQUE,
-  body_hash               TEXT NOT NULL,
-  x402_version            INTEGER NOT NULL,
-  payload                 TEXT NOT NULL,
-  requirements            TEXT NOT NULL,
-  transfer_method         TEXT NOT NULL,
-  pay_to                  TEXT NOT NULL,
-  amount                  TEXT NOT NULL,
-  symbol                  TEXT NOT NULL,
-  price_wei               TEXT NOT NULL,
-  valid_before_secs       INTEGER NOT NULL,
-  receipt                 TEXT NOT NULL,
-  from_block              TEXT,
-  caller                  TEXT,
-  caller_service_id       TEXT,
-  caller_job_index        INTEGER,
-  caller_nonce            TEXT,
-  caller_expires_at_secs  INTEGER,
-  settlement              TEXT,
-  reason                  TEXT,
-  created_at              INTEGER NOT NULL,
-  updated_at              INTEGER NOT NULL,
-  PRIMARY KEY (network, asset, payer, nonce)
-) STRICT;
-CREATE INDEX payments_by_state ON payments (state, call_id);
-
-CREATE TABLE caller_nonces (
-  caller          TEXT NOT NULL COLLATE NOCASE,
-  service_id      TEXT NOT NULL,
-  job_index       INTEGER NOT NULL,
-  nonce           TEXT NOT NULL,
-  expires_at_secs INTEGER NOT NULL,
-  -- The payment that used it up.
-  call_id         INTEGER NOT NULL,
-  PRIMARY KEY (caller, service_id, job_index, nonce)
-) STRICT;
-CREATE INDEX caller_nonces_expiry ON caller_nonces (expires_at_secs);
-
--- How paid calls ended. A call is in job_calls or here, never in both.
-CREATE TABLE results (
-  call_id      INTEGER PRIMARY KEY,
-  state        TEXT NOT NULL CHECK (state IN ('succeeded', 'failed')),
-  attempt      INTEGER NOT NULL,
-  enqueued_at  INTEGER NOT NULL,
-  finished_at  INTEGER NOT NULL,
-  body         BLOB,
-  content_type TEXT
-) STRICT;
-CREATE INDEX results_by_state ON results (state);
-
-CREATE TABLE offers (
-  id          TEXT PRIMARY KEY,
-  offer       TEXT NOT NULL,
-  valid_until INTEGER
-) STRICT;
-
--- One row that the probe rewrites while the store cannot write.
-CREATE TABLE probe (writes INTEGER NOT NULL) STRICT;
-INSERT INTO probe VALUES (0);
-`;
 
 const OFFERS_BY_JOB_AND_QUOTES = `
 -- Offers made to clients, by job, while they are payable.
@@ -194,17 +94,7 @@ INSERT INTO revenue_hours
          sum(CAST(substr(amount, 1, max(0, length(amount) - 9)) AS INTEGER)),
          sum(CAST(substr(amount, -9) AS INTEGER)), count(*)
     FROM payments WHERE state = 'settled' GROUP BY 1, 2, 3, 4;
-CREATE TRIGGER payments_revenue AFTER UPDATE OF state ON payments
-  WHEN NEW.state = 'settled' AND OLD.state <> 'settled'
-BEGIN
-  INSERT INTO revenue_hours VALUES (
-    NEW.updated_at / 3600000, NEW.network, NEW.asset, NEW.symbol,
-    CAST(substr(NEW.amount, 1, max(0, length(NEW.amount) - 9)) AS INTEGER),
-    CAST(substr(NEW.amount, -9) AS INTEGER), 1)
-  ON CONFLICT (hour, network, asset, symbol) DO UPDATE
-    SET high = high + excluded.high, low = low + excluded.low, payments = payments + 1;
-END;
-`;
+${PAYMENTS_REVENUE}`;
 
 const WATCHED = `
 -- JSON of who closed a payment that could not be decided, how, when and why.
@@ -217,9 +107,165 @@ CREATE TABLE watched_payments (
 CREATE INDEX watched_payments_by_time ON watched_payments (since);
 `;
 
+const IDENTIFIERS = `
+-- Identifier that the payer chose for all payments of one purchase: at most one of them has not failed.
+ALTER TABLE payments ADD COLUMN payment_id TEXT;
+CREATE UNIQUE INDEX payments_by_identifier ON payments (payer, payment_id)
+  WHERE payment_id IS NOT NULL AND state <> 'failed';
+`;
+
+const FAILURE_REASONS = `
+-- Why a paid call failed, once the operator dropped its dead letter: its buyer may still ask.
+ALTER TABLE results ADD COLUMN reason TEXT;
+`;
+
+const SETTLER = `
+-- Name of the facilitator that the payment is sent to.
+ALTER TABLE payments ADD COLUMN facilitator TEXT;
+
+-- Last nonce that an account has signed with. Outlives the transactions: no nonce is given twice.
+CREATE TABLE settler_accounts (
+  network    TEXT NOT NULL,
+  account    TEXT NOT NULL,
+  last_nonce INTEGER NOT NULL,
+  PRIMARY KEY (network, account)
+) STRICT, WITHOUT ROWID;
+
+-- Transactions with which jobgate settles payments itself, until a day after their end.
+CREATE TABLE settler_transactions (
+  id                INTEGER PRIMARY KEY AUTOINCREMENT,
+  network           TEXT NOT NULL,
+  reference         TEXT NOT NULL,
+  state             TEXT NOT NULL DEFAULT 'queued' CHECK (state IN ('queued', 'sent', 'succeeded', 'reverted', 'dropped')),
+  to_address        TEXT NOT NULL,
+  data              TEXT NOT NULL,
+  valid_before_secs INTEGER,
+  account           TEXT,
+  nonce             INTEGER,
+  raw               TEXT,
+  hash              TEXT,
+  -- JSON array of the hashes of replaced bytes.
+  earlier_hashes    TEXT NOT NULL DEFAULT '[]',
+  signed_at         INTEGER,
+  mined_hash        TEXT,
+  block_number      TEXT,
+  reason            TEXT,
+  queued_at         INTEGER NOT NULL,
+  finished_at       INTEGER,
+  UNIQUE (network, reference),
+  UNIQUE (network, account, nonce)
+) STRICT;
+CREATE INDEX settler_transactions_open ON settler_transactions (network, state, id) WHERE state IN ('queued', 'sent');
+CREATE INDEX settler_transactions_finished ON settler_transactions (finished_at) WHERE finished_at IS NOT NULL;
+`;
+
+const CALL_LISTS = `
+-- When the lease was given; absent before the first one and after it ended.
+ALTER TABLE job_calls ADD COLUMN claimed_at INTEGER;
+-- JSON array of the latest steps that a later one hides: deliveries without success, revivals of a dead letter.
+ALTER TABLE job_calls ADD COLUMN history TEXT;
+-- Bytes of encoded before the body: the metadata.
+ALTER TABLE job_bodies ADD COLUMN head_bytes INTEGER;
+
+-- How every call ended, for the operator's lists. What paid ones gave is in results, for their clients. The head is the
+-- call without its body.
+CREATE TABLE finished_calls (
+  call_id     INTEGER PRIMARY KEY,
+  origin      TEXT NOT NULL,
+  job_id      TEXT NOT NULL,
+  service_id  TEXT NOT NULL,
+  state       TEXT NOT NULL CHECK (state IN ('succeeded', 'failed')),
+  attempts    INTEGER NOT NULL,
+  enqueued_at INTEGER NOT NULL,
+  finished_at INTEGER NOT NULL,
+  reason      TEXT,
+  subscriber  TEXT,
+  claimed_at  INTEGER,
+  history     TEXT,
+  head        BLOB
+) STRICT;
+INSERT INTO finished_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at, finished_at, reason)
+  SELECT call_id, 'x402', CAST(job_index AS TEXT), service_id, results.state, attempt, enqueued_at, finished_at, results.reason
+    FROM results JOIN payments USING (call_id);
+CREATE INDEX finished_calls_by_job ON finished_calls (job_id);
+CREATE INDEX finished_calls_failed ON finished_calls (call_id) WHERE state = 'failed';
+
+-- Lists of payments.
+CREATE INDEX payments_by_payer ON payments (payer, call_id);
+CREATE INDEX payments_by_job   ON payments (job_index, call_id);
+`;
+
+const DEAD_LETTER_GROUPS = `
+-- Beginning of dead_reason, by which dead letters are grouped. Written beside it: an index with a generated column is not
+-- covering.
+ALTER TABLE job_calls ADD COLUMN short_reason TEXT;
+UPDATE job_calls SET short_reason = substr(dead_reason, 1, 200) WHERE state = 'dead';
+-- Has all columns that counting the groups needs.
+CREATE INDEX job_calls_dead_groups
+  ON job_calls (origin, service_id, job_id, short_reason, call_id, dead_at) WHERE state = 'dead';
+`;
+
+const REFUNDS = `
+-- Promise to the buyer of a job that fails, as it was when he paid.
+ALTER TABLE payments ADD COLUMN on_failure TEXT NOT NULL DEFAULT 'keep' CHECK (on_failure IN ('keep', 'refund', 'ask'));
+
+-- Money to give back for paid calls that are dead letters. A call that was retried instead has a cancelled one.
+CREATE TABLE refunds (
+  call_id    INTEGER PRIMARY KEY,
+  state      TEXT NOT NULL
+             CHECK (state IN ('owed', 'sending', 'refunded', 'refund_failed', 'declined', 'cancelled')),
+  -- Nobody has to be asked, or the operator approved.
+  is_approved INTEGER NOT NULL,
+  network    TEXT NOT NULL,
+  asset      TEXT NOT NULL,
+  symbol     TEXT NOT NULL,
+  payer      TEXT NOT NULL,
+  amount     TEXT NOT NULL,
+  -- Number of the transaction that may move the money: a new one is made only after the last one has certainly failed.
+  attempt    INTEGER NOT NULL DEFAULT 1,
+  -- Reference of that transaction, once it was queued.
+  reference  TEXT UNIQUE,
+  -- Hash under which it was mined.
+  hash       TEXT,
+  reason     TEXT,
+  -- JSON of who approved or declined it, when and why.
+  decision   TEXT,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX refunds_open ON refunds (network, state, call_id) WHERE state IN ('owed', 'sending');
+CREATE INDEX refunds_by_state ON refunds (state, call_id);
+
+-- Triggers, so that no way to make a dead letter, and none to take one back, can forget the money.
+${REFUNDS_OWED}CREATE TRIGGER refunds_cancelled AFTER UPDATE OF state ON job_calls WHEN OLD.state = 'dead' AND NEW.state <> 'dead'
+BEGIN
+  SELECT RAISE(ABORT, 'the refund of this JobCall is under way')
+    WHERE EXISTS (SELECT 1 FROM refunds
+                   WHERE call_id = NEW.call_id AND state IN ('sending', 'refunded', 'refund_failed'));
+  UPDATE refunds SET state = 'cancelled' WHERE call_id = NEW.call_id;
+END;
+`;
+
+const RETENTION = `
+-- Counts of entries that were pruned, so that the totals still balance: settled and failed payments, done and dead calls.
+CREATE TABLE pruned (
+  name TEXT PRIMARY KEY,
+  n    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+`;
+
+const GROUP_KEYS = `
+-- Groups of dead letters by one column (origin, service, job and the beginning of the reason, with blanks between them): counting
+-- them by four columns takes twice as long.
+DROP INDEX job_calls_dead_groups;
+ALTER TABLE job_calls RENAME COLUMN short_reason TO dead_group;
+UPDATE job_calls SET dead_group = origin || ' ' || service_id || ' ' || job_id || ' ' || dead_group WHERE state = 'dead';
+CREATE INDEX job_calls_dead_groups ON job_calls (dead_group, call_id, dead_at) WHERE state = 'dead';
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new file. */
 export const MIGRATIONS: readonly string[] = [
-  FIRST,
+  FIRST_TABLES,
   OFFERS_BY_JOB_AND_QUOTES,
   DELIVERIES,
   SECRETS,
@@ -227,4 +273,13 @@ export const MIGRATIONS: readonly string[] = [
   QUOTES_SHARED,
   REVENUE,
   WATCHED,
+  IDENTIFIERS,
+  FAILURE_REASONS,
+  SETTLER,
+  CALL_LISTS,
+  DEAD_LETTER_GROUPS,
+  REFUNDS,
+  RETENTION,
+  BY_USE,
+  GROUP_KEYS,
 ];

@@ -1,20 +1,20 @@
 import type { MessagePort } from "node:worker_threads";
-import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
-import { packBytes } from "../new-call.ts";
+import { UnknownOutcomeError } from "../group-commit.ts";
+import { decodeBatch, encodeOutcomes } from "./batch-codec.ts";
 import { type Connection, type ConnectionRole, openConnection } from "./connection.ts";
-import type { TimedOperation } from "./transaction.ts";
+import { buffersOf, type FlatMessage } from "./flat-message.ts";
 
 /** Request to the worker. `open` comes first, and each request only after the answer to the last. */
 export type WorkerRequest =
   | { readonly kind: "open"; readonly role: ConnectionRole }
-  | { readonly kind: "batch"; readonly operations: readonly TimedOperation[] }
+  | { readonly kind: "batch"; readonly batch: FlatMessage }
   /** Not answered: the worker ends. */
   | { readonly kind: "close" };
 
 /** Answer from the worker: `opened` to `open`, `committed` to `batch`, or `failed`. `lost` comes unasked. */
 export type WorkerAnswer =
   | { readonly kind: "opened"; readonly pending: number }
-  | { readonly kind: "committed"; readonly outcomes: OperationOutcome[]; readonly pending: number }
+  | { readonly kind: "committed"; readonly outcomes: FlatMessage; readonly pending: number }
   | {
       readonly kind: "failed";
       readonly reason: string;
@@ -40,7 +40,8 @@ export function serveDatabase(port: MessagePort): void {
           return { kind: "opened", pending: connection.pending };
         }
         if (connection === undefined) throw new Error("the database is not open");
-        const outcomes = connection.run(request.operations);
+        const batch = decodeBatch(request.batch);
+        const outcomes = encodeOutcomes(batch, connection.run(batch));
         return { kind: "committed", outcomes, pending: connection.pending };
       });
     }
@@ -54,24 +55,5 @@ function answer(port: MessagePort, make: () => WorkerAnswer): void {
   } catch (error) {
     message = { kind: "failed", reason: String(error), isUnknown: error instanceof UnknownOutcomeError };
   }
-  const buffer = message.kind === "committed" ? packEncoded(message.outcomes) : undefined;
-  port.postMessage(message, buffer === undefined ? [] : [buffer]);
-}
-
-/** Moves the bytes of all claimed JobCalls into one buffer, which is transferred instead of copied. */
-function packEncoded(outcomes: readonly OperationOutcome[]): ArrayBuffer | undefined {
-  const claimed = outcomes.flatMap((outcome) => ("result" in outcome ? claimedCalls(outcome.result) : []));
-  if (claimed.length === 0) return undefined;
-  const { buffer, views } = packBytes(claimed.map(({ encoded }) => encoded));
-  for (const [index, call] of claimed.entries()) {
-    const view = views[index];
-    if (view !== undefined) call.encoded = view;
-  }
-  return buffer;
-}
-
-/** Only a claim's outcome has a list of `calls`. */
-function claimedCalls(result: unknown): { encoded: Uint8Array }[] {
-  const { calls } = (result ?? {}) as { readonly calls?: unknown };
-  return Array.isArray(calls) ? calls : [];
+  port.postMessage(message, message.kind === "committed" ? buffersOf(message.outcomes) : []);
 }

@@ -8,6 +8,7 @@ import {
   type OperationName,
   type Outcome,
   payloadBytes,
+  runsLast,
   type WriteName,
 } from "../operations.ts";
 import type { BatchListener, Store } from "../store.ts";
@@ -22,7 +23,7 @@ export interface SqliteStoreOptions extends StoreOptions {
   readonly path: string;
   /** Default true. False runs SQLite in this thread: commits block, but the store opens ten times faster. */
   readonly threads?: boolean;
-  /** Replaces the clock that nobody sets, in tests. Default: this process's, or none beside a `clock` of a test. */
+  /** Monotonic clock. Default: this process's, or none beside a `clock` of a test. */
   readonly monotonic?: Clock;
 }
 
@@ -101,9 +102,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       // One file belongs to one process.
       isShared: false,
       status() {
-        const full = writer.pending >= maxPending;
-        if (full) recount();
-        return health.status({ full });
+        const status = health.status(writer.pending, maxPending);
+        if (status.full) recount();
+        return status;
       },
       close,
     },
@@ -159,7 +160,7 @@ class OperatorReader {
   }
 }
 
-/** Checks whether an operation makes a promise to somebody new. */
+/** Returns true for operations that accept new work. */
 function takesWork(name: WriteName): boolean {
   return name === "accept" || name === "acceptOnce" || name === "beginPayment";
 }
@@ -192,6 +193,7 @@ class DatabaseChannel {
       commit: (batch) => this.#commit(batch),
       maxInFlight: 1,
       bytesOf: payloadBytes,
+      runsLast,
       onBatch: options.onBatch,
     });
   }
@@ -202,10 +204,10 @@ class DatabaseChannel {
   }
 
   /** Resolves once the operation is committed. It happens at the time at which it is called. */
-  async run<Name extends OperationName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
+  run<Name extends OperationName>(name: Name, input: Input<Name>): Promise<Outcome<Name>> {
     const clockStepMs = this.#steps?.take() ?? 0;
     const operation = { name, input, now: this.#clock(), clockStepMs } as unknown as TimedOperation;
-    return (await this.#commits.push(operation)) as Outcome<Name>;
+    return this.#commits.push(operation) as Promise<Outcome<Name>>;
   }
 
   /** JobCalls not finished, as of the last batch. */

@@ -1,5 +1,5 @@
 import type { OperationOutcome } from "../group-commit.ts";
-import type { Input, Operation, OperationName, Outcome } from "../operations.ts";
+import { type Input, type Operation, type OperationName, type Outcome, runsLast } from "../operations.ts";
 import type { Database } from "./driver.ts";
 
 /** Functions that run operations inside a transaction. Each takes the time and the operation's arguments. */
@@ -21,25 +21,113 @@ const DATABASE_FAULT = /malformed|disk I\/O error|not a database|unable to open 
 const MAX_CULPRITS = 3;
 
 /**
- * Runs a whole batch as one transaction. An operation that throws is left out with its error and the rest runs again,
- * so that it harms no other.
+ * Functions that run several operations of one kind in a few statements, with the outcomes that they would have one
+ * after the other. Calling SQLite costs more than a row: 6 instead of 13 µs for an ack.
+ */
+export type BulkTable = {
+  readonly [N in OperationName]?: (
+    operations: readonly { readonly now: number; readonly input: Input<N> }[],
+  ) => Outcome<N>[];
+};
+
+interface BatchOptions {
+  readonly database: Database;
+  readonly operations: OperationTable<never>;
+  readonly bulk?: BulkTable;
+  /** `IMMEDIATE` to write. */
+  readonly mode: "IMMEDIATE" | "DEFERRED";
+  /** Writes what the operations have left for the end of the batch. */
+  readonly finish?: () => void;
+  /** Moves times that were computed before the wall clock was set. */
+  readonly onClockStep?: (stepMs: number) => void;
+  /** Undoes changes that the operations made outside the database. */
+  readonly onRollback: () => void;
+}
+
+/**
+ * Runs a whole batch as one transaction. When an operation throws, the batch runs again, one operation after the other;
+ * one that throws then is left out with its error and the rest runs again, so that it harms no other.
  * @throws the error that kept the batch from being committed; then nothing of it was
  */
-export function runBatch(
-  batch: readonly TimedOperation[],
-  options: {
-    readonly database: Database;
-    readonly operations: OperationTable<never>;
-    /** `IMMEDIATE` to write. */
-    readonly mode: "IMMEDIATE" | "DEFERRED";
-    /** Moves times that were computed before the wall clock was set. */
-    readonly onClockStep?: (stepMs: number) => void;
-    /** Undoes changes that the operations made outside the database. */
-    readonly onRollback: () => void;
-  },
-): OperationOutcome[] {
-  const { database, mode, onClockStep, onRollback } = options;
-  const operations = options.operations as Record<string, (now: number, ...input: unknown[]) => unknown>;
+export function runBatch(batch: readonly TimedOperation[], options: BatchOptions): OperationOutcome[] {
+  // A step of the clock moves what the operations before it wrote, and nothing else.
+  if (batch.some(({ clockStepMs = 0 }) => clockStepMs !== 0)) return runInOrder(batch, options);
+  const { database, mode, onRollback } = options;
+  let isRunning = false;
+  try {
+    database.exec(`BEGIN ${mode}`);
+    isRunning = true;
+    const outcomes = runGrouped(batch, options);
+    options.finish?.();
+    isRunning = false;
+    database.exec("COMMIT");
+    return outcomes;
+  } catch (error) {
+    rollBack(database);
+    onRollback();
+    if (!isRunning || isDatabaseFault(error)) throw error;
+    return runInOrder(batch, options);
+  }
+}
+
+type AnyOperation = (now: number, ...input: readonly unknown[]) => unknown;
+type AnyBulk = (operations: readonly TimedOperation[]) => unknown[];
+
+/** Fewer operations than this cost less one by one. */
+const MIN_BULK = 3;
+
+/** Runs the operations in the order of their stages, neighbours of one kind in bulk. */
+function runGrouped(batch: readonly TimedOperation[], options: BatchOptions): OperationOutcome[] {
+  const operations = options.operations as Record<string, AnyOperation>;
+  const bulk = (options.bulk ?? {}) as Record<string, AnyBulk>;
+  const outcomes: OperationOutcome[] = [];
+  for (const indices of groupsOf(batch)) {
+    const group = indices.map((index) => batch[index] as TimedOperation);
+    const name = group[0]?.name ?? "";
+    const inBulk = group.length < MIN_BULK ? undefined : bulk[name]?.(group);
+    for (const [position, index] of indices.entries()) {
+      const { now, input } = group[position] as TimedOperation;
+      outcomes[index] = {
+        result: inBulk === undefined ? operations[name]?.(now, ...input) : inBulk[position],
+      };
+    }
+  }
+  return outcomes;
+}
+
+/**
+ * Positions of a batch's operations in the order in which they run, neighbours of one kind together. Operations of one
+ * batch were all asked for before any was answered, and those on one JobCall or payment are in one stage: their order
+ * stays.
+ */
+function groupsOf(batch: readonly TimedOperation[]): number[][] {
+  const stages: number[][] = [[], [], [], []];
+  for (const [index, operation] of batch.entries()) stages[stageOf(operation)]?.push(index);
+  const groups: number[][] = [];
+  let last: OperationName | undefined;
+  for (const index of stages.flat()) {
+    const name = batch[index]?.name;
+    if (name === last) groups.at(-1)?.push(index);
+    else groups.push([index]);
+    last = name;
+  }
+  return groups;
+}
+
+const ENDS_LEASE: ReadonlySet<OperationName> = new Set(["ack", "retry", "fail", "extend", "release"]);
+const ACCEPTS: ReadonlySet<OperationName> = new Set(["accept", "acceptOnce"]);
+
+/** Returns the stage of its batch that an operation runs in. Leases end before accepts, because they free places. */
+function stageOf(operation: Operation): 0 | 1 | 2 | 3 {
+  if (runsLast(operation)) return 3;
+  if (ACCEPTS.has(operation.name)) return 2;
+  return ENDS_LEASE.has(operation.name) ? 1 : 0;
+}
+
+/** Runs one operation after the other, in the order in which they were asked for. */
+function runInOrder(batch: readonly TimedOperation[], options: BatchOptions): OperationOutcome[] {
+  const { database, mode, finish, onClockStep, onRollback } = options;
+  const operations = options.operations as Record<string, AnyOperation>;
   const culprits = new Map<number, string>();
   for (;;) {
     let running: number | undefined;
@@ -51,6 +139,7 @@ export function runBatch(
         const error = culprits.get(index);
         running = index;
         outcomes.push(error === undefined ? { result: operations[name]?.(now, ...input) } : { error });
+        finish?.();
       }
       running = undefined;
       database.exec("COMMIT");
@@ -58,11 +147,14 @@ export function runBatch(
     } catch (error) {
       rollBack(database);
       onRollback();
-      const isDatabaseFault = DATABASE_FAULT.test(String(error));
-      if (running === undefined || isDatabaseFault || culprits.size === MAX_CULPRITS) throw error;
+      if (running === undefined || isDatabaseFault(error) || culprits.size === MAX_CULPRITS) throw error;
       culprits.set(running, String(error));
     }
   }
+}
+
+function isDatabaseFault(error: unknown): boolean {
+  return DATABASE_FAULT.test(String(error));
 }
 
 function rollBack(database: Database): void {

@@ -15,6 +15,8 @@ export class WatchedFiles {
   readonly #seen: readonly Seen[];
   readonly #database: DatabaseSize;
   #lostReason: string | undefined;
+  /** Smallest size that the database gave itself since its file was last seen complete. */
+  #shrunkTo = Number.POSITIVE_INFINITY;
 
   /** @param paths the database first */
   constructor(paths: readonly string[], database: DatabaseSize) {
@@ -34,6 +36,11 @@ export class WatchedFiles {
     if (this.#lostReason !== undefined) throw new Error(this.#lostReason);
   }
 
+  /** Notes that the database may have given pages back: its file becomes shorter once the log is copied. */
+  noteShrunk(): void {
+    this.#shrunkTo = Math.min(this.#shrunkTo, this.#database.bytes());
+  }
+
   #findLoss(isIdle: boolean): string | undefined {
     for (const [index, file] of this.#seen.entries()) {
       const how = index === 0 ? this.#lossOfDatabase(file, isIdle) : lossOf(file, statOf(file));
@@ -47,23 +54,25 @@ export class WatchedFiles {
     const found = statOf(file);
     const how = lossOf(file, found);
     if (how !== undefined || found === undefined) return how;
-    // VACUUM makes the file smaller too, and pages in the log may not be in it yet.
+    // Giving pages back makes the file smaller too, and pages in the log may not be in it yet.
     const isShorter = found.size < file.size;
     if (!isShorter && !isIdle) {
       file.size = found.size;
       return undefined;
     }
     const bytes = this.#database.bytes();
-    if (isShorter && found.size < bytes) return "truncated";
+    if (isShorter && found.size < Math.min(bytes, this.#shrunkTo)) return "truncated";
     file.size = found.size;
-    if (!isIdle || found.size >= bytes || !this.#database.isLogCopied()) return undefined;
+    const isComplete = found.size >= bytes && this.#shrunkTo === Number.POSITIVE_INFINITY;
+    if (!isIdle || isComplete || !this.#database.isLogCopied()) return undefined;
+    this.#shrunkTo = Number.POSITIVE_INFINITY;
     const size = statOf(file)?.size ?? 0n;
     return size < bytes ? "truncated" : undefined;
   }
 }
 
 interface DatabaseSize {
-  /** Returns the size that the database has by its own account. */
+  /** Returns the size that the database itself reports. */
   bytes(): number;
   /** Copies the log into the database, and returns whether all of it is there. */
   isLogCopied(): boolean;

@@ -1,9 +1,9 @@
 import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
 import { startWorkerThread } from "../../node/worker-thread.ts";
-import { UnknownOutcomeError } from "../group-commit.ts";
-import { packBytes } from "../new-call.ts";
-import { newCallOf } from "../operations.ts";
+import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
+import { decodeOutcomes, encodeBatch } from "./batch-codec.ts";
 import type { ConnectionRole } from "./connection.ts";
+import { buffersOf } from "./flat-message.ts";
 import { serveDatabase, type WorkerAnswer, type WorkerRequest } from "./serve-database.ts";
 import type { TimedOperation } from "./transaction.ts";
 
@@ -43,9 +43,20 @@ export class WorkerLink {
     return (await this.#request({ kind: "open", role }, "opened")).pending;
   }
 
-  /** Runs one batch. Rejects when nothing of it was committed, or when the worker is gone. */
-  run(operations: readonly TimedOperation[]): Promise<Extract<WorkerAnswer, { kind: "committed" }>> {
-    return this.#request({ kind: "batch", operations }, "committed", [packNewCalls(operations)]);
+  /**
+   * Runs one batch. Rejects when nothing of it was committed, or when the worker is gone.
+   * @returns the outcome of each operation, and the JobCalls not finished
+   */
+  async run(
+    operations: readonly TimedOperation[],
+  ): Promise<{ outcomes: OperationOutcome[]; pending: number }> {
+    const batch = encodeBatch(operations);
+    const { outcomes, pending } = await this.#request(
+      { kind: "batch", batch },
+      "committed",
+      buffersOf(batch),
+    );
+    return { outcomes: decodeOutcomes(operations, outcomes), pending };
   }
 
   async close(): Promise<void> {
@@ -89,15 +100,4 @@ function serveInThisThread(): MessagePort {
   const { port1, port2 } = new MessageChannel();
   serveDatabase(port2);
   return port1;
-}
-
-/** Moves the bytes of all new JobCalls into one buffer, which is transferred instead of copied. */
-function packNewCalls(operations: readonly TimedOperation[]): ArrayBuffer {
-  const calls = operations.flatMap((operation) => newCallOf(operation) ?? []);
-  const { buffer, views } = packBytes(calls.map(({ encoded }) => encoded));
-  for (const [index, call] of calls.entries()) {
-    const view = views[index];
-    if (view !== undefined) call.encoded = view;
-  }
-  return buffer;
 }

@@ -1,3 +1,4 @@
+import type { WebhookEndpoint } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 
@@ -12,6 +13,8 @@ export interface AuthScheme {
   readonly signsBody: boolean;
   /** Place of the sender's own delivery id; absent when the sender gives none. */
   readonly deliveryId?: DeliveryIdSource;
+  /** Header with the kind of event, lower case; absent when the sender has no such header. */
+  readonly eventTypeHeader?: string;
   /**
    * Answers the sender's test of the endpoint, which starts no job.
    * @param body of an authentic request
@@ -58,7 +61,11 @@ export class SigningKeyMissing extends CannotSign {
   override readonly name = "SigningKeyMissing";
 }
 
-/** Refusal that is the same whatever was wrong, so that a stranger learns nothing. */
-export function unauthorized(): GatewayError {
-  return new GatewayError("unauthorized", "unauthorized");
+/**
+ * Refusal that is the same whatever was wrong, so that a stranger learns nothing.
+ * @param auth of the endpoint; only the bearer scheme is one of HTTP's own, which a refusal names
+ */
+export function unauthorized(auth?: WebhookEndpoint["auth"]): GatewayError {
+  const headers = auth?.mode === "bearer" ? { "www-authenticate": "Bearer" } : {};
+  return new GatewayError("unauthorized", "unauthorized", { headers });
 }

@@ -5,8 +5,9 @@ import {
   digestFromBase64,
   digestFromHex,
   equalDigests,
-  firstSecret,
-  hmacSha256,
+  firstOf,
+  hmacKeys,
+  type NamedKey,
   singleHeader,
 } from "./signatures.ts";
 
@@ -23,19 +24,20 @@ const MAX_SIGNATURES = 16;
  * to be trusted with either.
  */
 export function plainHmac(secrets: readonly WebhookSecret[]): AuthScheme {
+  const keys = hmacKeys(secrets);
   return {
     authenticate(request, body) {
       const sent = SIGNATURE_HEADERS.flatMap((header) => request.headerValues(header));
       if (sent.length === 0 || sent.length > MAX_SIGNATURES) return undefined;
       const digests = sent.map((value) => digestFromHex(value.replace(/^sha256=/i, "")));
-      return authenticBy(secrets, (secret) => {
-        const expected = hmacSha256(secret, body);
+      return authenticBy(keys, ({ key }) => {
+        const expected = key.sign(body);
         return digests.every((digest) => equalDigests(digest, expected));
       });
     },
     signsBody: true,
     sign: (body) => ({
-      "X-Signature-256": `sha256=${hmacSha256(firstSecret(secrets), body).toString("hex")}`,
+      "X-Signature-256": `sha256=${firstOf(keys).key.sign(body).toString("hex")}`,
     }),
   };
 }
@@ -45,15 +47,17 @@ export function plainHmac(secrets: readonly WebhookSecret[]): AuthScheme {
  * https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
  */
 export function github(secrets: readonly WebhookSecret[]): AuthScheme {
+  const keys = hmacKeys(secrets);
   return {
     authenticate(request, body) {
       const [, hex = ""] = /^sha256=(.*)$/i.exec(singleHeader(request, "x-hub-signature-256") ?? "") ?? [];
-      return authenticByDigest(secrets, digestFromHex(hex), body);
+      return authenticByDigest(keys, digestFromHex(hex), body);
     },
     signsBody: true,
     deliveryId: unsignedIdIn("x-github-delivery"),
+    eventTypeHeader: "x-github-event",
     sign: (body, { deliveryId }) => ({
-      "X-Hub-Signature-256": `sha256=${hmacSha256(firstSecret(secrets), body).toString("hex")}`,
+      "X-Hub-Signature-256": `sha256=${firstOf(keys).key.sign(body).toString("hex")}`,
       "X-GitHub-Delivery": deliveryId,
     }),
   };
@@ -65,23 +69,25 @@ export function github(secrets: readonly WebhookSecret[]): AuthScheme {
  * https://shopify.dev/docs/apps/build/webhooks/verify-deliveries
  */
 export function shopify(secrets: readonly WebhookSecret[]): AuthScheme {
+  const keys = hmacKeys(secrets);
   return {
     authenticate(request, body) {
       const sent = digestFromBase64(singleHeader(request, "x-shopify-hmac-sha256") ?? "");
-      return authenticByDigest(secrets, sent, body);
+      return authenticByDigest(keys, sent, body);
     },
     signsBody: true,
     deliveryId: unsignedIdIn("x-shopify-webhook-id"),
+    eventTypeHeader: "x-shopify-topic",
     sign: (body, { deliveryId }) => ({
-      "X-Shopify-Hmac-Sha256": hmacSha256(firstSecret(secrets), body).toString("base64"),
+      "X-Shopify-Hmac-Sha256": firstOf(keys).key.sign(body).toString("base64"),
       "X-Shopify-Webhook-Id": deliveryId,
     }),
   };
 }
 
-function authenticByDigest(secrets: readonly WebhookSecret[], sent: Buffer | undefined, body: Uint8Array) {
+function authenticByDigest(keys: readonly NamedKey[], sent: Buffer | undefined, body: Uint8Array) {
   if (sent === undefined) return undefined;
-  return authenticBy(secrets, (secret) => equalDigests(sent, hmacSha256(secret, body)));
+  return authenticBy(keys, ({ key }) => equalDigests(sent, key.sign(body)));
 }
 
 function unsignedIdIn(header: string): DeliveryIdSource {

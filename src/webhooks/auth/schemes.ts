@@ -3,7 +3,7 @@ import type { WebhookEndpoint } from "../../config/config.ts";
 import type { AuthScheme, SignedDelivery } from "./auth-scheme.ts";
 import { github, plainHmac, shopify } from "./body-hmac.ts";
 import { apiKey, bearer, noAuth, urlToken } from "./shared-secret.ts";
-import { firstSecret } from "./signatures.ts";
+import { firstOf } from "./signatures.ts";
 import { standardWebhooks } from "./standard-webhooks.ts";
 import { slack, stripe } from "./timed-hmac.ts";
 
@@ -52,5 +52,5 @@ export function signWebhook(
 
 /** Returns the path that a sender must send to, with the secret in it where the scheme has it there. */
 export function webhookPath({ path, auth }: WebhookEndpoint): string {
-  return auth.mode === "url-token" ? `${path}/${firstSecret(auth.secrets)}` : path;
+  return auth.mode === "url-token" ? `${path}/${firstOf(auth.secrets).secret}` : path;
 }

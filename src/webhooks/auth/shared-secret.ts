@@ -2,7 +2,7 @@ import type { WebhookSecret } from "../../config/config.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { bearerToken } from "../../http/request.ts";
 import type { AuthScheme } from "./auth-scheme.ts";
-import { authenticBy, firstSecret } from "./signatures.ts";
+import { authenticBy, firstOf } from "./signatures.ts";
 
 // Schemes in which the sender sends the secret itself, and the one without a secret.
 
@@ -17,10 +17,10 @@ export function bearer(secrets: readonly WebhookSecret[]): AuthScheme {
     authenticate(request) {
       const token = bearerToken(request);
       if (token === undefined) return undefined;
-      return authenticBy(secrets, (secret) => equalInConstantTime(token, secret));
+      return authenticBy(secrets, ({ secret }) => equalInConstantTime(token, secret));
     },
     signsBody: false,
-    sign: () => ({ Authorization: `Bearer ${firstSecret(secrets)}` }),
+    sign: () => ({ Authorization: `Bearer ${firstOf(secrets).secret}` }),
   };
 }
 
@@ -30,10 +30,10 @@ export function apiKey(secrets: readonly WebhookSecret[], header: string): AuthS
     authenticate(request) {
       const [key, ...others] = request.headerValues(header);
       if (key === undefined || others.length > 0) return undefined;
-      return authenticBy(secrets, (secret) => equalInConstantTime(key, secret));
+      return authenticBy(secrets, ({ secret }) => equalInConstantTime(key, secret));
     },
     signsBody: false,
-    sign: () => ({ [header]: firstSecret(secrets) }),
+    sign: () => ({ [header]: firstOf(secrets).secret }),
   };
 }
 
@@ -44,7 +44,7 @@ export function urlToken(secrets: readonly WebhookSecret[], endpointPath: string
     authenticate({ path }) {
       if (!path.startsWith(prefix)) return undefined;
       const token = path.slice(prefix.length);
-      return authenticBy(secrets, (secret) => equalInConstantTime(token, secret));
+      return authenticBy(secrets, ({ secret }) => equalInConstantTime(token, secret));
     },
     signsBody: false,
     sign: () => ({}),

@@ -1,35 +1,39 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
 import type { WebhookSecret } from "../../config/config.ts";
+import { HmacKey } from "../../core/hmac-key.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { Authentic } from "./auth-scheme.ts";
 
-/** Returns which secret the predicate accepts; undefined when it accepts none. */
-export function authenticBy(
-  secrets: readonly WebhookSecret[],
-  accepts: (secret: string) => boolean,
-): Authentic | undefined {
-  for (const { name, secret } of secrets) if (accepts(secret)) return { secretName: name };
-  return undefined;
+/** A secret as the key of HMAC-SHA256, with its name in the configuration. */
+export interface NamedKey {
+  readonly name: string;
+  readonly key: HmacKey;
 }
 
-/** Returns the current secret: the one that senders should use. */
-export function firstSecret(secrets: readonly WebhookSecret[]): string {
+export function hmacKeys(secrets: readonly WebhookSecret[]): NamedKey[] {
+  return secrets.map(({ name, secret }) => ({ name, key: new HmacKey(secret) }));
+}
+
+/** Returns which secret or key the predicate accepts; undefined when it accepts none. */
+export function authenticBy<Named extends { readonly name: string }>(
+  secrets: readonly Named[],
+  accepts: (secret: Named) => boolean,
+): Authentic | undefined {
+  const [secret] = secrets.filter(accepts);
+  return secret && { secretName: secret.name };
+}
+
+/** Returns the current secret or key: the one that senders should use. */
+export function firstOf<Named>(secrets: readonly Named[]): Named {
   const [first] = secrets;
   if (first === undefined) throw new Error("an endpoint has no secret");
-  return first.secret;
+  return first;
 }
 
 /** Returns the value of a header that was sent exactly once and is not empty. `name` is lower case. */
 export function singleHeader(request: HttpRequest, name: string): string | undefined {
   const values = request.headerValues(name);
   return values.length === 1 && values[0] !== "" ? values[0] : undefined;
-}
-
-/** Computes HMAC-SHA256 over the concatenation of all parts. */
-export function hmacSha256(key: string | Uint8Array, ...parts: readonly (string | Uint8Array)[]): Buffer {
-  const hmac = createHmac("sha256", key);
-  for (const part of parts) hmac.update(part);
-  return hmac.digest();
 }
 
 /** Compares a received digest with the expected one in constant time. */

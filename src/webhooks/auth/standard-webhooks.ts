@@ -1,26 +1,19 @@
-import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
+import { createPublicKey, type KeyObject, verify } from "node:crypto";
 import type { WebhookSecret } from "../../config/config.ts";
-import { parseStandardWebhooksKey } from "../../core/standard-webhooks-key.ts";
+import { HmacKey } from "../../core/hmac-key.ts";
+import { parseStandardWebhooksKey, signStandardWebhook, toSigningKey } from "../../core/standard-webhooks.ts";
 import { type AuthScheme, CannotSign, SigningKeyMissing } from "./auth-scheme.ts";
-import {
-  digestFromBase64,
-  equalDigests,
-  hmacSha256,
-  isTimely,
-  signedTime,
-  singleHeader,
-} from "./signatures.ts";
+import { digestFromBase64, equalDigests, isTimely, signedTime, singleHeader } from "./signatures.ts";
 
 /** Most signatures of all versions in one header. A sender sends one for each valid key. */
 const MAX_SIGNATURES = 16;
 /** Most ed25519 signatures. Each hashes the body anew for each key, and a stranger's list must not cost much. */
 const MAX_PUBLIC_KEY_SIGNATURES = 4;
-/** DER bytes before the 32 bytes of an ed25519 key (RFC 8410). */
+/** DER bytes before the 32 bytes of an ed25519 public key (RFC 8410). */
 const PUBLIC_KEY_DER = Buffer.from("302a300506032b6570032100", "hex");
-const PRIVATE_KEY_DER = Buffer.from("302e020100300506032b657004220420", "hex");
 
 type VerifyingKey =
-  | { readonly name: string; readonly version: "v1"; readonly key: Buffer }
+  | { readonly name: string; readonly version: "v1"; readonly key: HmacKey }
   | { readonly name: string; readonly version: "v1a"; readonly key: KeyObject };
 
 /**
@@ -80,7 +73,7 @@ function isSigned(head: string, body: Uint8Array, list: readonly string[], key: 
   );
   if (sent.length === 0) return false;
   if (key.version === "v1") {
-    const expected = hmacSha256(key.key, head, body);
+    const expected = key.key.sign(body, head);
     return sent.some((base64) => equalDigests(digestFromBase64(base64), expected));
   }
   const signed = Buffer.concat([Buffer.from(head), body]);
@@ -96,26 +89,22 @@ function signatureOf(
   keys: readonly VerifyingKey[],
   signingKey: string | undefined,
 ): string {
-  const own = signingKey === undefined ? undefined : parseStandardWebhooksKey(signingKey);
-  if (own?.kind === "private") {
-    const key = createPrivateKey({
-      key: Buffer.concat([PRIVATE_KEY_DER, own.bytes]),
-      format: "der",
-      type: "pkcs8",
-    });
-    return `v1a,${sign(null, Buffer.concat([Buffer.from(head), body]), key).toString("base64")}`;
+  if (signingKey !== undefined) {
+    const own = toSigningKey(signingKey);
+    if (own === undefined || own instanceof HmacKey)
+      throw new SigningKeyMissing("the signing key is not whsk_ and base64");
+    return signStandardWebhook(own, head, body);
   }
-  if (signingKey !== undefined) throw new SigningKeyMissing("the signing key is not whsk_ and base64");
   const shared = keys.find((key) => key.version === "v1");
   if (shared === undefined) {
     throw new SigningKeyMissing("the endpoint knows only the public key; the sender's private key signs");
   }
-  return `v1,${hmacSha256(shared.key, head, body).toString("base64")}`;
+  return signStandardWebhook(shared.key, head, body);
 }
 
 function toVerifyingKey({ name, secret }: WebhookSecret): VerifyingKey {
   const key = parseStandardWebhooksKey(secret);
-  if (key?.kind === "symmetric") return { name, version: "v1", key: key.bytes };
+  if (key?.kind === "symmetric") return { name, version: "v1", key: new HmacKey(key.bytes) };
   if (key?.kind !== "public") throw new Error(`${name} is neither a whsec_ nor a whpk_ key`);
   const der = Buffer.concat([PUBLIC_KEY_DER, key.bytes]);
   return { name, version: "v1a", key: createPublicKey({ key: der, format: "der", type: "spki" }) };

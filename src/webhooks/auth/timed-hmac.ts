@@ -4,8 +4,8 @@ import {
   authenticBy,
   digestFromHex,
   equalDigests,
-  firstSecret,
-  hmacSha256,
+  firstOf,
+  hmacKeys,
   isTimely,
   signedTime,
   singleHeader,
@@ -20,13 +20,14 @@ import {
  * https://docs.slack.dev/authentication/verifying-requests-from-slack
  */
 export function slack(secrets: readonly WebhookSecret[], toleranceSecs: number): AuthScheme {
+  const keys = hmacKeys(secrets);
   return {
     authenticate(request, body, now) {
       const time = singleHeader(request, "x-slack-request-timestamp") ?? "";
       const [, hex = ""] = /^v0=(.*)$/.exec(singleHeader(request, "x-slack-signature") ?? "") ?? [];
       const sent = digestFromHex(hex);
       if (sent === undefined || !isTimely(time, now, toleranceSecs)) return undefined;
-      return authenticBy(secrets, (secret) => equalDigests(sent, hmacSha256(secret, `v0:${time}:`, body)));
+      return authenticBy(keys, ({ key }) => equalDigests(sent, key.sign(body, `v0:${time}:`)));
     },
     signsBody: true,
     deliveryId: { isSigned: true, find: (_, body) => textFields(body, ["event_id"]).event_id },
@@ -36,7 +37,7 @@ export function slack(secrets: readonly WebhookSecret[], toleranceSecs: number):
     },
     sign(body, { now }) {
       const time = signedTime(now);
-      const digest = hmacSha256(firstSecret(secrets), `v0:${time}:`, body).toString("hex");
+      const digest = firstOf(keys).key.sign(body, `v0:${time}:`).toString("hex");
       return { "X-Slack-Request-Timestamp": time, "X-Slack-Signature": `v0=${digest}` };
     },
   };
@@ -51,12 +52,13 @@ const MAX_STRIPE_SIGNATURES = 16;
  * https://docs.stripe.com/webhooks/signature#verify-manually
  */
 export function stripe(secrets: readonly WebhookSecret[], toleranceSecs: number): AuthScheme {
+  const keys = hmacKeys(secrets);
   return {
     authenticate(request, body, now) {
       const header = parseStripeHeader(singleHeader(request, "stripe-signature") ?? "");
       if (header === undefined || !isTimely(header.time, now, toleranceSecs)) return undefined;
-      return authenticBy(secrets, (secret) => {
-        const expected = hmacSha256(secret, `${header.time}.`, body);
+      return authenticBy(keys, ({ key }) => {
+        const expected = key.sign(body, `${header.time}.`);
         return header.digests.some((digest) => equalDigests(digest, expected));
       });
     },
@@ -72,7 +74,7 @@ export function stripe(secrets: readonly WebhookSecret[], toleranceSecs: number)
     },
     sign(body, { now }) {
       const time = signedTime(now);
-      const digest = hmacSha256(firstSecret(secrets), `${time}.`, body).toString("hex");
+      const digest = firstOf(keys).key.sign(body, `${time}.`).toString("hex");
       return { "Stripe-Signature": `t=${time},v1=${digest}` };
     },
   };

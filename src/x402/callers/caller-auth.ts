@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { CallerNonce } from "../../core/payment.ts";
-import type { HttpRequest } from "../../http/request.ts";
+import type { JobRequest } from "../../http/request.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 import type { CallerChain } from "./chain.ts";
 import { readCaller, readCallerExpiry, readCallerNonce, readCallerSignature } from "./headers.ts";
@@ -19,7 +19,7 @@ export interface AuthorizedCaller {
 }
 
 interface CallerRequest {
-  readonly request: HttpRequest;
+  readonly request: JobRequest;
   readonly body: Uint8Array;
   /** Lower case; the caller of a `payer_is_caller` job. */
   readonly payer: `0x${string}`;
@@ -66,7 +66,7 @@ export class CallerAuth {
   async #readDelegatedCaller(
     { serviceId, jobIndex }: JobKey,
     restriction: JobRestriction,
-    request: HttpRequest,
+    request: JobRequest,
     body: Uint8Array,
   ): Promise<AuthorizedCaller> {
     const caller = readCaller(request);

@@ -1,18 +1,16 @@
-import { LRUCache } from "lru-cache";
 import pLimit from "p-limit";
-import { BaseError, ExecutionRevertedError, encodeFunctionData, type PublicClient, parseAbi } from "viem";
 import { ChainClient } from "../../chain/chain-client.ts";
+import { asHex, type Rpc, RpcError } from "../../chain/rpc.ts";
 import type { JobRestriction } from "../../config/config.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
 
-const PERMISSION_ABI = parseAbi([
-  "function isPermittedCaller(uint64 serviceId, address caller) view returns (bool)",
-]);
-const ERC1271_ABI = parseAbi([
-  "function isValidSignature(bytes32 hash, bytes signature) view returns (bytes4)",
-]);
+/** `isPermittedCaller(uint64 serviceId, address caller)`. */
+const IS_PERMITTED_CALLER = "0x2ec2bd03";
+/** `isValidSignature(bytes32 hash, bytes signature)`. */
+const IS_VALID_SIGNATURE = "0x1626ba7e";
 const ERC1271_MAGIC = `0x1626ba7e${"0".repeat(56)}`;
 const TRUE = `0x${"0".repeat(63)}1`;
 const FALSE = `0x${"0".repeat(64)}`;
@@ -30,7 +28,7 @@ export class CallerChain {
   readonly #telemetry: Telemetry;
   readonly #rpcs = new Map<string, CallerRpc>();
   /** Unix milliseconds until which a permission may be used again. A denial is never kept: it may end any time. */
-  readonly #permittedUntil = new LRUCache<string, number>({ max: MAX_CACHED_PERMISSIONS });
+  readonly #permittedUntil = boundedCache<string, number>(MAX_CACHED_PERMISSIONS);
 
   /** @param parts `timeoutMs` is for one RPC call */
   constructor(parts: { readonly timeoutMs: number; readonly clock: Clock; readonly telemetry?: Telemetry }) {
@@ -48,9 +46,9 @@ export class CallerChain {
     const key = JSON.stringify([chainRpcUrl, chainContract, serviceId.toString(), caller]);
     if (permissionCacheSecs > 0 && (this.#permittedUntil.get(key) ?? 0) > this.#clock()) return true;
 
-    const data = encodeFunctionData({ abi: PERMISSION_ABI, args: [serviceId, caller] });
-    const answer = await this.#rpcOf(restriction).ask("isPermittedCaller", (client) =>
-      call(client, chainContract, data),
+    const data = `${IS_PERMITTED_CALLER}${word(serviceId)}${word(caller)}`;
+    const answer = await this.#rpcOf(restriction).ask("isPermittedCaller", (rpc) =>
+      call(rpc, chainContract, data),
     );
     // Neither of the two booleans: no contract is there, or another one. "No" would be a guess.
     if (answer !== TRUE && answer !== FALSE) {
@@ -63,11 +61,10 @@ export class CallerChain {
     return permitted;
   }
 
-  /** Asks whether the caller is a contract. @throws GatewayError `permission_check_failed` */
+  /** Returns true if the caller is a contract. @throws GatewayError `permission_check_failed` */
   isContract(restriction: JobRestriction, caller: `0x${string}`): Promise<boolean> {
-    return this.#rpcOf(restriction).ask("getCode", async (client) => {
-      const code = await client.getCode({ address: caller });
-      return code !== undefined && code !== "0x";
+    return this.#rpcOf(restriction).ask("getCode", async (rpc) => {
+      return asHex(await rpc.call("eth_getCode", [caller, "latest"])) !== "0x";
     });
   }
 
@@ -78,13 +75,13 @@ export class CallerChain {
     hash: `0x${string}`,
     signature: `0x${string}`,
   ): Promise<boolean> {
-    const data = encodeFunctionData({ abi: ERC1271_ABI, args: [hash, signature] });
-    return this.#rpcOf(restriction).ask("isValidSignature", async (client) => {
+    const data = isValidSignatureCall(hash, signature);
+    return this.#rpcOf(restriction).ask("isValidSignature", async (rpc) => {
       try {
-        return (await call(client, caller, data)) === ERC1271_MAGIC;
+        return (await call(rpc, caller, data)) === ERC1271_MAGIC;
       } catch (error) {
         // Contracts revert on signatures that they refuse.
-        if (isRevert(error)) return false;
+        if (error instanceof RpcError && error.isRevert) return false;
         throw error;
       }
     });
@@ -114,7 +111,7 @@ class CallerRpc {
   }
 
   /** @throws GatewayError `permission_check_failed` */
-  async ask<Answer>(what: string, question: (client: PublicClient) => Promise<Answer>): Promise<Answer> {
+  async ask<Answer>(what: string, question: (rpc: Rpc) => Promise<Answer>): Promise<Answer> {
     if (this.#limit.pendingCount >= MAX_WAITING_PER_RPC) {
       throw checkFailed(what, "too many checks are waiting");
     }
@@ -130,22 +127,28 @@ class CallerRpc {
   }
 }
 
-/** Returns a contract's raw answer. A reverted call throws; an address without code gives `0x`. */
-async function call(client: PublicClient, to: `0x${string}`, data: `0x${string}`): Promise<string> {
-  const { data: answer } = await client.call({ to, data });
-  return (answer ?? "0x").toLowerCase();
+/** Returns a contract's raw answer, `0x` for an address without code. @throws RpcError, for one when the call reverts */
+async function call(rpc: Rpc, to: string, data: string): Promise<string> {
+  return (await rpc.callContract(to, data)).toLowerCase();
 }
 
-function isRevert(error: unknown): boolean {
-  return (
-    error instanceof BaseError && error.walk((cause) => cause instanceof ExecutionRevertedError) !== null
-  );
+/** Returns a number, or an address or hash in hex, as a word of call data. */
+function word(value: bigint | `0x${string}`): string {
+  return BigInt(value).toString(16).padStart(64, "0");
+}
+
+function isValidSignatureCall(hash: `0x${string}`, signature: `0x${string}`): string {
+  const bytes = signature.slice(2);
+  const words = Math.ceil(bytes.length / 64);
+  // The hash, the offset of the bytes behind these two words, their length, and they themselves in whole words.
+  const length = BigInt(bytes.length / 2);
+  return `${IS_VALID_SIGNATURE}${word(hash)}${word(64n)}${word(length)}${bytes.padEnd(words * 64, "0")}`;
 }
 
 function checkFailed(what: string, detail: string, cause?: unknown): GatewayError {
   return new GatewayError(
     "permission_check_failed",
     `The chain could not be asked whether the caller is permitted (${what}: ${detail}). Nothing was charged: try again.`,
-    { ...(cause === undefined ? {} : { cause }), headers: { "retry-after": "2" } },
+    { cause, headers: { "retry-after": "2" } },
   );
 }

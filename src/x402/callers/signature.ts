@@ -1,4 +1,3 @@
-import { keccak } from "hash-wasm";
 import { hashMessage } from "viem";
 import type { JobKey } from "../../core/job-call.ts";
 
@@ -19,6 +18,7 @@ export interface CallerClaim extends JobKey {
 export async function callerClaimText(claim: CallerClaim): Promise<string> {
   const { serviceId, jobIndex, body, nonce, expiry } = claim;
   // WebAssembly, because viem's keccak blocks the event loop for 75 ms on a body of 1 MiB.
+  const { keccak } = await import("hash-wasm");
   return `x402-authorize:${serviceId}:${jobIndex}:${await keccak(body, 256)}:${nonce}:${expiry}`;
 }
 

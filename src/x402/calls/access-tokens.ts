@@ -31,6 +31,12 @@ export class AccessTokens {
     return createHmac("sha256", this.#secret).update(key).digest("base64url");
   }
 
+  /** Returns a seal that only holders of the secret can make, for texts that clients keep. */
+  seal(text: string): string {
+    if (this.#secret === undefined) throw new Error("the secret of the access tokens is not loaded");
+    return createHmac("sha256", this.#secret).update(`seal\n${text}`).digest("base64url");
+  }
+
   /** Compares in constant time. */
   isTokenOf(token: string, payment: PaymentKey): boolean {
     return equalInConstantTime(token, this.tokenOf(payment));

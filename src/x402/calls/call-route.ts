@@ -39,7 +39,7 @@ export class CallRoute {
     }
   }
 
-  /** @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` unless it is the call's own */
+  /** @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` unless it is the call's own; `call_expired` */
   async #findCall(request: HttpRequest, callId: number): Promise<CallState> {
     const token = bearerToken(request);
     if (token === undefined) {
@@ -52,19 +52,33 @@ export class CallRoute {
     const call = await this.#calls.findCall(callId);
     // A held call is not paid for yet, so no token opens it.
     if (call === undefined || call.state === "held" || !this.#tokens.isTokenOf(token, call.payment)) {
-      await this.#limits.countWrongToken(request);
+      this.#limits.countWrongToken(request);
       throw new GatewayError("call_not_found", "No call with this id has this access token.");
+    }
+    if (call.state === "expired") {
+      throw new GatewayError("call_expired", "This call ended long ago, and its result is no longer kept.", {
+        details: { retryable: false },
+      });
     }
     return call;
   }
 
-  async #showResult({ callId, state }: CallState): Promise<HttpResponse> {
-    const result = state === "succeeded" ? await this.#calls.findResult(callId) : undefined;
-    if (result === undefined) {
-      throw new GatewayError("result_not_ready", `There is no result: the call is ${state}.`, {
-        details: { state },
+  async #showResult({ callId, state, reason, charge }: CallState): Promise<HttpResponse> {
+    if (charge?.state === "failed") {
+      throw new GatewayError(
+        "settlement_failed",
+        "The job was done, but the payment could not be charged, so there is no result. Nothing was charged.",
+        { details: { retryable: false, state } },
+      );
+    }
+    if (state === "succeeded") return resultResponse(await this.#calls.findResult(callId));
+    if (state === "failed") {
+      throw new GatewayError("call_failed", "The job failed, and has no result.", {
+        details: { retryable: false, state, ...(reason !== undefined && { reason }) },
       });
     }
-    return resultResponse(result);
+    throw new GatewayError("result_not_ready", `There is no result yet: the call is ${state}.`, {
+      details: { retryable: true, state },
+    });
   }
 }

@@ -31,7 +31,7 @@ export function preferredWaitSecs(request: HttpRequest): number | undefined {
   return seconds >= 1 ? Math.min(seconds, MAX_WAIT_SECS) : undefined;
 }
 
-export type WaitOutcome =
+type WaitOutcome =
   /** `result` is undefined when the runner gave none. */
   | { readonly kind: "succeeded"; readonly result: JobResult | undefined }
   /** The job failed, did not finish in time, or the client hung up. */
@@ -65,6 +65,8 @@ export class ResultWaits {
     try {
       for await (const { state } of this.#watch.states(callId, over.signal)) {
         if (state === "succeeded") return { kind: "succeeded", result: await this.#calls.findResult(callId) };
+        // Its refund may take longer.
+        if (state === "failed") break;
       }
       return { kind: "not_in_time" };
     } catch {

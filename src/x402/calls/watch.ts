@@ -1,8 +1,6 @@
 import type { EventHub } from "../../core/events.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 
-const POLL_MS = 1_000;
-
 /** Follows paid calls for the clients that wait for them. */
 export class CallWatch {
   readonly #calls: Pick<CallLookup, "findCall">;
@@ -14,21 +12,22 @@ export class CallWatch {
 
   /**
    * @param parts `events` wakes watchers at once when this process changes a call; without it they wait for the next
-   * poll. `pollMs` (default 1 s) covers the other changes: expired leases and other processes on the same store.
+   * poll. `pollMs` covers the other changes: expired leases and other processes on the same store.
    */
   constructor(parts: {
     readonly calls: Pick<CallLookup, "findCall">;
     readonly events?: EventHub | undefined;
-    readonly pollMs?: number;
+    readonly pollMs: number;
   }) {
     this.#calls = parts.calls;
     this.#events = parts.events;
-    this.#pollMs = parts.pollMs ?? POLL_MS;
+    this.#pollMs = parts.pollMs;
   }
 
   /**
    * Yields the call's current state, then again after every change and at every poll, changed or not. Skips states
-   * that are over before the consumer asks for the next. Ends after `succeeded` or `failed`, when the call is gone,
+   * that are over before the consumer asks for the next. Ends after `succeeded`, after `failed` once its refund has
+   * ended or waits for the operator, when the call is gone,
    * when `signal` aborts, or at {@link CallWatch.stop}.
    */
   async *states(callId: number, signal: AbortSignal): AsyncGenerator<CallState, void> {
@@ -79,8 +78,10 @@ export class CallWatch {
   }
 }
 
-export function isFinished({ state }: CallState): boolean {
-  return state === "succeeded" || state === "failed";
+/** Checks whether nothing more is to come, unless an operator decides something. */
+export function isFinished({ state, refund }: CallState): boolean {
+  const isRefunding = refund?.state === "sending" || (refund?.state === "owed" && refund.isApproved);
+  return state === "succeeded" || state === "expired" || (state === "failed" && !isRefunding);
 }
 
 /** Wakes one waiter. Remembers a ring until the next reset, so a change between a read and the wait is not missed. */

@@ -1,9 +1,11 @@
 import { randomInt } from "node:crypto";
-import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
+import type { AcceptedToken } from "../../config/config.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { quoteDigest } from "../../pricing/price-source.ts";
+import type { TokenRate } from "../../pricing/rates/rate.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { OfferLedger } from "../../store/contract/price-ledgers.ts";
 import { atTime, formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "../wire/offer.ts";
@@ -16,6 +18,8 @@ const SLACK_MS = 1000;
 
 /** Bound on the offers remembered as saved. An evicted one is saved once more. */
 const MAX_REMEMBERED = 10_000;
+/** Bound on the jobs whose last offers are kept, with the 402 that shows them: about 4 KB each. */
+const MAX_JOBS = 1_000;
 
 const NS_PER_MS = 1_000_000;
 
@@ -27,10 +31,20 @@ const MIN_VALID_MS = 60_000;
 
 /** An offer that this process saved. */
 interface SavedOffer {
+  readonly id: string;
   /** Unix milliseconds by this process's clock until which it is saved; 0 while it never was. */
   validUntil: number;
   /** The write that extends it; never rejects. */
   saving?: Promise<void> | undefined;
+}
+
+/** The offers that were last made for a job, with everything that they depend on. */
+interface MadeOffers {
+  readonly terms: OfferTerms;
+  readonly rates: ReadonlyMap<AcceptedToken, TokenRate | undefined>;
+  readonly offers: readonly Offer[];
+  /** One for each offer. */
+  readonly saved: readonly SavedOffer[];
 }
 
 /** Offers made to clients. Each stays payable for its lifetime, across price changes, restarts and replicas. */
@@ -39,7 +53,8 @@ export class OfferBook {
   readonly #rates: Pick<RateBoard, "rateOf">;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #saved = new LRUCache<string, SavedOffer>({ max: MAX_REMEMBERED });
+  readonly #saved = boundedCache<string, SavedOffer>(MAX_REMEMBERED);
+  readonly #made = boundedCache<string, MadeOffers>(MAX_JOBS);
   #lastDigestNs = 0n;
 
   constructor(parts: {
@@ -56,22 +71,21 @@ export class OfferBook {
 
   /**
    * Makes offers, each saved before any client can see it. An offer that is saved already is extended in the
-   * background, so that a store that stalls holds up only new offers. Returns none if no token can be offered.
+   * background, so that a store that stalls holds up only new offers. Returns none if no token can be offered, and the
+   * same array as before while terms and rates are the same, so that what is derived from it can be kept beside it.
    */
   async make(terms: OfferTerms): Promise<readonly Offer[]> {
-    const offers = makeOffers(terms, this.#rates);
-    const neededUntil = this.#clock() + terms.ttlSecs * 1000;
-    const stale = offers.filter((offer) => {
-      const saved = this.#saved.get(offerId(offer));
-      return saved === undefined || (saved.saving === undefined && saved.validUntil < neededUntil);
-    });
-    if (stale.length > 0) this.#save(stale, terms);
-    const minValidMs = Math.min(MIN_VALID_MS, (terms.ttlSecs * 1000) / 2);
-    for (const offer of offers) {
-      const saved = this.#saved.get(offerId(offer));
-      if (saved !== undefined && saved.validUntil < this.#clock() + minValidMs) await saved.saving;
+    const made = this.#madeFor(terms);
+    const ttlMs = terms.ttlSecs * 1000;
+    const neededUntil = this.#clock() + ttlMs;
+    if (made.saved.some(({ saving, validUntil }) => saving === undefined && validUntil < neededUntil)) {
+      this.#save(made, neededUntil);
     }
-    return offers;
+    const minValidMs = Math.min(MIN_VALID_MS, ttlMs / 2);
+    for (const saved of made.saved) {
+      if (saved.validUntil < this.#clock() + minValidMs) await saved.saving;
+    }
+    return made.offers;
   }
 
   /** Returns the job's saved offers whose lifetime has not ended. */
@@ -91,20 +105,47 @@ export class OfferBook {
     return quoteDigest(job, priceWei, this.#lastDigestNs);
   }
 
-  #save(offers: readonly Offer[], { ttlSecs, quoteExpiry }: OfferTerms): void {
+  #madeFor(terms: OfferTerms): MadeOffers {
+    const { job, tokens } = terms;
+    const key = jobKeyText(job.serviceId, job.jobIndex);
+    const last = this.#made.get(key);
+    if (last !== undefined && equalTerms(last.terms, terms) && this.#areCurrent(last.rates)) return last;
+    // Each rate is read once: it may end between two looks at the clock.
+    const rates = new Map(tokens.map((token) => [token, this.#rates.rateOf(token)]));
+    const offers = makeOffers(terms, { rateOf: (token) => rates.get(token) });
+    const made = { terms, rates, offers, saved: offers.map((offer) => this.#savedOf(offer)) };
+    this.#made.set(key, made);
+    return made;
+  }
+
+  #areCurrent(rates: MadeOffers["rates"]): boolean {
+    for (const [token, rate] of rates) {
+      if (this.#rates.rateOf(token)?.ratePerNativeUnit !== rate?.ratePerNativeUnit) return false;
+    }
+    return true;
+  }
+
+  #savedOf(offer: Offer): SavedOffer {
+    const id = offerId(offer);
+    const known = this.#saved.get(id);
+    if (known !== undefined) return known;
+    const saved: SavedOffer = { id, validUntil: 0 };
+    this.#saved.set(id, saved);
+    return saved;
+  }
+
+  /** Starts to save the offers that are saved until an earlier time than `neededUntil`. */
+  #save({ terms, offers, saved }: MadeOffers, neededUntil: number): void {
+    const { ttlSecs, quoteExpiry } = terms;
     const now = this.#clock();
     const ttlMs = ttlSecs * 1000 + SLACK_MS;
     const validForMs = quoteExpiry === undefined ? ttlMs : Math.min(ttlMs, quoteExpiry * 1000 - now);
-    const newOffers = offers.map((offer) => ({
-      id: offerId(offer),
-      job: offer.job,
-      offer: formatOffer(offer),
-      validForMs,
-    }));
-    const entries = newOffers.map(({ id }) => {
-      const entry: SavedOffer = { validUntil: this.#saved.get(id)?.validUntil ?? 0 };
-      this.#saved.set(id, entry);
-      return entry;
+    const entries: SavedOffer[] = [];
+    const newOffers = offers.flatMap((offer, i) => {
+      const entry = saved[i] as SavedOffer;
+      if (entry.saving !== undefined || entry.validUntil >= neededUntil) return [];
+      entries.push(entry);
+      return { id: entry.id, job: offer.job, offer: formatOffer(offer), validForMs };
     });
     const saving = this.#ledger.saveOffers(newOffers).then(
       () => {
@@ -121,11 +162,27 @@ export class OfferBook {
   }
 }
 
+/** Reports whether two terms for one job lead to the same offers. */
+function equalTerms(left: OfferTerms, right: OfferTerms): boolean {
+  return (
+    left.priceWei === right.priceWei &&
+    left.ttlSecs === right.ttlSecs &&
+    left.quoteDigest === right.quoteDigest &&
+    left.quoteExpiry === right.quoteExpiry &&
+    left.confidentiality === right.confidentiality &&
+    left.onFailure === right.onFailure &&
+    left.tokens === right.tokens &&
+    left.byUse === right.byUse
+  );
+}
+
 /** Everything that makes two offers the same. */
-function offerId({ job, token, amount, ttlSecs, quoteDigest: digest }: Offer): string {
+function offerId(offer: Offer): string {
+  const { job, token, amount, ttlSecs, quoteDigest: digest, onFailure, byUse } = offer;
   const { network, asset, payTo, transferMethod, eip3009 } = token;
   const key = jobKeyText(job.serviceId, job.jobIndex);
   // The remaining lifetime of a quote's offer changes all the time; its digest does not.
   const lifetime = digest ?? ttlSecs;
-  return JSON.stringify([key, network, asset, payTo, transferMethod, eip3009, amount, lifetime]);
+  const terms = [amount, lifetime, onFailure, byUse];
+  return JSON.stringify([key, network, asset, payTo, transferMethod, eip3009, ...terms]);
 }

@@ -1,22 +1,23 @@
-import type { AcceptedToken, JobPolicy } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { HttpRequest } from "../../http/request.ts";
+import type { JobRequest } from "../../http/request.ts";
 import type { PriceSource } from "../../pricing/price-source.ts";
 import { priceUnavailable } from "../../pricing/price-source.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer, quoteTerms } from "../wire/offer.ts";
 import type { SignedPayment } from "../wire/payment-header.ts";
-import type { JobCatalog } from "./job-catalog.ts";
+import type { JobPolicies, SoldPolicy } from "./job-policies.ts";
 import type { OfferBook } from "./offer-book.ts";
+import type { PayableTokens } from "./payable-tokens.ts";
 import type { QuoteBook } from "./quote-book.ts";
+import type { JobUseTerms } from "./use-terms.ts";
 
 const QUOTE_HEADER = "x-x402-quote-digest";
 
 /** The price of one request for a job: the job's current price, or the price of a quote that the request names. */
 export interface Price {
-  readonly policy: JobPolicy;
+  readonly policy: SoldPolicy;
   /**
    * Returns the offers to show in a 402.
    * @throws GatewayError when there is nothing to offer
@@ -46,23 +47,27 @@ export interface ConfirmedPrice {
 interface CurrentPrices {
   readonly prices: PriceSource;
   readonly offers: OfferBook;
-  readonly tokens: readonly AcceptedToken[];
+  readonly tokens: PayableTokens;
+  /** Absent: every job is sold at its fixed price. */
+  readonly useTerms?: JobUseTerms;
+  /** Buyers may be promised their money back. */
+  readonly refunds: boolean;
   readonly quoteTtlSecs: number;
   readonly clock: Clock;
 }
 
 /** The prices of jobs, at one configuration. */
 export class PriceBook {
-  readonly #catalog: JobCatalog;
+  readonly #policies: JobPolicies;
   readonly #quotes: QuoteBook | undefined;
   readonly #current: CurrentPrices;
 
   /** @param parts without `quotes`, a request cannot name a quote */
   constructor(
-    parts: CurrentPrices & { readonly catalog: JobCatalog; readonly quotes: QuoteBook | undefined },
+    parts: CurrentPrices & { readonly policies: JobPolicies; readonly quotes: QuoteBook | undefined },
   ) {
-    const { catalog, quotes, ...current } = parts;
-    this.#catalog = catalog;
+    const { policies, quotes, ...current } = parts;
+    this.#policies = policies;
     this.#quotes = quotes;
     this.#current = current;
   }
@@ -71,11 +76,11 @@ export class PriceBook {
    * Finds the price of a request.
    * @throws GatewayError `job_not_found`, `x402_disabled`, `quote_not_found`, `quote_mismatch`, `price_unavailable`
    */
-  async find(request: HttpRequest, job: JobKey): Promise<Price> {
+  async find(request: JobRequest, job: JobKey): Promise<Price> {
     const quotes = this.#quotes;
-    if (quotes === undefined || request.headerValues(QUOTE_HEADER).length === 0) return this.findCurrent(job);
+    if (quotes === undefined || request.headers[QUOTE_HEADER] === undefined) return this.findCurrent(job);
     const digest = readQuoteDigest(request);
-    const policy = await this.#catalog.findQuoted(job, () => quotes.checkOpen(digest, job));
+    const policy = await this.#policies.findQuoted(job, () => quotes.checkOpen(digest, job));
     return new QuotedPrice(policy, { digest, quotes, clock: this.#current.clock });
   }
 
@@ -84,22 +89,22 @@ export class PriceBook {
    * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`
    */
   async findCurrent(job: JobKey): Promise<Price> {
-    return new CurrentPrice(await this.#catalog.find(job), this.#current);
+    return new CurrentPrice(await this.#policies.find(job), this.#current);
   }
 }
 
 /** The price from the price source, which anyone can pay now, or at an open offer made when it was another. */
 class CurrentPrice implements Price {
-  readonly policy: JobPolicy;
+  readonly policy: SoldPolicy;
   readonly #sources: CurrentPrices;
 
-  constructor(policy: JobPolicy, sources: CurrentPrices) {
+  constructor(policy: SoldPolicy, sources: CurrentPrices) {
     this.policy = policy;
     this.#sources = sources;
   }
 
   async offers(): Promise<readonly Offer[]> {
-    const { prices, offers, tokens, quoteTtlSecs, clock } = this.#sources;
+    const { prices, offers, tokens, useTerms, quoteTtlSecs, clock } = this.#sources;
     const job = { serviceId: this.policy.serviceId, jobIndex: this.policy.jobIndex };
     const price = await prices.priceOf(job);
     const made =
@@ -107,7 +112,10 @@ class CurrentPrice implements Price {
       (await offers.make({
         job,
         priceWei: price.priceWei,
-        tokens,
+        ...(price.currency && { currency: price.currency }),
+        tokens: tokens.for(price),
+        onFailure: this.policy.onFailure,
+        byUse: useTerms?.of(job),
         ttlSecs: quoteTtlSecs,
         ...(price.quote && quoteTerms(price.quote, { nowMs: clock(), maxTtlSecs: quoteTtlSecs })),
       }));
@@ -115,16 +123,24 @@ class CurrentPrice implements Price {
     return made;
   }
 
+  /**
+   * Finds the offer that a payment answers. If it cannot tell several apart, the one with the best promise counts, because
+   * it may have been shown.
+   */
   async match(payment: SignedPayment): Promise<Offer> {
-    const { offers, clock } = this.#sources;
+    const { offers, clock, refunds } = this.#sources;
     const current = await this.offers().catch(noneWhileUnavailable);
-    try {
-      return await matchOffer(payment, current, clock());
-    } catch (error) {
-      const earlier = await offers.findOpen(this.policy);
-      if (earlier.length === 0) throw error;
-      return matchOffer(payment, [...current, ...earlier], clock());
-    }
+    const matching = matchOffer(payment, current, clock());
+    const matched = await matching.catch(() => undefined);
+    if (matched !== undefined && (!refunds || matched.onFailure === "refund")) return matched;
+    const open = await offers.findOpen(this.policy);
+    const earlier = matched === undefined ? open : open.filter((offer) => worth(offer) > worth(matched));
+    if (earlier.length === 0) return matching;
+    return matchOffer(
+      payment,
+      [...current, ...earlier].sort((a, b) => worth(b) - worth(a)),
+      clock(),
+    );
   }
 
   /** Refuses only an offer whose quote has ended: another's lifetime has to last until the request that answers it. */
@@ -141,14 +157,14 @@ class CurrentPrice implements Price {
 
 /** The price of a signed quote, which only its requester can pay, once, for the body that it was made for. */
 class QuotedPrice implements Price {
-  readonly policy: JobPolicy;
+  readonly policy: SoldPolicy;
   /** Undefined when the request's header is malformed: then it names no quote. */
   readonly #digest: string | undefined;
   readonly #quotes: QuoteBook;
   readonly #clock: Clock;
 
   constructor(
-    policy: JobPolicy,
+    policy: SoldPolicy,
     quote: { readonly digest: string | undefined; readonly quotes: QuoteBook; readonly clock: Clock },
   ) {
     this.policy = policy;
@@ -171,6 +187,13 @@ class QuotedPrice implements Price {
   }
 }
 
+/** Promises, the one that is worth most to a buyer last. */
+const PROMISES: readonly Offer["onFailure"][] = [undefined, "ask", "refund"];
+
+function worth({ onFailure }: Offer): number {
+  return PROMISES.indexOf(onFailure);
+}
+
 /** Turns an unavailable price into no offers: offers made earlier stay payable without it. */
 function noneWhileUnavailable(error: unknown): readonly Offer[] {
   if (error instanceof GatewayError && error.code === "price_unavailable") return [];
@@ -178,7 +201,7 @@ function noneWhileUnavailable(error: unknown): readonly Offer[] {
 }
 
 /** Returns the digest as 64 lower-case hex digits; the header takes either case, and an optional `0x`. */
-function readQuoteDigest(request: HttpRequest): string | undefined {
+function readQuoteDigest(request: JobRequest): string | undefined {
   const [value = "", ...more] = request.headerValues(QUOTE_HEADER);
   const digest = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(value)?.[1];
   return more.length > 0 ? undefined : digest?.toLowerCase();

@@ -1,11 +1,12 @@
-import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import type { AcceptedToken } from "../../config/config.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { type PriceSource, priceUnavailable } from "../../pricing/price-source.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import { amountIn, isPayable, secsUntil } from "../wire/offer.ts";
+import type { PayableTokens } from "./payable-tokens.ts";
 
 /** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */
 const UNPAYABLE_SECS = 7;
@@ -18,8 +19,8 @@ export class PriceChecks {
   readonly #rates: Pick<RateBoard, "rateOf">;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #tooSmall = new LRUCache<string, true>({ max: MAX_REMEMBERED });
-  readonly #tooShort = new LRUCache<string, true>({ max: MAX_REMEMBERED });
+  readonly #tooSmall = boundedCache<string, true>(MAX_REMEMBERED);
+  readonly #tooShort = boundedCache<string, true>(MAX_REMEMBERED);
 
   constructor(parts: {
     readonly rates: Pick<RateBoard, "rateOf">;
@@ -33,9 +34,12 @@ export class PriceChecks {
 
   /** Checks that a token may take the price. One without a rate may take it later. */
   hasAmount(job: JobKey, priceWei: bigint, tokens: readonly AcceptedToken[]): boolean {
+    const isPossible = tokens.some((token) => {
+      const amount = amountIn(token, priceWei, this.#rates);
+      return amount === undefined || isPayable(amount);
+    });
     const key = jobKeyText(job.serviceId, job.jobIndex);
-    const amounts = tokens.map((token) => amountIn(token, priceWei, this.#rates));
-    if (amounts.some((amount) => amount === undefined || isPayable(amount))) {
+    if (isPossible) {
       this.#tooSmall.delete(key);
       return true;
     }
@@ -68,11 +72,11 @@ export class PriceChecks {
    * Returns a source of those prices that clients can pay in one of the tokens. Others mean that the job is not priced,
    * or, when their quote ends too soon, not now.
    */
-  payablePrices(source: PriceSource, tokens: readonly AcceptedToken[]): PriceSource {
+  payablePrices(source: PriceSource, tokens: PayableTokens): PriceSource {
     return {
       priceOf: async (job) => {
         const price = await source.priceOf(job);
-        if (price === undefined || !this.hasAmount(job, price.priceWei, tokens)) return undefined;
+        if (price === undefined || !this.hasAmount(job, price.priceWei, tokens.for(price))) return undefined;
         if (price.quote === undefined || this.lastsLongEnough(job, Number(price.quote.expiry))) return price;
         throw priceUnavailable("the pricing engine's quote ends too soon to be paid");
       },

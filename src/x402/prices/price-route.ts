@@ -1,10 +1,10 @@
 import type { AcceptedToken } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { JobKey } from "../../core/job-call.ts";
+import { priceText } from "../../core/price.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { Offer } from "../wire/offer.ts";
-import { jobUrl } from "../wire/paths.ts";
+import { type JobPath, jobUrl } from "../wire/paths.ts";
 import type { PriceBook } from "./price-book.ts";
 
 interface Parts {
@@ -15,8 +15,11 @@ interface Parts {
   readonly clock: Clock;
 }
 
-/** `GET /x402/jobs/{service}/{job}/price`: shows the job's current price to anyone. */
-export async function answerPrice({ serviceId, jobIndex }: JobKey, parts: Parts): Promise<HttpResponse> {
+/** `GET /x402/jobs/{service}/{job}/price` and the same for MPP: shows the job's current price to anyone. */
+export async function answerPrice(
+  { serviceId, jobIndex, protocol }: Omit<JobPath, "tail">,
+  parts: Parts,
+): Promise<HttpResponse> {
   const price = await parts.prices.findCurrent({ serviceId, jobIndex });
   const offers = await price.offers(new Uint8Array());
   return jsonResponse(
@@ -24,17 +27,10 @@ export async function answerPrice({ serviceId, jobIndex }: JobKey, parts: Parts)
     {
       service_id: serviceId,
       job_index: jobIndex,
-      price_wei: offers[0]?.priceWei.toString(),
-      settlement_options: offers.map(({ job, token, amount }) => ({
-        protocol: "x402",
-        network: token.network,
-        asset: token.asset,
-        symbol: token.symbol,
-        amount,
-        pay_to: token.payTo,
-        scheme: "exact",
-        x402_endpoint: jobUrl(parts.publicUrl, job),
-        ...liveRate(token, parts),
+      ...(offers[0] && priceFields(offers[0])),
+      settlement_options: offers.map((offer) => ({
+        ...settlementOption(offer, parts.publicUrl, protocol),
+        ...(offer.currency === undefined && liveRate(offer, parts)),
       })),
     },
     // Short, because an offer stays payable for far longer after its price has changed.
@@ -42,9 +38,40 @@ export async function answerPrice({ serviceId, jobIndex }: JobKey, parts: Parts)
   );
 }
 
+/** Returns a price as clients read it: `price` in dollars, or else `price_wei`. */
+export function priceFields({ priceWei, currency }: Pick<Offer, "priceWei" | "currency">) {
+  if (currency === undefined) return { price_wei: priceWei.toString() };
+  return { price: priceText({ unit: "usd", amount: priceWei }) };
+}
+
+/** Returns an offer as clients read it beside the price. */
+export function settlementOption(
+  { job, token, amount }: Offer,
+  publicUrl: string,
+  protocol: JobPath["protocol"] = "x402",
+) {
+  return {
+    protocol,
+    network: token.network,
+    asset: token.asset,
+    symbol: token.symbol,
+    amount,
+    pay_to: token.payTo,
+    scheme: "exact",
+    // As in an x402 offer, EIP-3009 goes without saying.
+    ...(token.transferMethod === "permit2" && { transfer_method: token.transferMethod }),
+    // The SDK's field, whatever the protocol.
+    x402_endpoint: jobUrl(publicUrl, job, protocol),
+  };
+}
+
 /** Returns the rate behind an amount, and its age, if it is a live one. */
-function liveRate({ network, asset }: Offer["token"], { tokens, rates, clock }: Parts) {
-  const token = tokens.find((accepted) => accepted.network === network && accepted.asset === asset);
+function liveRate({ token: offered }: Offer, { tokens, rates, clock }: Parts) {
+  const { network, asset, transferMethod: method } = offered;
+  const token = tokens.find(
+    (accepted) =>
+      accepted.network === network && accepted.asset === asset && accepted.transferMethod === method,
+  );
   const rate = token && rates.rateOf(token);
   if (rate?.asOf === undefined) return {};
   const ageMs = Math.max(0, clock() - rate.asOf);

@@ -1,4 +1,3 @@
-import { keccak } from "hash-wasm";
 import type { AcceptedToken } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
@@ -9,8 +8,9 @@ import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { QuoteLedger } from "../../store/contract/price-ledgers.ts";
 import { atTime, formatOffer, makeOffers, type Offer, parseOffer, quoteTerms } from "../wire/offer.ts";
 import { jobUrl } from "../wire/paths.ts";
-import type { JobCatalog } from "./job-catalog.ts";
+import type { JobPolicies } from "./job-policies.ts";
 import type { PriceChecks } from "./price-checks.ts";
+import type { JobUseTerms } from "./use-terms.ts";
 
 /** A quote as the store keeps it. */
 interface SavedQuote {
@@ -52,36 +52,39 @@ export class QuoteBook {
   async paymentFor(
     received: ReceivedQuote,
     at: {
-      readonly catalog: JobCatalog;
+      readonly policies: JobPolicies;
       readonly tokens: readonly AcceptedToken[];
+      readonly useTerms: JobUseTerms;
       readonly quoteTtlSecs: number;
       readonly publicUrl: string;
     },
   ): Promise<QuotePayment | undefined> {
-    const { catalog, tokens, quoteTtlSecs, publicUrl } = at;
+    const { policies, tokens, useTerms, quoteTtlSecs, publicUrl } = at;
     const { job, priceWei } = received;
+    const { invocationMode, onFailure } = policies.policyOf(job);
+    const promised = { onFailure, byUse: useTerms.of(job) };
     let offers: readonly Offer[];
     if (received.verified) {
       const terms = quoteTerms(received.quote, { nowMs: this.#clock(), maxTtlSecs: quoteTtlSecs });
       const ttlSecs = Math.max(1, terms.ttlSecs);
-      offers = makeOffers({ job, priceWei, tokens, ...terms, ttlSecs }, this.#rates);
+      offers = makeOffers({ job, priceWei, tokens, ...promised, ...terms, ttlSecs }, this.#rates);
       if (offers.length > 0) offers = await this.#save(received.quote, offers);
     } else {
-      offers = makeOffers({ job, priceWei, tokens, ttlSecs: quoteTtlSecs }, this.#rates);
+      offers = makeOffers({ job, priceWei, tokens, ...promised, ttlSecs: quoteTtlSecs }, this.#rates);
     }
-    if (catalog.policyOf(job).invocationMode === "disabled") return undefined;
+    if (invocationMode === "disabled") return undefined;
     if (!this.#checks.hasAmount(job, priceWei, tokens) || offers.length === 0) return undefined;
     if (received.verified && !this.#checks.lastsLongEnough(job, Number(received.quote.expiry)))
       return undefined;
     return {
       endpoint: jobUrl(publicUrl, job),
-      options: offers.map(({ token: { network, asset, symbol, payTo }, amount }) => ({
+      options: offers.map(({ token: { network, asset, symbol, payTo }, amount, byUse }) => ({
         network,
         asset,
         symbol,
         amount,
         payTo,
-        scheme: "exact",
+        scheme: byUse === undefined ? "exact" : "upto",
       })),
     };
   }
@@ -108,6 +111,7 @@ export class QuoteBook {
     use: { readonly job: JobKey; readonly body: Uint8Array; readonly payer: string | undefined },
   ): Promise<readonly Offer[]> {
     const { quote, isPaid, expiresAt } = await this.#find(digest, use.job);
+    const { keccak } = await import("hash-wasm");
     if (`0x${await keccak(use.body, 256)}` !== quote.inputsHash) {
       throw mismatch("This quote is for other inputs: the keccak-256 of the body must be its inputs_hash.");
     }

@@ -1,4 +1,5 @@
 import type { X402Config } from "../../config/config.ts";
+import type { GatewayError } from "../../core/errors.ts";
 import { type AddressedRequest, type AddressFinder, createAddressFinder } from "../../http/client-address.ts";
 import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
 
@@ -29,13 +30,19 @@ export class ClientLimits {
   }
 
   /** Counts a request that carries no payment. @throws GatewayError `rate_limited` */
-  countUnpaid(request: AddressedRequest): Promise<void> {
+  countUnpaid(request: AddressedRequest): void {
     const { maxUnpaidPerSecondPerClient } = this.#limits;
-    return this.#unpaid.count(
+    this.#unpaid.count(
       this.#clientOf(request),
       maxUnpaidPerSecondPerClient,
       "Too many requests without a payment. Nothing was charged",
     );
+  }
+
+  /** Refuses a request that nobody pays for, and counts it. @throws GatewayError the refusal, or `rate_limited` */
+  refuseUnpaid(request: AddressedRequest, refusal: GatewayError): never {
+    this.countUnpaid(request);
+    throw refusal;
   }
 
   /**
@@ -43,8 +50,8 @@ export class ClientLimits {
    * somebody who guesses.
    * @throws GatewayError `rate_limited`
    */
-  countWrongToken(request: AddressedRequest): Promise<void> {
-    return this.#wrongTokens.count(this.#clientOf(request), MAX_WRONG_TOKENS, "Too many wrong access tokens");
+  countWrongToken(request: AddressedRequest): void {
+    this.#wrongTokens.count(this.#clientOf(request), MAX_WRONG_TOKENS, "Too many wrong access tokens");
   }
 
   /** Runs a verification if the client and the facilitator have room for one more. @throws GatewayError `rate_limited` */

@@ -7,11 +7,12 @@ import { readCaller } from "../callers/headers.ts";
 import type { Price, PriceBook } from "../prices/price-book.ts";
 import type { X402Stats } from "../stats.ts";
 import { requireNoQuery } from "../wire/paths.ts";
-import { readPayment } from "../wire/payment-header.ts";
+import type { PaymentReader } from "./checkout.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { Purchase } from "./purchase.ts";
 
 interface Parts {
+  readonly door: PaymentReader;
   readonly prices: PriceBook;
   readonly callerAuth: CallerAuth;
   readonly purchase: Purchase;
@@ -50,7 +51,7 @@ export class DryRunRoute {
   async #check(request: HttpRequest, job: JobKey) {
     const { prices, callerAuth, limits, maxBodyBytes } = this.#parts;
     requireNoQuery(request);
-    await limits.countUnpaid(request);
+    limits.countUnpaid(request);
     const price = await prices.find(request, job);
     const { invocationMode: mode, restriction } = price.policy;
     if (restriction === undefined) return { mode };
@@ -70,7 +71,7 @@ export class DryRunRoute {
     price: Price,
     body: Uint8Array,
   ): Promise<{ payer: `0x${string}`; source: "payment" | "header" }> {
-    const payment = readPayment(request);
+    const payment = this.#parts.door.readPayment(request);
     if (payment === undefined) return { payer: readCaller(request), source: "header" };
     await this.#parts.purchase.checkPayment({ request, price, body, payment });
     return { payer: payment.from, source: "payment" };

@@ -1,27 +1,28 @@
 import type { Logger } from "pino";
-import { ERROR_KINDS, type ErrorCode, GatewayError } from "../../core/errors.ts";
+import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
-import { errorResponse, type HttpResponse } from "../../http/response.ts";
+import type { HttpResponse } from "../../http/response.ts";
 import { ClientGone } from "../../http/uploads.ts";
 import type { AccessTokens } from "../calls/access-tokens.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
-import type { X402Stats } from "../stats.ts";
-import { jobUrl } from "../wire/paths.ts";
-import { PaymentRefusal, paymentRequiredResponse } from "../wire/payment-required.ts";
-import { type AcceptedPayment, acceptedAnswer, resultAnswer } from "./payment-answer.ts";
-import type { Purchase } from "./purchase.ts";
+import type { Door } from "../doors/door.ts";
+import { callPath } from "../wire/paths.ts";
+import type { Checkout, UnpaidRequest } from "./checkout.ts";
+import { acceptedAnswer, chargedNothing, resultAnswer } from "./payment-answer.ts";
+import type { AcceptedPayment } from "./purchase.ts";
 
 interface Parts {
-  readonly purchase: Purchase;
+  readonly door: Door;
+  readonly checkout: Checkout;
   readonly waits: ResultWaits;
   readonly tokens: AccessTokens;
   readonly publicUrl: string;
-  readonly stats: X402Stats;
+  readonly countRefusal: (code: ErrorCode, job: JobKey) => void;
   readonly logger: Logger;
 }
 
-/** `POST /x402/jobs/{service}/{job}`: sells one run of a job. */
+/** `/x402/jobs/{service}/{job}`: sells one run of a job. */
 export class JobRoute {
   readonly #parts: Parts;
 
@@ -29,10 +30,38 @@ export class JobRoute {
     this.#parts = parts;
   }
 
-  async answer(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
+  /** `POST` */
+  answer(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
+    return this.#refusing(request, job, async () => {
+      const { checkout, door } = this.#parts;
+      const sale = await checkout.buy(request, job, door);
+      if (sale.kind === "unpaid") return this.#askToPay(request, sale.unpaid);
+      return this.#accept(request, job, sale.payment);
+    });
+  }
+
+  /** `GET`: shows the 402 of a request without a payment to those who look around. Never starts a job. */
+  show(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
+    return this.#refusing(request, job, async () => {
+      const { checkout, door } = this.#parts;
+      if (door.carriesPayment(request)) {
+        throw new GatewayError(
+          "method_not_allowed",
+          "A payment buys the job only with POST. Nothing was charged.",
+          { headers: { allow: "POST" } },
+        );
+      }
+      return this.#askToPay(request, await checkout.show(request, job));
+    });
+  }
+
+  async #refusing(
+    request: HttpRequest,
+    job: JobKey,
+    answer: () => Promise<HttpResponse>,
+  ): Promise<HttpResponse> {
     try {
-      const payment = await this.#parts.purchase.buy(request, job);
-      return await this.#accept(request, job, payment);
+      return await answer();
     } catch (error) {
       if (error instanceof GatewayError) return this.#refuse(request, job, error);
       if (error instanceof ClientGone) throw error;
@@ -43,10 +72,21 @@ export class JobRoute {
     }
   }
 
+  #askToPay(request: HttpRequest, unpaid: UnpaidRequest): HttpResponse | Promise<HttpResponse> {
+    const { door, countRefusal } = this.#parts;
+    countRefusal("payment_required", unpaid.job);
+    return door.askToPay(request, unpaid);
+  }
+
   /** Answers a payment that bought the job: with its result if the client prefers to wait and it arrives in time. */
   async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<HttpResponse> {
-    const { waits, tokens } = this.#parts;
-    const bought = { ...payment, accessToken: tokens.tokenOf(payment.payment) };
+    const { door, waits, tokens, publicUrl } = this.#parts;
+    const bought = {
+      ...payment,
+      accessToken: tokens.tokenOf(payment.payment),
+      path: callPath(publicUrl, payment.callId),
+      headers: door.acceptedHeaders(request, payment),
+    };
     const waitSecs = preferredWaitSecs(request);
     if (waitSecs === undefined) return acceptedAnswer(bought, job);
     const waited = await waits.waitFor(payment.callId, waitSecs, request.closed);
@@ -61,27 +101,14 @@ export class JobRoute {
   }
 
   #refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
-    const { publicUrl, stats, logger } = this.#parts;
-    const { code, status } = refusal;
-    stats.countRefusal(code);
-    // Being asked to pay is ordinary for a request without a payment: only the debug log has it.
-    if ((request.headers["payment-signature"] ?? request.headers["x-payment"]) !== undefined) {
+    const { door, countRefusal, logger } = this.#parts;
+    const { code } = refusal;
+    countRefusal(code, job);
+    // A request without a payment is only in the debug log.
+    if (door.carriesPayment(request)) {
       const key = jobKeyText(job.serviceId, job.jobIndex);
       logger.info({ request: request.id, job: key, code }, "paid request refused");
     }
-    if (refusal instanceof PaymentRefusal) {
-      const details = { ...chargedNothing(code), ...refusal.details };
-      return paymentRequiredResponse(refusal, jobUrl(publicUrl, job), details);
-    }
-    return errorResponse(refusal, {
-      ...chargedNothing(code),
-      ...(status === 403 || status === 404 ? { service_id: job.serviceId, job_index: job.jobIndex } : {}),
-      ...refusal.details,
-    });
+    return door.refuse(request, job, refusal);
   }
-}
-
-/** Fields that every refusal of a paid request has besides its code, unless money may have moved. */
-export function chargedNothing(code: ErrorCode): { charged: false; retryable: boolean } {
-  return { charged: false, retryable: ERROR_KINDS[code].retryable };
 }

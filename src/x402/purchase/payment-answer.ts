@@ -1,24 +1,18 @@
-import { encodePaymentResponseHeader } from "@x402/core/http";
-import type { SettleResponse } from "@x402/core/types";
-import { GatewayError } from "../../core/errors.ts";
+import { ERROR_KINDS, type ErrorCode, type GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import { type HttpResponse, jsonResponse } from "../../http/response.ts";
+import { errorResponse, type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
 import { resultResponse } from "../calls/call-answer.ts";
-import type { PaymentOutcome } from "../settlement/payment-outcome.ts";
-import { v1NetworkName } from "../wire/v1-networks.ts";
+import type { AcceptedPayment } from "./purchase.ts";
 
-type X402Version = 1 | 2;
-
-/** A payment that bought a run of a job, now or in an earlier request. */
-export type AcceptedPayment = Extract<PaymentOutcome, { kind: "accepted" }> & {
-  /** Protocol version that the client speaks. */
-  readonly x402Version: X402Version;
-};
-
-/** An accepted payment with the token that opens its call to the buyer. */
-interface BoughtCall extends AcceptedPayment {
+/** An accepted payment with the way to its call. */
+interface BoughtCall extends Pick<AcceptedPayment, "callId" | "receipt"> {
+  /** Opens the call to its buyer. */
   readonly accessToken: string;
+  /** Path of the call's state. */
+  readonly path: string;
+  /** Headers that tell of the settlement. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /**
@@ -26,10 +20,11 @@ interface BoughtCall extends AcceptedPayment {
  * @param waitedSecs how long the request waited for the job's result; undefined when it did not wait
  */
 export function acceptedAnswer(
-  { callId, receipt, accessToken, settlement, x402Version }: BoughtCall,
+  bought: BoughtCall,
   { serviceId, jobIndex }: JobKey,
   waitedSecs?: number,
 ): HttpResponse {
+  const { callId, receipt, accessToken, path } = bought;
   return jsonResponse(
     202,
     {
@@ -39,8 +34,9 @@ export function acceptedAnswer(
       job_index: jobIndex,
       call_id: callId,
       access_token: accessToken,
+      links: { self: path, result: `${path}/result`, events: `${path}/events` },
     },
-    { ...settlementHeader(settlement, x402Version), ...preferenceApplied(waitedSecs) },
+    { location: path, ...bought.headers, ...preferenceApplied(waitedSecs) },
   );
 }
 
@@ -49,12 +45,14 @@ export function acceptedAnswer(
  * 202 has in its body. The body is empty if the runner gave no result.
  */
 export function resultAnswer(
-  { callId, receipt, accessToken, settlement, x402Version }: BoughtCall,
+  bought: BoughtCall,
   waitedSecs: number,
-  result: JobResult = { body: new Uint8Array(), contentType: "application/octet-stream" },
+  result: JobResult | undefined,
 ): HttpResponse {
+  const { callId, receipt, accessToken, path } = bought;
   return resultResponse(result, {
-    ...settlementHeader(settlement, x402Version),
+    location: path,
+    ...bought.headers,
     ...preferenceApplied(waitedSecs),
     "x-call-id": String(callId),
     "x-receipt": receipt,
@@ -62,31 +60,21 @@ export function resultAnswer(
   });
 }
 
-/** The refusal of a payment that was not settled, or not yet. */
-export function settlementRefusal(
-  outcome: Exclude<PaymentOutcome, { kind: "accepted" }>,
-  x402Version: X402Version,
-): GatewayError {
-  if (outcome.kind === "failed") {
-    return new GatewayError(
-      "settlement_failed",
-      "The payment was not settled, and nothing was charged: sign a new one.",
-      { headers: settlementHeader(outcome.settlement, x402Version) },
-    );
-  }
-  return new GatewayError(
-    "settlement_unknown",
-    "It is not known yet whether the payment was settled. Send the very same request again: if it was, the job will run once.",
-    { details: { charged: "unknown" }, headers: { "retry-after": "2" } },
-  );
-}
-
 function preferenceApplied(waitedSecs: number | undefined): Record<string, string> {
   return waitedSecs === undefined ? {} : { "preference-applied": `wait=${waitedSecs}` };
 }
 
-function settlementHeader(settlement: SettleResponse, x402Version: X402Version): Record<string, string> {
-  if (x402Version === 2) return { "payment-response": encodePaymentResponseHeader(settlement) };
-  const network = (v1NetworkName(settlement.network) ?? settlement.network) as SettleResponse["network"];
-  return { "x-payment-response": encodePaymentResponseHeader({ ...settlement, network }) };
+/** Answers a refusal that is no 402. */
+export function refusalResponse(refusal: GatewayError, { serviceId, jobIndex }: JobKey): HttpResponse {
+  const { code, status, details } = refusal;
+  return errorResponse(refusal, {
+    ...chargedNothing(code),
+    ...(status === 403 || status === 404 ? { service_id: serviceId, job_index: jobIndex } : {}),
+    ...details,
+  });
+}
+
+/** Fields that every refusal of a paid request has besides its code, unless money may have moved. */
+export function chargedNothing(code: ErrorCode): { charged: false; retryable: boolean } {
+  return { charged: false, retryable: ERROR_KINDS[code].retryable };
 }

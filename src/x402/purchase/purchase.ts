@@ -1,55 +1,69 @@
 import { createHash } from "node:crypto";
 import { GatewayError } from "../../core/errors.ts";
-import type { JobKey } from "../../core/job-call.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
-import type { HttpRequest } from "../../http/request.ts";
+import { priceText } from "../../core/price.ts";
+import type { JobRequest } from "../../http/request.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
-import type { ConfirmedPrice, Price, PriceBook } from "../prices/price-book.ts";
+import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
+import type { FacilitatorRequest } from "../facilitators/facilitator.ts";
+import type { Facilitators } from "../facilitators/facilitators.ts";
+import type { ConfirmedPrice, Price } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
-import type { Facilitator, FacilitatorRequest } from "../settlement/facilitator.ts";
-import { outcomeOfKnown, type PaymentOutcome, queueFull } from "../settlement/payment-outcome.ts";
+import {
+  outcomeOfKnown,
+  type PaymentOutcome,
+  type PurchaseIdentity,
+  queueFull,
+} from "../settlement/payment-outcome.ts";
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { Settlement } from "../settlement/settlement.ts";
 import type { X402Stats } from "../stats.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";
-import { jobUrl, requireNoQuery } from "../wire/paths.ts";
-import { readPayment, type SignedPayment } from "../wire/payment-header.ts";
+import type { SignedPayment } from "../wire/payment-header.ts";
+import type { IdentifierRule } from "../wire/payment-identifier.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
 import type { ClientLimits } from "./client-limits.ts";
-import { type AcceptedPayment, settlementRefusal } from "./payment-answer.ts";
+import type { EarlierPayments } from "./earlier-payments.ts";
 
 interface Parts {
-  readonly prices: PriceBook;
   readonly callerAuth: CallerAuth;
-  readonly store: Store;
-  readonly facilitator: Facilitator;
+  readonly store: Pick<Store, "status">;
+  readonly earlier: EarlierPayments;
+  readonly facilitators: Facilitators;
   readonly evidence: ChainEvidence;
   readonly settlement: Settlement;
   readonly inProgress: PaymentsInProgress;
+  readonly identifiers: IdentifierRule;
   readonly producer: X402Producer;
   readonly limits: ClientLimits;
   readonly stats: X402Stats;
-  readonly maxBodyBytes: number;
-  readonly publicUrl: string;
+  readonly descriptions: JobDescriptions;
   readonly undecidedLimits: UndecidedLimits;
 }
 
+/** A payment that bought a run of a job, now or in an earlier request. */
+export type AcceptedPayment = Extract<PaymentOutcome, { kind: "accepted" }>;
+
 /** A request that carries a payment. */
 interface PaidRequest {
-  readonly request: HttpRequest;
+  readonly request: JobRequest;
   readonly price: Price;
   readonly body: Uint8Array;
   readonly payment: SignedPayment;
+  /** Refusal of the body, by a schema that may be newer than the payment. */
+  readonly invalidInput?: GatewayError | undefined;
   /** Tells this purchase from every other: the same payment may not buy another job or body. */
-  readonly identity: Pick<PaymentIntent, "serviceId" | "jobIndex" | "bodyHash" | "fingerprint">;
+  readonly identity: PurchaseIdentity;
 }
 
-/** A payment that the facilitator verified. */
+/** A payment that a facilitator verified. */
 interface VerifiedPayment {
   readonly offer: Offer;
+  /** Name of the facilitator, which is asked to settle. */
+  readonly facilitator: string;
   readonly requirements: FacilitatorRequest["requirements"];
   /** Block of the token's chain to look for the settlement from; undefined when the chain cannot be asked. */
   readonly fromBlock: bigint | undefined;
@@ -64,75 +78,104 @@ export class Purchase {
   }
 
   /**
-   * Buys one run of a job. The comments name the refusals of each step, in the order that clients rely on; those from
-   * the payment on are in {@link Purchase.#payOnce}.
+   * Buys one run of a job. The comments name the refusals of each step, in the order that clients rely on; it continues
+   * in {@link Purchase.#payOnce}.
    * @throws GatewayError for every refusal; a 402 is a {@link PaymentRefusal}
    */
-  async buy(request: HttpRequest, job: JobKey): Promise<AcceptedPayment> {
-    const { prices, limits, inProgress, stats, maxBodyBytes } = this.#parts;
-    // query_not_allowed
-    requireNoQuery(request);
-    // job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
-    const price = await prices.find(request, job);
-    // body_too_large
-    const body = await request.readBody(maxBodyBytes);
+  async buy(paid: Omit<PaidRequest, "identity">): Promise<AcceptedPayment> {
+    const { inProgress, stats } = this.#parts;
+    const { price, body, payment } = paid;
+    const { serviceId, jobIndex } = price.policy;
+    const { fingerprint, paymentId, from: payer } = payment;
+    const bodyHash = createHash("sha256").update(body).digest("hex");
+    const identified = paymentId === undefined ? {} : { paymentId };
+    const identity = { serviceId, jobIndex, bodyHash, fingerprint, ...identified, key: { payer } };
+    let outcome: PaymentOutcome | undefined;
     try {
-      // invalid_payment
-      const payment = readPayment(request);
-      if (payment === undefined) {
-        // rate_limited, payment_required
-        await limits.countUnpaid(request);
-        throw paymentRequired();
-      }
-      const { serviceId, jobIndex } = job;
-      const { fingerprint, x402Version } = payment;
-      const bodyHash = createHash("sha256").update(body).digest("hex");
-      const identity = { serviceId, jobIndex, bodyHash, fingerprint };
       // payment_replay
-      const outcome = await inProgress.join(identity, () =>
-        this.#payOnce({ request, price, body, payment, identity }),
-      );
+      outcome = await inProgress.join(identity, () => this.#inTurn({ ...paid, identity }));
       if (outcome.replayed) stats.count("payment_replayed");
       else if (outcome.kind === "accepted") stats.count("accepted");
       // settlement_failed, settlement_unknown
-      if (outcome.kind !== "accepted") throw settlementRefusal(outcome, x402Version);
-      return { ...outcome, x402Version };
+      if (outcome.kind !== "accepted") throw settlementRefusal(outcome);
+      return outcome;
     } catch (error) {
       if (!(error instanceof GatewayError) || error.status !== 402) throw error;
-      throw new PaymentRefusal(error, await freshOffers(price, body, error));
+      const offers = await freshOffers(price, body, error);
+      const settled = outcome?.kind === "failed" ? outcome : undefined;
+      throw new PaymentRefusal(error, offers, { body, settled });
     }
   }
 
-  /** Pays, unless this very payment was seen before: then its first outcome counts. Continues {@link Purchase.buy}. */
+  /** Lets one payment at a time be made under an identifier. */
+  #inTurn(paid: PaidRequest): Promise<PaymentOutcome> {
+    const { inProgress, earlier } = this.#parts;
+    const { payment } = paid;
+    const { paymentId: id, from: payer } = payment;
+    if (id === undefined) return this.#payOnce(paid);
+    const isSigned = () => earlier.isSignedByPayer(payment);
+    return inProgress.inTurn({ payer, id }, isSigned, () => this.#payOnce(paid));
+  }
+
+  /**
+   * Pays, unless this very payment was seen before, or another one under its identifier: then the first outcome counts.
+   * Continues {@link Purchase.buy}.
+   */
   async #payOnce(paid: PaidRequest): Promise<PaymentOutcome> {
-    const { callerAuth, settlement, producer } = this.#parts;
-    const { request, price, body, payment, identity } = paid;
+    const { callerAuth, earlier, limits, settlement, producer } = this.#parts;
+    const { request, price, body, payment, invalidInput, identity } = paid;
     const { restriction } = price.policy;
     // store_unavailable
-    const known = await this.#findKnown(identity.fingerprint);
-    // payment_replay
-    if (known !== undefined) return { ...outcomeOfKnown(known, identity), replayed: true };
+    const known = await earlier.find(identity);
+    // invalid_input, rate_limited
+    if (invalidInput !== undefined && known?.bodyHash !== identity.bodyHash) {
+      return limits.refuseUnpaid(request, invalidInput);
+    }
+    const first = (record: PaymentRecord) => ({
+      ...outcomeOfKnown(record, identity),
+      replayed: true as const,
+    });
+    if (known !== undefined) {
+      // payment_mismatch, payment_invalid, …: as without the identifier, which does not prove who the payer is
+      if (!(await earlier.isFromPayer(payment, known))) await this.checkPayment(paid);
+      // payment_replay, payment_identifier_conflict
+      return first(known);
+    }
+    // missing_payment_identifier
+    this.#parts.identifiers.check(payment, identity);
+    // payment_mismatch
+    this.#parts.descriptions.checkEcho(payment.payload, identity);
+    // payment_mismatch
+    payment.requireAskedFor?.(identity);
     // payment_mismatch; quote_not_found, quote_mismatch, quote_conflict
     const offer = await price.match(payment, body);
+    // The same purchase may be made meanwhile at another replica: then its outcome counts.
+    const findMade = async (error: unknown): Promise<PaymentRecord> => {
+      const made = await earlier.find(identity, paymentKey(payment, offer));
+      if (made === undefined || !(await earlier.isFromPayer(payment, made))) throw error;
+      return made;
+    };
     // missing_*, invalid_*, signature_mismatch, signature_expired, signature_replay, caller_not_permitted, permission_check_failed
     const caller =
       restriction &&
-      (await callerAuth.authorize(price.policy, restriction, { request, body, payer: payment.from }));
+      (await callerAuth
+        .authorize(price.policy, restriction, { request, body, payer: payment.from })
+        .catch(findMade));
+    if (caller !== undefined && "state" in caller) return first(caller);
+    // headers_too_large
+    const requestMetadata = producer.readHeaders(request, identity);
     // store_unavailable, queue_full
     this.#checkRoom();
-    // rate_limited, authorization_used, payment_invalid, facilitator_unavailable
-    const verified = await this.#verify(payment, offer, request).catch(async (error: unknown) => {
-      // The same payment may have been settled meanwhile by another replica: then its outcome counts.
-      const settledMeanwhile = await this.#findJournalled(identity.fingerprint, paymentKey(payment, offer));
-      if (settledMeanwhile === undefined) throw error;
-      return settledMeanwhile;
-    });
-    if ("state" in verified) return { ...outcomeOfKnown(verified, identity), replayed: true };
+    // rate_limited, authorization_used, payment_invalid, facilitator_unavailable, settler_unfunded
+    const verified = await this.#verify(payment, offer, request).catch(findMade);
+    if ("state" in verified) return first(verified);
     // quote_not_found, if the quote has expired since
     const confirmed = await price.confirm(offer);
     const call = producer.jobCall({
       offer,
+      payment,
       body,
+      requestMetadata,
       quoteDigest: confirmed.quoteDigest,
       ...(caller === undefined ? {} : { caller: caller.caller }),
     });
@@ -151,24 +194,6 @@ export class Purchase {
     await this.#verify(payment, await price.match(payment, body), request);
   }
 
-  /** Finds the payment of an earlier request. As long as that fails, this may be the resend of a charged payment. */
-  async #findKnown(fingerprint: string): Promise<PaymentRecord | undefined> {
-    try {
-      return await this.#parts.store.findPaymentByFingerprint(fingerprint);
-    } catch (cause) {
-      if (!(cause instanceof GatewayError)) throw cause;
-      throw new GatewayError(
-        "store_unavailable",
-        "The store cannot be asked now whether this payment was sent before. This request charged nothing: send the very same one again.",
-        { cause, details: { charged: "unknown" }, headers: { "retry-after": "5" } },
-      );
-    }
-  }
-
-  async #findJournalled(fingerprint: string, key: PaymentKey): Promise<PaymentRecord | undefined> {
-    return (await this.#findKnown(fingerprint)) ?? (await this.#parts.store.findPayment(key));
-  }
-
   #checkRoom(): void {
     const { writable, full } = this.#parts.store.status();
     if (!writable) {
@@ -181,35 +206,45 @@ export class Purchase {
     if (full) throw queueFull();
   }
 
-  async #verify(payment: SignedPayment, offer: Offer, request: HttpRequest): Promise<VerifiedPayment> {
-    const { limits, publicUrl } = this.#parts;
+  async #verify(payment: SignedPayment, offer: Offer, request: JobRequest): Promise<VerifiedPayment> {
+    const { limits, descriptions } = this.#parts;
     const requirementsV1 =
-      payment.x402Version === 1 ? toRequirementsV1(offer, jobUrl(publicUrl, offer.job)) : undefined;
+      payment.x402Version === 1
+        ? toRequirementsV1(offer, descriptions.withOffers(offer.job, [offer]))
+        : undefined;
     const requirements = requirementsV1 ?? toRequirements(offer);
-    const fromBlock = await limits.whileVerifying(request, async () => {
-      const verification = this.#askFacilitator(payment, requirements);
+    return limits.whileVerifying(request, async () => {
+      const verification = this.#askFacilitators(payment, requirements);
       // The chain's word comes first: a facilitator refuses a used authorization too, but cannot say that it was charged.
       verification.catch(() => undefined);
-      const [startBlock] = await Promise.all([this.#startBlock(offer), this.#requireUnused(payment, offer)]);
-      await verification;
-      return startBlock;
+      const [fromBlock] = await Promise.all([this.#startBlock(offer), this.#requireUnused(payment, offer)]);
+      return { offer, requirements, fromBlock, facilitator: await verification };
     });
-    return { offer, requirements, fromBlock };
   }
 
-  /** @throws GatewayError `authorization_used` when the chain shows that; not when it cannot be asked */
+  /**
+   * @throws GatewayError `authorization_used` when the chain shows that, `facilitator_unavailable` when it shows that it
+   * never will; not when it cannot be asked
+   */
   async #requireUnused(payment: SignedPayment, offer: Offer): Promise<void> {
     const { evidence } = this.#parts;
     const { fingerprint, payload, validBefore } = payment;
+    const { transferMethod, payTo } = offer.token;
     const use = await evidence
       .findEarlierUse({
         key: paymentKey(payment, offer),
+        transferMethod,
         fingerprint,
         payload: JSON.stringify(payload),
+        payTo: payTo.toLowerCase(),
+        amount: offer.amount,
         validBefore: storableSeconds(validBefore),
       })
-      // The settlement is then looked for as far back as the authorization can have been used.
-      .catch(() => undefined);
+      .catch((error: unknown) => {
+        if (error instanceof GatewayError) throw error;
+        // The settlement is then looked for as far back as the authorization can have been used.
+        return undefined;
+      });
     if (use === undefined) return;
     throw new GatewayError(
       "authorization_used",
@@ -218,11 +253,12 @@ export class Purchase {
     );
   }
 
-  async #askFacilitator(
+  /** Returns the name of the facilitator that verified the payment. */
+  async #askFacilitators(
     { payload, from }: SignedPayment,
     requirements: FacilitatorRequest["requirements"],
-  ): Promise<void> {
-    const verification = await this.#parts.facilitator.verify({ payload, requirements });
+  ): Promise<string> {
+    const verification = await this.#parts.facilitators.verify({ payload, requirements });
     if (verification.kind === "invalid") {
       throw new GatewayError(
         "payment_invalid",
@@ -232,6 +268,7 @@ export class Purchase {
     if (verification.payer !== undefined && verification.payer.toLowerCase() !== from) {
       throw new GatewayError("payment_invalid", "The facilitator names another payer than the payment does.");
     }
+    return verification.facilitator;
   }
 
   /** Returns the head of the token's chain. If the chain has to confirm the settlement, it must be reachable now. */
@@ -251,10 +288,18 @@ export class Purchase {
   }
 }
 
-function paymentRequired(): GatewayError {
+/** The refusal of a payment that was not settled, or not yet. */
+function settlementRefusal({ kind }: Exclude<PaymentOutcome, { kind: "accepted" }>): GatewayError {
+  if (kind === "failed") {
+    return new GatewayError(
+      "settlement_failed",
+      "The payment was not settled, and nothing was charged: sign a new one.",
+    );
+  }
   return new GatewayError(
-    "payment_required",
-    "This job must be paid for: sign one of the offers and send the request again.",
+    "settlement_unknown",
+    "It is not known yet whether the payment was settled. Send the very same request again: if it was, the job will run once.",
+    { details: { charged: "unknown" }, headers: { "retry-after": "2" } },
   );
 }
 
@@ -270,27 +315,31 @@ async function freshOffers(price: Price, body: Uint8Array, refusal: GatewayError
 
 function toIntent(
   { payment, identity }: PaidRequest,
-  { offer, requirements, fromBlock }: VerifiedPayment,
+  { offer, requirements, fromBlock, facilitator }: VerifiedPayment,
   { quoteDigest, redeemsQuote }: ConfirmedPrice,
   caller: AuthorizedCaller | undefined,
 ): PaymentIntent {
-  const { token, amount, priceWei } = offer;
+  const { token, amount, priceWei, currency } = offer;
   return {
     ...identity,
     key: paymentKey(payment, offer),
     x402Version: payment.x402Version,
     payload: JSON.stringify(payment.payload),
     requirements: JSON.stringify(requirements),
+    facilitator,
     transferMethod: token.transferMethod,
     payTo: token.payTo.toLowerCase(),
     amount,
     symbol: token.symbol,
-    priceWei: priceWei.toString(),
+    price: currency === "USD" ? priceText({ unit: "usd", amount: priceWei }) : priceWei.toString(),
     validBefore: storableSeconds(payment.validBefore),
     receipt: quoteDigest,
     ...(redeemsQuote ? { redeemsQuote } : {}),
     ...(fromBlock === undefined ? {} : { fromBlock: fromBlock.toString() }),
     ...(caller?.nonce === undefined ? {} : { callerNonce: caller.nonce }),
+    ...(offer.onFailure === undefined ? {} : { onFailure: offer.onFailure }),
+    ...(offer.byUse && { ceiling: amount }),
+    ...(offer.byUse?.minCharge && { minCharge: offer.byUse.minCharge }),
   };
 }
 

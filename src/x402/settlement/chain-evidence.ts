@@ -1,13 +1,24 @@
-import { eip3009ABI } from "@x402/evm";
-import { LRUCache } from "lru-cache";
-import type { Log, PublicClient } from "viem";
 import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
+import type { Rpc } from "../../chain/rpc.ts";
 import type { AcceptedToken } from "../../config/config.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
+import { GatewayError } from "../../core/errors.ts";
 import type { PaymentIntent, PaymentKey } from "../../core/payment.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
-import { NoStateByHash, readView } from "./block-view.ts";
-import { findUse, LogsRefused, NonceSearch, type NonceUse } from "./nonce-use.ts";
+import { type Authorization, type AuthorizedPayment, type NonceUse, Unexplained } from "./authorization.ts";
+import {
+  type Block,
+  isNonceUsed,
+  NoNonceState,
+  NoStateByHash,
+  readBlock,
+  readHead,
+  readView,
+} from "./block-view.ts";
+import { Eip3009Authorization } from "./eip3009.ts";
+import { LogSearch } from "./log-search.ts";
 import { decidePayment, type Evidence, type NonceFacts } from "./payment-decision.ts";
+import { Permit2Authorization } from "./permit2.ts";
 
 /** Names a token. `network` is CAIP-2, `asset` in any letter case. */
 type TokenName = Pick<PaymentKey, "network" | "asset">;
@@ -18,14 +29,17 @@ interface WatchedToken {
   /** Blocks that confirm an event, its own included. */
   readonly confirmations: bigint;
   readonly required: boolean;
-  readonly search: NonceSearch;
-  lastHead?: bigint;
+  readonly search: LogSearch;
+  /** Newest block seen, and when. */
+  lastHead?: { readonly number: bigint; readonly at: number };
   /** Set once the RPC has read state by the hash of a block: from then on, a refusal is a node that lacks the block. */
   readsByHash?: true;
 }
 
 /** Chains can shrink by a reorganisation between the start block and the settlement. */
 const START_MARGIN_BLOCKS = 16n;
+/** Age up to which a head is a good start block. */
+const START_HEAD_MS = 4_000;
 /** Payments seen once as not paid that are remembered; a forgotten one takes another look. */
 const MAX_SIGHTINGS = 20_000;
 /** Bound of the search for a transaction while a client waits. */
@@ -39,9 +53,7 @@ export class ChainEvidence {
   readonly #telemetry: Telemetry;
   readonly #watched = new Map<string, WatchedToken>();
   /** First of the two looks that showed a payment as not paid, by fingerprint. */
-  readonly #sightings = new LRUCache<string, { readonly reason: string; readonly at: number }>({
-    max: MAX_SIGHTINGS,
-  });
+  readonly #sightings = boundedCache<string, { readonly reason: string; readonly at: number }>(MAX_SIGHTINGS);
 
   /** @param parts `rpcTimeoutMs` is for one RPC call */
   constructor(parts: {
@@ -59,8 +71,10 @@ export class ChainEvidence {
   /** Adds a reloaded configuration's tokens. Removed ones stay: payments in them may be undecided. */
   watch(tokens: readonly AcceptedToken[]): void {
     for (const token of tokens) {
-      const { network, rpcUrl, confirmations, requireOnchainConfirmation } = token;
+      const { network, rpcUrl } = token;
       if (rpcUrl === undefined) continue;
+      // A token can be listed for each transfer method: the stricter entry counts for both.
+      const entries = tokens.filter((other) => tokenKey(other) === tokenKey(token));
       this.#watched.set(tokenKey(token), {
         client: new ChainClient({
           rpcUrl,
@@ -68,9 +82,9 @@ export class ChainEvidence {
           timeoutMs: this.#rpcTimeoutMs,
           observer: { telemetry: this.#telemetry, purpose: "evidence" },
         }),
-        confirmations: BigInt(confirmations),
-        required: requireOnchainConfirmation,
-        search: new NonceSearch(),
+        confirmations: BigInt(Math.max(...entries.map(({ confirmations }) => confirmations))),
+        required: entries.some(({ requireOnchainConfirmation }) => requireOnchainConfirmation),
+        search: new LogSearch(),
       });
     }
   }
@@ -93,31 +107,45 @@ export class ChainEvidence {
     const known = this.#watched.get(tokenKey(token));
     if (known === undefined) throw new Error("this token has no rpc_url");
     try {
-      const client = await known.client.connect();
-      known.lastHead = await client.getBlockNumber();
+      const rpc = await known.client.connect();
+      const age = performance.now() - (known.lastHead?.at ?? Number.NEGATIVE_INFINITY);
+      if (age > START_HEAD_MS) await askHead(rpc, known);
     } catch (error) {
       // An older head is as good a lower bound.
       if (known.lastHead === undefined) throw error;
     }
-    return known.lastHead > START_MARGIN_BLOCKS ? known.lastHead - START_MARGIN_BLOCKS : 0n;
+    const head = known.lastHead?.number ?? 0n;
+    return head > START_MARGIN_BLOCKS ? head - START_MARGIN_BLOCKS : 0n;
   }
 
   /**
    * Looks for the use of an authorization that jobgate has not journalled yet.
    * @returns the transaction that used it, if the search finds it quickly; undefined when it is unused
+   * @throws GatewayError `facilitator_unavailable` when Permit2 is not at its address
    * @throws Error when the chain cannot be asked
    */
   async findEarlierUse(
-    intent: Pick<PaymentIntent, "key" | "fingerprint" | "payload" | "validBefore">,
+    payment: Omit<AuthorizedPayment, "fromBlock">,
   ): Promise<{ readonly transaction?: string } | undefined> {
-    const token = this.#watched.get(tokenKey(intent.key));
+    const token = this.#watched.get(tokenKey(payment.key));
     if (token === undefined) return undefined;
-    const client = await token.client.connect();
-    if (!(await isNonceUsed(client, intent))) return undefined;
+    const rpc = await token.client.connect();
+    const authorization = authorizationOf(payment);
     try {
-      const head = await client.getBlockNumber({ cacheTime: 0 });
-      const use = await token.search.find(client, intent, head, QUICK_QUERIES);
-      return use === undefined || use === "unfinished" ? {} : { transaction: use.transactionHash };
+      if (!(await isNonceUsed(rpc, authorization))) return undefined;
+    } catch (error) {
+      // A token that does not keep EIP-3009 nonces moves nothing, but whatever is at Permit2's address may accept all calls.
+      if (!(error instanceof NoNonceState) || payment.transferMethod !== "permit2") throw error;
+      throw new GatewayError(
+        "facilitator_unavailable",
+        `A settlement could not be confirmed: ${error.message}. Nothing was charged: try again later.`,
+        { cause: error, headers: { "retry-after": "30" } },
+      );
+    }
+    try {
+      const use = await token.search.find(rpc, authorization, await askHead(rpc, token), QUICK_QUERIES);
+      if (use === undefined || use === "unfinished" || !("transaction" in use.outcome)) return {};
+      return { transaction: use.outcome.transaction };
     } catch {
       return {};
     }
@@ -134,17 +162,25 @@ export class ChainEvidence {
     const token = this.#watched.get(tokenKey(intent.key));
     if (token === undefined) return { kind: "unknown", reason: "the token has no rpc_url" };
     try {
-      const client = await token.client.connect();
-      const head = await client.getBlockNumber({ cacheTime: 0 });
+      const rpc = await token.client.connect();
+      const authorization = authorizationOf(intent);
+      const [newest, named] = await Promise.all([
+        readBlock(rpc, "latest"),
+        transaction === undefined
+          ? undefined
+          : authorization.useIn(rpc, transaction).catch(ignoreUnexplained),
+      ]);
+      const head = noteHead(token, newest.number);
       const confirmedBlock = head - (token.confirmations - 1n);
-      const found = await readNonceFacts({ client, token, intent, transaction, head, confirmedBlock });
-      const evidence = decidePayment(found.facts, intent);
+      const { facts, use } = await readNonceFacts({ rpc, token, authorization, named, head, confirmedBlock });
+      const evidence = decidePayment(facts);
       const isPaid = evidence.kind === "paid";
       if (!isPaid && evidence.kind !== "not_paid") {
         this.#sightings.delete(intent.fingerprint);
         return evidence;
       }
-      const doubt = await doubtAbout({ client, token, intent, confirmedBlock, isPaid, use: found.use });
+      const seen = named === undefined ? undefined : newest;
+      const doubt = await doubtAbout({ rpc, token, authorization, confirmedBlock, isPaid, use, seen });
       if (!isPaid && doubt === undefined) return this.#secondLook(intent, evidence);
       this.#sightings.delete(intent.fingerprint);
       const reason = isPaid ? "the authorization was used for the payment" : evidence.reason;
@@ -165,15 +201,16 @@ export class ChainEvidence {
 
 /** One look at a payment. */
 interface Look {
-  readonly client: PublicClient;
+  readonly rpc: Rpc;
   readonly token: WatchedToken;
-  readonly intent: PaymentIntent;
-  readonly transaction: string | undefined;
+  readonly authorization: Authorization;
+  /** Use of the authorization in the transaction that the facilitator named. */
+  readonly named: NonceUse | undefined;
   readonly head: bigint;
   readonly confirmedBlock: bigint;
 }
 
-/** Facts about a nonce, with the event that used it where one was found. */
+/** Facts about a nonce, with its use where one was found. */
 interface FoundFacts {
   readonly facts: NonceFacts;
   readonly use?: NonceUse;
@@ -181,33 +218,37 @@ interface FoundFacts {
 
 /** Reads from the chain what the decision needs, and no more. */
 async function readNonceFacts(look: Look): Promise<FoundFacts> {
-  const { client, token, intent, transaction, head, confirmedBlock } = look;
-  if (transaction !== undefined) {
-    const logs = await settlementLogs(client, transaction);
-    const use = logs && findUse(logs, intent);
-    if (use !== undefined) return useFacts(intent, use, confirmedBlock, async () => logs);
-  }
+  const { rpc, token, authorization, named, head, confirmedBlock } = look;
+  if (named !== undefined) return useFacts(look, named);
 
-  const expired = () => isExpired(client, intent, confirmedBlock);
-  if (!(await isNonceUsed(client, intent, head))) {
+  const expired = () => isExpired(rpc, authorization, confirmedBlock);
+  if (!(await isNonceUsed(rpc, authorization, head))) {
     return { facts: { nonce: "unused", expired: await expired() } };
   }
   const unexplained = (isExpired: boolean, problem: string): FoundFacts => ({
-    facts: { nonce: "used_unexplained", expired: isExpired, problem },
+    facts: { nonce: "used_unexplained", expired: isExpired, problem: `its nonce is used, but ${problem}` },
   });
   try {
-    const use = await token.search.find(client, intent, head);
-    if (use === "unfinished") {
-      return unexplained(false, "its nonce is used, and the search for the transaction goes on");
-    }
-    if (use !== undefined) {
-      return await useFacts(intent, use, confirmedBlock, () => settlementLogs(client, use.transactionHash));
-    }
-    return unexplained(await expired(), "its nonce is used, but no event shows by which transaction");
+    const use =
+      (await authorization.findUseByState?.(rpc, head)) ??
+      (await token.search.find(rpc, authorization, head));
+    if (use === "unfinished") return unexplained(false, "the search for the transaction goes on");
+    if (use !== undefined) return await useFacts(look, use);
+    return unexplained(await expired(), "no event shows by which transaction");
   } catch (error) {
-    if (!(error instanceof LogsRefused)) throw error;
-    return unexplained(await expired(), `its nonce is used, but ${error.message}`);
+    if (!(error instanceof Unexplained)) throw error;
+    return unexplained(await expired(), error.message);
   }
+}
+
+async function useFacts({ rpc, authorization, confirmedBlock }: Look, use: NonceUse): Promise<FoundFacts> {
+  const { blockNumber, blockHash, outcome } = use;
+  const confirmed = blockNumber <= confirmedBlock;
+  if (!confirmed || outcome.kind !== "unread") return { facts: { nonce: "used", confirmed, outcome }, use };
+  const read = await authorization.useIn(rpc, outcome.transaction);
+  // A node that answers with what it has may have no logs of the transaction, or those of another fork.
+  const isSame = read?.blockHash === blockHash;
+  return { facts: { nonce: "used", confirmed, outcome: isSame ? read.outcome : outcome }, use };
 }
 
 /**
@@ -215,23 +256,26 @@ async function readNonceFacts(look: Look): Promise<FoundFacts> {
  * @returns why it does not hold; undefined if it does
  */
 async function doubtAbout(
-  decision: Pick<Look, "client" | "token" | "intent" | "confirmedBlock"> & {
+  decision: Pick<Look, "rpc" | "token" | "authorization" | "confirmedBlock"> & {
     readonly isPaid: boolean;
     readonly use: NonceUse | undefined;
+    /** A block read just now. After a search it would be too old. */
+    readonly seen: Block | undefined;
   },
 ): Promise<string | undefined> {
-  const { client, token, intent, confirmedBlock, isPaid, use } = decision;
+  const { rpc, token, authorization, confirmedBlock, isPaid, use, seen } = decision;
+  const confirmed = seen?.number === confirmedBlock ? seen : readBlock(rpc, confirmedBlock);
   const [{ hash, timestamp }, canonical] = await Promise.all([
-    client.getBlock({ blockNumber: confirmedBlock }),
-    use && client.getBlock({ blockNumber: use.blockNumber }),
+    confirmed,
+    use?.blockNumber === confirmedBlock ? confirmed : use && readBlock(rpc, use.blockNumber),
   ]);
   if (canonical?.hash !== use?.blockHash) return "the block that used the nonce was replaced";
-  if (use === undefined && timestamp < BigInt(intent.validBefore))
-    return "the RPC's nodes disagree about the time";
+  if (use === undefined && timestamp < authorization.endsAt) return "the RPC's nodes disagree about the time";
   try {
-    const view = await readView(client, intent.key, hash);
+    const view = await readView(rpc, authorization, hash);
     token.readsByHash = true;
     if (view.timestamp !== timestamp) return "the RPC answered with the state of another block";
+    if (view.isUsed === undefined) return "no contract keeps the nonce";
     if (view.isUsed !== (use !== undefined)) return "the RPC's nodes disagree whether the nonce is used";
     return undefined;
   } catch (error) {
@@ -241,61 +285,30 @@ async function doubtAbout(
   }
 }
 
-async function useFacts(
-  intent: PaymentIntent,
-  use: NonceUse,
-  confirmedBlock: bigint,
-  readLogs: () => Promise<readonly Log[] | undefined>,
-): Promise<FoundFacts> {
-  const { eventName, blockNumber, transactionHash } = use;
-  const confirmed = blockNumber <= confirmedBlock;
-  if (eventName === "AuthorizationCanceled") return { facts: { nonce: "cancelled", confirmed }, use };
-  const logs = confirmed ? await readLogs() : undefined;
-  // A node that answers with what it has may have no logs of the transaction, or those of another fork.
-  const hasUse = logs !== undefined && findUse(logs, intent)?.blockHash === use.blockHash;
-  const facts = {
-    nonce: "used",
-    confirmed,
-    transaction: transactionHash,
-    logs: hasUse ? logs : undefined,
-  } as const;
-  return { facts, use };
+async function askHead(rpc: Rpc, token: WatchedToken): Promise<bigint> {
+  return noteHead(token, await readHead(rpc));
 }
 
-/** Returns the logs of a successful transaction; undefined when the chain does not have it, or it was reverted. */
-async function settlementLogs(client: PublicClient, transaction: string): Promise<Log[] | undefined> {
-  try {
-    const receipt = await client.getTransactionReceipt({ hash: transaction as `0x${string}` });
-    return receipt.status === "success" ? receipt.logs : undefined;
-  } catch (error) {
-    if (error instanceof Error && error.name === "TransactionReceiptNotFoundError") return undefined;
-    throw error;
-  }
+function noteHead(token: WatchedToken, number: bigint): bigint {
+  token.lastHead = { number, at: performance.now() };
+  return number;
 }
 
-/** Asks `authorizationState`, which is also true after a cancellation, or when the nonce was spent on something else. */
-function isNonceUsed(
-  client: PublicClient,
-  { key }: Pick<PaymentIntent, "key">,
-  blockNumber?: bigint,
-): Promise<boolean> {
-  return client.readContract({
-    address: key.asset as `0x${string}`,
-    abi: eip3009ABI,
-    functionName: "authorizationState",
-    args: [key.payer as `0x${string}`, key.nonce as `0x${string}`],
-    ...(blockNumber === undefined ? {} : { blockNumber }),
-  });
-}
-
-async function isExpired(
-  client: PublicClient,
-  { validBefore }: PaymentIntent,
-  confirmedBlock: bigint,
-): Promise<boolean> {
+async function isExpired(rpc: Rpc, { endsAt }: Authorization, confirmedBlock: bigint): Promise<boolean> {
   if (confirmedBlock < 0n) return false;
-  const { timestamp } = await client.getBlock({ blockNumber: confirmedBlock });
-  return timestamp >= BigInt(validBefore);
+  const { timestamp } = await readBlock(rpc, confirmedBlock);
+  return timestamp >= endsAt;
+}
+
+function authorizationOf(payment: AuthorizedPayment): Authorization {
+  return payment.transferMethod === "permit2"
+    ? new Permit2Authorization(payment)
+    : new Eip3009Authorization(payment);
+}
+
+/** A named transaction that cannot be explained may have nothing to do with the payment: the search finds the right one. */
+function ignoreUnexplained(error: unknown): undefined {
+  if (!(error instanceof Unexplained)) throw error;
 }
 
 function tokenKey({ network, asset }: TokenName): string {

@@ -1,6 +1,9 @@
-import type { SettleResponse } from "@x402/core/types";
+import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements, SettleResponse } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
+import { equalJobs } from "../../core/job-call.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
+import type { FacilitatorRequest, SettlementAnswer } from "../facilitators/facilitator.ts";
+import { v1NetworkName } from "../wire/v1-networks.ts";
 
 /** Result of a payment, as far as it is known. */
 export type PaymentOutcome = (
@@ -9,44 +12,134 @@ export type PaymentOutcome = (
       readonly callId: number;
       readonly payment: PaymentKey;
       readonly receipt: string;
-      readonly settlement: SettleResponse;
+      /** Absent while a payment by use is not settled. */
+      readonly settlement?: SettleResponse;
+      /** Unix milliseconds at which the payment was taken. */
+      readonly takenAt: number;
     }
   | { readonly kind: "failed"; readonly settlement: SettleResponse }
   | { readonly kind: "undecided" }
 ) & {
   /** Set when an earlier request led to this outcome. */
   readonly replayed?: true;
+  /** The facilitator's header `EXTENSION-RESPONSES`, which is not kept for resends. */
+  readonly extensionResponses?: string;
 };
 
-/** The parts of a payment that two requests have in common exactly if they are the same purchase. */
-export type PurchaseIdentity = Pick<PaymentIntent, "fingerprint" | "serviceId" | "jobIndex" | "bodyHash">;
+/** The parts of a payment that tell whether two requests are the same purchase. */
+export interface PurchaseIdentity
+  extends Pick<PaymentIntent, "fingerprint" | "paymentId" | "serviceId" | "jobIndex" | "bodyHash"> {
+  readonly key: Pick<PaymentKey, "payer">;
+}
 
-/** Returns the outcome of a journalled payment. @throws GatewayError `payment_replay` if it bought something else */
+/**
+ * Returns the outcome of a journalled payment.
+ * @throws GatewayError `payment_replay`, `payment_identifier_conflict` if it bought something else
+ */
 export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): PaymentOutcome {
   requireSamePurchase(record, asked);
-  if (record.state === "settled" && record.settlement !== undefined) {
-    const { callId, key, receipt, settlement } = record;
-    return { kind: "accepted", callId, payment: key, receipt, settlement: JSON.parse(settlement) };
-  }
-  if (record.state === "failed" && record.settlement !== undefined) {
-    return { kind: "failed", settlement: JSON.parse(record.settlement) };
+  const { state, callId, key, receipt, settlement, ceiling, createdAt: takenAt } = record;
+  const accepted = { kind: "accepted", callId, payment: key, receipt, takenAt } as const;
+  if (state === "settled" && settlement !== undefined)
+    return { ...accepted, settlement: JSON.parse(settlement) };
+  // Its job runs before it is settled.
+  if (ceiling !== undefined && state !== "failed") return accepted;
+  if (state === "failed" && settlement !== undefined) {
+    return { kind: "failed", settlement: JSON.parse(settlement) };
   }
   return { kind: "undecided" };
 }
 
-/** @throws GatewayError `payment_replay` when one payment is used for two purchases */
+/**
+ * Accepts the same payment, or the same payer's other payment under one identifier, for the same job and body.
+ * @throws GatewayError `payment_replay`, `payment_identifier_conflict`
+ */
 export function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): void {
-  const same =
-    known.fingerprint === asked.fingerprint &&
-    known.serviceId === asked.serviceId &&
-    known.jobIndex === asked.jobIndex &&
-    known.bodyHash === asked.bodyHash;
-  if (same) return;
-  throw new GatewayError("payment_replay", "This payment was used for another job or body: sign a new one.");
+  const isSamePayment = known.fingerprint === asked.fingerprint;
+  const hasSameIdentifier =
+    asked.paymentId !== undefined &&
+    known.paymentId === asked.paymentId &&
+    known.key.payer === asked.key.payer;
+  const buysTheSame = equalJobs(known, asked) && known.bodyHash === asked.bodyHash;
+  if (buysTheSame && (isSamePayment || hasSameIdentifier)) return;
+  if (isSamePayment || !hasSameIdentifier) {
+    throw new GatewayError(
+      "payment_replay",
+      "This payment was used for another job or body: sign a new one.",
+    );
+  }
+  throw new GatewayError(
+    "payment_identifier_conflict",
+    "The payer used this payment identifier for another job or body: take a new one. This request charged nothing.",
+  );
+}
+
+/** An intent that is in the journal. */
+export type JournalledPayment = PaymentIntent & {
+  readonly callId: number;
+  /** ID of the request that is being answered, for the log; absent when there is none. */
+  readonly requestId?: string;
+};
+
+/** Fields that identify a payment in logs. */
+export function logFields({ key, callId, requestId }: JournalledPayment): Record<string, unknown> {
+  return { ...(requestId === undefined ? {} : { request: requestId }), callId, payment: key };
 }
 
 export function queueFull(): GatewayError {
   return new GatewayError("queue_full", "The queue is full. Nothing was charged: try again later.", {
     headers: { "retry-after": "5" },
   });
+}
+
+/** The request that asks the facilitator to settle a journalled payment. */
+export function facilitatorRequest({
+  payload,
+  requirements,
+  amount,
+  ceiling,
+}: PaymentIntent): FacilitatorRequest {
+  const required = JSON.parse(requirements) as PaymentRequirements;
+  return {
+    payload: JSON.parse(payload) as PaymentPayload | PaymentPayloadV1,
+    requirements: ceiling === undefined ? required : { ...required, amount },
+  };
+}
+
+/**
+ * Returns the settlement if the facilitator's success can belong to this payment: a transaction hash, on the payment's
+ * network, from its payer.
+ */
+export function believableSuccess(
+  intent: PaymentIntent,
+  answer: SettlementAnswer,
+): SettleResponse | undefined {
+  if (answer.kind !== "success") return undefined;
+  const { network, payer } = intent.key;
+  const onNetwork = answer.network === network || answer.network === v1NetworkName(network);
+  const fromPayer = answer.payer === undefined || answer.payer.toLowerCase() === payer;
+  if (!onNetwork || !fromPayer || !/^0x[0-9a-fA-F]{64}$/.test(answer.transaction)) return undefined;
+  return successResponse(intent, answer.transaction);
+}
+
+/** The answer for a payment that was settled with this transaction. */
+export function successResponse(
+  { key, amount, ceiling }: PaymentIntent,
+  transaction: string,
+): SettleResponse {
+  const network = key.network as SettleResponse["network"];
+  const charged = ceiling === undefined ? {} : { amount };
+  return { success: true, payer: key.payer, transaction, network, ...charged };
+}
+
+/** The answer for a payment that can never settle. */
+export function failureResponse({ key }: PaymentIntent, errorMessage: string): SettleResponse {
+  return {
+    success: false,
+    errorReason: "settlement_failed",
+    errorMessage,
+    payer: key.payer,
+    transaction: "",
+    network: key.network as SettleResponse["network"],
+  };
 }

@@ -1,8 +1,16 @@
-import { LRUCache } from "lru-cache";
+import { boundedCache } from "../../core/bounded-cache.ts";
+import type { PaymentIdentifier } from "../../core/payment.ts";
 import { type PaymentOutcome, type PurchaseIdentity, requireSamePurchase } from "./payment-outcome.ts";
 
 /** Payments left undecided whose fingerprints are kept. */
 const MAX_LEFT = 10_000;
+
+/** A purchase in progress under an identifier. */
+interface Turn {
+  /** Checks that its payment is the payer's own. */
+  readonly isSigned: () => Promise<boolean>;
+  readonly ended: Promise<void>;
+}
 
 /**
  * Payments that this process is working on now. A client that sends one payment several times at once gets the same
@@ -13,7 +21,8 @@ export class PaymentsInProgress {
     string,
     { readonly purchase: PurchaseIdentity; readonly outcome: Promise<PaymentOutcome> }
   >();
-  readonly #left = new LRUCache<string, true>({ max: MAX_LEFT });
+  readonly #byIdentifier = new Map<string, Turn>();
+  readonly #left = boundedCache<string, true>(MAX_LEFT);
 
   has(fingerprint: string): boolean {
     return this.#byFingerprint.has(fingerprint);
@@ -38,6 +47,43 @@ export class PaymentsInProgress {
     const outcome = this.#work(fingerprint, buy);
     this.#byFingerprint.set(fingerprint, { purchase, outcome });
     return outcome;
+  }
+
+  /**
+   * Buys once this process works on no other payment of the same payer under the same identifier, whose outcome may be
+   * this one's too. A payment that the payer did not sign waits for nobody, and nobody for it.
+   */
+  async inTurn(
+    { payer, id }: PaymentIdentifier,
+    isSigned: () => Promise<boolean>,
+    buy: () => Promise<PaymentOutcome>,
+  ): Promise<PaymentOutcome> {
+    const turns = this.#byIdentifier;
+    const key = `${payer} ${id}`;
+    let before = turns.get(key);
+    if (before !== undefined && !(await isSigned())) return buy();
+    while (before !== undefined && (await before.isSigned())) {
+      await before.ended;
+      before = turns.get(key);
+    }
+    let signed: Promise<boolean> | undefined;
+    let end = () => {};
+    const turn: Turn = {
+      isSigned: () => {
+        signed ??= isSigned();
+        return signed;
+      },
+      ended: new Promise<void>((resolve) => {
+        end = resolve;
+      }),
+    };
+    turns.set(key, turn);
+    try {
+      return await buy();
+    } finally {
+      if (turns.get(key) === turn) turns.delete(key);
+      end();
+    }
   }
 
   async #work(fingerprint: string, buy: () => Promise<PaymentOutcome>): Promise<PaymentOutcome> {

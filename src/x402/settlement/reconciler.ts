@@ -1,6 +1,6 @@
-import { LRUCache } from "lru-cache";
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import type {
   PaymentJournal,
@@ -49,7 +49,7 @@ const OTHER_REPLICA_MARGIN_MS = 5_000;
 export class Reconciler implements BackgroundService {
   readonly #parts: Parts;
   /** Time of the next check of each undecided payment, by fingerprint. */
-  readonly #backoff = new LRUCache<string, { nextAt: number; delayMs: number }>({ max: MAX_BACKOFFS });
+  readonly #backoff = boundedCache<string, { nextAt: number; delayMs: number }>(MAX_BACKOFFS);
   readonly #intents: UndecidedPayments;
   readonly #unresolved: UndecidedPayments;
   readonly #watched: UndecidedPayments;

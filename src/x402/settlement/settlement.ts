@@ -1,53 +1,51 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements, SettleResponse } from "@x402/core/types";
-import type { Logger } from "pino";
-import type { Clock } from "../../core/clock.ts";
+import type { SettleResponse } from "@x402/core/types";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { PaymentJournal, UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
+import { ExtensionRejections } from "../facilitators/extension-responses.ts";
 import { quotePaid } from "../prices/quote-book.ts";
-import { v1NetworkName } from "../wire/v1-networks.ts";
-import type { ChainEvidence } from "./chain-evidence.ts";
-import type { Facilitator, SettlementAnswer } from "./facilitator.ts";
 import type { Evidence } from "./payment-decision.ts";
-import { outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
+import {
+  failureResponse,
+  type JournalledPayment,
+  logFields,
+  outcomeOfKnown,
+  type PaymentOutcome,
+  queueFull,
+  successResponse,
+} from "./payment-outcome.ts";
+import { type AttemptParts, isUnused, SettlementAttempts } from "./settlement-attempts.ts";
 
-interface Parts {
+interface Parts extends AttemptParts {
   readonly journal: PaymentJournal;
-  readonly facilitator: Facilitator;
-  readonly evidence: ChainEvidence;
-  /** Longest time that a request waits for the chain to show a settlement that the facilitator claims. */
-  readonly confirmationTimeoutMs: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
   readonly telemetry?: Telemetry;
 }
 
-const CONFIRMATION_POLL_MS = 200;
+/** Charges whose facilitator's being asked is remembered. */
+const MAX_ASKED = 20_000;
 
-/** An intent that is in the journal. */
-type JournalledPayment = PaymentIntent & {
-  readonly callId: number;
-  /** ID of the request that is being answered, for the log; absent when there is none. */
-  readonly requestId?: string;
-};
-
-/**
- * Moves the money: the only place that asks a facilitator to settle, and that decides the outcome.
- *
- * Where the chain can be asked and is required to confirm, a facilitator's yes counts only if the chain shows the
- * payment. A facilitator's no never proves that nothing moved.
- */
+/** Moves the money: journals payments, has them settled, and decides their outcome. */
 export class Settlement {
   readonly #parts: Parts;
+  readonly #attempts: SettlementAttempts;
   /** Payments known to be paid that may not be in the journal as settled yet, by fingerprint. */
   readonly #unrecorded = new Map<string, { readonly key: PaymentKey; readonly settlement: SettleResponse }>();
 
+  /** Charges that a facilitator was asked for, by fingerprint. */
+  readonly #asked = boundedCache<string, true>(MAX_ASKED);
+  readonly #startedAt: number;
+
+  readonly #rejections: ExtensionRejections;
+
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#attempts = new SettlementAttempts(parts);
+    this.#startedAt = parts.clock();
+    this.#rejections = new ExtensionRejections(parts.logger);
   }
 
   /**
@@ -62,7 +60,7 @@ export class Settlement {
     call: JobCall,
     { requestId, limits }: { readonly requestId?: string; readonly limits?: UndecidedLimits } = {},
   ): Promise<PaymentOutcome> {
-    const { journal, facilitator } = this.#parts;
+    const { journal } = this.#parts;
     faultPoint("before-journal");
     const begun = await journal.beginPayment(intent, call, ...(limits === undefined ? [] : [limits]));
     switch (begun.kind) {
@@ -91,34 +89,65 @@ export class Settlement {
         throw quotePaid();
       case "begun": {
         faultPoint("after-journal");
-        const answer = await facilitator.settle(facilitatorRequest(intent));
-        faultPoint("after-settle");
         const { callId } = begun;
-        return this.#conclude(
-          { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) },
-          answer,
-        );
+        if (intent.ceiling !== undefined) {
+          const { key, receipt } = intent;
+          return { kind: "accepted", callId, payment: key, receipt, takenAt: this.#parts.clock() };
+        }
+        const payment = { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) };
+        const { found, extensionResponses } = await this.#attempts.settle(payment);
+        const outcome = await this.#decide(payment, found);
+        if (extensionResponses === undefined) return outcome;
+        this.#rejections.log(intent, extensionResponses);
+        return { ...outcome, extensionResponses: extensionResponses.header };
       }
     }
   }
 
   /**
-   * Tries again to decide an undecided payment: from its chain or, if that cannot be asked, by asking the facilitator
-   * to settle until the authorization has expired. A second settlement cannot move money twice, because the token
-   * accepts a nonce once.
+   * Tries again to decide an undecided payment: from its chain or, if that cannot be asked, by asking its facilitator
+   * to settle until the authorization has expired.
    */
   async recheck(record: PaymentRecord): Promise<PaymentOutcome> {
-    const { evidence, facilitator, clock } = this.#parts;
+    const { evidence, clock } = this.#parts;
     const paid = this.#unrecorded.get(record.fingerprint);
     if (paid !== undefined) return this.#accept(record, paid.settlement);
     if (evidence.covers(record.key)) return this.#decide(record, await evidence.look(record));
     if (clock() < record.validBefore * 1000) {
-      return this.#conclude(record, await facilitator.settle(facilitatorRequest(record)));
+      return this.#decide(record, (await this.#attempts.settleAgain(record)).found);
     }
     return this.#leaveUnresolved(
       record,
       "the authorization has expired, and no chain can be asked whether it was used: set the token's rpc_url",
     );
+  }
+
+  /**
+   * Settles a charge, or finds out what became of an earlier attempt. Looks at the chain before it asks: an authorization
+   * that was shown to another seller, too, may have been used there.
+   */
+  async charge(record: PaymentRecord): Promise<PaymentOutcome> {
+    const { evidence, clock } = this.#parts;
+    const { fingerprint, validBefore, key } = record;
+    const paid = this.#unrecorded.get(fingerprint);
+    if (paid !== undefined) return this.#accept(record, paid.settlement);
+    const isFirst = !this.#asked.has(fingerprint) && record.updatedAt > this.#startedAt;
+    if (evidence.covers(key)) {
+      const found = await evidence.look(record);
+      // This process knows that nobody has asked for this charge: it pays for something else.
+      if (found.kind === "paid" && isFirst && !this.#parts.journal.isShared)
+        return this.#fail(record, "the authorization paid for another purchase");
+      if (!isUnused(found)) return this.#decide(record, found);
+    } else if (clock() >= validBefore * 1000) {
+      return this.#leaveUnresolved(
+        record,
+        "the authorization has expired, and no chain can be asked: set the token's rpc_url",
+      );
+    }
+    this.#asked.set(fingerprint, true);
+    faultPoint("before-charge");
+    const { found } = await this.#attempts.settle(record);
+    return this.#decide(record, found);
   }
 
   /**
@@ -148,35 +177,6 @@ export class Settlement {
       const record = await this.#parts.journal.findPayment(key);
       if (record?.state === "failed") await this.#accept(record, settlement);
       if (record?.state === "settled" || record?.state === "failed") this.#unrecorded.delete(fingerprint);
-    }
-  }
-
-  /** Decides from the facilitator's answer and, where it can be asked, the chain. */
-  async #conclude(intent: JournalledPayment, answer: SettlementAnswer): Promise<PaymentOutcome> {
-    const { evidence, logger } = this.#parts;
-    const success = believableSuccess(intent, answer);
-    if (success !== undefined && !evidence.isRequired(intent.key)) return this.#accept(intent, success);
-
-    logger.debug({ ...logFields(intent), answer }, "the chain decides");
-    if (!evidence.covers(intent.key)) return this.#undecided(intent, answer.kind);
-    const found =
-      success === undefined
-        ? await evidence.look(intent)
-        : await this.#awaitConfirmation(intent, success.transaction);
-    if (found.kind !== "open" || found.isAlmostNotPaid !== true) return this.#decide(intent, found);
-    await sleep(evidence.secondLookAfterMs);
-    return this.#decide(intent, await evidence.look(intent, success?.transaction));
-  }
-
-  /** Polls the chain: the facilitator answers when the transaction is mined, and this RPC may see it a little later. */
-  async #awaitConfirmation(intent: JournalledPayment, transaction: string): Promise<Evidence> {
-    const { evidence, clock, confirmationTimeoutMs } = this.#parts;
-    const deadline = clock() + confirmationTimeoutMs;
-    for (;;) {
-      const found = await evidence.look(intent, transaction);
-      const isOpen = found.kind === "open" && found.isAlmostNotPaid !== true;
-      if (!isOpen || clock() >= deadline) return found;
-      await sleep(CONFIRMATION_POLL_MS);
     }
   }
 
@@ -216,8 +216,9 @@ export class Settlement {
             );
           }
         }
-        const { callId } = settled;
-        return { kind: "accepted", callId, payment: key, receipt: intent.receipt, settlement };
+        const { callId, record } = settled;
+        const { receipt } = intent;
+        return { kind: "accepted", callId, payment: key, receipt, settlement, takenAt: record.createdAt };
       }
       this.#countContradiction("failed", intent);
       logger.error(
@@ -248,8 +249,20 @@ export class Settlement {
     } catch (error) {
       return this.#notRecorded(intent, error);
     }
-    logger.info(logFields(intent), `payment failed: ${reason}`);
+    if (intent.ceiling === undefined) logger.info(logFields(intent), `payment failed: ${reason}`);
+    else this.#noteLoss(intent, reason);
     return { kind: "failed", settlement };
+  }
+
+  /** The job was done, and its seller gets nothing for it. */
+  #noteLoss(intent: JournalledPayment, reason: string): void {
+    const { logger, telemetry = NO_TELEMETRY } = this.#parts;
+    const { symbol, amount, key } = intent;
+    telemetry.count("jobgate_charges_lost_total", { network: key.network, symbol });
+    logger.error(
+      { ...logFields(intent), symbol, amount },
+      `a job was done and could not be charged: ${reason}`,
+    );
   }
 
   /** Another replica decided the payment meanwhile: the journal counts. */
@@ -283,44 +296,4 @@ export class Settlement {
     this.#parts.logger.warn({ ...logFields(intent), reason }, "payment undecided");
     return { kind: "undecided" };
   }
-}
-
-/** Fields that identify a payment in logs. */
-function logFields({ key, callId, requestId }: JournalledPayment): Record<string, unknown> {
-  return { ...(requestId === undefined ? {} : { request: requestId }), callId, payment: key };
-}
-
-function facilitatorRequest({ payload, requirements }: PaymentIntent) {
-  return {
-    payload: JSON.parse(payload) as PaymentPayload | PaymentPayloadV1,
-    requirements: JSON.parse(requirements) as PaymentRequirements,
-  };
-}
-
-/**
- * Returns the settlement if the facilitator's success can belong to this payment: a transaction hash, on the payment's
- * network, from its payer.
- */
-function believableSuccess(intent: PaymentIntent, answer: SettlementAnswer): SettleResponse | undefined {
-  if (answer.kind !== "success") return undefined;
-  const { network, payer } = intent.key;
-  const onNetwork = answer.network === network || answer.network === v1NetworkName(network);
-  const fromPayer = answer.payer === undefined || answer.payer.toLowerCase() === payer;
-  if (!onNetwork || !fromPayer || !/^0x[0-9a-fA-F]{64}$/.test(answer.transaction)) return undefined;
-  return successResponse(intent, answer.transaction);
-}
-
-function successResponse({ key }: PaymentIntent, transaction: string): SettleResponse {
-  return { success: true, payer: key.payer, transaction, network: key.network as SettleResponse["network"] };
-}
-
-function failureResponse({ key }: PaymentIntent, errorMessage: string): SettleResponse {
-  return {
-    success: false,
-    errorReason: "settlement_failed",
-    errorMessage,
-    payer: key.payer,
-    transaction: "",
-    network: key.network as SettleResponse["network"],
-  };
 }

@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { PaymentRequirements } from "@x402/core/types";
-import { authorizationTypes } from "@x402/evm";
-import { recoverTypedDataAddress } from "viem";
 import { GatewayError } from "../../core/errors.ts";
-import { type Offer, toRequirements } from "./offer.ts";
+import { type Offer, timeoutSecs, toRequirements } from "./offer.ts";
+import { isSignedByPayer, PERMIT2_PROXY, UPTO_PROXY } from "./payer-signature.ts";
 import type { SignedPayment } from "./payment-header.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
@@ -29,23 +28,30 @@ export async function matchOffer(
       "The payment answers no open offer for this job: scheme, network, asset, amount, payTo or extra differ.",
     );
   }
-  if (payment.transferMethod !== "eip3009") {
-    throw mismatch(`The offers ask for eip3009, but the payload is ${payment.transferMethod}.`);
+  const { transferMethod } = payment;
+  const fitting = named.filter(({ token }) => token.transferMethod === transferMethod);
+  if (fitting.length === 0) {
+    const wanted = named[0]?.token.transferMethod;
+    throw mismatch(`The offer asks for ${wanted}, but the payload is ${transferMethod}.`);
   }
-  const paid = named.filter((offer) => paysOffer(payment, offer));
+  const paid = fitting.filter((offer) => paysOffer(payment, offer));
   if (paid.length === 0) {
+    const parts = transferMethod === "permit2" ? "token, its spender, its recipient" : "recipient";
     throw mismatch(
-      "The signed authorization does not pay the offer: its recipient or its exact amount differs.",
+      `The signed authorization does not pay the offer: its ${parts} or its exact amount differs.`,
     );
   }
-  checkTimeWindow(payment, Math.max(...paid.map(({ ttlSecs }) => ttlSecs)), nowMs);
+  const minSecs = Math.min(...paid.map(({ byUse }) => byUse?.runSecs ?? MIN_SECONDS_LEFT));
+  checkTimeWindow(payment, { minSecs, maxTimeoutSecs: Math.max(...paid.map(timeoutSecs)) }, nowMs);
   return paid.length === 1 && paid[0] ? paid[0] : pickBySignature(payment, paid);
 }
 
 /** Reports whether the unsigned part of the payment names this offer. */
 function namesOffer(payment: SignedPayment, offer: Offer): boolean {
-  if (payment.scheme !== "exact") return false;
-  if (payment.accepted === undefined) return payment.network === v1NetworkName(offer.token.network);
+  if (payment.accepted === undefined) {
+    if (payment.scheme !== "exact" || offer.byUse !== undefined) return false;
+    return payment.network === v1NetworkName(offer.token.network) && offer.token.transferMethod === "eip3009";
+  }
   return isDeepStrictEqual(comparable(payment.accepted), comparable(toRequirements(offer)));
 }
 
@@ -61,22 +67,28 @@ function comparable({ scheme, network, asset, amount, payTo, extra }: PaymentReq
   };
 }
 
-/** Reports whether the signed part pays exactly this offer's amount to its recipient. */
-function paysOffer({ to, value }: SignedPayment, { token, amount }: Offer): boolean {
-  return to === token.payTo.toLowerCase() && value === BigInt(amount);
+/** Reports whether the signed part pays exactly this offer's amount to its recipient, and only that. */
+function paysOffer({ to, value, permit2 }: SignedPayment, { token, amount, byUse }: Offer): boolean {
+  const isPaid = to === token.payTo.toLowerCase() && value === BigInt(amount);
+  if (permit2 === undefined) return isPaid;
+  // Any other spender may send the money elsewhere: only the proxy binds it to the signed recipient.
+  const proxy = byUse === undefined ? PERMIT2_PROXY : UPTO_PROXY;
+  const isBound = permit2.spender === proxy && permit2.facilitator === byUse?.facilitator.toLowerCase();
+  return isPaid && permit2.token === token.asset.toLowerCase() && isBound;
 }
 
 function checkTimeWindow(
   { validAfter, validBefore }: SignedPayment,
-  maxTimeoutSecs: number,
+  { minSecs, maxTimeoutSecs }: { readonly minSecs: number; readonly maxTimeoutSecs: number },
   nowMs: number,
 ): void {
   const now = BigInt(nowMs);
   if (validAfter * 1000n > now)
     throw mismatch("The authorization is not valid yet: sign one with an earlier validAfter.");
   if (validBefore * 1000n <= now) throw mismatch("The authorization has expired: sign a new one.");
-  if (validBefore * 1000n - now < BigInt(MIN_SECONDS_LEFT * 1000)) {
-    throw mismatch(`The authorization expires in under ${MIN_SECONDS_LEFT} seconds: sign a new one.`);
+  if (validBefore * 1000n - now < BigInt(minSecs * 1000)) {
+    const advice = minSecs > MIN_SECONDS_LEFT ? "one that lasts as long as the job" : "a new one";
+    throw mismatch(`The authorization expires in under ${minSecs} seconds: sign ${advice}.`);
   }
   // While an authorization is valid, nobody can say that it was not used: one that never ends could stay undecided.
   const maxSecs = maxTimeoutSecs + MAX_SECONDS_OVER;
@@ -92,36 +104,9 @@ function checkTimeWindow(
  */
 async function pickBySignature(payment: SignedPayment, offers: readonly Offer[]): Promise<Offer> {
   for (const offer of offers) {
-    const signer = await recoverSigner(payment, offer);
-    if (signer?.toLowerCase() === payment.from) return offer;
+    if (await isSignedByPayer(payment, [offer.token])) return offer;
   }
   return offers[0] as Offer;
-}
-
-async function recoverSigner(payment: SignedPayment, { token }: Offer): Promise<string | undefined> {
-  const { signature } = payment.payload.payload as { signature: `0x${string}` };
-  try {
-    return await recoverTypedDataAddress({
-      domain: {
-        ...token.eip3009,
-        chainId: Number(token.network.slice("eip155:".length)),
-        verifyingContract: token.asset,
-      },
-      types: authorizationTypes,
-      primaryType: "TransferWithAuthorization",
-      message: {
-        from: payment.from,
-        to: payment.to as `0x${string}`,
-        value: payment.value,
-        validAfter: payment.validAfter,
-        validBefore: payment.validBefore,
-        nonce: payment.nonce as `0x${string}`,
-      },
-      signature,
-    });
-  } catch {
-    return undefined;
-  }
 }
 
 function mismatch(message: string): GatewayError {

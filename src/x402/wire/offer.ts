@@ -1,7 +1,14 @@
-import type { Network, PaymentRequirements, PaymentRequirementsV1 } from "@x402/core/types";
-import type { AcceptedToken } from "../../config/config.ts";
-import { MAX_U64, tokenAmount } from "../../core/amounts.ts";
+import type {
+  Network,
+  PaymentRequired,
+  PaymentRequirements,
+  PaymentRequirementsV1,
+  ResourceInfo,
+} from "@x402/core/types";
+import type { AcceptedToken, MinCharge } from "../../config/config.ts";
+import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amounts.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import type { PaymentIntent } from "../../core/payment.ts";
 import type { JobQuote } from "../../pricing/job-quote.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import { v1NetworkName } from "./v1-networks.ts";
@@ -9,13 +16,18 @@ import { v1NetworkName } from "./v1-networks.ts";
 /** A way to pay for one run of a job: a token and the exact amount of it. */
 export interface Offer {
   readonly job: JobKey;
+  /** Amount in wei, or in 10^-18 of the currency if there is one. */
   readonly priceWei: bigint;
+  /** Currency of a price that tokens pegged to it pay one to one. */
+  readonly currency?: "USD";
   /** EIP-712 digest of the signed quote that the price comes from; absent for a price from `[job_pricing]`. */
   readonly quoteDigest?: string;
   /** Unix seconds at which that quote ends, and the offer with it. */
   readonly quoteExpiry?: number;
   /** The quote's price is for a run in a trusted execution environment. */
   readonly confidentiality?: "tee";
+  /** Promise to the buyer of a job that fails. Absent: the seller keeps the money. */
+  readonly onFailure?: PaymentIntent["onFailure"];
   /** Holds no RPC address: offers are stored, and such an address may hold a key. */
   readonly token: Pick<
     AcceptedToken,
@@ -23,13 +35,53 @@ export interface Offer {
   >;
   /** Token units, decimal. */
   readonly amount: string;
-  /** Lifetime of the offer, and the longest lifetime of a signed payment. */
+  /** Lifetime of the offer, and the longest lifetime of a signed payment, but for {@link byUse}. */
   readonly ttlSecs: number;
+  /** Makes `amount` a ceiling, of which the runner says how much is charged. */
+  readonly byUse?: {
+    /** Address that settles. */
+    readonly facilitator: string;
+    /** Time that the run and the settlement may take, by which a signed payment outlives the offer. */
+    readonly runSecs: number;
+    /** Token units: see {@link "../../core/payment.ts".PaymentIntent}. */
+    readonly minCharge?: string;
+  };
+}
+
+/** Terms of a job that is paid by use. */
+export interface UseTerms {
+  /** Offered at the fixed price, too. */
+  readonly isFixedToo: boolean;
+  readonly runSecs: number;
+  readonly minCharge?: MinCharge;
+  /** Addresses that settle, by network. */
+  readonly facilitators: ReadonlyMap<string, string>;
+}
+
+/** Description of a job in its 402. */
+export interface JobDescription {
+  readonly resource: ResourceInfo;
+  /** Declared to v2 clients. */
+  readonly extensions: NonNullable<PaymentRequired["extensions"]>;
+  /** The same facts as `bazaar`, for v1 clients. */
+  readonly outputSchema: Record<string, unknown>;
 }
 
 export interface OfferTerms
-  extends Pick<Offer, "job" | "priceWei" | "quoteDigest" | "quoteExpiry" | "confidentiality" | "ttlSecs"> {
+  extends Pick<
+    Offer,
+    | "job"
+    | "priceWei"
+    | "currency"
+    | "quoteDigest"
+    | "quoteExpiry"
+    | "confidentiality"
+    | "onFailure"
+    | "ttlSecs"
+  > {
   readonly tokens: readonly AcceptedToken[];
+  /** Absent: the job is sold at its fixed price only. */
+  readonly byUse?: UseTerms | undefined;
 }
 
 /** `confidentiality` of a quote that requires a trusted execution environment. */
@@ -55,16 +107,28 @@ export function secsUntil(endSecs: number, nowMs: number): number {
   return Math.max(0, Math.floor(endSecs - nowMs / 1000));
 }
 
+/** Each token's last fraction. Every request needs it, and parsing a rate takes ten times longer than the division. */
+const fractions = new WeakMap<
+  AcceptedToken,
+  { readonly ratePerNativeUnit: string; readonly of: UnitsPerWei }
+>();
+
 /** Returns the price in token units; undefined while the token has no rate. */
 export function amountIn(
   token: AcceptedToken,
   priceWei: bigint,
   rates: Pick<RateBoard, "rateOf">,
 ): bigint | undefined {
-  const { markupBps, decimals } = token;
   const rate = rates.rateOf(token);
   if (rate === undefined) return undefined;
-  return tokenAmount(priceWei, { ratePerNativeUnit: rate.ratePerNativeUnit, markupBps, decimals });
+  const { ratePerNativeUnit } = rate;
+  let fraction = fractions.get(token);
+  if (fraction?.ratePerNativeUnit !== ratePerNativeUnit) {
+    const { markupBps, decimals } = token;
+    fraction = { ratePerNativeUnit, of: unitsPerWei({ ratePerNativeUnit, markupBps, decimals }) };
+    fractions.set(token, fraction);
+  }
+  return amountAt(fraction.of, priceWei);
 }
 
 /** Reports whether a payment can have the amount: 0 would give the job away, and wallets cannot pay more than u64. */
@@ -76,17 +140,46 @@ export function isPayable(amount: bigint): boolean {
  * Makes an offer in each token, in the configured order. Skips a token that has no rate now, and one in which the
  * amount cannot be paid.
  */
-export function makeOffers({ tokens, ...terms }: OfferTerms, rates: Pick<RateBoard, "rateOf">): Offer[] {
+export function makeOffers(
+  { tokens, byUse, ...terms }: OfferTerms,
+  rates: Pick<RateBoard, "rateOf">,
+): Offer[] {
   return tokens.flatMap((token) => {
     const { network, asset, symbol, payTo, transferMethod, eip3009 } = token;
     const amount = amountIn(token, terms.priceWei, rates);
     if (amount === undefined || !isPayable(amount)) return [];
-    return {
+    const fixed = {
       ...terms,
       amount: amount.toString(),
-      token: { network, asset, symbol, payTo, transferMethod, eip3009 },
+      token: { network, asset, symbol, payTo, transferMethod, ...(eip3009 && { eip3009 }) },
     };
+    const used = byUse && toOfferByUse(fixed, byUse);
+    return [...(used ? [used] : []), ...(byUse === undefined || byUse.isFixedToo ? [fixed] : [])];
   });
+}
+
+/** Returns undefined for a token, or on a network, that nobody settles by use. */
+function toOfferByUse(
+  { onFailure: _, ...fixed }: Offer,
+  { runSecs, minCharge, facilitators }: UseTerms,
+): Offer | undefined {
+  const facilitator = facilitators.get(fixed.token.network);
+  if (facilitator === undefined || fixed.token.transferMethod !== "permit2") return undefined;
+  const least = minCharge && minUnits(minCharge, fixed);
+  return { ...fixed, byUse: { facilitator, runSecs, ...(least && { minCharge: least }) } };
+}
+
+/** Rounds up, and never above the amount. */
+function minUnits(least: MinCharge, { amount, priceWei }: Offer): string {
+  const [part, whole] =
+    "basisPoints" in least ? [BigInt(least.basisPoints), 10_000n] : [least.amount, priceWei];
+  const units = (BigInt(amount) * part + whole - 1n) / whole;
+  return String(units < BigInt(amount) ? units : amount);
+}
+
+/** Longest lifetime of a payment that is signed for the offer. */
+export function timeoutSecs({ ttlSecs, byUse }: Offer): number {
+  return ttlSecs + (byUse?.runSecs ?? 0);
 }
 
 /** Returns the offer with the lifetime that its quote leaves it; undefined once the quote has ended. */
@@ -117,34 +210,46 @@ export function parseOffer(text: string): Offer {
 }
 
 /** Returns the offer as a v2 client finds it in a 402 and as the facilitator gets it with the payment. */
-export function toRequirements({ token, amount, ttlSecs }: Offer): PaymentRequirements {
+export function toRequirements(offer: Offer): PaymentRequirements {
+  const { token, amount, byUse } = offer;
   return {
-    scheme: "exact",
+    scheme: byUse === undefined ? "exact" : "upto",
     network: token.network,
     amount,
     asset: token.asset,
     payTo: token.payTo,
-    maxTimeoutSeconds: ttlSecs,
-    extra: { ...token.eip3009 },
+    maxTimeoutSeconds: timeoutSecs(offer),
+    extra:
+      token.transferMethod === "permit2"
+        ? {
+            ...token.eip3009,
+            assetTransferMethod: "permit2",
+            ...(byUse && { facilitatorAddress: byUse.facilitator }),
+          }
+        : { ...token.eip3009 },
   };
 }
 
 /**
- * Returns the offer as a v1 client finds it in a 402; undefined when v1 has no name for the network.
- * @param resource absolute URL of the job: v1 clients refuse anything else
+ * Returns the offer as a v1 client finds it in a 402; undefined when v1 has no name for the network, or not its transfer
+ * method: v1 has EIP-3009 only.
  */
-export function toRequirementsV1(offer: Offer, resource: string): PaymentRequirementsV1 | undefined {
+export function toRequirementsV1(
+  offer: Offer,
+  { resource, outputSchema }: Pick<JobDescription, "resource" | "outputSchema">,
+): PaymentRequirementsV1 | undefined {
   const network = v1NetworkName(offer.token.network);
-  if (network === undefined) return undefined;
+  if (network === undefined || offer.token.transferMethod !== "eip3009") return undefined;
   const { amount, ...common } = toRequirements(offer);
   return {
     ...common,
     // The SDK's type allows only CAIP-2, but v1 puts the name here.
     network: network as Network,
     maxAmountRequired: amount,
-    resource,
-    description: "",
-    mimeType: "",
-    outputSchema: {},
+    // v1 clients refuse anything but an absolute URL.
+    resource: resource.url,
+    description: resource.description ?? "",
+    mimeType: resource.mimeType ?? "",
+    outputSchema,
   };
 }

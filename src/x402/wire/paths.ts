@@ -1,13 +1,14 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { HttpRequest } from "../../http/request.ts";
+import type { JobRequest } from "../../http/request.ts";
 
-const JOB_PATH = /^\/x402\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
+const JOB_PATH = /^\/(x402|mpp)\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
 const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result|\/events)?$/;
 const MAX_U64 = 2n ** 64n - 1n;
 const MAX_U32 = 2 ** 32 - 1;
 
 export interface JobPath extends JobKey {
+  readonly protocol: "x402" | "mpp";
   readonly tail: "" | "/price" | "/auth-dry-run";
 }
 
@@ -18,14 +19,20 @@ export interface JobPath extends JobKey {
 export function parseJobPath(path: string): JobPath | undefined {
   const match = JOB_PATH.exec(path);
   if (match === null) return undefined;
-  const serviceId = BigInt(match[1] as string);
-  const jobIndex = Number(match[2]);
+  const [, protocol, service = "", job, tail = ""] = match;
+  const serviceId = BigInt(service);
+  const jobIndex = Number(job);
   if (serviceId > MAX_U64 || jobIndex > MAX_U32) return undefined;
-  return { serviceId, jobIndex, tail: (match[3] ?? "") as JobPath["tail"] };
+  return {
+    protocol: protocol as JobPath["protocol"],
+    serviceId,
+    jobIndex,
+    tail: tail as JobPath["tail"],
+  };
 }
 
 /** @throws GatewayError `query_not_allowed`, because a query string would be paid for without reaching the runner */
-export function requireNoQuery({ query }: HttpRequest): void {
+export function requireNoQuery({ query }: JobRequest): void {
   if (query === "") return;
   throw new GatewayError(
     "query_not_allowed",
@@ -47,6 +54,16 @@ export function parseCallPath(path: string): CallPath | undefined {
 }
 
 /** Absolute URL of a job. The host is the configured one, never one that a request names. */
-export function jobUrl(publicUrl: string, { serviceId, jobIndex }: JobKey): string {
-  return `${publicUrl}/x402/jobs/${serviceId}/${jobIndex}`;
+export function jobUrl(
+  publicUrl: string,
+  { serviceId, jobIndex }: JobKey,
+  protocol: JobPath["protocol"] = "x402",
+): string {
+  return `${publicUrl}/${protocol}/jobs/${serviceId}/${jobIndex}`;
+}
+
+/** Path of a paid call as its client sees it: a proxy may serve jobgate below a path, which the public URL then has. */
+export function callPath(publicUrl: string, callId: number): string {
+  const { pathname } = new URL(publicUrl);
+  return `${pathname === "/" ? "" : pathname}/x402/calls/${callId}`;
 }

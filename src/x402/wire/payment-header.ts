@@ -2,9 +2,12 @@ import { createHash } from "node:crypto";
 import { decodePaymentSignatureHeader } from "@x402/core/http";
 import { parsePaymentPayload } from "@x402/core/schemas";
 import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements } from "@x402/core/types";
-import { z } from "zod";
+import * as z from "zod";
 import { GatewayError } from "../../core/errors.ts";
-import type { HttpRequest } from "../../http/request.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import type { TransferMethod } from "../../core/payment.ts";
+import type { JobRequest } from "../../http/request.ts";
+import { readPaymentIdentifier } from "./payment-identifier.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
 /** A signed payment, in one shape for both protocol versions and both transfer methods. */
@@ -15,7 +18,7 @@ export interface SignedPayment {
   readonly network: string;
   /** The offer that a v2 client names; v1 has no field for it. */
   readonly accepted?: PaymentRequirements;
-  readonly transferMethod: "eip3009" | "permit2";
+  readonly transferMethod: TransferMethod;
   /** Lower case, as are the other addresses. */
   readonly from: `0x${string}`;
   readonly to: string;
@@ -27,10 +30,21 @@ export interface SignedPayment {
   readonly validBefore: bigint;
   /** EIP-3009: 32 bytes as lower-case hex with `0x`. Permit2: decimal. */
   readonly nonce: string;
+  /** Signed in a Permit2 payment. EIP-3009 needs neither: the token checks the signature and moves itself. Lower case. */
+  readonly permit2?: {
+    readonly token: string;
+    readonly spender: string;
+    /** The only address that can settle a payment by use. */
+    readonly facilitator?: string;
+  };
   /** Digest of the signed fields and the signature: identifies this very payment. */
   readonly fingerprint: string;
+  /** Chosen by the client for all payments of one purchase. Not signed. */
+  readonly paymentId?: string;
   /** The whole payload, for the facilitator. */
   readonly payload: PaymentPayload | PaymentPayloadV1;
+  /** Checks that the payment was asked for this purchase. @throws GatewayError `payment_mismatch` */
+  readonly requireAskedFor?: (purchase: JobKey & { readonly bodyHash: string }) => void;
 }
 
 const V2_HEADER = "payment-signature";
@@ -38,16 +52,21 @@ const V1_HEADER = "x-payment";
 
 /** Bound on nesting; a payment needs 4. JSON nested thousands deep can be parsed, but not serialized again. */
 const MAX_NESTING = 32;
+const MAX_U256 = 2n ** 256n - 1n;
 
 const address = z.string().regex(/^0x[0-9a-fA-F]{40}$/, "expected an address: 0x and 40 hex digits");
-const uint = z
+/** Without leading zeros, so that one number has one spelling. */
+const decimal = z
   .string()
-  .regex(/^(0|[1-9][0-9]{0,77})$/, "expected a whole number as a decimal string")
-  .transform((digits) => BigInt(digits));
-/** 65 bytes for a plain account; longer for smart accounts (ERC-1271, ERC-6492). */
+  .refine(
+    (digits) => /^(0|[1-9][0-9]{0,77})$/.test(digits) && BigInt(digits) <= MAX_U256,
+    "expected a whole number below 2^256 as a decimal string",
+  );
+const uint = decimal.transform((digits) => BigInt(digits));
+/** 65 bytes for a plain account. A smart account's contract decides (ERC-1271): none may do, and ERC-6492 needs many. */
 const signature = z
   .string()
-  .regex(/^0x(?:[0-9a-fA-F]{2}){65,4096}$/, "expected a signature: 0x and at least 65 bytes of hex");
+  .regex(/^0x(?:[0-9a-fA-F]{2}){0,4096}$/, "expected a signature: 0x and at most 4096 bytes of hex");
 
 const eip3009Payload = z
   .object({
@@ -84,31 +103,42 @@ const permit2Payload = z
         from: address,
         permitted: z.object({ token: address, amount: uint }).strict(),
         spender: address,
-        nonce: z.string().regex(/^(0|[1-9][0-9]{0,77})$/, "expected a whole number as a decimal string"),
+        nonce: decimal,
         deadline: uint,
-        witness: z.object({ to: address, validAfter: uint }).strict(),
+        witness: z.object({ to: address, facilitator: address.optional(), validAfter: uint }).strict(),
       })
       .strict(),
   })
   .strict()
-  .transform(({ signature, permit2Authorization: { from, permitted, nonce, deadline, witness } }) =>
+  .transform(({ signature, permit2Authorization: permit }) =>
     withFingerprint(signature, {
       transferMethod: "permit2",
-      from: lowerCase(from),
-      to: lowerCase(witness.to),
-      value: permitted.amount,
-      validAfter: witness.validAfter,
-      validBefore: deadline,
-      nonce,
+      from: lowerCase(permit.from),
+      to: lowerCase(permit.witness.to),
+      value: permit.permitted.amount,
+      validAfter: permit.witness.validAfter,
+      validBefore: permit.deadline,
+      nonce: permit.nonce,
+      permit2: {
+        token: lowerCase(permit.permitted.token),
+        spender: lowerCase(permit.spender),
+        ...(permit.witness.facilitator && { facilitator: lowerCase(permit.witness.facilitator) }),
+      },
     }),
   );
+
+/** Reports whether a request carries a payment, well-formed or not. */
+export function carriesPayment({ headers }: JobRequest): boolean {
+  return (headers[V2_HEADER] ?? headers[V1_HEADER]) !== undefined;
+}
 
 /**
  * Reads the payment of a request from `PAYMENT-SIGNATURE` (v2) or `X-PAYMENT` (v1), or both if they agree.
  * @returns undefined when there is none
  * @throws GatewayError `invalid_payment`
  */
-export function readPayment(request: HttpRequest): SignedPayment | undefined {
+export function readPayment(request: JobRequest): SignedPayment | undefined {
+  if (!carriesPayment(request)) return undefined;
   const v2 = readHeader(request, V2_HEADER, 2);
   const v1 = readHeader(request, V1_HEADER, 1);
   if (v1 !== undefined && v2 !== undefined && !agree(v1, v2)) {
@@ -117,7 +147,12 @@ export function readPayment(request: HttpRequest): SignedPayment | undefined {
   return v2 ?? v1;
 }
 
-function readHeader(request: HttpRequest, header: string, version: 1 | 2): SignedPayment | undefined {
+/** Returns the version of the payment that {@link readPayment} returns. */
+export function paymentVersion({ headers }: JobRequest): 1 | 2 {
+  return headers[V2_HEADER] === undefined ? 1 : 2;
+}
+
+function readHeader(request: JobRequest, header: string, version: 1 | 2): SignedPayment | undefined {
   const values = request.headerValues(header);
   const value = values[0];
   if (value === undefined) return undefined;
@@ -141,12 +176,14 @@ function readHeader(request: HttpRequest, header: string, version: 1 | 2): Signe
   return toSignedPayment(payload, name);
 }
 
-function isNestedDeeper(value: unknown, levels: number): boolean {
+/** Reports whether arrays and objects are nested more than `levels` deep. */
+export function isNestedDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   return levels === 0 || Object.values(value).some((inner) => isNestedDeeper(inner, levels - 1));
 }
 
-function toSignedPayment(payload: PaymentPayload | PaymentPayloadV1, name: string): SignedPayment {
+/** @param name of the header, for the refusal @throws GatewayError `invalid_payment` */
+export function toSignedPayment(payload: PaymentPayload | PaymentPayloadV1, name: string): SignedPayment {
   const isPermit2 = "permit2Authorization" in payload.payload;
   const parsed = (isPermit2 ? permit2Payload : eip3009Payload).safeParse(payload.payload);
   if (!parsed.success) {
@@ -157,19 +194,21 @@ function toSignedPayment(payload: PaymentPayload | PaymentPayloadV1, name: strin
     return { x402Version: 1, scheme: payload.scheme, network: payload.network, ...parsed.data, payload };
   }
   const { accepted } = payload;
+  const paymentId = readPaymentIdentifier(payload);
   return {
     x402Version: 2,
     scheme: accepted.scheme,
     network: accepted.network,
     accepted,
     ...parsed.data,
+    ...(paymentId === undefined ? {} : { paymentId }),
     payload,
   };
 }
 
 type SignedFields = Pick<
   SignedPayment,
-  "transferMethod" | "from" | "to" | "value" | "validAfter" | "validBefore" | "nonce"
+  "transferMethod" | "from" | "to" | "value" | "validAfter" | "validBefore" | "nonce" | "permit2"
 >;
 
 function withFingerprint(signature: string, fields: SignedFields): SignedFields & { fingerprint: string } {

@@ -30,3 +30,9 @@ const NAME_BY_CAIP2: ReadonlyMap<string, string> = new Map(
 export function v1NetworkName(network: string): string | undefined {
   return NAME_BY_CAIP2.get(network);
 }
+
+/** The CAIP-2 network of a v1 name; undefined for a name that v1 clients do not know. */
+export function caip2Network(name: string): string | undefined {
+  const id = V1_CLIENT_NETWORKS.find((known) => known === name);
+  return id && `eip155:${EVM_NETWORK_CHAIN_ID_MAP[id]}`;
+}

@@ -1,20 +1,20 @@
 import { existsSync } from "node:fs";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { runProgram } from "../../../src/commands/program.ts";
+import { processEnded, spawnTethered } from "../../../src/node/tethered-process.ts";
 import type { Claimed } from "../../../src/store/contract/work-queue.ts";
 import { startDelivery, until } from "../../delivery/harness.ts";
 import { jobgateProgram } from "../../helpers/jobgate-program.ts";
-import { processEnded, spawnTethered } from "../../helpers/tethered-process.ts";
+import { testFolder } from "../../helpers/test-folder.ts";
 import { runJobgate } from "../run-jobgate.ts";
 
 /** Arguments that run the body of each JobCall as a script, with one argument that a shell would expand. */
 const SCRIPTS = ["--", "sh", "-s", "$(date)"];
 
-/** Starts `jobgate run-each` as a process, for one test. Resolves once it is subscribed. */
+/** Starts `jobgate run-each` as a process, for one test. Resolves once it is connected. */
 async function startRunEach(address: string, args: readonly string[], env: Record<string, string> = {}) {
   const child = spawnTethered({
     command: process.execPath,
@@ -28,9 +28,9 @@ async function startRunEach(address: string, args: readonly string[], env: Recor
   const lines: string[] = [];
   const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
   createInterface({ input: child.stderr }).on("line", (line) => lines.push(line));
-  const subscribed = () => lines.filter((line) => line.includes('"subscribed"')).length;
-  await until(() => subscribed() > 0);
-  return { child, lines, exited, subscribed };
+  const connected = () => lines.filter((line) => line.includes('"connected to ')).length;
+  await until(() => connected() > 0);
+  return { child, lines, exited, connected };
 }
 
 /** Starts a runner listener on a real store and records calls to the store. */
@@ -48,12 +48,6 @@ async function startWatched(config: Parameters<typeof startDelivery>[0] = {}) {
   });
   const script = (body: string) => delivery.accept({ body: Buffer.from(body) });
   return { ...delivery, ...spies, script };
-}
-
-async function makeFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-run-each-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 function isAlive(pid: number): boolean {
@@ -81,11 +75,12 @@ test("The program's input is the body, byte for byte, and its output is the resu
 });
 
 test("Metadata and IDs become environment variables, tokens do not, and no shell expands the arguments", async () => {
-  const { address, script, acks } = await startWatched({ token: "hunter2" });
+  const { address, script, acks } = await startWatched({ tokens: ["hunter2"] });
   await startRunEach(address, SCRIPTS, {
     JOBGATE_RUNNER_TOKEN: "hunter2",
     JOBGATE_OPERATOR_TOKEN: "hunter3",
     X_CHAIN_CALLER: "0xforged",
+    X_HTTP_CONTENT_TYPE: "forged",
     OTHER: "kept",
   });
   const callId = await script('env; echo "argument=$1"');
@@ -121,7 +116,7 @@ test("Exit code 0 acks, a code of --fail-on makes a dead letter, and any other r
     `exit code 75: ${Array.from({ length: 10 }, (_, index) => 1991 + index).join("\n")}`,
   ]);
   expect(lines).toContain("too old");
-  await until(async () => (await store.listDeadLetters({ limit: 10 })).length === 5);
+  await until(async () => (await store.totals()).calls.dead === 5);
 });
 
 test("Accepts a result of 1 MiB; a larger one makes a dead letter with the reason", async () => {
@@ -135,20 +130,23 @@ test("Accepts a result of 1 MiB; a larger one makes a dead letter with the reaso
 });
 
 test("Extends leases while programs run, and runs at most --concurrency at once", async () => {
-  const { address, script, acks, claims, store } = await startWatched({ leaseMs: 2_000 });
+  const { address, script, acks, claims, store } = await startWatched({ leaseMs: 5_000 });
+  const extensions = vi.spyOn(store, "extend");
+  onTestFinished(() => extensions.mockRestore());
   await startRunEach(address, ["--concurrency", "2", ...SCRIPTS]);
-  const folder = await makeFolder();
-  const noteAndSleep = (secs: number) =>
-    `echo start >>${folder}/log; sleep ${secs}; echo end >>${folder}/log`;
-  // Two run longer than their leases.
-  for (const secs of [2.3, 2.3, 0.1, 0.1]) await script(noteAndSleep(secs));
+  const folder = await testFolder();
+  const program = `echo start >>${folder}/log; until [ -e ${folder}/go ]; do sleep 0.05; done; echo end >>${folder}/log`;
+  for (let i = 0; i < 4; i++) await script(program);
   // The other JobCalls are left to other runners.
   let mostLeased = 0;
-  await until(async () => {
-    const { leased } = (await store.totals()).calls;
-    if (leased > mostLeased) mostLeased = leased;
-    return acks.mock.calls.length === 4;
-  });
+  const watchUntil = (holds: () => boolean) =>
+    until(async () => {
+      mostLeased = Math.max(mostLeased, (await store.totals()).calls.leased);
+      return holds();
+    });
+  await watchUntil(() => new Set(extensions.mock.calls.map(([{ callId }]) => callId)).size === 2);
+  await writeFile(join(folder, "go"), "");
+  await watchUntil(() => acks.mock.calls.length === 4);
   expect(mostLeased).toBe(2);
   const claimed = (
     await Promise.all(claims.mock.results.map(({ value }) => value as Promise<Claimed>))
@@ -162,13 +160,10 @@ test("Extends leases while programs run, and runs at most --concurrency at once"
   expect(Math.max(...running)).toBe(2);
 });
 
-test("A lost lease kills the program and its children; --timeout does too, and counts as a failed attempt", async () => {
-  const { address, script, acks, retries, claims, connect } = await startWatched({
-    leaseMs: 1_000,
-    maxAttempts: 1,
-  });
-  const { lines } = await startRunEach(address, ["--concurrency", "2", "--timeout", "1", ...SCRIPTS]);
-  const folder = await makeFolder();
+test("A lost lease kills the program and its children", async () => {
+  const { address, script, acks, claims, connect } = await startWatched({ leaseMs: 1_000, maxAttempts: 1 });
+  const { lines } = await startRunEach(address, SCRIPTS);
+  const folder = await testFolder();
   await script(`echo $$ >${folder}/lost; sleep 60; true`);
   await until(async () => (await readPid(join(folder, "lost"))) > 0);
   const [lease] = (
@@ -178,39 +173,41 @@ test("A lost lease kills the program and its children; --timeout does too, and c
   await connect().nack({ ...other, outcome: { case: "fail", value: {} } });
   // Logged once no child holds the program's output open.
   await until(() => lines.some((line) => line.includes("lease lost")));
-
-  retries.mockClear();
-  await script(`trap '' TERM; echo working >&2; sleep 60; sleep 60`);
-  await until(() => retries.mock.calls.length === 1);
-  expect(retries.mock.calls[0]?.[1].reason).toBe("ran longer than 1 s: working");
   expect(acks.mock.calls).toHaveLength(0);
 });
 
-test("SIGTERM starts nothing new, waits for running programs, and exits with 0", async () => {
-  const { address, script, acks, store } = await startWatched();
-  const { child, exited, lines } = await startRunEach(address, ["--concurrency", "2", ...SCRIPTS]);
-  const folder = await makeFolder();
+test("--timeout kills the program and its children, and counts as a failed attempt", async () => {
+  const { address, script, retries, store } = await startWatched({ maxAttempts: 1 });
+  await startRunEach(address, ["--timeout", "1", ...SCRIPTS]);
+  await script(`trap '' TERM; echo working >&2; sleep 60; sleep 60`);
+  await until(async () => (await store.totals()).calls.dead === 1);
+  expect(retries.mock.calls.map(([, { reason }]) => reason)).toEqual(["ran longer than 1 s: working"]);
+});
+
+test("SIGTERM takes nothing new, waits for running programs, and exits with 0", async () => {
+  const { address, script, acks, server, store } = await startWatched();
+  const { child, exited } = await startRunEach(address, ["--concurrency", "2", ...SCRIPTS]);
+  const folder = await testFolder();
   await script(`echo $$ >${folder}/pid; until [ -e ${folder}/go ]; do sleep 0.05; done`);
   await until(async () => (await readPid(join(folder, "pid"))) > 0);
   child.kill("SIGTERM");
-  await until(() => lines.some((line) => line.includes('"stopping"')));
+  await until(() => server.runners()[0]?.maxInFlight === 0);
   await script(`touch ${folder}/begun`);
-  await until(async () => (await store.totals()).calls.leased === 2);
   await writeFile(join(folder, "go"), "");
   expect(await exited).toBe(0);
   expect(acks.mock.calls).toHaveLength(1);
-  await until(async () => (await store.totals()).calls.ready === 1);
+  expect((await store.totals()).calls.ready).toBe(1);
   await expect(readFile(join(folder, "begun"))).rejects.toThrow("ENOENT");
 });
 
 test("A second SIGTERM kills the program; its JobCall goes to the next subscriber", async () => {
   const { address, script, connect } = await startWatched();
   const { child, exited, lines } = await startRunEach(address, SCRIPTS);
-  const folder = await makeFolder();
+  const folder = await testFolder();
   const callId = await script(`echo $$ >${folder}/pid; sleep 60; true`);
   await until(async () => (await readPid(join(folder, "pid"))) > 0);
   child.kill("SIGTERM");
-  await until(() => lines.some((line) => line.includes('"stopping"')));
+  await until(() => lines.some((line) => line.includes('"stopping: ')));
   const pid = await readPid(join(folder, "pid"));
   expect(isAlive(pid)).toBe(true);
   child.kill("SIGTERM");
@@ -221,12 +218,12 @@ test("A second SIGTERM kills the program; its JobCall goes to the next subscribe
   expect([next.callId, next.attempt]).toEqual([BigInt(callId), 2]);
 });
 
-test("Subscribes again after jobgate was down, over a unix socket too, and counts running programs towards --concurrency", async () => {
-  const folder = await makeFolder();
+test("Connects again after jobgate was down, over a unix socket too, and counts running programs towards --concurrency", async () => {
+  const folder = await testFolder();
   const path = join(folder, "runner.sock");
   const bindAddress = { kind: "unix", path } as const;
   const first = await startWatched({ bindAddress });
-  const { subscribed } = await startRunEach(`unix:${path}`, ["--job-ids", "7,8", ...SCRIPTS]);
+  const { connected } = await startRunEach(`unix:${path}`, ["--job-ids", "7,8", ...SCRIPTS]);
   // The first attempt runs until SIGKILL, some time after its lease was lost; the second one looks for it.
   const stubborn = `trap '' TERM
     if [ -e first ]; then kill -0 $(cat first) && touch overlap; true; else echo $$ >first; sleep 10; fi`;
@@ -234,7 +231,7 @@ test("Subscribes again after jobgate was down, over a unix socket too, and count
   await until(() => existsSync(join(folder, "first")));
   await first.server.stop();
   const { accept, acks } = await startWatched({ bindAddress, store: first.store });
-  await until(() => subscribed() === 2);
+  await until(() => connected() === 2);
   const body = Buffer.from("true");
   await accept({ jobId: 9n, body });
   const eighthId = await accept({ jobId: 8n, body });
@@ -247,7 +244,7 @@ test("Subscribes again after jobgate was down, over a unix socket too, and count
 });
 
 test("Exits with 1 and the reason for a refused token and for a missing program", async () => {
-  const { address } = await startWatched({ token: "hunter2" });
+  const { address } = await startWatched({ tokens: ["hunter2"] });
   const [refused, missing] = await Promise.all([
     runJobgate(["run-each", "--runner", address, "--", "cat"], { env: { JOBGATE_RUNNER_TOKEN: "wrong" } }),
     runJobgate(["run-each", "--runner", address, "--", "no-such-program"]),

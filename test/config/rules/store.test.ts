@@ -48,9 +48,14 @@ test("Connection keys are part of a Postgres store only", async () => {
   expect(postgres.ok && postgres.config.store).toEqual({
     url: "postgres://jobgate:hunter2@db.example/jobgate",
     maxPending: 100_000,
+    retention: { resultsDays: 30, callsDays: 90 },
     poolSize: 5,
     tls: "require",
   });
   const sqlite = await loadFiles("");
-  expect(sqlite.ok && sqlite.config.store).toEqual({ url: "sqlite:jobgate.db", maxPending: 100_000 });
+  expect(sqlite.ok && sqlite.config.store).toEqual({
+    url: "sqlite:jobgate.db",
+    maxPending: 100_000,
+    retention: { resultsDays: 30, callsDays: 90 },
+  });
 });

@@ -90,7 +90,7 @@ testMistakes([
   {
     promise: "An empty list of ranges is a mistake",
     ...endpoint("allow_cidrs = []", "allow_cidrs"),
-    message: /lets nobody in/,
+    message: /is empty; expected an array of at least one address range/,
   },
   ...[
     "10.0.0.0/33",

@@ -40,7 +40,7 @@ testMistakes([
     promise: "More than 8 secrets are a mistake",
     toml: `${ENDPOINT}auth = "github"\nsecrets = [${'"hunter2", '.repeat(9)}] #!`,
     keyPath: `${AT}.secrets`,
-    message: /holds 9 secrets/,
+    message: /has 9 entries; expected 1 to 8 secrets/,
   },
   {
     promise: "An empty secret in the list is a mistake",

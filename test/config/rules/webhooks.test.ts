@@ -27,6 +27,14 @@ testMistakes([
     keyPath: "webhooks.endpoints[0].path",
     message: path === "/" ? /shadows|empty segment/ : /shadows/,
   })),
+  ...["/openapi.json", "/llms.txt", "/.well-known/x402"].map((path) => ({
+    promise: `A webhook at ${path} on the paid gateway's socket is a mistake`,
+    toml: `[x402]\nbind_address = "127.0.0.1:8402"\npublic_url = "https://a.example"\nfacilitator_url = "https://f.example"
+accepted_tokens = [{ token = "USDC", network = "base", pay_to = "0x${"1".repeat(40)}" }]
+[webhooks]\nbind_address = "127.0.0.1:8402"\n[[webhooks.endpoints]]\njob_id = 1\npath = "${path}" #!`,
+    keyPath: "webhooks.endpoints[0].path",
+    message: /shadows/,
+  })),
   {
     promise: "Two endpoints on one path are a mistake",
     toml: `${ENDPOINT}[[webhooks.endpoints]]\njob_id = 2\npath = "/hooks/a" #!`,

@@ -27,6 +27,12 @@ testMistakes([
     message: /an absolute http/,
   },
   {
+    promise: "A web page's origin with a path is a mistake",
+    toml: `${X402}cors_origins = [\n"https://shop.example",\n"https://shop.example/buy" #!\n]\n${TOKEN}`,
+    keyPath: "x402.cors_origins[1]",
+    message: /an origin, such as/,
+  },
+  {
     promise: "restricted_paid cannot be the default",
     ...x402("default_invocation_mode", '"restricted_paid"'),
     message: /"disabled" or "public_paid" \(restricted_paid needs a policy/,
@@ -42,7 +48,7 @@ testMistakes([
     promise: "A gateway without any token is a mistake",
     toml: `${X402}accepted_tokens = [] #!`,
     keyPath: "x402.accepted_tokens",
-    message: /at least one token/,
+    message: /is empty; expected an array of tables, one for each token/,
   },
   {
     promise: "A network other than eip155 is a mistake",
@@ -64,12 +70,6 @@ testMistakes([
     promise: "The zero address is a mistake",
     ...token("pay_to", '"0x0000000000000000000000000000000000000000"'),
     message: /zero address/,
-  },
-  {
-    promise: "Permit2 is refused, because its settlements cannot be identified on chain",
-    toml: `${X402}${TOKEN}transfer_method = "permit2" #!\n`,
-    keyPath: "x402.accepted_tokens[0].transfer_method",
-    message: /expected "eip3009"/,
   },
   {
     promise: "Decimals above 36 are a mistake",
@@ -102,6 +102,15 @@ testMistakes([
     promise: "EIP-3009 without the token's name is a mistake",
     toml: header(`${X402}${without(TOKEN, "eip3009_name")}`, "[[x402.accepted_tokens]]"),
     keyPath: "x402.accepted_tokens[0].eip3009_name",
+    message: /EIP-712/,
+  },
+  {
+    promise: "Half of an EIP-712 domain is a mistake for Permit2 too",
+    toml: header(
+      `${X402}${without(TOKEN, "eip3009_version")}transfer_method = "permit2"\n`,
+      "[[x402.accepted_tokens]]",
+    ),
+    keyPath: "x402.accepted_tokens[0].eip3009_version",
     message: /EIP-712/,
   },
   {

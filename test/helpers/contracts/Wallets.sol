@@ -1,20 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-/// A smart account (ERC-1271) with one owner: it approves the owner's signature, in 65 bytes or with a byte in
-/// front, returns another value for another signer, and reverts on a malformed signature.
+/// A smart account (ERC-1271) with one owner. It approves the owner's signature in 65 bytes, with anything in front of
+/// them, and in 64 bytes (ERC-2098); and a hash that its owner has approved on the chain, with no signature. It returns
+/// another value for another signer, and reverts on a signature of another length.
 contract OwnedWallet {
     address private immutable owner;
+    mapping(bytes32 => bool) private approved;
 
     constructor(address initialOwner) {
         owner = initialOwner;
     }
 
+    function approve(bytes32 hash, bool isApproved) external {
+        require(msg.sender == owner, "not the owner");
+        approved[hash] = isApproved;
+    }
+
     function isValidSignature(bytes32 hash, bytes calldata signature) external view returns (bytes4) {
-        bytes calldata own = signature.length == 66 ? signature[1:] : signature;
-        require(own.length == 65, "no signature");
-        address signer = ecrecover(hash, uint8(own[64]), bytes32(own[0:32]), bytes32(own[32:64]));
-        return signer == owner ? this.isValidSignature.selector : bytes4(0xffffffff);
+        if (signature.length == 0 && approved[hash]) return this.isValidSignature.selector;
+        require(signature.length >= 64, "no signature");
+        bytes calldata own = signature.length > 65 ? signature[signature.length - 65:] : signature;
+        bytes32 s = bytes32(own[32:64]);
+        uint8 v = 27;
+        if (own.length == 65) v = uint8(own[64]);
+        else {
+            v += uint8(uint256(s) >> 255);
+            s &= bytes32(type(uint256).max >> 1);
+        }
+        return ecrecover(hash, v, bytes32(own[0:32]), s) == owner ? this.isValidSignature.selector : bytes4(0xffffffff);
+    }
+}
+
+/// A smart account that uses up all gas when it is asked about a signature, or runs into an invalid instruction.
+contract HostileWallet {
+    bool private immutable burnsGas;
+
+    constructor(bool burns) {
+        burnsGas = burns;
+    }
+
+    function isValidSignature(bytes32, bytes calldata) external view returns (bytes4) {
+        while (burnsGas) {}
+        assembly {
+            invalid()
+        }
+    }
+}
+
+/// Deploys a wallet for an owner at an address that is known before, and returns it if it is there already.
+contract WalletFactory {
+    mapping(address => address) private wallets;
+
+    function deploy(address owner) external returns (address) {
+        if (wallets[owner] == address(0)) wallets[owner] = address(new OwnedWallet{salt: 0}(owner));
+        return wallets[owner];
     }
 }
 

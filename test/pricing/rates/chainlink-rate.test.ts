@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createChainlinkRate } from "../../../src/pricing/rates/chainlink-rate.ts";
 import type { AskRate, RateProblem } from "../../../src/pricing/rates/rate.ts";
-import { startAnvil } from "../../helpers/anvil.ts";
+import { borrowAnvil } from "../../helpers/anvil.ts";
 import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
@@ -9,7 +9,7 @@ import { startBeforeAll } from "../../helpers/start-before-all.ts";
 const MAX_AGE_MS = 3_600_000;
 const NOW = 1_900_000_000_000;
 
-const anvil = startBeforeAll(startAnvil);
+const anvil = startBeforeAll(borrowAnvil);
 const rpc = startBeforeAll(() => startFaultProxy({ target: anvil.rpcUrl }));
 let feed: PriceFeed;
 beforeAll(async () => {
@@ -22,7 +22,7 @@ const open = (options: { feed?: `0x${string}`; timeoutMs?: number } = {}): AskRa
     rpcUrl: rpc.url.replace("http://", "http://user:hunter2@"),
     feed: feed.address,
     maxAgeMs: MAX_AGE_MS,
-    timeoutMs: 2_000,
+    timeoutMs: 30_000,
     clock: () => NOW,
     ...options,
   });
@@ -116,10 +116,8 @@ test("Errors distinguish an RPC that fails or stalls from a wrong feed", async (
   rpc.add({ fault: { kind: "answer", status: 503, body: "hunter2" } });
   expect(await problem(open())).toEqual({ key: "rpc_url", message: "its RPC answers with status 503" });
   rpc.clear();
-  rpc.add({ fault: { kind: "delay-answer", ms: 5_000 } });
-  const started = performance.now();
+  rpc.add({ fault: { kind: "no-answer" } });
   expect((await problem(open({ timeoutMs: 200 }))).key).toBe("rpc_url");
-  expect(performance.now() - started).toBeLessThan(1_000);
 });
 
 test("Another chain behind the RPC's address is refused", async () => {

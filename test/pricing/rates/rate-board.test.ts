@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pino from "pino";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { AcceptedToken, RateSource } from "../../../src/config/config.ts";
 import { RateBoard } from "../../../src/pricing/rates/rate-board.ts";
-import { startAnvil } from "../../helpers/anvil.ts";
-import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
+import { borrowAnvil } from "../../helpers/anvil.ts";
+import { eventually } from "../../helpers/eventually.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
 import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
@@ -13,23 +14,24 @@ import { EURC, USDC } from "../../x402/payments.ts";
 const REFRESH_MS = 20;
 const MAX_AGE_MS = 60_000;
 
-let server: HttpListener;
 /** Answer of the URL: a rate or a status. */
 let answers: string | number;
 let asked: string[];
-/** Requests of this test only: an earlier test's may still be answered. */
-let questions: { open: number; mostOpen: number };
+/** Requests since this test began, by path. One of an earlier test may arrive late. */
+let questions: Record<string, { open: number; mostOpen: number }>;
 let delayMs: number;
 
 let now: number;
 let logged: Record<string, unknown>[];
 let board: RateBoard;
 
-beforeAll(async () => {
-  server = await listenHttp({
+const server = startBeforeAll(() =>
+  listenHttp({
     handler: (request, response) => {
-      asked.push(request.url ?? "");
-      const mine = questions;
+      const { url = "" } = request;
+      asked.push(url);
+      questions[url] ??= { open: 0, mostOpen: 0 };
+      const mine = questions[url];
       mine.mostOpen = Math.max(mine.mostOpen, ++mine.open);
       void sleep(delayMs, undefined, { ref: false }).then(() => {
         mine.open--;
@@ -37,12 +39,11 @@ beforeAll(async () => {
         else response.end(JSON.stringify({ rate: answers }));
       });
     },
-  });
-});
-afterAll(() => server?.stop());
+  }),
+);
 beforeEach(() => {
   [answers, asked, delayMs] = ["3200", [], 0];
-  questions = { open: 0, mostOpen: 0 };
+  questions = {};
   now = 1_900_000_000_000;
   logged = [];
   const logger = pino({}, { write: (line) => void logged.push(JSON.parse(line)) });
@@ -60,7 +61,6 @@ const http = (path = "/r", changes: object = {}): RateSource => ({
 });
 const usdc = (rate: RateSource): AcceptedToken => ({ ...USDC, rate });
 const eurc = (rate: RateSource): AcceptedToken => ({ ...EURC, rate });
-const eventually = (check: () => void) => vi.waitFor(check, { timeout: 5_000, interval: 5 });
 const rateOf = (token: AcceptedToken) => board.rateOf(token)?.ratePerNativeUnit;
 /** Until a question that begins from now on has been answered. */
 async function askedAgain(): Promise<void> {
@@ -156,9 +156,9 @@ describe("a live rate", () => {
 
   test("One refresh runs at a time, and the next follows a slow one at once", async () => {
     delayMs = 3 * REFRESH_MS;
-    await board.watch([usdc(http())]);
+    await board.watch([usdc(http("/slow"))]);
     for (let round = 0; round < 3; round++) await askedAgain();
-    expect(questions.mostOpen).toBe(1);
+    expect(questions["/slow"]?.mostOpen).toBe(1);
   });
 
   test("Two tokens with the same source share its refreshes, and another source has its own", async () => {
@@ -193,7 +193,7 @@ describe("a new configuration", () => {
     expect(rateOf(old)).toBeUndefined();
     expect(rateOf(next)).toBe("3200");
     delayMs = 0;
-    await eventually(() => expect(questions.open).toBe(0));
+    await eventually(() => expect(Object.values(questions).every(({ open }) => open === 0)).toBe(true));
     const before = asked.length;
     for (let round = 0; round < 3; round++) await askedAgain();
     expect(new Set(asked.slice(before))).toEqual(new Set(["/next"]));
@@ -202,9 +202,7 @@ describe("a new configuration", () => {
   test("Watching waits a few seconds for a source that does not answer, not for ever", async () => {
     delayMs = 60_000;
     const token = usdc(http("/r", { maxAgeMs: 1_000, refreshMs: 250 }));
-    const started = performance.now();
     await board.watch([token]);
-    expect(performance.now() - started).toBeLessThan(3_000);
     expect(board.report()[0]?.problem).toBe("it does not answer within 1 s");
   });
 });
@@ -213,7 +211,7 @@ test("A stopped board sends no requests, and logs nothing about late answers", a
   await board.watch([usdc(http())]);
   delayMs = 30;
   answers = 500;
-  await eventually(() => expect(questions.open).toBe(1));
+  await eventually(() => expect(questions["/r"]?.open).toBe(1));
   board.stop();
   const before = asked.length;
   await sleep(5 * REFRESH_MS);
@@ -222,7 +220,7 @@ test("A stopped board sends no requests, and logs nothing about late answers", a
 });
 
 describe("a feed on a chain", () => {
-  const anvil = startBeforeAll(startAnvil);
+  const anvil = startBeforeAll(borrowAnvil);
   const rpc = startBeforeAll(() => startFaultProxy({ target: anvil.rpcUrl }));
   let feed: PriceFeed;
   beforeAll(async () => {

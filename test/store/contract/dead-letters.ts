@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { GROUPED_CHARACTERS } from "../../../src/store/contract/dead-letter-box.ts";
+import type { CallFilter } from "../../../src/store/contract/operator-lists.ts";
 import {
   acceptId,
   claimCalls,
@@ -20,16 +22,17 @@ export function describeDeadLetters(given: Given): void {
       }
       const behind = await acceptId(given.store);
       expect(idsOf(await claimCalls(given.store, { limit: 1 }))).toEqual([behind]);
-      expect(await given.store.listDeadLetters({ limit: 10 })).toEqual([
+      expect((await given.store.listCalls({ state: "dead", limit: 10 })).items).toEqual([
         {
           callId,
           origin: "webhook",
           jobId: 30n,
           serviceId: 9n,
+          state: "dead",
           attempts: 3,
           reason: "max_attempts",
           enqueuedAt: START_MS,
-          deadAt: given.now,
+          finishedAt: given.now,
         },
       ]);
     });
@@ -73,7 +76,7 @@ export function describeDeadLetters(given: Given): void {
     });
 
     test("Excused releases do not count towards maxAttempts, but the attempt number continues", async () => {
-      await acceptId(given.store);
+      const callId = await acceptId(given.store);
       for (let attempt = 1; attempt <= 6; attempt += 1) {
         const call = await claimOne(given.store);
         expect(call.attempt).toBe(attempt);
@@ -81,7 +84,7 @@ export function describeDeadLetters(given: Given): void {
       }
       given.now += LEASE_MS;
       await given.store.expireLeases(3);
-      expect((await given.store.listDeadLetters({ limit: 1 }))[0]?.attempts).toBe(6);
+      expect((await given.store.findDeadLetter(callId))?.attempts).toBe(6);
     });
 
     test("A failed call becomes a dead letter with its reason and bytes, also after a restart", async () => {
@@ -98,8 +101,8 @@ export function describeDeadLetters(given: Given): void {
       const callId = await acceptId(given.store);
       for (let attempt = 1; attempt <= 3; attempt += 1)
         await given.store.retry(await claimOne(given.store), retryNow());
-      expect(await given.store.retryDeadLetter(callId)).toBe(true);
-      expect(await given.store.retryDeadLetter(callId)).toBe(false);
+      expect(await given.store.retryDeadLetter(callId)).toBe("retried");
+      expect(await given.store.retryDeadLetter(callId)).toBe("not_found");
       for (let attempt = 4; attempt <= 6; attempt += 1) {
         const call = await claimOne(given.store);
         expect(call.attempt).toBe(attempt);
@@ -111,23 +114,64 @@ export function describeDeadLetters(given: Given): void {
     test("A dropped dead letter is gone; only dead letters can be retried or dropped", async () => {
       const callId = await acceptId(given.store);
       expect(await given.store.dropDeadLetter(callId)).toBe(false);
-      expect(await given.store.retryDeadLetter(callId)).toBe(false);
+      expect(await given.store.retryDeadLetter(callId)).toBe("not_found");
       expect(await given.store.findDeadLetter(callId)).toBeUndefined();
       await failAll(given.store);
       expect(await given.store.dropDeadLetter(callId)).toBe(true);
       expect(await given.store.dropDeadLetter(callId)).toBe(false);
-      expect(await given.store.listDeadLetters({ limit: 10 })).toEqual([]);
       expect((await given.store.totals()).calls.dead).toBe(0);
     });
 
-    test("Dead letters are listed newest first and in pages", async () => {
-      const ids = [await acceptId(given.store), await acceptId(given.store), await acceptId(given.store)];
-      await failAll(given.store);
-      const page = await given.store.listDeadLetters({ limit: 2 });
-      expect(idsOf(page)).toEqual([ids[2], ids[1]]);
-      expect(idsOf(await given.store.listDeadLetters({ limit: 2, before: page[1]?.callId ?? 0 }))).toEqual([
-        ids[0],
-      ]);
+    test("Dead letters are counted by job and reason, the largest group first, and each group is listed", async () => {
+      const bury = async (reason: string, call = {}) => {
+        const callId = await acceptId(given.store, call);
+        await failAll(given.store, reason);
+        given.now += 1;
+        return callId;
+      };
+      const job = { origin: "webhook", serviceId: 1n, jobId: 30n } as const;
+      const [first, other, paper, second] = [
+        await bury("no ink", job),
+        await bury("no ink", { ...job, serviceId: 2n }),
+        await bury("no paper", job),
+        await bury("no ink", job),
+      ];
+      const times = (at: number) => ({ oldestDeadAt: START_MS + at, newestDeadAt: START_MS + at });
+      const inkOfJob = { ...job, reason: "no ink" };
+      const expected = [
+        { ...inkOfJob, count: 2, oldestDeadAt: START_MS, newestDeadAt: START_MS + 3 },
+        { ...job, reason: "no paper", count: 1, ...times(2) },
+        { ...inkOfJob, serviceId: 2n, count: 1, ...times(1) },
+      ];
+      const totals = { totalGroups: 3, totalDeadLetters: 4 };
+      expect(await given.store.listDeadLetterGroups(10)).toEqual({ groups: expected, ...totals });
+      const largest = { groups: expected.slice(0, 1), ...totals };
+      expect(await given.store.listDeadLetterGroups(1)).toEqual(largest);
+
+      const list = (filter: Partial<CallFilter>) =>
+        given.store.listCalls({ state: "dead", limit: 1, ...filter });
+      const page = await list(inkOfJob);
+      expect(page).toMatchObject({ items: [{ callId: second }], next: second });
+      expect(idsOf((await list({ ...inkOfJob, before: second })).items)).toEqual([first]);
+      expect(await list({ ...inkOfJob, before: first })).toEqual({ items: [] });
+      expect(idsOf((await list({ reason: "no ink", limit: 10 })).items)).toEqual([second, other, first]);
+      expect(idsOf((await list({ jobId: 30n, reason: "no paper" })).items)).toEqual([paper]);
+      await given.store.retryDeadLetter(paper);
+      expect((await given.store.listDeadLetterGroups(10)).totalDeadLetters).toBe(3);
+    });
+
+    test("Reasons of any length are grouped by their beginning", async () => {
+      const start = "\u{1F5A8}".repeat(GROUPED_CHARACTERS);
+      const ids: number[] = [];
+      for (const end of ["a".repeat(3_000), "b", ""]) {
+        ids.unshift(await acceptId(given.store));
+        await failAll(given.store, start + end);
+      }
+      const { groups } = await given.store.listDeadLetterGroups(10);
+      expect(groups).toMatchObject([{ reason: start, count: 3 }]);
+      const filter = { origin: "webhook", serviceId: 1n, jobId: 30n } as const;
+      const { items } = await given.store.listCalls({ state: "dead", ...filter, reason: start, limit: 10 });
+      expect(idsOf(items)).toEqual(ids);
     });
   });
 }

@@ -1,5 +1,7 @@
+import { inspect } from "node:util";
 import { afterEach, beforeEach, expect } from "vitest";
 import type { Clock } from "../../../src/core/clock.ts";
+import { isBalanced } from "../../../src/store/rules/payments.ts";
 import type { BatchListener, Store } from "../../../src/store/store.ts";
 import { claimCalls, NO_BACKOFF, START_MS } from "../store-fixtures.ts";
 
@@ -68,7 +70,6 @@ export async function failAll(store: Store, reason = "no good"): Promise<void> {
 }
 
 export async function expectBalance(store: Store): Promise<void> {
-  const { payments, paidCalls } = await store.totals();
-  const { ready, leased, done, dead } = paidCalls;
-  expect(ready + leased + done + dead).toBe(payments.settled);
+  const totals = await store.totals();
+  expect(isBalanced(totals), inspect(totals)).toBe(true);
 }

@@ -113,13 +113,25 @@ export function describeLookups(given: Given): void {
     test("A paid dead letter is failed, also after it was dropped", async () => {
       const callId = await paidId(given.store, 1);
       await failAll(given.store);
-      const failed = { state: "failed", attempt: 1, finishedAt: START_MS };
+      const failed = { state: "failed", attempt: 1, reason: "no good", finishedAt: START_MS };
       expect(await given.store.findCall(callId)).toMatchObject(failed);
       given.now += 1000;
       await given.store.dropDeadLetter(callId);
       expect(await given.store.findCall(callId)).toMatchObject(failed);
       expect(await given.store.findResult(callId)).toBeUndefined();
       await expectBalance(given.store);
+    });
+
+    test("A dead letter that is retried has no reason any more", async () => {
+      const callId = await paidId(given.store, 1);
+      await failAll(given.store);
+      await given.store.retryDeadLetter(callId);
+      expect(await given.store.findCall(callId)).not.toHaveProperty("reason");
+      await given.store.retry(await claimOne(given.store), { ...retryNow("busy"), maxAttempts: 1 });
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "failed",
+        reason: "max_attempts: busy",
+      });
     });
 
     test("A webhook's call leaves nothing behind", async () => {

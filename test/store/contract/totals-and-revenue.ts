@@ -29,10 +29,12 @@ export function describeTotalsAndRevenue(given: Given): void {
       await given.store.retry(retried, { ...retryNow(), delayMs: 1000 });
       await expectBalance(given.store);
       await given.reopen();
-      expect(await given.store.totals()).toEqual({
+      expect(await given.store.totals()).toMatchObject({
         payments: { intent: 1, settled: 6, failed: 0, unresolved: 0 },
         calls: { held: 1, ready: 3, leased: 1, dead: 1 },
         paidCalls: { ready: 2, leased: 1, done: 1, dead: 2 },
+        kept: 2,
+        refunds: [],
         oldestReadyAt: START_MS,
       });
     });

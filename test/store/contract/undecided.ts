@@ -1,5 +1,6 @@
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { YOUNG_MS } from "../../../src/store/contract/payment-journal.ts";
+import { eventually } from "../../helpers/eventually.ts";
 import { acceptId, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
 import { expectBalance, type Given, MAX_PENDING } from "./given.ts";
 
@@ -19,8 +20,7 @@ export function describeUndecided(given: Given): void {
         await given.store.beginPayment(paymentIntent(number), paidCall());
       }
     }
-    const expectRoom = () =>
-      vi.waitFor(() => expect(given.store.status().full).toBe(false), { timeout: 5_000 });
+    const expectRoom = () => eventually(() => expect(given.store.status().full).toBe(false));
 
     test("Keep their places in the queue for a minute, and no longer", async () => {
       await fillWithIntents();

@@ -4,12 +4,13 @@ import {
   acceptId,
   claimCalls,
   claimOne,
+  claimRequest,
   LEASE_MS,
   NO_BACKOFF,
   paidCall,
   paymentIntent,
 } from "../store-fixtures.ts";
-import { failAll, type Given, retryNow } from "./given.ts";
+import { failAll, type Given, idsOf, retryNow } from "./given.ts";
 
 export function describeWorkListeners(given: Given): void {
   describe("listeners for work", () => {
@@ -25,6 +26,18 @@ export function describeWorkListeners(given: Given): void {
       end();
       return (await claim)?.length ?? 0;
     }
+
+    test("A claim that waits in a batch for later work is answered after that work is", async () => {
+      const callId = await acceptId(given.store);
+      await failAll(given.store);
+      const order: string[] = [];
+      const claimed = given.store.claim(claimRequest());
+      const retried = given.store.retryDeadLetter(callId);
+      void claimed.then(() => order.push("claimed"));
+      void retried.then(() => order.push("retried"));
+      expect(idsOf((await claimed).calls)).toEqual([callId]);
+      expect(order).toEqual(["retried", "claimed"]);
+    });
 
     test("A claim made in the listener gets the announced work", async () => {
       expect(await claimedInListener(() => acceptId(given.store))).toBe(1);

@@ -1,34 +1,55 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { MIGRATIONS } from "../../../src/store/postgres/schema.ts";
-import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
-import { redeemedQuoteRow, SETTLED_IN_FIRST_VERSION, settledRows } from "../first-version-rows.ts";
-import { paidCall, paidId, paymentIntent } from "../store-fixtures.ts";
+import { startPostgres } from "../../helpers/postgres.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import {
+  deadLetterRow,
+  finishedRow,
+  redeemedQuoteRow,
+  SETTLED_IN_FIRST_VERSION,
+  settledRows,
+} from "../first-version-rows.ts";
+import { NETWORK, newTransaction, paidCall, paidId, paymentIntent } from "../store-fixtures.ts";
 import { openReplica } from "./open-in-database.ts";
 
-let postgres: Postgres;
-beforeAll(async () => {
-  postgres = await startPostgres();
-});
-afterAll(() => postgres?.stop());
+const postgres = startBeforeAll(startPostgres);
 
 test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
   "A database of schema version %i is brought up to date by two replicas at once, and what it holds is kept",
   async (version) => {
-    const url = await oldDatabase(version, settledRows("jobgate."));
+    const hasList = MIGRATIONS.slice(0, version).some((sql) => sql.includes("TABLE jobgate.finished_calls"));
+    const rows = [...settledRows("jobgate."), deadLetterRow("jobgate.")];
+    const url = await oldDatabase(version, [...rows, ...(hasList ? [finishedRow("jobgate.")] : [])]);
     const [store, other] = await Promise.all([openReplica(url), openReplica(url)]);
     const { callId, key } = SETTLED_IN_FIRST_VERSION;
-    expect(await store.findPayment(key)).toMatchObject({ state: "settled", callId });
+    const kept = await store.findPayment(key);
+    expect(kept).toMatchObject({ state: "settled", callId });
+    expect(kept).not.toHaveProperty("facilitator");
+    expect(kept).not.toHaveProperty("onFailure");
     expect(await store.findCall(callId)).toMatchObject({ state: "succeeded", payment: key });
+    const listed = { callId, state: "done", jobId: 0n, attempts: 1, payment: { amount: "1" } };
+    expect((await store.listCalls({ limit: 10, origin: "x402", jobId: 0n })).items).toMatchObject([listed]);
+    expect(await store.findCallDetails(callId)).toMatchObject({ ...listed, steps: [] });
+    const group = { origin: "webhook", jobId: 30n, reason: "no ink", count: 1, oldestDeadAt: 2 };
+    expect((await store.listDeadLetterGroups(10)).groups).toMatchObject([group]);
     const secrets = await Promise.all([store.keepSecret("a", "one"), other.keepSecret("a", "two")]);
     expect(secrets[0]).toBe(secrets[1]);
     const revenue = await store.revenue({ since: 0, bucketMs: 3_600_000 });
     expect(revenue[0]).toMatchObject({ from: 0, symbol: "USDC", amount: 1n, payments: 1 });
     await paidId(store, 2);
     expect(await other.findPayment(paymentIntent(2).key)).toMatchObject({ state: "settled" });
+    const identified = paymentIntent(4, { paymentId: "order_0123456789" });
+    await store.beginPayment(identified, paidCall());
+    const identifier = { payer: identified.key.payer, id: "order_0123456789" };
+    expect(await other.findPaymentByIdentifier(identifier)).toMatchObject(identified);
     await store.beginPayment(paymentIntent(3), paidCall());
     await store.failPayment(paymentIntent(3).key, "{}", "not paid");
     const closing = { as: "paid", by: "ada", note: "it was" } as const;
     expect(await other.closePayment(paymentIntent(3).key, closing)).toMatchObject({ kind: "closed" });
+    const queued = await store.queueTransaction(newTransaction(1));
+    expect(await other.findTransactions(NETWORK, [queued.reference])).toEqual([queued]);
+    await store.prune({ kind: "results", ageMs: 1, after: 0 });
+    expect(await store.findCall(callId)).toMatchObject({ state: "expired", payment: key });
     await Promise.all([store.close(), other.close()]);
   },
 );

@@ -3,14 +3,15 @@ import { openPostgresStore, type PostgresStoreOptions } from "../../../src/store
 import type { BatchListener, Store } from "../../../src/store/store.ts";
 import type { Postgres } from "../../helpers/postgres.ts";
 import type { StoreUnderTest } from "../contract/given.ts";
+import { encodeTestCall } from "../store-fixtures.ts";
 
-/** A store that encodes a JobCall as its body. */
+/** A store that encodes a JobCall as its head and body. */
 export function openReplica(url: string, options: Partial<PostgresStoreOptions> = {}): Promise<Store> {
   return openPostgresStore({
     url,
     poolSize: 5,
     maxPending: 1_000_000,
-    encodeJobCall: ({ body }) => body,
+    encodeJobCall: encodeTestCall,
     ...options,
   });
 }

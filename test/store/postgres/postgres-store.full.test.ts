@@ -1,12 +1,8 @@
-import { afterAll, beforeAll } from "vitest";
-import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
+import { startPostgres } from "../../helpers/postgres.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { describeStoreContract } from "../store-contract.ts";
 import { openInDatabase } from "./open-in-database.ts";
 
-let postgres: Postgres;
-beforeAll(async () => {
-  postgres = await startPostgres();
-});
-afterAll(() => postgres?.stop());
+const postgres = startBeforeAll(startPostgres);
 
 describeStoreContract("The Postgres store", (options) => openInDatabase(postgres, options));

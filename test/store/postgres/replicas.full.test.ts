@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
 import { DEFAULT_TIMEOUTS } from "../../../src/store/postgres/connection/connect.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { type Postgres, startPostgres } from "../../helpers/postgres.ts";
+import { startPostgres } from "../../helpers/postgres.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import {
   acceptId,
   callerNonce,
@@ -17,15 +18,11 @@ import {
 } from "../store-fixtures.ts";
 import { openReplica } from "./open-in-database.ts";
 
-let postgres: Postgres;
 let url: string;
 let one: Store;
 let other: Store;
 
-beforeAll(async () => {
-  postgres = await startPostgres();
-});
-afterAll(() => postgres?.stop());
+const postgres = startBeforeAll(startPostgres);
 beforeEach(async () => {
   url = await postgres.createDatabase();
   [one, other] = await Promise.all([openReplica(url), openReplica(url)]);
@@ -52,6 +49,47 @@ describe("Races between two replicas", () => {
     expect((await one.totals()).calls.held).toBe(1);
     expect(await other.findPayment(paymentIntent(1).key)).toEqual(
       await one.findPaymentByFingerprint(paymentIntent(1).fingerprint),
+    );
+  });
+
+  test("Each old result is forgotten once and counted once, whoever prunes", async () => {
+    for (let number = 1; number <= 5; number += 1) await paidId(one, number);
+    for (const call of await claimCalls(one)) await one.ack(call);
+    const pruned = await atBoth((store) => store.prune({ kind: "results", ageMs: -60_000, after: 0 }));
+    expect(pruned.reduce((sum, { removed }) => sum + removed, 0)).toBe(5);
+    expect((await one.totals()).paidCalls).toMatchObject({ done: 5 });
+  });
+
+  test("Of different payments under one identifier, one is begun, and the others get it", async () => {
+    const outcomes = await atBoth((store, number) =>
+      store.beginPayment(paymentIntent(number, { paymentId: "id" }), paidCall()),
+    );
+    expect(kindsOf(outcomes)).toEqual({ begun: 1, payment_known: 39 });
+    const held = await other.findPaymentByIdentifier({ payer: paymentIntent(1).key.payer, id: "id" });
+    for (const outcome of outcomes)
+      if (outcome.kind === "payment_known") expect(outcome.record).toEqual(held);
+  });
+
+  test("While failed payments turn out paid, the next under their identifiers are begun only if they were first", async () => {
+    const identified = (number: number, paymentId: number) =>
+      paymentIntent(number, { paymentId: `id ${paymentId}` });
+    const numbers = Array.from({ length: 20 }, (_, i) => i + 1);
+    for (const number of numbers) {
+      await one.beginPayment(identified(number, number), paidCall());
+      await one.failPayment(paymentIntent(number).key, "{}", "nothing moved");
+    }
+    await Promise.all(
+      numbers.map(async (number) => {
+        const next = identified(number + 100, number);
+        const [settled, begun] = await Promise.all([
+          one.settlePayment(paymentIntent(number).key, "{}"),
+          other.beginPayment(next, paidCall()),
+        ]);
+        expect(settled).toMatchObject({ kind: "settled", changed: true });
+        const holder = begun.kind === "begun" ? next : identified(number, number);
+        const { payer } = next.key;
+        expect(await one.findPaymentByIdentifier({ payer, id: `id ${number}` })).toMatchObject(holder);
+      }),
     );
   });
 
@@ -218,7 +256,7 @@ describe("Leases that one replica gave out", () => {
 });
 
 describe("Work that one replica accepts", () => {
-  test("It reaches a listener of another without a poll", { timeout: 60_000 }, async () => {
+  test("It reaches a listener of another without a poll", async () => {
     let heard: ((calls: ClaimedCall[]) => void) | undefined;
     const end = other.onWork(() => {
       void claimCalls(other).then((calls) => {
@@ -241,13 +279,13 @@ describe("Work that one replica accepts", () => {
     const full = await openReplica(url, { maxPending: 10 });
     try {
       for (let i = 0; i < 10; i += 1) await acceptId(one);
-      await expect.poll(() => full.status().full, { timeout: 3_000 }).toBe(true);
+      await expect.poll(() => full.status().full).toBe(true);
       expect(await full.accept(webhookCall())).toEqual({ kind: "queue_full" });
       expect(await full.beginPayment(paymentIntent(1), paidCall())).toEqual({ kind: "queue_full" });
       await other.ack(await claimOne(other, { limit: 1 }));
       expect((await full.accept(webhookCall())).kind).toBe("accepted");
       await other.ack(await claimOne(other, { limit: 1 }));
-      await expect.poll(() => full.status().full, { timeout: 3_000 }).toBe(false);
+      await expect.poll(() => full.status().full).toBe(false);
     } finally {
       await full.close();
     }

@@ -50,16 +50,30 @@ test("Too many undecided payments, of everyone or of the payer, refuse the next 
 });
 
 test("Only open payments can be decided, except that a failed one can be settled, and settled is final", () => {
-  const states: PaymentState[] = ["intent", "unresolved", "settled", "failed"];
-  expect(states.filter((state) => canBecome("settled", state))).toEqual(["intent", "unresolved", "failed"]);
-  expect(states.filter((state) => canBecome("failed", state))).toEqual(["intent", "unresolved"]);
-  expect(states.filter((state) => canBecome("unresolved", state))).toEqual(["intent"]);
+  const ended = ["settled", "failed", "authorized", "released"] as const;
+  const states: PaymentState[] = ["intent", "settling", "unresolved", ...ended];
+  const open = ["intent", "settling", "unresolved"];
+  expect(states.filter((state) => canBecome("settled", state))).toEqual([...open, "failed"]);
+  expect(states.filter((state) => canBecome("failed", state))).toEqual(open);
+  expect(states.filter((state) => canBecome("unresolved", state))).toEqual(["intent", "settling"]);
 });
 
-test("The journal balances while each settled payment has one JobCall", () => {
-  const payments = { intent: 5, settled: 4, failed: 3, unresolved: 2 };
+test("The journal balances while each settled payment has one JobCall, and each dead one is kept, refunded or owed", () => {
+  const none = { authorized: 0, settling: 0, settled: 0, released: 0, failed: 0, unresolved: 0 };
+  const payments = { ...none, intent: 5, settled: 4, failed: 3, unresolved: 2 };
   const paidCalls = { ready: 1, leased: 1, done: 1, dead: 1 };
-  expect(isBalanced({ payments, paidCalls })).toBe(true);
-  expect(isBalanced({ payments, paidCalls: { ...paidCalls, done: 2 } })).toBe(false);
-  expect(isBalanced({ payments: { ...payments, settled: 5 }, paidCalls })).toBe(false);
+  const totals = { payments, byUse: none, paidCalls, kept: 1, uncharged: 0, refunds: [] };
+  expect(isBalanced(totals)).toBe(true);
+  expect(isBalanced({ ...totals, paidCalls: { ...paidCalls, done: 2 } })).toBe(false);
+  expect(isBalanced({ ...totals, payments: { ...payments, settled: 5 } })).toBe(false);
+  expect(isBalanced({ ...totals, kept: 0 })).toBe(false);
+  expect(isBalanced({ ...totals, kept: 0, uncharged: 1 })).toBe(true);
+  const byUse = { authorized: 1, settling: 2, settled: 1, released: 1, failed: 1, unresolved: 1 };
+  expect(isBalanced({ ...totals, byUse })).toBe(false);
+  expect(isBalanced({ ...totals, byUse, paidCalls: { ...paidCalls, done: 7 } })).toBe(true);
+  const sum = { network: "eip155:1", asset: "0xa", symbol: "USDC", amount: 1n, oldestAt: 0 };
+  const owed = { ...sum, state: "owed", refunds: 1 } as const;
+  expect(isBalanced({ ...totals, kept: 0, refunds: [owed] })).toBe(true);
+  expect(isBalanced({ ...totals, refunds: [owed] })).toBe(false);
+  expect(isBalanced({ ...totals, refunds: [{ ...owed, state: "declined" }] })).toBe(true);
 });

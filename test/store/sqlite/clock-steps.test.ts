@@ -1,8 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { testFolder } from "../../helpers/test-folder.ts";
 import { acceptId, claimCalls, claimOne, LEASE_MS, START_MS } from "../store-fixtures.ts";
 
 const HOUR_MS = 3_600_000;
@@ -10,7 +9,7 @@ const HOUR_MS = 3_600_000;
 /** Opens a store for one test, with a wall clock that the test sets and a clock that only elapses. */
 async function openWithClocks() {
   const clocks = { wall: START_MS, monotonic: 5_000 };
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-clock-"));
+  const folder = await testFolder();
   const store = await openSqliteStore({
     path: join(folder, "jobgate.db"),
     maxPending: 10,
@@ -19,10 +18,7 @@ async function openWithClocks() {
     clock: () => clocks.wall,
     monotonic: () => clocks.monotonic,
   });
-  onTestFinished(async () => {
-    await store.close();
-    await rm(folder, { recursive: true });
-  });
+  onTestFinished(() => store.close());
   const elapse = (ms: number) => {
     clocks.wall += ms;
     clocks.monotonic += ms;

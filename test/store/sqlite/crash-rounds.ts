@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
+import { processEnded, spawnTethered } from "../../../src/node/tethered-process.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import { processEnded, spawnTethered } from "../../helpers/tethered-process.ts";
+import { bundledScript } from "../../helpers/bundle.ts";
 import { claimCalls, LEASE_MS } from "../store-fixtures.ts";
 
 const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
@@ -24,7 +25,7 @@ export async function runCrashRounds(rounds: number): Promise<void> {
 async function runRound(folder: string): Promise<void> {
   const path = join(folder, "jobgate.db");
   const logPath = join(folder, "log");
-  const args = ["--import", "tsx", CHILD, path, logPath];
+  const args = [bundledScript(`import "${CHILD}";`), path, logPath];
   const child = spawnTethered({ command: process.execPath, args });
   child.stderr.pipe(process.stderr);
   try {
@@ -39,7 +40,7 @@ async function runRound(folder: string): Promise<void> {
 }
 
 async function firstNote(logPath: string): Promise<void> {
-  for (let waitedMs = 0; waitedMs < 15_000; waitedMs += 10) {
+  for (let waitedMs = 0; waitedMs < 50_000; waitedMs += 10) {
     const log = await readFile(logPath, "utf8").catch(() => "");
     if (log.includes("acked")) return;
     await sleep(10);

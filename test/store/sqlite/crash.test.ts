@@ -1,10 +1,11 @@
-import { copyFile, mkdtemp, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { copyFile, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
+import type { JobCall } from "../../../src/core/job-call.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { testFolder } from "../../helpers/test-folder.ts";
 import { acceptId } from "../store-fixtures.ts";
 import { runCrashRounds } from "./crash-rounds.ts";
 import { openInTempFolder } from "./open-in-temp-folder.ts";
@@ -16,9 +17,8 @@ test("After kill -9 everything acknowledged is stored, and nothing is leased tha
 describe("A write torn by a crash", () => {
   let folder: string;
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), "jobgate-torn-"));
+    folder = await testFolder();
   });
-  afterEach(() => rm(folder, { recursive: true }));
 
   /** Files that a crash leaves when the log ends after `bytes`: the old database, and the log up to there. */
   async function readyAfterTear(database: string, log: Buffer, bytes: number): Promise<number> {
@@ -26,7 +26,8 @@ describe("A write torn by a crash", () => {
     await copyFile(database, path);
     await writeFile(`${path}-wal`, log);
     await truncate(`${path}-wal`, bytes);
-    const store = await openSqliteStore({ path, maxPending: 1000, encodeJobCall: ({ body }) => body });
+    const encodeJobCall = ({ body }: JobCall) => body;
+    const store = await openSqliteStore({ path, maxPending: 1000, threads: false, encodeJobCall });
     const { calls } = await store.totals();
     await store.close();
     return calls.ready;

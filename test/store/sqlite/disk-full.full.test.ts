@@ -57,7 +57,7 @@ test("A store that cannot write refuses and says why, recovers by itself, and ha
 
   limitFileSize("unlimited");
   await writableAgain(store);
-  expect(store.status()).toEqual({ writable: true, full: false });
+  expect(store.status()).toMatchObject({ writable: true, full: false });
   const after = await acceptId(store);
 
   store = await underTest.reopen();

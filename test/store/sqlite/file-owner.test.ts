@@ -1,13 +1,15 @@
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, stat, symlink } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, rm, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { processEnded, spawnTethered } from "../../../src/node/tethered-process.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { processEnded, spawnTethered } from "../../helpers/tethered-process.ts";
+import { bundledScript } from "../../helpers/bundle.ts";
+import { eventually } from "../../helpers/eventually.ts";
+import { testFolder } from "../../helpers/test-folder.ts";
 import { acceptId } from "../store-fixtures.ts";
 
 const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
@@ -16,12 +18,11 @@ let folder: string;
 let path: string;
 const opened: Store[] = [];
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "jobgate-owner-"));
+  folder = await testFolder();
   path = join(folder, "jobgate.db");
 });
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((store) => store.close()));
-  await rm(folder, { recursive: true });
 });
 
 async function open(name = path): Promise<Store> {
@@ -36,7 +37,7 @@ async function open(name = path): Promise<Store> {
 }
 
 function spawnChild() {
-  const args = ["--import", "tsx", CHILD, path, join(folder, "log")];
+  const args = [bundledScript(`import "${CHILD}";`), path, join(folder, "log")];
   const child = spawnTethered({ command: process.execPath, args });
   onTestFinished(() => void child.kill("SIGKILL"));
   return child;
@@ -46,10 +47,7 @@ function spawnChild() {
 async function startChild() {
   const child = spawnChild();
   const log = join(folder, "log");
-  await vi.waitFor(async () => expect(await readFile(log, "utf8")).toContain("acked"), {
-    timeout: 15_000,
-    interval: 20,
-  });
+  await eventually(async () => expect(await readFile(log, "utf8")).toContain("acked"));
   return child;
 }
 

@@ -1,6 +1,5 @@
 import { rmSync } from "node:fs";
-import { copyFile, mkdtemp, open as openFile, rename, rm, truncate } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { copyFile, open as openFile, rename, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -10,19 +9,17 @@ import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { testFolder } from "../../helpers/test-folder.ts";
 import { acceptId, claimCalls, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
 
 let folder: string;
 let path: string;
 let store: Store;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "jobgate-lost-"));
+  folder = await testFolder();
   path = join(folder, "jobgate.db");
 });
-afterEach(async () => {
-  await store?.close();
-  await rm(folder, { recursive: true });
-});
+afterEach(() => store?.close());
 
 async function open({ threads = false } = {}): Promise<void> {
   ({ store } = await openAt(path, { threads }));

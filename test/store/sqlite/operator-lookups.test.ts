@@ -1,19 +1,18 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { testFolder } from "../../helpers/test-folder.ts";
 import { paidId } from "../store-fixtures.ts";
 
-const PAYMENTS = 100_000;
+const PAYMENTS = 30_000;
 
 let folder: string;
 let store: Store;
 let callId: number;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "jobgate-operator-"));
+  folder = await testFolder();
   const path = join(folder, "jobgate.db");
   store = await openSqliteStore({
     path,
@@ -37,10 +36,7 @@ beforeEach(async () => {
   );
   other.close();
 });
-afterEach(async () => {
-  await store.close();
-  await rm(folder, { recursive: true });
-});
+afterEach(() => store.close());
 
 test("A client's lookups do not wait for those of the operator", async () => {
   const answered: string[] = [];

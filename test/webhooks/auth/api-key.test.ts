@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
+import { describe, expect, it } from "vitest";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED } from "../harness.ts";
 
 const path = "/hooks/key";
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([
-    endpoint(path, { mode: "api-key", header: "x-api-key", secrets: named("k3y", "0ld") }),
-  ]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() =>
+  startWebhooks([endpoint(path, { mode: "api-key", header: "x-api-key", secrets: named("k3y", "0ld") })]),
+);
 
 describe("an API key", () => {
   it("is accepted in its header, in any letter case of the name", async () => {

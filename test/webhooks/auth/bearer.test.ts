@@ -1,13 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
+import { describe, expect, it } from "vitest";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED } from "../harness.ts";
 
 const path = "/hooks/bearer";
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([endpoint(path, { mode: "bearer", secrets: named("t0ken-With-Case") })]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() =>
+  startWebhooks([endpoint(path, { mode: "bearer", secrets: named("t0ken-With-Case") })]),
+);
 
 describe("a bearer token", () => {
   it("is accepted in any letter case of its scheme", async () => {
@@ -31,6 +30,11 @@ describe("a bearer token", () => {
       [],
     ])
       expect([lines, await webhooks.postLines(path, lines)]).toMatchObject([lines, UNAUTHORIZED]);
+  });
+
+  it("is named by the refusal", async () => {
+    const { headers } = await fetch(`${webhooks.url}${path}`, { method: "POST" });
+    expect(headers.get("www-authenticate")).toBe("Bearer");
   });
 
   it("is accepted for any of several secrets", async () => {

@@ -1,13 +1,10 @@
 import { sign } from "@octokit/webhooks-methods";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
+import { expect, test } from "vitest";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED } from "../harness.ts";
 import { describeSignedSender } from "./signed-senders.ts";
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() => startWebhooks([]));
 
 describeSignedSender("github", () => webhooks, {
   auth: (secrets) => ({ mode: "github", secrets }),

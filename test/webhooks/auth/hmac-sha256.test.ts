@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
+import { describe, expect, it } from "vitest";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED } from "../harness.ts";
 
 /** GitHub's own example. */
 const SECRET = "It's a Secret to Everybody";
@@ -9,11 +10,9 @@ const SIGNATURE = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043
 const path = "/hooks/hmac";
 const sign = (body: string) => createHmac("sha256", SECRET).update(body).digest("hex");
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([endpoint(path, { mode: "hmac-sha256", secrets: named(SECRET) })]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() =>
+  startWebhooks([endpoint(path, { mode: "hmac-sha256", secrets: named(SECRET) })]),
+);
 
 describe("an HMAC signature", () => {
   it("is accepted in each of the three headers, with and without sha256=, in either case", async () => {

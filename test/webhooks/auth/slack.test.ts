@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED } from "../harness.ts";
 import { describeSignedSender } from "./signed-senders.ts";
 
 const SECRET = "8f742231b10e8888abcd99yyyzzz85a5";
@@ -11,11 +12,7 @@ const sign = (body: string, secret: string, atSecs: number) => ({
   "X-Slack-Signature": `v0=${hmac(`v0:${atSecs}:${body}`, secret)}`,
 });
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() => startWebhooks([]));
 
 describeSignedSender("slack", () => webhooks, {
   auth: (secrets) => ({ ...auth, secrets }),

@@ -1,9 +1,10 @@
 import { createPrivateKey, generateKeyPairSync, sign as signBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { signWebhook } from "../../../src/webhooks/auth/schemes.ts";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED } from "../harness.ts";
 import { describeSignedSender } from "./signed-senders.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -11,11 +12,7 @@ const OTHER_SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const ID = "msg_p5jXN8AQM9LWM0D4loKWxJek";
 const needs = (prefix: string) => ["id", "timestamp", "signature"].map((part) => `${prefix}-${part}`);
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() => startWebhooks([]));
 
 describeSignedSender("standard-webhooks, symmetric", () => webhooks, {
   auth: (secrets) => ({ mode: "standard-webhooks", secrets, toleranceSecs: 300 }),

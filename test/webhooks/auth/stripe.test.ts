@@ -1,7 +1,8 @@
 import { createHmac } from "node:crypto";
 import Stripe from "stripe";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { endpoint, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { endpoint, named, startWebhooks, UNAUTHORIZED } from "../harness.ts";
 import { describeSignedSender } from "./signed-senders.ts";
 
 const SECRET = "whsec_test_secret";
@@ -10,11 +11,7 @@ const { webhooks: stripe } = new Stripe("sk_test_unused");
 const headerFor = (payload: string, secret: string, timestamp: number) =>
   stripe.generateTestHeaderString({ payload, secret, timestamp });
 
-let webhooks: WebhooksUnderTest;
-beforeAll(async () => {
-  webhooks = await startWebhooks([]);
-});
-afterAll(() => webhooks?.stop());
+const webhooks = startBeforeAll(() => startWebhooks([]));
 
 describeSignedSender("stripe", () => webhooks, {
   auth: (secrets) => ({ mode: "stripe", secrets, toleranceSecs: 300 }),

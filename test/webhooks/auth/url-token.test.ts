@@ -1,20 +1,17 @@
 import { pino } from "pino";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Intake } from "../../../src/store/contract/intake.ts";
 import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { rawRequest } from "../../helpers/raw-request.ts";
-import { endpoint, LOCAL, named, startWebhooks, UNAUTHORIZED, type WebhooksUnderTest } from "../harness.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { endpoint, LOCAL, named, startWebhooks, UNAUTHORIZED } from "../harness.ts";
 
 const TOKEN = "s3cr3t-0123456789-token";
 const auth = { mode: "url-token", secrets: named("next-0123456789-token", TOKEN) } as const;
 const PATH = "/hooks/tradingview";
 
 describe("url-token", () => {
-  let webhooks: WebhooksUnderTest;
-  beforeAll(async () => {
-    webhooks = await startWebhooks([endpoint(PATH, auth, { name: "TradingView" })]);
-  });
-  afterAll(() => webhooks?.stop());
+  const webhooks = startBeforeAll(() => startWebhooks([endpoint(PATH, auth, { name: "TradingView" })]));
 
   it("a request with a token after the path is accepted, and the runner sees the path without it", async () => {
     for (const token of [TOKEN, "next-0123456789-token"]) {

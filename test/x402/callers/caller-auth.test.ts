@@ -3,28 +3,19 @@ import type { JobRestriction } from "../../../src/config/config.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { claimHeaders, highS, signClaim } from "../../helpers/caller-claim.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
-import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
-import { startTangle, type Tangle } from "../../helpers/tangle.ts";
+import { startFaultProxy } from "../../helpers/http-proxy.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { startTangle } from "../../helpers/tangle.ts";
 import { deployWallet } from "../../helpers/wallets.ts";
-import { type CallerDesk, openCallerDesk } from "./harness.ts";
+import { openCallerDesk } from "./harness.ts";
 
 const JOB = { serviceId: 0n, jobIndex: 7 };
 const { deployer: owner, caller: stranger } = accounts;
 const ownerInLowerCase = owner.address.toLowerCase();
 
-let tangle: Tangle;
-let rpc: FaultProxy;
-let desk: CallerDesk;
-
-beforeAll(async () => {
-  tangle = await startTangle();
-  rpc = await startFaultProxy({ target: tangle.anvil.rpcUrl });
-  desk = await openCallerDesk({ restriction: restriction(), job: JOB, clock: Date.now });
-});
-afterAll(async () => {
-  await Promise.all([desk?.stop(), rpc?.stop()]);
-  await tangle?.stop();
-});
+const tangle = startBeforeAll(startTangle);
+const rpc = startBeforeAll(() => startFaultProxy({ target: tangle.anvil.rpcUrl }));
+const desk = startBeforeAll(() => openCallerDesk({ restriction: restriction(), job: JOB, clock: Date.now }));
 
 function restriction(): JobRestriction {
   return {

@@ -1,16 +1,18 @@
 import { once } from "node:events";
-import { type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
+import { request as sendRequest } from "node:http";
 import { json } from "node:stream/consumers";
+import { pino } from "pino";
 import type { JobRestriction } from "../../../src/config/config.ts";
 import type { Clock } from "../../../src/core/clock.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { JobKey } from "../../../src/core/job-call.ts";
-import { HttpRequest } from "../../../src/http/request.ts";
-import { Uploads } from "../../../src/http/uploads.ts";
+import type { HttpRequest } from "../../../src/http/request.ts";
+import { jsonResponse } from "../../../src/http/response.ts";
+import type { MethodHandlers } from "../../../src/http/routes.ts";
+import { HttpServer } from "../../../src/http/server.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { CallerAuth } from "../../../src/x402/callers/caller-auth.ts";
 import { CallerChain } from "../../../src/x402/callers/chain.ts";
-import { listenHttp } from "../../helpers/http-listener.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 
 /** The caller that was let in, or the refusal. */
@@ -37,12 +39,10 @@ export async function openCallerDesk(options: {
   const { restriction, job, clock } = options;
   const opened = await openTestStore();
   const { store } = opened;
-  const chain = new CallerChain({ timeoutMs: 2_000, clock });
+  const chain = new CallerChain({ timeoutMs: 30_000, clock });
   const auth = new CallerAuth({ chain, journal: store, clock });
 
-  const uploads = new Uploads();
-  const judge = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<Verdict> => {
-    const request = new HttpRequest("1", incoming, outgoing, uploads);
+  const judge = async (request: HttpRequest): Promise<Verdict> => {
     try {
       const body = await request.readBody(4_000_000);
       const { caller } = await auth.authorize(job, restriction, { request, body, payer: "0x" });
@@ -52,21 +52,26 @@ export async function openCallerDesk(options: {
       return { code: error.code, status: error.status, ...(error.details as { retryable?: boolean }) };
     }
   };
-  const listener = await listenHttp({
-    handler: (incoming, outgoing) =>
-      void judge(incoming, outgoing).then((verdict) => outgoing.end(JSON.stringify(verdict))),
-  });
+  const address = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
+  const server = new HttpServer({ address, logger: pino({ level: "silent" }) });
+  const handlers: MethodHandlers = { POST: async (request) => jsonResponse(200, await judge(request)) };
+  const routes = () => handlers;
+  await server.mount(routes);
 
   return {
     store,
     async ask(headers, body = "hello") {
-      const request = sendRequest(listener.url, { method: "POST", headers: { ...headers }, agent: false });
+      const request = sendRequest(`http://${server.address}`, {
+        method: "POST",
+        headers: { ...headers },
+        agent: false,
+      });
       request.end(body);
       const [response] = await once(request, "response");
       return (await json(response)) as Verdict;
     },
     async stop() {
-      await listener.stop();
+      await server.unmount(routes);
       await opened.stop();
     },
   };

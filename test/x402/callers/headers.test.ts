@@ -66,6 +66,32 @@ test.each([
   expect(await desk.ask({ ...headers, [name]: ["", value] })).toEqual({ code, status: 400 });
 });
 
+/** Returns the headers with the names that clients of the SDK send. */
+const named = (headers: Record<string, string>, prefix: string) =>
+  Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.replace("X-CHAIN-", prefix), value]),
+  );
+
+test("X-TANGLE-CALLER* are read as X-CHAIN-CALLER*, alone or beside equal ones", async () => {
+  // The check reaches the chain, which is not running.
+  const read = { code: "permission_check_failed", status: 503 };
+  const tangle = named(claimHeaders(claim), "X-TANGLE-");
+  expect(await desk.ask(tangle)).toEqual(read);
+  expect(await desk.ask({ ...claimHeaders(claim), ...tangle })).toEqual(read);
+});
+
+test.each([
+  ["invalid_caller", "X-TANGLE-CALLER"],
+  ["invalid_signature", "X-TANGLE-CALLER-SIG"],
+  ["invalid_signature_nonce", "X-TANGLE-CALLER-NONCE"],
+  ["invalid_signature_expiry", "X-TANGLE-CALLER-EXPIRY"],
+])("%s: %s that differs, or is sent twice, is refused", async (code, name) => {
+  const headers = { ...claimHeaders(claim), ...named(claimHeaders(claim), "X-TANGLE-") };
+  const value = headers[name] ?? "";
+  expect(await desk.ask({ ...headers, [name]: `${value}0` })).toEqual({ code, status: 400 });
+  expect(await desk.ask({ ...headers, [name]: [value, value] })).toEqual({ code, status: 400 });
+});
+
 test.each([
   ["without 0x", (caller: string) => caller.slice(2)],
   ["with 0X", (caller: string) => caller.replace("0x", "0X")],

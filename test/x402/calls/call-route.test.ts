@@ -52,11 +52,47 @@ describe("A paid call's state and result", () => {
     });
   });
 
-  it("A failed call is failed and has no result", async () => {
+  it("A failed call tells why, also after the operator dropped it, and has no result", async () => {
     const { call_id, access_token } = await buy();
     await gateway.store.fail(await claimOf(call_id), "no luck");
-    expect(await (await ask(call_id, access_token)).json()).toMatchObject({ state: "failed" });
-    expect((await ask(call_id, access_token, "/result")).status).toBe(404);
+    const failed = { state: "failed", reason: "no luck" };
+    const expectFailed = async () => {
+      expect(await (await ask(call_id, access_token)).json()).toMatchObject(failed);
+      expect(await (await ask(call_id, access_token, "/events")).text()).toContain('"reason":"no luck"');
+      const refused = await ask(call_id, access_token, "/result");
+      expect([refused.status, await refused.json()]).toEqual([
+        410,
+        { error: expect.any(String), code: "call_failed", retryable: false, ...failed },
+      ]);
+    };
+    await expectFailed();
+    await gateway.store.dropDeadLetter(Number(call_id));
+    await expectFailed();
+  });
+
+  it("A call whose result was pruned has expired, and its payment still buys no second job", async () => {
+    const signed = await gateway.sign();
+    const { call_id, access_token } = (await gateway.post(signed.headers)).body;
+    await gateway.store.ack(await claimOf(call_id), { body: Buffer.from("1"), contentType: "text/plain" });
+    while ((await gateway.store.prune({ kind: "results", ageMs: -1, after: 0 })).removed === 0);
+    for (const tail of ["", "/result", "/events"]) {
+      const refused = await ask(call_id, access_token, tail);
+      expect([refused.status, await refused.json()]).toEqual([
+        410,
+        { error: expect.any(String), code: "call_expired", retryable: false },
+      ]);
+    }
+    expect((await ask(call_id, "wrong")).status).toBe(404);
+    const again = await gateway.post({ ...signed.headers, prefer: "wait=60" });
+    expect([again.status, again.body]).toMatchObject([202, { call_id, access_token }]);
+  });
+
+  it("A call that succeeded without a result has an empty one", async () => {
+    const { call_id, access_token } = await buy();
+    await gateway.store.ack(await claimOf(call_id));
+    const response = await ask(call_id, access_token, "/result");
+    expect([response.status, await response.text()]).toEqual([200, ""]);
+    expect(response.headers.get("content-type")).toBe("application/octet-stream");
   });
 
   it("401 without a token; 404 with another's, a wrong one or the receipt, and for a webhook's call", async () => {

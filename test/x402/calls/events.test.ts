@@ -1,5 +1,5 @@
 import pino from "pino";
-import { afterEach, expect, onTestFinished, test, vi } from "vitest";
+import { afterEach, expect, onTestFinished, test } from "vitest";
 import type { HttpRequest } from "../../../src/http/request.ts";
 import { HttpServer } from "../../../src/http/server.ts";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
@@ -10,6 +10,7 @@ import {
   StreamSlots,
 } from "../../../src/x402/calls/events.ts";
 import { CallWatch } from "../../../src/x402/calls/watch.ts";
+import { eventually } from "../../helpers/eventually.ts";
 import { openEvents } from "../../helpers/server-sent-events.ts";
 
 const CALL: CallState = {
@@ -125,10 +126,10 @@ test("Resumes after Last-Event-ID", async () => {
 
 test("Sends comments while nothing changes", async () => {
   const { open } = await serveEvents({ heartbeatMs: 50 });
-  const events = await open();
   const startedAt = Date.now();
+  const events = await open();
   await events.next();
-  await vi.waitFor(() => expect(events.comments).toBeGreaterThanOrEqual(3), { timeout: 5_000 });
+  await eventually(() => expect(events.comments).toBeGreaterThanOrEqual(3));
   expect(Date.now() - startedAt).toBeGreaterThanOrEqual(145);
 });
 
@@ -139,7 +140,7 @@ test("A call has 20 streams at most; a slot is free again when its client leaves
   expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "5"]);
   expect((await open(8)).status).toBe(200);
   streams[0]?.close();
-  await vi.waitFor(async () => expect((await open()).status).toBe(200));
+  await eventually(async () => expect((await open()).status).toBe(200));
   change({ state: "succeeded" });
   for (const stream of streams.slice(1)) while ((await stream.next()) !== undefined);
   expect((await open()).status).toBe(200);

@@ -1,14 +1,15 @@
-import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { createEventHub } from "../../../src/core/events.ts";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { EventHub } from "../../../src/core/events.ts";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
 import { ResultWaits } from "../../../src/x402/calls/wait-for-result.ts";
 import { CallWatch } from "../../../src/x402/calls/watch.ts";
+import { eventually } from "../../helpers/eventually.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
 import { claimOne, paidId } from "../../store/store-fixtures.ts";
 
-const events = createEventHub();
+const events = new EventHub();
 let opened: TestStore;
 let store: Store;
 /** While true, changes emit no events: as if another process had made them. */
@@ -57,13 +58,13 @@ const RETRY = { delayMs: 0, backoff: { baseMs: 0, maxMs: 0 }, maxAttempts: 9, re
 test("Yields each change at once, from the current state to the end of the call", async () => {
   const callId = await newCall();
   const { seen, ended } = follow(openWatch(), callId);
-  await vi.waitFor(() => expect(seen).toEqual(["queued"]));
+  await eventually(() => expect(seen).toEqual(["queued"]));
   const first = await claimOne(store);
-  await vi.waitFor(() => expect(seen.at(-1)).toBe("running"));
+  await eventually(() => expect(seen.at(-1)).toBe("running"));
   await store.retry(first, RETRY);
-  await vi.waitFor(() => expect(seen.at(-1)).toBe("queued"));
+  await eventually(() => expect(seen.at(-1)).toBe("queued"));
   const second = await claimOne(store);
-  await vi.waitFor(() => expect(seen.at(-1)).toBe("running"));
+  await eventually(() => expect(seen.at(-1)).toBe("running"));
   await store.ack(second);
   await ended;
   expect(seen.at(-1)).toBe("succeeded");
@@ -72,9 +73,9 @@ test("Yields each change at once, from the current state to the end of the call"
 test("Changes of other calls wake no watcher", async () => {
   const callId = await newCall();
   const { seen } = follow(openWatch(), callId);
-  await vi.waitFor(() => expect(seen).toHaveLength(1));
+  await eventually(() => expect(seen).toHaveLength(1));
   const own = await claimOne(store);
-  await vi.waitFor(() => expect(seen).toHaveLength(2));
+  await eventually(() => expect(seen).toHaveLength(2));
   await newCall();
   await store.fail(await claimOne(store), "no good");
   await store.findCall(callId);
@@ -87,8 +88,8 @@ test("Changes without an event are seen at the next poll: another process's work
   const { seen, ended } = follow(openWatch({ pollMs: 20 }), callId);
   isQuiet = true;
   await claimOne(store, { leaseMs: 150 });
-  await vi.waitFor(() => expect(seen).toContain("running"));
-  await vi.waitFor(() => expect(seen.at(-1)).toBe("queued"));
+  await eventually(() => expect(seen).toContain("running"));
+  await eventually(() => expect(seen.at(-1)).toBe("queued"));
   await store.ack(await claimOne(store));
   await ended;
   expect(seen.at(-1)).toBe("succeeded");
@@ -123,7 +124,7 @@ test("Aborting and stop end the subscription; a watcher that starts after stop s
   const leaving = new AbortController();
   const left = follow(watch, callId, leaving.signal);
   const sentAway = follow(watch, callId);
-  await vi.waitFor(() => expect([...left.seen, ...sentAway.seen]).toEqual(["queued", "queued"]));
+  await eventually(() => expect([...left.seen, ...sentAway.seen]).toEqual(["queued", "queued"]));
   leaving.abort();
   await left.ended;
   expect(events.watches("accepted")).toBe(true);
@@ -141,7 +142,7 @@ test("A wait ends when its client hangs up, even before the wait begins", async 
   const waits = new ResultWaits({ calls: store, watch: openWatch() });
   const leaving = new AbortController();
   const waiting = waits.waitFor(callId, 60, leaving.signal);
-  await vi.waitFor(() => expect(events.watches("accepted")).toBe(true));
+  await eventually(() => expect(events.watches("accepted")).toBe(true));
   leaving.abort();
   expect(await waiting).toEqual({ kind: "not_in_time" });
   expect(events.watches("accepted")).toBe(false);

@@ -5,7 +5,7 @@ import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
-import { type OfferTerms, quoteTerms } from "../../../src/x402/wire/offer.ts";
+import { makeOffers, type OfferTerms, quoteTerms } from "../../../src/x402/wire/offer.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
 import { EURC, FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
@@ -71,6 +71,23 @@ describe("An offer", () => {
     expect(await openAmounts()).toEqual(["3264000", "6528000"]);
     now += 20_000;
     expect(await openAmounts()).toEqual(["3264000"]);
+  });
+
+  it.each<Partial<OfferTerms>>([
+    { priceWei: 2n * PRICE_WEI },
+    { ttlSecs: 299 },
+    { tokens: [EURC] },
+    { quoteDigest: "cd".repeat(32) },
+    { quoteExpiry: 1_800_000_301 },
+    { confidentiality: "tee" },
+    { onFailure: "ask" },
+  ])("Is kept until a term changes: %o", async (change) => {
+    const kept = terms({ quoteDigest: "ab".repeat(32), quoteExpiry: 1_800_000_300 });
+    const offers = await book.make(kept);
+    expect(await book.make({ ...kept })).toBe(offers);
+    const changed = { ...kept, ...change };
+    expect(await book.make(changed)).toEqual(makeOffers(changed, FIXED_RATES));
+    expect(await book.make(kept)).toEqual(offers);
   });
 
   it("Is saved as one offer however often prices go back and forth", async () => {

@@ -1,11 +1,14 @@
 import pino from "pino";
-import { expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Job } from "../../../src/config/config.ts";
 import type { JobQuote } from "../../../src/pricing/job-quote.ts";
-import { JobCatalog } from "../../../src/x402/prices/job-catalog.ts";
+import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
+import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { PriceBook } from "../../../src/x402/prices/price-book.ts";
+import type { Offer } from "../../../src/x402/wire/offer.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
-import { FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
+import { asV1, FIXED_RATES, JOB, PRICE_WEI, read, signedPayload, USDC } from "../payments.ts";
 
 it("An offer at a quote's price is confirmed until the quote ends, and refused from then on", async () => {
   let now = 1_800_000_000_000;
@@ -15,11 +18,12 @@ it("An offer at a quote's price is confirmed until the quote ends, and refused f
   const source = { priceOf: async () => ({ priceWei: PRICE_WEI, quote }) };
   const logger = pino({ level: "silent" });
   const prices = new PriceBook({
-    catalog: new JobCatalog({ jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
+    policies: new JobPolicies({ jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
     prices: source,
     offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock, logger }),
     quotes: undefined,
-    tokens: [USDC],
+    tokens: new PayableTokens([USDC]),
+    refunds: false,
     quoteTtlSecs: 300,
     clock,
   });
@@ -32,4 +36,45 @@ it("An offer at a quote's price is confirmed until the quote ends, and refused f
   now += 1_000;
   await expect(price.confirm(offer)).rejects.toMatchObject({ code: "payment_mismatch" });
   await opened.stop();
+});
+
+describe("The promise of the offer that a payment answers", () => {
+  /** Returns the price of a job under a configuration that promises `onFailure`. */
+  async function openPrices() {
+    const opened = await openTestStore();
+    onTestFinished(() => opened.stop());
+    const source = { priceOf: async () => ({ priceWei: PRICE_WEI }) };
+    const logger = pino({ level: "silent" });
+    return (onFailure: Job["onFailure"]) => {
+      const jobs = onFailure === undefined ? [] : [{ ...JOB, onFailure }];
+      // Each configuration is that of a process of its own.
+      const prices = new PriceBook({
+        policies: new JobPolicies({ jobs, jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
+        prices: source,
+        offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock: Date.now, logger }),
+        quotes: undefined,
+        tokens: new PayableTokens([USDC]),
+        refunds: true,
+        quoteTtlSecs: 300,
+        clock: Date.now,
+      });
+      return prices.findCurrent(JOB);
+    };
+  }
+
+  it.each<[shown: Job["onFailure"], now: Job["onFailure"], counts: Job["onFailure"]]>([
+    ["refund", undefined, "refund"],
+    ["refund", "ask", "refund"],
+    ["ask", undefined, "ask"],
+    ["ask", "refund", "refund"],
+    [undefined, "refund", "refund"],
+    [undefined, undefined, undefined],
+  ])("Was %s, is %s: %s counts, for clients of both versions", async (shown, now, counts) => {
+    const priceAt = await openPrices();
+    const [offer] = await (await priceAt(shown)).offers(new Uint8Array());
+    const payload = await signedPayload({ offer: offer as Offer });
+    const price = await priceAt(now);
+    for (const payment of [read(payload), read(asV1(payload), "x-payment")])
+      expect((await price.match(payment, new Uint8Array())).onFailure).toBe(counts);
+  });
 });

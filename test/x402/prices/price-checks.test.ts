@@ -1,6 +1,7 @@
 import pino from "pino";
 import { beforeEach, expect, it } from "vitest";
 import type { JobQuote } from "../../../src/pricing/job-quote.ts";
+import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { PriceChecks } from "../../../src/x402/prices/price-checks.ts";
 import { FIXED_RATES, JOB, PRICE_WEI, USDC } from "../payments.ts";
 
@@ -22,7 +23,7 @@ it.each([
   ["more than u64", 2n ** 200n],
 ])("A job whose price is %s in every token is not for sale, and the log says so once", async (_, wei) => {
   let priceWei = wei;
-  const prices = checksAt().payablePrices({ priceOf: async () => ({ priceWei }) }, [USDC]);
+  const prices = checksAt().payablePrices({ priceOf: async () => ({ priceWei }) }, new PayableTokens([USDC]));
   for (let n = 0; n < 3; n++) expect(await prices.priceOf(JOB)).toBeUndefined();
   expect(logged).toMatchObject([{ level: 50, job: "1/0", priceWei: String(wei) }]);
   priceWei = PRICE_WEI;
@@ -34,7 +35,10 @@ it.each([
 
 it("A price is kept while a token has no rate, because that token may take it later", async () => {
   const rates = { rateOf: () => undefined };
-  const prices = checksAt(rates).payablePrices({ priceOf: async () => ({ priceWei: 1n }) }, [USDC]);
+  const prices = checksAt(rates).payablePrices(
+    { priceOf: async () => ({ priceWei: 1n }) },
+    new PayableTokens([USDC]),
+  );
   expect(await prices.priceOf(JOB)).toEqual({ priceWei: 1n });
   expect(logged).toEqual([]);
 });
@@ -42,7 +46,7 @@ it("A price is kept while a token has no rate, because that token may take it la
 it("A quote is no price with 7 s or less left, and the log says so once for a job", async () => {
   const quote = { expiry: BigInt(now / 1000 + 8) } as JobQuote;
   const priceOf = async () => ({ priceWei: PRICE_WEI, quote });
-  const prices = checksAt().payablePrices({ priceOf }, [USDC]);
+  const prices = checksAt().payablePrices({ priceOf }, new PayableTokens([USDC]));
   expect(await prices.priceOf(JOB)).toMatchObject({ quote });
   now += 1_000;
   for (let n = 0; n < 3; n++) {

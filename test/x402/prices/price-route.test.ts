@@ -1,7 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { PUBLIC_URL, startTestGateway } from "../gateway-harness.ts";
-import { USDC } from "../payments.ts";
+import { PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
+import { PERMIT2_USDC, USDC } from "../payments.ts";
+
+interface Answer {
+  readonly settlement_options: readonly { readonly transfer_method?: string }[];
+}
 
 const gateway = startBeforeAll(startTestGateway);
 
@@ -28,6 +32,19 @@ describe("The price route", () => {
         ],
       },
     ]);
+  });
+
+  it("Names Permit2, as do the list of jobs and its texts", async () => {
+    const both = await startAnotherGateway({ config: { acceptedTokens: [USDC, PERMIT2_USDC] } });
+    const methods = ({ settlement_options: options }: Answer) =>
+      options.map((option) => option.transfer_method);
+    const read = async (path: string) => (await fetch(`${both.url}${path}`)).text();
+    expect(methods(JSON.parse(await read("/x402/jobs/1/0/price")))).toEqual([undefined, "permit2"]);
+    const { jobs } = JSON.parse(await read("/x402/jobs")) as { jobs: Answer[] };
+    expect(jobs[0] && methods(jobs[0])).toEqual([undefined, "permit2"]);
+    for (const path of ["/llms.txt", "/openapi.json"]) {
+      expect(await read(path)).toContain("3.264 USDC on eip155:84532 by Permit2");
+    }
   });
 
   it("404 without a price and 403 for a disabled job, with the ids as numbers", async () => {

@@ -1,5 +1,6 @@
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
 import { parsePaymentRequired } from "@x402/core/schemas";
+import type { PaymentPayload } from "@x402/core/types";
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
@@ -7,7 +8,7 @@ import { accounts } from "../../helpers/accounts.ts";
 import { requestOffer, signV1Payment, signV2Payment } from "../../helpers/clients.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { MAX_BODY, PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
-import { USDC } from "../payments.ts";
+import { JOB, USDC } from "../payments.ts";
 
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() => startTestGateway({ config: { facilitatorUrl: parts.facilitator.url } }));
@@ -26,7 +27,13 @@ describe("A 402", () => {
     expect(parsePaymentRequired(body)).toMatchObject({ success: true, data: { x402Version: 1 } });
     const v2 = decodePaymentRequiredHeader(headers.get("payment-required") ?? "");
     expect(parsePaymentRequired(v2)).toMatchObject({ success: true, data: { x402Version: 2 } });
-    expect(v2.resource).toEqual({ url: `${PUBLIC_URL}/x402/jobs/1/0` });
+    expect(v2.resource).toEqual({
+      url: `${PUBLIC_URL}/x402/jobs/1/0`,
+      description: "Job 0 of service 1",
+      mimeType: "application/json",
+      serviceName: "operator.example.com",
+      tags: [],
+    });
   });
 
   it("Has the version 2 object as its body if version 1 has no name for the network", async () => {
@@ -47,6 +54,21 @@ describe("A 402", () => {
 });
 
 describe("A paid request", () => {
+  it("Is refused if it changes a declared extension, with a fresh offer and without a charge", async () => {
+    const { v2 } = await requestOffer(gateway.jobUrl());
+    const edit = (payload: PaymentPayload) => ({
+      ...payload,
+      extensions: { bazaar: { info: { input: { method: "GET" } } } },
+    });
+    const { headers } = await signV2Payment({ offer: v2, account: accounts.payer, edit });
+    const { status, body, headers: answered } = await gateway.post(headers);
+    expect([status, body]).toMatchObject([
+      402,
+      { code: "payment_mismatch", reason: "extension_echo_mismatch", extension: "bazaar", charged: false },
+    ]);
+    expect(answered.has("payment-required")).toBe(true);
+  });
+
   it("Is answered 202 in the client's protocol version", async () => {
     const { v1, v2 } = await requestOffer(gateway.jobUrl());
     const accepted = {
@@ -56,6 +78,7 @@ describe("A paid request", () => {
       job_index: 0,
       call_id: expect.any(Number),
       access_token: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+      links: expect.anything(),
     };
     const second = await gateway.post((await signV2Payment({ offer: v2, account: accounts.payer })).headers);
     expect([second.status, second.body]).toEqual([202, accepted]);
@@ -68,6 +91,20 @@ describe("A paid request", () => {
     const inV1 = decodePaymentResponseHeader(first.headers.get("x-payment-response") ?? "");
     expect(inV1).toMatchObject({ success: true, network: "base-sepolia" });
     expect(first.headers.has("payment-response")).toBe(false);
+  });
+
+  it("Is told where its call is, on a proxy with a path too", async () => {
+    const answer = await gateway.post((await gateway.sign()).headers);
+    const self = `/x402/calls/${answer.body.call_id}`;
+    expect(answer.headers.get("location")).toBe(self);
+    expect(answer.body.links).toEqual({ self, result: `${self}/result`, events: `${self}/events` });
+
+    const publicUrl = "https://operator.example.com/jobs";
+    const below = await startAnotherGateway({
+      config: { facilitatorUrl: parts.facilitator.url, publicUrl },
+    });
+    const { headers, body } = await below.post((await below.sign()).headers);
+    expect(headers.get("location")).toBe(`/jobs/x402/calls/${body.call_id}`);
   });
 
   it("Is refused in order: no job, disabled, body too large, malformed payment, no payment", async () => {
@@ -91,6 +128,22 @@ describe("A paid request", () => {
     });
     const fits = { body: "x".repeat(MAX_BODY) };
     expect(await gateway.post({}, fits)).toMatchObject({ status: 402, body: { code: "payment_required" } });
+  });
+
+  it("Gets its first answer again after a reload to a schema that its body does not match", async () => {
+    const sold = await startAnotherGateway({ config: { facilitatorUrl: parts.facilitator.url } });
+    const payment = await sold.sign();
+    const first = await sold.post(payment.headers, { body: '"a"' });
+    const unused = await sold.sign();
+    const input = { contentType: "application/json", schema: '{"type":"object"}' };
+    await sold.reload({ facilitatorUrl: parts.facilitator.url, jobs: [{ ...JOB, input }] });
+
+    const again = await sold.post(payment.headers, { body: '"a"' });
+    expect([again.status, again.body]).toEqual([202, first.body]);
+    const refused = { status: 422, body: { code: "invalid_input", charged: false } };
+    expect(await sold.post(payment.headers, { body: '"b"' })).toMatchObject(refused);
+    expect(await sold.post(unused.headers, { body: '"a"' })).toMatchObject(refused);
+    expect(await sold.post({ "payment-signature": "x" }, { body: '"a"' })).toMatchObject(refused);
   });
 
   it("Gets 500 after an unexpected error, without a claim that nothing was charged", async () => {

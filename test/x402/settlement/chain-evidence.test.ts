@@ -3,9 +3,10 @@ import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { ChainClient } from "../../../src/chain/chain-client.ts";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
-import { NonceSearch } from "../../../src/x402/settlement/nonce-use.ts";
+import { Eip3009Authorization } from "../../../src/x402/settlement/eip3009.ts";
+import { LogSearch } from "../../../src/x402/settlement/log-search.ts";
 import { accounts } from "../../helpers/accounts.ts";
-import { startAnvil } from "../../helpers/anvil.ts";
+import { borrowAnvil, startAnvil } from "../../helpers/anvil.ts";
 import type { Fault } from "../../helpers/fault.ts";
 import { deployFaultyToken } from "../../helpers/faulty-token.ts";
 import { startFaultProxy } from "../../helpers/http-proxy.ts";
@@ -14,8 +15,9 @@ import { deployUsdc, eip3009Token, type Token } from "../../helpers/usdc.ts";
 import { acceptedToken, paymentToSettle } from "../payment-fixtures.ts";
 
 const SECOND_LOOK_AFTER_MS = 100;
+const RPC_TIMEOUT_MS = 30_000;
 
-const anvil = startBeforeAll(startAnvil);
+const anvil = startBeforeAll(borrowAnvil);
 const rpc = startBeforeAll(() => startFaultProxy({ target: anvil.rpcUrl }));
 let usdc: Token;
 let movesNothing: Token;
@@ -28,12 +30,15 @@ beforeAll(async () => {
   evidence = evidenceFor(1);
 });
 
-function evidenceFor(confirmations: number, secondLookAfterMs = SECOND_LOOK_AFTER_MS): ChainEvidence {
+function evidenceFor(
+  confirmations: number,
+  { secondLookAfterMs = SECOND_LOOK_AFTER_MS, rpcTimeoutMs = RPC_TIMEOUT_MS } = {},
+): ChainEvidence {
   const tokens = [usdc, movesNothing].map((token) => ({
     ...acceptedToken(anvil, token, rpc.url),
     confirmations,
   }));
-  return new ChainEvidence({ tokens, rpcTimeoutMs: 500, secondLookAfterMs });
+  return new ChainEvidence({ tokens, rpcTimeoutMs, secondLookAfterMs });
 }
 
 const noLogs: Fault = {
@@ -108,7 +113,7 @@ describe("The chain shows a payment as", () => {
     async (_, status, most) => {
       const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
       const transaction = await usdc.transferWithAuthorization(signed);
-      await anvil.client.mine({ blocks: 300 });
+      await anvil.client.mine({ blocks: 120 });
       rpc.add({ rpcMethod: "eth_getLogs", when: isOver(most), fault: refuseLogs(status) });
       const { fromBlock: _unknown, ...rest } = intent;
       const evidence = evidenceFor(1);
@@ -137,7 +142,7 @@ describe("The chain shows a payment as", () => {
   it("A reload adds its tokens, and keeps those that it removed", async () => {
     const reloaded = new ChainEvidence({
       tokens: [acceptedToken(anvil, usdc, rpc.url)],
-      rpcTimeoutMs: 500,
+      rpcTimeoutMs: RPC_TIMEOUT_MS,
       secondLookAfterMs: SECOND_LOOK_AFTER_MS,
     });
     const [old, added] = [usdc, movesNothing].map((token) => ({
@@ -172,6 +177,7 @@ describe("The chain shows a payment as", () => {
     expect(await evidence.look(intent)).toEqual({
       kind: "open",
       reason: "the authorization is unused and still valid",
+      isUnused: true,
     });
     await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore) });
     await anvil.client.mine({ blocks: 1 });
@@ -213,7 +219,6 @@ describe("The chain shows a payment as", () => {
     const { intent } = await paymentToSettle({ anvil, token: usdc });
     const faults: Fault[] = [
       { kind: "cut" },
-      { kind: "delay-answer", ms: 1_000 },
       { kind: "answer", status: 200, body: { jsonrpc: "2.0", id: 1, result: "0x01" } },
       { kind: "answer", status: 200, body: "<html>" },
     ];
@@ -222,6 +227,8 @@ describe("The chain shows a payment as", () => {
       expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
       rpc.clear();
     }
+    rpc.add({ rpcMethod: "eth_call", fault: { kind: "no-answer" } });
+    expect(await evidenceFor(1, { rpcTimeoutMs: 200 }).look(intent)).toMatchObject({ kind: "open" });
   });
 });
 
@@ -286,7 +293,7 @@ describe("An RPC address whose nodes differ", () => {
     await anvil.client.mine({ blocks: 21, interval: 2 });
     freshHead = await anvil.client.getBlockNumber();
     const almost = { kind: "open", isAlmostNotPaid: true };
-    const patient = evidenceFor(1, 60_000);
+    const patient = evidenceFor(1, { secondLookAfterMs: 60_000 });
     for (let look = 0; look < 3; look++) expect(await patient.look(intent)).toMatchObject(almost);
 
     expect(await evidence.look(intent)).toMatchObject(almost);
@@ -387,17 +394,17 @@ describe("An authorization that was used before jobgate saw it", () => {
     expect(await evidence.look(seenLate)).toEqual({ kind: "paid", transaction });
 
     rpc.add({ rpcMethod: "eth_getLogs", when: isOver(10n), fault: refuseLogs(200) });
-    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: 5_000 }).connect();
-    const search = new NonceSearch();
+    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: RPC_TIMEOUT_MS }).connect();
+    const search = new LogSearch();
     const found: unknown[] = [];
     for (let look = 0; found.at(-1) === undefined || found.at(-1) === "unfinished"; look++) {
       const asked = rpc.count("eth_getLogs");
-      found.push(await search.find(client, seenLate, head, 6));
+      found.push(await search.find(client, new Eip3009Authorization(seenLate), head, 6));
       expect(rpc.count("eth_getLogs") - asked).toBeLessThanOrEqual(12);
       expect(look).toBeLessThan(10);
     }
     expect(found.length).toBeGreaterThan(2);
-    expect(found.at(-1)).toMatchObject({ transactionHash: transaction });
+    expect(found.at(-1)).toMatchObject({ outcome: { transaction } });
   });
 
   it("The search goes on where it stopped, and starts anew after its end, because the node may have lagged", async () => {
@@ -409,11 +416,11 @@ describe("An authorization that was used before jobgate saw it", () => {
     await anvil.client.mine({ blocks: 100 });
     const transaction = await usdc.transferWithAuthorization(signed);
     const head = await anvil.client.getBlockNumber();
-    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: 5_000 }).connect();
-    const search = new NonceSearch();
+    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: RPC_TIMEOUT_MS }).connect();
+    const search = new LogSearch();
     const finds = async () => {
       for (let look = 0; look < 50; look++) {
-        const found = await search.find(client, intent, head, 6);
+        const found = await search.find(client, new Eip3009Authorization(intent), head, 6);
         if (found !== "unfinished") return found;
       }
       throw new Error("the search has no end");
@@ -423,15 +430,15 @@ describe("An authorization that was used before jobgate saw it", () => {
     expect(await finds()).toBeUndefined();
     rpc.clear();
     rpc.add({ rpcMethod: "eth_getLogs", when: isOver(10n), fault: refuseLogs(200) });
-    expect(await finds()).toMatchObject({ transactionHash: transaction });
+    expect(await finds()).toMatchObject({ outcome: { transaction } });
   });
 
   it("A refusal with a passing cause neither ends the search nor makes it slow for good", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     const head = await anvil.client.getBlockNumber();
-    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: 5_000 }).connect();
-    const search = new NonceSearch();
-    const recent = { ...intent, fromBlock: String(head) };
+    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: RPC_TIMEOUT_MS }).connect();
+    const search = new LogSearch();
+    const recent = new Eip3009Authorization({ ...intent, fromBlock: String(head) });
     rpc.add({ rpcMethod: "eth_getLogs", times: 1, fault: refuseLogs(200) });
     expect(await search.find(client, recent, head)).toBeUndefined();
 
@@ -442,7 +449,7 @@ describe("An authorization that was used before jobgate saw it", () => {
     rpc.add({ rpcMethod: "eth_getLogs", times: 6, fault: refuseLogs(200) });
     const queriesOfFind = async (): Promise<number> => {
       const asked = rpc.count("eth_getLogs");
-      expect(await search.find(client, recent, later)).toMatchObject({ transactionHash: transaction });
+      expect(await search.find(client, recent, later)).toMatchObject({ outcome: { transaction } });
       return rpc.count("eth_getLogs") - asked;
     };
     expect(await queriesOfFind()).toBeGreaterThan(10);
@@ -463,10 +470,9 @@ describe("An authorization that was used before jobgate saw it", () => {
     const head = await anvil.client.getBlockNumber();
     rpc.add({ rpcMethod: "eth_getLogs", fault: noLogs });
     const asked = rpc.count("eth_getLogs");
-    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: 5_000 }).connect();
-    expect(
-      await new NonceSearch().find(client, { ...intent, fromBlock: String(head) }, head),
-    ).toBeUndefined();
+    const client = await new ChainClient({ rpcUrl: rpc.url, timeoutMs: RPC_TIMEOUT_MS }).connect();
+    const late = new Eip3009Authorization({ ...intent, fromBlock: String(head) });
+    expect(await new LogSearch().find(client, late, head)).toBeUndefined();
     expect(rpc.count("eth_getLogs") - asked).toBe(4);
   });
 });
@@ -480,7 +486,7 @@ describe("Tokens with an RPC", () => {
     expect(evidence.covers({ network: "eip155:1", asset: usdc.address })).toBe(false);
     const without = new ChainEvidence({
       tokens: [acceptedToken(anvil, usdc)],
-      rpcTimeoutMs: 500,
+      rpcTimeoutMs: RPC_TIMEOUT_MS,
       secondLookAfterMs: SECOND_LOOK_AFTER_MS,
     });
     expect([without.covers(key), without.isRequired(key)]).toEqual([false, false]);

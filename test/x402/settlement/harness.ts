@@ -1,13 +1,15 @@
 import { type Logger, pino } from "pino";
+import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
+import { monotonicClock } from "../../../src/core/clock.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
 import type { Store } from "../../../src/store/store.ts";
-import type { Telemetry } from "../../../src/telemetry/telemetry.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../../src/telemetry/telemetry.ts";
+import { Facilitators } from "../../../src/x402/facilitators/facilitators.ts";
 import { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
-import { Facilitator } from "../../../src/x402/settlement/facilitator.ts";
 import { Settlement } from "../../../src/x402/settlement/settlement.ts";
 import { accounts } from "../../helpers/accounts.ts";
-import { type Anvil, startAnvil } from "../../helpers/anvil.ts";
+import { type Anvil, borrowAnvil } from "../../helpers/anvil.ts";
 import { startFacilitator } from "../../helpers/facilitator.ts";
 import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
@@ -25,6 +27,10 @@ export interface SettlementHarness {
   readonly journal: FailingJournal;
   readonly withRpc: Settlement;
   readonly withoutRpc: Settlement;
+  /** RPC of {@link SettlementHarness.patient}. */
+  readonly rpc: FaultProxy;
+  /** Settlement that waits a minute for the facilitator, and looks at the chain every few milliseconds meanwhile. */
+  patient(confirmations: number): Settlement;
   readonly logger: Logger;
   /** Messages logged so far. */
   readonly messages: readonly string[];
@@ -41,7 +47,7 @@ export interface FailingJournal extends PaymentJournal {
 }
 
 export async function startSettlementHarness(): Promise<SettlementHarness> {
-  const anvil = await startAnvil();
+  const anvil = await borrowAnvil();
   const usdc = await deployUsdc({ anvil });
   await usdc.mint(accounts.payer.address, 1_000_000_000n);
   const upstream = await startFacilitator({ anvil });
@@ -58,26 +64,43 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
   const journal = failingJournal(store);
   const contradicted: string[] = [];
   const telemetry: Telemetry = {
+    ...NO_TELEMETRY,
     count(name, labels) {
       if (name === "jobgate_payments_contradicted_total" && "recorded" in labels)
         contradicted.push(String(labels.recorded));
     },
-    observe: () => undefined,
   };
-  const settlementFor = (rpcUrl?: string) =>
-    new Settlement({
+  const rpc = await startFaultProxy({ target: anvil.rpcUrl });
+  const settlementFor = (
+    rpcUrl?: string,
+    { confirmations = 1, timeoutMs = 30_000, pendingLookMs = 1_000 } = {},
+  ) => {
+    const evidence = new ChainEvidence({
+      tokens: [{ ...acceptedToken(anvil, usdc, rpcUrl), confirmations }],
+      rpcTimeoutMs: 30_000,
+      secondLookAfterMs: 100,
+    });
+    const facilitators = new Facilitators({
+      configs: [toRemoteFacilitator(facilitator.url)],
+      timeoutMs,
+      verifyPatienceMs: timeoutMs,
+      local: undefined,
+      readsSupported: false,
+      clock: monotonicClock,
+      logger,
+      telemetry,
+    });
+    return new Settlement({
       journal,
-      facilitator: new Facilitator({ url: facilitator.url, timeoutMs: 2_000 }),
-      evidence: new ChainEvidence({
-        tokens: [acceptedToken(anvil, usdc, rpcUrl)],
-        rpcTimeoutMs: 2_000,
-        secondLookAfterMs: 100,
-      }),
+      facilitators,
+      evidence,
       confirmationTimeoutMs: 200,
+      pendingLookMs,
       clock,
       logger,
       telemetry,
     });
+  };
   return {
     anvil,
     usdc,
@@ -86,6 +109,9 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
     journal,
     withRpc: settlementFor(anvil.rpcUrl),
     withoutRpc: settlementFor(),
+    rpc,
+    patient: (confirmations) =>
+      settlementFor(rpc.url, { confirmations, timeoutMs: 60_000, pendingLookMs: 5 }),
     logger,
     messages,
     contradicted,
@@ -96,6 +122,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
     async stop() {
       await opened.stop();
       await facilitator.stop();
+      await rpc.stop();
       await upstream.stop();
       await anvil.stop();
     },
@@ -109,8 +136,8 @@ function failingJournal(store: Store): FailingJournal {
     isShared: store.isShared,
     findPayment: (key) => store.findPayment(key),
     findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
+    findPaymentByIdentifier: (identifier) => store.findPaymentByIdentifier(identifier),
     isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
-    listPayments: (filter) => store.listPayments(filter),
     listUndecided: (filter) => store.listUndecided(filter),
     beginPayment: (intent, call, ...limits) =>
       journal.fails ? refuse() : store.beginPayment(intent, call, ...limits),
@@ -119,6 +146,8 @@ function failingJournal(store: Store): FailingJournal {
       journal.fails ? refuse() : store.failPayment(key, settlement, reason),
     closePayment: (key, closing) => (journal.fails ? refuse() : store.closePayment(key, closing)),
     contradictPayment: (key, reason) => (journal.fails ? refuse() : store.contradictPayment(key, reason)),
+    listEndingAuthorizations: (beforeSecs, limit) => store.listEndingAuthorizations(beforeSecs, limit),
+    endAuthorization: (callId) => (journal.fails ? refuse() : store.endAuthorization(callId)),
     endWatches: () => (journal.fails ? refuse() : store.endWatches()),
     leavePaymentUnresolved: (key, reason) =>
       journal.fails ? refuse() : store.leavePaymentUnresolved(key, reason),

@@ -136,7 +136,8 @@ describe("Without rpc_url", () => {
   });
 
   it("An unresolved payment is decided once its token has an rpc_url", async () => {
-    const [unresolved] = await harness.store.listPayments({ state: "unresolved", limit: 1 });
+    const { items } = await harness.store.listPayments({ state: "unresolved", limit: 1 });
+    const [unresolved] = items;
     expect(await harness.withRpc.recheck(unresolved as PaymentRecord)).toMatchObject({
       kind: "accepted",
       callId: unresolved?.callId,

@@ -7,15 +7,15 @@ it("Every undecided payment is checked: the cursor continues, then starts again 
   const { store, dispose } = await openInTempFolder({ maxPending: 10_000, clock: Date.now });
   onTestFinished(dispose);
   const begun = await Promise.all(
-    Array.from({ length: 4_100 }, (_, number) => store.beginPayment(paymentIntent(number), paidCall())),
+    Array.from({ length: 2_100 }, (_, number) => store.beginPayment(paymentIntent(number), paidCall())),
   );
   const oldestFirst = begun
     .map((outcome) => (outcome.kind === "begun" ? outcome.callId : 0))
     .sort((a, b) => a - b);
   const payments = new UndecidedPayments(store, "intent");
   const next = () => payments.next();
-  const turns = [await next(), await next(), await next()].map((turn) => turn.map(({ callId }) => callId));
-  expect(turns.map(({ length }) => length)).toEqual([2_000, 2_000, 100]);
+  const turns = [await next(), await next()].map((turn) => turn.map(({ callId }) => callId));
+  expect(turns.map(({ length }) => length)).toEqual([2_000, 100]);
   expect(turns.flat()).toEqual(oldestFirst);
   expect((await next())[0]?.callId).toBe(oldestFirst[0]);
 });

@@ -1,8 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
-import { offersOf, USDC } from "../payments.ts";
+import { offersOf, PERMIT2_USDC, USDC } from "../payments.ts";
 
 const URL = "https://operator.example.com/x402/jobs/1/0";
+const JOB = {
+  resource: { url: URL, description: "Adds numbers.", mimeType: "text/plain" },
+  outputSchema: { input: { type: "http", method: "POST" } },
+};
 const offerOn = (network: `eip155:${number}`) => offersOf({ tokens: [{ ...USDC, network }] })[0] as Offer;
 
 describe("Payment requirements", () => {
@@ -18,17 +22,32 @@ describe("Payment requirements", () => {
     });
   });
 
-  it("Version 1 has its own network name, amount field and absolute resource", () => {
-    expect(toRequirementsV1(offerOn("eip155:84532"), URL)).toMatchObject({
+  it("Version 1 has its own network name, amount field, absolute resource and description", () => {
+    expect(toRequirementsV1(offerOn("eip155:84532"), JOB)).toMatchObject({
       scheme: "exact",
       network: "base-sepolia",
       maxAmountRequired: "3264000",
       resource: URL,
+      description: "Adds numbers.",
+      mimeType: "text/plain",
+      outputSchema: JOB.outputSchema,
       asset: USDC.asset,
       payTo: USDC.payTo,
       maxTimeoutSeconds: 300,
       extra: { name: "USDC", version: "2" },
     });
+  });
+
+  it("Permit2 is named in extra, with the token's domain if it has one, and version 1 does not have it", () => {
+    const { eip3009: _, ...withoutDomain } = PERMIT2_USDC;
+    const [offer, plain] = offersOf({ tokens: [PERMIT2_USDC, withoutDomain] }) as [Offer, Offer];
+    expect(toRequirements(offer).extra).toEqual({
+      name: "USDC",
+      version: "2",
+      assetTransferMethod: "permit2",
+    });
+    expect(toRequirements(plain).extra).toEqual({ assetTransferMethod: "permit2" });
+    expect(toRequirementsV1(offer, JOB)).toBeUndefined();
   });
 
   it.each<[`eip155:${number}`, string | undefined]>([
@@ -39,7 +58,7 @@ describe("Payment requirements", () => {
     ["eip155:42161", undefined],
     ["eip155:31337", undefined],
   ])("Version 1 has only networks that its client knows: %s is %s", (network, name) => {
-    expect(toRequirementsV1(offerOn(network), URL)?.network).toBe(name);
+    expect(toRequirementsV1(offerOn(network), JOB)?.network).toBe(name);
   });
 
   it("An offer contains no RPC address, which may contain a key", () => {

@@ -1,10 +1,11 @@
 import type { PaymentPayload } from "@x402/core/types";
+import { x402ExactPermit2ProxyAddress } from "@x402/evm";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { readPayment } from "../../../src/x402/wire/payment-header.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { base64Json, signPermit2Payment } from "../../helpers/clients.ts";
-import { AMOUNT, asV1, offersOf, read, requestWith, signedPayload } from "../payments.ts";
+import { AMOUNT, asV1, offersOf, read, requestWith, signedPayload, USDC } from "../payments.ts";
 
 const V2 = "payment-signature";
 const V1 = "x-payment";
@@ -108,6 +109,10 @@ describe("Reading a payment", () => {
       to: accounts.payTo.address.toLowerCase(),
       value: BigInt(AMOUNT),
       nonce: expect.stringMatching(/^[0-9]+$/),
+      permit2: {
+        token: USDC.asset.toLowerCase(),
+        spender: x402ExactPermit2ProxyAddress.toLowerCase(),
+      },
     });
   });
 });
@@ -192,6 +197,7 @@ describe("Refusing with invalid_payment", () => {
     ],
     ["A number for the value", () => base64Json(withAuthorization({ value: Number(AMOUNT) }))],
     ["A number for validBefore", () => base64Json(withAuthorization({ validBefore: 4_000_000_000 }))],
+    ["A word for the value", () => base64Json(withAuthorization({ value: "all" }))],
     ["A value with a sign", () => base64Json(withAuthorization({ value: `+${AMOUNT}` }))],
     ["A value with a blank", () => base64Json(withAuthorization({ value: ` ${AMOUNT}` }))],
     ["A value with a leading zero", () => base64Json(withAuthorization({ value: `0${AMOUNT}` }))],
@@ -201,8 +207,8 @@ describe("Refusing with invalid_payment", () => {
     ["An address without 0x", () => base64Json(withAuthorization({ to: accounts.payTo.address.slice(2) }))],
     ["A nonce of 31 bytes", () => base64Json(withAuthorization({ nonce: `0x${"00".repeat(31)}` }))],
     [
-      "A signature of 64 bytes",
-      () => base64Json({ ...payload, payload: { ...payload.payload, signature: `0x${"00".repeat(64)}` } }),
+      "A signature of 4097 bytes",
+      () => base64Json({ ...payload, payload: { ...payload.payload, signature: `0x${"00".repeat(4097)}` } }),
     ],
     [
       "A signature that is not hex",

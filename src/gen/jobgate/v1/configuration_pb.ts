@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file jobgate/v1/configuration.proto.
  */
 export const file_jobgate_v1_configuration: GenFile = /*@__PURE__*/
-  fileDesc("Ch5qb2JnYXRlL3YxL2NvbmZpZ3VyYXRpb24ucHJvdG8SCmpvYmdhdGUudjEitRAKDUNvbmZpZ3VyYXRpb24SEgoKc2VydmljZV9pZBgBIAEoBBIuCgVzdG9yZRgCIAEoCzIfLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5TdG9yZRIwCgZydW5uZXIYAyABKAsyIC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUnVubmVyEjQKCG9wZXJhdG9yGAQgASgLMiIuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk9wZXJhdG9yEiwKBHg0MDIYBSABKAsyHi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uWDQwMhI0Cgh3ZWJob29rcxgGIAEoCzIiLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5XZWJob29rcxI/Cg5wcmljaW5nX2VuZ2luZRgHIAEoCzInLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5QcmljaW5nRW5naW5lGikKBVN0b3JlEgsKA3VybBgBIAEoCRITCgttYXhfcGVuZGluZxgCIAEoBBqgAgoGUnVubmVyEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRIRCgloYXNfdG9rZW4YAiABKAgSDwoHaGFzX3RscxgDIAEoCBIVCg1oYXNfY2xpZW50X2NhGAQgASgIEigKBWxlYXNlGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhQKDG1heF9hdHRlbXB0cxgGIAEoDRItCgpyZXRyeV9iYXNlGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiwKCXJldHJ5X21heBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVkcmFpbhgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhozCghPcGVyYXRvchIUCgxiaW5kX2FkZHJlc3MYASABKAkSEQoJaGFzX3Rva2VuGAIgASgIGscECgRYNDAyEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRISCgpwdWJsaWNfdXJsGAIgASgJEhcKD2ZhY2lsaXRhdG9yX3VybBgDIAEoCRI2ChNmYWNpbGl0YXRvcl90aW1lb3V0GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiwKCXF1b3RlX3R0bBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIWCg5tYXhfYm9keV9ieXRlcxgGIAEoBBIfChdkZWZhdWx0X2ludm9jYXRpb25fbW9kZRgHIAEoCRIUCgxwcmljZV9zb3VyY2UYCCABKAkSQAoPYWNjZXB0ZWRfdG9rZW5zGAkgAygLMicuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkFjY2VwdGVkVG9rZW4SOQoMam9iX3BvbGljaWVzGAogAygLMiMuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkpvYlBvbGljeRI2Cgpqb2JfcHJpY2VzGAsgAygLMiIuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkpvYlByaWNlEigKIG1heF91bnBhaWRfcGVyX3NlY29uZF9wZXJfY2xpZW50GAwgASgNEh8KF21heF92ZXJpZmllc19wZXJfY2xpZW50GA0gASgNEhQKDG1heF92ZXJpZmllcxgOIAEoDRIVCg1tYXhfdW5kZWNpZGVkGA8gASgNEhoKEm1heF9vcGVuX3Blcl9wYXllchgQIAEoDRqDAgoNQWNjZXB0ZWRUb2tlbhIPCgduZXR3b3JrGAEgASgJEg0KBWFzc2V0GAIgASgJEg4KBnN5bWJvbBgDIAEoCRIQCghkZWNpbWFscxgEIAEoDRIOCgZwYXlfdG8YBSABKAkSEwoLcmF0ZV9zb3VyY2UYBiABKAkSEAoIcmF0ZV91cmwYByABKAkSEgoKbWFya3VwX2JwcxgIIAEoDRIXCg90cmFuc2Zlcl9tZXRob2QYCSABKAkSDwoHcnBjX3VybBgKIAEoCRIVCg1jb25maXJtYXRpb25zGAsgASgNEiQKHHJlcXVpcmVfb25jaGFpbl9jb25maXJtYXRpb24YDCABKAgajQEKCUpvYlBvbGljeRISCgpzZXJ2aWNlX2lkGAEgASgEEhEKCWpvYl9pbmRleBgCIAEoDRIXCg9pbnZvY2F0aW9uX21vZGUYAyABKAkSEQoJYXV0aF9tb2RlGAQgASgJEhUKDWNoYWluX3JwY191cmwYBSABKAkSFgoOY2hhaW5fY29udHJhY3QYBiABKAkaRAoISm9iUHJpY2USEgoKc2VydmljZV9pZBgBIAEoBBIRCglqb2JfaW5kZXgYAiABKA0SEQoJcHJpY2Vfd2VpGAMgASgJGnYKCFdlYmhvb2tzEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRIWCg5tYXhfYm9keV9ieXRlcxgCIAEoBBI8CgllbmRwb2ludHMYAyADKAsyKS5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uV2ViaG9va0VuZHBvaW50GksKD1dlYmhvb2tFbmRwb2ludBIMCgRwYXRoGAEgASgJEg4KBmpvYl9pZBgCIAEoBBIMCgRhdXRoGAMgASgJEgwKBG5hbWUYBCABKAkaZQoNUHJpY2luZ0VuZ2luZRILCgN1cmwYASABKAkSFAoMYmluZF9hZGRyZXNzGAIgASgJEhoKEnByb29mX29mX3dvcmtfYml0cxgDIAEoDRIVCg1jaGVja3NfcXVvdGVzGAQgASgIYgZwcm90bzM", [file_google_protobuf_duration]);
+  fileDesc("Ch5qb2JnYXRlL3YxL2NvbmZpZ3VyYXRpb24ucHJvdG8SCmpvYmdhdGUudjEiwRYKDUNvbmZpZ3VyYXRpb24SEgoKc2VydmljZV9pZBgBIAEoBBIuCgVzdG9yZRgCIAEoCzIfLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5TdG9yZRIwCgZydW5uZXIYAyABKAsyIC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUnVubmVyEjQKCG9wZXJhdG9yGAQgASgLMiIuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk9wZXJhdG9yEiwKBHg0MDIYBSABKAsyHi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uWDQwMhI0Cgh3ZWJob29rcxgGIAEoCzIiLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5XZWJob29rcxI/Cg5wcmljaW5nX2VuZ2luZRgHIAEoCzInLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5QcmljaW5nRW5naW5lEjIKBHB1c2gYCCADKAsyJC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUHVzaFRhcmdldBopCgVTdG9yZRILCgN1cmwYASABKAkSEwoLbWF4X3BlbmRpbmcYAiABKAQaoAIKBlJ1bm5lchIUCgxiaW5kX2FkZHJlc3MYASABKAkSEQoJaGFzX3Rva2VuGAIgASgIEg8KB2hhc190bHMYAyABKAgSFQoNaGFzX2NsaWVudF9jYRgEIAEoCBIoCgVsZWFzZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIUCgxtYXhfYXR0ZW1wdHMYBiABKA0SLQoKcmV0cnlfYmFzZRgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCglyZXRyeV9tYXgYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFZHJhaW4YCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24aMwoIT3BlcmF0b3ISFAoMYmluZF9hZGRyZXNzGAEgASgJEhEKCWhhc190b2tlbhgCIAEoCBq2BgoEWDQwMhIUCgxiaW5kX2FkZHJlc3MYASABKAkSEgoKcHVibGljX3VybBgCIAEoCRIXCg9mYWNpbGl0YXRvcl91cmwYAyABKAkSNgoTZmFjaWxpdGF0b3JfdGltZW91dBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCglxdW90ZV90dGwYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFgoObWF4X2JvZHlfYnl0ZXMYBiABKAQSHwoXZGVmYXVsdF9pbnZvY2F0aW9uX21vZGUYByABKAkSFAoMcHJpY2Vfc291cmNlGAggASgJEkAKD2FjY2VwdGVkX3Rva2VucxgJIAMoCzInLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5BY2NlcHRlZFRva2VuEjkKDGpvYl9wb2xpY2llcxgKIAMoCzIjLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5Kb2JQb2xpY3kSNgoKam9iX3ByaWNlcxgLIAMoCzIiLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5Kb2JQcmljZRIoCiBtYXhfdW5wYWlkX3Blcl9zZWNvbmRfcGVyX2NsaWVudBgMIAEoDRIfChdtYXhfdmVyaWZpZXNfcGVyX2NsaWVudBgNIAEoDRIUCgxtYXhfdmVyaWZpZXMYDiABKA0SFQoNbWF4X3VuZGVjaWRlZBgPIAEoDRIaChJtYXhfb3Blbl9wZXJfcGF5ZXIYECABKA0SFAoMY29yc19vcmlnaW5zGBEgAygJEhcKD3RydXN0ZWRfcHJveGllcxgSIAMoCRI7CgxmYWNpbGl0YXRvcnMYEyADKAsyJS5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uRmFjaWxpdGF0b3ISGwoTZmFjaWxpdGF0b3Jfc2VydmljZRgUIAEoCRIyCgdyZWZ1bmRzGBUgASgLMiEuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLlJlZnVuZHMSMAoNc2V0dGxlX21hcmdpbhgWIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhp0CgdSZWZ1bmRzEhwKFG1heF9mZWVfcGVyX2dhc19nd2VpGAEgASgJEhMKC21pbl9iYWxhbmNlGAIgASgJEjYKCHByb21pc2VzGAMgAygLMiQuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkpvYlByb21pc2UaRwoKSm9iUHJvbWlzZRISCgpzZXJ2aWNlX2lkGAEgASgEEhEKCWpvYl9pbmRleBgCIAEoDRISCgpvbl9mYWlsdXJlGAMgASgJGn8KC0ZhY2lsaXRhdG9yEgwKBG5hbWUYASABKAkSDAoEYXV0aBgCIAEoCRIQCghuZXR3b3JrcxgDIAMoCRIPCgdzaWduZXJzGAQgASgNEhwKFG1heF9mZWVfcGVyX2dhc19nd2VpGAUgASgJEhMKC21pbl9iYWxhbmNlGAYgASgJGoMCCg1BY2NlcHRlZFRva2VuEg8KB25ldHdvcmsYASABKAkSDQoFYXNzZXQYAiABKAkSDgoGc3ltYm9sGAMgASgJEhAKCGRlY2ltYWxzGAQgASgNEg4KBnBheV90bxgFIAEoCRITCgtyYXRlX3NvdXJjZRgGIAEoCRIQCghyYXRlX3VybBgHIAEoCRISCgptYXJrdXBfYnBzGAggASgNEhcKD3RyYW5zZmVyX21ldGhvZBgJIAEoCRIPCgdycGNfdXJsGAogASgJEhUKDWNvbmZpcm1hdGlvbnMYCyABKA0SJAoccmVxdWlyZV9vbmNoYWluX2NvbmZpcm1hdGlvbhgMIAEoCBqNAQoJSm9iUG9saWN5EhIKCnNlcnZpY2VfaWQYASABKAQSEQoJam9iX2luZGV4GAIgASgNEhcKD2ludm9jYXRpb25fbW9kZRgDIAEoCRIRCglhdXRoX21vZGUYBCABKAkSFQoNY2hhaW5fcnBjX3VybBgFIAEoCRIWCg5jaGFpbl9jb250cmFjdBgGIAEoCRpTCghKb2JQcmljZRISCgpzZXJ2aWNlX2lkGAEgASgEEhEKCWpvYl9pbmRleBgCIAEoDRIRCglwcmljZV93ZWkYAyABKAkSDQoFcHJpY2UYBCABKAkajwEKCFdlYmhvb2tzEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRIWCg5tYXhfYm9keV9ieXRlcxgCIAEoBBI8CgllbmRwb2ludHMYAyADKAsyKS5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uV2ViaG9va0VuZHBvaW50EhcKD3RydXN0ZWRfcHJveGllcxgEIAMoCRpLCg9XZWJob29rRW5kcG9pbnQSDAoEcGF0aBgBIAEoCRIOCgZqb2JfaWQYAiABKAQSDAoEYXV0aBgDIAEoCRIMCgRuYW1lGAQgASgJGmUKDVByaWNpbmdFbmdpbmUSCwoDdXJsGAEgASgJEhQKDGJpbmRfYWRkcmVzcxgCIAEoCRIaChJwcm9vZl9vZl93b3JrX2JpdHMYAyABKA0SFQoNY2hlY2tzX3F1b3RlcxgEIAEoCBp+CgpQdXNoVGFyZ2V0EgsKA3VybBgBIAEoCRIPCgdqb2JfaWRzGAIgAygEEhMKC2NvbmN1cnJlbmN5GAMgASgNEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEQoJaXNfc2lnbmVkGAUgASgIQm0KDWlvLmpvYmdhdGUudjFCEkNvbmZpZ3VyYXRpb25Qcm90b1ABWjlnaXRodWIuY29tL2pvYmdhdGUvam9iZ2F0ZS9jbGllbnRzL2dvL2pvYmdhdGV2MTtqb2JnYXRldjGqAgpKb2JnYXRlLlYxYgZwcm90bzM", [file_google_protobuf_duration]);
 
 /**
  * Configuration is the effective configuration, defaults and reloads included.
@@ -69,6 +69,13 @@ export type Configuration = Message<"jobgate.v1.Configuration"> & {
    * @generated from field: jobgate.v1.Configuration.PricingEngine pricing_engine = 7;
    */
   pricingEngine?: Configuration_PricingEngine | undefined;
+
+  /**
+   * In the configured order.
+   *
+   * @generated from field: repeated jobgate.v1.Configuration.PushTarget push = 8;
+   */
+  push: Configuration_PushTarget[];
 };
 
 /**
@@ -232,7 +239,7 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
   publicUrl: string;
 
   /**
-   * Scheme, host and port.
+   * Scheme, host and port of the first remote facilitator; empty if there is none.
    *
    * @generated from field: string facilitator_url = 3;
    */
@@ -328,6 +335,48 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
    * @generated from field: uint32 max_open_per_payer = 16;
    */
   maxOpenPerPayer: number;
+
+  /**
+   * Web pages that may buy and read results, by their origin; * is every page.
+   *
+   * @generated from field: repeated string cors_origins = 17;
+   */
+  corsOrigins: string[];
+
+  /**
+   * Ranges of the proxies whose X-Forwarded-For counts.
+   *
+   * @generated from field: repeated string trusted_proxies = 18;
+   */
+  trustedProxies: string[];
+
+  /**
+   * Who verifies and settles, in the order in which they are asked.
+   *
+   * @generated from field: repeated jobgate.v1.Configuration.Facilitator facilitators = 19;
+   */
+  facilitators: Configuration_Facilitator[];
+
+  /**
+   * host:port that serves the local facilitator to other sellers; empty if it does not.
+   *
+   * @generated from field: string facilitator_service = 20;
+   */
+  facilitatorService: string;
+
+  /**
+   * How failed jobs are paid back; absent if no account is configured.
+   *
+   * @generated from field: jobgate.v1.Configuration.Refunds refunds = 21;
+   */
+  refunds?: Configuration_Refunds | undefined;
+
+  /**
+   * Time before the end of a payment by use at which a job that still runs is charged.
+   *
+   * @generated from field: google.protobuf.Duration settle_margin = 22;
+   */
+  settleMargin?: Duration | undefined;
 };
 
 /**
@@ -336,6 +385,132 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
  */
 export const Configuration_X402Schema: GenMessage<Configuration_X402> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_configuration, 0, 3);
+
+/**
+ * Refunds sends tokens back to the buyers of failed jobs.
+ *
+ * @generated from message jobgate.v1.Configuration.Refunds
+ */
+export type Configuration_Refunds = Message<"jobgate.v1.Configuration.Refunds"> & {
+  /**
+   * Highest fee per gas that is offered, in gwei.
+   *
+   * @generated from field: string max_fee_per_gas_gwei = 1;
+   */
+  maxFeePerGasGwei: string;
+
+  /**
+   * Balance of the account in native units below which it is reported as low.
+   *
+   * @generated from field: string min_balance = 2;
+   */
+  minBalance: string;
+
+  /**
+   * Jobs with a promise.
+   *
+   * @generated from field: repeated jobgate.v1.Configuration.JobPromise promises = 3;
+   */
+  promises: Configuration_JobPromise[];
+};
+
+/**
+ * Describes the message jobgate.v1.Configuration.Refunds.
+ * Use `create(Configuration_RefundsSchema)` to create a new message.
+ */
+export const Configuration_RefundsSchema: GenMessage<Configuration_Refunds> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_configuration, 0, 4);
+
+/**
+ * JobPromise is what buyers of a job are promised if it fails.
+ *
+ * @generated from message jobgate.v1.Configuration.JobPromise
+ */
+export type Configuration_JobPromise = Message<"jobgate.v1.Configuration.JobPromise"> & {
+  /**
+   * Service of the job.
+   *
+   * @generated from field: uint64 service_id = 1;
+   */
+  serviceId: bigint;
+
+  /**
+   * The job.
+   *
+   * @generated from field: uint32 job_index = 2;
+   */
+  jobIndex: number;
+
+  /**
+   * refund or ask.
+   *
+   * @generated from field: string on_failure = 3;
+   */
+  onFailure: string;
+};
+
+/**
+ * Describes the message jobgate.v1.Configuration.JobPromise.
+ * Use `create(Configuration_JobPromiseSchema)` to create a new message.
+ */
+export const Configuration_JobPromiseSchema: GenMessage<Configuration_JobPromise> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_configuration, 0, 5);
+
+/**
+ * Facilitator verifies and settles payments.
+ *
+ * @generated from message jobgate.v1.Configuration.Facilitator
+ */
+export type Configuration_Facilitator = Message<"jobgate.v1.Configuration.Facilitator"> & {
+  /**
+   * local, or host and path of a remote one.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * headers or cdp; empty without authentication of its own.
+   *
+   * @generated from field: string auth = 2;
+   */
+  auth: string;
+
+  /**
+   * Networks that it settles on, CAIP-2; empty for those that it lists itself.
+   *
+   * @generated from field: repeated string networks = 3;
+   */
+  networks: string[];
+
+  /**
+   * Number of keys that sign transactions; 0 for a remote one.
+   *
+   * @generated from field: uint32 signers = 4;
+   */
+  signers: number;
+
+  /**
+   * Highest fee per gas that is offered, in gwei; empty for a remote one.
+   *
+   * @generated from field: string max_fee_per_gas_gwei = 5;
+   */
+  maxFeePerGasGwei: string;
+
+  /**
+   * Balance in native units below which it takes no payments; empty for a remote one.
+   *
+   * @generated from field: string min_balance = 6;
+   */
+  minBalance: string;
+};
+
+/**
+ * Describes the message jobgate.v1.Configuration.Facilitator.
+ * Use `create(Configuration_FacilitatorSchema)` to create a new message.
+ */
+export const Configuration_FacilitatorSchema: GenMessage<Configuration_Facilitator> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_configuration, 0, 6);
 
 /**
  * AcceptedToken is a token that pays for jobs.
@@ -400,7 +575,7 @@ export type Configuration_AcceptedToken = Message<"jobgate.v1.Configuration.Acce
   markupBps: number;
 
   /**
-   * Transfer method: eip3009.
+   * Transfer method: eip3009 or permit2.
    *
    * @generated from field: string transfer_method = 9;
    */
@@ -433,7 +608,7 @@ export type Configuration_AcceptedToken = Message<"jobgate.v1.Configuration.Acce
  * Use `create(Configuration_AcceptedTokenSchema)` to create a new message.
  */
 export const Configuration_AcceptedTokenSchema: GenMessage<Configuration_AcceptedToken> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 4);
+  messageDesc(file_jobgate_v1_configuration, 0, 7);
 
 /**
  * JobPolicy determines who may invoke a job.
@@ -489,10 +664,10 @@ export type Configuration_JobPolicy = Message<"jobgate.v1.Configuration.JobPolic
  * Use `create(Configuration_JobPolicySchema)` to create a new message.
  */
 export const Configuration_JobPolicySchema: GenMessage<Configuration_JobPolicy> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 5);
+  messageDesc(file_jobgate_v1_configuration, 0, 8);
 
 /**
- * JobPrice is one line of the price map.
+ * JobPrice is a job's own price, or one line of the price map.
  *
  * @generated from message jobgate.v1.Configuration.JobPrice
  */
@@ -512,11 +687,18 @@ export type Configuration_JobPrice = Message<"jobgate.v1.Configuration.JobPrice"
   jobIndex: number;
 
   /**
-   * Decimal.
+   * Decimal; empty for a price that is not in wei.
    *
    * @generated from field: string price_wei = 3;
    */
   priceWei: string;
+
+  /**
+   * Dollars such as $0.01, or engine; empty for a price in wei.
+   *
+   * @generated from field: string price = 4;
+   */
+  price: string;
 };
 
 /**
@@ -524,7 +706,7 @@ export type Configuration_JobPrice = Message<"jobgate.v1.Configuration.JobPrice"
  * Use `create(Configuration_JobPriceSchema)` to create a new message.
  */
 export const Configuration_JobPriceSchema: GenMessage<Configuration_JobPrice> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 6);
+  messageDesc(file_jobgate_v1_configuration, 0, 9);
 
 /**
  * Webhooks is the gateway for webhooks.
@@ -552,6 +734,13 @@ export type Configuration_Webhooks = Message<"jobgate.v1.Configuration.Webhooks"
    * @generated from field: repeated jobgate.v1.Configuration.WebhookEndpoint endpoints = 3;
    */
   endpoints: Configuration_WebhookEndpoint[];
+
+  /**
+   * Ranges of the proxies whose X-Forwarded-For counts.
+   *
+   * @generated from field: repeated string trusted_proxies = 4;
+   */
+  trustedProxies: string[];
 };
 
 /**
@@ -559,7 +748,7 @@ export type Configuration_Webhooks = Message<"jobgate.v1.Configuration.Webhooks"
  * Use `create(Configuration_WebhooksSchema)` to create a new message.
  */
 export const Configuration_WebhooksSchema: GenMessage<Configuration_Webhooks> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 7);
+  messageDesc(file_jobgate_v1_configuration, 0, 10);
 
 /**
  * WebhookEndpoint is one path that senders call.
@@ -601,7 +790,7 @@ export type Configuration_WebhookEndpoint = Message<"jobgate.v1.Configuration.We
  * Use `create(Configuration_WebhookEndpointSchema)` to create a new message.
  */
 export const Configuration_WebhookEndpointSchema: GenMessage<Configuration_WebhookEndpoint> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 8);
+  messageDesc(file_jobgate_v1_configuration, 0, 11);
 
 /**
  * PricingEngine is the operator's pricing engine.
@@ -643,5 +832,54 @@ export type Configuration_PricingEngine = Message<"jobgate.v1.Configuration.Pric
  * Use `create(Configuration_PricingEngineSchema)` to create a new message.
  */
 export const Configuration_PricingEngineSchema: GenMessage<Configuration_PricingEngine> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 9);
+  messageDesc(file_jobgate_v1_configuration, 0, 12);
+
+/**
+ * PushTarget is one runner that JobCalls are pushed to.
+ *
+ * @generated from message jobgate.v1.Configuration.PushTarget
+ */
+export type Configuration_PushTarget = Message<"jobgate.v1.Configuration.PushTarget"> & {
+  /**
+   * Scheme, host and port.
+   *
+   * @generated from field: string url = 1;
+   */
+  url: string;
+
+  /**
+   * Jobs it gets; empty means all.
+   *
+   * @generated from field: repeated uint64 job_ids = 2;
+   */
+  jobIds: bigint[];
+
+  /**
+   * Most requests in progress.
+   *
+   * @generated from field: uint32 concurrency = 3;
+   */
+  concurrency: number;
+
+  /**
+   * Time-out of a request.
+   *
+   * @generated from field: google.protobuf.Duration timeout = 4;
+   */
+  timeout?: Duration | undefined;
+
+  /**
+   * True if requests are signed.
+   *
+   * @generated from field: bool is_signed = 5;
+   */
+  isSigned: boolean;
+};
+
+/**
+ * Describes the message jobgate.v1.Configuration.PushTarget.
+ * Use `create(Configuration_PushTargetSchema)` to create a new message.
+ */
+export const Configuration_PushTargetSchema: GenMessage<Configuration_PushTarget> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_configuration, 0, 13);
 

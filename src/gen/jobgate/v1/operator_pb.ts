@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file jobgate/v1/operator.proto.
  */
 export const file_jobgate_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chlqb2JnYXRlL3YxL29wZXJhdG9yLnByb3RvEgpqb2JnYXRlLnYxIhAKDkdldEluZm9SZXF1ZXN0ItgCCg9HZXRJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNwoJbGlzdGVuZXJzGAQgAygLMiQuam9iZ2F0ZS52MS5HZXRJbmZvUmVzcG9uc2UuTGlzdGVuZXISNgoFc3RvcmUYBSABKAsyJy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZS5TdG9yZVN0YXR1cxopCghMaXN0ZW5lchIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkaPQoLU3RvcmVTdGF0dXMSEAoId3JpdGFibGUYASABKAgSDAoEZnVsbBgCIAEoCBIOCgZyZWFzb24YAyABKAkiEgoQR2V0VG90YWxzUmVxdWVzdCLiAwoRR2V0VG90YWxzUmVzcG9uc2USOAoIcGF5bWVudHMYASABKAsyJi5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLlBheW1lbnRzEjIKBWNhbGxzGAIgASgLMiMuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5DYWxscxI7CgpwYWlkX2NhbGxzGAMgASgLMicuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5QYWlkQ2FsbHMSEAoIYmFsYW5jZWQYBCABKAgSMwoPb2xkZXN0X3JlYWR5X2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBpPCghQYXltZW50cxIOCgZpbnRlbnQYASABKAQSDwoHc2V0dGxlZBgCIAEoBBIOCgZmYWlsZWQYAyABKAQSEgoKdW5yZXNvbHZlZBgEIAEoBBpCCgVDYWxscxIMCgRoZWxkGAEgASgEEg0KBXJlYWR5GAIgASgEEg4KBmxlYXNlZBgDIAEoBBIMCgRkZWFkGAQgASgEGkYKCVBhaWRDYWxscxINCgVyZWFkeRgBIAEoBBIOCgZsZWFzZWQYAiABKAQSDAoEZG9uZRgDIAEoBBIMCgRkZWFkGAQgASgEItADCgdQYXltZW50Eg8KB2NhbGxfaWQYASABKAQSJwoFc3RhdGUYAiABKA4yGC5qb2JnYXRlLnYxLlBheW1lbnRTdGF0ZRIOCgZyZWFzb24YAyABKAkSEgoKc2VydmljZV9pZBgEIAEoBBIRCglqb2JfaW5kZXgYBSABKA0SDwoHbmV0d29yaxgGIAEoCRINCgVhc3NldBgHIAEoCRIOCgZzeW1ib2wYCCABKAkSDgoGYW1vdW50GAkgASgJEg0KBXBheWVyGAogASgJEg4KBnBheV90bxgLIAEoCRINCgVub25jZRgMIAEoCRIwCgx2YWxpZF9iZWZvcmUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC3RyYW5zYWN0aW9uGA4gASgJEi4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2Ftb3VudF90ZXh0GBEgASgJEioKBmNsb3NlZBgSIAEoCzIaLmpvYmdhdGUudjEuUGF5bWVudENsb3NpbmcifwoOUGF5bWVudENsb3NpbmcSKwoHdmVyZGljdBgBIAEoDjIaLmpvYmdhdGUudjEuUGF5bWVudFZlcmRpY3QSCgoCYnkYAiABKAkSDAoEbm90ZRgDIAEoCRImCgJhdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiZQoTTGlzdFBheW1lbnRzUmVxdWVzdBInCgVzdGF0ZRgBIAEoDjIYLmpvYmdhdGUudjEuUGF5bWVudFN0YXRlEhEKCXBhZ2Vfc2l6ZRgCIAEoDRISCgpwYWdlX3Rva2VuGAMgASgJIlYKFExpc3RQYXltZW50c1Jlc3BvbnNlEiUKCHBheW1lbnRzGAEgAygLMhMuam9iZ2F0ZS52MS5QYXltZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIkChFHZXRQYXltZW50UmVxdWVzdBIPCgdjYWxsX2lkGAEgASgEIrQBChJHZXRQYXltZW50UmVzcG9uc2USJAoHcGF5bWVudBgBIAEoCzITLmpvYmdhdGUudjEuUGF5bWVudBIRCglwcmljZV93ZWkYAiABKAkSEQoJYm9keV9oYXNoGAMgASgJEhcKD3RyYW5zZmVyX21ldGhvZBgEIAEoCRIUCgx4NDAyX3ZlcnNpb24YBSABKA0SDwoHcmVjZWlwdBgGIAEoCRISCgpzZXR0bGVtZW50GAcgASgJIm0KE0Nsb3NlUGF5bWVudFJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBBIrCgd2ZXJkaWN0GAIgASgOMhouam9iZ2F0ZS52MS5QYXltZW50VmVyZGljdBIKCgJieRgDIAEoCRIMCgRub3RlGAQgASgJIjwKFENsb3NlUGF5bWVudFJlc3BvbnNlEiQKB3BheW1lbnQYASABKAsyEy5qb2JnYXRlLnYxLlBheW1lbnQi0QEKCkRlYWRMZXR0ZXISDwoHY2FsbF9pZBgBIAEoBBIOCgZvcmlnaW4YAiABKAkSDgoGam9iX2lkGAMgASgEEhIKCnNlcnZpY2VfaWQYBCABKAQSEAoIYXR0ZW1wdHMYBSABKA0SDgoGcmVhc29uGAYgASgJEi8KC2VucXVldWVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdkZWFkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI/ChZMaXN0RGVhZExldHRlcnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoDRISCgpwYWdlX3Rva2VuGAIgASgJImAKF0xpc3REZWFkTGV0dGVyc1Jlc3BvbnNlEiwKDGRlYWRfbGV0dGVycxgBIAMoCzIWLmpvYmdhdGUudjEuRGVhZExldHRlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiJwoUR2V0RGVhZExldHRlclJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBCLGAQoVR2V0RGVhZExldHRlclJlc3BvbnNlEisKC2RlYWRfbGV0dGVyGAEgASgLMhYuam9iZ2F0ZS52MS5EZWFkTGV0dGVyEkEKCG1ldGFkYXRhGAIgAygLMi8uam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVzcG9uc2UuTWV0YWRhdGFFbnRyeRIMCgRib2R5GAMgASgMGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIrChdSZXRyeURlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJKChhSZXRyeURlYWRMZXR0ZXJzUmVzcG9uc2USLgoIc3RhdHVzZXMYASADKA4yHC5qb2JnYXRlLnYxLkRlYWRMZXR0ZXJTdGF0dXMiKgoWRHJvcERlYWRMZXR0ZXJzUmVxdWVzdBIQCghjYWxsX2lkcxgBIAMoBCJJChdEcm9wRGVhZExldHRlcnNSZXNwb25zZRIuCghzdGF0dXNlcxgBIAMoDjIcLmpvYmdhdGUudjEuRGVhZExldHRlclN0YXR1cyKgAQoEUmF0ZRIPCgduZXR3b3JrGAEgASgJEg0KBWFzc2V0GAIgASgJEg4KBnN5bWJvbBgDIAEoCRIMCgRyYXRlGAQgASgJEg4KBnNvdXJjZRgFIAEoCRIpCgVhc19vZhgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGdXNhYmxlGAcgASgIEg8KB3Byb2JsZW0YCCABKAkiEgoQTGlzdFJhdGVzUmVxdWVzdCI0ChFMaXN0UmF0ZXNSZXNwb25zZRIfCgVyYXRlcxgBIAMoCzIQLmpvYmdhdGUudjEuUmF0ZSJpChFHZXRSZXZlbnVlUmVxdWVzdBIpCgVzaW5jZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoGYnVja2V0GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpoBCgdSZXZlbnVlEigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB25ldHdvcmsYAiABKAkSDQoFYXNzZXQYAyABKAkSDgoGc3ltYm9sGAQgASgJEg4KBmFtb3VudBgFIAEoCRIQCghwYXltZW50cxgGIAEoBBITCgthbW91bnRfdGV4dBgHIAEoCSI6ChJHZXRSZXZlbnVlUmVzcG9uc2USJAoHcmV2ZW51ZRgBIAMoCzITLmpvYmdhdGUudjEuUmV2ZW51ZSKMAQoGUnVubmVyEhIKCnN1YnNjcmliZXIYASABKAkSDwoHam9iX2lkcxgCIAMoBBIRCglpbl9mbGlnaHQYAyABKA0SFQoNbWF4X2luX2ZsaWdodBgEIAEoDRIzCg9jb25uZWN0ZWRfc2luY2UYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhQKEkxpc3RSdW5uZXJzUmVxdWVzdCI6ChNMaXN0UnVubmVyc1Jlc3BvbnNlEiMKB3J1bm5lcnMYASADKAsyEi5qb2JnYXRlLnYxLlJ1bm5lciIZChdHZXRDb25maWd1cmF0aW9uUmVxdWVzdCJMChhHZXRDb25maWd1cmF0aW9uUmVzcG9uc2USMAoNY29uZmlndXJhdGlvbhgBIAEoCzIZLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbiINCgtUYWlsUmVxdWVzdCJACgxUYWlsUmVzcG9uc2USIAoFZXZlbnQYASABKAsyES5qb2JnYXRlLnYxLkV2ZW50Eg4KBm1pc3NlZBgCIAEoBCLUBwoFRXZlbnQSJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2NhbGxfaWQYAiABKAQSLgoIYWNjZXB0ZWQYAyABKAsyGi5qb2JnYXRlLnYxLkV2ZW50LkFjY2VwdGVkSAASMAoJZGVsaXZlcmVkGAQgASgLMhsuam9iZ2F0ZS52MS5FdmVudC5EZWxpdmVyZWRIABIoCgVhY2tlZBgFIAEoCzIXLmpvYmdhdGUudjEuRXZlbnQuQWNrZWRIABIsCgdyZXRyaWVkGAYgASgLMhkuam9iZ2F0ZS52MS5FdmVudC5SZXRyaWVkSAASNwoNZGVhZF9sZXR0ZXJlZBgHIAEoCzIeLmpvYmdhdGUudjEuRXZlbnQuRGVhZExldHRlcmVkSAASLAoHZHJvcHBlZBgIIAEoCzIZLmpvYmdhdGUudjEuRXZlbnQuRHJvcHBlZEgAEjsKD3BheW1lbnRfZGVjaWRlZBgJIAEoCzIgLmpvYmdhdGUudjEuRXZlbnQuUGF5bWVudERlY2lkZWRIABIyCgpwcm9ncmVzc2VkGAogASgLMhwuam9iZ2F0ZS52MS5FdmVudC5Qcm9ncmVzc2VkSAAaPgoIQWNjZXB0ZWQSDgoGb3JpZ2luGAEgASgJEg4KBmpvYl9pZBgCIAEoBBISCgpzZXJ2aWNlX2lkGAMgASgEGnYKCURlbGl2ZXJlZBIOCgZqb2JfaWQYASABKAQSDwoHYXR0ZW1wdBgCIAEoDRI0ChBsZWFzZV9leHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpzdWJzY3JpYmVyGAQgASgJGisKClByb2dyZXNzZWQSDwoHcGVyY2VudBgBIAEoDRIMCgR0ZXh0GAIgASgJGh0KBUFja2VkEhQKDHJlc3VsdF9ieXRlcxgBIAEoBBoZCgdSZXRyaWVkEg4KBnJlYXNvbhgBIAEoCRoeCgxEZWFkTGV0dGVyZWQSDgoGcmVhc29uGAEgASgJGgkKB0Ryb3BwZWQarQEKDlBheW1lbnREZWNpZGVkEicKBXN0YXRlGAEgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSDwoHbmV0d29yaxgCIAEoCRIOCgZzeW1ib2wYAyABKAkSDgoGYW1vdW50GAQgASgJEg0KBXBheWVyGAUgASgJEg4KBnJlYXNvbhgGIAEoCRINCgVhc3NldBgHIAEoCRITCgthbW91bnRfdGV4dBgIIAEoCUIGCgR3aGF0KpoBCgxQYXltZW50U3RhdGUSHQoZUEFZTUVOVF9TVEFURV9VTlNQRUNJRklFRBAAEhgKFFBBWU1FTlRfU1RBVEVfSU5URU5UEAESGQoVUEFZTUVOVF9TVEFURV9TRVRUTEVEEAISGAoUUEFZTUVOVF9TVEFURV9GQUlMRUQQAxIcChhQQVlNRU5UX1NUQVRFX1VOUkVTT0xWRUQQBCppCg5QYXltZW50VmVyZGljdBIfChtQQVlNRU5UX1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIYChRQQVlNRU5UX1ZFUkRJQ1RfUEFJRBABEhwKGFBBWU1FTlRfVkVSRElDVF9OT1RfUEFJRBACKnUKEERlYWRMZXR0ZXJTdGF0dXMSIgoeREVBRF9MRVRURVJfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGwoXREVBRF9MRVRURVJfU1RBVFVTX0RPTkUQARIgChxERUFEX0xFVFRFUl9TVEFUVVNfTk9UX0ZPVU5EEAIyggkKD09wZXJhdG9yU2VydmljZRJCCgdHZXRJbmZvEhouam9iZ2F0ZS52MS5HZXRJbmZvUmVxdWVzdBobLmpvYmdhdGUudjEuR2V0SW5mb1Jlc3BvbnNlEkgKCUdldFRvdGFscxIcLmpvYmdhdGUudjEuR2V0VG90YWxzUmVxdWVzdBodLmpvYmdhdGUudjEuR2V0VG90YWxzUmVzcG9uc2USUQoMTGlzdFBheW1lbnRzEh8uam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXF1ZXN0GiAuam9iZ2F0ZS52MS5MaXN0UGF5bWVudHNSZXNwb25zZRJLCgpHZXRQYXltZW50Eh0uam9iZ2F0ZS52MS5HZXRQYXltZW50UmVxdWVzdBoeLmpvYmdhdGUudjEuR2V0UGF5bWVudFJlc3BvbnNlElEKDENsb3NlUGF5bWVudBIfLmpvYmdhdGUudjEuQ2xvc2VQYXltZW50UmVxdWVzdBogLmpvYmdhdGUudjEuQ2xvc2VQYXltZW50UmVzcG9uc2USWgoPTGlzdERlYWRMZXR0ZXJzEiIuam9iZ2F0ZS52MS5MaXN0RGVhZExldHRlcnNSZXF1ZXN0GiMuam9iZ2F0ZS52MS5MaXN0RGVhZExldHRlcnNSZXNwb25zZRJUCg1HZXREZWFkTGV0dGVyEiAuam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVxdWVzdBohLmpvYmdhdGUudjEuR2V0RGVhZExldHRlclJlc3BvbnNlEl0KEFJldHJ5RGVhZExldHRlcnMSIy5qb2JnYXRlLnYxLlJldHJ5RGVhZExldHRlcnNSZXF1ZXN0GiQuam9iZ2F0ZS52MS5SZXRyeURlYWRMZXR0ZXJzUmVzcG9uc2USWgoPRHJvcERlYWRMZXR0ZXJzEiIuam9iZ2F0ZS52MS5Ecm9wRGVhZExldHRlcnNSZXF1ZXN0GiMuam9iZ2F0ZS52MS5Ecm9wRGVhZExldHRlcnNSZXNwb25zZRJICglMaXN0UmF0ZXMSHC5qb2JnYXRlLnYxLkxpc3RSYXRlc1JlcXVlc3QaHS5qb2JnYXRlLnYxLkxpc3RSYXRlc1Jlc3BvbnNlEksKCkdldFJldmVudWUSHS5qb2JnYXRlLnYxLkdldFJldmVudWVSZXF1ZXN0Gh4uam9iZ2F0ZS52MS5HZXRSZXZlbnVlUmVzcG9uc2USTgoLTGlzdFJ1bm5lcnMSHi5qb2JnYXRlLnYxLkxpc3RSdW5uZXJzUmVxdWVzdBofLmpvYmdhdGUudjEuTGlzdFJ1bm5lcnNSZXNwb25zZRJdChBHZXRDb25maWd1cmF0aW9uEiMuam9iZ2F0ZS52MS5HZXRDb25maWd1cmF0aW9uUmVxdWVzdBokLmpvYmdhdGUudjEuR2V0Q29uZmlndXJhdGlvblJlc3BvbnNlEjsKBFRhaWwSFy5qb2JnYXRlLnYxLlRhaWxSZXF1ZXN0Ghguam9iZ2F0ZS52MS5UYWlsUmVzcG9uc2UwAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_jobgate_v1_configuration]);
+  fileDesc("Chlqb2JnYXRlL3YxL29wZXJhdG9yLnByb3RvEgpqb2JnYXRlLnYxIhAKDkdldEluZm9SZXF1ZXN0Iv4CCg9HZXRJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRIuCgpzdGFydGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SNwoJbGlzdGVuZXJzGAQgAygLMiQuam9iZ2F0ZS52MS5HZXRJbmZvUmVzcG9uc2UuTGlzdGVuZXISNgoFc3RvcmUYBSABKAsyJy5qb2JnYXRlLnYxLkdldEluZm9SZXNwb25zZS5TdG9yZVN0YXR1cxopCghMaXN0ZW5lchIMCgRuYW1lGAEgASgJEg8KB2FkZHJlc3MYAiABKAkaYwoLU3RvcmVTdGF0dXMSEAoId3JpdGFibGUYASABKAgSDAoEZnVsbBgCIAEoCBIOCgZyZWFzb24YAyABKAkSDwoHcGVuZGluZxgEIAEoBBITCgttYXhfcGVuZGluZxgFIAEoBCISChBHZXRUb3RhbHNSZXF1ZXN0IvoHChFHZXRUb3RhbHNSZXNwb25zZRI4CghwYXltZW50cxgBIAEoCzImLmpvYmdhdGUudjEuR2V0VG90YWxzUmVzcG9uc2UuUGF5bWVudHMSMgoFY2FsbHMYAiABKAsyIy5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLkNhbGxzEjsKCnBhaWRfY2FsbHMYAyABKAsyJy5qb2JnYXRlLnYxLkdldFRvdGFsc1Jlc3BvbnNlLlBhaWRDYWxscxIQCghiYWxhbmNlZBgEIAEoCBIzCg9vbGRlc3RfcmVhZHlfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGtlcHQYBiABKAQSNgoHcmVmdW5kcxgHIAMoCzIlLmpvYmdhdGUudjEuR2V0VG90YWxzUmVzcG9uc2UuUmVmdW5kcxIRCgl1bmNoYXJnZWQYCCABKAQSMwoGYnlfdXNlGAkgASgLMiMuam9iZ2F0ZS52MS5HZXRUb3RhbHNSZXNwb25zZS5CeVVzZRqHAQoIUGF5bWVudHMSDgoGaW50ZW50GAEgASgEEg8KB3NldHRsZWQYAiABKAQSDgoGZmFpbGVkGAMgASgEEhIKCnVucmVzb2x2ZWQYBCABKAQSEgoKYXV0aG9yaXplZBgFIAEoBBIQCghzZXR0bGluZxgGIAEoBBIQCghyZWxlYXNlZBgHIAEoBBqFAQoFQnlVc2USEgoKYXV0aG9yaXplZBgBIAEoBBIPCgdydW5uaW5nGAIgASgEEhAKCHNldHRsaW5nGAMgASgEEg8KB3NldHRsZWQYBCABKAQSEAoIcmVsZWFzZWQYBSABKAQSDgoGZmFpbGVkGAYgASgEEhIKCnVucmVzb2x2ZWQYByABKAQaQgoFQ2FsbHMSDAoEaGVsZBgBIAEoBBINCgVyZWFkeRgCIAEoBBIOCgZsZWFzZWQYAyABKAQSDAoEZGVhZBgEIAEoBBpGCglQYWlkQ2FsbHMSDQoFcmVhZHkYASABKAQSDgoGbGVhc2VkGAIgASgEEgwKBGRvbmUYAyABKAQSDAoEZGVhZBgEIAEoBBrGAQoHUmVmdW5kcxImCgVzdGF0ZRgBIAEoDjIXLmpvYmdhdGUudjEuUmVmdW5kU3RhdGUSDwoHbmV0d29yaxgCIAEoCRINCgVhc3NldBgDIAEoCRIOCgZzeW1ib2wYBCABKAkSDwoHcmVmdW5kcxgFIAEoBBIOCgZhbW91bnQYBiABKAkSEwoLYW1vdW50X3RleHQYByABKAkSLQoJb2xkZXN0X2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCL0AgoEQ2FsbBIPCgdjYWxsX2lkGAEgASgEEiQKBXN0YXRlGAIgASgOMhUuam9iZ2F0ZS52MS5DYWxsU3RhdGUSDgoGcmVhc29uGAMgASgJEg4KBm9yaWdpbhgEIAEoCRIOCgZqb2JfaWQYBSABKAQSEgoKc2VydmljZV9pZBgGIAEoBBIQCghhdHRlbXB0cxgHIAEoDRISCgpzdWJzY3JpYmVyGAggASgJEi8KC2VucXVldWVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIqCgZkdWVfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVwYXllchgMIAEoCRITCgthbW91bnRfdGV4dBgNIAEoCRIZChFhbW91bnRfYmFzZV91bml0cxgOIAEoCSKqAgoQTGlzdENhbGxzUmVxdWVzdBIkCgVzdGF0ZRgBIAEoDjIVLmpvYmdhdGUudjEuQ2FsbFN0YXRlEg4KBm9yaWdpbhgCIAEoCRITCgZqb2JfaWQYAyABKARIAIgBARIXCgpzZXJ2aWNlX2lkGAQgASgESAGIAQESDQoFcGF5ZXIYBSABKAkSKQoFc2luY2UYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR0ZXh0GAggASgJEhEKCXBhZ2Vfc2l6ZRgJIAEoDRISCgpwYWdlX3Rva2VuGAogASgJQgkKB19qb2JfaWRCDQoLX3NlcnZpY2VfaWQiTQoRTGlzdENhbGxzUmVzcG9uc2USHwoFY2FsbHMYASADKAsyEC5qb2JnYXRlLnYxLkNhbGwSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiEKDkdldENhbGxSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAQijgIKD0dldENhbGxSZXNwb25zZRIeCgRjYWxsGAEgASgLMhAuam9iZ2F0ZS52MS5DYWxsEiMKCHRpbWVsaW5lGAIgAygLMhEuam9iZ2F0ZS52MS5FdmVudBIkCgdwYXltZW50GAMgASgLMhMuam9iZ2F0ZS52MS5QYXltZW50EjsKCG1ldGFkYXRhGAQgAygLMikuam9iZ2F0ZS52MS5HZXRDYWxsUmVzcG9uc2UuTWV0YWRhdGFFbnRyeRIiCgZyZWZ1bmQYBSABKAsyEi5qb2JnYXRlLnYxLlJlZnVuZBovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEijgQKB1BheW1lbnQSDwoHY2FsbF9pZBgBIAEoBBInCgVzdGF0ZRgCIAEoDjIYLmpvYmdhdGUudjEuUGF5bWVudFN0YXRlEg4KBnJlYXNvbhgDIAEoCRISCgpzZXJ2aWNlX2lkGAQgASgEEhEKCWpvYl9pbmRleBgFIAEoDRIPCgduZXR3b3JrGAYgASgJEg0KBWFzc2V0GAcgASgJEg4KBnN5bWJvbBgIIAEoCRIOCgZhbW91bnQYCSABKAkSDQoFcGF5ZXIYCiABKAkSDgoGcGF5X3RvGAsgASgJEg0KBW5vbmNlGAwgASgJEjAKDHZhbGlkX2JlZm9yZRgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLdHJhbnNhY3Rpb24YDiABKAkSLgoKY3JlYXRlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLYW1vdW50X3RleHQYESABKAkSKgoGY2xvc2VkGBIgASgLMhouam9iZ2F0ZS52MS5QYXltZW50Q2xvc2luZxIPCgdjZWlsaW5nGBMgASgJEhQKDGNlaWxpbmdfdGV4dBgUIAEoCRIVCg1jaGFyZ2Vfc29fZmFyGBUgASgJIn8KDlBheW1lbnRDbG9zaW5nEisKB3ZlcmRpY3QYASABKA4yGi5qb2JnYXRlLnYxLlBheW1lbnRWZXJkaWN0EgoKAmJ5GAIgASgJEgwKBG5vdGUYAyABKAkSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIqkCChNMaXN0UGF5bWVudHNSZXF1ZXN0EicKBXN0YXRlGAEgASgOMhguam9iZ2F0ZS52MS5QYXltZW50U3RhdGUSEQoJcGFnZV9zaXplGAIgASgNEhIKCnBhZ2VfdG9rZW4YAyABKAkSDQoFcGF5ZXIYBCABKAkSFgoJam9iX2luZGV4GAUgASgNSACIAQESFwoKc2VydmljZV9pZBgGIAEoBEgBiAEBEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgV1bnRpbBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHY2FsbF9pZBgJIAEoBEIMCgpfam9iX2luZGV4Qg0KC19zZXJ2aWNlX2lkIlYKFExpc3RQYXltZW50c1Jlc3BvbnNlEiUKCHBheW1lbnRzGAEgAygLMhMuam9iZ2F0ZS52MS5QYXltZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIkChFHZXRQYXltZW50UmVxdWVzdBIPCgdjYWxsX2lkGAEgASgEIsMBChJHZXRQYXltZW50UmVzcG9uc2USJAoHcGF5bWVudBgBIAEoCzITLmpvYmdhdGUudjEuUGF5bWVudBIRCglwcmljZV93ZWkYAiABKAkSEQoJYm9keV9oYXNoGAMgASgJEhcKD3RyYW5zZmVyX21ldGhvZBgEIAEoCRIUCgx4NDAyX3ZlcnNpb24YBSABKA0SDwoHcmVjZWlwdBgGIAEoCRISCgpzZXR0bGVtZW50GAcgASgJEg0KBXByaWNlGAggASgJIm0KE0Nsb3NlUGF5bWVudFJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBBIrCgd2ZXJkaWN0GAIgASgOMhouam9iZ2F0ZS52MS5QYXltZW50VmVyZGljdBIKCgJieRgDIAEoCRIMCgRub3RlGAQgASgJIjwKFENsb3NlUGF5bWVudFJlc3BvbnNlEiQKB3BheW1lbnQYASABKAsyEy5qb2JnYXRlLnYxLlBheW1lbnQi2AMKBlJlZnVuZBIPCgdjYWxsX2lkGAEgASgEEiYKBXN0YXRlGAIgASgOMhcuam9iZ2F0ZS52MS5SZWZ1bmRTdGF0ZRIMCgRhc2tzGAMgASgIEg4KBnJlYXNvbhgEIAEoCRIPCgduZXR3b3JrGAUgASgJEg0KBWFzc2V0GAYgASgJEg4KBnN5bWJvbBgHIAEoCRIOCgZhbW91bnQYCCABKAkSEwoLYW1vdW50X3RleHQYCSABKAkSDQoFcGF5ZXIYCiABKAkSDwoHYXR0ZW1wdBgLIAEoDRITCgt0cmFuc2FjdGlvbhgMIAEoCRItCghkZWNpc2lvbhgNIAEoCzIbLmpvYmdhdGUudjEuUmVmdW5kLkRlY2lzaW9uEi4KCmNyZWF0ZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGl4KCERlY2lzaW9uEhAKCGFwcHJvdmVkGAEgASgIEgoKAmJ5GAIgASgJEgwKBG5vdGUYAyABKAkSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImMKEkxpc3RSZWZ1bmRzUmVxdWVzdBImCgVzdGF0ZRgBIAEoDjIXLmpvYmdhdGUudjEuUmVmdW5kU3RhdGUSEQoJcGFnZV9zaXplGAIgASgNEhIKCnBhZ2VfdG9rZW4YAyABKAkiUwoTTGlzdFJlZnVuZHNSZXNwb25zZRIjCgdyZWZ1bmRzGAEgAygLMhIuam9iZ2F0ZS52MS5SZWZ1bmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkEKFEFwcHJvdmVSZWZ1bmRSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAQSCgoCYnkYAiABKAkSDAoEbm90ZRgDIAEoCSI7ChVBcHByb3ZlUmVmdW5kUmVzcG9uc2USIgoGcmVmdW5kGAEgASgLMhIuam9iZ2F0ZS52MS5SZWZ1bmQiQQoURGVjbGluZVJlZnVuZFJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoBBIKCgJieRgCIAEoCRIMCgRub3RlGAMgASgJIjsKFURlY2xpbmVSZWZ1bmRSZXNwb25zZRIiCgZyZWZ1bmQYASABKAsyEi5qb2JnYXRlLnYxLlJlZnVuZCLRAQoKRGVhZExldHRlchIPCgdjYWxsX2lkGAEgASgEEg4KBm9yaWdpbhgCIAEoCRIOCgZqb2JfaWQYAyABKAQSEgoKc2VydmljZV9pZBgEIAEoBBIQCghhdHRlbXB0cxgFIAEoDRIOCgZyZWFzb24YBiABKAkSLwoLZW5xdWV1ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2RlYWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIswBCg9EZWFkTGV0dGVyR3JvdXASDgoGb3JpZ2luGAEgASgJEhIKCnNlcnZpY2VfaWQYAiABKAQSDgoGam9iX2lkGAMgASgEEg4KBnJlYXNvbhgEIAEoCRINCgVjb3VudBgFIAEoBBIyCg5vbGRlc3RfZGVhZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMgoObmV3ZXN0X2RlYWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIh0KG0xpc3REZWFkTGV0dGVyR3JvdXBzUmVxdWVzdCJ9ChxMaXN0RGVhZExldHRlckdyb3Vwc1Jlc3BvbnNlEisKBmdyb3VwcxgBIAMoCzIbLmpvYmdhdGUudjEuRGVhZExldHRlckdyb3VwEhQKDHRvdGFsX2dyb3VwcxgCIAEoBBIaChJ0b3RhbF9kZWFkX2xldHRlcnMYAyABKAQitwEKFkxpc3REZWFkTGV0dGVyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgNEhIKCnBhZ2VfdG9rZW4YAiABKAkSDgoGb3JpZ2luGAMgASgJEhMKBmpvYl9pZBgEIAEoBEgAiAEBEhcKCnNlcnZpY2VfaWQYBSABKARIAYgBARITCgZyZWFzb24YBiABKAlIAogBAUIJCgdfam9iX2lkQg0KC19zZXJ2aWNlX2lkQgkKB19yZWFzb24iYAoXTGlzdERlYWRMZXR0ZXJzUmVzcG9uc2USLAoMZGVhZF9sZXR0ZXJzGAEgAygLMhYuam9iZ2F0ZS52MS5EZWFkTGV0dGVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSInChRHZXREZWFkTGV0dGVyUmVxdWVzdBIPCgdjYWxsX2lkGAEgASgEIsYBChVHZXREZWFkTGV0dGVyUmVzcG9uc2USKwoLZGVhZF9sZXR0ZXIYASABKAsyFi5qb2JnYXRlLnYxLkRlYWRMZXR0ZXISQQoIbWV0YWRhdGEYAiADKAsyLy5qb2JnYXRlLnYxLkdldERlYWRMZXR0ZXJSZXNwb25zZS5NZXRhZGF0YUVudHJ5EgwKBGJvZHkYAyABKAwaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBImsKF1JldHJ5RGVhZExldHRlcnNSZXF1ZXN0EhAKCGNhbGxfaWRzGAEgAygEEioKBWdyb3VwGAIgASgLMhsuam9iZ2F0ZS52MS5EZWFkTGV0dGVyR3JvdXASEgoKcGFnZV90b2tlbhgDIAEoCSJyChhSZXRyeURlYWRMZXR0ZXJzUmVzcG9uc2USLgoIc3RhdHVzZXMYASADKA4yHC5qb2JnYXRlLnYxLkRlYWRMZXR0ZXJTdGF0dXMSDQoFY291bnQYAiABKAQSFwoPbmV4dF9wYWdlX3Rva2VuGAMgASgJImoKFkRyb3BEZWFkTGV0dGVyc1JlcXVlc3QSEAoIY2FsbF9pZHMYASADKAQSKgoFZ3JvdXAYAiABKAsyGy5qb2JnYXRlLnYxLkRlYWRMZXR0ZXJHcm91cBISCgpwYWdlX3Rva2VuGAMgASgJInEKF0Ryb3BEZWFkTGV0dGVyc1Jlc3BvbnNlEi4KCHN0YXR1c2VzGAEgAygOMhwuam9iZ2F0ZS52MS5EZWFkTGV0dGVyU3RhdHVzEg0KBWNvdW50GAIgASgEEhcKD25leHRfcGFnZV90b2tlbhgDIAEoCSKgAQoEUmF0ZRIPCgduZXR3b3JrGAEgASgJEg0KBWFzc2V0GAIgASgJEg4KBnN5bWJvbBgDIAEoCRIMCgRyYXRlGAQgASgJEg4KBnNvdXJjZRgFIAEoCRIpCgVhc19vZhgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGdXNhYmxlGAcgASgIEg8KB3Byb2JsZW0YCCABKAkiEgoQTGlzdFJhdGVzUmVxdWVzdCI0ChFMaXN0UmF0ZXNSZXNwb25zZRIfCgVyYXRlcxgBIAMoCzIQLmpvYmdhdGUudjEuUmF0ZSJpChFHZXRSZXZlbnVlUmVxdWVzdBIpCgVzaW5jZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoGYnVja2V0GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpoBCgdSZXZlbnVlEigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB25ldHdvcmsYAiABKAkSDQoFYXNzZXQYAyABKAkSDgoGc3ltYm9sGAQgASgJEg4KBmFtb3VudBgFIAEoCRIQCghwYXltZW50cxgGIAEoBBITCgthbW91bnRfdGV4dBgHIAEoCSI6ChJHZXRSZXZlbnVlUmVzcG9uc2USJAoHcmV2ZW51ZRgBIAMoCzITLmpvYmdhdGUudjEuUmV2ZW51ZSKMAQoGUnVubmVyEhIKCnN1YnNjcmliZXIYASABKAkSDwoHam9iX2lkcxgCIAMoBBIRCglpbl9mbGlnaHQYAyABKA0SFQoNbWF4X2luX2ZsaWdodBgEIAEoDRIzCg9jb25uZWN0ZWRfc2luY2UYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhQKEkxpc3RSdW5uZXJzUmVxdWVzdCI6ChNMaXN0UnVubmVyc1Jlc3BvbnNlEiMKB3J1bm5lcnMYASADKAsyEi5qb2JnYXRlLnYxLlJ1bm5lciIWChRMaXN0RW5kcG9pbnRzUmVxdWVzdCJAChVMaXN0RW5kcG9pbnRzUmVzcG9uc2USJwoJZW5kcG9pbnRzGAEgAygLMhQuam9iZ2F0ZS52MS5FbmRwb2ludCKZAgoIRW5kcG9pbnQSDgoGb3JpZ2luGAEgASgJEgwKBHBhdGgYAiABKAkSEgoKc2VydmljZV9pZBgDIAEoBBIOCgZqb2JfaWQYBCABKAQSDAoEbmFtZRgFIAEoCRITCgtkZXNjcmlwdGlvbhgGIAEoCRINCgVwcmljZRgHIAEoCRIPCgdhbW91bnRzGAggAygJEgwKBGF1dGgYCSABKAkSEAoIYWNjZXB0ZWQYCiABKAQSLwoIcmVmdXNhbHMYCyADKAsyHS5qb2JnYXRlLnYxLkVuZHBvaW50LlJlZnVzYWxzEg4KBm9mZmVycxgMIAEoBBonCghSZWZ1c2FscxIMCgRjb2RlGAEgASgJEg0KBWNvdW50GAIgASgEImoKEkdldEFjdGl2aXR5UmVxdWVzdBIpCgVzaW5jZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoGYnVja2V0GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIj0KE0dldEFjdGl2aXR5UmVzcG9uc2USJgoIYWN0aXZpdHkYASADKAsyFC5qb2JnYXRlLnYxLkFjdGl2aXR5Io4BCghBY3Rpdml0eRIoCgRmcm9tGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhY2NlcHRlZBgCIAEoBBINCgVhY2tlZBgDIAEoBBIPCgdyZXRyaWVkGAQgASgEEhUKDWRlYWRfbGV0dGVyZWQYBSABKAQSDwoHcmVmdXNlZBgGIAEoBCIZChdHZXRDb25maWd1cmF0aW9uUmVxdWVzdCJMChhHZXRDb25maWd1cmF0aW9uUmVzcG9uc2USMAoNY29uZmlndXJhdGlvbhgBIAEoCzIZLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbiIeCgtUYWlsUmVxdWVzdBIPCgdoaXN0b3J5GAEgASgNIkAKDFRhaWxSZXNwb25zZRIgCgVldmVudBgBIAEoCzIRLmpvYmdhdGUudjEuRXZlbnQSDgoGbWlzc2VkGAIgASgEIpULCgVFdmVudBImCgJhdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHY2FsbF9pZBgCIAEoBBIuCghhY2NlcHRlZBgDIAEoCzIaLmpvYmdhdGUudjEuRXZlbnQuQWNjZXB0ZWRIABIwCglkZWxpdmVyZWQYBCABKAsyGy5qb2JnYXRlLnYxLkV2ZW50LkRlbGl2ZXJlZEgAEigKBWFja2VkGAUgASgLMhcuam9iZ2F0ZS52MS5FdmVudC5BY2tlZEgAEiwKB3JldHJpZWQYBiABKAsyGS5qb2JnYXRlLnYxLkV2ZW50LlJldHJpZWRIABI3Cg1kZWFkX2xldHRlcmVkGAcgASgLMh4uam9iZ2F0ZS52MS5FdmVudC5EZWFkTGV0dGVyZWRIABIsCgdkcm9wcGVkGAggASgLMhkuam9iZ2F0ZS52MS5FdmVudC5Ecm9wcGVkSAASOwoPcGF5bWVudF9kZWNpZGVkGAkgASgLMiAuam9iZ2F0ZS52MS5FdmVudC5QYXltZW50RGVjaWRlZEgAEjIKCnByb2dyZXNzZWQYCiABKAsyHC5qb2JnYXRlLnYxLkV2ZW50LlByb2dyZXNzZWRIABI3Cg1wYXltZW50X2JlZ3VuGAsgASgLMh4uam9iZ2F0ZS52MS5FdmVudC5QYXltZW50QmVndW5IABI5Cg5yZWZ1bmRfY2hhbmdlZBgMIAEoCzIfLmpvYmdhdGUudjEuRXZlbnQuUmVmdW5kQ2hhbmdlZEgAGj4KCEFjY2VwdGVkEg4KBm9yaWdpbhgBIAEoCRIOCgZqb2JfaWQYAiABKAQSEgoKc2VydmljZV9pZBgDIAEoBBp2CglEZWxpdmVyZWQSDgoGam9iX2lkGAEgASgEEg8KB2F0dGVtcHQYAiABKA0SNAoQbGVhc2VfZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKc3Vic2NyaWJlchgEIAEoCRorCgpQcm9ncmVzc2VkEg8KB3BlcmNlbnQYASABKA0SDAoEdGV4dBgCIAEoCRodCgVBY2tlZBIUCgxyZXN1bHRfYnl0ZXMYASABKAQaGQoHUmV0cmllZBIOCgZyZWFzb24YASABKAkaHgoMRGVhZExldHRlcmVkEg4KBnJlYXNvbhgBIAEoCRoJCgdEcm9wcGVkGq0BCg5QYXltZW50RGVjaWRlZBInCgVzdGF0ZRgBIAEoDjIYLmpvYmdhdGUudjEuUGF5bWVudFN0YXRlEg8KB25ldHdvcmsYAiABKAkSDgoGc3ltYm9sGAMgASgJEg4KBmFtb3VudBgEIAEoCRINCgVwYXllchgFIAEoCRIOCgZyZWFzb24YBiABKAkSDQoFYXNzZXQYByABKAkSEwoLYW1vdW50X3RleHQYCCABKAkafQoMUGF5bWVudEJlZ3VuEg8KB25ldHdvcmsYASABKAkSDQoFYXNzZXQYAiABKAkSDgoGc3ltYm9sGAMgASgJEg0KBXBheWVyGAQgASgJEhMKC2Ftb3VudF90ZXh0GAUgASgJEhkKEWFtb3VudF9iYXNlX3VuaXRzGAYgASgJGssBCg1SZWZ1bmRDaGFuZ2VkEiYKBXN0YXRlGAEgASgOMhcuam9iZ2F0ZS52MS5SZWZ1bmRTdGF0ZRIPCgduZXR3b3JrGAIgASgJEg0KBWFzc2V0GAMgASgJEg4KBnN5bWJvbBgEIAEoCRINCgVwYXllchgFIAEoCRITCgthbW91bnRfdGV4dBgGIAEoCRIZChFhbW91bnRfYmFzZV91bml0cxgHIAEoCRIOCgZyZWFzb24YCCABKAkSEwoLdHJhbnNhY3Rpb24YCSABKAlCBgoEd2hhdCrwAQoMUGF5bWVudFN0YXRlEh0KGVBBWU1FTlRfU1RBVEVfVU5TUEVDSUZJRUQQABIYChRQQVlNRU5UX1NUQVRFX0lOVEVOVBABEhkKFVBBWU1FTlRfU1RBVEVfU0VUVExFRBACEhgKFFBBWU1FTlRfU1RBVEVfRkFJTEVEEAMSHAoYUEFZTUVOVF9TVEFURV9VTlJFU09MVkVEEAQSHAoYUEFZTUVOVF9TVEFURV9BVVRIT1JJWkVEEAUSGgoWUEFZTUVOVF9TVEFURV9TRVRUTElORxAGEhoKFlBBWU1FTlRfU1RBVEVfUkVMRUFTRUQQByqrAQoJQ2FsbFN0YXRlEhoKFkNBTExfU1RBVEVfVU5TUEVDSUZJRUQQABITCg9DQUxMX1NUQVRFX0hFTEQQARIUChBDQUxMX1NUQVRFX1JFQURZEAISFQoRQ0FMTF9TVEFURV9MRUFTRUQQAxITCg9DQUxMX1NUQVRFX0RPTkUQBBITCg9DQUxMX1NUQVRFX0RFQUQQBRIWChJDQUxMX1NUQVRFX0RST1BQRUQQBippCg5QYXltZW50VmVyZGljdBIfChtQQVlNRU5UX1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIYChRQQVlNRU5UX1ZFUkRJQ1RfUEFJRBABEhwKGFBBWU1FTlRfVkVSRElDVF9OT1RfUEFJRBACKpoBChBEZWFkTGV0dGVyU3RhdHVzEiIKHkRFQURfTEVUVEVSX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0RFQURfTEVUVEVSX1NUQVRVU19ET05FEAESIAocREVBRF9MRVRURVJfU1RBVFVTX05PVF9GT1VORBACEiMKH0RFQURfTEVUVEVSX1NUQVRVU19SRUZVTkRfQkVHVU4QAyqyAQoLUmVmdW5kU3RhdGUSHAoYUkVGVU5EX1NUQVRFX1VOU1BFQ0lGSUVEEAASFQoRUkVGVU5EX1NUQVRFX09XRUQQARIYChRSRUZVTkRfU1RBVEVfU0VORElORxACEhkKFVJFRlVORF9TVEFURV9SRUZVTkRFRBADEh4KGlJFRlVORF9TVEFURV9SRUZVTkRfRkFJTEVEEAQSGQoVUkVGVU5EX1NUQVRFX0RFQ0xJTkVEEAUynQ4KD09wZXJhdG9yU2VydmljZRJCCgdHZXRJbmZvEhouam9iZ2F0ZS52MS5HZXRJbmZvUmVxdWVzdBobLmpvYmdhdGUudjEuR2V0SW5mb1Jlc3BvbnNlEkgKCUdldFRvdGFscxIcLmpvYmdhdGUudjEuR2V0VG90YWxzUmVxdWVzdBodLmpvYmdhdGUudjEuR2V0VG90YWxzUmVzcG9uc2USSAoJTGlzdENhbGxzEhwuam9iZ2F0ZS52MS5MaXN0Q2FsbHNSZXF1ZXN0Gh0uam9iZ2F0ZS52MS5MaXN0Q2FsbHNSZXNwb25zZRJCCgdHZXRDYWxsEhouam9iZ2F0ZS52MS5HZXRDYWxsUmVxdWVzdBobLmpvYmdhdGUudjEuR2V0Q2FsbFJlc3BvbnNlElEKDExpc3RQYXltZW50cxIfLmpvYmdhdGUudjEuTGlzdFBheW1lbnRzUmVxdWVzdBogLmpvYmdhdGUudjEuTGlzdFBheW1lbnRzUmVzcG9uc2USSwoKR2V0UGF5bWVudBIdLmpvYmdhdGUudjEuR2V0UGF5bWVudFJlcXVlc3QaHi5qb2JnYXRlLnYxLkdldFBheW1lbnRSZXNwb25zZRJRCgxDbG9zZVBheW1lbnQSHy5qb2JnYXRlLnYxLkNsb3NlUGF5bWVudFJlcXVlc3QaIC5qb2JnYXRlLnYxLkNsb3NlUGF5bWVudFJlc3BvbnNlEk4KC0xpc3RSZWZ1bmRzEh4uam9iZ2F0ZS52MS5MaXN0UmVmdW5kc1JlcXVlc3QaHy5qb2JnYXRlLnYxLkxpc3RSZWZ1bmRzUmVzcG9uc2USVAoNQXBwcm92ZVJlZnVuZBIgLmpvYmdhdGUudjEuQXBwcm92ZVJlZnVuZFJlcXVlc3QaIS5qb2JnYXRlLnYxLkFwcHJvdmVSZWZ1bmRSZXNwb25zZRJUCg1EZWNsaW5lUmVmdW5kEiAuam9iZ2F0ZS52MS5EZWNsaW5lUmVmdW5kUmVxdWVzdBohLmpvYmdhdGUudjEuRGVjbGluZVJlZnVuZFJlc3BvbnNlEmkKFExpc3REZWFkTGV0dGVyR3JvdXBzEicuam9iZ2F0ZS52MS5MaXN0RGVhZExldHRlckdyb3Vwc1JlcXVlc3QaKC5qb2JnYXRlLnYxLkxpc3REZWFkTGV0dGVyR3JvdXBzUmVzcG9uc2USWgoPTGlzdERlYWRMZXR0ZXJzEiIuam9iZ2F0ZS52MS5MaXN0RGVhZExldHRlcnNSZXF1ZXN0GiMuam9iZ2F0ZS52MS5MaXN0RGVhZExldHRlcnNSZXNwb25zZRJUCg1HZXREZWFkTGV0dGVyEiAuam9iZ2F0ZS52MS5HZXREZWFkTGV0dGVyUmVxdWVzdBohLmpvYmdhdGUudjEuR2V0RGVhZExldHRlclJlc3BvbnNlEl0KEFJldHJ5RGVhZExldHRlcnMSIy5qb2JnYXRlLnYxLlJldHJ5RGVhZExldHRlcnNSZXF1ZXN0GiQuam9iZ2F0ZS52MS5SZXRyeURlYWRMZXR0ZXJzUmVzcG9uc2USWgoPRHJvcERlYWRMZXR0ZXJzEiIuam9iZ2F0ZS52MS5Ecm9wRGVhZExldHRlcnNSZXF1ZXN0GiMuam9iZ2F0ZS52MS5Ecm9wRGVhZExldHRlcnNSZXNwb25zZRJICglMaXN0UmF0ZXMSHC5qb2JnYXRlLnYxLkxpc3RSYXRlc1JlcXVlc3QaHS5qb2JnYXRlLnYxLkxpc3RSYXRlc1Jlc3BvbnNlEksKCkdldFJldmVudWUSHS5qb2JnYXRlLnYxLkdldFJldmVudWVSZXF1ZXN0Gh4uam9iZ2F0ZS52MS5HZXRSZXZlbnVlUmVzcG9uc2USTgoLTGlzdFJ1bm5lcnMSHi5qb2JnYXRlLnYxLkxpc3RSdW5uZXJzUmVxdWVzdBofLmpvYmdhdGUudjEuTGlzdFJ1bm5lcnNSZXNwb25zZRJUCg1MaXN0RW5kcG9pbnRzEiAuam9iZ2F0ZS52MS5MaXN0RW5kcG9pbnRzUmVxdWVzdBohLmpvYmdhdGUudjEuTGlzdEVuZHBvaW50c1Jlc3BvbnNlEk4KC0dldEFjdGl2aXR5Eh4uam9iZ2F0ZS52MS5HZXRBY3Rpdml0eVJlcXVlc3QaHy5qb2JnYXRlLnYxLkdldEFjdGl2aXR5UmVzcG9uc2USXQoQR2V0Q29uZmlndXJhdGlvbhIjLmpvYmdhdGUudjEuR2V0Q29uZmlndXJhdGlvblJlcXVlc3QaJC5qb2JnYXRlLnYxLkdldENvbmZpZ3VyYXRpb25SZXNwb25zZRI7CgRUYWlsEhcuam9iZ2F0ZS52MS5UYWlsUmVxdWVzdBoYLmpvYmdhdGUudjEuVGFpbFJlc3BvbnNlMAFCaAoNaW8uam9iZ2F0ZS52MUINT3BlcmF0b3JQcm90b1ABWjlnaXRodWIuY29tL2pvYmdhdGUvam9iZ2F0ZS9jbGllbnRzL2dvL2pvYmdhdGV2MTtqb2JnYXRldjGqAgpKb2JnYXRlLlYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_jobgate_v1_configuration]);
 
 /**
  * GetInfoRequest is empty.
@@ -134,6 +134,20 @@ export type GetInfoResponse_StoreStatus = Message<"jobgate.v1.GetInfoResponse.St
    * @generated from field: string reason = 3;
    */
   reason: string;
+
+  /**
+   * Number of unfinished JobCalls that count against max_pending.
+   *
+   * @generated from field: uint64 pending = 4;
+   */
+  pending: bigint;
+
+  /**
+   * Most unfinished JobCalls.
+   *
+   * @generated from field: uint64 max_pending = 5;
+   */
+  maxPending: bigint;
 };
 
 /**
@@ -179,14 +193,15 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   calls?: GetTotalsResponse_Calls | undefined;
 
   /**
-   * JobCalls of settled payments by state.
+   * JobCalls of settled payments, and of all payments by use, by state.
    *
    * @generated from field: jobgate.v1.GetTotalsResponse.PaidCalls paid_calls = 3;
    */
   paidCalls?: GetTotalsResponse_PaidCalls | undefined;
 
   /**
-   * True if payments.settled = ready + leased + done + dead of paid_calls; false is a fault in jobgate.
+   * True if ready + leased + done + dead of paid_calls is the number of their payments, payments.settled - by_use.settled +
+   * by_use.authorized, and dead = kept + uncharged + owed + sending + refunded + refund_failed; false is a fault in jobgate.
    *
    * @generated from field: bool balanced = 4;
    */
@@ -198,6 +213,34 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
    * @generated from field: google.protobuf.Timestamp oldest_ready_at = 5;
    */
   oldestReadyAt?: Timestamp | undefined;
+
+  /**
+   * Dead ones among paid_calls whose money the seller keeps, those with a declined refund included.
+   *
+   * @generated from field: uint64 kept = 6;
+   */
+  kept: bigint;
+
+  /**
+   * Refunds by token and state.
+   *
+   * @generated from field: repeated jobgate.v1.GetTotalsResponse.Refunds refunds = 7;
+   */
+  refunds: GetTotalsResponse_Refunds[];
+
+  /**
+   * Dead ones among paid_calls that their buyers were not charged for.
+   *
+   * @generated from field: uint64 uncharged = 8;
+   */
+  uncharged: bigint;
+
+  /**
+   * Payments by use.
+   *
+   * @generated from field: jobgate.v1.GetTotalsResponse.ByUse by_use = 9;
+   */
+  byUse?: GetTotalsResponse_ByUse | undefined;
 };
 
 /**
@@ -240,6 +283,27 @@ export type GetTotalsResponse_Payments = Message<"jobgate.v1.GetTotalsResponse.P
    * @generated from field: uint64 unresolved = 4;
    */
   unresolved: bigint;
+
+  /**
+   * Authorized up to a ceiling, for jobs that are not finished.
+   *
+   * @generated from field: uint64 authorized = 5;
+   */
+  authorized: bigint;
+
+  /**
+   * With a charge that is being settled.
+   *
+   * @generated from field: uint64 settling = 6;
+   */
+  settling: bigint;
+
+  /**
+   * Charged nothing.
+   *
+   * @generated from field: uint64 released = 7;
+   */
+  released: bigint;
 };
 
 /**
@@ -248,6 +312,69 @@ export type GetTotalsResponse_Payments = Message<"jobgate.v1.GetTotalsResponse.P
  */
 export const GetTotalsResponse_PaymentsSchema: GenMessage<GetTotalsResponse_Payments> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 3, 0);
+
+/**
+ * ByUse counts the payments by use: authorized = running + settling + settled + released + failed + unresolved.
+ *
+ * @generated from message jobgate.v1.GetTotalsResponse.ByUse
+ */
+export type GetTotalsResponse_ByUse = Message<"jobgate.v1.GetTotalsResponse.ByUse"> & {
+  /**
+   * All of them.
+   *
+   * @generated from field: uint64 authorized = 1;
+   */
+  authorized: bigint;
+
+  /**
+   * Those whose JobCalls are not finished.
+   *
+   * @generated from field: uint64 running = 2;
+   */
+  running: bigint;
+
+  /**
+   * With a charge that is being settled.
+   *
+   * @generated from field: uint64 settling = 3;
+   */
+  settling: bigint;
+
+  /**
+   * Charged.
+   *
+   * @generated from field: uint64 settled = 4;
+   */
+  settled: bigint;
+
+  /**
+   * Charged nothing.
+   *
+   * @generated from field: uint64 released = 5;
+   */
+  released: bigint;
+
+  /**
+   * With a charge that could not be collected.
+   *
+   * @generated from field: uint64 failed = 6;
+   */
+  failed: bigint;
+
+  /**
+   * Undecidable by jobgate.
+   *
+   * @generated from field: uint64 unresolved = 7;
+   */
+  unresolved: bigint;
+};
+
+/**
+ * Describes the message jobgate.v1.GetTotalsResponse.ByUse.
+ * Use `create(GetTotalsResponse_ByUseSchema)` to create a new message.
+ */
+export const GetTotalsResponse_ByUseSchema: GenMessage<GetTotalsResponse_ByUse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 3, 1);
 
 /**
  * Calls counts the JobCalls of both gateways that are not done.
@@ -289,10 +416,10 @@ export type GetTotalsResponse_Calls = Message<"jobgate.v1.GetTotalsResponse.Call
  * Use `create(GetTotalsResponse_CallsSchema)` to create a new message.
  */
 export const GetTotalsResponse_CallsSchema: GenMessage<GetTotalsResponse_Calls> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 3, 1);
+  messageDesc(file_jobgate_v1_operator, 3, 2);
 
 /**
- * PaidCalls counts the JobCalls of settled payments.
+ * PaidCalls counts the JobCalls of settled payments and of all payments by use.
  *
  * @generated from message jobgate.v1.GetTotalsResponse.PaidCalls
  */
@@ -331,7 +458,371 @@ export type GetTotalsResponse_PaidCalls = Message<"jobgate.v1.GetTotalsResponse.
  * Use `create(GetTotalsResponse_PaidCallsSchema)` to create a new message.
  */
 export const GetTotalsResponse_PaidCallsSchema: GenMessage<GetTotalsResponse_PaidCalls> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 3, 2);
+  messageDesc(file_jobgate_v1_operator, 3, 3);
+
+/**
+ * Refunds sums the refunds of one token in one state.
+ *
+ * @generated from message jobgate.v1.GetTotalsResponse.Refunds
+ */
+export type GetTotalsResponse_Refunds = Message<"jobgate.v1.GetTotalsResponse.Refunds"> & {
+  /**
+   * State of the refunds.
+   *
+   * @generated from field: jobgate.v1.RefundState state = 1;
+   */
+  state: RefundState;
+
+  /**
+   * Token's chain, CAIP-2.
+   *
+   * @generated from field: string network = 2;
+   */
+  network: string;
+
+  /**
+   * Token's address.
+   *
+   * @generated from field: string asset = 3;
+   */
+  asset: string;
+
+  /**
+   * Token's symbol.
+   *
+   * @generated from field: string symbol = 4;
+   */
+  symbol: string;
+
+  /**
+   * Number of refunds.
+   *
+   * @generated from field: uint64 refunds = 5;
+   */
+  refunds: bigint;
+
+  /**
+   * Base units of the token, decimal.
+   *
+   * @generated from field: string amount = 6;
+   */
+  amount: string;
+
+  /**
+   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   *
+   * @generated from field: string amount_text = 7;
+   */
+  amountText: string;
+
+  /**
+   * When the oldest one became owed.
+   *
+   * @generated from field: google.protobuf.Timestamp oldest_at = 8;
+   */
+  oldestAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.GetTotalsResponse.Refunds.
+ * Use `create(GetTotalsResponse_RefundsSchema)` to create a new message.
+ */
+export const GetTotalsResponse_RefundsSchema: GenMessage<GetTotalsResponse_Refunds> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 3, 4);
+
+/**
+ * Call is one JobCall in a list.
+ *
+ * @generated from message jobgate.v1.Call
+ */
+export type Call = Message<"jobgate.v1.Call"> & {
+  /**
+   * Call ID.
+   *
+   * @generated from field: uint64 call_id = 1;
+   */
+  callId: bigint;
+
+  /**
+   * State.
+   *
+   * @generated from field: jobgate.v1.CallState state = 2;
+   */
+  state: CallState;
+
+  /**
+   * Reason why it is dead or dropped.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * x402 or webhook.
+   *
+   * @generated from field: string origin = 4;
+   */
+  origin: string;
+
+  /**
+   * The webhook endpoint's job_id, or the job index of a paid job.
+   *
+   * @generated from field: uint64 job_id = 5;
+   */
+  jobId: bigint;
+
+  /**
+   * Service of the job.
+   *
+   * @generated from field: uint64 service_id = 6;
+   */
+  serviceId: bigint;
+
+  /**
+   * Number of deliveries.
+   *
+   * @generated from field: uint32 attempts = 7;
+   */
+  attempts: number;
+
+  /**
+   * Names of the runners that the delivery was claimed for which goes on, or ended the call. Empty if there is none.
+   *
+   * @generated from field: string subscriber = 8;
+   */
+  subscriber: string;
+
+  /**
+   * Acceptance time; of a paid call, the time it was paid.
+   *
+   * @generated from field: google.protobuf.Timestamp enqueued_at = 9;
+   */
+  enqueuedAt?: Timestamp | undefined;
+
+  /**
+   * End of the lease or of the retry delay. Unset if neither is under way.
+   *
+   * @generated from field: google.protobuf.Timestamp due_at = 10;
+   */
+  dueAt?: Timestamp | undefined;
+
+  /**
+   * Time it was acked or became a dead letter. Unset before.
+   *
+   * @generated from field: google.protobuf.Timestamp finished_at = 11;
+   */
+  finishedAt?: Timestamp | undefined;
+
+  /**
+   * Address that paid for it; empty for webhooks.
+   *
+   * @generated from field: string payer = 12;
+   */
+  payer: string;
+
+  /**
+   * Price paid, in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   *
+   * @generated from field: string amount_text = 13;
+   */
+  amountText: string;
+
+  /**
+   * The same in base units, decimal.
+   *
+   * @generated from field: string amount_base_units = 14;
+   */
+  amountBaseUnits: string;
+};
+
+/**
+ * Describes the message jobgate.v1.Call.
+ * Use `create(CallSchema)` to create a new message.
+ */
+export const CallSchema: GenMessage<Call> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 4);
+
+/**
+ * ListCallsRequest selects one page. Filters are combined.
+ *
+ * @generated from message jobgate.v1.ListCallsRequest
+ */
+export type ListCallsRequest = Message<"jobgate.v1.ListCallsRequest"> & {
+  /**
+   * Only calls in this state; unspecified means all.
+   *
+   * @generated from field: jobgate.v1.CallState state = 1;
+   */
+  state: CallState;
+
+  /**
+   * x402 or webhook; empty means both.
+   *
+   * @generated from field: string origin = 2;
+   */
+  origin: string;
+
+  /**
+   * Only calls of this job: the webhook endpoint's job_id, or the job index of a paid job.
+   *
+   * @generated from field: optional uint64 job_id = 3;
+   */
+  jobId?: bigint | undefined;
+
+  /**
+   * Only calls of this service.
+   *
+   * @generated from field: optional uint64 service_id = 4;
+   */
+  serviceId?: bigint | undefined;
+
+  /**
+   * Only calls that this address paid for.
+   *
+   * @generated from field: string payer = 5;
+   */
+  payer: string;
+
+  /**
+   * Only requests from this time on. Times are exact to a few milliseconds.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 6;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Only requests before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 7;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * Only calls with this text in a name or value of their metadata, letter case included. At most 200 characters.
+   *
+   * @generated from field: string text = 8;
+   */
+  text: string;
+
+  /**
+   * Maximum number of entries; 0 means 50, at most 500.
+   *
+   * @generated from field: uint32 page_size = 9;
+   */
+  pageSize: number;
+
+  /**
+   * next_page_token of the previous page; empty for the first.
+   *
+   * @generated from field: string page_token = 10;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message jobgate.v1.ListCallsRequest.
+ * Use `create(ListCallsRequestSchema)` to create a new message.
+ */
+export const ListCallsRequestSchema: GenMessage<ListCallsRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 5);
+
+/**
+ * ListCallsResponse is one page.
+ *
+ * @generated from message jobgate.v1.ListCallsResponse
+ */
+export type ListCallsResponse = Message<"jobgate.v1.ListCallsResponse"> & {
+  /**
+   * Newest first.
+   *
+   * @generated from field: repeated jobgate.v1.Call calls = 1;
+   */
+  calls: Call[];
+
+  /**
+   * Token of the next page; empty on the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message jobgate.v1.ListCallsResponse.
+ * Use `create(ListCallsResponseSchema)` to create a new message.
+ */
+export const ListCallsResponseSchema: GenMessage<ListCallsResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 6);
+
+/**
+ * GetCallRequest names a JobCall.
+ *
+ * @generated from message jobgate.v1.GetCallRequest
+ */
+export type GetCallRequest = Message<"jobgate.v1.GetCallRequest"> & {
+  /**
+   * Call ID.
+   *
+   * @generated from field: uint64 call_id = 1;
+   */
+  callId: bigint;
+};
+
+/**
+ * Describes the message jobgate.v1.GetCallRequest.
+ * Use `create(GetCallRequestSchema)` to create a new message.
+ */
+export const GetCallRequestSchema: GenMessage<GetCallRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 7);
+
+/**
+ * GetCallResponse is one JobCall in full.
+ *
+ * @generated from message jobgate.v1.GetCallResponse
+ */
+export type GetCallResponse = Message<"jobgate.v1.GetCallResponse"> & {
+  /**
+   * The call.
+   *
+   * @generated from field: jobgate.v1.Call call = 1;
+   */
+  call?: Call | undefined;
+
+  /**
+   * What happened to it, oldest first. Of the deliveries without success, the latest ten are kept.
+   *
+   * @generated from field: repeated jobgate.v1.Event timeline = 2;
+   */
+  timeline: Event[];
+
+  /**
+   * Its payment; unset for webhooks.
+   *
+   * @generated from field: jobgate.v1.Payment payment = 3;
+   */
+  payment?: Payment | undefined;
+
+  /**
+   * Metadata sent to the runner. Empty for calls that an earlier version accepted.
+   *
+   * @generated from field: map<string, string> metadata = 4;
+   */
+  metadata: { [key: string]: string };
+
+  /**
+   * Money to give back for it; unset if there is none.
+   *
+   * @generated from field: jobgate.v1.Refund refund = 5;
+   */
+  refund?: Refund | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.GetCallResponse.
+ * Use `create(GetCallResponseSchema)` to create a new message.
+ */
+export const GetCallResponseSchema: GenMessage<GetCallResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 8);
 
 /**
  * Payment is one entry of the journal.
@@ -396,7 +887,8 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
   symbol: string;
 
   /**
-   * Token units, decimal.
+   * Base units of the token, decimal: 640000 for 0.64 USDC. The ceiling while the payment is authorized, and the charge
+   * from then on.
    *
    * @generated from field: string amount = 9;
    */
@@ -464,6 +956,27 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
    * @generated from field: jobgate.v1.PaymentClosing closed = 18;
    */
   closed?: PaymentClosing | undefined;
+
+  /**
+   * Most that can be charged, in base units of the token; empty unless the payment is paid by use.
+   *
+   * @generated from field: string ceiling = 19;
+   */
+  ceiling: string;
+
+  /**
+   * Ceiling in whole tokens with the symbol, as amount_text.
+   *
+   * @generated from field: string ceiling_text = 20;
+   */
+  ceilingText: string;
+
+  /**
+   * Charge that the runner last reported for its work so far, in base units of the token; empty if none.
+   *
+   * @generated from field: string charge_so_far = 21;
+   */
+  chargeSoFar: string;
 };
 
 /**
@@ -471,7 +984,7 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
  * Use `create(PaymentSchema)` to create a new message.
  */
 export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 4);
+  messageDesc(file_jobgate_v1_operator, 9);
 
 /**
  * PaymentClosing records an operator's decision about a payment.
@@ -513,10 +1026,10 @@ export type PaymentClosing = Message<"jobgate.v1.PaymentClosing"> & {
  * Use `create(PaymentClosingSchema)` to create a new message.
  */
 export const PaymentClosingSchema: GenMessage<PaymentClosing> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 5);
+  messageDesc(file_jobgate_v1_operator, 10);
 
 /**
- * ListPaymentsRequest selects one page.
+ * ListPaymentsRequest selects one page. Filters are combined.
  *
  * @generated from message jobgate.v1.ListPaymentsRequest
  */
@@ -541,6 +1054,48 @@ export type ListPaymentsRequest = Message<"jobgate.v1.ListPaymentsRequest"> & {
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
+
+  /**
+   * Only payments of this address.
+   *
+   * @generated from field: string payer = 4;
+   */
+  payer: string;
+
+  /**
+   * Only payments for this job.
+   *
+   * @generated from field: optional uint32 job_index = 5;
+   */
+  jobIndex?: number | undefined;
+
+  /**
+   * Only payments for jobs of this service.
+   *
+   * @generated from field: optional uint64 service_id = 6;
+   */
+  serviceId?: bigint | undefined;
+
+  /**
+   * Only payments begun from this time on.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 7;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Only payments begun before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 8;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * Only the payment for this JobCall; 0 means all.
+   *
+   * @generated from field: uint64 call_id = 9;
+   */
+  callId: bigint;
 };
 
 /**
@@ -548,7 +1103,7 @@ export type ListPaymentsRequest = Message<"jobgate.v1.ListPaymentsRequest"> & {
  * Use `create(ListPaymentsRequestSchema)` to create a new message.
  */
 export const ListPaymentsRequestSchema: GenMessage<ListPaymentsRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 6);
+  messageDesc(file_jobgate_v1_operator, 11);
 
 /**
  * ListPaymentsResponse is one page.
@@ -576,7 +1131,7 @@ export type ListPaymentsResponse = Message<"jobgate.v1.ListPaymentsResponse"> & 
  * Use `create(ListPaymentsResponseSchema)` to create a new message.
  */
 export const ListPaymentsResponseSchema: GenMessage<ListPaymentsResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 7);
+  messageDesc(file_jobgate_v1_operator, 12);
 
 /**
  * GetPaymentRequest names a payment.
@@ -597,7 +1152,7 @@ export type GetPaymentRequest = Message<"jobgate.v1.GetPaymentRequest"> & {
  * Use `create(GetPaymentRequestSchema)` to create a new message.
  */
 export const GetPaymentRequestSchema: GenMessage<GetPaymentRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 8);
+  messageDesc(file_jobgate_v1_operator, 13);
 
 /**
  * GetPaymentResponse is one journal entry in full.
@@ -613,7 +1168,7 @@ export type GetPaymentResponse = Message<"jobgate.v1.GetPaymentResponse"> & {
   payment?: Payment | undefined;
 
   /**
-   * Price of the job, decimal.
+   * Price of the job in wei, decimal; empty for a price in dollars.
    *
    * @generated from field: string price_wei = 2;
    */
@@ -627,7 +1182,7 @@ export type GetPaymentResponse = Message<"jobgate.v1.GetPaymentResponse"> & {
   bodyHash: string;
 
   /**
-   * Transfer method: eip3009.
+   * Transfer method: eip3009 or permit2.
    *
    * @generated from field: string transfer_method = 4;
    */
@@ -653,6 +1208,13 @@ export type GetPaymentResponse = Message<"jobgate.v1.GetPaymentResponse"> & {
    * @generated from field: string settlement = 7;
    */
   settlement: string;
+
+  /**
+   * Price of the job in dollars, such as $0.01; empty for a price in wei.
+   *
+   * @generated from field: string price = 8;
+   */
+  price: string;
 };
 
 /**
@@ -660,7 +1222,7 @@ export type GetPaymentResponse = Message<"jobgate.v1.GetPaymentResponse"> & {
  * Use `create(GetPaymentResponseSchema)` to create a new message.
  */
 export const GetPaymentResponseSchema: GenMessage<GetPaymentResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 9);
+  messageDesc(file_jobgate_v1_operator, 14);
 
 /**
  * ClosePaymentRequest decides a payment.
@@ -702,7 +1264,7 @@ export type ClosePaymentRequest = Message<"jobgate.v1.ClosePaymentRequest"> & {
  * Use `create(ClosePaymentRequestSchema)` to create a new message.
  */
 export const ClosePaymentRequestSchema: GenMessage<ClosePaymentRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 10);
+  messageDesc(file_jobgate_v1_operator, 15);
 
 /**
  * ClosePaymentResponse holds the decided payment.
@@ -723,7 +1285,343 @@ export type ClosePaymentResponse = Message<"jobgate.v1.ClosePaymentResponse"> & 
  * Use `create(ClosePaymentResponseSchema)` to create a new message.
  */
 export const ClosePaymentResponseSchema: GenMessage<ClosePaymentResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 11);
+  messageDesc(file_jobgate_v1_operator, 16);
+
+/**
+ * Refund is money to give back for a paid JobCall that became a dead letter.
+ *
+ * @generated from message jobgate.v1.Refund
+ */
+export type Refund = Message<"jobgate.v1.Refund"> & {
+  /**
+   * ID of the JobCall.
+   *
+   * @generated from field: uint64 call_id = 1;
+   */
+  callId: bigint;
+
+  /**
+   * State of the refund.
+   *
+   * @generated from field: jobgate.v1.RefundState state = 2;
+   */
+  state: RefundState;
+
+  /**
+   * True while it is owed and waits for ApproveRefund or DeclineRefund.
+   *
+   * @generated from field: bool asks = 3;
+   */
+  asks: boolean;
+
+  /**
+   * Why it waits or failed.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * Token's chain, CAIP-2.
+   *
+   * @generated from field: string network = 5;
+   */
+  network: string;
+
+  /**
+   * Token's address.
+   *
+   * @generated from field: string asset = 6;
+   */
+  asset: string;
+
+  /**
+   * Token's symbol.
+   *
+   * @generated from field: string symbol = 7;
+   */
+  symbol: string;
+
+  /**
+   * Base units of the token, decimal.
+   *
+   * @generated from field: string amount = 8;
+   */
+  amount: string;
+
+  /**
+   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   *
+   * @generated from field: string amount_text = 9;
+   */
+  amountText: string;
+
+  /**
+   * Address that paid, and is paid back.
+   *
+   * @generated from field: string payer = 10;
+   */
+  payer: string;
+
+  /**
+   * Number of the transaction that may move the money; 1 is the first.
+   *
+   * @generated from field: uint32 attempt = 11;
+   */
+  attempt: number;
+
+  /**
+   * Hash of the transaction, once it was mined.
+   *
+   * @generated from field: string transaction = 12;
+   */
+  transaction: string;
+
+  /**
+   * Last decision of an operator.
+   *
+   * @generated from field: jobgate.v1.Refund.Decision decision = 13;
+   */
+  decision?: Refund_Decision | undefined;
+
+  /**
+   * When it became owed.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 14;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * Last change.
+   *
+   * @generated from field: google.protobuf.Timestamp updated_at = 15;
+   */
+  updatedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.Refund.
+ * Use `create(RefundSchema)` to create a new message.
+ */
+export const RefundSchema: GenMessage<Refund> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 17);
+
+/**
+ * Decision is what an operator decided.
+ *
+ * @generated from message jobgate.v1.Refund.Decision
+ */
+export type Refund_Decision = Message<"jobgate.v1.Refund.Decision"> & {
+  /**
+   * True if the refund is to be sent.
+   *
+   * @generated from field: bool approved = 1;
+   */
+  approved: boolean;
+
+  /**
+   * Name that the operator gave.
+   *
+   * @generated from field: string by = 2;
+   */
+  by: string;
+
+  /**
+   * Reason.
+   *
+   * @generated from field: string note = 3;
+   */
+  note: string;
+
+  /**
+   * Time.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 4;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.Refund.Decision.
+ * Use `create(Refund_DecisionSchema)` to create a new message.
+ */
+export const Refund_DecisionSchema: GenMessage<Refund_Decision> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 17, 0);
+
+/**
+ * ListRefundsRequest selects one page.
+ *
+ * @generated from message jobgate.v1.ListRefundsRequest
+ */
+export type ListRefundsRequest = Message<"jobgate.v1.ListRefundsRequest"> & {
+  /**
+   * Only refunds in this state; unspecified means all.
+   *
+   * @generated from field: jobgate.v1.RefundState state = 1;
+   */
+  state: RefundState;
+
+  /**
+   * Maximum number of entries; 0 means 50, at most 500.
+   *
+   * @generated from field: uint32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * next_page_token of the previous page; empty for the first.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message jobgate.v1.ListRefundsRequest.
+ * Use `create(ListRefundsRequestSchema)` to create a new message.
+ */
+export const ListRefundsRequestSchema: GenMessage<ListRefundsRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 18);
+
+/**
+ * ListRefundsResponse is one page.
+ *
+ * @generated from message jobgate.v1.ListRefundsResponse
+ */
+export type ListRefundsResponse = Message<"jobgate.v1.ListRefundsResponse"> & {
+  /**
+   * Newest first.
+   *
+   * @generated from field: repeated jobgate.v1.Refund refunds = 1;
+   */
+  refunds: Refund[];
+
+  /**
+   * Token of the next page; empty on the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message jobgate.v1.ListRefundsResponse.
+ * Use `create(ListRefundsResponseSchema)` to create a new message.
+ */
+export const ListRefundsResponseSchema: GenMessage<ListRefundsResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 19);
+
+/**
+ * ApproveRefundRequest names a refund, and who approves it.
+ *
+ * @generated from message jobgate.v1.ApproveRefundRequest
+ */
+export type ApproveRefundRequest = Message<"jobgate.v1.ApproveRefundRequest"> & {
+  /**
+   * ID of the JobCall.
+   *
+   * @generated from field: uint64 call_id = 1;
+   */
+  callId: bigint;
+
+  /**
+   * Name of the operator, 1 to 200 characters. Recorded, not checked.
+   *
+   * @generated from field: string by = 2;
+   */
+  by: string;
+
+  /**
+   * Reason, 1 to 2000 characters.
+   *
+   * @generated from field: string note = 3;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message jobgate.v1.ApproveRefundRequest.
+ * Use `create(ApproveRefundRequestSchema)` to create a new message.
+ */
+export const ApproveRefundRequestSchema: GenMessage<ApproveRefundRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 20);
+
+/**
+ * ApproveRefundResponse holds the approved refund.
+ *
+ * @generated from message jobgate.v1.ApproveRefundResponse
+ */
+export type ApproveRefundResponse = Message<"jobgate.v1.ApproveRefundResponse"> & {
+  /**
+   * The refund as it is now.
+   *
+   * @generated from field: jobgate.v1.Refund refund = 1;
+   */
+  refund?: Refund | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.ApproveRefundResponse.
+ * Use `create(ApproveRefundResponseSchema)` to create a new message.
+ */
+export const ApproveRefundResponseSchema: GenMessage<ApproveRefundResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 21);
+
+/**
+ * DeclineRefundRequest names a refund, and who declines it.
+ *
+ * @generated from message jobgate.v1.DeclineRefundRequest
+ */
+export type DeclineRefundRequest = Message<"jobgate.v1.DeclineRefundRequest"> & {
+  /**
+   * ID of the JobCall.
+   *
+   * @generated from field: uint64 call_id = 1;
+   */
+  callId: bigint;
+
+  /**
+   * Name of the operator, 1 to 200 characters. Recorded, not checked.
+   *
+   * @generated from field: string by = 2;
+   */
+  by: string;
+
+  /**
+   * Reason, 1 to 2000 characters.
+   *
+   * @generated from field: string note = 3;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message jobgate.v1.DeclineRefundRequest.
+ * Use `create(DeclineRefundRequestSchema)` to create a new message.
+ */
+export const DeclineRefundRequestSchema: GenMessage<DeclineRefundRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 22);
+
+/**
+ * DeclineRefundResponse holds the declined refund.
+ *
+ * @generated from message jobgate.v1.DeclineRefundResponse
+ */
+export type DeclineRefundResponse = Message<"jobgate.v1.DeclineRefundResponse"> & {
+  /**
+   * The refund as it is now.
+   *
+   * @generated from field: jobgate.v1.Refund refund = 1;
+   */
+  refund?: Refund | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.DeclineRefundResponse.
+ * Use `create(DeclineRefundResponseSchema)` to create a new message.
+ */
+export const DeclineRefundResponseSchema: GenMessage<DeclineRefundResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 23);
 
 /**
  * DeadLetter is a JobCall that is no longer delivered.
@@ -793,10 +1691,123 @@ export type DeadLetter = Message<"jobgate.v1.DeadLetter"> & {
  * Use `create(DeadLetterSchema)` to create a new message.
  */
 export const DeadLetterSchema: GenMessage<DeadLetter> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 12);
+  messageDesc(file_jobgate_v1_operator, 24);
 
 /**
- * ListDeadLettersRequest selects one page.
+ * DeadLetterGroup is all dead letters with one job and one reason. Requests name it by its first four fields.
+ *
+ * @generated from message jobgate.v1.DeadLetterGroup
+ */
+export type DeadLetterGroup = Message<"jobgate.v1.DeadLetterGroup"> & {
+  /**
+   * x402 or webhook.
+   *
+   * @generated from field: string origin = 1;
+   */
+  origin: string;
+
+  /**
+   * Service of the job.
+   *
+   * @generated from field: uint64 service_id = 2;
+   */
+  serviceId: bigint;
+
+  /**
+   * The webhook endpoint's job_id, or the job index of a paid job.
+   *
+   * @generated from field: uint64 job_id = 3;
+   */
+  jobId: bigint;
+
+  /**
+   * Reason, exactly.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * Number of dead letters.
+   *
+   * @generated from field: uint64 count = 5;
+   */
+  count: bigint;
+
+  /**
+   * Time of the oldest one.
+   *
+   * @generated from field: google.protobuf.Timestamp oldest_dead_at = 6;
+   */
+  oldestDeadAt?: Timestamp | undefined;
+
+  /**
+   * Time of the newest one.
+   *
+   * @generated from field: google.protobuf.Timestamp newest_dead_at = 7;
+   */
+  newestDeadAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.DeadLetterGroup.
+ * Use `create(DeadLetterGroupSchema)` to create a new message.
+ */
+export const DeadLetterGroupSchema: GenMessage<DeadLetterGroup> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 25);
+
+/**
+ * ListDeadLetterGroupsRequest is empty.
+ *
+ * @generated from message jobgate.v1.ListDeadLetterGroupsRequest
+ */
+export type ListDeadLetterGroupsRequest = Message<"jobgate.v1.ListDeadLetterGroupsRequest"> & {
+};
+
+/**
+ * Describes the message jobgate.v1.ListDeadLetterGroupsRequest.
+ * Use `create(ListDeadLetterGroupsRequestSchema)` to create a new message.
+ */
+export const ListDeadLetterGroupsRequestSchema: GenMessage<ListDeadLetterGroupsRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 26);
+
+/**
+ * ListDeadLetterGroupsResponse holds the groups.
+ *
+ * @generated from message jobgate.v1.ListDeadLetterGroupsResponse
+ */
+export type ListDeadLetterGroupsResponse = Message<"jobgate.v1.ListDeadLetterGroupsResponse"> & {
+  /**
+   * The largest 500, largest first.
+   *
+   * @generated from field: repeated jobgate.v1.DeadLetterGroup groups = 1;
+   */
+  groups: DeadLetterGroup[];
+
+  /**
+   * Number of groups, those that are left out included.
+   *
+   * @generated from field: uint64 total_groups = 2;
+   */
+  totalGroups: bigint;
+
+  /**
+   * Number of dead letters in all groups.
+   *
+   * @generated from field: uint64 total_dead_letters = 3;
+   */
+  totalDeadLetters: bigint;
+};
+
+/**
+ * Describes the message jobgate.v1.ListDeadLetterGroupsResponse.
+ * Use `create(ListDeadLetterGroupsResponseSchema)` to create a new message.
+ */
+export const ListDeadLetterGroupsResponseSchema: GenMessage<ListDeadLetterGroupsResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 27);
+
+/**
+ * ListDeadLettersRequest selects one page. Filters are combined.
  *
  * @generated from message jobgate.v1.ListDeadLettersRequest
  */
@@ -814,6 +1825,34 @@ export type ListDeadLettersRequest = Message<"jobgate.v1.ListDeadLettersRequest"
    * @generated from field: string page_token = 2;
    */
   pageToken: string;
+
+  /**
+   * x402 or webhook; empty means both.
+   *
+   * @generated from field: string origin = 3;
+   */
+  origin: string;
+
+  /**
+   * Only dead letters of this job.
+   *
+   * @generated from field: optional uint64 job_id = 4;
+   */
+  jobId?: bigint | undefined;
+
+  /**
+   * Only dead letters of this service.
+   *
+   * @generated from field: optional uint64 service_id = 5;
+   */
+  serviceId?: bigint | undefined;
+
+  /**
+   * Only dead letters with exactly this reason.
+   *
+   * @generated from field: optional string reason = 6;
+   */
+  reason?: string | undefined;
 };
 
 /**
@@ -821,7 +1860,7 @@ export type ListDeadLettersRequest = Message<"jobgate.v1.ListDeadLettersRequest"
  * Use `create(ListDeadLettersRequestSchema)` to create a new message.
  */
 export const ListDeadLettersRequestSchema: GenMessage<ListDeadLettersRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 13);
+  messageDesc(file_jobgate_v1_operator, 28);
 
 /**
  * ListDeadLettersResponse is one page.
@@ -849,7 +1888,7 @@ export type ListDeadLettersResponse = Message<"jobgate.v1.ListDeadLettersRespons
  * Use `create(ListDeadLettersResponseSchema)` to create a new message.
  */
 export const ListDeadLettersResponseSchema: GenMessage<ListDeadLettersResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 14);
+  messageDesc(file_jobgate_v1_operator, 29);
 
 /**
  * GetDeadLetterRequest names a dead letter.
@@ -870,7 +1909,7 @@ export type GetDeadLetterRequest = Message<"jobgate.v1.GetDeadLetterRequest"> & 
  * Use `create(GetDeadLetterRequestSchema)` to create a new message.
  */
 export const GetDeadLetterRequestSchema: GenMessage<GetDeadLetterRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 15);
+  messageDesc(file_jobgate_v1_operator, 30);
 
 /**
  * GetDeadLetterResponse is one dead letter in full.
@@ -905,10 +1944,10 @@ export type GetDeadLetterResponse = Message<"jobgate.v1.GetDeadLetterResponse"> 
  * Use `create(GetDeadLetterResponseSchema)` to create a new message.
  */
 export const GetDeadLetterResponseSchema: GenMessage<GetDeadLetterResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 16);
+  messageDesc(file_jobgate_v1_operator, 31);
 
 /**
- * RetryDeadLettersRequest names the dead letters to retry.
+ * RetryDeadLettersRequest names the dead letters to retry, either by their IDs or as a group.
  *
  * @generated from message jobgate.v1.RetryDeadLettersRequest
  */
@@ -919,6 +1958,20 @@ export type RetryDeadLettersRequest = Message<"jobgate.v1.RetryDeadLettersReques
    * @generated from field: repeated uint64 call_ids = 1;
    */
   callIds: bigint[];
+
+  /**
+   * All dead letters of this group: as many as two seconds allow, and none while half of the queue is taken.
+   *
+   * @generated from field: jobgate.v1.DeadLetterGroup group = 2;
+   */
+  group?: DeadLetterGroup | undefined;
+
+  /**
+   * next_page_token of the previous answer, to go on with the group; empty to begin.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
 };
 
 /**
@@ -926,7 +1979,7 @@ export type RetryDeadLettersRequest = Message<"jobgate.v1.RetryDeadLettersReques
  * Use `create(RetryDeadLettersRequestSchema)` to create a new message.
  */
 export const RetryDeadLettersRequestSchema: GenMessage<RetryDeadLettersRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 17);
+  messageDesc(file_jobgate_v1_operator, 32);
 
 /**
  * RetryDeadLettersResponse answers a RetryDeadLettersRequest.
@@ -935,11 +1988,25 @@ export const RetryDeadLettersRequestSchema: GenMessage<RetryDeadLettersRequest> 
  */
 export type RetryDeadLettersResponse = Message<"jobgate.v1.RetryDeadLettersResponse"> & {
   /**
-   * One per requested ID, in the same order.
+   * One per requested ID, in the same order. Empty for a group.
    *
    * @generated from field: repeated jobgate.v1.DeadLetterStatus statuses = 1;
    */
   statuses: DeadLetterStatus[];
+
+  /**
+   * Number of dead letters that were retried.
+   *
+   * @generated from field: uint64 count = 2;
+   */
+  count: bigint;
+
+  /**
+   * Token of the request that goes on with the group; empty at its end.
+   *
+   * @generated from field: string next_page_token = 3;
+   */
+  nextPageToken: string;
 };
 
 /**
@@ -947,10 +2014,10 @@ export type RetryDeadLettersResponse = Message<"jobgate.v1.RetryDeadLettersRespo
  * Use `create(RetryDeadLettersResponseSchema)` to create a new message.
  */
 export const RetryDeadLettersResponseSchema: GenMessage<RetryDeadLettersResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 18);
+  messageDesc(file_jobgate_v1_operator, 33);
 
 /**
- * DropDeadLettersRequest names the dead letters to drop.
+ * DropDeadLettersRequest names the dead letters to drop, either by their IDs or as a group.
  *
  * @generated from message jobgate.v1.DropDeadLettersRequest
  */
@@ -961,6 +2028,20 @@ export type DropDeadLettersRequest = Message<"jobgate.v1.DropDeadLettersRequest"
    * @generated from field: repeated uint64 call_ids = 1;
    */
   callIds: bigint[];
+
+  /**
+   * All dead letters of this group: as many as two seconds allow.
+   *
+   * @generated from field: jobgate.v1.DeadLetterGroup group = 2;
+   */
+  group?: DeadLetterGroup | undefined;
+
+  /**
+   * next_page_token of the previous answer, to go on with the group; empty to begin.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
 };
 
 /**
@@ -968,7 +2049,7 @@ export type DropDeadLettersRequest = Message<"jobgate.v1.DropDeadLettersRequest"
  * Use `create(DropDeadLettersRequestSchema)` to create a new message.
  */
 export const DropDeadLettersRequestSchema: GenMessage<DropDeadLettersRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 19);
+  messageDesc(file_jobgate_v1_operator, 34);
 
 /**
  * DropDeadLettersResponse answers a DropDeadLettersRequest.
@@ -977,11 +2058,25 @@ export const DropDeadLettersRequestSchema: GenMessage<DropDeadLettersRequest> = 
  */
 export type DropDeadLettersResponse = Message<"jobgate.v1.DropDeadLettersResponse"> & {
   /**
-   * One per requested ID, in the same order.
+   * One per requested ID, in the same order. Empty for a group.
    *
    * @generated from field: repeated jobgate.v1.DeadLetterStatus statuses = 1;
    */
   statuses: DeadLetterStatus[];
+
+  /**
+   * Number of dead letters that were dropped.
+   *
+   * @generated from field: uint64 count = 2;
+   */
+  count: bigint;
+
+  /**
+   * Token of the request that goes on with the group; empty at its end.
+   *
+   * @generated from field: string next_page_token = 3;
+   */
+  nextPageToken: string;
 };
 
 /**
@@ -989,7 +2084,7 @@ export type DropDeadLettersResponse = Message<"jobgate.v1.DropDeadLettersRespons
  * Use `create(DropDeadLettersResponseSchema)` to create a new message.
  */
 export const DropDeadLettersResponseSchema: GenMessage<DropDeadLettersResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 20);
+  messageDesc(file_jobgate_v1_operator, 35);
 
 /**
  * Rate converts prices in wei into amounts of one token.
@@ -1059,7 +2154,7 @@ export type Rate = Message<"jobgate.v1.Rate"> & {
  * Use `create(RateSchema)` to create a new message.
  */
 export const RateSchema: GenMessage<Rate> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 21);
+  messageDesc(file_jobgate_v1_operator, 36);
 
 /**
  * ListRatesRequest is empty.
@@ -1074,7 +2169,7 @@ export type ListRatesRequest = Message<"jobgate.v1.ListRatesRequest"> & {
  * Use `create(ListRatesRequestSchema)` to create a new message.
  */
 export const ListRatesRequestSchema: GenMessage<ListRatesRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 22);
+  messageDesc(file_jobgate_v1_operator, 37);
 
 /**
  * ListRatesResponse holds every accepted token once.
@@ -1095,7 +2190,7 @@ export type ListRatesResponse = Message<"jobgate.v1.ListRatesResponse"> & {
  * Use `create(ListRatesResponseSchema)` to create a new message.
  */
 export const ListRatesResponseSchema: GenMessage<ListRatesResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 23);
+  messageDesc(file_jobgate_v1_operator, 38);
 
 /**
  * GetRevenueRequest selects period and bucket length.
@@ -1123,7 +2218,7 @@ export type GetRevenueRequest = Message<"jobgate.v1.GetRevenueRequest"> & {
  * Use `create(GetRevenueRequestSchema)` to create a new message.
  */
 export const GetRevenueRequestSchema: GenMessage<GetRevenueRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 24);
+  messageDesc(file_jobgate_v1_operator, 39);
 
 /**
  * Revenue is the sum of one token's payments settled in one bucket.
@@ -1160,7 +2255,7 @@ export type Revenue = Message<"jobgate.v1.Revenue"> & {
   symbol: string;
 
   /**
-   * Sum in token units, decimal.
+   * Sum in base units of the token, decimal.
    *
    * @generated from field: string amount = 5;
    */
@@ -1186,7 +2281,7 @@ export type Revenue = Message<"jobgate.v1.Revenue"> & {
  * Use `create(RevenueSchema)` to create a new message.
  */
 export const RevenueSchema: GenMessage<Revenue> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 25);
+  messageDesc(file_jobgate_v1_operator, 40);
 
 /**
  * GetRevenueResponse has one entry per token and bucket with payments.
@@ -1207,16 +2302,16 @@ export type GetRevenueResponse = Message<"jobgate.v1.GetRevenueResponse"> & {
  * Use `create(GetRevenueResponseSchema)` to create a new message.
  */
 export const GetRevenueResponseSchema: GenMessage<GetRevenueResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 26);
+  messageDesc(file_jobgate_v1_operator, 41);
 
 /**
- * Runner is one open Subscribe stream.
+ * Runner is one open stream of a runner, or a target that JobCalls are pushed to.
  *
  * @generated from message jobgate.v1.Runner
  */
 export type Runner = Message<"jobgate.v1.Runner"> & {
   /**
-   * Name sent by the runner.
+   * Name sent by the runner, or "push to" and the scheme, host and port of a target.
    *
    * @generated from field: string subscriber = 1;
    */
@@ -1230,14 +2325,14 @@ export type Runner = Message<"jobgate.v1.Runner"> & {
   jobIds: bigint[];
 
   /**
-   * Unfinished JobCalls on the stream.
+   * Its unfinished JobCalls.
    *
    * @generated from field: uint32 in_flight = 3;
    */
   inFlight: number;
 
   /**
-   * Maximum of in_flight.
+   * Maximum of in_flight; 0 or 1 while a target is down.
    *
    * @generated from field: uint32 max_in_flight = 4;
    */
@@ -1256,7 +2351,7 @@ export type Runner = Message<"jobgate.v1.Runner"> & {
  * Use `create(RunnerSchema)` to create a new message.
  */
 export const RunnerSchema: GenMessage<Runner> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 27);
+  messageDesc(file_jobgate_v1_operator, 42);
 
 /**
  * ListRunnersRequest is empty.
@@ -1271,7 +2366,7 @@ export type ListRunnersRequest = Message<"jobgate.v1.ListRunnersRequest"> & {
  * Use `create(ListRunnersRequestSchema)` to create a new message.
  */
 export const ListRunnersRequestSchema: GenMessage<ListRunnersRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 28);
+  messageDesc(file_jobgate_v1_operator, 43);
 
 /**
  * ListRunnersResponse holds every stream once.
@@ -1292,7 +2387,274 @@ export type ListRunnersResponse = Message<"jobgate.v1.ListRunnersResponse"> & {
  * Use `create(ListRunnersResponseSchema)` to create a new message.
  */
 export const ListRunnersResponseSchema: GenMessage<ListRunnersResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 29);
+  messageDesc(file_jobgate_v1_operator, 44);
+
+/**
+ * ListEndpointsRequest is empty.
+ *
+ * @generated from message jobgate.v1.ListEndpointsRequest
+ */
+export type ListEndpointsRequest = Message<"jobgate.v1.ListEndpointsRequest"> & {
+};
+
+/**
+ * Describes the message jobgate.v1.ListEndpointsRequest.
+ * Use `create(ListEndpointsRequestSchema)` to create a new message.
+ */
+export const ListEndpointsRequestSchema: GenMessage<ListEndpointsRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 45);
+
+/**
+ * ListEndpointsResponse holds every endpoint once.
+ *
+ * @generated from message jobgate.v1.ListEndpointsResponse
+ */
+export type ListEndpointsResponse = Message<"jobgate.v1.ListEndpointsResponse"> & {
+  /**
+   * Paid jobs first.
+   *
+   * @generated from field: repeated jobgate.v1.Endpoint endpoints = 1;
+   */
+  endpoints: Endpoint[];
+};
+
+/**
+ * Describes the message jobgate.v1.ListEndpointsResponse.
+ * Use `create(ListEndpointsResponseSchema)` to create a new message.
+ */
+export const ListEndpointsResponseSchema: GenMessage<ListEndpointsResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 46);
+
+/**
+ * Endpoint is a paid job or a webhook endpoint. Counts begin at the start of this process.
+ *
+ * @generated from message jobgate.v1.Endpoint
+ */
+export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
+  /**
+   * x402 or webhook.
+   *
+   * @generated from field: string origin = 1;
+   */
+  origin: string;
+
+  /**
+   * Path of a webhook endpoint, full URL of a paid job.
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * Service of its JobCalls.
+   *
+   * @generated from field: uint64 service_id = 3;
+   */
+  serviceId: bigint;
+
+  /**
+   * The webhook endpoint's job_id, or the job index of a paid job.
+   *
+   * @generated from field: uint64 job_id = 4;
+   */
+  jobId: bigint;
+
+  /**
+   * Name, if it has one.
+   *
+   * @generated from field: string name = 5;
+   */
+  name: string;
+
+  /**
+   * Description of a paid job, if it has one.
+   *
+   * @generated from field: string description = 6;
+   */
+  description: string;
+
+  /**
+   * Present price of a paid job, $0.01 or in wei. Empty while it is not known.
+   *
+   * @generated from field: string price = 7;
+   */
+  price: string;
+
+  /**
+   * The price in each token that can pay it now, in whole tokens with the symbol.
+   *
+   * @generated from field: repeated string amounts = 8;
+   */
+  amounts: string[];
+
+  /**
+   * Scheme of a webhook endpoint. Check of the caller of a restricted paid job; empty if anyone may buy it.
+   *
+   * @generated from field: string auth = 9;
+   */
+  auth: string;
+
+  /**
+   * Requests answered with 202, repeated deliveries included. For a paid job: payments settled.
+   *
+   * @generated from field: uint64 accepted = 10;
+   */
+  accepted: bigint;
+
+  /**
+   * Refused requests by code, the most frequent first. payment_required is in offers instead.
+   *
+   * @generated from field: repeated jobgate.v1.Endpoint.Refusals refusals = 11;
+   */
+  refusals: Endpoint_Refusals[];
+
+  /**
+   * Requests for a paid job without a payment, answered with its price. accepted / offers is the conversion.
+   *
+   * @generated from field: uint64 offers = 12;
+   */
+  offers: bigint;
+};
+
+/**
+ * Describes the message jobgate.v1.Endpoint.
+ * Use `create(EndpointSchema)` to create a new message.
+ */
+export const EndpointSchema: GenMessage<Endpoint> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 47);
+
+/**
+ * Refusals counts the refused requests with one code.
+ *
+ * @generated from message jobgate.v1.Endpoint.Refusals
+ */
+export type Endpoint_Refusals = Message<"jobgate.v1.Endpoint.Refusals"> & {
+  /**
+   * Error code.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * Number of requests.
+   *
+   * @generated from field: uint64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message jobgate.v1.Endpoint.Refusals.
+ * Use `create(Endpoint_RefusalsSchema)` to create a new message.
+ */
+export const Endpoint_RefusalsSchema: GenMessage<Endpoint_Refusals> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 47, 0);
+
+/**
+ * GetActivityRequest selects period and bucket length.
+ *
+ * @generated from message jobgate.v1.GetActivityRequest
+ */
+export type GetActivityRequest = Message<"jobgate.v1.GetActivityRequest"> & {
+  /**
+   * Start of the period. Unset: 24 hours ago.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 1;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Bucket length in whole minutes; buckets start at multiples of it since 1970. Unset: five minutes.
+   *
+   * @generated from field: google.protobuf.Duration bucket = 2;
+   */
+  bucket?: Duration | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.GetActivityRequest.
+ * Use `create(GetActivityRequestSchema)` to create a new message.
+ */
+export const GetActivityRequestSchema: GenMessage<GetActivityRequest> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 48);
+
+/**
+ * GetActivityResponse holds every bucket since the start of the process, empty ones included.
+ *
+ * @generated from message jobgate.v1.GetActivityResponse
+ */
+export type GetActivityResponse = Message<"jobgate.v1.GetActivityResponse"> & {
+  /**
+   * Oldest first. The last one is not over.
+   *
+   * @generated from field: repeated jobgate.v1.Activity activity = 1;
+   */
+  activity: Activity[];
+};
+
+/**
+ * Describes the message jobgate.v1.GetActivityResponse.
+ * Use `create(GetActivityResponseSchema)` to create a new message.
+ */
+export const GetActivityResponseSchema: GenMessage<GetActivityResponse> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 49);
+
+/**
+ * Activity counts what this process did in one bucket of time. Times are exact to a minute.
+ *
+ * @generated from message jobgate.v1.Activity
+ */
+export type Activity = Message<"jobgate.v1.Activity"> & {
+  /**
+   * Start of the bucket.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 1;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * JobCalls accepted.
+   *
+   * @generated from field: uint64 accepted = 2;
+   */
+  accepted: bigint;
+
+  /**
+   * JobCalls acked by runners.
+   *
+   * @generated from field: uint64 acked = 3;
+   */
+  acked: bigint;
+
+  /**
+   * JobCalls returned to the queue.
+   *
+   * @generated from field: uint64 retried = 4;
+   */
+  retried: bigint;
+
+  /**
+   * JobCalls that became dead letters.
+   *
+   * @generated from field: uint64 dead_lettered = 5;
+   */
+  deadLettered: bigint;
+
+  /**
+   * Requests to the gateways that were refused. Requests for a price are not among them.
+   *
+   * @generated from field: uint64 refused = 6;
+   */
+  refused: bigint;
+};
+
+/**
+ * Describes the message jobgate.v1.Activity.
+ * Use `create(ActivitySchema)` to create a new message.
+ */
+export const ActivitySchema: GenMessage<Activity> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 50);
 
 /**
  * GetConfigurationRequest is empty.
@@ -1307,7 +2669,7 @@ export type GetConfigurationRequest = Message<"jobgate.v1.GetConfigurationReques
  * Use `create(GetConfigurationRequestSchema)` to create a new message.
  */
 export const GetConfigurationRequestSchema: GenMessage<GetConfigurationRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 30);
+  messageDesc(file_jobgate_v1_operator, 51);
 
 /**
  * GetConfigurationResponse is the effective configuration.
@@ -1328,14 +2690,20 @@ export type GetConfigurationResponse = Message<"jobgate.v1.GetConfigurationRespo
  * Use `create(GetConfigurationResponseSchema)` to create a new message.
  */
 export const GetConfigurationResponseSchema: GenMessage<GetConfigurationResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 31);
+  messageDesc(file_jobgate_v1_operator, 52);
 
 /**
- * TailRequest is empty.
+ * TailRequest selects how far back a Tail begins.
  *
  * @generated from message jobgate.v1.TailRequest
  */
 export type TailRequest = Message<"jobgate.v1.TailRequest"> & {
+  /**
+   * Number of this process's latest events to send first, at most 500.
+   *
+   * @generated from field: uint32 history = 1;
+   */
+  history: number;
 };
 
 /**
@@ -1343,7 +2711,7 @@ export type TailRequest = Message<"jobgate.v1.TailRequest"> & {
  * Use `create(TailRequestSchema)` to create a new message.
  */
 export const TailRequestSchema: GenMessage<TailRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 32);
+  messageDesc(file_jobgate_v1_operator, 53);
 
 /**
  * TailResponse is one message of a Tail.
@@ -1352,7 +2720,7 @@ export const TailRequestSchema: GenMessage<TailRequest> = /*@__PURE__*/
  */
 export type TailResponse = Message<"jobgate.v1.TailResponse"> & {
   /**
-   * The event. Unset in the first message, in keep-alives, and in messages that only count lost events.
+   * The event. Unset in the first message after the history, in keep-alives, and in messages that only count lost events.
    *
    * @generated from field: jobgate.v1.Event event = 1;
    */
@@ -1371,7 +2739,7 @@ export type TailResponse = Message<"jobgate.v1.TailResponse"> & {
  * Use `create(TailResponseSchema)` to create a new message.
  */
 export const TailResponseSchema: GenMessage<TailResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 33);
+  messageDesc(file_jobgate_v1_operator, 54);
 
 /**
  * Event is a change of a JobCall or its payment in this process.
@@ -1462,6 +2830,22 @@ export type Event = Message<"jobgate.v1.Event"> & {
      */
     value: Event_Progressed;
     case: "progressed";
+  } | {
+    /**
+     * Checked and written to the journal.
+     *
+     * @generated from field: jobgate.v1.Event.PaymentBegun payment_begun = 11;
+     */
+    value: Event_PaymentBegun;
+    case: "paymentBegun";
+  } | {
+    /**
+     * Paid back, or on the way to it.
+     *
+     * @generated from field: jobgate.v1.Event.RefundChanged refund_changed = 12;
+     */
+    value: Event_RefundChanged;
+    case: "refundChanged";
   } | { case: undefined; value?: undefined };
 };
 
@@ -1470,7 +2854,7 @@ export type Event = Message<"jobgate.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 34);
+  messageDesc(file_jobgate_v1_operator, 55);
 
 /**
  * Accepted: the JobCall is durable.
@@ -1505,7 +2889,7 @@ export type Event_Accepted = Message<"jobgate.v1.Event.Accepted"> & {
  * Use `create(Event_AcceptedSchema)` to create a new message.
  */
 export const Event_AcceptedSchema: GenMessage<Event_Accepted> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 34, 0);
+  messageDesc(file_jobgate_v1_operator, 55, 0);
 
 /**
  * Delivered: the JobCall is leased to a runner.
@@ -1528,7 +2912,7 @@ export type Event_Delivered = Message<"jobgate.v1.Event.Delivered"> & {
   attempt: number;
 
   /**
-   * Expiry of the lease unless extended.
+   * Expiry of the lease unless extended. Unset in timelines for a delivery that is over.
    *
    * @generated from field: google.protobuf.Timestamp lease_expires_at = 3;
    */
@@ -1547,7 +2931,7 @@ export type Event_Delivered = Message<"jobgate.v1.Event.Delivered"> & {
  * Use `create(Event_DeliveredSchema)` to create a new message.
  */
 export const Event_DeliveredSchema: GenMessage<Event_Delivered> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 34, 1);
+  messageDesc(file_jobgate_v1_operator, 55, 1);
 
 /**
  * Progressed: the runner reported progress.
@@ -1575,7 +2959,7 @@ export type Event_Progressed = Message<"jobgate.v1.Event.Progressed"> & {
  * Use `create(Event_ProgressedSchema)` to create a new message.
  */
 export const Event_ProgressedSchema: GenMessage<Event_Progressed> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 34, 2);
+  messageDesc(file_jobgate_v1_operator, 55, 2);
 
 /**
  * Acked: a runner finished the JobCall.
@@ -1596,7 +2980,7 @@ export type Event_Acked = Message<"jobgate.v1.Event.Acked"> & {
  * Use `create(Event_AckedSchema)` to create a new message.
  */
 export const Event_AckedSchema: GenMessage<Event_Acked> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 34, 3);
+  messageDesc(file_jobgate_v1_operator, 55, 3);
 
 /**
  * Retried: the JobCall returns to the queue.
@@ -1617,7 +3001,7 @@ export type Event_Retried = Message<"jobgate.v1.Event.Retried"> & {
  * Use `create(Event_RetriedSchema)` to create a new message.
  */
 export const Event_RetriedSchema: GenMessage<Event_Retried> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 34, 4);
+  messageDesc(file_jobgate_v1_operator, 55, 4);
 
 /**
  * DeadLettered: the JobCall became a dead letter.
@@ -1638,10 +3022,10 @@ export type Event_DeadLettered = Message<"jobgate.v1.Event.DeadLettered"> & {
  * Use `create(Event_DeadLetteredSchema)` to create a new message.
  */
 export const Event_DeadLetteredSchema: GenMessage<Event_DeadLettered> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 34, 5);
+  messageDesc(file_jobgate_v1_operator, 55, 5);
 
 /**
- * Dropped: the operator dropped the dead letter.
+ * Dropped: the operator dropped the dead letter. In timelines, its time is that of the dead letter.
  *
  * @generated from message jobgate.v1.Event.Dropped
  */
@@ -1653,10 +3037,10 @@ export type Event_Dropped = Message<"jobgate.v1.Event.Dropped"> & {
  * Use `create(Event_DroppedSchema)` to create a new message.
  */
 export const Event_DroppedSchema: GenMessage<Event_Dropped> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 34, 6);
+  messageDesc(file_jobgate_v1_operator, 55, 6);
 
 /**
- * PaymentDecided: the payment is settled, failed or unresolved.
+ * PaymentDecided: the payment is settled, failed, unresolved or released, or its charge is known and being settled.
  *
  * @generated from message jobgate.v1.Event.PaymentDecided
  */
@@ -1683,7 +3067,7 @@ export type Event_PaymentDecided = Message<"jobgate.v1.Event.PaymentDecided"> & 
   symbol: string;
 
   /**
-   * Token units, decimal.
+   * Base units of the token, decimal: the charge, if the payment is paid by use.
    *
    * @generated from field: string amount = 4;
    */
@@ -1723,7 +3107,140 @@ export type Event_PaymentDecided = Message<"jobgate.v1.Event.PaymentDecided"> & 
  * Use `create(Event_PaymentDecidedSchema)` to create a new message.
  */
 export const Event_PaymentDecidedSchema: GenMessage<Event_PaymentDecided> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_operator, 34, 7);
+  messageDesc(file_jobgate_v1_operator, 55, 7);
+
+/**
+ * PaymentBegun: a payment passed every check and is about to be settled. Only in timelines.
+ *
+ * @generated from message jobgate.v1.Event.PaymentBegun
+ */
+export type Event_PaymentBegun = Message<"jobgate.v1.Event.PaymentBegun"> & {
+  /**
+   * Token's chain, CAIP-2.
+   *
+   * @generated from field: string network = 1;
+   */
+  network: string;
+
+  /**
+   * Token's address.
+   *
+   * @generated from field: string asset = 2;
+   */
+  asset: string;
+
+  /**
+   * Token's symbol.
+   *
+   * @generated from field: string symbol = 3;
+   */
+  symbol: string;
+
+  /**
+   * Payer's address.
+   *
+   * @generated from field: string payer = 4;
+   */
+  payer: string;
+
+  /**
+   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   *
+   * @generated from field: string amount_text = 5;
+   */
+  amountText: string;
+
+  /**
+   * The same in base units, decimal.
+   *
+   * @generated from field: string amount_base_units = 6;
+   */
+  amountBaseUnits: string;
+};
+
+/**
+ * Describes the message jobgate.v1.Event.PaymentBegun.
+ * Use `create(Event_PaymentBegunSchema)` to create a new message.
+ */
+export const Event_PaymentBegunSchema: GenMessage<Event_PaymentBegun> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 55, 8);
+
+/**
+ * RefundChanged: a refund is in another state, or an operator decided about it.
+ *
+ * @generated from message jobgate.v1.Event.RefundChanged
+ */
+export type Event_RefundChanged = Message<"jobgate.v1.Event.RefundChanged"> & {
+  /**
+   * State of the refund.
+   *
+   * @generated from field: jobgate.v1.RefundState state = 1;
+   */
+  state: RefundState;
+
+  /**
+   * Token's chain, CAIP-2.
+   *
+   * @generated from field: string network = 2;
+   */
+  network: string;
+
+  /**
+   * Token's address.
+   *
+   * @generated from field: string asset = 3;
+   */
+  asset: string;
+
+  /**
+   * Token's symbol.
+   *
+   * @generated from field: string symbol = 4;
+   */
+  symbol: string;
+
+  /**
+   * Address that is paid back.
+   *
+   * @generated from field: string payer = 5;
+   */
+  payer: string;
+
+  /**
+   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   *
+   * @generated from field: string amount_text = 6;
+   */
+  amountText: string;
+
+  /**
+   * The same in base units, decimal.
+   *
+   * @generated from field: string amount_base_units = 7;
+   */
+  amountBaseUnits: string;
+
+  /**
+   * Reason for this state.
+   *
+   * @generated from field: string reason = 8;
+   */
+  reason: string;
+
+  /**
+   * Hash of the transaction, once it was mined.
+   *
+   * @generated from field: string transaction = 9;
+   */
+  transaction: string;
+};
+
+/**
+ * Describes the message jobgate.v1.Event.RefundChanged.
+ * Use `create(Event_RefundChangedSchema)` to create a new message.
+ */
+export const Event_RefundChangedSchema: GenMessage<Event_RefundChanged> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_operator, 55, 9);
 
 /**
  * PaymentState is the state of a payment.
@@ -1765,6 +3282,27 @@ export const PaymentState = {
    * @generated from enum value: PAYMENT_STATE_UNRESOLVED = 4;
    */
   UNRESOLVED: 4,
+
+  /**
+   * Authorized up to a ceiling. Its JobCall is not finished, and nothing has moved.
+   *
+   * @generated from enum value: PAYMENT_STATE_AUTHORIZED = 5;
+   */
+  AUTHORIZED: 5,
+
+  /**
+   * The charge is known and being settled.
+   *
+   * @generated from enum value: PAYMENT_STATE_SETTLING = 6;
+   */
+  SETTLING: 6,
+
+  /**
+   * Nothing is charged: the authorization lapses.
+   *
+   * @generated from enum value: PAYMENT_STATE_RELEASED = 7;
+   */
+  RELEASED: 7,
 } as const;
 
 /**
@@ -1779,6 +3317,75 @@ export type PaymentState = (typeof PaymentState)[keyof typeof PaymentState] | Un
  */
 export const PaymentStateSchema: GenEnum<PaymentState> = /*@__PURE__*/
   enumDesc(file_jobgate_v1_operator, 0);
+
+/**
+ * CallState is the state of a JobCall.
+ *
+ * @generated from enum jobgate.v1.CallState
+ */
+export const CallState = {
+  /**
+   * Never sent. In a filter: all.
+   *
+   * @generated from enum value: CALL_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Waits for its payment.
+   *
+   * @generated from enum value: CALL_STATE_HELD = 1;
+   */
+  HELD: 1,
+
+  /**
+   * Waits for a runner, or for a retry.
+   *
+   * @generated from enum value: CALL_STATE_READY = 2;
+   */
+  READY: 2,
+
+  /**
+   * A runner has it.
+   *
+   * @generated from enum value: CALL_STATE_LEASED = 3;
+   */
+  LEASED: 3,
+
+  /**
+   * Acked by a runner.
+   *
+   * @generated from enum value: CALL_STATE_DONE = 4;
+   */
+  DONE: 4,
+
+  /**
+   * A dead letter.
+   *
+   * @generated from enum value: CALL_STATE_DEAD = 5;
+   */
+  DEAD: 5,
+
+  /**
+   * A dead letter that the operator dropped.
+   *
+   * @generated from enum value: CALL_STATE_DROPPED = 6;
+   */
+  DROPPED: 6,
+} as const;
+
+/**
+ * CallState is the state of a JobCall.
+ *
+ * @generated from enum jobgate.v1.CallState
+ */
+export type CallState = (typeof CallState)[keyof typeof CallState] | UnknownEnum;
+
+/**
+ * Describes the enum jobgate.v1.CallState.
+ */
+export const CallStateSchema: GenEnum<CallState> = /*@__PURE__*/
+  enumDesc(file_jobgate_v1_operator, 1);
 
 /**
  * PaymentVerdict is an operator's decision about a payment.
@@ -1819,7 +3426,7 @@ export type PaymentVerdict = (typeof PaymentVerdict)[keyof typeof PaymentVerdict
  * Describes the enum jobgate.v1.PaymentVerdict.
  */
 export const PaymentVerdictSchema: GenEnum<PaymentVerdict> = /*@__PURE__*/
-  enumDesc(file_jobgate_v1_operator, 1);
+  enumDesc(file_jobgate_v1_operator, 2);
 
 /**
  * DeadLetterStatus is the outcome for one dead letter of a request.
@@ -1847,6 +3454,13 @@ export const DeadLetterStatus = {
    * @generated from enum value: DEAD_LETTER_STATUS_NOT_FOUND = 2;
    */
   NOT_FOUND: 2,
+
+  /**
+   * Not retried: its buyer is or may be paid back. A refund that failed can be declined first.
+   *
+   * @generated from enum value: DEAD_LETTER_STATUS_REFUND_BEGUN = 3;
+   */
+  REFUND_BEGUN: 3,
 } as const;
 
 /**
@@ -1860,7 +3474,69 @@ export type DeadLetterStatus = (typeof DeadLetterStatus)[keyof typeof DeadLetter
  * Describes the enum jobgate.v1.DeadLetterStatus.
  */
 export const DeadLetterStatusSchema: GenEnum<DeadLetterStatus> = /*@__PURE__*/
-  enumDesc(file_jobgate_v1_operator, 2);
+  enumDesc(file_jobgate_v1_operator, 3);
+
+/**
+ * RefundState is the state of a refund.
+ *
+ * @generated from enum jobgate.v1.RefundState
+ */
+export const RefundState = {
+  /**
+   * Never sent. In a request: all states.
+   *
+   * @generated from enum value: REFUND_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Waits to be sent: for the operator, or for funds.
+   *
+   * @generated from enum value: REFUND_STATE_OWED = 1;
+   */
+  OWED: 1,
+
+  /**
+   * Its transaction may be broadcast or mined.
+   *
+   * @generated from enum value: REFUND_STATE_SENDING = 2;
+   */
+  SENDING: 2,
+
+  /**
+   * The chain shows the transfer.
+   *
+   * @generated from enum value: REFUND_STATE_REFUNDED = 3;
+   */
+  REFUNDED: 3,
+
+  /**
+   * Its transaction certainly moved nothing.
+   *
+   * @generated from enum value: REFUND_STATE_REFUND_FAILED = 4;
+   */
+  REFUND_FAILED: 4,
+
+  /**
+   * The operator keeps the money.
+   *
+   * @generated from enum value: REFUND_STATE_DECLINED = 5;
+   */
+  DECLINED: 5,
+} as const;
+
+/**
+ * RefundState is the state of a refund.
+ *
+ * @generated from enum jobgate.v1.RefundState
+ */
+export type RefundState = (typeof RefundState)[keyof typeof RefundState] | UnknownEnum;
+
+/**
+ * Describes the enum jobgate.v1.RefundState.
+ */
+export const RefundStateSchema: GenEnum<RefundState> = /*@__PURE__*/
+  enumDesc(file_jobgate_v1_operator, 4);
 
 /**
  * OperatorService shows the operator jobgate's state, and handles what jobgate cannot decide.
@@ -1891,7 +3567,30 @@ export const OperatorService: GenService<{
     output: typeof GetTotalsResponseSchema;
   },
   /**
-   * ListPayments pages through the payment journal, newest first.
+   * ListCalls pages through JobCalls, finished ones too, newest first.
+   *
+   * Each page looks at a bounded number of calls: one can be short, or empty, although a next_page_token follows.
+   * The JobCall of a failed payment was never queued, and is not listed: see ListPayments.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.ListCalls
+   */
+  listCalls: {
+    methodKind: "unary";
+    input: typeof ListCallsRequestSchema;
+    output: typeof ListCallsResponseSchema;
+  },
+  /**
+   * GetCall returns one JobCall and what happened to it, or NOT_FOUND.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.GetCall
+   */
+  getCall: {
+    methodKind: "unary";
+    input: typeof GetCallRequestSchema;
+    output: typeof GetCallResponseSchema;
+  },
+  /**
+   * ListPayments pages through the payment journal, newest first. As in ListCalls, a page can be short.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListPayments
    */
@@ -1925,7 +3624,52 @@ export const OperatorService: GenService<{
     output: typeof ClosePaymentResponseSchema;
   },
   /**
-   * ListDeadLetters pages through dead letters, newest first.
+   * ListRefunds pages through the refunds of failed jobs, newest first.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.ListRefunds
+   */
+  listRefunds: {
+    methodKind: "unary";
+    input: typeof ListRefundsRequestSchema;
+    output: typeof ListRefundsResponseSchema;
+  },
+  /**
+   * ApproveRefund has a refund sent that waits for the operator, that failed, or that was declined, and records who
+   * decided that and why. One that failed is sent by a new transaction: the one before has certainly moved nothing.
+   *
+   * NOT_FOUND if no refund has this call ID. FAILED_PRECONDITION if it is to be sent already, or was sent.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.ApproveRefund
+   */
+  approveRefund: {
+    methodKind: "unary";
+    input: typeof ApproveRefundRequestSchema;
+    output: typeof ApproveRefundResponseSchema;
+  },
+  /**
+   * DeclineRefund keeps the money for a failed job, and records who decided that and why.
+   *
+   * NOT_FOUND if no refund has this call ID. FAILED_PRECONDITION while its transaction may be mined, and once it was.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.DeclineRefund
+   */
+  declineRefund: {
+    methodKind: "unary";
+    input: typeof DeclineRefundRequestSchema;
+    output: typeof DeclineRefundResponseSchema;
+  },
+  /**
+   * ListDeadLetterGroups counts the dead letters with one job and one reason, the largest group first.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.ListDeadLetterGroups
+   */
+  listDeadLetterGroups: {
+    methodKind: "unary";
+    input: typeof ListDeadLetterGroupsRequestSchema;
+    output: typeof ListDeadLetterGroupsResponseSchema;
+  },
+  /**
+   * ListDeadLetters pages through dead letters, newest first. As in ListCalls, a page can be short.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListDeadLetters
    */
@@ -1945,8 +3689,8 @@ export const OperatorService: GenService<{
     output: typeof GetDeadLetterResponseSchema;
   },
   /**
-   * RetryDeadLetters puts dead letters back in the queue, even a full one. Their attempts are forgiven,
-   * but attempt numbers continue.
+   * RetryDeadLetters puts dead letters back in the queue. Their attempts are forgiven, but attempt numbers continue.
+   * Those named by ID are retried even into a full queue; those of a group only while half of it is free.
    *
    * @generated from rpc jobgate.v1.OperatorService.RetryDeadLetters
    */
@@ -1988,7 +3732,7 @@ export const OperatorService: GenService<{
     output: typeof GetRevenueResponseSchema;
   },
   /**
-   * ListRunners returns the open Subscribe streams of this process, longest connected first.
+   * ListRunners returns the open streams and the push targets of this process, longest connected first.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListRunners
    */
@@ -1996,6 +3740,29 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof ListRunnersRequestSchema;
     output: typeof ListRunnersResponseSchema;
+  },
+  /**
+   * ListEndpoints returns every paid job for sale and every webhook endpoint, in the configured order, with what this
+   * process did with their requests.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.ListEndpoints
+   */
+  listEndpoints: {
+    methodKind: "unary";
+    input: typeof ListEndpointsRequestSchema;
+    output: typeof ListEndpointsResponseSchema;
+  },
+  /**
+   * GetActivity counts what this process did in its last 24 hours, by time.
+   *
+   * INVALID_ARGUMENT for buckets that are not a whole number of minutes.
+   *
+   * @generated from rpc jobgate.v1.OperatorService.GetActivity
+   */
+  getActivity: {
+    methodKind: "unary";
+    input: typeof GetActivityRequestSchema;
+    output: typeof GetActivityResponseSchema;
   },
   /**
    * GetConfiguration returns the effective configuration without secrets.
@@ -2008,9 +3775,10 @@ export const OperatorService: GenService<{
     output: typeof GetConfigurationResponseSchema;
   },
   /**
-   * Tail streams this process's events from now on, until either side ends it.
+   * Tail streams this process's events from now on, until either side ends it; before them the latest earlier ones, if
+   * the request asks for them.
    *
-   * The first message is sent at once and has no event; events missed after it are counted.
+   * The earlier events are sent at once, oldest first, then a message without an event. Events missed after it are counted.
    * A message without an event follows every 20 silent seconds: after a longer silence, the connection is lost.
    * A slow reader loses events and gets their number. RESOURCE_EXHAUSTED when too many clients
    * tail already; UNAVAILABLE ends the stream when jobgate stops.

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file jobgate/v1/runner.proto.
  */
 export const file_jobgate_v1_runner: GenFile = /*@__PURE__*/
-  fileDesc("Chdqb2JnYXRlL3YxL3J1bm5lci5wcm90bxIKam9iZ2F0ZS52MSJ1ChBTdWJzY3JpYmVSZXF1ZXN0EhIKCnN1YnNjcmliZXIYASABKAkSFQoNbWF4X2luX2ZsaWdodBgCIAEoDRIPCgdqb2JfaWRzGAMgAygEEiUKCGFja19tb2RlGAQgASgOMhMuam9iZ2F0ZS52MS5BY2tNb2RlIr8CCgdKb2JDYWxsEg8KB2NhbGxfaWQYASABKAQSDgoGam9iX2lkGAIgASgEEhIKCnNlcnZpY2VfaWQYAyABKAQSDAoEYm9keRgEIAEoDBIzCghtZXRhZGF0YRgFIAMoCzIhLmpvYmdhdGUudjEuSm9iQ2FsbC5NZXRhZGF0YUVudHJ5EhMKC2xlYXNlX3Rva2VuGAYgASgJEg8KB2F0dGVtcHQYByABKA0SLwoLZW5xdWV1ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjQKEGxlYXNlX2V4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIvCglKb2JSZXN1bHQSDAoEYm9keRgBIAEoDBIUCgxjb250ZW50X3R5cGUYAiABKAkimgEKCkFja1JlcXVlc3QSKAoEYWNrcxgBIAMoCzIaLmpvYmdhdGUudjEuQWNrUmVxdWVzdC5BY2saYgoDQWNrEg8KB2NhbGxfaWQYASABKAQSEwoLbGVhc2VfdG9rZW4YAiABKAkSKgoGcmVzdWx0GAMgASgLMhUuam9iZ2F0ZS52MS5Kb2JSZXN1bHRIAIgBAUIJCgdfcmVzdWx0IjgKC0Fja1Jlc3BvbnNlEikKCHN0YXR1c2VzGAEgAygOMhcuam9iZ2F0ZS52MS5MZWFzZVN0YXR1cyKtAgoLTmFja1JlcXVlc3QSKwoFbmFja3MYASADKAsyHC5qb2JnYXRlLnYxLk5hY2tSZXF1ZXN0Lk5hY2salQEKBE5hY2sSDwoHY2FsbF9pZBgBIAEoBBITCgtsZWFzZV90b2tlbhgCIAEoCRIuCgVyZXRyeRgDIAEoCzIdLmpvYmdhdGUudjEuTmFja1JlcXVlc3QuUmV0cnlIABIsCgRmYWlsGAQgASgLMhwuam9iZ2F0ZS52MS5OYWNrUmVxdWVzdC5GYWlsSABCCQoHb3V0Y29tZRpBCgVSZXRyeRIoCgVkZWxheRgBIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIOCgZyZWFzb24YAiABKAkaFgoERmFpbBIOCgZyZWFzb24YASABKAkiOQoMTmFja1Jlc3BvbnNlEikKCHN0YXR1c2VzGAEgAygOMhcuam9iZ2F0ZS52MS5MZWFzZVN0YXR1cyKMAgoNRXh0ZW5kUmVxdWVzdBIvCgZsZWFzZXMYASADKAsyHy5qb2JnYXRlLnYxLkV4dGVuZFJlcXVlc3QuTGVhc2USKAoFbGVhc2UYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24adQoFTGVhc2USDwoHY2FsbF9pZBgBIAEoBBITCgtsZWFzZV90b2tlbhgCIAEoCRI5Cghwcm9ncmVzcxgDIAEoCzIiLmpvYmdhdGUudjEuRXh0ZW5kUmVxdWVzdC5Qcm9ncmVzc0gAiAEBQgsKCV9wcm9ncmVzcxopCghQcm9ncmVzcxIPCgdwZXJjZW50GAEgASgNEgwKBHRleHQYAiABKAkiOwoORXh0ZW5kUmVzcG9uc2USKQoIc3RhdHVzZXMYASADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzKlAKB0Fja01vZGUSGAoUQUNLX01PREVfVU5TUEVDSUZJRUQQABIVChFBQ0tfTU9ERV9FWFBMSUNJVBABEhQKEEFDS19NT0RFX09OX1NFTkQQAip7CgtMZWFzZVN0YXR1cxIcChhMRUFTRV9TVEFUVVNfVU5TUEVDSUZJRUQQABIVChFMRUFTRV9TVEFUVVNfRE9ORRABEhsKF0xFQVNFX1NUQVRVU19MRUFTRV9MT1NUEAISGgoWTEVBU0VfU1RBVFVTX05PVF9GT1VORBADMoUCCg1SdW5uZXJTZXJ2aWNlEkAKCVN1YnNjcmliZRIcLmpvYmdhdGUudjEuU3Vic2NyaWJlUmVxdWVzdBoTLmpvYmdhdGUudjEuSm9iQ2FsbDABEjYKA0FjaxIWLmpvYmdhdGUudjEuQWNrUmVxdWVzdBoXLmpvYmdhdGUudjEuQWNrUmVzcG9uc2USOQoETmFjaxIXLmpvYmdhdGUudjEuTmFja1JlcXVlc3QaGC5qb2JnYXRlLnYxLk5hY2tSZXNwb25zZRI/CgZFeHRlbmQSGS5qb2JnYXRlLnYxLkV4dGVuZFJlcXVlc3QaGi5qb2JnYXRlLnYxLkV4dGVuZFJlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Chdqb2JnYXRlL3YxL3J1bm5lci5wcm90bxIKam9iZ2F0ZS52MSJ1ChBTdWJzY3JpYmVSZXF1ZXN0EhIKCnN1YnNjcmliZXIYASABKAkSFQoNbWF4X2luX2ZsaWdodBgCIAEoDRIPCgdqb2JfaWRzGAMgAygEEiUKCGFja19tb2RlGAQgASgOMhMuam9iZ2F0ZS52MS5BY2tNb2RlIr8CCgdKb2JDYWxsEg8KB2NhbGxfaWQYASABKAQSDgoGam9iX2lkGAIgASgEEhIKCnNlcnZpY2VfaWQYAyABKAQSDAoEYm9keRgEIAEoDBIzCghtZXRhZGF0YRgFIAMoCzIhLmpvYmdhdGUudjEuSm9iQ2FsbC5NZXRhZGF0YUVudHJ5EhMKC2xlYXNlX3Rva2VuGAYgASgJEg8KB2F0dGVtcHQYByABKA0SLwoLZW5xdWV1ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjQKEGxlYXNlX2V4cGlyZXNfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIvCglKb2JSZXN1bHQSDAoEYm9keRgBIAEoDBIUCgxjb250ZW50X3R5cGUYAiABKAkiOwoGQ2hhcmdlEg8KBXVuaXRzGAEgASgJSAASFgoMYmFzaXNfcG9pbnRzGAIgASgNSABCCAoGYW1vdW50Is8BCgpBY2tSZXF1ZXN0EigKBGFja3MYASADKAsyGi5qb2JnYXRlLnYxLkFja1JlcXVlc3QuQWNrGpYBCgNBY2sSDwoHY2FsbF9pZBgBIAEoBBITCgtsZWFzZV90b2tlbhgCIAEoCRIqCgZyZXN1bHQYAyABKAsyFS5qb2JnYXRlLnYxLkpvYlJlc3VsdEgAiAEBEicKBmNoYXJnZRgEIAEoCzISLmpvYmdhdGUudjEuQ2hhcmdlSAGIAQFCCQoHX3Jlc3VsdEIJCgdfY2hhcmdlIjgKC0Fja1Jlc3BvbnNlEikKCHN0YXR1c2VzGAEgAygOMhcuam9iZ2F0ZS52MS5MZWFzZVN0YXR1cyKtAgoLTmFja1JlcXVlc3QSKwoFbmFja3MYASADKAsyHC5qb2JnYXRlLnYxLk5hY2tSZXF1ZXN0Lk5hY2salQEKBE5hY2sSDwoHY2FsbF9pZBgBIAEoBBITCgtsZWFzZV90b2tlbhgCIAEoCRIuCgVyZXRyeRgDIAEoCzIdLmpvYmdhdGUudjEuTmFja1JlcXVlc3QuUmV0cnlIABIsCgRmYWlsGAQgASgLMhwuam9iZ2F0ZS52MS5OYWNrUmVxdWVzdC5GYWlsSABCCQoHb3V0Y29tZRpBCgVSZXRyeRIoCgVkZWxheRgBIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIOCgZyZWFzb24YAiABKAkaFgoERmFpbBIOCgZyZWFzb24YASABKAkiOQoMTmFja1Jlc3BvbnNlEikKCHN0YXR1c2VzGAEgAygOMhcuam9iZ2F0ZS52MS5MZWFzZVN0YXR1cyLPAgoNRXh0ZW5kUmVxdWVzdBIvCgZsZWFzZXMYASADKAsyHy5qb2JnYXRlLnYxLkV4dGVuZFJlcXVlc3QuTGVhc2USKAoFbGVhc2UYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24atwEKBUxlYXNlEg8KB2NhbGxfaWQYASABKAQSEwoLbGVhc2VfdG9rZW4YAiABKAkSOQoIcHJvZ3Jlc3MYAyABKAsyIi5qb2JnYXRlLnYxLkV4dGVuZFJlcXVlc3QuUHJvZ3Jlc3NIAIgBARIuCg1jaGFyZ2Vfc29fZmFyGAQgASgLMhIuam9iZ2F0ZS52MS5DaGFyZ2VIAYgBAUILCglfcHJvZ3Jlc3NCEAoOX2NoYXJnZV9zb19mYXIaKQoIUHJvZ3Jlc3MSDwoHcGVyY2VudBgBIAEoDRIMCgR0ZXh0GAIgASgJIjsKDkV4dGVuZFJlc3BvbnNlEikKCHN0YXR1c2VzGAEgAygOMhcuam9iZ2F0ZS52MS5MZWFzZVN0YXR1cyLGAgoNUnVubmVyTWVzc2FnZRI0CglzdWJzY3JpYmUYASABKAsyHC5qb2JnYXRlLnYxLlN1YnNjcmliZVJlcXVlc3RIAIgBARIaCg1tYXhfaW5fZmxpZ2h0GAIgASgNSAGIAQESEAoIc2VxdWVuY2UYAyABKAQSKAoEYWNrcxgEIAMoCzIaLmpvYmdhdGUudjEuQWNrUmVxdWVzdC5BY2sSKwoFbmFja3MYBSADKAsyHC5qb2JnYXRlLnYxLk5hY2tSZXF1ZXN0Lk5hY2sSMAoHZXh0ZW5kcxgGIAMoCzIfLmpvYmdhdGUudjEuRXh0ZW5kUmVxdWVzdC5MZWFzZRIoCgVsZWFzZRgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkIMCgpfc3Vic2NyaWJlQhAKDl9tYXhfaW5fZmxpZ2h0ImAKDkdhdGV3YXlNZXNzYWdlEiYKCWpvYl9jYWxscxgBIAMoCzITLmpvYmdhdGUudjEuSm9iQ2FsbBImCghzdGF0dXNlcxgCIAMoCzIULmpvYmdhdGUudjEuU3RhdHVzZXMiwAEKCFN0YXR1c2VzEhAKCHNlcXVlbmNlGAEgASgEEiUKBGFja3MYAiADKA4yFy5qb2JnYXRlLnYxLkxlYXNlU3RhdHVzEiYKBW5hY2tzGAMgAygOMhcuam9iZ2F0ZS52MS5MZWFzZVN0YXR1cxIoCgdleHRlbmRzGAQgAygOMhcuam9iZ2F0ZS52MS5MZWFzZVN0YXR1cxISCgplcnJvcl9jb2RlGAUgASgNEhUKDWVycm9yX21lc3NhZ2UYBiABKAkqUAoHQWNrTW9kZRIYChRBQ0tfTU9ERV9VTlNQRUNJRklFRBAAEhUKEUFDS19NT0RFX0VYUExJQ0lUEAESFAoQQUNLX01PREVfT05fU0VORBACKnsKC0xlYXNlU3RhdHVzEhwKGExFQVNFX1NUQVRVU19VTlNQRUNJRklFRBAAEhUKEUxFQVNFX1NUQVRVU19ET05FEAESGwoXTEVBU0VfU1RBVFVTX0xFQVNFX0xPU1QQAhIaChZMRUFTRV9TVEFUVVNfTk9UX0ZPVU5EEAMyyAIKDVJ1bm5lclNlcnZpY2USQAoJU3Vic2NyaWJlEhwuam9iZ2F0ZS52MS5TdWJzY3JpYmVSZXF1ZXN0GhMuam9iZ2F0ZS52MS5Kb2JDYWxsMAESNgoDQWNrEhYuam9iZ2F0ZS52MS5BY2tSZXF1ZXN0Ghcuam9iZ2F0ZS52MS5BY2tSZXNwb25zZRI5CgROYWNrEhcuam9iZ2F0ZS52MS5OYWNrUmVxdWVzdBoYLmpvYmdhdGUudjEuTmFja1Jlc3BvbnNlEj8KBkV4dGVuZBIZLmpvYmdhdGUudjEuRXh0ZW5kUmVxdWVzdBoaLmpvYmdhdGUudjEuRXh0ZW5kUmVzcG9uc2USQQoEV29yaxIZLmpvYmdhdGUudjEuUnVubmVyTWVzc2FnZRoaLmpvYmdhdGUudjEuR2F0ZXdheU1lc3NhZ2UoATABQmYKDWlvLmpvYmdhdGUudjFCC1J1bm5lclByb3RvUAFaOWdpdGh1Yi5jb20vam9iZ2F0ZS9qb2JnYXRlL2NsaWVudHMvZ28vam9iZ2F0ZXYxO2pvYmdhdGV2MaoCCkpvYmdhdGUuVjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * SubscribeRequest opens a stream.
@@ -162,6 +162,44 @@ export const JobResultSchema: GenMessage<JobResult> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_runner, 2);
 
 /**
+ * Charge is an amount for a JobCall that is paid by use: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
+ * a charge makes the request INVALID_ARGUMENT.
+ *
+ * @generated from message jobgate.v1.Charge
+ */
+export type Charge = Message<"jobgate.v1.Charge"> & {
+  /**
+   * Required. At most the ceiling, X-X402-PAYMENT-AMOUNT.
+   *
+   * @generated from oneof jobgate.v1.Charge.amount
+   */
+  amount: {
+    /**
+     * Base units of the token, decimal: 640000 for 0.64 USDC.
+     *
+     * @generated from field: string units = 1;
+     */
+    value: string;
+    case: "units";
+  } | {
+    /**
+     * Hundredths of a percent of the ceiling, 0 to 10000. Rounded down to a unit.
+     *
+     * @generated from field: uint32 basis_points = 2;
+     */
+    value: number;
+    case: "basisPoints";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message jobgate.v1.Charge.
+ * Use `create(ChargeSchema)` to create a new message.
+ */
+export const ChargeSchema: GenMessage<Charge> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_runner, 3);
+
+/**
  * AckRequest finishes one or more JobCalls.
  *
  * @generated from message jobgate.v1.AckRequest
@@ -180,7 +218,7 @@ export type AckRequest = Message<"jobgate.v1.AckRequest"> & {
  * Use `create(AckRequestSchema)` to create a new message.
  */
 export const AckRequestSchema: GenMessage<AckRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 3);
+  messageDesc(file_jobgate_v1_runner, 4);
 
 /**
  * Ack is one JobCall that succeeded.
@@ -208,6 +246,13 @@ export type AckRequest_Ack = Message<"jobgate.v1.AckRequest.Ack"> & {
    * @generated from field: optional jobgate.v1.JobResult result = 3;
    */
   result?: JobResult | undefined;
+
+  /**
+   * Charge for a JobCall that is paid by use; unset means the whole ceiling.
+   *
+   * @generated from field: optional jobgate.v1.Charge charge = 4;
+   */
+  charge?: Charge | undefined;
 };
 
 /**
@@ -215,7 +260,7 @@ export type AckRequest_Ack = Message<"jobgate.v1.AckRequest.Ack"> & {
  * Use `create(AckRequest_AckSchema)` to create a new message.
  */
 export const AckRequest_AckSchema: GenMessage<AckRequest_Ack> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 3, 0);
+  messageDesc(file_jobgate_v1_runner, 4, 0);
 
 /**
  * AckResponse answers an AckRequest.
@@ -236,7 +281,7 @@ export type AckResponse = Message<"jobgate.v1.AckResponse"> & {
  * Use `create(AckResponseSchema)` to create a new message.
  */
 export const AckResponseSchema: GenMessage<AckResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 4);
+  messageDesc(file_jobgate_v1_runner, 5);
 
 /**
  * NackRequest returns one or more JobCalls.
@@ -257,7 +302,7 @@ export type NackRequest = Message<"jobgate.v1.NackRequest"> & {
  * Use `create(NackRequestSchema)` to create a new message.
  */
 export const NackRequestSchema: GenMessage<NackRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 5);
+  messageDesc(file_jobgate_v1_runner, 6);
 
 /**
  * Nack is one JobCall that was not finished.
@@ -308,7 +353,7 @@ export type NackRequest_Nack = Message<"jobgate.v1.NackRequest.Nack"> & {
  * Use `create(NackRequest_NackSchema)` to create a new message.
  */
 export const NackRequest_NackSchema: GenMessage<NackRequest_Nack> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 5, 0);
+  messageDesc(file_jobgate_v1_runner, 6, 0);
 
 /**
  * Retry asks for another delivery.
@@ -336,7 +381,7 @@ export type NackRequest_Retry = Message<"jobgate.v1.NackRequest.Retry"> & {
  * Use `create(NackRequest_RetrySchema)` to create a new message.
  */
 export const NackRequest_RetrySchema: GenMessage<NackRequest_Retry> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 5, 1);
+  messageDesc(file_jobgate_v1_runner, 6, 1);
 
 /**
  * Fail makes a dead letter.
@@ -357,7 +402,7 @@ export type NackRequest_Fail = Message<"jobgate.v1.NackRequest.Fail"> & {
  * Use `create(NackRequest_FailSchema)` to create a new message.
  */
 export const NackRequest_FailSchema: GenMessage<NackRequest_Fail> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 5, 2);
+  messageDesc(file_jobgate_v1_runner, 6, 2);
 
 /**
  * NackResponse answers a NackRequest.
@@ -378,7 +423,7 @@ export type NackResponse = Message<"jobgate.v1.NackResponse"> & {
  * Use `create(NackResponseSchema)` to create a new message.
  */
 export const NackResponseSchema: GenMessage<NackResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 6);
+  messageDesc(file_jobgate_v1_runner, 7);
 
 /**
  * ExtendRequest renews one or more leases.
@@ -406,7 +451,7 @@ export type ExtendRequest = Message<"jobgate.v1.ExtendRequest"> & {
  * Use `create(ExtendRequestSchema)` to create a new message.
  */
 export const ExtendRequestSchema: GenMessage<ExtendRequest> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 7);
+  messageDesc(file_jobgate_v1_runner, 8);
 
 /**
  * Lease names one delivery.
@@ -434,6 +479,14 @@ export type ExtendRequest_Lease = Message<"jobgate.v1.ExtendRequest.Lease"> & {
    * @generated from field: optional jobgate.v1.ExtendRequest.Progress progress = 3;
    */
   progress?: ExtendRequest_Progress | undefined;
+
+  /**
+   * Charge for the work done so far, if the JobCall is paid by use; unset keeps the previous one. It is charged when
+   * the payment's time ends before the work does.
+   *
+   * @generated from field: optional jobgate.v1.Charge charge_so_far = 4;
+   */
+  chargeSoFar?: Charge | undefined;
 };
 
 /**
@@ -441,7 +494,7 @@ export type ExtendRequest_Lease = Message<"jobgate.v1.ExtendRequest.Lease"> & {
  * Use `create(ExtendRequest_LeaseSchema)` to create a new message.
  */
 export const ExtendRequest_LeaseSchema: GenMessage<ExtendRequest_Lease> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 7, 0);
+  messageDesc(file_jobgate_v1_runner, 8, 0);
 
 /**
  * Progress is shown to the paying client while the JobCall runs.
@@ -469,7 +522,7 @@ export type ExtendRequest_Progress = Message<"jobgate.v1.ExtendRequest.Progress"
  * Use `create(ExtendRequest_ProgressSchema)` to create a new message.
  */
 export const ExtendRequest_ProgressSchema: GenMessage<ExtendRequest_Progress> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 7, 1);
+  messageDesc(file_jobgate_v1_runner, 8, 1);
 
 /**
  * ExtendResponse answers an ExtendRequest.
@@ -490,7 +543,156 @@ export type ExtendResponse = Message<"jobgate.v1.ExtendResponse"> & {
  * Use `create(ExtendResponseSchema)` to create a new message.
  */
 export const ExtendResponseSchema: GenMessage<ExtendResponse> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_runner, 8);
+  messageDesc(file_jobgate_v1_runner, 9);
+
+/**
+ * RunnerMessage is one message of a runner on a Work stream.
+ *
+ * @generated from message jobgate.v1.RunnerMessage
+ */
+export type RunnerMessage = Message<"jobgate.v1.RunnerMessage"> & {
+  /**
+   * Opens the stream. Required in the first message, and refused in any other.
+   *
+   * @generated from field: optional jobgate.v1.SubscribeRequest subscribe = 1;
+   */
+  subscribe?: SubscribeRequest | undefined;
+
+  /**
+   * Maximum number of unfinished JobCalls from now on, instead of that of subscribe. 0 pauses the stream;
+   * unset changes nothing.
+   *
+   * @generated from field: optional uint32 max_in_flight = 2;
+   */
+  maxInFlight?: number | undefined;
+
+  /**
+   * Repeated in the Statuses of this message.
+   *
+   * @generated from field: uint64 sequence = 3;
+   */
+  sequence: bigint;
+
+  /**
+   * JobCalls that succeeded.
+   *
+   * @generated from field: repeated jobgate.v1.AckRequest.Ack acks = 4;
+   */
+  acks: AckRequest_Ack[];
+
+  /**
+   * JobCalls to return.
+   *
+   * @generated from field: repeated jobgate.v1.NackRequest.Nack nacks = 5;
+   */
+  nacks: NackRequest_Nack[];
+
+  /**
+   * Leases to renew, and the progress of their JobCalls.
+   *
+   * @generated from field: repeated jobgate.v1.ExtendRequest.Lease extends = 6;
+   */
+  extends: ExtendRequest_Lease[];
+
+  /**
+   * New length of the leases in extends; unset means the configured lease.
+   *
+   * @generated from field: google.protobuf.Duration lease = 7;
+   */
+  lease?: Duration | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.RunnerMessage.
+ * Use `create(RunnerMessageSchema)` to create a new message.
+ */
+export const RunnerMessageSchema: GenMessage<RunnerMessage> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_runner, 10);
+
+/**
+ * GatewayMessage is one message of the gateway on a Work stream.
+ *
+ * @generated from message jobgate.v1.GatewayMessage
+ */
+export type GatewayMessage = Message<"jobgate.v1.GatewayMessage"> & {
+  /**
+   * At most 256, and 1 MiB in all; a larger JobCall comes alone.
+   *
+   * @generated from field: repeated jobgate.v1.JobCall job_calls = 1;
+   */
+  jobCalls: JobCall[];
+
+  /**
+   * Outcomes of earlier RunnerMessages, in any order.
+   *
+   * @generated from field: repeated jobgate.v1.Statuses statuses = 2;
+   */
+  statuses: Statuses[];
+};
+
+/**
+ * Describes the message jobgate.v1.GatewayMessage.
+ * Use `create(GatewayMessageSchema)` to create a new message.
+ */
+export const GatewayMessageSchema: GenMessage<GatewayMessage> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_runner, 11);
+
+/**
+ * Statuses answers one RunnerMessage that has acks, nacks or extends.
+ *
+ * @generated from message jobgate.v1.Statuses
+ */
+export type Statuses = Message<"jobgate.v1.Statuses"> & {
+  /**
+   * Sequence of the RunnerMessage.
+   *
+   * @generated from field: uint64 sequence = 1;
+   */
+  sequence: bigint;
+
+  /**
+   * One per ack, in the same order.
+   *
+   * @generated from field: repeated jobgate.v1.LeaseStatus acks = 2;
+   */
+  acks: LeaseStatus[];
+
+  /**
+   * One per nack, in the same order.
+   *
+   * @generated from field: repeated jobgate.v1.LeaseStatus nacks = 3;
+   */
+  nacks: LeaseStatus[];
+
+  /**
+   * One per extend, in the same order.
+   *
+   * @generated from field: repeated jobgate.v1.LeaseStatus extends = 4;
+   */
+  extends: LeaseStatus[];
+
+  /**
+   * gRPC status code that Ack, Nack or Extend would have failed with; the lists are empty then. 3
+   * (INVALID_ARGUMENT): nothing took effect, and every lease is kept. 14 (UNAVAILABLE): send it again.
+   *
+   * @generated from field: uint32 error_code = 5;
+   */
+  errorCode: number;
+
+  /**
+   * Why, in a sentence.
+   *
+   * @generated from field: string error_message = 6;
+   */
+  errorMessage: string;
+};
+
+/**
+ * Describes the message jobgate.v1.Statuses.
+ * Use `create(StatusesSchema)` to create a new message.
+ */
+export const StatusesSchema: GenMessage<Statuses> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_runner, 12);
 
 /**
  * AckMode determines when a delivered JobCall counts as done.
@@ -585,7 +787,7 @@ export const LeaseStatusSchema: GenEnum<LeaseStatus> = /*@__PURE__*/
  * RunnerService delivers JobCalls at least once to the programs that execute them.
  *
  * A runner opens Subscribe, works on each JobCall, and finishes it with Ack or Nack before its lease
- * expires, or renews the lease with Extend.
+ * expires, or renews the lease with Extend. Work does all of this on one stream, in batches.
  *
  * @generated from service jobgate.v1.RunnerService
  */
@@ -605,8 +807,8 @@ export const RunnerService: GenService<{
     output: typeof JobCallSchema;
   },
   /**
-   * Ack finishes JobCalls that succeeded. A result larger than 1 MiB makes the whole request
-   * INVALID_ARGUMENT, and every lease in it is kept.
+   * Ack finishes JobCalls that succeeded. A result larger than 1 MiB, or a charge above the payment's
+   * ceiling, makes the whole request INVALID_ARGUMENT, and every lease in it is kept.
    *
    * @generated from rpc jobgate.v1.RunnerService.Ack
    */
@@ -634,6 +836,26 @@ export const RunnerService: GenService<{
     methodKind: "unary";
     input: typeof ExtendRequestSchema;
     output: typeof ExtendResponseSchema;
+  },
+  /**
+   * Work exchanges batches of JobCalls and outcomes on one stream, for throughput. It keeps the promises of
+   * Subscribe, Ack, Nack and Extend, which also finish JobCalls of a Work stream.
+   *
+   * Response headers are sent once the first message is read. When the stream ends, its unfinished JobCalls go
+   * to the next subscriber.
+   *
+   * A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the
+   * statuses that are due, and ends the stream. It takes JobCalls that crossed the pause for ones that the runner
+   * ignored: they go to the next subscriber without using up an attempt.
+   * buf:lint:ignore RPC_REQUEST_STANDARD_NAME
+   * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+   *
+   * @generated from rpc jobgate.v1.RunnerService.Work
+   */
+  work: {
+    methodKind: "bidi_streaming";
+    input: typeof RunnerMessageSchema;
+    output: typeof GatewayMessageSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_jobgate_v1_runner, 0);

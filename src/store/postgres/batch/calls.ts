@@ -1,6 +1,22 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
-import type { EndedLease, JobResult, Lease, LeaseOutcome, Progress } from "../../contract/work-queue.ts";
+import type {
+  Charge,
+  EndedLease,
+  JobResult,
+  Lease,
+  LeaseOutcome,
+  Progress,
+} from "../../contract/work-queue.ts";
 import type { Outcome } from "../../operations.ts";
+import type { RefundRow } from "../../refund-row.ts";
+import { type CallStep, STREAM_ENDED, withStep } from "../../rules/call-steps.ts";
+import {
+  AUTHORIZATION_ENDED,
+  type ChargeColumns,
+  chargeAtEnd,
+  chargedState,
+  chargedUnits,
+} from "../../rules/charges.ts";
 import {
   type AttemptColumns,
   afterRelease,
@@ -9,66 +25,89 @@ import {
   type LeaseColumns,
   leaseOutcome,
 } from "../../rules/leases.ts";
-import { type Sql, statement, storable } from "../sql.ts";
+import { canRetry } from "../../rules/refunds.ts";
+import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
 import { packed } from "./new-rows.ts";
 
 /** Columns of a JobCall that can change. */
-interface CallRow extends LeaseColumns, AttemptColumns {
+interface CallRow extends LeaseColumns, AttemptColumns, ChargeColumns {
   readonly call_id: number;
   readonly origin: JobCallOrigin;
   readonly subscriber: string | null;
+  readonly claimed_at: number | null;
+  readonly history: readonly CallStep[] | null;
   readonly progress_percent: number | null;
   readonly progress_text: string | null;
-  readonly enqueued_at: number;
   readonly dead_at: number | null;
   readonly dead_reason: string | null;
+  /** Null: no refund. */
+  readonly refund_state: RefundRow["state"] | null;
+  readonly is_authorized: boolean;
 }
 
 interface FinishedCall {
   readonly row: CallRow;
-  readonly state: "succeeded" | "failed";
-  readonly finishedAt: number;
-  readonly result?: JobResult | undefined;
+  readonly result: JobResult | undefined;
+  /** Null: nothing to charge, because it is not paid by use. */
+  readonly charge: string | null;
 }
 
 // In the same order in all batches, so that no two wait for each other.
 const LOCK_CALLS = statement<CallRow>(
   "lock_calls",
-  `SELECT call_id, origin, state, visible_at, attempts, forgiven, lease_token, subscriber,
-          progress_percent, progress_text, enqueued_at, dead_at, dead_reason
+  `SELECT call_id, origin, state, visible_at, attempts, forgiven, lease_token, subscriber, claimed_at, history,
+          progress_percent, progress_text, dead_at, dead_reason, ceiling, min_charge, charge_so_far,
+          ceiling IS NOT NULL AND EXISTS (
+            SELECT FROM jobgate.payments WHERE payments.call_id = job_calls.call_id AND payments.state = 'authorized') AS is_authorized,
+          (SELECT refunds.state FROM jobgate.refunds WHERE refunds.call_id = job_calls.call_id) AS refund_state
      FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) ORDER BY call_id FOR UPDATE`,
 );
 const UPDATE_CALLS = statement(
   "update_calls",
   `UPDATE jobgate.job_calls AS job_call
       SET state = new.state, visible_at = new.visible_at, forgiven = new.forgiven, lease_token = new.lease_token,
-          subscriber = new.subscriber, progress_percent = new.progress_percent, progress_text = new.progress_text,
-          dead_at = new.dead_at, dead_reason = new.dead_reason
+          subscriber = new.subscriber, claimed_at = new.claimed_at, history = new.history, progress_percent = new.progress_percent, progress_text = new.progress_text,
+          dead_at = new.dead_at, dead_reason = new.dead_reason, charge_so_far = new.charge_so_far
      FROM json_populate_recordset(NULL::jobgate.job_calls, $1::json) AS new
     WHERE job_call.call_id = new.call_id`,
 );
-const DELETE_CALLS = statement(
-  "delete_calls",
-  "DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[])",
+const CALL_COLUMNS =
+  "call_id, state, attempts, enqueued_at, dead_at, dead_reason, origin, job_id, service_id, subscriber, claimed_at, history";
+// Keeps how they ended, and the results of paid ones: $3 has all bytes, $5 where each begins. Without a result there is no
+// body, which differs from an empty one.
+const FINISH_CALLS = statement(
+  "finish_calls",
+  `WITH call AS (DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) RETURNING ${CALL_COLUMNS}),
+        body AS (DELETE FROM jobgate.job_bodies WHERE call_id = ANY ($1::bigint[])
+                 RETURNING call_id, substring(encoded FROM 1 FOR head_bytes) AS head),
+        finished AS (
+          INSERT INTO jobgate.finished_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at,
+                                              finished_at, reason, subscriber, claimed_at, history, head)
+          SELECT call_id, origin, job_id, service_id, CASE state WHEN 'dead' THEN 'failed' ELSE 'succeeded' END, attempts,
+                 enqueued_at, COALESCE(dead_at, $2::bigint), dead_reason, subscriber, claimed_at, history, head
+            FROM call LEFT JOIN body USING (call_id)
+          RETURNING call_id, origin, state, attempts, enqueued_at, finished_at, reason)
+   INSERT INTO jobgate.results (call_id, state, attempt, enqueued_at, finished_at, reason, body, content_type, charge)
+   SELECT call_id, state, attempts, enqueued_at, finished_at, reason, substring($3::bytea FROM start FOR length),
+          content_type, $8::json ->> call_id::text
+     FROM finished LEFT JOIN unnest($4::bigint[], $5::int[], $6::int[], $7::text[])
+                             AS result (call_id, start, length, content_type) USING (call_id)
+    WHERE origin = 'x402'`,
 );
-const DELETE_BODIES = statement(
-  "delete_bodies",
-  "DELETE FROM jobgate.job_bodies WHERE call_id = ANY ($1::bigint[])",
-);
-const INSERT_RESULTS = statement(
-  "insert_results",
-  `INSERT INTO jobgate.results (call_id, state, attempt, enqueued_at, finished_at, body, content_type)
-   SELECT call_id, state, attempt, enqueued_at, finished_at, substring($6::bytea FROM start FOR length), content_type
-     FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $7::int[], $8::int[], $9::text[])
-       AS new (call_id, state, attempt, enqueued_at, finished_at, start, length, content_type)`,
+
+const CHARGE_PAYMENTS = statement(
+  "charge_payments",
+  `UPDATE jobgate.payments SET state = new ->> 1, amount = new ->> 2, updated_at = $2
+     FROM json_array_elements($1::json) AS new
+    WHERE call_id = (new ->> 0)::bigint AND state = 'authorized'`,
 );
 
 type CallEntry = Entry<
-  "ack" | "retry" | "fail" | "extend" | "release" | "retryDeadLetter" | "dropDeadLetter"
+  "ack" | "retry" | "fail" | "extend" | "release" | "retryDeadLetter" | "dropDeadLetter" | "endAuthorization"
 >;
 
-const NO_LEASE = { visible_at: null, lease_token: null, subscriber: null };
+const NO_LEASE = { visible_at: null, lease_token: null, subscriber: null, claimed_at: null };
 
 /** Operations on a lease, and those on dead letters that write. */
 export class CallsPart implements BatchPart {
@@ -77,6 +116,8 @@ export class CallsPart implements BatchPart {
   readonly #rows = new Map<number, CallRow>();
   readonly #changed = new Set<number>();
   readonly #finished: FinishedCall[] = [];
+  /** Amounts by call ID. */
+  readonly #charged = new Map<number, string>();
 
   constructor(entries: readonly CallEntry[]) {
     this.#entries = entries;
@@ -85,58 +126,75 @@ export class CallsPart implements BatchPart {
   async load(sql: Sql): Promise<void> {
     if (this.#entries.length === 0) return;
     const callIds = this.#entries.map(({ input: [call] }) => (typeof call === "number" ? call : call.callId));
-    for (const row of await sql.run(LOCK_CALLS, [callIds])) this.#rows.set(row.call_id, row);
+    for (const row of await sql.run(LOCK_CALLS, [numberArray(callIds)])) this.#rows.set(row.call_id, row);
   }
 
   async write(context: BatchContext): Promise<void> {
     for (const entry of this.#entries) this.#apply(entry, context);
     const changed = [...this.#changed].flatMap((callId) => this.#rows.get(callId) ?? []);
-    await Promise.all([update(context.sql, changed), remove(context.sql, this.#finished)]);
+    const rows = [
+      ...changed,
+      ...this.#finished.flatMap(({ row }) => (this.#changed.has(row.call_id) ? row : [])),
+    ];
+    await Promise.all([
+      // Before the triggers of the others, which leave a charged payment alone.
+      charge(context, this.#charged),
+      update(context.sql, rows),
+      finish(context, this.#finished),
+    ]);
   }
 
   #apply(entry: CallEntry, context: BatchContext): void {
     switch (entry.name) {
       case "ack": {
-        const [lease, result] = entry.input;
-        entry.decide(this.#ack(lease, result, context));
+        const [lease, result, charge] = entry.input;
+        entry.decide(this.#ack(lease, { result, charge }, context));
         break;
       }
       case "retry": {
         const [lease, retry] = entry.input;
         const next = (row: CallRow) => afterRetry(row, retry, context.now, Math.random());
-        entry.decide(this.#end(lease, context, next));
+        entry.decide(this.#end(lease, context, retry.reason, next));
         break;
       }
       case "release": {
         const [lease, options] = entry.input;
         const next = (row: CallRow) => afterRelease(row, options, context.now, Math.random());
-        entry.decide(this.#end(lease, context, next));
+        entry.decide(this.#end(lease, context, STREAM_ENDED, next));
         break;
       }
       case "fail": {
         const [lease, reason] = entry.input;
-        entry.decide(this.#end(lease, context, () => ({ state: "dead", reason })));
+        entry.decide(this.#end(lease, context, reason, () => ({ state: "dead", reason })));
         break;
       }
       case "extend": {
-        const [lease, leaseMs, progress] = entry.input;
-        entry.decide(this.#extend(lease, context.now + leaseMs, progress, context));
+        const [lease, leaseMs, progress, chargeSoFar] = entry.input;
+        const reported = { progress, chargeSoFar };
+        entry.decide(this.#extend(lease, context.now + leaseMs, reported, context));
         break;
       }
       case "retryDeadLetter":
         entry.decide(this.#revive(entry.input[0], context));
         break;
       case "dropDeadLetter":
-        entry.decide(this.#drop(entry.input[0], context));
+        entry.decide(this.#drop(entry.input[0]));
+        break;
+      case "endAuthorization":
+        entry.decide(this.#endAuthorization(entry.input[0], context));
         break;
     }
   }
 
-  #ack(lease: Lease, result: JobResult | undefined, { now, capacity }: BatchContext): LeaseOutcome {
+  #ack(
+    lease: Lease,
+    { result, charge }: { readonly result: JobResult | undefined; readonly charge: Charge | undefined },
+    { now, capacity }: BatchContext,
+  ): LeaseOutcome {
     const row = this.#rows.get(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return outcome;
-    this.#finish({ row, state: "succeeded", finishedAt: now, result });
+    this.#finish(row, result, row.ceiling === null ? null : chargedUnits(row.ceiling, charge));
     capacity.adjust(-1);
     return outcome;
   }
@@ -144,47 +202,85 @@ export class CallsPart implements BatchPart {
   #extend(
     lease: Lease,
     leaseExpiresAt: number,
-    progress: Progress | undefined,
+    report: { readonly progress: Progress | undefined; readonly chargeSoFar: Charge | undefined },
     { now }: BatchContext,
   ): Outcome<"extend"> {
     const row = this.#rows.get(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome, leaseExpiresAt: 0 };
+    const { progress, chargeSoFar } = report;
+    const charged =
+      row.ceiling !== null && chargeSoFar !== undefined
+        ? { charge_so_far: chargedUnits(row.ceiling, chargeSoFar) }
+        : {};
     const reported = progress && {
       progress_percent: progress.percent,
       progress_text: storable(progress.text),
     };
-    this.#change(row, { visible_at: leaseExpiresAt, ...reported });
+    this.#change(row, { visible_at: leaseExpiresAt, ...reported, ...charged });
     return { outcome, leaseExpiresAt };
   }
 
-  #revive(callId: number, { capacity, madeReady }: BatchContext): boolean {
+  #revive(callId: number, { now, capacity, madeReady }: BatchContext): Outcome<"retryDeadLetter"> {
     const row = this.#rows.get(callId);
-    if (row?.state !== "dead") return false;
-    this.#change(row, { state: "ready", forgiven: row.attempts, dead_at: null, dead_reason: null });
+    if (row?.state !== "dead") return "not_found";
+    const { history, dead_at, dead_reason, refund_state } = row;
+    if (refund_state !== null && !canRetry({ state: refund_state })) return "refund_begun";
+    const step = { kind: "revival", deadAt: dead_at ?? now, reason: dead_reason ?? "", at: now } as const;
+    this.#change(row, {
+      state: "ready",
+      forgiven: row.attempts,
+      dead_at: null,
+      dead_reason: null,
+      history: withStep(history, step),
+    });
     // The operator decided: this may exceed max_pending.
     capacity.adjust(1);
     madeReady.add(callId);
-    return true;
+    return "retried";
   }
 
-  #drop(callId: number, { now }: BatchContext): boolean {
+  #drop(callId: number): boolean {
     const row = this.#rows.get(callId);
     if (row?.state !== "dead") return false;
-    this.#finish({ row, state: "failed", finishedAt: row.dead_at ?? now });
+    this.#finish(row, undefined, null);
     return true;
   }
 
-  /** Ends a lease without success, in the way that `next` decides, if it still holds. */
-  #end(lease: Lease, context: BatchContext, next: (row: CallRow) => GivenBack): EndedLease {
+  #endAuthorization(callId: number, { now, capacity }: BatchContext): Outcome<"endAuthorization"> {
+    const row = this.#rows.get(callId);
+    // Without a row it was finished, by a replica of an older version: nothing is charged.
+    if (row !== undefined && !row.is_authorized) return { kind: "not_open" };
+    const amount = row && chargeAtEnd(row, now);
+    if (row !== undefined && amount === undefined) {
+      const reason = AUTHORIZATION_ENDED;
+      this.#change(row, { ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason });
+      capacity.adjust(-1);
+      return { kind: "buried", buried: { callId, reason, deadAt: now } };
+    }
+    if (row !== undefined) this.#rows.set(callId, { ...row, is_authorized: false });
+    this.#charged.set(callId, amount ?? "0");
+    return { kind: "charged", amount: amount ?? "0" };
+  }
+
+  /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
+  #end(lease: Lease, context: BatchContext, endedBy: string, next: (row: CallRow) => GivenBack): EndedLease {
     const { now, capacity, madeReady } = context;
     const row = this.#rows.get(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome };
     const becomes = next(row);
+    const history = withStep(row.history, {
+      kind: "delivery",
+      attempt: row.attempts,
+      subscriber: row.subscriber ?? "",
+      from: row.claimed_at,
+      to: now,
+      reason: storable(endedBy),
+    });
     if (becomes.state === "dead") {
       const reason = storable(becomes.reason);
-      this.#change(row, { ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason });
+      this.#change(row, { ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason, history });
       capacity.adjust(-1);
       return { outcome, buried: { callId: row.call_id, reason, deadAt: now } };
     }
@@ -192,7 +288,7 @@ export class CallsPart implements BatchPart {
     const isDelayed = becomes.state === "delayed";
     const visible_at = isDelayed ? becomes.visibleAt : null;
     const subscriber = isDelayed && becomes.suspect ? row.subscriber : null;
-    this.#change(row, { ...NO_LEASE, state, forgiven, visible_at, subscriber });
+    this.#change(row, { ...NO_LEASE, state, forgiven, visible_at, subscriber, history });
     if (state === "ready") madeReady.add(row.call_id);
     return { outcome };
   }
@@ -202,9 +298,9 @@ export class CallsPart implements BatchPart {
     this.#changed.add(row.call_id);
   }
 
-  #finish(call: FinishedCall): void {
-    this.#rows.delete(call.row.call_id);
-    this.#finished.push(call);
+  #finish(row: CallRow, result: JobResult | undefined, charge: string | null): void {
+    this.#rows.delete(row.call_id);
+    this.#finished.push({ row, result, charge });
   }
 }
 
@@ -212,33 +308,31 @@ async function update(sql: Sql, rows: readonly CallRow[]): Promise<void> {
   if (rows.length > 0) await sql.run(UPDATE_CALLS, [JSON.stringify(rows)]);
 }
 
-async function remove(sql: Sql, finished: readonly FinishedCall[]): Promise<void> {
-  if (finished.length === 0) return;
-  const callIds = finished.map(({ row }) => row.call_id);
-  await Promise.all([
-    sql.run(DELETE_CALLS, [callIds]),
-    sql.run(DELETE_BODIES, [callIds]),
-    keepResults(
-      sql,
-      finished.filter(({ row }) => row.origin === "x402"),
-    ),
-  ]);
+async function charge({ sql, now }: BatchContext, charged: ReadonlyMap<number, string>): Promise<void> {
+  if (charged.size === 0) return;
+  const rows = [...charged].map(([callId, amount]) => [callId, chargedState(amount), amount]);
+  await sql.run(CHARGE_PAYMENTS, [JSON.stringify(rows), now]);
 }
 
-/** Keeps how paid calls ended, once their rows in `job_calls` are gone. */
-async function keepResults(sql: Sql, paid: readonly FinishedCall[]): Promise<void> {
-  if (paid.length === 0) return;
-  const { bytes, starts, lengths } = packed(paid.map(({ result }) => result?.body ?? new Uint8Array()));
-  await sql.run(INSERT_RESULTS, [
-    paid.map(({ row }) => row.call_id),
-    paid.map(({ state }) => state),
-    paid.map(({ row }) => row.attempts),
-    paid.map(({ row }) => row.enqueued_at),
-    paid.map(({ finishedAt }) => finishedAt),
+/** Removes JobCalls, and keeps how they ended. */
+async function finish({ sql, now }: BatchContext, finished: readonly FinishedCall[]): Promise<void> {
+  if (finished.length === 0) return;
+  const results = finished.flatMap(({ row, result }) =>
+    row.origin === "x402" && result !== undefined ? [{ callId: row.call_id, ...result }] : [],
+  );
+  const { bytes, starts, lengths } = packed(results.map(({ body }) => body));
+  await sql.run(FINISH_CALLS, [
+    numberArray(finished.map(({ row }) => row.call_id)),
+    now,
     bytes,
-    // Without a result there is no body, which differs from an empty one.
-    starts.map((start, index) => (paid[index]?.result === undefined ? null : start)),
-    lengths,
-    paid.map(({ result }) => storable(result?.contentType)),
+    numberArray(results.map(({ callId }) => callId)),
+    numberArray(starts),
+    numberArray(lengths),
+    results.map(({ contentType }) => storable(contentType)),
+    JSON.stringify(
+      Object.fromEntries(
+        finished.flatMap(({ row, charge }) => (charge === null ? [] : [[row.call_id, charge]])),
+      ),
+    ),
   ]);
 }

@@ -1,4 +1,5 @@
 import type { BuriedCall, Claimed, ClaimedCall, ClaimRequest } from "../../contract/work-queue.ts";
+import { LEASE_EXPIRED, MAX_STEPS } from "../../rules/call-steps.ts";
 import { MAX_ATTEMPTS_REASON } from "../../rules/leases.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { allSettled, type BatchContext, type Entry } from "./batch.ts";
@@ -19,17 +20,25 @@ const WIDENING = 4;
 /** Most leases and delays that one batch ends. */
 const DUE_AT_ONCE = 5_000;
 
+/** SQL of a history with the delivery that the row is leased for, and that its lease's end ended. */
+const EXPIRED = `
+  CASE WHEN jsonb_array_length(history) >= ${MAX_STEPS} THEN history - 0 ELSE COALESCE(history, '[]') END ||
+  jsonb_build_array(jsonb_build_object('kind', 'delivery', 'attempt', attempts, 'subscriber', COALESCE(subscriber, ''),
+                                       'from', claimed_at, 'to', visible_at, 'reason', '${LEASE_EXPIRED}'))`;
+
 // Skips rows that another batch has locked: it is changing them just now.
 const EXPIRE_LEASES = statement<{ call_id: number; state: "ready" | "dead" }>(
   "expire_leases",
   `WITH due AS MATERIALIZED (
-     SELECT call_id, attempts - forgiven >= $2::bigint AS is_used_up FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= $1
+     SELECT call_id, state = 'leased' AS is_lease, attempts - forgiven >= $2::bigint AS is_used_up
+       FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= $1
         AND (state = 'leased' OR subscriber IS NULL OR attempts - forgiven >= $2::bigint)
       ORDER BY visible_at LIMIT ${DUE_AT_ONCE} FOR UPDATE SKIP LOCKED)
    UPDATE jobgate.job_calls AS job_call
       SET state = CASE WHEN is_used_up THEN 'dead' ELSE 'ready' END,
           dead_at = CASE WHEN is_used_up THEN $1 END, dead_reason = CASE WHEN is_used_up THEN '${MAX_ATTEMPTS_REASON}' END,
-          visible_at = NULL, lease_token = NULL, subscriber = NULL
+          history = CASE WHEN is_lease THEN ${EXPIRED} ELSE history END,
+          visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL
      FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.call_id, job_call.state`,
 );
 
@@ -38,7 +47,7 @@ const TAKE = `
   leased AS (
     UPDATE jobgate.job_calls AS job_call
        SET state = 'leased', attempts = job_call.attempts + 1, visible_at = $3, subscriber = $5,
-           progress_percent = NULL, progress_text = NULL,
+           claimed_at = $2, progress_percent = NULL, progress_text = NULL,
            -- 122 random bits, URL-safe.
            lease_token = rtrim(translate(encode(uuid_send(gen_random_uuid()), 'base64'), '+/', '-_'), '=')
       FROM found WHERE job_call.call_id = found.call_id AND NOT found.is_used_up

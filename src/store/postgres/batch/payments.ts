@@ -11,27 +11,14 @@ import type { NewCall } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
 import { beginDecision, canBecome, canClose, closedSettlement, settledReason } from "../../rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
-import {
-  FIND_PAYMENTS_BY_FINGERPRINT,
-  keyColumns,
-  normalKey,
-  PAYMENT_COLUMN_LIST,
-} from "../payment-statements.ts";
+import { normalKey } from "../shared-statements.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import { CallerNonces } from "./caller-nonces.ts";
+import { KnownPayments, type KnownRow } from "./known-payments.ts";
 import { insertCalls } from "./new-rows.ts";
 import { Undecided } from "./undecided.ts";
 
-// In the same order in all batches, so that no two wait for each other.
-const LOCK_PAYMENTS = statement<KnownRow>(
-  "lock_payments",
-  `SELECT ${PAYMENT_COLUMN_LIST},
-          EXISTS (SELECT FROM jobgate.watched_payments WHERE watched_payments.call_id = payments.call_id) AS is_watched
-     FROM jobgate.payments
-     JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS asked (network, asset, payer, nonce)
-    USING (network, asset, payer, nonce) ORDER BY call_id FOR UPDATE OF payments`,
-);
 const SELECT_REDEEMED = statement<{ receipt: string }>(
   "select_redeemed",
   `SELECT receipt FROM jobgate.payments
@@ -41,7 +28,7 @@ const DECIDE_PAYMENTS = statement(
   "decide_payments",
   `UPDATE jobgate.payments AS payment
       SET state = new.state, settlement = new.settlement, reason = new.reason, closed = new.closed,
-          redeems_quote = new.redeems_quote, updated_at = new.updated_at
+          payment_id = new.payment_id, redeems_quote = new.redeems_quote, updated_at = new.updated_at
      FROM json_populate_recordset(NULL::jobgate.payments, $1::json) AS new WHERE payment.call_id = new.call_id`,
 );
 // The client waits for its job from here on, so this is when it was enqueued.
@@ -59,6 +46,11 @@ const REQUEUE_KEPT_CALLS = statement(
   "requeue_kept_calls",
   `INSERT INTO jobgate.job_calls (call_id, origin, job_id, service_id, state, enqueued_at)
    SELECT call_id, 'x402', job_index::text, service_id, 'ready', $2 FROM jobgate.payments WHERE call_id = ANY ($1::bigint[])`,
+);
+const SET_CEILINGS = statement(
+  "set_ceilings",
+  `UPDATE jobgate.job_calls SET ceiling = new ->> 1, min_charge = new ->> 2
+     FROM json_array_elements($1::json) AS new WHERE call_id = (new ->> 0)::bigint`,
 );
 const BEGIN_WATCHES = statement(
   "begin_watches",
@@ -96,7 +88,6 @@ type Begin = Entry<"beginPayment">;
 type Decision = Entry<
   "settlePayment" | "failPayment" | "leavePaymentUnresolved" | "closePayment" | "contradictPayment"
 >;
-type KnownRow = PaymentRow & { is_watched?: boolean };
 
 /** Payment operations that write. Those that end a payment come before those that begin one. */
 export class PaymentsPart implements BatchPart {
@@ -105,8 +96,7 @@ export class PaymentsPart implements BatchPart {
   readonly #begins: readonly Begin[];
   readonly #endWatches: readonly Entry<"endWatches">[];
   readonly #intents: readonly PaymentIntent[];
-  readonly #byKey = new Map<string, KnownRow>();
-  readonly #byFingerprint = new Map<string, KnownRow>();
+  readonly #known = new KnownPayments();
   readonly #paidQuotes = new Set<string>();
   readonly #nonces: CallerNonces;
   readonly #undecided: Undecided;
@@ -116,7 +106,12 @@ export class PaymentsPart implements BatchPart {
   readonly #requeuedIds: number[] = [];
   readonly #watchedIds = new Set<number>();
   readonly #unwatchedIds = new Set<number>();
-  readonly #begun: { readonly callId: number; readonly call: NewCall; readonly row: PaymentRow }[] = [];
+  readonly #begun: {
+    readonly callId: number;
+    readonly call: NewCall;
+    readonly row: PaymentRow;
+    readonly minCharge: string | undefined;
+  }[] = [];
 
   /** @param now replaces the database's clock */
   constructor(entries: readonly (Begin | Decision | Entry<"endWatches">)[], now: number | null) {
@@ -141,11 +136,9 @@ export class PaymentsPart implements BatchPart {
     const keys = [...this.#decisions.map(({ input }) => input[0]), ...intents.map(({ key }) => key)];
     if (keys.length === 0) return;
     const quotes = intents.flatMap(({ receipt, redeemsQuote }) => (redeemsQuote ? receipt : []));
-    const fingerprints = intents.map(({ fingerprint }) => fingerprint);
-    const [locked, alike, redeemed] = await Promise.all([
-      sql.run(LOCK_PAYMENTS, keyColumns(keys)),
-      intents.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_FINGERPRINT, [fingerprints]),
+    const [redeemed] = await Promise.all([
       quotes.length === 0 ? [] : sql.run(SELECT_REDEEMED, [quotes]),
+      this.#known.load(sql, keys, intents),
       this.#nonces.load(sql),
       this.#undecided.load(
         sql,
@@ -153,8 +146,6 @@ export class PaymentsPart implements BatchPart {
         this.#begins.flatMap(({ input }) => input[2] ?? []),
       ),
     ]);
-    // The locked rows last: those are the rows that change.
-    for (const row of [...alike, ...locked]) this.#remember(row);
     for (const { receipt } of redeemed) this.#paidQuotes.add(receipt);
   }
 
@@ -176,7 +167,7 @@ export class PaymentsPart implements BatchPart {
       this.#writeWatches(sql, now),
       this.#insertBegun(sql),
       this.#nonces.write(sql, now),
-      insertCalls(sql, this.#begun, "held", now),
+      this.#insertCalls(sql, now),
     ]);
   }
 
@@ -194,7 +185,7 @@ export class PaymentsPart implements BatchPart {
   }
 
   #settle(key: PaymentKey, settlement: string, context: BatchContext): SettlePaymentOutcome {
-    const row = this.#find(key);
+    const row = this.#known.find(key);
     if (row === undefined) return { kind: "not_open" };
     const callId = row.call_id;
     if (row.state === "settled")
@@ -210,18 +201,25 @@ export class PaymentsPart implements BatchPart {
     const { now, capacity, madeReady } = context;
     const callId = row.call_id;
     const settled = { ...values, state: "settled", updated_at: now } as const;
+    const hasRun = row.ceiling !== null;
     if (row.state !== "failed") {
-      madeReady.add(callId);
-      this.#settledIds.push(callId);
+      if (!hasRun) {
+        madeReady.add(callId);
+        this.#settledIds.push(callId);
+      }
       return this.#change(row, settled);
     }
     if (row.is_watched !== true) return undefined;
     this.#endWatch(row);
-    madeReady.add(callId);
-    this.#requeuedIds.push(callId);
-    capacity.adjust(1);
-    // Its quote may have been paid again since.
-    const record = this.#change(row, { ...settled, redeems_quote: 0 });
+    if (!hasRun) {
+      madeReady.add(callId);
+      this.#requeuedIds.push(callId);
+      capacity.adjust(1);
+    }
+    // Under its identifier, and for its quote, another payment may have been made since.
+    const payment_id = this.#known.isIdentifierTaken(row) ? null : row.payment_id;
+    const record = this.#change(row, { ...settled, payment_id, redeems_quote: 0 });
+    this.#known.add(row);
     if (record.callerNonce !== undefined) this.#nonces.useAgain(record.callerNonce, callId);
     return record;
   }
@@ -238,7 +236,7 @@ export class PaymentsPart implements BatchPart {
   }
 
   #fail(key: PaymentKey, settlement: string, reason: string, context: BatchContext): FailPaymentOutcome {
-    const row = this.#find(key);
+    const row = this.#known.find(key);
     if (row === undefined || !canBecome("failed", row.state)) return { kind: "not_open" };
     return { kind: "failed", record: this.#withhold(row, { settlement, reason: storable(reason) }, context) };
   }
@@ -246,16 +244,20 @@ export class PaymentsPart implements BatchPart {
   /** Fails a payment, takes its JobCall out of the queue and watches it. */
   #withhold(row: KnownRow, values: Partial<PaymentRow>, { now, capacity }: BatchContext): PaymentRecord {
     const record = this.#change(row, { ...values, state: "failed", updated_at: now });
-    this.#failedIds.push(row.call_id);
-    this.#beginWatch(row);
-    capacity.adjust(-1);
+    // One by use has no JobCall to give back: it ran.
+    if (row.ceiling === null) {
+      this.#failedIds.push(row.call_id);
+      this.#beginWatch(row);
+      capacity.adjust(-1);
+    }
     if (row.redeems_quote === 1) this.#paidQuotes.delete(row.receipt);
-    if (record.callerNonce !== undefined) this.#nonces.free(record.callerNonce, row.call_id);
+    if (record.callerNonce !== undefined && row.ceiling === null)
+      this.#nonces.free(record.callerNonce, row.call_id);
     return record;
   }
 
   #close(key: PaymentKey, closing: PaymentClosing, context: BatchContext): ClosePaymentOutcome {
-    const row = this.#find(key);
+    const row = this.#known.find(key);
     if (row === undefined) return { kind: "not_open", record: undefined };
     const { as, by, note } = closing;
     const closed = JSON.stringify({ as, by: storable(by), note: storable(note), at: context.now });
@@ -271,7 +273,7 @@ export class PaymentsPart implements BatchPart {
   }
 
   #contradict(key: PaymentKey, reason: string): boolean {
-    const row = this.#find(key);
+    const row = this.#known.find(key);
     if (row?.is_watched !== true) return false;
     this.#endWatch(row);
     this.#change(row, { reason: storable(reason) });
@@ -279,7 +281,7 @@ export class PaymentsPart implements BatchPart {
   }
 
   #leaveUnresolved(key: PaymentKey, reason: string, { now }: BatchContext): PaymentRecord | undefined {
-    const row = this.#find(key);
+    const row = this.#known.find(key);
     if (row === undefined || !canBecome("unresolved", row.state)) return undefined;
     return this.#change(row, { state: "unresolved", reason: storable(reason), updated_at: now });
   }
@@ -287,7 +289,7 @@ export class PaymentsPart implements BatchPart {
   #begin([intent, call, limits]: Begin["input"], context: BatchContext): BeginPaymentOutcome {
     const { now, capacity } = context;
     const { callerNonce } = intent;
-    const known = this.#find(intent.key) ?? this.#byFingerprint.get(intent.fingerprint);
+    const known = this.#known.findRepeated(intent);
     const decision = beginDecision({
       intent,
       known: known && toPaymentRecord(known),
@@ -301,27 +303,30 @@ export class PaymentsPart implements BatchPart {
     if (decision.kind !== "begin") return decision;
     const callId = context.takeCallId();
     const row = toRow(intent, callId, now);
-    this.#remember(row);
+    this.#known.add(row);
     if (intent.redeemsQuote) this.#paidQuotes.add(intent.receipt);
     capacity.adjust(1);
     if (callerNonce !== undefined) this.#nonces.use(callerNonce, callId);
-    this.#begun.push({ callId, call, row });
+    this.#begun.push({ callId, call, row, minCharge: intent.minCharge });
+    if (intent.ceiling !== undefined) context.madeReady.add(callId);
     return { kind: "begun", callId };
+  }
+
+  async #insertCalls(sql: Sql, now: number): Promise<void> {
+    const byUse = this.#begun.filter(({ row }) => row.ceiling !== null);
+    const held = this.#begun.filter(({ row }) => row.ceiling === null);
+    const ceilings = byUse.map(({ callId, row, minCharge = null }) => [callId, row.ceiling, minCharge]);
+    await Promise.all([
+      insertCalls(sql, held, "held", now),
+      insertCalls(sql, byUse, "ready", now),
+      ceilings.length === 0 ? [] : sql.run(SET_CEILINGS, [JSON.stringify(ceilings)]),
+    ]);
   }
 
   async #insertBegun(sql: Sql): Promise<void> {
     if (this.#begun.length === 0) return;
     const written = await sql.run(INSERT_PAYMENTS, [JSON.stringify(this.#begun.map(({ row }) => row))]);
     if (written.length !== this.#begun.length) throw new LostRace("a payment was begun elsewhere meanwhile");
-  }
-
-  #find(key: PaymentKey): KnownRow | undefined {
-    return this.#byKey.get(keyText(normalKey(key)));
-  }
-
-  #remember(row: KnownRow): void {
-    this.#byKey.set(keyText(row), row);
-    this.#byFingerprint.set(row.fingerprint, row);
   }
 
   /** @returns the payment as it is now */
@@ -335,8 +340,4 @@ export class PaymentsPart implements BatchPart {
 function toRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
   const row = toPaymentRow(intent, callId, now);
   return { ...row, ...normalKey(intent.key), caller: row.caller?.toLowerCase() ?? null };
-}
-
-function keyText({ network, asset, payer, nonce }: PaymentKey | PaymentRow): string {
-  return `${network} ${asset} ${payer} ${nonce}`;
 }

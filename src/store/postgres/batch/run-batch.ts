@@ -7,6 +7,8 @@ import { CallsPart } from "./calls.ts";
 import { runClaims } from "./claims.ts";
 import { ledgersPart } from "./ledgers.ts";
 import { PaymentsPart } from "./payments.ts";
+import { RefundsPart } from "./refunds.ts";
+import { TransactionsPart } from "./transactions.ts";
 import { countUncounted } from "./undecided.ts";
 
 /** A batch that was run, and only has to be committed. */
@@ -35,9 +37,10 @@ const READ_START = statement<{ now: number; pending: number }>(
   `SELECT floor(extract(epoch FROM now()) * 1000)::bigint AS now,
           (SELECT sum(n)::bigint FROM jobgate.pending) AS pending`,
 );
-const TAKE_CALL_IDS = statement<{ call_id: number }>(
+// One row: each row is a message to read.
+const TAKE_CALL_IDS = statement<{ call_ids: string }>(
   "take_call_ids",
-  "SELECT nextval('jobgate.call_ids') AS call_id FROM generate_series(1, $1::int)",
+  "SELECT string_agg(nextval('jobgate.call_ids')::text, ',') AS call_ids FROM generate_series(1, $1::int)",
 );
 
 /**
@@ -50,15 +53,17 @@ export async function runBatch(
   options: RunBatchOptions,
 ): Promise<RanBatch> {
   const outcomes: unknown[] = operations.map(() => undefined);
-  const entries = operations.map(
-    (operation, index) =>
-      ({ ...operation, decide: (outcome: unknown) => outcomes.splice(index, 1, outcome) }) as Entry,
-  );
+  const entries = operations.map(({ name, input }, index) => {
+    const decide = (outcome: unknown) => {
+      outcomes[index] = outcome;
+    };
+    return { name, input, decide } as Entry;
+  });
   const testNow = options.clock?.() ?? null;
   const parts = partsOf(entries, testNow);
   const callIdCount = parts.reduce((total, { callIds }) => total + callIds, 0);
 
-  const [, [start], callIds] = await allSettled([
+  const [, [start], [taken]] = await allSettled([
     sql.run(BEGIN),
     sql.run(READ_START),
     callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
@@ -75,7 +80,7 @@ export async function runBatch(
     hasFailed: () => hasFailed,
     now: options.clock?.() ?? start.now,
     capacity,
-    takeCallId: callIdGiver(callIds.map(({ call_id }) => call_id)),
+    takeCallId: callIdGiver(taken?.call_ids.split(",").map(Number) ?? []),
     madeReady: new Set(),
   };
   const steps = [
@@ -111,11 +116,26 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
       ),
       now,
     ),
+    new TransactionsPart(
+      entriesOf(entries, "holdSettler", "queueTransaction", "signTransactions", "finishTransactions"),
+      now,
+    ),
     new CallsPart(
-      entriesOf(entries, "ack", "retry", "fail", "extend", "release", "retryDeadLetter", "dropDeadLetter"),
+      entriesOf(
+        entries,
+        "ack",
+        "retry",
+        "fail",
+        "extend",
+        "release",
+        "retryDeadLetter",
+        "dropDeadLetter",
+        "endAuthorization",
+      ),
     ),
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
     ledgersPart(entriesOf(entries, "saveOffers", "saveQuote", "keepSecret")),
+    new RefundsPart(entriesOf(entries, "holdRefund", "sendRefund", "endRefund", "decideRefund")),
   ];
 }
 

@@ -5,7 +5,7 @@ const IS_OLD = `state = 'intent' AND created_at <= ${NOW} - ${YOUNG_MS}`;
 const COUNT_UNCOUNTED = statement<{ n: number }>(
   "count_uncounted",
   `SELECT (SELECT count(*) FROM jobgate.payments WHERE ${IS_OLD})
-        + (SELECT count(*) FROM jobgate.payments WHERE state = 'unresolved') AS n`,
+        + (SELECT count(*) FROM jobgate.payments WHERE state = 'unresolved' AND ceiling IS NULL) AS n`,
 );
 const COUNT_UNDECIDED = statement<{ n: number }>(
   "count_undecided",
@@ -14,7 +14,9 @@ const COUNT_UNDECIDED = statement<{ n: number }>(
 const COUNT_UNDECIDED_BY_PAYER = statement<{ payer: string; n: number }>(
   "count_undecided_by_payer",
   `SELECT asked.payer, (SELECT count(*) FROM (
-     SELECT FROM jobgate.payments WHERE payments.payer = asked.payer AND ${IS_OLD} LIMIT $3) AS old) AS n
+     SELECT FROM jobgate.payments WHERE payments.payer = asked.payer AND ${IS_OLD}
+     UNION ALL SELECT FROM jobgate.payments WHERE payments.payer = asked.payer AND state IN ('authorized', 'settling')
+     LIMIT $3) AS open) AS n
      FROM unnest($2::text[]) AS asked (payer)`,
 );
 
@@ -24,7 +26,7 @@ export async function countUncounted(sql: Sql, now: number | null): Promise<numb
   return row?.n ?? 0;
 }
 
-/** Undecided payments that are no longer young when a batch begins. The batch itself begins only young ones. */
+/** Undecided payments that are no longer young, and a payer's open ones by use, when a batch begins. The batch itself begins only young ones. */
 export class Undecided {
   readonly #now: number | null;
   readonly #ofPayers = new Map<string, number>();

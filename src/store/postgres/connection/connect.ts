@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import pg, { type ClientBase, type ClientConfig } from "pg";
 import { ReadOnlyServer } from "./database-errors.ts";
@@ -9,7 +8,7 @@ export interface PostgresAddress {
   readonly url: string;
   /** Absent: the URL's `sslmode`; without one `disable` on loopback and Unix sockets, else `verify-full`. */
   readonly tls?: PostgresTls | undefined;
-  /** Path of a PEM file with the authorities to trust in place of the well-known ones. */
+  /** Authorities to trust in place of the well-known ones, in PEM. */
   readonly ca?: string | undefined;
 }
 
@@ -77,12 +76,27 @@ function defaultTls(url: URL): PostgresTls {
 function tlsOptions({ ca }: PostgresAddress, tls: PostgresTls) {
   return {
     rejectUnauthorized: tls === "verify-full",
-    ...(ca === undefined ? {} : { ca: readFileSync(ca) }),
+    ...(ca === undefined ? {} : { ca }),
   };
 }
 
+/** Session settings by name. */
+type Settings = Readonly<Record<string, string | number>>;
+
+/**
+ * Settings of sessions that read lists: each index in its order, joined row by row. The planner expects all of what a
+ * limit cuts off, and would rather sort or hash tables.
+ */
+export const LIST_SETTINGS: Settings = {
+  enable_bitmapscan: "off",
+  enable_hashagg: "off",
+  enable_hashjoin: "off",
+  enable_mergejoin: "off",
+  enable_sort: "off",
+};
+
 /** Session settings that override those of the server, the database and the role. */
-function sessionSettings(timeouts: PostgresTimeouts): Readonly<Record<string, string | number>> {
+function sessionSettings(timeouts: PostgresTimeouts): Settings {
   return {
     statement_timeout: timeouts.statementMs,
     lock_timeout: timeouts.lockMs,
@@ -99,8 +113,13 @@ function sessionSettings(timeouts: PostgresTimeouts): Readonly<Record<string, st
  * Prepares a connection that was just opened.
  * @throws Error when the server cannot be written to, or does not promise to keep what it has committed
  */
-export async function prepareSession(client: ClientBase, timeouts: PostgresTimeouts): Promise<void> {
-  const settings = Object.entries(sessionSettings(timeouts)).map(([name, value]) => `SET ${name} = ${value}`);
+export async function prepareSession(
+  client: ClientBase,
+  timeouts: PostgresTimeouts,
+  more: Settings = {},
+): Promise<void> {
+  const all = { ...sessionSettings(timeouts), ...more };
+  const settings = Object.entries(all).map(([name, value]) => `SET ${name} = ${value}`);
   const [, result] = await Promise.all([
     client.query(settings.join("; ")),
     client.query<Record<"synchronous_commit" | "fsync" | "read_only", string>>(

@@ -5,6 +5,7 @@ import { migrate } from "../migrate.ts";
 import {
   BoundedClient,
   clientConfig,
+  LIST_SETTINGS,
   type PostgresAddress,
   type PostgresTimeouts,
   prepareSession,
@@ -28,11 +29,12 @@ export class ConnectionPool {
   constructor(
     options: PoolOptions & {
       readonly max: number;
+      readonly settings?: typeof LIST_SETTINGS;
       /** Called when the server refused a write because it can only be read from. */
       readonly onReadOnly: () => void;
     },
   ) {
-    const { address, timeouts, logger, max, onReadOnly } = options;
+    const { address, timeouts, logger, max, settings, onReadOnly } = options;
     this.#max = max;
     this.#onReadOnly = onReadOnly;
     this.#pool = new pg.Pool({
@@ -42,7 +44,7 @@ export class ConnectionPool {
       // Keeps connections, because a queue is idle at one moment and busy at the next.
       idleTimeoutMillis: 0,
       // The pool waits for the promise, although its types do not say so.
-      onConnect: ((client) => prepareSession(client, timeouts)) as (client: ClientBase) => void,
+      onConnect: ((client) => prepareSession(client, timeouts, settings)) as (client: ClientBase) => void,
     });
     // Concerns a connection that was not in use; the pool has dropped it and opens another when it needs one.
     this.#pool.on("error", (error) =>
@@ -141,7 +143,9 @@ export async function openConnections(
     onReadOnly,
   });
   const operatorReaders =
-    operators === 0 ? readers : new ConnectionPool({ ...options, max: operators, onReadOnly });
+    operators === 0
+      ? readers
+      : new ConnectionPool({ ...options, max: operators, settings: LIST_SETTINGS, onReadOnly });
   const pools = new Set([writers, readers, operatorReaders]);
   const close = async () => {
     await Promise.all([...pools].map((pool) => pool.close()));

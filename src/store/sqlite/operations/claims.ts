@@ -1,13 +1,16 @@
 import { randomFillSync } from "node:crypto";
 import type { BuriedCall, ClaimedCall } from "../../contract/work-queue.ts";
+import { LEASE_EXPIRED } from "../../rules/call-steps.ts";
 import { type AttemptColumns, isUsedUp, MAX_ATTEMPTS_REASON } from "../../rules/leases.ts";
-import type { Database, Statement } from "../driver.ts";
+import { type Database, prepareRows } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
-import type { JobCalls } from "./job-calls.ts";
+import { appendStep, deliveryStep, type JobCalls } from "./job-calls.ts";
+import type { NewCalls } from "./new-calls.ts";
 
 export function claimOperations(
   database: Database,
   jobCalls: JobCalls,
+  newCalls: NewCalls,
 ): OperationTable<"claim" | "expireLeases"> {
   const selectAnyDue = database.prepare(
     `SELECT 1 FROM job_calls INDEXED BY job_calls_waiting
@@ -19,7 +22,8 @@ export function claimOperations(
   );
   const readyDue = database.prepare(
     `UPDATE job_calls INDEXED BY job_calls_waiting
-        SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL
+        SET state = 'ready', visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL,
+            history = iif(state = 'leased', ${appendStep(deliveryStep({ to: "visible_at", reason: `'${LEASE_EXPIRED}'` }))}, history)
       WHERE state IN ('leased', 'delayed') AND visible_at <= ? AND (state = 'leased' OR subscriber IS NULL)`,
   );
   // A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
@@ -31,12 +35,12 @@ export function claimOperations(
   );
   const lease = database.prepare(
     `UPDATE job_calls
-        SET state = 'leased', attempts = ?, visible_at = ?, lease_token = ?, subscriber = ?,
-            progress_percent = NULL, progress_text = NULL
-      WHERE call_id = ?`,
+        SET state = 'leased', attempts = attempts + 1, visible_at = ?1, lease_token = leased.value ->> 1, subscriber = ?2,
+            claimed_at = ?4, progress_percent = NULL, progress_text = NULL
+       FROM json_each(?3) AS leased WHERE call_id = leased.value ->> 0`,
   );
-  const selectBody = database.prepare<{ encoded: Uint8Array }>(
-    "SELECT encoded FROM job_bodies WHERE call_id = ?",
+  const selectBodies = database.prepare<{ call_id: number; encoded: Uint8Array | ArrayBuffer }>(
+    "SELECT call_id, encoded FROM job_bodies WHERE call_id IN (SELECT value FROM json_each(?))",
   );
   const ready = new ReadyCalls(database);
   const tokens = new LeaseTokens();
@@ -54,46 +58,72 @@ export function claimOperations(
     expireLeases,
     claim(now, { limit, jobIds, leaseMs, maxAttempts, subscriber, suspects }) {
       const buried = expireLeases(now, maxAttempts);
-      const calls: ClaimedCall[] = [];
-      const leaseExpiresAt = now + leaseMs;
-
-      function take(row: ReadyRow, suspect: boolean): void {
-        const { call_id: callId, enqueued_at: enqueuedAt } = row;
-        const body = selectBody.get([callId]);
-        if (body === undefined) throw new Error(`JobCall ${callId} has no body`);
-        const leaseToken = tokens.next();
-        const attempt = row.attempts + 1;
-        lease.run([attempt, leaseExpiresAt, leaseToken, subscriber, callId]);
-        calls.push({
-          callId,
-          leaseToken,
-          encoded: body.encoded,
-          attempt,
-          enqueuedAt,
-          leaseExpiresAt,
-          suspect,
-        });
-      }
+      const found: { readonly row: ReadyRow; readonly suspect: boolean }[] = [];
+      const leaseAll = () => leased(found, { now, leaseMs, subscriber });
 
       let suspectsLeft = false;
       if (suspects !== undefined) {
         const wanted = Math.min(suspects, limit);
-        const found = selectSuspects.all([now, JSON.stringify(jobIds.map(String)), wanted + 1]);
-        suspectsLeft = found.length > wanted;
-        for (const row of found.slice(0, wanted)) take(row, true);
-        if (calls.length > 0) return { calls, buried, suspectsLeft };
+        const rows = selectSuspects.all([now, JSON.stringify(jobIds.map(String)), wanted + 1]);
+        suspectsLeft = rows.length > wanted;
+        for (const row of rows.slice(0, wanted)) found.push({ row, suspect: true });
+        if (found.length > 0) return { calls: leaseAll(), buried, suspectsLeft };
       }
-      while (calls.length < limit) {
-        const rows = ready.next(jobIds, limit - calls.length);
+      // Dead letters take the place of others that are ready.
+      let after = 0;
+      while (found.length < limit) {
+        const rows = ready.next(jobIds, { after, limit: limit - found.length });
         if (rows.length === 0) break;
         for (const row of rows) {
+          after = row.call_id;
           if (isUsedUp(row, maxAttempts)) buried.push(jobCalls.bury(row.call_id, MAX_ATTEMPTS_REASON, now));
-          else take(row, false);
+          else found.push({ row, suspect: false });
         }
       }
-      return { calls, buried, suspectsLeft };
+      const lease = { subscriber, claimedAt: now, expiresAt: now + leaseMs, nextToken: () => tokens.next() };
+      const fresh = newCalls.lease(jobIds, limit - found.length, lease).map(
+        ({ callId, leaseToken, call: { encoded }, enqueuedAt }): ClaimedCall => ({
+          ...{ callId, leaseToken, encoded, enqueuedAt },
+          ...{ attempt: 1, leaseExpiresAt: lease.expiresAt, suspect: false },
+        }),
+      );
+      return { calls: [...leaseAll(), ...fresh], buried, suspectsLeft };
     },
   };
+
+  function leased(
+    found: readonly { readonly row: ReadyRow; readonly suspect: boolean }[],
+    claim: { readonly now: number; readonly leaseMs: number; readonly subscriber: string },
+  ): ClaimedCall[] {
+    if (found.length === 0) return [];
+    const leaseExpiresAt = claim.now + claim.leaseMs;
+    const callIds = found.map(({ row }) => row.call_id);
+    const bodies = new Map(
+      selectBodies.all([JSON.stringify(callIds)]).map(({ call_id, encoded }) => [call_id, toBytes(encoded)]),
+    );
+    const calls = found.map(({ row, suspect }) => {
+      const { call_id: callId, attempts, enqueued_at: enqueuedAt } = row;
+      const encoded = bodies.get(callId);
+      if (encoded === undefined) throw new Error(`JobCall ${callId} has no body`);
+      return {
+        callId,
+        leaseToken: tokens.next(),
+        encoded,
+        attempt: attempts + 1,
+        enqueuedAt,
+        leaseExpiresAt,
+        suspect,
+      };
+    });
+    const leases = JSON.stringify(calls.map(({ callId, leaseToken }) => [callId, leaseToken]));
+    lease.run([leaseExpiresAt, claim.subscriber, leases, claim.now]);
+    return calls;
+  }
+}
+
+/** libsql returns the BLOBs of several rows as bare ArrayBuffers. */
+function toBytes(blob: Uint8Array | ArrayBuffer): Uint8Array {
+  return blob instanceof ArrayBuffer ? new Uint8Array(blob) : blob;
 }
 
 interface ReadyRow extends AttemptColumns {
@@ -101,30 +131,41 @@ interface ReadyRow extends AttemptColumns {
   readonly enqueued_at: number;
 }
 
+const READY_COLUMNS = ["call_id", "attempts", "forgiven", "enqueued_at"] as const;
+
 /** Ready JobCalls in order of their call id. Reads no other rows, however long the queue is. */
 class ReadyCalls {
-  readonly #ofAnyJob: Statement<ReadyRow>;
-  readonly #ofJob: Statement<ReadyRow>;
+  readonly #ofAnyJob;
+  readonly #ofJob;
 
   constructor(database: Database) {
-    const columns = "call_id, attempts, forgiven, enqueued_at";
-    this.#ofAnyJob = database.prepare(
-      `SELECT ${columns} FROM job_calls INDEXED BY job_calls_ready
-        WHERE state = 'ready' ORDER BY call_id LIMIT ?`,
+    this.#ofAnyJob = prepareRows<ReadyRow>(
+      database,
+      READY_COLUMNS,
+      `FROM job_calls INDEXED BY job_calls_ready
+        WHERE state = 'ready' AND call_id > ? ORDER BY call_id LIMIT ?`,
     );
-    this.#ofJob = database.prepare(
-      `SELECT ${columns} FROM job_calls INDEXED BY job_calls_ready_by_job
-        WHERE state = 'ready' AND job_id = ? ORDER BY call_id LIMIT ?`,
+    this.#ofJob = prepareRows<ReadyRow>(
+      database,
+      READY_COLUMNS,
+      `FROM job_calls INDEXED BY job_calls_ready_by_job
+        WHERE state = 'ready' AND job_id = ? AND call_id > ? ORDER BY call_id LIMIT ?`,
     );
   }
 
-  /** @param jobIds empty means all jobs */
-  next(jobIds: readonly bigint[], limit: number): ReadyRow[] {
-    if (jobIds.length === 0) return this.#ofAnyJob.all([limit]);
+  /**
+   * @param jobIds empty means all jobs
+   * @param options `after` is the last call ID that is left out
+   */
+  next(
+    jobIds: readonly bigint[],
+    { after, limit }: { readonly after: number; readonly limit: number },
+  ): ReadyRow[] {
+    if (jobIds.length === 0) return this.#ofAnyJob([after, limit]);
     // A job named twice must not be claimed twice.
     const distinct = [...new Set(jobIds.map(String))];
     return distinct
-      .flatMap((jobId) => this.#ofJob.all([jobId, limit]))
+      .flatMap((jobId) => this.#ofJob([jobId, after, limit]))
       .sort((a, b) => a.call_id - b.call_id)
       .slice(0, limit);
   }

@@ -1,15 +1,20 @@
 import type { Capacity } from "../../new-call.ts";
 import type { ReadName, WriteName } from "../../operations.ts";
 import type { Database } from "../driver.ts";
-import type { OperationTable } from "../transaction.ts";
+import type { BulkTable, OperationTable } from "../transaction.ts";
 import { claimOperations } from "./claims.ts";
-import { intakeOperations } from "./intake.ts";
+import { acceptOnceInBulk, intakeOperations } from "./intake.ts";
 import { JobCalls } from "./job-calls.ts";
-import { leaseOperations } from "./leases.ts";
+import { ackInBulk, leaseOperations } from "./leases.ts";
 import { ledgerLookups, ledgerOperations } from "./ledgers.ts";
 import { callLookups, paymentLookups } from "./lookups.ts";
+import { NewCalls } from "./new-calls.ts";
+import { operatorLists } from "./operator-lists.ts";
 import { paymentOperations } from "./payments.ts";
+import { refundLookups, refundOperations } from "./refunds.ts";
 import { reportOperations } from "./reports.ts";
+import { retentionOperations } from "./retention.ts";
+import { transactionLookups, transactionOperations } from "./transactions.ts";
 import type { Undecided } from "./undecided.ts";
 
 /** Operations of the one connection that writes. */
@@ -17,25 +22,38 @@ export function writeOperations(
   database: Database,
   capacity: Capacity,
   undecided: Undecided,
-): OperationTable<WriteName> {
-  const jobCalls = new JobCalls(database, capacity);
+): { readonly operations: OperationTable<WriteName>; readonly bulk: BulkTable; readonly newCalls: NewCalls } {
+  const newCalls = new NewCalls(database);
+  const jobCalls = new JobCalls(database, capacity, newCalls);
   const probe = database.prepare("UPDATE probe SET writes = writes + 1");
-  return {
+  const transactions = transactionOperations(database);
+  const operations = {
     ...intakeOperations(database, jobCalls),
     ...paymentOperations(database, jobCalls, undecided),
-    ...claimOperations(database, jobCalls),
+    ...transactions,
+    ...refundOperations(database, transactions.queueTransaction),
+    ...claimOperations(database, jobCalls, newCalls),
     ...leaseOperations(database, jobCalls),
     ...ledgerOperations(database),
+    ...retentionOperations(database),
     probe: () => void probe.run([]),
   };
+  const bulk = {
+    acceptOnce: acceptOnceInBulk(database, jobCalls),
+    ack: ackInBulk(database, jobCalls),
+  };
+  return { operations, bulk, newCalls };
 }
 
 /** Operations of the connection that only reads. */
 export function readOperations(database: Database): OperationTable<ReadName> {
   return {
     ...paymentLookups(database),
+    ...transactionLookups(database),
+    ...refundLookups(database),
     ...callLookups(database),
     ...ledgerLookups(database),
     ...reportOperations(database),
+    ...operatorLists(database),
   };
 }

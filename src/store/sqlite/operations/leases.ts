@@ -1,5 +1,13 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { EndedLease, Lease } from "../../contract/work-queue.ts";
+import { STREAM_ENDED } from "../../rules/call-steps.ts";
+import {
+  AUTHORIZATION_ENDED,
+  type ChargeColumns,
+  chargeAtEnd,
+  chargedState,
+  chargedUnits,
+} from "../../rules/charges.ts";
 import {
   type AttemptColumns,
   afterRelease,
@@ -8,87 +16,152 @@ import {
   type LeaseColumns,
   leaseOutcome,
 } from "../../rules/leases.ts";
-import type { Database } from "../driver.ts";
-import type { OperationTable } from "../transaction.ts";
-import type { JobCalls } from "./job-calls.ts";
+import { type Database, prepareRows } from "../driver.ts";
+import type { BulkTable, OperationTable } from "../transaction.ts";
+import { appendStep, deliveryStep, type FinishedCall, type JobCalls } from "./job-calls.ts";
+import { Refunds } from "./refunds.ts";
 
-interface CallRow extends LeaseColumns, AttemptColumns {
+interface CallRow extends LeaseColumns, AttemptColumns, ChargeColumns {
   readonly call_id: number;
   readonly origin: JobCallOrigin;
   readonly enqueued_at: number;
-  readonly dead_at: number | null;
 }
+
+const CALL_COLUMNS = [
+  "call_id",
+  "origin",
+  "state",
+  "visible_at",
+  "lease_token",
+  "attempts",
+  "forgiven",
+  "enqueued_at",
+  "ceiling",
+  "min_charge",
+  "charge_so_far",
+] as const;
 
 /** Operations on a lease, and those on dead letters that write. */
 export function leaseOperations(
   database: Database,
   jobCalls: JobCalls,
-): OperationTable<"ack" | "retry" | "fail" | "extend" | "release" | "retryDeadLetter" | "dropDeadLetter"> {
+): OperationTable<
+  "ack" | "retry" | "fail" | "extend" | "release" | "retryDeadLetter" | "dropDeadLetter" | "endAuthorization"
+> {
   const selectCall = database.prepare<CallRow>(
-    `SELECT call_id, origin, state, visible_at, lease_token, attempts, forgiven, enqueued_at, dead_at
-       FROM job_calls WHERE call_id = ?`,
+    `SELECT ${CALL_COLUMNS.join()} FROM job_calls WHERE call_id = ?`,
   );
   const giveBack = database.prepare(
     `UPDATE job_calls
-        SET state = ?, visible_at = ?, forgiven = ?, lease_token = NULL, subscriber = CASE WHEN ? THEN subscriber END
-      WHERE call_id = ?`,
+        SET state = ?1, history = ${appendStep(deliveryStep({ to: "?5", reason: "?6" }))}, visible_at = ?2, forgiven = ?3,
+            lease_token = NULL, subscriber = iif(?4, subscriber, NULL), claimed_at = NULL
+      WHERE call_id = ?7`,
   );
   const extendLease = database.prepare("UPDATE job_calls SET visible_at = ? WHERE call_id = ?");
   const extendLeaseWithProgress = database.prepare(
     "UPDATE job_calls SET visible_at = ?, progress_percent = ?, progress_text = ? WHERE call_id = ?",
   );
-  const revive = database.prepare(
-    `UPDATE job_calls SET state = 'ready', forgiven = attempts, dead_at = NULL, dead_reason = NULL
-      WHERE call_id = ? AND state = 'dead'`,
+  const noteCharge = database.prepare("UPDATE job_calls SET charge_so_far = ? WHERE call_id = ?");
+  const selectAuthorized = database.prepare(
+    "SELECT 1 FROM payments WHERE call_id = ? AND state = 'authorized'",
   );
+  const chargePayment = database.prepare(
+    "UPDATE payments SET state = ?, amount = ?, updated_at = ? WHERE call_id = ?",
+  );
+  const revive = database.prepare(
+    `UPDATE job_calls
+        SET state = 'ready', forgiven = attempts, dead_at = NULL, dead_reason = NULL, dead_group = NULL,
+            history = ${appendStep(`json_object('kind', 'revival', 'deadAt', dead_at, 'reason', dead_reason, 'at', ?1)`)}
+      WHERE call_id = ?2 AND state = 'dead'`,
+  );
+  const refunds = new Refunds(database);
 
-  /** Ends a lease without success, in the way that `next` decides, if it still holds. */
-  function end(now: number, lease: Lease, next: (row: CallRow) => GivenBack): EndedLease {
+  /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
+  function end(now: number, lease: Lease, reason: string, next: (row: CallRow) => GivenBack): EndedLease {
     const row = selectCall.get([lease.callId]);
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome };
     const becomes = next(row);
-    if (becomes.state === "dead") return { outcome, buried: jobCalls.bury(row.call_id, becomes.reason, now) };
+    if (becomes.state === "dead")
+      return { outcome, buried: jobCalls.bury(row.call_id, becomes.reason, now, reason) };
     const isDelayed = becomes.state === "delayed";
     const visibleAt = isDelayed ? becomes.visibleAt : null;
     const suspect = isDelayed && becomes.suspect ? 1 : 0;
-    giveBack.run([becomes.state, visibleAt, becomes.forgiven, suspect, row.call_id]);
+    giveBack.run([becomes.state, visibleAt, becomes.forgiven, suspect, now, reason, row.call_id]);
     return { outcome };
   }
 
   return {
-    ack(now, lease, result) {
+    ack(now, lease, result, charge) {
       const row = selectCall.get([lease.callId]);
       const outcome = leaseOutcome(row, lease, now);
-      if (row !== undefined && outcome === "done") jobCalls.succeed(row, now, result);
+      if (row !== undefined && outcome === "done") jobCalls.succeed([{ call: row, now, result, charge }]);
       return outcome;
     },
 
-    retry: (now, lease, retry) => end(now, lease, (row) => afterRetry(row, retry, now, Math.random())),
-    fail: (now, lease, reason) => end(now, lease, () => ({ state: "dead", reason })),
+    retry: (now, lease, retry) =>
+      end(now, lease, retry.reason, (row) => afterRetry(row, retry, now, Math.random())),
+    fail: (now, lease, reason) => end(now, lease, reason, () => ({ state: "dead", reason })),
     release: (now, lease, options) =>
-      end(now, lease, (row) => afterRelease(row, options, now, Math.random())),
+      end(now, lease, STREAM_ENDED, (row) => afterRelease(row, options, now, Math.random())),
 
-    extend(now, lease, leaseMs, progress) {
-      const outcome = leaseOutcome(selectCall.get([lease.callId]), lease, now);
-      if (outcome !== "done") return { outcome, leaseExpiresAt: 0 };
+    extend(now, lease, leaseMs, progress, chargeSoFar) {
+      const row = selectCall.get([lease.callId]);
+      const outcome = leaseOutcome(row, lease, now);
+      if (row === undefined || outcome !== "done") return { outcome, leaseExpiresAt: 0 };
+      if (row.ceiling !== null && chargeSoFar !== undefined)
+        noteCharge.run([chargedUnits(row.ceiling, chargeSoFar), lease.callId]);
       const leaseExpiresAt = now + leaseMs;
       if (progress === undefined) extendLease.run([leaseExpiresAt, lease.callId]);
       else extendLeaseWithProgress.run([leaseExpiresAt, progress.percent, progress.text, lease.callId]);
       return { outcome, leaseExpiresAt };
     },
 
-    retryDeadLetter(_now, callId) {
-      const revived = revive.run([callId]).changes === 1;
-      if (revived) jobCalls.revived();
-      return revived;
+    endAuthorization(now, callId) {
+      const row = selectCall.get([callId]);
+      if (selectAuthorized.get([callId]) === undefined) return { kind: "not_open" };
+      const amount = row && chargeAtEnd(row, now);
+      if (row !== undefined && amount === undefined)
+        return { kind: "buried", buried: jobCalls.bury(callId, AUTHORIZATION_ENDED, now) };
+      chargePayment.run([chargedState(amount ?? "0"), amount ?? "0", now, callId]);
+      return { kind: "charged", amount: amount ?? "0" };
     },
 
-    dropDeadLetter(now, callId) {
-      const row = selectCall.get([callId]);
-      if (row?.state !== "dead") return false;
-      jobCalls.drop(row, row.dead_at ?? now);
+    retryDeadLetter(now, callId) {
+      if (selectCall.get([callId])?.state !== "dead") return "not_found";
+      if (!refunds.allowsRetry(callId)) return "refund_begun";
+      revive.run([now, callId]);
+      jobCalls.revived();
+      return "retried";
+    },
+
+    dropDeadLetter(_now, callId) {
+      if (selectCall.get([callId])?.state !== "dead") return false;
+      jobCalls.drop(callId);
       return true;
     },
+  };
+}
+
+export function ackInBulk(database: Database, jobCalls: JobCalls): NonNullable<BulkTable["ack"]> {
+  const selectCalls = prepareRows<CallRow>(
+    database,
+    CALL_COLUMNS,
+    "FROM job_calls WHERE call_id IN (SELECT value FROM json_each(?))",
+  );
+  return (operations) => {
+    const callIds = operations.map(({ input: [{ callId }] }) => callId);
+    const rows = new Map(selectCalls([JSON.stringify(callIds)]).map((row) => [row.call_id, row]));
+    const finished: FinishedCall[] = [];
+    const outcomes = operations.map(({ now, input: [lease, result, charge] }) => {
+      const row = rows.get(lease.callId);
+      const outcome = leaseOutcome(row, lease, now);
+      if (row === undefined || outcome !== "done") return outcome;
+      rows.delete(lease.callId);
+      finished.push({ call: row, now, result, charge });
+      return outcome;
+    });
+    jobCalls.succeed(finished);
+    return outcomes;
   };
 }

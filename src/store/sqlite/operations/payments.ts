@@ -30,7 +30,7 @@ export function paymentOperations(
     `INSERT INTO payments (${PAYMENT_COLUMNS.join(", ")}) VALUES (${PAYMENT_COLUMNS.map(() => "?").join(", ")})`,
   );
   const updatePayment = database.prepare(
-    "UPDATE payments SET state = ?, settlement = ?, reason = ?, closed = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
+    "UPDATE payments SET state = ?, settlement = ?, reason = ?, closed = ?, payment_id = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
   );
   // The client waits for its job from here on, so this is when it was enqueued.
   const releaseHeldCall = database.prepare(
@@ -40,27 +40,31 @@ export function paymentOperations(
   /** @returns the payment as it is now */
   function change(
     row: PaymentRow,
-    values: Partial<Pick<PaymentRow, "state" | "settlement" | "reason" | "closed" | "redeems_quote">>,
+    values: Partial<
+      Pick<PaymentRow, "state" | "settlement" | "reason" | "closed" | "payment_id" | "redeems_quote">
+    >,
     now: number,
   ): PaymentRecord {
     const changed = { ...row, ...values, updated_at: now };
-    const { state, settlement, reason, closed, redeems_quote, call_id } = changed;
-    updatePayment.run([state, settlement, reason, closed, redeems_quote, now, call_id]);
+    const { state, settlement, reason, closed, payment_id, redeems_quote, call_id } = changed;
+    updatePayment.run([state, settlement, reason, closed, payment_id, redeems_quote, now, call_id]);
     const isYoung = row.state === "intent" && now - row.created_at < YOUNG_MS;
-    if (!isYoung || state === "unresolved") undecided.forget();
+    // One by use has no held JobCall to count.
+    if (row.ceiling === null && (!isYoung || state === "unresolved")) undecided.forget();
     return toPaymentRecord(changed);
   }
 
   /** Queues the JobCall, held or kept. @returns undefined if it is gone */
   function settle(row: PaymentRow, values: Partial<PaymentRow>, now: number): PaymentRecord | undefined {
     if (row.state !== "failed") {
-      releaseHeldCall.run([now, row.call_id]);
+      if (row.ceiling === null) releaseHeldCall.run([now, row.call_id]);
       return change(row, { ...values, state: "settled" }, now);
     }
     if (!watches.end(row.call_id)) return undefined;
-    jobCalls.requeueKept(row, now);
-    // Its quote may have been paid again since.
-    const record = change(row, { ...values, state: "settled", redeems_quote: 0 }, now);
+    if (row.ceiling === null) jobCalls.requeueKept(row, now);
+    // Under its identifier, and for its quote, another payment may have been made since.
+    const payment_id = payments.findByIdentifier(row) === undefined ? row.payment_id : null;
+    const record = change(row, { ...values, state: "settled", payment_id, redeems_quote: 0 }, now);
     const { callerNonce, callId } = record;
     if (callerNonce !== undefined && !nonces.isUsed(callerNonce, now)) nonces.use(callerNonce, callId, now);
     return record;
@@ -68,6 +72,8 @@ export function paymentOperations(
 
   function fail(row: PaymentRow, values: Partial<PaymentRow>, now: number): PaymentRecord {
     const record = change(row, { ...values, state: "failed" }, now);
+    // One by use has no JobCall to give back: it ran.
+    if (row.ceiling !== null) return record;
     jobCalls.removeHeld(record.callId);
     watches.begin(record.callId, now);
     if (record.callerNonce !== undefined) nonces.free(record.callerNonce, record.callId);
@@ -77,7 +83,10 @@ export function paymentOperations(
   return {
     beginPayment(now, intent, call, limits) {
       const { callerNonce } = intent;
-      const known = payments.find(intent.key) ?? payments.findByFingerprint(intent.fingerprint);
+      const known =
+        payments.find(intent.key) ??
+        payments.findByFingerprint(intent.fingerprint) ??
+        payments.findByIdentifier({ payer: intent.key.payer, payment_id: intent.paymentId ?? null });
       const decision = beginDecision({
         intent,
         known: known && toPaymentRecord(known),
@@ -93,7 +102,7 @@ export function paymentOperations(
         now,
       });
       if (decision.kind !== "begin") return decision;
-      const callId = jobCalls.insert(call, "held", now);
+      const callId = jobCalls.add(call, intent.ceiling === undefined ? "held" : "ready", now, intent);
       const row = toPaymentRow(intent, callId, now);
       insertPayment.run(PAYMENT_COLUMNS.map((column) => row[column]));
       if (callerNonce !== undefined) nonces.use(callerNonce, callId, now);
@@ -153,16 +162,21 @@ export function paymentOperations(
   };
 }
 
-/** Looks payments up by their two unique keys. */
+/** Looks payments up by their unique keys. */
 export class PaymentFinder {
   readonly #byKey: Statement<PaymentRow>;
   readonly #byFingerprint: Statement<PaymentRow>;
+  readonly #byIdentifier: Statement<PaymentRow>;
 
   constructor(database: Database) {
     this.#byKey = database.prepare(
       "SELECT * FROM payments WHERE network = ? AND asset = ? AND payer = ? AND nonce = ?",
     );
     this.#byFingerprint = database.prepare("SELECT * FROM payments WHERE fingerprint = ?");
+    this.#byIdentifier = database.prepare(
+      `SELECT * FROM payments INDEXED BY payments_by_identifier
+        WHERE payer = ? AND payment_id = ? AND state <> 'failed'`,
+    );
   }
 
   find({ network, asset, payer, nonce }: PaymentKey): PaymentRow | undefined {
@@ -171,6 +185,11 @@ export class PaymentFinder {
 
   findByFingerprint(fingerprint: string): PaymentRow | undefined {
     return this.#byFingerprint.get([fingerprint]);
+  }
+
+  /** Finds the payment under an identifier that did not fail. */
+  findByIdentifier({ payer, payment_id }: Pick<PaymentRow, "payer" | "payment_id">): PaymentRow | undefined {
+    return payment_id === null ? undefined : this.#byIdentifier.get([payer, payment_id]);
   }
 }
 

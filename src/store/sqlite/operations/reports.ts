@@ -8,6 +8,8 @@ type CountOf<Table extends "payments" | "calls" | "results"> = CountedRows[Table
 /** Digits of the lower part of an amount. Amounts go up to 2^64 - 1, and SQLite's sums end at 2^63 - 1. */
 const LOW_DIGITS = 9;
 
+type RefundSumRow = Omit<CountedRows["refunds"][number], "amount"> & { high: number; low: number };
+
 interface RevenueRow {
   bucket: number;
   network: string;
@@ -23,19 +25,47 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
   const countPayments = database.prepare<CountOf<"payments">>(
     "SELECT state, count(*) AS n FROM payments GROUP BY state",
   );
+  const countByUse = database.prepare<CountedRows["byUse"][number]>(
+    "SELECT state, count(*) AS n FROM payments INDEXED BY payments_by_use WHERE ceiling IS NOT NULL GROUP BY state",
+  );
+  const countUncharged = database.prepare<{ n: number }>(
+    `SELECT (SELECT count(*) FROM payments CROSS JOIN job_calls USING (call_id)
+              WHERE payments.state = 'released' AND job_calls.state = 'dead')
+          + (SELECT count(*) FROM payments CROSS JOIN results USING (call_id)
+              WHERE payments.state = 'released' AND results.state = 'failed') AS n`,
+  );
   // A lease that has run out counts as ready, as in a lookup.
   const countCalls = database.prepare<CountOf<"calls">>(
     `SELECT origin, iif(state = 'leased' AND visible_at <= ?, 'ready', state) AS state, count(*) AS n
-       FROM job_calls GROUP BY 1, 2`,
+       FROM job_calls WHERE state <> 'dead' GROUP BY 1, 2
+     UNION ALL
+     SELECT 'webhook', 'dead', count(*) FROM job_calls INDEXED BY job_calls_dead_groups
+      WHERE state = 'dead' AND dead_group < 'x402'
+     UNION ALL
+     SELECT 'x402', 'dead', count(*) FROM job_calls INDEXED BY job_calls_dead_groups
+      WHERE state = 'dead' AND dead_group >= 'x402'`,
   );
   const countResults = database.prepare<CountOf<"results">>(
     "SELECT state, count(*) AS n FROM results GROUP BY state",
   );
+  const countPruned = database.prepare<CountedRows["pruned"][number]>("SELECT name, n FROM pruned");
   const selectOldest = database.prepare<{ at: number | null }>(
     `SELECT min(enqueued_at) AS at FROM job_calls
       WHERE state IN ('ready', 'delayed') OR state = 'leased' AND visible_at <= ?`,
   );
+  const countRefundable = database.prepare<{ n: number }>(
+    `SELECT (SELECT count(*) FROM job_calls INDEXED BY job_calls_dead_groups CROSS JOIN payments USING (call_id)
+              WHERE job_calls.state = 'dead' AND dead_group >= 'x402' AND on_failure <> 'keep')
+          + (SELECT count(*) FROM results CROSS JOIN payments USING (call_id)
+              WHERE results.state = 'failed' AND on_failure <> 'keep') AS n`,
+  );
   // Sums the amounts in two parts, and so exactly.
+  const sumRefunds = database.prepare<RefundSumRow>(
+    `SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at,
+            sum(CAST(substr(amount, 1, max(0, length(amount) - ${LOW_DIGITS})) AS INTEGER)) AS high,
+            sum(CAST(substr(amount, -${LOW_DIGITS}) AS INTEGER)) AS low
+       FROM refunds WHERE state <> 'cancelled' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
+  );
   const sumRevenue = database.prepare<RevenueRow>(
     `WITH parts AS (
        SELECT hour * ${HOUR_MS} AS at, network, asset, symbol, high, low, payments
@@ -53,9 +83,16 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
     totals: (now) =>
       toTotals({
         payments: countPayments.all([]),
+        byUse: countByUse.all([]),
+        uncharged: countUncharged.get([])?.n ?? 0,
         calls: countCalls.all([now]),
         results: countResults.all([]),
+        pruned: countPruned.all([]),
         oldestReadyAt: selectOldest.get([now])?.at ?? null,
+        refundable: countRefundable.get([])?.n ?? 0,
+        refunds: sumRefunds
+          .all([])
+          .map(({ high, low, ...row }) => ({ ...row, amount: String(exactSum(high, low)) })),
       }),
     revenue: (_now, { since, bucketMs }) =>
       sumRevenue
@@ -63,7 +100,11 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
         .map(({ bucket, high, low, ...row }) => ({
           ...row,
           from: bucket * bucketMs,
-          amount: BigInt(high) * 10n ** BigInt(LOW_DIGITS) + BigInt(low),
+          amount: exactSum(high, low),
         })),
   };
+}
+
+function exactSum(high: number, low: number): bigint {
+  return BigInt(high) * 10n ** BigInt(LOW_DIGITS) + BigInt(low);
 }

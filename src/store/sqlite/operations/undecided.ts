@@ -21,10 +21,13 @@ export class Undecided {
     this.#countOld = database.prepare(
       "SELECT count(*) AS n FROM payments WHERE state = 'intent' AND created_at <= ?",
     );
-    this.#countUnresolved = database.prepare("SELECT count(*) AS n FROM payments WHERE state = 'unresolved'");
+    this.#countUnresolved = database.prepare(
+      "SELECT count(*) AS n FROM payments WHERE state = 'unresolved' AND ceiling IS NULL",
+    );
     this.#countOfPayer = database.prepare(
       `SELECT count(*) AS n FROM
-         (SELECT 1 FROM payments WHERE state = 'intent' AND payer = ? AND created_at <= ? LIMIT ?)`,
+         (SELECT 1 FROM payments WHERE state = 'intent' AND payer = ?1 AND created_at <= ?2
+          UNION ALL SELECT 1 FROM payments WHERE state IN ('authorized', 'settling') AND payer = ?1 LIMIT ?3)`,
     );
   }
 
@@ -33,7 +36,7 @@ export class Undecided {
     return this.#total;
   }
 
-  /** Counts those of one payer, at most `limit`. */
+  /** Counts those of one payer and his open payments by use, at most `limit`. */
   ofPayer(payer: string, now: number, limit: number): number {
     return this.#countOfPayer.get([payer, now - YOUNG_MS, limit])?.n ?? 0;
   }

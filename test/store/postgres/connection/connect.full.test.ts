@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,6 +16,7 @@ let folder: string;
 let postgres: Postgres;
 let database: string;
 const file = (name: string) => join(folder, name);
+const pem = (name: string) => readFile(file(name), "utf8");
 
 /** Signed by itself, and for `localhost` only. */
 async function makeCertificate(name: string): Promise<void> {
@@ -66,12 +67,12 @@ describe("TLS to Postgres", () => {
   });
 
   test("verify-full accepts only a certificate of its authority for its host", async () => {
-    expect(await isEncrypted({ tls: "verify-full", ca: file("server.pem") }, byName())).toBe(true);
+    expect(await isEncrypted({ tls: "verify-full", ca: await pem("server.pem") }, byName())).toBe(true);
     const refused = (url: string, ca?: string) =>
-      expect(openReplica(url, { tls: "verify-full", ...(ca === undefined ? {} : { ca: file(ca) }) })).rejects;
+      expect(openReplica(url, { tls: "verify-full", ...(ca === undefined ? {} : { ca }) })).rejects;
     await refused(byName()).toThrow(/self-signed/);
-    await refused(byName(), "stranger.pem").toThrow(/self-signed|verify/);
-    await refused(database, "server.pem").toThrow(/does not match|not in the cert/);
+    await refused(byName(), await pem("stranger.pem")).toThrow(/self-signed|verify/);
+    await refused(database, await pem("server.pem")).toThrow(/does not match|not in the cert/);
   });
 
   test("A server without TLS is refused where TLS is required", async () => {

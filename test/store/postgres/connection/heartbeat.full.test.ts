@@ -1,15 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { DEFAULT_TIMEOUTS } from "../../../../src/store/postgres/connection/connect.ts";
-import { type Postgres, startPostgres } from "../../../helpers/postgres.ts";
+import { startPostgres } from "../../../helpers/postgres.ts";
+import { startBeforeAll } from "../../../helpers/start-before-all.ts";
 import { acceptId } from "../../store-fixtures.ts";
 import { openReplica } from "../open-in-database.ts";
 
-let postgres: Postgres;
-beforeAll(async () => {
-  postgres = await startPostgres();
-});
-afterAll(() => postgres?.stop());
+const postgres = startBeforeAll(startPostgres);
 
 test("Slow lookups do not make the store unwritable while writes work", async () => {
   const url = await postgres.createDatabase();
@@ -30,7 +27,7 @@ test("Slow lookups do not make the store unwritable while writes work", async ()
     });
     for (let look = 0; look < 30; look += 1) {
       await acceptId(store);
-      expect(store.status()).toEqual({ writable: true, full: false });
+      expect(store.status()).toMatchObject({ writable: true, full: false });
       await sleep(100);
     }
     await Promise.all(lookups);

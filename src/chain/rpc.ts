@@ -1,0 +1,148 @@
+import { JsonEndpoint } from "../node/json-endpoint.ts";
+import { measure, NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
+import { splitCredentials } from "./basic-auth.ts";
+
+/** An RPC endpoint and how to call it. */
+export interface RpcOptions {
+  /** May hold credentials. */
+  readonly rpcUrl: string;
+  /** Time for one call, the body of its answer included. */
+  readonly timeoutMs: number;
+  /** Receives each call's duration and purpose. */
+  readonly observer?: {
+    readonly telemetry: Telemetry;
+    readonly purpose: "permission" | "evidence" | "settlement";
+  };
+}
+
+/** Largest answer that is read: a receipt or the logs of many blocks. */
+const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+
+/** The RPC answered a call with an error, such as a call that reverts. */
+export class RpcError extends Error {
+  readonly code: number;
+  /** The node's own words, which may hold the account's name: for logs, not for clients. */
+  readonly details: string;
+
+  constructor(code: number, details: string) {
+    super(isRevertCode(code, details) ? "execution reverted" : `the RPC answered with error ${code}`);
+    this.code = code;
+    this.details = details;
+  }
+
+  /** Returns true if the contract refused the call. */
+  get isRevert(): boolean {
+    return isRevertCode(this.code, this.details);
+  }
+}
+
+/** The RPC gave no JSON-RPC answer. */
+export class RpcUnanswered extends Error {
+  /** HTTP status; undefined when there was none. */
+  readonly status: number | undefined;
+
+  constructor(status?: number, cause?: unknown) {
+    super("HTTP request failed.", cause === undefined ? {} : { cause });
+    this.status = status;
+  }
+}
+
+/** JSON-RPC over kept connections. Never repeats a call. Returns results as they are: hex text and plain objects. */
+export class Rpc {
+  readonly #endpoint: JsonEndpoint;
+  readonly #telemetry: Telemetry;
+  readonly #purpose: "permission" | "evidence" | "settlement";
+  readonly #onNoAnswer: () => void;
+
+  /** @param onNoAnswer is told of each call without an answer */
+  constructor({ rpcUrl, timeoutMs, observer }: RpcOptions, onNoAnswer: () => void = () => undefined) {
+    const { url, headers } = splitCredentials(rpcUrl);
+    this.#endpoint = new JsonEndpoint({ url, headers, timeoutMs, maxAnswerBytes: MAX_ANSWER_BYTES });
+    this.#telemetry = observer?.telemetry ?? NO_TELEMETRY;
+    this.#purpose = observer?.purpose ?? "evidence";
+    this.#onNoAnswer = onNoAnswer;
+  }
+
+  /** @throws RpcError, RpcUnanswered */
+  call(method: string, params: readonly unknown[]): Promise<unknown> {
+    const purpose = this.#purpose;
+    return measure(
+      this.#telemetry,
+      {
+        histogram: "jobgate_chain_rpc_duration_seconds",
+        labels: (result) => ({ purpose, method, outcome: "value" in result ? "ok" : "error" }),
+        span: "chain.rpc",
+        attributes: { "rpc.method": method, "jobgate.purpose": purpose },
+      },
+      () => this.#ask(method, params),
+    );
+  }
+
+  /** Calls a contract at a block: a number, or `{blockHash}`. Returns its raw answer, `0x` for an address without code. */
+  async callContract(to: string, data: string, block: bigint | "latest" = "latest"): Promise<string> {
+    return asHex(
+      await this.call("eth_call", [{ to, data }, typeof block === "bigint" ? toHex(block) : block]),
+    );
+  }
+
+  async #ask(method: string, params: readonly unknown[]): Promise<unknown> {
+    try {
+      const { status, text } = await this.#endpoint.post(
+        JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+      );
+      return readResult(status, text);
+    } catch (error) {
+      if (error instanceof RpcError) throw error;
+      this.#onNoAnswer();
+      throw error instanceof RpcUnanswered ? error : new RpcUnanswered(undefined, error);
+    }
+  }
+}
+
+function readResult(status: number, text: string): unknown {
+  const isOk = status >= 200 && status < 300;
+  let answer: { readonly result?: unknown; readonly error?: { code?: unknown; message?: unknown } } | null;
+  try {
+    answer = JSON.parse(text);
+  } catch (cause) {
+    throw new RpcUnanswered(isOk ? undefined : status, cause);
+  }
+  // Some RPCs answer with an error's status too.
+  const { code, message } = answer?.error ?? {};
+  if (typeof code === "number") throw new RpcError(code, String(message ?? ""));
+  if (!isOk || answer?.result === undefined) throw new RpcUnanswered(isOk ? undefined : status);
+  return answer.result;
+}
+
+/** Words of nodes for a call that the contract ended: by a revert, or by a failure that a hostile one can cause at will. */
+const ENDED_BY_CONTRACT =
+  /execution reverted|gas required exceeds allowance|out ?of ?gas|invalid (opcode|jump)|stack (underflow|limit)|write protection|return data out of bounds|^EVM error/i;
+
+/** Nodes use the code 3, or an own one and some words. */
+function isRevertCode(code: number, details: string): boolean {
+  return code === 3 || ENDED_BY_CONTRACT.test(details);
+}
+
+/** Returns true if the RPC, or a proxy before it, refuses this very question. It may answer another. */
+export function isRefusal(error: unknown): boolean {
+  if (error instanceof RpcError) return true;
+  return error instanceof RpcUnanswered && [400, 413, 422].includes(error.status ?? 0);
+}
+
+/** @throws Error when an RPC's value is not bytes in hex */
+export function asHex(value: unknown): string {
+  if (typeof value === "string" && /^0x[0-9a-fA-F]*$/.test(value)) return value;
+  throw new Error("the RPC answered with something other than hex");
+}
+
+/** @throws Error when an RPC's value is not a number in hex */
+export function asNumber(value: unknown): bigint {
+  const hex = asHex(value);
+  if (hex === "0x") throw new Error("the RPC answered with no number");
+  return BigInt(hex);
+}
+
+/** Returns a number as JSON-RPC writes it. */
+export function toHex(value: bigint): string {
+  return `0x${value.toString(16)}`;
+}

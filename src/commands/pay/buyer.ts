@@ -1,0 +1,163 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { x402Client, x402HTTPClient } from "@x402/core/client";
+import type { PaymentRequired } from "@x402/core/types";
+import { registerExactEvmScheme } from "@x402/evm/exact/client";
+import { privateKeyToAccount } from "viem/accounts";
+import type { PrivateKey } from "../../core/private-keys.ts";
+import { Refusal } from "../input.ts";
+import type { Offer } from "./offers.ts";
+
+/** An HTTP answer, read to its end. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Buffer;
+}
+
+/** An offer that is about to be paid. */
+export interface ChosenOffer {
+  readonly requirements: Offer;
+  readonly description: string | undefined;
+  readonly payer: string;
+  /** Absent: the seller does not know payment identifiers. */
+  readonly paymentId?: string | undefined;
+}
+
+export interface BuyerOptions {
+  readonly privateKey: PrivateKey;
+  /** Names the purchase over all its payments. */
+  readonly paymentId: string;
+  /** Longest wait for the answer to the payment and for the result. */
+  readonly timeoutMs: number;
+  /** Returns the offers that may be paid, best first. @throws Refusal when there is none */
+  select(offers: readonly Offer[]): Offer[];
+  /** Runs before anything is signed. @throws Refusal to buy nothing */
+  approve(offer: ChosenOffer): Promise<void>;
+  /** Runs when the same request is about to be sent again. */
+  onRetry(reason: string): void;
+}
+
+/** Longest wait for one answer: the longest `Prefer: wait`, and a settlement. */
+const REQUEST_TIMEOUT_MS = 120_000;
+const RETRY_MS = 1_000;
+const MAX_RETRY_MS = 10_000;
+const IDENTIFIER = "payment-identifier";
+
+/** Buys with the official client. One payment is signed; if its answer is lost, the very same one is sent again. */
+export class Buyer {
+  readonly #options: BuyerOptions;
+  readonly #payer: string;
+  readonly #http: x402HTTPClient;
+  /** Begins when the payment is signed. */
+  #deadline: AbortSignal | undefined;
+
+  constructor(options: BuyerOptions) {
+    this.#options = options;
+    const signer = privateKeyToAccount(options.privateKey);
+    this.#payer = signer.address;
+    // `select` bounds the amount, in tokens that the official table of known tokens lacks, too.
+    const client = registerExactEvmScheme(new x402Client(), { signer }).setSpendControls(false);
+    client.registerPolicy((_version, offers) => options.select(offers));
+    client.onBeforePaymentCreation(({ paymentRequired, selectedRequirements }) =>
+      this.#approve(paymentRequired, selectedRequirements),
+    );
+    this.#http = new x402HTTPClient(client);
+  }
+
+  /** @returns the last answer, and whether it was paid for. @throws Refusal when there is none */
+  async buy(url: string, init: RequestInit): Promise<{ readonly answer: Answer; readonly isPaid: boolean }> {
+    const offered = await this.#send(url, init).catch((error: unknown) => {
+      throw new Refusal([`No seller answers at ${url}: ${reasonOf(error)}`]);
+    });
+    if (offered.status !== 402) return { answer: offered, isPaid: false };
+    const required = this.#readOffer(offered);
+    const payload = await this.#http.createPaymentPayload(required).catch((error: unknown) => {
+      throw error instanceof Refusal ? error : new Refusal([`The offer cannot be paid: ${reasonOf(error)}`]);
+    });
+    const headers = new Headers(init.headers);
+    for (const [name, value] of Object.entries(this.#http.encodePaymentSignatureHeader(payload)))
+      headers.set(name, value);
+    this.#deadline = AbortSignal.timeout(this.#options.timeoutMs);
+    return { answer: await this.untilAnswered(url, { ...init, headers }), isPaid: true };
+  }
+
+  /** Sends a request again until it is answered for good. @throws Refusal at the deadline */
+  async untilAnswered(url: string, init: RequestInit): Promise<Answer> {
+    let reason = "no time was left";
+    for (let told = ""; !this.#deadline?.aborted; ) {
+      let waitMs = RETRY_MS;
+      try {
+        const answer = await this.#send(url, init);
+        if (!isRetryable(answer)) return answer;
+        reason = refusalText(answer);
+        const retryAfterMs = Number(answer.headers.get("retry-after")) * 1_000 || RETRY_MS;
+        waitMs = Math.min(Math.max(retryAfterMs, RETRY_MS), MAX_RETRY_MS);
+      } catch (error) {
+        reason = reasonOf(error);
+      }
+      if (reason !== told) this.#options.onRetry(reason);
+      told = reason;
+      await sleep(waitMs, undefined, { signal: this.#deadline }).catch(() => undefined);
+    }
+    throw new Refusal([`No final answer from ${new URL(url).origin} in time: ${reason}`]);
+  }
+
+  async #send(url: string, init: RequestInit): Promise<Answer> {
+    const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+    const signal = this.#deadline === undefined ? timeout : AbortSignal.any([this.#deadline, timeout]);
+    const response = await fetch(url, { ...init, redirect: "error", signal });
+    const body = Buffer.from(await response.arrayBuffer());
+    return { status: response.status, headers: response.headers, body };
+  }
+
+  #readOffer({ headers, body }: Answer): PaymentRequired {
+    try {
+      // Version 1 has the offer in the body.
+      const json: unknown = headers.has("payment-required") ? undefined : JSON.parse(body.toString());
+      return this.#http.getPaymentRequiredResponse((name) => headers.get(name), json);
+    } catch (error) {
+      throw new Refusal([`The 402 has no x402 offer: ${reasonOf(error)}`]);
+    }
+  }
+
+  async #approve(required: PaymentRequired, requirements: Offer): Promise<void> {
+    const { paymentId, approve } = this.#options;
+    const identifier = required.extensions?.[IDENTIFIER] as { info?: { id?: string } } | undefined;
+    if (identifier?.info !== undefined) identifier.info.id = paymentId;
+    await approve({
+      requirements,
+      description: required.resource?.description,
+      payer: this.#payer,
+      paymentId: identifier?.info && paymentId,
+    });
+  }
+}
+
+function isRetryable({ status, body }: Answer): boolean {
+  const { retryable } = jsonOf(body);
+  return typeof retryable === "boolean" ? retryable : status >= 500 || status === 429;
+}
+
+/** Returns a refusal in the words of the server. */
+export function refusalText({ status, body }: Answer): string {
+  const { error, code, reason } = jsonOf(body);
+  const words = [code, error, reason].filter((text) => typeof text === "string");
+  return [status, ...words].join(": ");
+}
+
+/** Returns the fields of a JSON object; none for anything else. */
+export function jsonOf(body: Buffer): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return typeof value === "object" && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+/** Node's fetch says "fetch failed", and has the reason as cause. */
+function reasonOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  if (!(cause instanceof Error)) return message;
+  return cause.message || ((cause as NodeJS.ErrnoException).code ?? message);
+}

@@ -1,0 +1,55 @@
+import type { PaymentRequirements } from "@x402/core/types";
+import { TOKEN_PRESETS } from "../../config/token-presets.ts";
+import { parseNetwork } from "../../config/value-types.ts";
+import { amountText } from "../../core/amounts.ts";
+import { Refusal } from "../input.ts";
+
+/** A way to pay, as the 402 has it. */
+export type Offer = PaymentRequirements;
+
+/** Returns the offers within --max and --network. @throws Refusal when there is none */
+export function payableOffers(
+  offers: readonly Offer[],
+  { max, network }: { readonly max?: string; readonly network?: string },
+): Offer[] {
+  const there = offers.filter((offer) => network === undefined || networkOf(offer) === network);
+  if (there.length === 0) {
+    const known = [...new Set(offers.map(networkOf))].join(", ");
+    throw new Refusal([`The job is not offered on ${network}; expected one of ${known}`]);
+  }
+  const payable = there.filter(
+    (offer) => max === undefined || BigInt(amountOf(offer)) <= unitsOf(max, offer),
+  );
+  if (payable.length > 0) return payable;
+  throw new Refusal([`The job costs ${there.map(priceOf).join(" or ")}, which is more than --max ${max}`]);
+}
+
+/** CAIP-2. Version 1 has names for networks. */
+export function networkOf({ network }: Offer): string {
+  return parseNetwork(network) ?? network;
+}
+
+/** Amount of an offer for people. */
+export function priceOf(offer: Offer): string {
+  const preset = presetOf(offer);
+  return amountText(amountOf(offer), preset?.symbol ?? offer.asset, preset?.decimals);
+}
+
+/** Version 1 has another name for the amount. */
+function amountOf(offer: Offer & { readonly maxAmountRequired?: string }): string {
+  return offer.amount ?? offer.maxAmountRequired;
+}
+
+/** Returns an amount of --max in units of the offer's token, rounded down. */
+function unitsOf(max: string, offer: Offer): bigint {
+  const decimals = presetOf(offer)?.decimals ?? 0;
+  const [whole = "", fraction = ""] = max.split(".");
+  return BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, "0"));
+}
+
+function presetOf(offer: Offer) {
+  const asset = offer.asset.toLowerCase();
+  return TOKEN_PRESETS.find(
+    (preset) => preset.network === networkOf(offer) && preset.asset.toLowerCase() === asset,
+  );
+}

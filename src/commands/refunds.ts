@@ -1,0 +1,111 @@
+import type { Command } from "commander";
+import { defined } from "../core/objects.ts";
+import type { RefundState } from "../core/payment.ts";
+import { REFUND_STATES } from "../operator/messages.ts";
+import { type OperatorClient, type Refund, refundStateText, timeText } from "./operator-client.ts";
+import {
+  addCommand,
+  addListOptions,
+  addOperatorCommand,
+  byOption,
+  callIdArgument,
+  jsonOption,
+  noteOption,
+  option,
+} from "./options.ts";
+import {
+  type Columns,
+  type ListOptions,
+  type PrintOptions,
+  printAnswer,
+  printList,
+  shortText,
+} from "./output.ts";
+
+export function addRefundsCommand(program: Command): void {
+  const refunds = addCommand(program, {
+    name: "refunds",
+    description: "List the refunds of failed jobs of a running jobgate; approve or decline them.",
+    example: "refunds list --state owed",
+  });
+
+  addListOptions(
+    addOperatorCommand(refunds, {
+      name: "list",
+      description: "List refunds, newest first.",
+      example: "refunds list --state refund_failed",
+    }),
+  )
+    .addOption(option("--state <state>", "only refunds in this state").choices(Object.keys(REFUND_STATES)))
+    .action(list);
+
+  addDecision(refunds, {
+    name: "approve",
+    description: "Send a refund that waits for you, failed, or was declined; exit 1 if it is sent already.",
+    decide: (client, request) => client.approveRefund(request),
+  });
+  addDecision(refunds, {
+    name: "decline",
+    description: "Keep the money for a failed job; exit 1 if it is being sent, or was.",
+    decide: (client, request) => client.declineRefund(request),
+  });
+}
+
+function list(options: ListOptions & { readonly state?: RefundState }): Promise<void> {
+  const filter = defined({ state: options.state && REFUND_STATES[options.state] });
+  return printList(options, {
+    readPage: (client, page) => client.listRefunds({ ...page, ...filter }),
+    items: (page) => page.refunds,
+    columns: COLUMNS,
+  });
+}
+
+const COLUMNS: Columns<Refund> = {
+  ID: ({ callId }) => String(callId),
+  STATE: ({ state, asks }) => (asks ? `${refundStateText(state)}, asks you` : refundStateText(state)),
+  AMOUNT: ({ amountText }) => amountText,
+  NETWORK: ({ network }) => network,
+  PAYER: ({ payer }) => payer,
+  "OWED SINCE": ({ createdAt }) => timeText(createdAt),
+  TRANSACTION: ({ transaction }) => transaction || "-",
+  REASON: (refund) =>
+    shortText([decisionText(refund), refund.reason].filter((text) => text !== "").join("; ")),
+};
+
+/** Empty unless an operator decided. */
+function decisionText({ decision }: Refund): string {
+  if (decision === undefined) return "";
+  return `${decision.approved ? "approved" : "declined"} by ${decision.by}: ${decision.note}`;
+}
+
+interface DecisionOptions extends PrintOptions {
+  readonly note: string;
+  readonly by: string;
+}
+
+function addDecision(
+  refunds: Command,
+  decision: {
+    readonly name: string;
+    readonly description: string;
+    readonly decide: (
+      client: OperatorClient,
+      request: { readonly callId: bigint; readonly by: string; readonly note: string },
+    ) => ReturnType<OperatorClient["approveRefund"]> | ReturnType<OperatorClient["declineRefund"]>;
+  },
+): void {
+  const { decide, ...about } = decision;
+  addOperatorCommand(refunds, { ...about, example: `refunds ${about.name} 12 --note "as agreed by mail"` })
+    .addArgument(callIdArgument())
+    .addOption(noteOption())
+    .addOption(byOption())
+    .addOption(jsonOption())
+    .action((callId: bigint, { note, by, ...options }: DecisionOptions) =>
+      printAnswer(
+        options,
+        async (client) => decide(client, { callId, by, note }),
+        ({ refund }) =>
+          `${callId} ${refund === undefined ? "decided" : `${refundStateText(refund.state)}, ${refund.amountText}`}`,
+      ),
+    );
+}

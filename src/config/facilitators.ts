@@ -1,0 +1,184 @@
+import * as z from "zod";
+import { defined } from "../core/objects.ts";
+import type { PrivateKey } from "../core/private-keys.ts";
+import { type Checked, type Complete, required } from "./check-shape.ts";
+import {
+  baseUrl,
+  decimalAmount,
+  headerName,
+  headerSecret,
+  headerValue,
+  httpUrl,
+  label,
+  network,
+  parseNetwork,
+  privateKey,
+  tcpAddress,
+  text,
+  trueOrFalse,
+} from "./value-types.ts";
+
+/** Ways to prove to a remote facilitator who asks. */
+const auth = z.object({
+  /** Sent with each request. */
+  headers: z.record(headerName(), headerValue()).describe('a table of header = "value"').optional(),
+  /** Key of Coinbase's developer platform, which signs a token for each request. */
+  cdp: z
+    .object({
+      keyId: text("the id of the key"),
+      /** Ed25519: base64 of 32 bytes of seed and 32 of public key. ES256: PEM. */
+      keySecret: text("the secret of the key"),
+    })
+    .optional(),
+});
+
+/** Key that signs transactions: given itself, or in an encrypted file. */
+const signer = z.object({
+  privateKey: privateKey().optional(),
+  /** Path of a keystore (Web3 Secret Storage, version 3), relative to the configuration file. */
+  keystore: text("the path of a keystore file").optional(),
+  password: text("the password of the keystore").optional(),
+});
+
+/** One entry of `[[x402.facilitators]]`. rules/facilitators.ts checks its keys against each other. */
+export const facilitatorSchema = z.object({
+  /** Without a trailing slash. */
+  url: baseUrl().optional(),
+  auth: auth.optional(),
+  /** Default: those that its `/supported` lists. */
+  networks: z.array(network()).min(1).describe('an array of networks, such as ["base"]').optional(),
+  /** jobgate settles itself. */
+  local: trueOrFalse().optional(),
+  signer: z
+    .union([signer, z.array(signer).min(1).describe("an array of tables, one for each account")])
+    .describe('a table such as { private_key = "file:/run/secrets/settler" }, or an array of such tables')
+    .optional(),
+  rpcUrls: z.record(network(), httpUrl()).describe('a table such as { base = "https://…" }').optional(),
+  /** Gwei in the file. Yields wei. */
+  maxFeePerGasGwei: decimalAmount(9, "an amount of gwei").optional(),
+  /** Native units in the file. Yields wei. */
+  minBalance: decimalAmount(18, "an amount of the native token").optional(),
+});
+
+/** `[x402.refunds]`: the account that pays failed jobs back. */
+export const refundsSchema = z.object({
+  signer: signer.describe('a table such as { private_key = "file:/run/secrets/refunds" }'),
+  /** Gwei in the file. Yields wei. */
+  maxFeePerGasGwei: decimalAmount(9, "an amount of gwei").optional(),
+  /** Native units in the file, below which jobgate warns. Yields wei. */
+  minBalance: decimalAmount(18, "an amount of the native token").optional(),
+});
+
+/** `[x402.facilitator_service]`: the local facilitator, for other sellers. */
+export const facilitatorServiceSchema = z.object({
+  bindAddress: tcpAddress(),
+  tokens: z
+    .array(
+      z
+        .union([headerSecret(), z.object({ name: label(), token: headerSecret() })])
+        .describe('a token, or a table { name = "…", token = "…" }'),
+    )
+    .min(1)
+    .describe("an array of tokens, one for each seller"),
+});
+
+export type SignerTable = Checked<z.output<typeof signer>>;
+export type FacilitatorTable = Checked<z.output<typeof facilitatorSchema>>;
+type FacilitatorOutput = Complete<z.output<typeof facilitatorSchema>>;
+type ServiceOutput = Complete<z.output<typeof facilitatorServiceSchema>>;
+
+export type FacilitatorConfig = RemoteFacilitatorConfig | LocalFacilitatorConfig;
+
+export interface RemoteFacilitatorConfig {
+  readonly kind: "remote";
+  /** See {@link facilitatorName}. */
+  readonly name: string;
+  /** Without a trailing slash; may hold credentials. */
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly cdp?: { readonly keyId: string; readonly keySecret: string };
+  /** CAIP-2; absent: those that its `/supported` lists. */
+  readonly networks?: readonly string[];
+}
+
+/** jobgate itself. */
+export interface LocalFacilitatorConfig {
+  readonly kind: "local";
+  readonly name: "local";
+  readonly signers: readonly Signer[];
+  readonly chains: readonly { readonly network: string; readonly rpcUrl: string }[];
+  readonly maxFeePerGasWei: bigint;
+  readonly minBalanceWei: bigint;
+}
+
+export interface Signer {
+  readonly privateKey: PrivateKey;
+}
+
+export type FacilitatorServiceConfig = Complete<ReturnType<typeof toFacilitatorService>>;
+
+/** 10 gwei. */
+const DEFAULT_MAX_FEE_PER_GAS_WEI = 10n ** 10n;
+/** 0.001 native units. */
+const DEFAULT_MIN_BALANCE_WEI = 10n ** 15n;
+
+/**
+ * Completes an entry without mistakes.
+ * @param signers that its `signer` names
+ */
+export function toFacilitator(
+  table: FacilitatorOutput,
+  signers: readonly Signer[] | undefined,
+): FacilitatorConfig {
+  const { url, auth, networks, local, rpcUrls = {} } = table;
+  if (local === true) {
+    return {
+      kind: "local",
+      name: "local",
+      signers: required(signers),
+      chains: Object.entries(rpcUrls).map(([name, rpcUrl]) => ({
+        network: required(parseNetwork(name)),
+        rpcUrl,
+      })),
+      maxFeePerGasWei: table.maxFeePerGasGwei ?? DEFAULT_MAX_FEE_PER_GAS_WEI,
+      minBalanceWei: table.minBalance ?? DEFAULT_MIN_BALANCE_WEI,
+    };
+  }
+  return defined({ ...toRemoteFacilitator(required(url)), ...auth, networks });
+}
+
+export function toRemoteFacilitator(url: string): RemoteFacilitatorConfig {
+  return { kind: "remote", name: facilitatorName(url), url };
+}
+
+/** Longer parts of a path may be keys. */
+const MAX_PATH_WORD_LENGTH = 15;
+
+/** Name of a remote facilitator in the journal, logs and metrics: host and path, without anything that may be secret. */
+export function facilitatorName(url: string): string {
+  const { host, pathname } = new URL(url);
+  const parts = pathname.split("/").map((part) => (part.length > MAX_PATH_WORD_LENGTH ? "…" : part));
+  return `${host}${parts.join("/").replace(/\/$/, "")}`;
+}
+
+/** Completes a table without mistakes. */
+export function toRefunds(
+  { maxFeePerGasGwei, minBalance }: Complete<z.output<typeof refundsSchema>>,
+  signer: Signer | undefined,
+) {
+  return {
+    signer: required(signer),
+    maxFeePerGasWei: maxFeePerGasGwei ?? DEFAULT_MAX_FEE_PER_GAS_WEI,
+    minBalanceWei: minBalance ?? DEFAULT_MIN_BALANCE_WEI,
+  };
+}
+
+/** Completes a table without mistakes. */
+export function toFacilitatorService({ bindAddress, tokens }: ServiceOutput) {
+  return {
+    bindAddress,
+    tokens: tokens.map((item, i) =>
+      typeof item === "string" ? { name: `tokens[${i}]`, token: item } : item,
+    ),
+  };
+}

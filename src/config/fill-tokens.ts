@@ -1,0 +1,81 @@
+import type { ConfigTables } from "./config.ts";
+import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
+import { TOKEN_PRESETS, type TokenPreset } from "./token-presets.ts";
+import type { TokenTable, X402Table } from "./x402.ts";
+
+/**
+ * Fills each accepted token from its preset, and its transfer method as the SDK does. Reports unknown presets, values
+ * that differ from the preset, and missing values.
+ */
+export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigTables {
+  const { x402 } = tables;
+  if (x402?.acceptedTokens === undefined) return tables;
+  const acceptedTokens = x402.acceptedTokens.map(
+    (token, i) => token && fillToken(token, mistakes.at("x402", "accepted_tokens", i)),
+  );
+  return { ...tables, x402: { ...x402, acceptedTokens } satisfies X402Table };
+}
+
+function fillToken(token: TokenTable, place: Place): TokenTable {
+  const preset = findPreset(token, place);
+  if (preset === undefined) {
+    const isUnknown = token.token !== undefined || place.at("token").isReported;
+    if (isUnknown) return token;
+    for (const key of ["asset", "symbol", "decimals"] as const) {
+      if (token[key] !== undefined) continue;
+      place.at(key).reportMissing('is missing; expected it, or a preset such as token = "USDC"');
+    }
+    return withMethod(token, place);
+  }
+  const { network: _, asset, decimals, ...filled } = preset;
+  for (const [key, value] of Object.entries({ asset, decimals })) {
+    const own = token[key as "asset" | "decimals"];
+    if (own === undefined || own === value) continue;
+    place
+      .at(fileKey(key))
+      .report(
+        `differs from that of token ${quoted(preset.symbol)}, which is ${value}; expected it left out, or no token`,
+      );
+  }
+  return withMethod({ currency: "USD", ...filled, ...token, asset, decimals }, place);
+}
+
+function findPreset({ token, network }: TokenTable, place: Place): TokenPreset | undefined {
+  if (token === undefined || network === undefined) return undefined;
+  const known = TOKEN_PRESETS.filter((preset) => preset.network === network);
+  const preset = known.find(({ symbol }) => symbol === token);
+  if (preset !== undefined) return preset;
+  const expected =
+    known.length > 0
+      ? known.map(({ symbol }) => quoted(symbol)).join(" or ")
+      : `the keys of the token itself, or a network that has a preset: ${TOKEN_PRESETS.map((other) => `${quoted(other.symbol)} on ${other.network}`).join(", ")}`;
+  place.at("token").report(`is not a token that is known on ${network}; expected ${expected}`);
+  return undefined;
+}
+
+/** Fills the transfer method, and checks that the EIP-712 domain is there if it is needed, and never half of it. */
+function withMethod(token: TokenTable, place: Place): TokenTable {
+  const { eip3009Name: name, eip3009Version: version } = token;
+  const transferMethod = token.transferMethod ?? (name === undefined ? "permit2" : "eip3009");
+  const isNeeded = transferMethod === "eip3009" || name !== undefined || version !== undefined;
+  if (isNeeded && name === undefined) {
+    place.at("eip3009_name").reportMissing("is missing; expected the name in the token's EIP-712 domain");
+  }
+  if (isNeeded && version === undefined) {
+    place
+      .at("eip3009_version")
+      .reportMissing("is missing; expected the version in the token's EIP-712 domain");
+  }
+  if (!isNeeded && token.transferMethod === undefined) {
+    place
+      .at("transfer_method")
+      .warn(
+        "is missing, so the token is paid by Permit2, which its payers must have approved; a token with EIP-3009 needs eip3009_name and eip3009_version",
+      );
+  }
+  return { ...token, transferMethod };
+}
+
+function quoted(symbol: string): string {
+  return `"${symbol}"`;
+}

@@ -1,0 +1,69 @@
+import * as z from "zod";
+import { type Checked, type Complete, required } from "./check-shape.ts";
+import { address, httpUrl, integer, oneOf, u32, u64 } from "./value-types.ts";
+
+export const invocationMode = () => oneOf(["disabled", "public_paid", "restricted_paid"]);
+
+/** Keys of a restricted job, spelled alike in `[[jobs]]`. */
+export const restrictionKeys = {
+  authMode: oneOf(["payer_is_caller", "delegated_caller_signature"]).optional(),
+  chainRpcUrl: httpUrl().optional(),
+  chainContract: address().optional(),
+  /** Time for which a permission found on the chain is reused; 0 asks the chain every time. */
+  permissionCacheSecs: integer(0, 86_400).default(0),
+};
+
+export const jobPolicySchema = z.object({
+  serviceId: u64(),
+  jobIndex: u32(),
+  invocationMode: invocationMode(),
+  ...restrictionKeys,
+  /** Name of `chainRpcUrl` in files for the SDK. */
+  tangleRpcUrl: httpUrl().optional(),
+  /** Name of `chainContract` in files for the SDK. */
+  tangleContract: address().optional(),
+});
+
+export type PolicyTable = Checked<z.output<typeof jobPolicySchema>>;
+type PolicyOutput = Complete<z.output<typeof jobPolicySchema>>;
+
+export interface JobPolicy extends Pick<PolicyOutput, "serviceId" | "jobIndex" | "invocationMode"> {
+  /** Present if and only if the mode is `restricted_paid`. */
+  readonly restriction?: JobRestriction;
+}
+export type JobRestriction = Complete<ReturnType<typeof toRestriction>>;
+
+/** Completes a policy without mistakes. */
+export function toPolicy(policy: PolicyOutput): JobPolicy {
+  const { serviceId, jobIndex, invocationMode } = policy;
+  const job = { serviceId, jobIndex, invocationMode };
+  return invocationMode === "restricted_paid" ? { ...job, restriction: toRestriction(policy) } : job;
+}
+
+function toRestriction({ authMode, permissionCacheSecs, ...policy }: PolicyOutput) {
+  return {
+    authMode: required(authMode),
+    chainRpcUrl: required(policy.chainRpcUrl ?? policy.tangleRpcUrl),
+    chainContract: required(policy.chainContract ?? policy.tangleContract),
+    permissionCacheSecs,
+  };
+}
+
+/** Returns the services that a configuration names: its own, those with an enabled job, those with a price. */
+export function knownServices({
+  serviceId,
+  x402,
+}: {
+  readonly serviceId: bigint;
+  readonly x402?: {
+    readonly jobPolicies: readonly JobPolicy[];
+    readonly jobs?: readonly { readonly serviceId: bigint }[];
+    /** Keys are `service/job`. */
+    readonly jobPricing: ReadonlyMap<string, unknown>;
+  };
+}): ReadonlySet<bigint> {
+  const enabled = (x402?.jobPolicies ?? []).filter(({ invocationMode }) => invocationMode !== "disabled");
+  const priced = [...(x402?.jobPricing.keys() ?? [])].map((job) => BigInt(job.slice(0, job.indexOf("/"))));
+  const described = (x402?.jobs ?? []).map((job) => job.serviceId);
+  return new Set([serviceId, ...enabled.map((policy) => policy.serviceId), ...priced, ...described]);
+}

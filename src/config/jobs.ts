@@ -1,0 +1,124 @@
+import * as z from "zod";
+import type { JobKey } from "../core/job-call.ts";
+import { defined } from "../core/objects.ts";
+import type { OnFailure } from "../core/payment.ts";
+import type { Price, WeiPrice } from "../core/price.ts";
+import type { Checked, Complete } from "./check-shape.ts";
+import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
+import {
+  dollarsOrEngine,
+  headerNames,
+  integer,
+  jobName,
+  label,
+  type MinCharge,
+  mediaType,
+  minCharge,
+  oneOf,
+  prose,
+  text,
+  trueOrFalse,
+  u32,
+  u64,
+  wei,
+} from "./value-types.ts";
+
+/** A job that people and agents find by its name. rules/jobs.ts checks its keys against the rest of the file. */
+export const jobSchema = z.object({
+  /** Default: the gateway's. */
+  serviceId: u64().optional(),
+  jobIndex: u32(),
+  /** Unique. */
+  name: jobName().optional(),
+  title: label().optional(),
+  description: prose().optional(),
+  tags: z.array(label()).describe("an array of strings").optional(),
+  /** Instead of an entry in `[[x402.job_policies]]`. */
+  mode: invocationMode().optional(),
+  ...restrictionKeys,
+  /** This or `priceWei` is instead of an entry in `[job_pricing]`. */
+  price: dollarsOrEngine().optional(),
+  priceWei: wei().optional(),
+  /** Clients must send an identifier that finds their purchase again, whatever they sign when they try again. */
+  requirePaymentIdentifier: trueOrFalse().default(false),
+  /** With "used", the runner says how much of the price is charged, once it is done. */
+  charge: z
+    .union([oneOf(["fixed", "used"]), z.array(oneOf(["fixed", "used"])).min(1)])
+    .describe('"fixed", "used", or both in an array')
+    .default("fixed"),
+  /** Least that a job by use is charged that still runs when its payment's time is about to end. */
+  minCharge: minCharge().optional(),
+  /** The money for a job that becomes a dead letter: kept, sent back, or left to the operator. */
+  onFailure: oneOf(["keep", "refund", "ask"]).default("keep"),
+  /** Files are relative to the configuration file. */
+  input: z
+    .object({
+      contentType: mediaType().optional(),
+      /** JSON Schema 2020-12. A body that does not match is refused before any payment is looked at. */
+      schema: text("the path of a file with a JSON Schema").optional(),
+      example: text("the path of a file with a body that matches").optional(),
+    })
+    .optional(),
+  output: z.object({ contentType: mediaType() }).optional(),
+  /** Time that a run may take, for clients. The runner's lease is separate. */
+  maxRunSecs: integer(1, 31_536_000).optional(),
+  /** Instead of those in `[x402]`. */
+  forwardHeaders: headerNames().optional(),
+});
+
+export type JobTable = Checked<z.output<typeof jobSchema>>;
+export type JobOutput = Complete<z.output<typeof jobSchema>>;
+
+/** Input that a job takes, with the contents of the files that its entry names. */
+export interface JobInput {
+  readonly contentType: string;
+  /** JSON Schema 2020-12 that compiles, as JSON. */
+  readonly schema?: string;
+  /** A body that matches the schema. */
+  readonly example?: string;
+}
+
+/** A job as `[[jobs]]` describes it. */
+export interface Job
+  extends JobKey,
+    Pick<JobOutput, "name" | "title" | "description" | "tags" | "output" | "maxRunSecs" | "forwardHeaders"> {
+  /** Absent: the job has an entry in `[[x402.job_policies]]`, or the default mode. */
+  readonly policy?: JobPolicy;
+  readonly input?: JobInput;
+  readonly requirePaymentIdentifier?: true;
+  /** Absent: the seller keeps the money. */
+  readonly onFailure?: Exclude<OnFailure, "keep">;
+  /** Absent: fixed. */
+  readonly charge?: readonly ("fixed" | "used")[];
+  readonly minCharge?: MinCharge;
+  /** Its own price, or that of the pricing engine. Absent: that of the gateway's price source. */
+  readonly price?: Price | "engine";
+}
+
+/** Completes a table without mistakes. */
+export function toJob(
+  table: JobOutput,
+  given: { readonly serviceId: bigint; readonly input: JobInput | undefined },
+): Job {
+  const { serviceId = given.serviceId, jobIndex, mode } = table;
+  const { name, title, description, tags, output, maxRunSecs, forwardHeaders } = table;
+  return defined({
+    ...{ serviceId, jobIndex, name, title, description, tags, input: given.input },
+    ...{ output, maxRunSecs, forwardHeaders },
+    price: table.priceWei === undefined ? table.price : weiPrice(table.priceWei),
+    onFailure: table.onFailure === "keep" ? undefined : table.onFailure,
+    charge: chargesOf(table).includes("used") ? chargesOf(table) : undefined,
+    minCharge: table.minCharge,
+    requirePaymentIdentifier: table.requirePaymentIdentifier || undefined,
+    policy: mode && toPolicy({ ...table, serviceId, invocationMode: mode }),
+  });
+}
+
+/** Ways in which a job is sold. */
+export function chargesOf({ charge = "fixed" }: Pick<JobTable, "charge">): readonly ("fixed" | "used")[] {
+  return typeof charge === "string" ? [charge] : charge.flatMap((way) => way ?? []);
+}
+
+function weiPrice(amount: bigint): WeiPrice {
+  return { unit: "wei", amount };
+}

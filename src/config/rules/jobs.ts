@@ -1,0 +1,130 @@
+import { jobKeyText } from "../../core/job-call.ts";
+import { type ConfigTables, serviceIdOf } from "../config.ts";
+import { chargesOf, type JobTable } from "../jobs.ts";
+import { earlierPlace, type MistakeList, type Place } from "../mistakes.ts";
+import type { TokenTable } from "../x402.ts";
+import { checkForwardedHeaders } from "./forwarded-headers.ts";
+import { checkPolicy } from "./x402.ts";
+
+/** Checks the keys of each of `[[jobs]]` against each other and against the tables that name jobs too. */
+export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
+  const { jobs = [], x402 } = tables;
+  if (x402 === undefined && jobs.length > 0) {
+    mistakes.at("jobs").warn("are not sold, because there is no [x402]");
+  }
+  const places = new Map<string, Place>();
+  const policies = policyPlaces(tables, mistakes);
+  const requireUnique = (key: string, place: Place, expected: string): void => {
+    const first = earlierPlace(places, key, place);
+    if (first !== undefined) place.report(`is the same as in ${first.text}; expected ${expected}`);
+  };
+  for (const [i, job] of jobs.entries()) {
+    if (job === undefined) continue;
+    const place = mistakes.at("jobs", i);
+    const { name, jobIndex, mode } = job;
+    checkPolicy({ ...job, invocationMode: mode }, place, "mode");
+    checkRefunds(job, place, tables, mistakes);
+    checkCharge(job, place, tables);
+    checkForwardedHeaders(job.forwardHeaders, place.at("forward_headers"));
+    if (name !== undefined) requireUnique(`name ${name}`, place.at("name"), "a name of its own");
+    if (jobIndex === undefined || place.at("service_id").isReported) continue;
+    const serviceId = job.serviceId ?? serviceIdOf(tables);
+    const key = jobKeyText(serviceId, jobIndex);
+    requireUnique(`job ${key}`, place.at("job_index"), "each job once");
+    const policy = policies.get(key);
+    if (mode !== undefined && policy !== undefined) {
+      place.at("mode").report(`is set beside ${policy.text}; expected only one of them`);
+    }
+    const isMapped = tables.jobPricing?.[`${serviceId}`]?.[`${jobIndex}`] !== undefined;
+    const mapped = isMapped ? mistakes.at("job_pricing", `${serviceId}`, `${jobIndex}`) : undefined;
+    checkPriceKeys(job, { place, mapped }, tables, mistakes);
+  }
+}
+
+function policyPlaces({ x402 }: ConfigTables, mistakes: MistakeList): Map<string, Place> {
+  const places = new Map<string, Place>();
+  for (const [i, policy] of (x402?.jobPolicies ?? []).entries()) {
+    if (policy?.serviceId === undefined || policy.jobIndex === undefined) continue;
+    places.set(jobKeyText(policy.serviceId, policy.jobIndex), mistakes.at("x402", "job_policies", i));
+  }
+  return places;
+}
+
+/** @param at the job, and its price in `[job_pricing]` if that has one */
+function checkPriceKeys(
+  { price, priceWei, mode }: JobTable,
+  { place, mapped }: { readonly place: Place; readonly mapped: Place | undefined },
+  { x402, pricingEngine }: ConfigTables,
+  mistakes: MistakeList,
+): void {
+  const own = (["price", "price_wei"] as const).filter(
+    (key) => (key === "price" ? price : priceWei) !== undefined || place.at(key).isReported,
+  );
+  const [first] = own;
+  if (own.length > 1) {
+    place.at("price_wei").report("is set beside price; expected only one of them");
+  } else if (first !== undefined && mapped !== undefined) {
+    place.at(first).report(`is set beside ${mapped.text}; expected only one of them`);
+  }
+  if (price === "engine" && pricingEngine === undefined) {
+    mistakes
+      .at("pricing_engine")
+      .reportMissing(`is missing; expected the table, since ${place.at("price").text} is "engine"`);
+  }
+  const isForSale = (mode ?? "disabled") !== "disabled";
+  if (x402?.priceSource !== "engine" && isForSale && first === undefined && mapped === undefined) {
+    place.at("price").report('is missing; expected a price such as "$0.01", or price_wei');
+  }
+}
+
+/** Checks that a job by use can be paid, and that its other keys fit. */
+function checkCharge(job: JobTable, place: Place, { x402 }: ConfigTables): void {
+  const charges = chargesOf(job);
+  const { minCharge, onFailure = "keep", price } = job;
+  if (!charges.includes("used")) {
+    if (minCharge !== undefined)
+      place.at("min_charge").report('is set for a job at a fixed price; expected charge = "used" beside it');
+    return;
+  }
+  if (!charges.includes("fixed") && onFailure !== "keep") {
+    place
+      .at("on_failure")
+      .report(
+        'is set, and a job by use is not charged when it fails; expected charge = ["used", "fixed"], or no on_failure',
+      );
+  }
+  if (minCharge !== undefined && "unit" in minCharge && (price === undefined || price === "engine")) {
+    place.at("min_charge").report('is in dollars, and the price is not; expected a part of it such as "10%"');
+  }
+  const isPermit2 = (token: TokenTable | undefined) =>
+    token === undefined || token.transferMethod === "permit2";
+  if (x402?.acceptedTokens !== undefined && !x402.acceptedTokens.some(isPermit2)) {
+    place
+      .at("charge")
+      .report(
+        'is "used", which only Permit2 pays; expected an accepted token with transfer_method = "permit2"',
+      );
+  }
+}
+
+/** Checks that what a job promises its buyers can be paid back: in any of the tokens that they may pay in. */
+function checkRefunds(
+  { onFailure = "keep" }: JobTable,
+  place: Place,
+  { x402 }: ConfigTables,
+  mistakes: MistakeList,
+): void {
+  if (x402 === undefined || onFailure === "keep") return;
+  const since = `since ${place.at("on_failure").text} is "${onFailure}"`;
+  if (x402.refunds === undefined) {
+    mistakes
+      .at("x402", "refunds")
+      .reportMissing(`is missing; expected the table with the account that refunds are sent from, ${since}`);
+  }
+  for (const [i, token] of (x402.acceptedTokens ?? []).entries()) {
+    if (token === undefined || token.rpcUrl !== undefined) continue;
+    mistakes
+      .at("x402", "accepted_tokens", i, "rpc_url")
+      .reportMissing(`is missing; expected the RPC to send refunds through, ${since}`);
+  }
+}

@@ -1,0 +1,101 @@
+import { decryptKeystore, KeystoreProblem, type PrivateKey } from "../core/private-keys.ts";
+import type { ConfigTables } from "./config.ts";
+import type { Signer, SignerTable } from "./facilitators.ts";
+import type { MistakeList, Place } from "./mistakes.ts";
+import { pathFrom, readNamedFile } from "./named-files.ts";
+
+/**
+ * Collects the keys of each local facilitator, and decrypts those in keystores.
+ * @param folder that the paths of keystores are relative to
+ * @returns signers by the index of the facilitator's entry
+ */
+export async function readSigners(
+  { x402 }: ConfigTables,
+  folder: string,
+  mistakes: MistakeList,
+): Promise<ReadonlyMap<number, readonly Signer[]>> {
+  const signers = new Map<number, readonly Signer[]>();
+  for (const [i, facilitator] of (x402?.facilitators ?? []).entries()) {
+    if (facilitator?.signer === undefined) continue;
+    const place = mistakes.at("x402", "facilitators", i, "signer");
+    const keys = new Set<PrivateKey>();
+    const tables = withPlaces(facilitator.signer, place);
+    for (const [table, at] of tables) {
+      const key = await readKey(table, at, folder);
+      if (key === undefined) continue;
+      if (keys.has(key)) at.report("has the key of another signer; expected each key once");
+      keys.add(key);
+    }
+    signers.set(
+      i,
+      [...keys].map((privateKey) => ({ privateKey })),
+    );
+  }
+  return signers;
+}
+
+/** Reads the key of `[x402.refunds]`. It must be no settler's: each gives nonces of its own. */
+export async function readRefundSigner(
+  { x402 }: ConfigTables,
+  folder: string,
+  settlers: ReadonlyMap<number, readonly Signer[]>,
+  mistakes: MistakeList,
+): Promise<Signer | undefined> {
+  if (x402?.refunds?.signer === undefined) return undefined;
+  const place = mistakes.at("x402", "refunds", "signer");
+  const privateKey = await readKey(x402.refunds.signer, place, folder);
+  const isSettler = [...settlers.values()].flat().some((settler) => settler.privateKey === privateKey);
+  if (privateKey !== undefined && isSettler)
+    place.report("has the key of a settler in x402.facilitators; expected an account of its own");
+  return privateKey && { privateKey };
+}
+
+async function readKey(
+  { privateKey, keystore, password }: SignerTable,
+  place: Place,
+  folder: string,
+): Promise<PrivateKey | undefined> {
+  const has = (key: string, value: unknown) => value !== undefined || place.at(key).isReported;
+  const hasKey = has("private_key", privateKey);
+  const hasKeystore = has("keystore", keystore);
+  if (hasKey === hasKeystore) {
+    const found = hasKey ? "has both private_key and keystore" : "has no key";
+    place.report(`${found}; expected private_key, or keystore with its password`);
+  } else if (hasKeystore !== has("password", password)) {
+    const message = hasKeystore
+      ? "is missing; expected the keystore's, as env:NAME or file:PATH"
+      : "is never used; expected it beside keystore only";
+    place.at("password").report(message);
+  } else if (keystore !== undefined && password !== undefined) {
+    return readKeystore({ file: pathFrom(folder, keystore), password }, place);
+  }
+  return privateKey;
+}
+
+async function readKeystore(
+  { file, password }: { readonly file: string; readonly password: string },
+  place: Place,
+): Promise<PrivateKey | undefined> {
+  const at = place.at("keystore");
+  const expected = "the path of a keystore file that opens with the password";
+  const json = await readNamedFile(file, { place: at, expected, isSecret: true });
+  if (json === undefined) return undefined;
+  try {
+    return await decryptKeystore(json, password);
+  } catch (error) {
+    if (!(error instanceof KeystoreProblem)) throw error;
+    at.report(`${error.message}; expected ${expected}`);
+    return undefined;
+  }
+}
+
+type Configured = SignerTable | readonly (SignerTable | undefined)[];
+
+function withPlaces(signer: Configured, place: Place): [SignerTable, Place][] {
+  if (!isList(signer)) return [[signer, place]];
+  return signer.flatMap((table, j) => (table === undefined ? [] : [[table, place.at(j)]]));
+}
+
+function isList(signer: Configured): signer is Exclude<Configured, SignerTable> {
+  return Array.isArray(signer);
+}

@@ -1,0 +1,205 @@
+import { createContext, Script } from "node:vm";
+import type { ErrorObject, FuncKeywordDefinition, ValidateFunction } from "ajv";
+import type { Ajv2020 } from "ajv/dist/2020.js";
+
+/** A schema that cannot be used. The message completes "the schema …". */
+export class SchemaProblem extends Error {
+  override readonly name = "SchemaProblem";
+}
+
+/** One way in which a body does not match. */
+interface BodyProblem {
+  /** JSON pointer into the body; empty for the whole body. */
+  readonly path: string;
+  readonly message: string;
+}
+
+const DIALECT = "https://json-schema.org/draft/2020-12/schema";
+
+/** Largest body of which every problem is listed. Each problem costs 1 µs and memory, and a body may consist of them. */
+const MAX_LISTED_BYTES = 2_048;
+const MAX_PROBLEMS = 20;
+const MAX_PATH_LENGTH = 200;
+
+/** CPU time for a check. An ordinary one takes under 1 ms for 16 KiB. */
+const BASE_TIMEOUT_MS = 50;
+const BYTES_PER_MS = 10_000;
+
+/**
+ * Keywords whose cost can grow faster than the body: regular expressions and recursion. Only schemas with one of them are
+ * checked under a timeout, which costs 70 µs.
+ */
+const COSTLY_KEYWORDS = /"(pattern|patternProperties|\$ref|\$dynamicRef)"/;
+
+/** Replaces the validator's own keyword, which compares each item with every other. */
+const uniqueItems: FuncKeywordDefinition = {
+  keyword: "uniqueItems",
+  type: "array",
+  validate: (isAsked: boolean, items: unknown[]) =>
+    !isAsked || new Set(items.map(canonical)).size === items.length,
+  errors: false,
+  error: { message: "must NOT have duplicate items" },
+};
+
+/** Returns true if bodies of a media type are JSON, which a schema can describe. */
+export function isJsonType(contentType: string): boolean {
+  return /^application\/(?:[^;]*\+)?json(?:;|$)/i.test(contentType);
+}
+
+/** A JSON Schema 2020-12 that bodies of requests are checked against. */
+export class BodySchema {
+  readonly #validate: ValidateFunction;
+  readonly #validateAll: ValidateFunction;
+  readonly #isCostly: boolean;
+
+  private constructor(validators: { first: ValidateFunction; all: ValidateFunction }, isCostly: boolean) {
+    this.#validate = validators.first;
+    this.#validateAll = validators.all;
+    this.#isCostly = isCostly;
+  }
+
+  /**
+   * Compiles a schema, which has to be the operator's: the validator makes code of it. No reference is fetched. Loads the
+   * validator, so that a process without a schema never does.
+   * @param text JSON
+   * @throws SchemaProblem
+   */
+  static async compile(text: string): Promise<BodySchema> {
+    const schema = parseSchema(text);
+    // Bundled, the CommonJS module has no named exports.
+    const { Ajv2020 } = (await import("ajv/dist/2020.js")).default;
+    schemaOfSchemas ??= new Ajv2020(OPTIONS);
+    if (!schemaOfSchemas.validateSchema(schema)) {
+      throw new SchemaProblem(
+        `is invalid: ${schemaOfSchemas.errorsText(schemaOfSchemas.errors, { dataVar: "" })}`,
+      );
+    }
+    const compile = (allErrors: boolean): ValidateFunction => {
+      try {
+        return new Ajv2020({ ...OPTIONS, meta: false, validateSchema: false, allErrors })
+          .removeKeyword("uniqueItems")
+          .addKeyword(uniqueItems)
+          .compile(schema);
+      } catch (error) {
+        throw new SchemaProblem(`does not compile: ${error instanceof Error ? error.message : error}`);
+      }
+    };
+    const first = compile(false);
+    // Such a validator answers with a promise, which is true.
+    if ("$async" in first) throw new SchemaProblem("has the keyword $async");
+    return new BodySchema({ first, all: compile(true) }, COSTLY_KEYWORDS.test(text));
+  }
+
+  /** Returns the problems of a body; none if it matches. */
+  check(body: Uint8Array): readonly BodyProblem[] {
+    const json = parseBody(body);
+    if (json === undefined) return [{ path: "", message: "is not JSON in UTF-8" }];
+    try {
+      if (this.#runs(this.#validate, json.value, body.length)) return [];
+      if (body.length > MAX_LISTED_BYTES) return toProblems(this.#validate.errors);
+      this.#runs(this.#validateAll, json.value, body.length);
+      return toProblems(this.#validateAll.errors);
+    } catch (error) {
+      if (isOfKind(error, "code", TIMEOUT)) return [{ path: "", message: "takes too long to check" }];
+      // A recursive schema follows the body's depth on the stack.
+      if (isOfKind(error, "name", "RangeError")) return [{ path: "", message: "is nested too deeply" }];
+      throw error;
+    }
+  }
+
+  #runs(validate: ValidateFunction, value: unknown, bytes: number): boolean {
+    if (!this.#isCostly) return validate(value);
+    return runWithin(BASE_TIMEOUT_MS + Math.ceil(bytes / BYTES_PER_MS), () => validate(value));
+  }
+}
+
+/** Unknown keywords and formats are annotations. Without own properties, "toString" would be in every object. */
+const OPTIONS = { strict: false, validateFormats: false, ownProperties: true, logger: false } as const;
+
+/** Checks schemas themselves: made once, because compiling the schema of schemas takes 30 times as long as another. */
+let schemaOfSchemas: Ajv2020 | undefined;
+
+function parseSchema(text: string): boolean | Record<string, unknown> {
+  let schema: unknown;
+  try {
+    schema = JSON.parse(text);
+  } catch {
+    throw new SchemaProblem("is not JSON");
+  }
+  if (typeof schema === "boolean") return schema;
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) {
+    throw new SchemaProblem("is neither an object nor a boolean");
+  }
+  const { $schema } = schema as { $schema?: unknown };
+  if ($schema !== undefined && String($schema).replace(/#$/, "") !== DIALECT) {
+    throw new SchemaProblem(`is of another dialect than ${DIALECT}`);
+  }
+  return schema as Record<string, unknown>;
+}
+
+/** Returns one text for equal JSON values, however their properties are ordered. */
+function canonical(value: unknown): string {
+  return typeof value === "object" ? JSON.stringify(value, sortProperties) : JSON.stringify(value);
+}
+
+function sortProperties(_key: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Boxes the value, because `undefined` is the result for a body that is not JSON. */
+function parseBody(body: Uint8Array): { value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(utf8.decode(body)) };
+  } catch {
+    return undefined;
+  }
+}
+
+function toProblems(errors: readonly ErrorObject[] | null | undefined): BodyProblem[] {
+  const problems = new Map<string, BodyProblem>();
+  for (const error of errors ?? []) {
+    const path = pathOf(error).slice(0, MAX_PATH_LENGTH);
+    const message = error.message ?? "does not match";
+    problems.set(`${path} ${message}`, { path, message });
+    if (problems.size === MAX_PROBLEMS) break;
+  }
+  return problems.size === 0 ? [{ path: "", message: "does not match" }] : [...problems.values()];
+}
+
+/** Returns the path of the property that is missing or too much, and otherwise that of the value. */
+function pathOf({ instancePath, params }: ErrorObject): string {
+  const { missingProperty, additionalProperty, unevaluatedProperty } = params as Record<string, unknown>;
+  const property = missingProperty ?? additionalProperty ?? unevaluatedProperty;
+  if (typeof property !== "string") return instancePath;
+  return `${instancePath}/${property.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+}
+
+/** Runs `run()` under a timeout. The engine can interrupt a script, regular expressions included, but no function. */
+const script = new Script("run()");
+const sandbox: { run: () => boolean } = { run: () => false };
+let context: object | undefined;
+
+/** A timeout before the process has used as much CPU time was a busy machine's, so the run is repeated. */
+function runWithin(timeoutMs: number, run: () => boolean): boolean {
+  context ??= createContext(sandbox);
+  sandbox.run = run;
+  const start = process.cpuUsage();
+  for (;;) {
+    try {
+      return script.runInContext(context, { timeout: timeoutMs }) as boolean;
+    } catch (error) {
+      const { user, system } = process.cpuUsage(start);
+      if (!isOfKind(error, "code", TIMEOUT) || user + system >= timeoutMs * 1_000) throw error;
+    }
+  }
+}
+
+const TIMEOUT = "ERR_SCRIPT_EXECUTION_TIMEOUT";
+
+/** The error may be of the script's context, whose classes are others. */
+function isOfKind(error: unknown, field: "name" | "code", value: string): boolean {
+  return (error as NodeJS.ErrnoException | undefined)?.[field] === value;
+}

@@ -1,0 +1,17 @@
+type PresentKeys<T> = { [Key in keyof T]: undefined extends T[Key] ? never : Key }[keyof T];
+
+/** Fields of which none is undefined: those that could be are optional. */
+export type Defined<T> = Pick<T, PresentKeys<T>> & {
+  [Key in Exclude<keyof T, PresentKeys<T>>]?: Exclude<T[Key], undefined>;
+};
+
+/** Leaves out fields that are undefined, for messages and for types whose optional fields are present or absent. */
+export function defined<T extends object>(fields: T): Defined<T> {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as Defined<T>;
+}
+
+/** Returns true for an object that is no array. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,74 @@
+import type { Logger } from "pino";
+import type { Lease, RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
+
+/** Requests to the store that no runner waits for. They must be answered before the store may close. */
+export class BackgroundRequests {
+  readonly #workQueue: WorkQueue;
+  readonly #retry: { readonly maxAttempts: number; readonly backoff: RetryBackoff };
+  readonly #logger: Logger;
+  readonly #onReady: (options?: { readonly suspects: boolean }) => void;
+  readonly #onDelayed: () => void;
+  readonly #underWay = new Set<Promise<void>>();
+
+  constructor(options: {
+    readonly workQueue: WorkQueue;
+    /** Terms on which a JobCall is delivered again. */
+    readonly retry: { readonly maxAttempts: number; readonly backoff: RetryBackoff };
+    readonly logger: Logger;
+    /** Called when a JobCall may be claimed again. */
+    readonly onReady: (options?: { readonly suspects: boolean }) => void;
+    /** Called when a JobCall waits for a time that only the store knows. */
+    readonly onDelayed: () => void;
+  }) {
+    this.#workQueue = options.workQueue;
+    this.#retry = options.retry;
+    this.#logger = options.logger;
+    this.#onReady = options.onReady;
+    this.#onDelayed = options.onDelayed;
+  }
+
+  /** Gives a JobCall back. @param options `excused` when its runner has not begun it */
+  release(
+    { callId, leaseToken, suspect }: Lease & { readonly suspect: boolean },
+    { excused }: { readonly excused: boolean },
+  ): void {
+    const released = this.#workQueue.release({ callId, leaseToken }, { excused, suspect, ...this.#retry });
+    this.#send(
+      released.then(() => (excused ? this.#onReady({ suspects: suspect }) : this.#onDelayed())),
+      callId,
+      "Could not release a lease: its JobCall waits until the lease runs out",
+    );
+  }
+
+  /** Ends a lease that ran out here and not in the store. */
+  giveUp({ callId, leaseToken }: Lease): void {
+    const retry = { delayMs: 0, reason: "its lease ran out", ...this.#retry };
+    this.#send(
+      this.#workQueue.retry({ callId, leaseToken }, retry).then(() => this.#onReady()),
+      callId,
+      "Could not end a lease that ran out: its JobCall waits until the store's clock says so",
+    );
+  }
+
+  /** Makes dead letters of overdue JobCalls that have used up their attempts, although no stream claims them. */
+  async expireLeases(): Promise<void> {
+    const buried = this.#workQueue.expireLeases(this.#retry.maxAttempts).then(() => undefined);
+    this.add(buried.catch(() => undefined));
+    await buried;
+  }
+
+  /** @param request must not reject */
+  add(request: Promise<void>): void {
+    const done = request.finally(() => this.#underWay.delete(done));
+    this.#underWay.add(done);
+  }
+
+  /** Resolves when nothing is under way, also of what the answers add. */
+  async idle(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+  }
+
+  #send(request: Promise<void>, callId: number, failure: string): void {
+    this.add(request.catch((error: unknown) => this.#logger.warn({ err: error, callId }, failure)));
+  }
+}

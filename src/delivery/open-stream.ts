@@ -1,0 +1,39 @@
+import type { Logger } from "pino";
+import { GatewayError } from "../core/errors.ts";
+import type { GrpcCall } from "../grpc/grpc-call.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import type { CallSink, SubscribeRequest, Subscription } from "./subscription.ts";
+
+/**
+ * Subscribes a call, until the call is over.
+ * @throws GatewayError while jobgate shuts down
+ */
+export function openStream(
+  call: GrpcCall,
+  options: {
+    readonly request: SubscribeRequest;
+    readonly sink: CallSink;
+    readonly dispatcher: Dispatcher;
+    readonly logger: Logger;
+  },
+): Subscription {
+  const { request, sink, dispatcher, logger } = options;
+  const subscription = dispatcher.subscribe(request, sink);
+  if (subscription === undefined) throw shuttingDown();
+  // At once and not with the first JobCall, so that an idle runner knows that it is connected.
+  call.sendHeaders();
+  const { subscriber, maxInFlight, jobIds } = request;
+  const log = logger.child({ subscriber });
+  log.info({ maxInFlight, jobIds: jobIds.map(String) }, "Runner subscribed");
+  call.onDrain(() => subscription.drained());
+  call.onOver(() => {
+    dispatcher.unsubscribe(subscription);
+    log.info("Runner's stream ended");
+  });
+  return subscription;
+}
+
+/** Ends streams, and refuses new ones. */
+export function shuttingDown(): GatewayError {
+  return new GatewayError("shutting_down", "jobgate is shutting down: subscribe again");
+}

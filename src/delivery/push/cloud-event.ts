@@ -1,0 +1,70 @@
+import { CALL_ID_METADATA, isMediaType } from "../../core/job-call.ts";
+import { type SigningKey, signStandardWebhook } from "../../core/standard-webhooks.ts";
+import type { ClaimedCall } from "../../store/contract/work-queue.ts";
+import { decodeJobCall } from "../job-call-codec.ts";
+
+/** Metadata that holds the Content-Type of the client's request. */
+const CONTENT_TYPE_METADATA = "X-HTTP-CONTENT-TYPE";
+const DEFAULT_CONTENT_TYPE = "application/octet-stream";
+
+interface CloudEvent {
+  readonly headers: Record<string, string>;
+  readonly body: Uint8Array;
+}
+
+/**
+ * Makes the CloudEvent that pushes a JobCall, in HTTP's binary mode.
+ * https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/http-protocol-binding.md
+ */
+export function toCloudEvent(call: ClaimedCall): CloudEvent {
+  const { callId, attempt, leaseToken } = call;
+  const { jobId, serviceId, body, metadata } = decodeJobCall(call.encoded);
+  const headers: Record<string, string> = {
+    "content-type": contentType(metadata[CONTENT_TYPE_METADATA]),
+    "ce-specversion": "1.0",
+    "ce-type": "jobgate.job",
+    "ce-source": `/services/${serviceId}`,
+    "ce-id": String(callId),
+    "ce-subject": String(jobId),
+    "ce-time": new Date(call.enqueuedAt).toISOString(),
+    "ce-attempt": String(attempt),
+    "ce-leasetoken": leaseToken,
+    "ce-leaseexpires": new Date(call.leaseExpiresAt).toISOString(),
+    [CALL_ID_METADATA]: String(callId),
+  };
+  for (const [name, value] of Object.entries(metadata))
+    if (METADATA_NAME.test(name)) headers[name] = headerValue(value);
+  return { headers, body };
+}
+
+/** Returns the headers that sign a request as Standard Webhooks does; none without a key. */
+export function signatureHeaders(
+  { headers, body }: CloudEvent,
+  keys: readonly SigningKey[],
+  now: number,
+): Record<string, string> {
+  if (keys.length === 0) return {};
+  const id = headers["ce-id"] ?? "";
+  const time = String(Math.floor(now / 1000));
+  const signatures = keys.map((key) => signStandardWebhook(key, `${id}.${time}.`, body));
+  return { "webhook-id": id, "webhook-timestamp": time, "webhook-signature": signatures.join(" ") };
+}
+
+/** All metadata has such a name. No other name may set a header: it could be one that describes the request. */
+const METADATA_NAME = /^X-[!#$%&'*+.^_`|~0-9A-Z-]+$/i;
+
+/** Escapes a value as CloudEvents does, but not the spaces and quotes that a header can hold. */
+function headerValue(value: string): string {
+  return value.replaceAll(/[^\x20-\x7e]|%|^ | $/gu, (character) =>
+    Buffer.from(character).reduce((escaped, byte) => `${escaped}%${hex(byte)}`, ""),
+  );
+}
+
+function hex(byte: number): string {
+  return byte.toString(16).toUpperCase().padStart(2, "0");
+}
+
+/** Returns the type that the client sent. One of CloudEvents' own would make the body the event, as the client wrote it. */
+function contentType(sent = ""): string {
+  return isMediaType(sent) && !/^application\/cloudevents/i.test(sent) ? sent : DEFAULT_CONTENT_TYPE;
+}

@@ -1,0 +1,65 @@
+/** Failures in a row after which a target counts as down, although it can be reached. */
+const FAILURES_UNTIL_DOWN = 10;
+const MIN_PAUSE_MS = 250;
+const MAX_PAUSE_MS = 30_000;
+
+/**
+ * Slows down while a target fails: pauses, then sends one request at a time until one does not fail. A target that is
+ * down or misconfigured therefore costs a few JobCalls an attempt, not the whole queue all of theirs.
+ */
+export class Pace {
+  readonly #onChange: (capacity: number) => void;
+  readonly #random: () => number;
+  #concurrency: number;
+  #failures = 0;
+  /** Pauses since the target was up; 0 while it is. */
+  #pauses = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: {
+    /** Most requests in progress while the target is up. */
+    readonly concurrency: number;
+    /** Receives the most requests that may be in progress from now on. */
+    readonly onChange: (capacity: number) => void;
+    /** Returns a number in [0, 1), for the jitter. */
+    readonly random?: () => number;
+  }) {
+    this.#concurrency = options.concurrency;
+    this.#onChange = options.onChange;
+    this.#random = options.random ?? Math.random;
+  }
+
+  get isDown(): boolean {
+    return this.#pauses > 0;
+  }
+
+  /** Notes an answer that speaks for the target. */
+  succeeded(): void {
+    this.#failures = 0;
+    if (!this.isDown) return;
+    this.stop();
+    this.#pauses = 0;
+    this.#onChange(this.#concurrency);
+  }
+
+  /** Notes a failure that is the target's. Requests that were in progress when a pause began do not make it longer. */
+  failed({ reached }: { readonly reached: boolean }): void {
+    this.#failures++;
+    if (this.#timer !== undefined) return;
+    if (!this.isDown && reached && this.#failures < FAILURES_UNTIL_DOWN) return;
+    const pauseMs = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** this.#pauses);
+    this.#pauses++;
+    this.#timer = setTimeout(() => this.#probe(), pauseMs * (0.5 + this.#random() / 2)).unref();
+    this.#onChange(0);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #probe(): void {
+    this.#timer = undefined;
+    this.#onChange(1);
+  }
+}

@@ -1,0 +1,178 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { status } from "@grpc/grpc-js";
+import type { Logger } from "pino";
+import {
+  GatewayMessageSchema,
+  type RunnerMessage,
+  RunnerMessageSchema,
+} from "../gen/jobgate/v1/runner_pb.ts";
+import type { GrpcCall, GrpcStatus } from "../grpc/grpc-call.ts";
+import type { MessageListener } from "../grpc/message-reader.ts";
+import type { ClaimedCall } from "../store/contract/work-queue.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import { GatewayMessages } from "./gateway-messages.ts";
+import { type LeaseMessage, type LeaseRequests, leaseCount } from "./lease-requests.ts";
+import { openStream, shuttingDown } from "./open-stream.ts";
+import { InvalidRequestError, RUNNER_LIMITS, readMaxInFlight, readSubscribe } from "./runner-requests.ts";
+import type { CallSink, Subscription } from "./subscription.ts";
+import { decodeAcks, encodeStatuses } from "./work-codec.ts";
+
+/**
+ * Bounds on the memory of one stream. Beyond them it reads no more, until the store has answered and the runner has read
+ * its statuses. A runner that reads nothing can still finish as many JobCalls as one stream may have in flight.
+ */
+const MAX_UNANSWERED_LEASES = RUNNER_LIMITS.maxInFlight;
+const MAX_UNANSWERED_BYTES = RUNNER_LIMITS.requestBytes;
+
+/** Requests of one RunnerMessage. */
+type WorkMessage = LeaseMessage & Pick<RunnerMessage, "sequence">;
+
+/** One call of Work: carries JobCalls to a runner, and its outcomes and their statuses. */
+export class WorkStream implements CallSink, MessageListener {
+  readonly carriesOutcomes = true;
+  readonly #call: GrpcCall;
+  readonly #dispatcher: Dispatcher;
+  readonly #leaseRequests: LeaseRequests;
+  readonly #statusOf: (error: unknown) => GrpcStatus;
+  readonly #logger: Logger;
+  readonly #messages: GatewayMessages;
+  #subscription: Subscription | undefined;
+  /** RunnerMessages that the store has not answered. */
+  #unanswered = 0;
+  #unansweredBytes = 0;
+  /** Leases whose statuses are not written. */
+  #unansweredLeases = 0;
+  #isReading = true;
+  /** Set once the stream waits only for the answers that are due. */
+  #ending: GrpcStatus | undefined;
+
+  constructor(options: {
+    readonly call: GrpcCall;
+    readonly dispatcher: Dispatcher;
+    readonly leaseRequests: LeaseRequests;
+    /** Returns the status for the error of a request, and logs it if it is jobgate's own. */
+    readonly statusOf: (error: unknown) => GrpcStatus;
+    readonly logger: Logger;
+  }) {
+    this.#call = options.call;
+    this.#dispatcher = options.dispatcher;
+    this.#leaseRequests = options.leaseRequests;
+    this.#statusOf = options.statusOf;
+    this.#logger = options.logger;
+    this.#messages = new GatewayMessages(options.call);
+  }
+
+  onMessage(bytes: Buffer): void {
+    if (this.#ending !== undefined) return;
+    try {
+      const message = this.#read(bytes);
+      const leases = leaseCount(message);
+      if (leases > 0) void this.#carryOut(message, { leases, bytes: bytes.byteLength });
+    } catch (error) {
+      this.#end(this.#statusOf(error));
+    }
+  }
+
+  onEnd(isWhole: boolean): void {
+    if (isWhole && this.#subscription !== undefined) {
+      // A runner that paused has finished what it had: the rest was on its way when it half-closed.
+      this.#dispatcher.unsubscribe(this.#subscription, { excused: this.#subscription.isPaused });
+      this.#endOnceAnswered({ code: status.OK, details: "" });
+    } else {
+      const details = isWhole ? "The stream has no message." : "The stream ended within a message.";
+      this.#end({ code: status.INVALID_ARGUMENT, details });
+    }
+  }
+
+  write(call: ClaimedCall, onWritten: () => void): boolean {
+    return this.#messages.addJobCall(call, onWritten);
+  }
+
+  endForShutdown(): void {
+    this.#endOnceAnswered(this.#statusOf(shuttingDown()));
+  }
+
+  /** Reads a message, and applies its parts that are about the stream itself. */
+  #read(bytes: Buffer): WorkMessage {
+    const acks = this.#subscription && decodeAcks(bytes);
+    if (acks !== undefined) return acks;
+    const message = readMessage(bytes);
+    this.#open(message);
+    return message;
+  }
+
+  #open({ subscribe, maxInFlight }: RunnerMessage): void {
+    if (this.#subscription !== undefined) {
+      if (subscribe !== undefined)
+        throw new InvalidRequestError("subscribe came again: send it in the first message only.");
+      if (maxInFlight !== undefined) this.#subscription.setMaxInFlight(readMaxInFlight(maxInFlight));
+      return;
+    }
+    if (subscribe === undefined)
+      throw new InvalidRequestError("The first message has no subscribe: send it first.");
+    const asked = readSubscribe(subscribe, this.#call.peer);
+    const request = { ...asked, maxInFlight: readMaxInFlight(maxInFlight ?? asked.maxInFlight) };
+    this.#subscription = openStream(this.#call, {
+      request,
+      sink: this,
+      dispatcher: this.#dispatcher,
+      logger: this.#logger,
+    });
+  }
+
+  async #carryOut(message: WorkMessage, size: { leases: number; bytes: number }): Promise<void> {
+    this.#unanswered++;
+    this.#unansweredBytes += size.bytes;
+    this.#unansweredLeases += size.leases;
+    this.#readIfBounded();
+    const statuses = await this.#statusesOf(message);
+    this.#unanswered--;
+    this.#unansweredBytes -= size.bytes;
+    this.#messages.addStatuses(statuses, () => {
+      this.#unansweredLeases -= size.leases;
+      this.#readIfBounded();
+    });
+    this.#readIfBounded();
+    if (this.#ending !== undefined) this.#endOnceAnswered(this.#ending);
+  }
+
+  /** Carries out a message. @returns its encoded Statuses */
+  async #statusesOf(message: WorkMessage): Promise<Uint8Array> {
+    const { sequence } = message;
+    try {
+      return encodeStatuses(sequence, await this.#leaseRequests.carryOut(message));
+    } catch (error) {
+      const { code, details } = this.#statusOf(error);
+      const statuses = [{ sequence, errorCode: code, errorMessage: details }];
+      return toBinary(GatewayMessageSchema, create(GatewayMessageSchema, { statuses }));
+    }
+  }
+
+  #readIfBounded(): void {
+    const isBounded =
+      this.#unansweredLeases <= MAX_UNANSWERED_LEASES && this.#unansweredBytes <= MAX_UNANSWERED_BYTES;
+    if (isBounded === this.#isReading) return;
+    this.#isReading = isBounded;
+    if (isBounded) this.#call.resumeReading();
+    else this.#call.pauseReading();
+  }
+
+  #endOnceAnswered(ending: GrpcStatus): void {
+    this.#ending = ending;
+    if (this.#unanswered === 0) this.#end(ending);
+  }
+
+  #end(ending: GrpcStatus): void {
+    this.#messages.flush();
+    this.#call.end(ending);
+  }
+}
+
+/** @throws InvalidRequestError */
+function readMessage(bytes: Buffer): RunnerMessage {
+  try {
+    return fromBinary(RunnerMessageSchema, bytes);
+  } catch {
+    throw new InvalidRequestError("A message is not a RunnerMessage.");
+  }
+}

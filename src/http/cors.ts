@@ -1,0 +1,70 @@
+import type { HttpRequest } from "./request.ts";
+import type { HttpResponse } from "./response.ts";
+
+/** Time that a browser may keep the answer to a preflight: the longest that Chromium takes. */
+const PREFLIGHT_SECS = "7200";
+
+/** Names and values. */
+export type HeaderPairs = readonly (readonly [name: string, value: string])[];
+
+/** Requests that pages may make. */
+interface AllowedRequests {
+  /** Origins as browsers send them; `*` for all. */
+  readonly origins: readonly string[];
+  /** Names of the request headers that a page may send. Default: those that it asks for. */
+  readonly allows?: string;
+}
+
+/**
+ * Cross-origin access of web pages to a listener (CORS, in the Fetch standard), never with credentials. All headers of
+ * answers are made here, once for a configuration, because each answer has them.
+ */
+export class Cors {
+  readonly #exposes: string;
+  #allows: string | undefined;
+  /** Headers for origins that may not call, and for requests without one. */
+  #headers: HeaderPairs = [];
+  #headersByOrigin: ReadonlyMap<string, HeaderPairs> = new Map();
+
+  /** @param options `exposes` names the response headers that a page may read */
+  constructor({ exposes, ...allowed }: AllowedRequests & { readonly exposes: string }) {
+    this.#exposes = exposes;
+    this.allow(allowed);
+  }
+
+  /** Replaces the origins that may call, and the headers that they may send. */
+  allow({ origins, allows }: AllowedRequests): void {
+    this.#allows = allows;
+    const exposed = ["access-control-expose-headers", this.#exposes] as const;
+    const allowed = (origin: string) => ["access-control-allow-origin", origin] as const;
+    // A cache must not give one origin's answer to another.
+    const vary = ["vary", "Origin"] as const;
+    const isOpenToAll = origins.includes("*");
+    this.#headers = isOpenToAll ? [allowed("*"), exposed] : [vary, exposed];
+    this.#headersByOrigin = new Map(
+      isOpenToAll ? [] : origins.map((origin) => [origin, [allowed(origin), vary, exposed]]),
+    );
+  }
+
+  /** Returns the headers of every answer to a request from this origin. */
+  headersFor(origin: string | undefined): HeaderPairs {
+    return (origin === undefined ? undefined : this.#headersByOrigin.get(origin)) ?? this.#headers;
+  }
+
+  /** Answers OPTIONS, with what {@link headersFor} leaves out. */
+  preflight({ headers }: Pick<HttpRequest, "headers">, methods: string): HttpResponse {
+    const allows = this.#allows ?? headers["access-control-request-headers"];
+    return {
+      status: 204,
+      headers: {
+        allow: methods,
+        "access-control-allow-methods": methods,
+        ...(allows !== undefined && { "access-control-allow-headers": allows }),
+        "access-control-max-age": PREFLIGHT_SECS,
+        ...(this.#allows === undefined && { vary: "Access-Control-Request-Headers" }),
+        "cache-control": "no-store",
+      },
+      body: "",
+    };
+  }
+}

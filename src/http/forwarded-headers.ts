@@ -1,0 +1,58 @@
+import { isUtf8 } from "node:buffer";
+import { GatewayError } from "../core/errors.ts";
+import type { JobCall } from "../core/job-call.ts";
+import type { JobRequest } from "./request.ts";
+
+type Metadata = NonNullable<JobCall["requestMetadata"]>;
+
+/** Longest value that is forwarded. A runner that gets it as an HTTP header or an environment variable has limits too. */
+const MAX_VALUE_BYTES = 4 * 1024;
+/** Prefix of the metadata. No metadata of jobgate's own has it, so no header can pass for that. */
+const PREFIX = "X-HTTP-";
+/** Forwarded with every JobCall: without it, a body cannot be read. */
+const CONTENT_TYPE = "content-type";
+
+/** Headers of a request that its runner gets as metadata: `X-HTTP-` and the name in upper case. */
+export class ForwardedHeaders {
+  readonly #headers: readonly { readonly name: string; readonly metadataName: string }[];
+
+  /** @param names besides `Content-Type`, lower case */
+  constructor(names: Iterable<string> = []) {
+    this.#headers = [...new Set([CONTENT_TYPE, ...names])].map((name) => ({
+      name,
+      metadataName: `${PREFIX}${name.toUpperCase()}`,
+    }));
+  }
+
+  /** Reads those that were sent. @throws GatewayError `headers_too_large` */
+  read(request: JobRequest): Metadata {
+    const metadata: [name: string, value: string][] = [];
+    for (const { name, metadataName } of this.#headers) {
+      const lines = request.headerValues(name);
+      if (lines.length > 0) metadata.push([metadataName, joined(name, lines)]);
+    }
+    return metadata;
+  }
+}
+
+/** Joins the lines of a header as HTTP does (RFC 9110 §5.3). */
+function joined(name: string, lines: readonly string[]): string {
+  const value = lines.join(", ");
+  if (value.length > MAX_VALUE_BYTES) {
+    throw new GatewayError(
+      "headers_too_large",
+      `The header ${name} goes to the job's runner, so it can have at most ${MAX_VALUE_BYTES} bytes.`,
+    );
+  }
+  return decode(value);
+}
+
+/** Any character that a header can hold and ASCII lacks. Node reads each byte as one Latin-1 character. */
+const NOT_ASCII = /[\x80-\xff]/;
+
+/** Decodes a value as UTF-8 if it is, else as Latin-1, which every value is: senders use both. */
+function decode(value: string): string {
+  if (!NOT_ASCII.test(value)) return value;
+  const bytes = Buffer.from(value, "latin1");
+  return isUtf8(bytes) ? bytes.toString() : value;
+}

@@ -1,0 +1,45 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+
+/** A child process that ends when its stdin closes; its output is readable. */
+export type TetheredProcess = ChildProcessByStdio<Writable, Readable, Readable>;
+
+/**
+ * The shell leaves a watcher behind that waits for end-of-file on the pipe from this process, and then becomes
+ * the command itself. The pipe closes however this process ends, even by SIGKILL, when no exit handler runs.
+ */
+const TETHER = 'exec 3<&0; (cat <&3; kill -KILL $$) >/dev/null 2>&1 & exec "$@" 3<&- </dev/null';
+
+/**
+ * Starts a command that cannot outlive this process. `pid`, signals and the `exit` event are the command's own.
+ */
+export function spawnTethered(options: {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The whole environment of the command. */
+  readonly env?: NodeJS.ProcessEnv;
+  readonly cwd?: string;
+  /** Whom it runs as; default: who this process runs as. */
+  readonly uid?: number;
+  readonly gid?: number;
+  /** Ctrl-C on the terminal does not reach it. */
+  readonly detached?: boolean;
+}): TetheredProcess {
+  const child = spawn("/bin/sh", ["-c", TETHER, "sh", options.command, ...options.args], {
+    stdio: ["pipe", "pipe", "pipe"],
+    env: options.env ?? process.env,
+    detached: options.detached ?? false,
+    cwd: options.cwd,
+    uid: options.uid,
+    gid: options.gid,
+  });
+  // The watcher reads the pipe; nothing is written to it, so its closing is no error.
+  child.stdin.on("error", () => undefined);
+  return child;
+}
+
+/** Resolves once the process has ended, at once if it already has. */
+export function processEnded(child: TetheredProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
+  return new Promise((resolve) => child.once("exit", () => resolve()));
+}

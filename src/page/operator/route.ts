@@ -1,0 +1,36 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** View and filters that the address names: `#/jobs?state=dead`. */
+export interface Route {
+  /** Parts between slashes: the view, and what it shows. */
+  readonly path: readonly string[];
+  readonly filters: Filters;
+}
+
+/** Filters of a list by name. Absent ones are empty. */
+export type Filters = Readonly<Record<string, string | undefined>>;
+
+/** Returns the address of a view. Empty filters are left out. */
+export function href(path: string, filters: Filters = {}): string {
+  const set = Object.entries(filters).filter((entry): entry is [string, string] => Boolean(entry[1]));
+  return `#/${path}${set.length === 0 ? "" : `?${new URLSearchParams(set)}`}`;
+}
+
+/** Opens a view, to which Back returns. */
+export function open(path: string, filters: Filters): void {
+  location.hash = href(path, filters);
+}
+
+/** Returns the current route, and the new one after each change of the address. */
+export function useRoute(): Route {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const read = () => setHash(location.hash);
+    window.addEventListener("hashchange", read);
+    // The address may have changed before this began to listen.
+    read();
+    return () => window.removeEventListener("hashchange", read);
+  }, []);
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
+  return { path: path.split("/"), filters: Object.fromEntries(new URLSearchParams(query)) };
+}

@@ -1,0 +1,305 @@
+/** @import { Answer, Job, Option, Requirements, Wallet } from "./data.js" */
+/** @import { InputForm } from "./input-form.js" */
+/** @import { Outcome, Purchase } from "./purchase.js" */
+import { byId, h } from "../shared/dom.js";
+import { endStep, explainStep, showChoices, showStep } from "./checkout-view.js";
+import { InputMissing } from "./input-form.js";
+import { isTestNetwork, networkName, tokenAmount } from "./money.js";
+import { isPermit2, PERMIT2, paymentFor, paymentHeader } from "./payment.js";
+import {
+  accountOf,
+  allowanceOf,
+  balanceOf,
+  findWallets,
+  signTypedData,
+  switchTo,
+  WalletProblem,
+} from "./wallets.js";
+
+/** A reason not to go on, in words for the buyer. */
+class Stopped extends Error {}
+
+/** The panel where a job is paid for. */
+export class Checkout {
+  #purchase;
+  #form;
+  #onBought;
+  /** @type {readonly Option[]} */
+  #options;
+  /** @type {readonly Wallet[]} */
+  #wallets = [];
+  #button = byId("pay", HTMLButtonElement);
+  #isBusy = false;
+  /** The job is for callers who sign the request itself. */
+  #needsCaller;
+
+  /**
+   * @param {object} parts
+   * @param {Job} parts.job
+   * @param {Purchase} parts.purchase
+   * @param {InputForm} parts.form
+   * @param {() => void} parts.onBought is called once the purchase has a call
+   */
+  constructor({ job, purchase, form, onBought }) {
+    this.#purchase = purchase;
+    this.#form = form;
+    this.#onBought = onBought;
+    this.#options = job.settlement_options;
+    this.#needsCaller = job.auth_mode === "delegated_caller_signature";
+    this.#showOptions();
+    findWallets((wallets) => this.#showWallets(wallets));
+    this.#showWallets(this.#wallets);
+    byId("order", HTMLFormElement).addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.#run(() => (this.#purchase.kept?.payment === undefined ? this.#buy() : this.#send()));
+    });
+  }
+
+  /** Goes on with a payment that was signed before the page was loaded. */
+  resume() {
+    const { kept, body } = this.#purchase;
+    if (kept?.payment === undefined) return;
+    if (body !== undefined) return void this.#run(() => this.#send());
+    this.#showProblem(
+      "A payment was signed here before, and it is not known whether it arrived. Choose the same file again, and send the same payment: that never pays twice.",
+    );
+    this.#showButton();
+  }
+
+  /** Hides the controls of a purchase that is done, or shows them for the next one. @param {boolean} isDone */
+  setDone(isDone) {
+    for (const id of ["order", "offers", "wallets", "pay", "pay-note"]) byId(id, HTMLElement).hidden = isDone;
+    if (!isDone) byId("steps", HTMLElement).hidden = true;
+    this.#showButton();
+  }
+
+  /** @param {() => Promise<void>} deed */
+  async #run(deed) {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    this.#showProblem("");
+    this.#showButton();
+    try {
+      await deed();
+    } catch (error) {
+      endStep("failed");
+      if (error instanceof InputMissing) this.#form.showProblem(error.message);
+      else if (error instanceof Stopped || error instanceof WalletProblem) this.#showProblem(error.message);
+      else
+        this.#showProblem(
+          `The seller cannot be reached: ${error instanceof Error ? error.message : error}. Nothing was paid.`,
+        );
+    } finally {
+      this.#isBusy = false;
+      this.#showButton();
+    }
+  }
+
+  /** Checks the input, has the payment signed, and sends it. */
+  async #buy() {
+    if (this.#needsCaller) {
+      throw new Stopped(
+        "This job needs a permitted caller's signature, which this page cannot make. Buy it from a program.",
+      );
+    }
+    showStep("check");
+    const { bytes, contentType } = await this.#form.read();
+    this.#purchase.begin(bytes, contentType);
+    const outcome = await this.#purchase.ask();
+    if (outcome.kind !== "offered") return this.#finish(outcome);
+    const { required, nowSecs } = outcome;
+    const option = this.#chosenOption();
+    const accepted = this.#offerFor(option, required.accepts);
+
+    showStep("connect");
+    const wallet = this.#chosenWallet();
+    const account = await accountOf(wallet);
+    await switchTo(wallet, accepted.network);
+    const balance = await balanceOf(wallet, accepted.asset, account);
+    if (balance !== undefined && balance < BigInt(accepted.amount)) {
+      throw new Stopped(
+        `This account has too little: ${tokenAmount(option, balance)} on ${networkName(option.network)}, where the job costs ${tokenAmount(option, option.amount)}. Choose another account in the wallet, or get some ${option.symbol}. Nothing was paid.`,
+      );
+    }
+    if (isPermit2(accepted)) {
+      const allowance = await allowanceOf(wallet, accepted.asset, account, PERMIT2);
+      if (allowance !== undefined && allowance < BigInt(accepted.amount)) {
+        throw new Stopped(
+          `This account has not allowed Permit2 to move its ${option.symbol}, which this way to pay needs once. Approve the contract ${PERMIT2} for the token in a wallet app, or pay in another way. Nothing was paid.`,
+        );
+      }
+    }
+
+    showStep("sign");
+    const { payload, typedData } = paymentFor(accepted, account, nowSecs);
+    const signature = await signTypedData(wallet, account, typedData);
+    const identifier = this.#purchase.kept?.identifier ?? "";
+    const header = paymentHeader(required, { accepted, payload, signature, identifier });
+    this.#purchase.sign(header, tokenAmount(option, option.amount));
+    await this.#send();
+  }
+
+  /** Sends the payment that was signed, as often as it takes. */
+  async #send() {
+    if (this.#purchase.body === undefined) this.#purchase.supply((await this.#form.read()).bytes);
+    showStep("settle");
+    await this.#finish(await this.#purchase.pay(explainStep));
+  }
+
+  /** @param {Outcome} outcome */
+  async #finish(outcome) {
+    switch (outcome.kind) {
+      case "bought":
+        endStep("done");
+        this.#onBought();
+        return;
+      case "undecided":
+        throw new Stopped(
+          `${outcome.words} It is not decided yet. Your payment is kept in this tab: send it again later.`,
+        );
+      case "refused":
+        return this.#refused(outcome.status, outcome.answer);
+      case "offered":
+        throw new Stopped("The seller asks for a payment again. Nothing was paid: try again.");
+    }
+  }
+
+  /** @param {number} status @param {Answer} answer */
+  #refused(status, { code, error, charged, retryable, invalid, transaction }) {
+    const hadPayment = this.#purchase.kept?.payment !== undefined;
+    // What can succeed later is sent later as it is; anything else needs another signature.
+    if (hadPayment && !retryable) this.#purchase.dropPayment();
+    if (code === "invalid_input" && invalid !== undefined) {
+      this.#form.showProblems(invalid);
+      throw new Stopped("The job does not take this input: correct what is marked. Nothing was paid.");
+    }
+    const words = error ?? `The seller answered with status ${status}.`;
+    const found = transaction === undefined ? "" : ` Transaction: ${transaction}.`;
+    const money =
+      charged === false || !hadPayment ? "Nothing was paid." : "It is not known whether money moved.";
+    const ending = words.includes("othing was charged") ? "" : ` ${money}`;
+    throw new Stopped(`${explain(code) ?? ""}${words}${found}${ending}`);
+  }
+
+  /** @param {Option} option @param {readonly Requirements[]} accepts */
+  #offerFor(option, accepts) {
+    const same = (/** @type {Requirements} */ offer) =>
+      offer.scheme === "exact" &&
+      offer.network === option.network &&
+      offer.asset.toLowerCase() === option.asset.toLowerCase() &&
+      isPermit2(offer) === isPermit2(option);
+    const offer = accepts.find(same);
+    if (offer === undefined) {
+      throw new Stopped(
+        `The seller no longer takes ${option.symbol} on ${networkName(option.network)}. Load this page again. Nothing was paid.`,
+      );
+    }
+    if (offer.amount === option.amount) return offer;
+    const changed = { ...option, amount: offer.amount };
+    this.#options = this.#options.map((known) => (known === option ? changed : known));
+    this.#showOptions();
+    throw new Stopped(
+      `The price has changed to ${tokenAmount(changed, changed.amount)}. Nothing was paid: press the button again if that is fine.`,
+    );
+  }
+
+  #chosenOption() {
+    const index = Number(
+      /** @type {HTMLInputElement | null} */ (document.querySelector("#offers :checked"))?.value ?? 0,
+    );
+    const option = this.#options[index];
+    if (option === undefined) throw new Stopped("This job has no price now. Load the page again later.");
+    return option;
+  }
+
+  #chosenWallet() {
+    const id = /** @type {HTMLInputElement | null} */ (document.querySelector("#wallets :checked"))?.value;
+    const wallet = this.#wallets.find((known) => known.id === id);
+    if (wallet === undefined)
+      throw new Stopped(
+        "There is no wallet in this browser. Install one, unlock it, and load this page again.",
+      );
+    return wallet;
+  }
+
+  #showOptions() {
+    const items = this.#options.map((option, i) => ({
+      value: String(i),
+      label: tokenAmount(option, option.amount),
+      note: `${networkName(option.network)}${isPermit2(option) ? ", by Permit2" : ""}`,
+      mark: isTestNetwork(option.network) && h("span", { class: "pill", "data-tone": "warn" }, "test money"),
+    }));
+    showChoices(byId("offers", HTMLFieldSetElement), "Pay with", items);
+    for (const input of document.querySelectorAll("#offers input"))
+      input.addEventListener("change", () => this.#showButton());
+    this.#showButton();
+  }
+
+  /** @param {readonly Wallet[]} wallets */
+  #showWallets(wallets) {
+    this.#wallets = wallets;
+    const items = wallets.map(({ id, name, icon }) => ({
+      value: id,
+      label: name,
+      icon: icon && h("img", { src: icon, alt: "", width: 24, height: 24 }),
+    }));
+    const place = byId("wallets", HTMLFieldSetElement);
+    showChoices(place, "Wallet", items);
+    if (wallets.length > 0) return;
+    place.append(
+      h(
+        "p",
+        { class: "muted small" },
+        "No wallet is found in this browser. Install one that is a browser extension, or open this page in the browser of a wallet app.",
+      ),
+    );
+  }
+
+  #showButton() {
+    const isKept = this.#purchase.kept?.payment !== undefined && this.#purchase.kept.call === undefined;
+    const option = this.#options[0] && this.#chosenOption();
+    const amount = option ? `Pay ${tokenAmount(option, option.amount)}` : "Not for sale now";
+    this.#button.textContent = this.#isBusy ? "Working …" : isKept ? "Send the same payment again" : amount;
+    this.#button.setAttribute("aria-disabled", String(this.#isBusy || option === undefined));
+    const giveUp = h(
+      "button",
+      { type: "button", class: "quiet", click: () => this.#giveUp() },
+      "Forget this payment",
+    );
+    const actions = byId("problem-actions", HTMLElement);
+    actions.hidden = this.#isBusy || !isKept;
+    actions.replaceChildren(giveUp);
+    byId("pay-note", HTMLElement).textContent = isKept
+      ? `A payment of ${this.#purchase.kept?.paid ?? "this job"} is signed. To send it again never pays twice.`
+      : "You sign a payment of exactly this amount. You need no coins for network fees.";
+  }
+
+  /** The id of the purchase stays: if the payment did arrive, another one for the same input finds it. */
+  #giveUp() {
+    this.#purchase.dropPayment();
+    this.#showProblem("");
+    byId("steps", HTMLElement).hidden = true;
+    this.#showButton();
+    this.#button.focus();
+  }
+
+  /** @param {string} text */
+  #showProblem(text) {
+    const place = byId("problem", HTMLElement);
+    place.hidden = text === "";
+    place.textContent = text;
+  }
+}
+
+/** Explains a refusal that is worded for programs. @param {string | undefined} code */
+function explain(code) {
+  switch (code) {
+    case "caller_not_permitted":
+      return "The seller does not sell this job to this account. ";
+    case "settlement_failed":
+    case "payment_invalid":
+      return "The payment did not go through. Has the account enough of the token? ";
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,95 @@
+/** The values that the shop's pages read, as the x402 listener sends them. */
+
+/** A job that is for sale. */
+export interface Job {
+  readonly name?: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly tags?: readonly string[];
+  readonly mode?: string;
+  readonly auth_mode?: string;
+  readonly max_run_secs?: number;
+  readonly input?: { readonly content_type: string; readonly schema?: unknown; readonly example?: unknown };
+  readonly output?: { readonly content_type: string };
+  /** Price in dollars; absent for a price in the chain's own unit. */
+  readonly price?: string;
+  readonly settlement_options: readonly Option[];
+  readonly x402_endpoint: string;
+}
+
+/** A token that pays for a job, and how much of it. */
+export interface Option {
+  /** CAIP-2: `eip155:` and the chain's id. */
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  /** Absent when unknown. */
+  readonly decimals?: number;
+  /** Token units. */
+  readonly amount: string;
+  /** Absent for EIP-3009. */
+  readonly transfer_method?: "permit2";
+}
+
+/** An offer that a payment answers, from `PAYMENT-REQUIRED`. */
+export interface Requirements {
+  readonly scheme: string;
+  readonly network: string;
+  readonly asset: string;
+  readonly amount: string;
+  readonly payTo: `0x${string}`;
+  readonly maxTimeoutSeconds: number;
+  readonly extra: {
+    readonly name?: string;
+    readonly version?: string;
+    readonly assetTransferMethod?: string;
+  };
+}
+
+export interface PaymentRequired {
+  readonly x402Version: number;
+  readonly resource?: unknown;
+  readonly accepts: readonly Requirements[];
+  readonly extensions?: Readonly<Record<string, { readonly info?: object }>>;
+}
+
+/** A JSON answer of the job's route. */
+export interface Answer {
+  readonly error?: string;
+  readonly code?: string;
+  readonly charged?: boolean | "unknown";
+  readonly retryable?: boolean;
+  readonly invalid?: readonly InputProblem[];
+  readonly call_id?: number;
+  readonly receipt?: string;
+  readonly access_token?: string;
+  readonly transaction?: string;
+}
+
+export interface InputProblem {
+  /** JSON pointer into the body. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** State of a paid call. */
+export interface CallState {
+  readonly state: "queued" | "running" | "succeeded" | "failed";
+  readonly attempt?: number;
+  readonly progress?: { readonly percent?: number; readonly text?: string };
+  readonly reason?: string;
+}
+
+/** A wallet, as EIP-1193 has it. */
+export interface Provider {
+  request(call: { readonly method: string; readonly params?: readonly unknown[] }): Promise<unknown>;
+}
+
+/** A wallet that can be chosen. */
+export interface Wallet {
+  readonly id: string;
+  readonly name: string;
+  /** A data URL. */
+  readonly icon?: string;
+  readonly provider: Provider;
+}

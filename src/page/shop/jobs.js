@@ -1,0 +1,86 @@
+/** @import { Job } from "./data.js" */
+import { byId, h, setText } from "../shared/dom.js";
+import { plural } from "../shared/format.js";
+import { startTheme } from "../shared/theme.js";
+import { networkName, priceText, titleOf, tokenAmount } from "./money.js";
+
+/** Number of jobs from which on a filter helps. */
+const MANY = 6;
+
+/** @type {{ jobs: readonly Job[] }} */
+const { jobs } = JSON.parse(byId("data", HTMLScriptElement).text);
+
+/** Returns a job's address, relative to this page: the gateway may be behind a path of a larger site. @param {Job} job */
+function pathOf({ x402_endpoint: url }) {
+  return url.replace(/^.*\/(?=x402\/jobs\/\d+\/\d+$)/, "");
+}
+
+/** @param {Job} job */
+function wordsOf(job) {
+  const { name = "", description = "", tags = [] } = job;
+  return [titleOf(job), name, description, ...tags].join("\n").toLowerCase();
+}
+
+/** Returns where a job is paid, beside its price. @param {Job} job */
+function tokensText({ price, settlement_options: options }) {
+  const [first] = options;
+  if (first === undefined) return "cannot be paid now";
+  const texts = options.map((option, i) => {
+    const network = `on ${networkName(option.network)}`;
+    if (price !== undefined) return `${option.symbol} ${network}`;
+    // The first is the price itself.
+    return i === 0 ? network : `${tokenAmount(option, option.amount)} ${network}`;
+  });
+  const more = texts.length > 2 ? [`${texts.length - 2} more`] : [];
+  return [...texts.slice(0, 2), ...more].join(", ");
+}
+
+/** @param {Job} job */
+function card(job) {
+  const { description, tags = [] } = job;
+  return h(
+    "li",
+    { class: "panel card" },
+    h("h2", {}, h("a", { href: pathOf(job) }, titleOf(job))),
+    description !== undefined && h("p", { class: "card-text" }, description),
+    tags.length > 0 &&
+      h("ul", { class: "tags", "aria-label": "Tags" }, ...tags.map((tag) => h("li", { class: "pill" }, tag))),
+    h(
+      "p",
+      { class: "card-price" },
+      h("strong", {}, priceText(job)),
+      " ",
+      h("span", { class: "muted small" }, tokensText(job)),
+    ),
+  );
+}
+
+function start() {
+  const cards = jobs.map((job) => ({ words: wordsOf(job), element: card(job) }));
+  const count = byId("count", HTMLElement);
+  const empty = byId("empty", HTMLElement);
+  const filter = byId("filter", HTMLInputElement);
+  byId("jobs", HTMLElement).replaceChildren(...cards.map(({ element }) => element));
+  byId("filter-box", HTMLElement).hidden = jobs.length < MANY;
+
+  const show = () => {
+    const wanted = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const { words, element } of cards) element.hidden = !wanted.every((word) => words.includes(word));
+    const shown = cards.filter(({ element }) => !element.hidden).length;
+    setText(
+      count,
+      jobs.length < MANY
+        ? ""
+        : shown === jobs.length
+          ? plural(shown, "job")
+          : `${shown} of ${plural(jobs.length, "job")}`,
+    );
+    empty.hidden = shown > 0;
+    setText(empty, jobs.length === 0 ? "Nothing is for sale here yet." : "No job matches. Try fewer words.");
+  };
+  filter.addEventListener("input", show);
+  show();
+}
+
+startTheme();
+start();

@@ -1,0 +1,239 @@
+/** @import { Answer, CallState, PaymentRequired } from "./data.js" */
+import { decodeHeader, newIdentifier, toBase64 } from "./payment.js";
+
+/** Times that a payment is sent again by itself, while it is undecided or no answer comes. */
+const MAX_SENDS = 30;
+const FIRST_DELAY_MS = 1_000;
+const MAX_DELAY_MS = 5_000;
+
+/**
+ * A purchase as this tab keeps it, so that a reload loses no paid call and pays nothing twice.
+ * @typedef {object} Kept
+ * @property {string} identifier is the same for everything that is signed for this body
+ * @property {string} contentType
+ * @property {string | undefined} body in base64; undefined when it is too large to be kept
+ * @property {string} [payment] the header of a signed payment that may have been sent
+ * @property {string} [paid] what it pays, in words
+ * @property {Call} [call]
+ */
+
+/**
+ * @typedef {object} Call
+ * @property {number} id
+ * @property {string} token
+ * @property {string} receipt
+ * @property {string} [transaction]
+ * @property {string} [payer]
+ */
+
+/**
+ * Outcome of sending a purchase.
+ * @typedef {{ kind: "offered", required: PaymentRequired, nowSecs: number }
+ *   | { kind: "bought", call: Call }
+ *   | { kind: "refused", status: number, answer: Answer }
+ *   | { kind: "undecided", words: string }} Outcome
+ */
+
+const wait = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** The purchase of one job in this tab. */
+export class Purchase {
+  #key = `jobgate.purchase ${location.pathname}`;
+  /** @type {Kept | undefined} */
+  #kept;
+  /** The body of this visit, also when it is too large to be kept. @type {Uint8Array<ArrayBuffer> | undefined} */
+  #body;
+
+  constructor() {
+    const text = sessionStorage.getItem(this.#key);
+    if (text === null) return;
+    /** @type {Kept} */
+    const kept = JSON.parse(text);
+    this.#kept = kept;
+    if (kept.body !== undefined) this.#body = Uint8Array.from(atob(kept.body), (char) => char.charCodeAt(0));
+  }
+
+  get kept() {
+    return this.#kept;
+  }
+
+  get body() {
+    return this.#body;
+  }
+
+  /**
+   * Begins with a body. The same one is the same purchase: its id stays, so that it is never paid twice.
+   * @param {Uint8Array<ArrayBuffer>} body
+   * @param {string} contentType
+   */
+  begin(body, contentType) {
+    const encoded = toBase64(body);
+    const before = this.#kept?.call === undefined ? this.#kept : undefined;
+    const isSame = this.#body !== undefined && toBase64(this.#body) === encoded;
+    const identifier = (isSame && before?.identifier) || newIdentifier();
+    this.#body = body;
+    this.#keep({ identifier, contentType, body: encoded });
+  }
+
+  /** Gives the body again that was too large to be kept. @param {Uint8Array<ArrayBuffer>} body */
+  supply(body) {
+    this.#body = body;
+  }
+
+  /** Keeps a signed payment, before it is sent. @param {string} payment @param {string} paid in words */
+  sign(payment, paid) {
+    if (this.#kept) this.#keep({ ...this.#kept, payment, paid });
+  }
+
+  /** Forgets the signed payment, but not the id that the next one has. */
+  dropPayment() {
+    const { payment: _payment, ...rest } = this.#kept ?? {};
+    this.#keep(/** @type {Kept} */ (rest));
+  }
+
+  /** Forgets everything. */
+  end() {
+    this.#kept = undefined;
+    this.#body = undefined;
+    sessionStorage.removeItem(this.#key);
+  }
+
+  /** Sends the body without a payment: the job checks it, and answers with its offers. */
+  async ask() {
+    return this.#outcomeOf(await this.#post());
+  }
+
+  /**
+   * Sends the very same payment until it is decided.
+   * @param {(words: string) => void} tell says why it takes so long
+   * @returns {Promise<Outcome>}
+   */
+  async pay(tell) {
+    let delayMs = FIRST_DELAY_MS;
+    let words = "";
+    for (let sends = 0; sends < MAX_SENDS; sends++) {
+      if (sends > 0) await wait(delayMs);
+      delayMs = Math.min(delayMs * 1.5, MAX_DELAY_MS);
+      try {
+        const response = await this.#post(this.#kept?.payment);
+        const outcome = await this.#outcomeOf(response);
+        if (outcome.kind !== "refused" || isDecided(outcome.answer)) return outcome;
+        delayMs = Number(response.headers.get("retry-after")) * 1_000 || delayMs;
+        words = "The payment is on its way. The seller waits for the network to confirm it.";
+      } catch {
+        words = "No answer came. The same payment is sent again, which never pays twice.";
+      }
+      tell(words);
+    }
+    return { kind: "undecided", words };
+  }
+
+  /** @param {string} [payment] */
+  #post(payment) {
+    return fetch(location.pathname, {
+      method: "POST",
+      headers: {
+        accept: "application/json",
+        "content-type": this.#kept?.contentType ?? "application/octet-stream",
+        ...(payment !== undefined && { "payment-signature": payment }),
+      },
+      body: this.#body ?? null,
+    });
+  }
+
+  /** @param {Response} response @returns {Promise<Outcome>} */
+  async #outcomeOf(response) {
+    /** @type {Answer} */
+    const answer = parseAnswer(await response.text());
+    const { call_id: id, access_token: token, receipt, code } = answer;
+    if (response.status === 202 && id !== undefined && token !== undefined && receipt !== undefined) {
+      const settlement = response.headers.get("payment-response");
+      const { transaction, payer } = settlement === null ? {} : decodeHeader(settlement);
+      const call = { id, token, receipt, transaction, payer };
+      if (this.#kept) this.#keep({ ...this.#kept, call });
+      return { kind: "bought", call };
+    }
+    if (response.status === 402 && code === "payment_required") {
+      const required = decodeHeader(response.headers.get("payment-required"));
+      // The gateway's clock decides what has expired.
+      const nowMs = Date.parse(response.headers.get("date") ?? "") || Date.now();
+      return { kind: "offered", required, nowSecs: Math.floor(nowMs / 1_000) };
+    }
+    return { kind: "refused", status: response.status, answer };
+  }
+
+  /** @param {Kept} kept */
+  #keep(kept) {
+    this.#kept = kept;
+    try {
+      sessionStorage.setItem(this.#key, JSON.stringify(kept));
+    } catch {
+      // The body does not fit: the payment still does, and the body has to be chosen again after a reload.
+      sessionStorage.setItem(this.#key, JSON.stringify({ ...kept, body: undefined }));
+    }
+  }
+}
+
+/** @param {string} text @returns {Answer} */
+function parseAnswer(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * Reports whether a refusal of a payment is the last word. A proxy's own error says nothing about the payment, and the
+ * gateway itself may not know yet whether money moved.
+ * @param {Answer} answer
+ */
+function isDecided({ charged, retryable }) {
+  return charged === false || retryable === false;
+}
+
+/** @param {Call} call @param {string} [tail] */
+function askCall({ id, token }, tail = "") {
+  // Relative to the job's own address, which may have a path before /x402.
+  return fetch(new URL(`../../calls/${id}${tail}`, location.href), {
+    headers: { authorization: `Bearer ${token}`, accept: "*/*" },
+  });
+}
+
+/**
+ * Follows a paid call to its end.
+ * @param {Call} call
+ * @param {(state: CallState) => void} show
+ * @returns {Promise<CallState | undefined>} undefined when the seller does not know the call any more
+ */
+export async function followCall(call, show) {
+  for (let delayMs = 300; ; delayMs = Math.min(delayMs * 1.3, MAX_DELAY_MS)) {
+    try {
+      const response = await askCall(call);
+      if ([401, 404, 410].includes(response.status)) return undefined;
+      if (response.ok) {
+        /** @type {CallState} */
+        const state = await response.json();
+        show(state);
+        if (state.state === "succeeded" || state.state === "failed") return state;
+      }
+    } catch {
+      // The seller cannot be reached now: the call goes on without this page.
+    }
+    await wait(delayMs);
+  }
+}
+
+/** Fetches the result of a call that succeeded. @param {Call} call */
+export async function resultOf(call) {
+  for (;;) {
+    try {
+      const response = await askCall(call, "/result");
+      // A job that gave no result has none to fetch.
+      if (!response.ok) return { result: new Blob(), contentType: "" };
+      return { result: await response.blob(), contentType: response.headers.get("content-type") ?? "" };
+    } catch {
+      await wait(MAX_DELAY_MS);
+    }
+  }
+}

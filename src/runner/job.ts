@@ -1,0 +1,99 @@
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { isMediaType, MAX_RESULT_BYTES } from "../core/job-call.ts";
+
+const MAX_DELAY_MS = 24 * 60 * 60 * 1000;
+
+/** One delivery of a JobCall. */
+export interface Job {
+  /** Never changes, so that a job can be idempotent. */
+  readonly callId: number;
+  readonly jobId: bigint;
+  readonly serviceId: bigint;
+  /** The request body. It comes from outside: treat it as untrusted. */
+  readonly body: Buffer;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** 1 on the first delivery. */
+  readonly attempt: number;
+  /** Aborts when the lease is lost: another runner may have the JobCall, and this handler's outcome is dropped. */
+  readonly signal: AbortSignal;
+  /** Shows the paying client how far the job is. @param percent 0 to 100 */
+  progress(percent: number, text?: string): void;
+  /**
+   * Sets what the client pays for the job, if it is paid by use: the last charge counts. Default: the whole ceiling. Has
+   * no effect on other jobs.
+   * @param amount token units, of which at most the ceiling is charged, or a share of the ceiling from 0 to 10,000
+   */
+  charge(amount: number | bigint | { readonly basisPoints: number }): void;
+}
+
+/** Result of a job. */
+export interface Result {
+  /** At most 1 MiB. */
+  readonly body: string | Uint8Array;
+  /** Default: `text/plain; charset=utf-8` for text, `application/octet-stream` for bytes. */
+  readonly contentType?: string;
+}
+
+/** Does one job. An error retries it, and {@link Fail} makes a dead letter. */
+export type Handler = (job: Job) => Returned | Promise<Returned>;
+// biome-ignore lint/suspicious/noConfusingVoidType: without it, TypeScript refuses handlers that are declared to return Promise<void>
+type Returned = Result | string | Uint8Array | undefined | void;
+
+/** Thrown by a handler when no attempt can succeed. The client who paid reads the message. */
+export class Fail extends Error {}
+
+/** Thrown by `run` when the runner cannot go on; says what to do. */
+export class RunnerError extends Error {}
+
+/** Thrown by a handler for another attempt after a delay of its own, from 0 to a day. */
+export class Retry extends Error {
+  readonly delayMs: number | undefined;
+
+  constructor(message: string, { delayMs }: { readonly delayMs?: number } = {}) {
+    super(message);
+    if (delayMs !== undefined && !(delayMs >= 0 && delayMs <= MAX_DELAY_MS))
+      throw new RangeError(`delayMs is ${delayMs}: expected 0 to a day`);
+    this.delayMs = delayMs;
+  }
+}
+
+/** Returns a charge; undefined if the JobCall is not paid by use. @throws RangeError when it is no amount */
+export function toCharge(amount: Parameters<Job["charge"]>[0], metadata: Job["metadata"]) {
+  const { "X-X402-PAYMENT-SCHEME": scheme, "X-X402-PAYMENT-AMOUNT": ceiling = "0" } = metadata;
+  const isShare = typeof amount === "object";
+  const value = isShare ? amount.basisPoints : amount;
+  if (value < 0 || (isShare && value > 10_000) || !(typeof value === "bigint" || Number.isInteger(value)))
+    throw new RangeError(`charge ${value}: expected whole token units, or basisPoints from 0 to 10000`);
+  if (scheme !== "upto") return undefined;
+  if (isShare) return { amount: { case: "basisPoints", value: amount.basisPoints } } as const;
+  const units = BigInt(amount) < BigInt(ceiling) ? amount : ceiling;
+  return { amount: { case: "units", value: String(units) } } as const;
+}
+
+/** Makes a JSON result. */
+export const json = (value: unknown) => ({ body: JSON.stringify(value), contentType: "application/json" });
+
+/** Returns the ack of a handler that returned. @throws Fail when the value is no result */
+export function ackFields(returned: Returned) {
+  if (returned === undefined || returned === null) return {};
+  const isPlain = typeof returned === "string" || returned instanceof Uint8Array;
+  const result: Result = isPlain ? { body: returned } : returned;
+  const isText = typeof result.body === "string";
+  const { contentType = isText ? "text/plain; charset=utf-8" : "application/octet-stream" } = result;
+  const body = typeof result.body === "string" ? Buffer.from(result.body) : result.body;
+  if (!(body instanceof Uint8Array))
+    throw new Fail("The handler did not return text, bytes, json(value) or nothing.");
+  if (body.length > MAX_RESULT_BYTES)
+    throw new Fail(`The result has ${body.length} bytes: at most ${MAX_RESULT_BYTES} are allowed.`);
+  if (!isMediaType(contentType)) throw new Fail(`The content type is not a media type: ${contentType}`);
+  return { result: { body, contentType } };
+}
+
+/** Returns the nack of a handler that threw. */
+export function nackFields(error: unknown) {
+  const reason = String(error instanceof Error ? error.message : error).slice(0, 4_096);
+  if (error instanceof Fail) return { outcome: { case: "fail", value: { reason } } } as const;
+  const delay = error instanceof Retry &&
+    error.delayMs !== undefined && { delay: durationFromMs(error.delayMs) };
+  return { outcome: { case: "retry", value: { reason, ...delay } } } as const;
+}

@@ -1,0 +1,68 @@
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import * as grpc from "@grpc/grpc-js";
+import { RunnerService } from "../gen/jobgate/v1/runner_pb.ts";
+import { grpcServiceDefinition } from "../grpc/service-definition.ts";
+import { type Handler, RunnerError } from "./job.ts";
+import { Runner } from "./runner.ts";
+
+export interface RunOptions {
+  /** `host:port` or `unix:PATH`. Default: `JOBGATE_RUNNER`, else 127.0.0.1:8403. */
+  readonly address?: string;
+  /** Default: `JOBGATE_RUNNER_TOKEN`, else none. */
+  readonly token?: string | undefined;
+  /** PEM file of the authorities behind the certificate of a listener with TLS. Default: plaintext. */
+  readonly ca?: string;
+  /** Name of this runner in jobgate. Default: host name and process id. */
+  readonly subscriber?: string;
+  /** Most jobs at once. Default: 8. */
+  readonly concurrency?: number;
+  /** Only these jobs. Default: all. */
+  readonly jobIds?: readonly (number | bigint)[];
+  /** Stops the runner when it aborts, as SIGTERM does. */
+  readonly signal?: AbortSignal;
+  /** Default: the console. */
+  readonly logger?: { info(message: string): void; warn(message: string): void };
+}
+
+const CHANNEL = {
+  // The default goes up to two minutes; the runner paces its own retries.
+  "grpc.max_reconnect_backoff_ms": 500,
+  // Without pings of its own a client does not notice that the network is gone.
+  "grpc.keepalive_time_ms": 15_000,
+  "grpc.keepalive_timeout_ms": 5_000,
+  // The operator's max_body_bytes may be above grpc-js's default of 4 MiB.
+  "grpc.max_receive_message_length": -1,
+};
+const Client = grpc.makeGenericClientConstructor(grpcServiceDefinition(RunnerService), "RunnerService");
+
+/**
+ * Does jobs until SIGTERM or SIGINT, then finishes those in progress. A second signal gives them up.
+ * @throws RunnerError when jobgate refuses this runner, or jobs were given up
+ */
+export async function run(handler: Handler, options: RunOptions = {}): Promise<void> {
+  const { concurrency = 8, jobIds = [], subscriber = `${hostname().slice(0, 100)}/${process.pid}` } = options;
+  const { ca, signal, logger = console, token = process.env.JOBGATE_RUNNER_TOKEN } = options;
+  const address = options.address ?? (process.env.JOBGATE_RUNNER || "127.0.0.1:8403");
+  if (!/^(unix:.+|[^/]+:\d{1,5})$/.test(address))
+    throw new RunnerError(`The address of jobgate is ${address}: expected host:port or unix:PATH`);
+  if (!(Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= 10_000))
+    throw new RunnerError(`concurrency is ${concurrency}: expected 1 to 10000`);
+  const metadata = new grpc.Metadata();
+  if (token) metadata.set("authorization", `Bearer ${token}`);
+  const security = ca ? grpc.credentials.createSsl(readFileSync(ca)) : grpc.credentials.createInsecure();
+  const client = new Client(address, security, CHANNEL);
+  const subscribe = { subscriber, maxInFlight: concurrency, jobIds: jobIds.map(BigInt) };
+  const runner = new Runner({ open: () => client.work?.(metadata), handler, address, subscribe, logger });
+  const stop = () => runner.stop();
+  process.on("SIGTERM", stop).on("SIGINT", stop);
+  signal?.addEventListener("abort", stop);
+  if (signal?.aborted) stop();
+  try {
+    await runner.run();
+  } finally {
+    process.off("SIGTERM", stop).off("SIGINT", stop);
+    signal?.removeEventListener("abort", stop);
+    client.close();
+  }
+}

@@ -1,0 +1,218 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { type ClientDuplexStream, type ServiceError, status } from "@grpc/grpc-js";
+import pLimit from "p-limit";
+import * as proto from "../gen/jobgate/v1/runner_pb.ts";
+import { ackFields, Fail, type Handler, type Job, nackFields, Retry, RunnerError, toCharge } from "./job.ts";
+
+/** One ack, nack or extend, which is sent until jobgate answers it. */
+interface Request {
+  readonly part: "acks" | "nacks" | "extends";
+  readonly fields: { readonly callId: bigint; readonly leaseToken: string };
+  /** @param refusal empty when it took effect */
+  answer(refusal: string): void;
+}
+
+/** Refusals by LeaseStatus. */
+const REFUSALS = ["unknown", "", "the lease expired or was released", "the JobCall was finished before"];
+/** Bounds the time between two extensions, because the clocks of runner and jobgate may differ. */
+const EXTEND_MS = { min: 500, max: 15_000 };
+/** Longest time before the next stream, and time after which a request that jobgate could not store is sent again. */
+const PAUSE_MS = 500;
+/** Times and other parts of grpc-js's reasons that differ with each try, or say nothing. */
+const NOISE = /No connection established\. Last error: | \(\d{4}-[^)]*Z\)|\.? Resolution note: $/g;
+const { UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNIMPLEMENTED } = status;
+/** Codes with which another try would get the same answer. */
+const FINAL = [UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNIMPLEMENTED];
+const ADVICE = "Check the token, the other options of run, and the version of jobgate.";
+
+interface RunnerOptions {
+  open(): ClientDuplexStream<proto.RunnerMessage, proto.GatewayMessage>;
+  readonly handler: Handler;
+  readonly address: string;
+  readonly subscribe: Pick<proto.SubscribeRequest, "subscriber" | "maxInFlight" | "jobIds">;
+  readonly logger: { info(message: string): void; warn(message: string): void };
+}
+
+/** Does jobs over one Work stream at a time, and reports their outcomes in batches. */
+export class Runner {
+  readonly #options: RunnerOptions;
+  /** Bounds jobs across streams: a new one may bring jobs before those of the last one are over. */
+  readonly #limit;
+  /** Deliveries in progress: functions that extend the lease, by controllers that abort when it is lost. */
+  readonly #deliveries = new Map<AbortController, () => Promise<void>>();
+  readonly #queue: Request[] = [];
+  readonly #sent = new Map<bigint, readonly Request[]>();
+  readonly #over = new AbortController();
+  #stream: ReturnType<RunnerOptions["open"]> | undefined;
+  #flushing: NodeJS.Immediate | undefined;
+  #connected = false;
+  #stopping = false;
+  #sequence = 0n;
+
+  constructor(options: RunnerOptions) {
+    this.#options = options;
+    this.#limit = pLimit(options.subscribe.maxInFlight);
+  }
+
+  /** Resolves after {@link stop} once all jobs are finished. */
+  async run(): Promise<void> {
+    const { address, logger } = this.#options;
+    const { signal } = this.#over;
+    for (let told = ""; !signal.aborted; ) {
+      const { code = status.OK, details = "the stream ended" } = (await this.#work()) ?? {};
+      if (FINAL.includes(code)) this.#giveUp(`${address} refuses this runner: ${details} ${ADVICE}`);
+      if (signal.aborted) break;
+      const what = `${this.#connected ? "disconnected from" : "cannot connect to"} ${address}`;
+      const line = `${what}, trying again: ${details.replace(NOISE, "")}`;
+      if (this.#connected || told !== line) logger.warn(line);
+      told = line;
+      await sleep(PAUSE_MS * Math.random(), undefined, { signal }).catch(() => undefined);
+    }
+    if (signal.reason instanceof RunnerError) throw signal.reason;
+  }
+
+  /** Takes nothing new, and ends once all jobs are finished. Called again, it ends at once. */
+  stop(): void {
+    if (this.#stopping) this.#giveUp("Stopped at once: unfinished JobCalls go to the next subscriber.");
+    else this.#options.logger.info(`stopping: ${this.#deliveries.size} jobs in progress`);
+    this.#stopping = true;
+    this.#flushSoon();
+  }
+
+  #giveUp(reason: string): void {
+    this.#over.abort(new RunnerError(reason));
+    this.#stream?.cancel();
+    for (const lost of this.#deliveries.keys()) lost.abort();
+  }
+
+  /** Resolves when a stream has ended, with the error that ended it. */
+  #work(): Promise<ServiceError | undefined> {
+    const { open, subscribe, address, logger } = this.#options;
+    const stream = open();
+    this.#stream = stream;
+    this.#connected = false;
+    this.#queue.unshift(...[...this.#sent.values()].flat());
+    this.#sent.clear();
+    this.#write([], subscribe);
+    for (const extend of this.#deliveries.values()) void extend();
+    this.#flushSoon();
+    stream.once("metadata", () => {
+      this.#connected = true;
+      logger.info(`connected to ${address} as ${subscribe.subscriber}`);
+    });
+    stream.on("data", ({ jobCalls, statuses }) => {
+      for (const answer of statuses) this.#answered(answer);
+      for (const call of jobCalls) if (!this.#over.signal.aborted) void this.#handle(call);
+    });
+    return new Promise((resolve) => {
+      const end = (error?: ServiceError) => {
+        this.#stream = undefined;
+        resolve(error);
+      };
+      stream.on("error", end).once("end", end);
+    });
+  }
+
+  async #handle(call: proto.JobCall): Promise<void> {
+    const { handler, logger } = this.#options;
+    const { callId, leaseToken, leaseExpiresAt, body, jobId, serviceId, metadata, attempt } = call;
+    const lost = new AbortController();
+    let state: "idle" | "extending" | "finished" = "idle";
+    let progress = {};
+    let charge: ReturnType<typeof toCharge>;
+    const extend = async (): Promise<void> => {
+      if (state !== "idle") return;
+      state = "extending";
+      const sent = progress;
+      const fields = { callId, leaseToken, ...sent, chargeSoFar: charge };
+      const refusal = await this.#ask("extends", fields);
+      if (state !== "extending" || lost.signal.aborted) return;
+      state = "idle";
+      if (refusal === "") return progress === sent ? undefined : extend();
+      lost.abort();
+      logger.warn(`lease of JobCall ${callId} lost: ${refusal}`);
+    };
+    this.#deliveries.set(lost, extend);
+    const halfMs = leaseExpiresAt === undefined ? 0 : (timestampMs(leaseExpiresAt) - Date.now()) / 2;
+    const timer = setInterval(() => void extend(), Math.min(Math.max(halfMs, EXTEND_MS.min), EXTEND_MS.max));
+    const job = {
+      ...{ callId: Number(callId), jobId, serviceId, metadata, attempt, signal: lost.signal },
+      body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
+      progress(percent: number, text = "") {
+        if (!(percent >= 0 && percent <= 100)) throw new RangeError(`percent ${percent} is not 0 to 100`);
+        progress = { progress: { percent: Math.floor(percent), text: String(text).slice(0, 200) } };
+        void extend();
+      },
+      // The next extension is soon enough: only a payment whose time ends before the work needs it.
+      charge(amount: Parameters<Job["charge"]>[0]) {
+        charge = toCharge(amount, metadata);
+      },
+    };
+    const outcome = await this.#limit(() => (lost.signal.aborted ? undefined : handler(job)))
+      .then((returned) => ({ part: "acks", fields: { ...ackFields(returned), charge } }) as const)
+      .catch((error: unknown) => {
+        if (!(error instanceof Fail || error instanceof Retry || lost.signal.aborted))
+          logger.warn(`JobCall ${callId} is retried: ${error instanceof Error ? error.stack : error}`);
+        return { part: "nacks", fields: nackFields(error) } as const;
+      });
+    state = "finished";
+    clearInterval(timer);
+    if (!lost.signal.aborted) {
+      const refusal = await this.#ask(outcome.part, { callId, leaseToken, ...outcome.fields });
+      if (refusal !== "") logger.warn(`outcome of JobCall ${callId} refused: ${refusal}`);
+    }
+    this.#deliveries.delete(lost);
+    this.#flushSoon();
+  }
+
+  /** Resolves with the reason of a refusal, or "". */
+  #ask(part: Request["part"], fields: Request["fields"]): Promise<string> {
+    return new Promise((answer) => this.#send({ part, fields, answer }));
+  }
+
+  #send(request: Request): void {
+    this.#queue.push(request);
+    this.#flushSoon();
+  }
+
+  /** Waits for the end of this turn of the event loop: outcomes that are ready together share a message. */
+  #flushSoon(): void {
+    this.#flushing ??= setImmediate(() => {
+      this.#flushing = undefined;
+      if (this.#over.signal.aborted) return;
+      if (this.#stopping) this.#write([]);
+      // As many results of full size fit in one message.
+      while (this.#stream && this.#queue.length > 0) this.#write(this.#queue.splice(0, 15));
+      if (!this.#stopping || this.#deliveries.size > 0) return;
+      this.#over.abort();
+      if (this.#connected) this.#stream?.end();
+      else this.#stream?.cancel();
+    });
+  }
+
+  #write(requests: readonly Request[], subscribe?: RunnerOptions["subscribe"]): void {
+    const of = (part: Request["part"]) => requests.filter((request) => request.part === part);
+    const [acks, nacks, extended] = [of("acks"), of("nacks"), of("extends")];
+    if (requests.length > 0) this.#sent.set(++this.#sequence, [...acks, ...nacks, ...extended]);
+    const fields = (request: Request) => request.fields;
+    const settings = { ...(subscribe && { subscribe }), ...(this.#stopping && { maxInFlight: 0 }) };
+    const outcomes = { sequence: this.#sequence, acks: acks.map(fields), nacks: nacks.map(fields) };
+    const init = { ...settings, ...outcomes, extends: extended.map(fields) };
+    this.#stream?.write(create(proto.RunnerMessageSchema, init));
+  }
+
+  #answered({ sequence, errorCode, errorMessage, ...lists }: proto.Statuses): void {
+    const statuses = [...lists.acks, ...lists.nacks, ...lists.extends];
+    const sent = this.#sent.get(sequence) ?? [];
+    this.#sent.delete(sequence);
+    for (const [index, request] of sent.entries()) {
+      if (errorCode === status.OK) request.answer(REFUSALS[statuses[index] ?? 0] ?? "unknown");
+      else if (errorCode !== INVALID_ARGUMENT) setTimeout(() => this.#send(request), PAUSE_MS);
+      // One part is bad: alone, the others take effect.
+      else if (sent.length > 1) this.#write([request]);
+      else request.answer(errorMessage);
+    }
+  }
+}

@@ -1,0 +1,60 @@
+import type { Logger } from "pino";
+import type { Config } from "./config/config.ts";
+import { EventHub } from "./core/events.ts";
+import type { Gateway } from "./gateway.ts";
+import { requirePages } from "./http/page-files.ts";
+import { openStore as openConfiguredStore } from "./open-store.ts";
+import { emitEvents } from "./store-events.ts";
+import { measureBatches } from "./telemetry/observers.ts";
+import { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
+import { startTracing } from "./telemetry/start-tracing.ts";
+import type { X402Periods } from "./x402/periods.ts";
+
+/** Starts everything that the configuration asks for. If a part fails to start, the others are stopped again. */
+export async function startGateway(options: {
+  readonly config: Config;
+  readonly logger: Logger;
+  /** Default: opens the store that the configuration names. */
+  readonly openStore?: typeof openConfiguredStore;
+  /** Ends the wait for a store that is not reachable yet. */
+  readonly signal?: AbortSignal;
+  readonly periods?: Partial<X402Periods>;
+}): Promise<Gateway> {
+  const { config, logger, openStore = openConfiguredStore, signal, periods } = options;
+  // An incomplete installation must not migrate the store.
+  requirePages();
+  const telemetry = new ProcessTelemetry(await startTracing(logger));
+  const events = new EventHub();
+  const opening = openStore(config.store, logger, {
+    onBatch: measureBatches(telemetry),
+    onCommitted: emitEvents(events),
+    tracing: telemetry.tracing,
+    signal,
+  });
+  try {
+    // The store's threads start while this one loads the modules.
+    const [store, { Gateway, ...optional }] = await Promise.all([opening, loadParts(config)]);
+    const gateway = new Gateway({ config, logger, telemetry, events, store, periods, optional });
+    await gateway.start();
+    return gateway;
+  } catch (error) {
+    // Its threads and connections would keep the process alive.
+    await opening.then((store) => store.close()).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Loads the modules of the parts that run, all before the first listener opens. A gateway that sells nothing needs no viem. */
+async function loadParts({ x402: sells, pricingEngine: asksEngine }: Config) {
+  const settles = sells?.facilitators.some(({ kind }) => kind === "local");
+  const [{ Gateway }, x402, settler, refunds, service, engine, pricing] = await Promise.all([
+    import("./gateway.ts"),
+    sells && import("./x402/gateway.ts"),
+    settles ? import("./x402/settler/local-facilitator.ts") : undefined,
+    sells?.refunds && import("./x402/refunds/refunds.ts"),
+    sells?.facilitatorService && import("./x402/facilitators/service.ts"),
+    asksEngine && import("./pricing/pricing-engine.ts"),
+    asksEngine && import("./pricing/pricing-server.ts"),
+  ]);
+  return { Gateway, x402, settler, refunds, service, engine, pricing };
+}

@@ -1,0 +1,38 @@
+/** A look at a store, beside the process that serves it. Changes nothing. */
+export interface StoreInspection {
+  info(): Promise<StoreInfo>;
+  /**
+   * Checks that what the store holds fits together.
+   * @returns one sentence for each problem
+   */
+  check(): Promise<string[]>;
+  /**
+   * Writes a consistent copy to a new file, also while the store is served.
+   * @throws Error when the file exists or cannot be written, or the store is no file
+   */
+  backup(file: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface StoreInfo {
+  readonly kind: "SQLite" | "Postgres";
+  /** Path of the file, or host and database. */
+  readonly place: string;
+  readonly bytes: number;
+  readonly schemaVersion: number;
+  /** Rows, with the oldest in Unix milliseconds. Absent for a store that another version of jobgate made. */
+  readonly rows?: readonly StoredRows[];
+}
+
+export interface StoredRows {
+  readonly name: string;
+  readonly count: number;
+  readonly oldest: number | null;
+}
+
+/** A problem that was found. */
+export interface Finding {
+  readonly problem: string;
+  /** Number of rows that have it. */
+  readonly n: number;
+}

@@ -1,0 +1,97 @@
+import type { RefundState } from "../../core/payment.ts";
+import type { NewTransaction } from "./transaction-journal.ts";
+
+/**
+ * Refunds of paid JobCalls that became dead letters. The write that makes one a dead letter makes its refund too, unless
+ * the payment was sold with `on_failure` keep; retrying the dead letter cancels it. Neither is a method here: no way to
+ * bury a JobCall, or to take it back, can leave the refund out.
+ */
+export interface RefundLedger {
+  /**
+   * Lists the refunds of one network that are to be sent now, or are being sent, oldest first. `after` is the `callId` to
+   * page from.
+   */
+  listOpenRefunds(
+    network: string,
+    filter: { readonly state: "owed" | "sending"; readonly limit: number; readonly after?: number },
+  ): Promise<Refund[]>;
+
+  /**
+   * Notes why an approved refund that is owed is not sent yet, and whether the operator has to approve it.
+   * @returns false when the refund is in another state
+   */
+  holdRefund(callId: number, reason: string, options: { readonly forOperator: boolean }): Promise<boolean>;
+
+  /**
+   * Queues the transaction of an approved refund that is owed, and notes that it is being sent, in one write. The
+   * transaction is kept in the journal for as long as the refund is being sent.
+   * @returns the refund; undefined when it is in another state or another attempt
+   */
+  sendRefund(callId: number, attempt: number, transaction: NewTransaction): Promise<Refund | undefined>;
+
+  /**
+   * Records what became of the transaction of a refund that is being sent.
+   * @returns the refund; undefined when it is in another state, or being sent by another transaction
+   */
+  endRefund(callId: number, reference: string, end: RefundEnd): Promise<Refund | undefined>;
+
+  /**
+   * The operator approves or declines a refund. Takes those for which {@link "../rules/refunds.ts".decided} returns a
+   * refund; approving one that failed begins its next attempt.
+   */
+  decideRefund(callId: number, decision: RefundDecision): Promise<DecideRefundOutcome>;
+
+  /** Lists refunds for the operator, newest first. `before` is the `callId` to page from. Leaves out cancelled ones. */
+  listRefunds(filter: {
+    readonly state?: RefundState | undefined;
+    readonly limit: number;
+    readonly before?: number | undefined;
+  }): Promise<Refund[]>;
+}
+
+export interface Refund {
+  readonly callId: number;
+  readonly state: RefundState;
+  /** Nobody has to be asked, or the operator approved. */
+  readonly isApproved: boolean;
+  /** CAIP-2. */
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  readonly payer: string;
+  /** Token units, decimal. */
+  readonly amount: string;
+  /** 1 is the first. Each has a transaction of its own. */
+  readonly attempt: number;
+  /** Reference of the attempt's transaction, once it was queued. */
+  readonly reference?: string;
+  /** Hash under which that was mined. */
+  readonly transaction?: string;
+  /** Why it failed, or waits. */
+  readonly reason?: string;
+  /** Last decision of an operator, with its time in Unix milliseconds. */
+  readonly decision?: RefundDecision & { readonly at: number };
+  /** Unix milliseconds. */
+  readonly createdAt: number;
+  /** Unix milliseconds. */
+  readonly updatedAt: number;
+}
+
+/** `owed`: the transaction was given up before it was signed, and the same attempt can be sent again. */
+export type RefundEnd =
+  | { readonly state: "refunded"; readonly transaction: string }
+  | { readonly state: "refund_failed"; readonly reason: string; readonly transaction?: string }
+  | { readonly state: "owed"; readonly reason: string };
+
+/** An operator's decision. */
+export interface RefundDecision {
+  readonly as: "approved" | "declined";
+  /** Name of the operator, as the request gives it. */
+  readonly by: string;
+  readonly note: string;
+}
+
+/** `refund` is the refund as it is; undefined if there is none. */
+export type DecideRefundOutcome =
+  | { readonly kind: "decided"; readonly refund: Refund }
+  | { readonly kind: "not_open"; readonly refund: Refund | undefined };

@@ -1,0 +1,36 @@
+/** Removal of what is old, in bounded steps, so that no accept waits long for one. */
+export interface Retention {
+  /**
+   * Forgets entries that ended longer ago than an age, by the store's clock. Looks at a bounded number of them, in the
+   * order of their call IDs. Of several processes, one at a time forgets; for the others there is nothing to do.
+   *
+   * - `results`: how paid calls ended, with their results. That of a failed one with a refund stays.
+   * - `calls`: how calls ended, for the operator's lists.
+   * - `payments`: decided ones, without those that the chain may still contradict, those whose authorization may still be
+   *   valid, and those that a kept call, a refund or an open quote belongs to: nothing can be paid twice.
+   *
+   * The totals count what was forgotten too.
+   */
+  prune(step: PruneStep): Promise<PruneOutcome>;
+
+  /**
+   * Gives a bounded part of the free space back to the file system.
+   * @returns true if there is more to give back
+   */
+  shrink(): Promise<boolean>;
+}
+
+export type PrunedKind = "results" | "calls" | "payments";
+
+export interface PruneStep {
+  readonly kind: PrunedKind;
+  readonly ageMs: number;
+  /** Call ID that the step begins after; 0 is the oldest. */
+  readonly after: number;
+}
+
+export interface PruneOutcome {
+  readonly removed: number;
+  /** `after` of the next step; absent when no older entries are left. */
+  readonly next?: number;
+}

@@ -1,0 +1,134 @@
+/**
+ * Journal of the transactions with which jobgate settles payments itself: none is broadcast before its signed bytes are
+ * written here. Any replica queues; one owner for each network, at a time, signs and sends.
+ *
+ * References, accounts and hashes are written and compared in lower case.
+ */
+export interface TransactionJournal {
+  /**
+   * Takes, renews or, with `forMs` 0, gives up the sole right to send for a network, by the store's clock.
+   * @param owner unique to a process's life
+   * @returns false while another owner holds the network
+   */
+  holdSettler(network: string, owner: string, forMs: number): Promise<boolean>;
+
+  /**
+   * Queues a transaction. If the reference is known, the first transaction stays and is returned; a dropped one, which was
+   * never signed, is queued again. Forgets transactions that were finished more than {@link FINISHED_MS} ago, but none
+   * whose refund waits for what became of it.
+   */
+  queueTransaction(transaction: NewTransaction): Promise<TransactionRecord>;
+
+  /**
+   * Journals signed transactions, all or none: `queued` ones become `sent` with the next nonces of their accounts, and
+   * the bytes of a `sent` one are replaced at its nonce, with its earlier hashes kept. Broadcast afterwards.
+   */
+  signTransactions(
+    network: string,
+    owner: string,
+    signed: readonly SignedTransaction[],
+  ): Promise<SignTransactionsOutcome>;
+
+  /** Records the ends of transactions. Leaves one as it is whose state does not allow its end. */
+  finishTransactions(
+    network: string,
+    owner: string,
+    ends: readonly TransactionEnd[],
+  ): Promise<"finished" | "not_owner">;
+
+  /** Finds transactions by reference. Those that are unknown, or were forgotten, are left out. */
+  findTransactions(network: string, references: readonly string[]): Promise<TransactionRecord[]>;
+
+  /** Lists open transactions of one state, oldest first, and the last nonces. `after` is the `id` to page from. */
+  listOpenTransactions(
+    network: string,
+    filter: { readonly state: "queued" | "sent"; readonly limit: number; readonly after?: number },
+  ): Promise<OpenTransactions>;
+}
+
+/** Time for which a finished transaction is kept. */
+export const FINISHED_MS = 24 * 60 * 60_000;
+
+export interface NewTransaction {
+  /** CAIP-2, `eip155:N`. */
+  readonly network: string;
+  /** Identifies the transaction on its network: what is queued twice under one reference is sent once. */
+  readonly reference: string;
+  /** Address of the called contract. */
+  readonly to: string;
+  /** Call data, hex with `0x`. */
+  readonly data: string;
+  /** Unix seconds from which it is of no use. */
+  readonly validBefore?: number;
+}
+
+export interface SignedTransaction {
+  readonly reference: string;
+  readonly account: string;
+  readonly nonce: number;
+  /** Signed bytes, hex with `0x`. */
+  readonly raw: string;
+  readonly hash: string;
+  /** Present hash of the `sent` transaction that these bytes replace. */
+  readonly replaces?: string;
+}
+
+/**
+ * - `queued`: waits for the owner of its network.
+ * - `sent`: signed and perhaps broadcast; its nonce is taken, so it must be mined.
+ * - `succeeded`, `reverted`: mined.
+ * - `dropped`: given up before it was signed.
+ */
+export type TransactionState = "queued" | "sent" | "succeeded" | "reverted" | "dropped";
+
+export interface TransactionRecord extends NewTransaction {
+  /** Rises in the order of queueing. */
+  readonly id: number;
+  readonly state: TransactionState;
+  /** Present unless it is queued or dropped. */
+  readonly signed?: {
+    readonly account: string;
+    readonly nonce: number;
+    readonly raw: string;
+    readonly hash: string;
+    /** Hashes of the bytes that were replaced, oldest first: one of them may be mined instead. */
+    readonly earlierHashes: readonly string[];
+    /** Time of the last signature, Unix milliseconds by the store's clock. */
+    readonly at: number;
+  };
+  /** Present once it is mined. */
+  readonly mined?: { readonly hash: string; readonly blockNumber: string };
+  /** Why it was dropped. */
+  readonly reason?: string;
+  /** Unix milliseconds. */
+  readonly queuedAt: number;
+}
+
+export type SignTransactionsOutcome =
+  | "signed"
+  | "not_owner"
+  /**
+   * A transaction or the nonces of its account are no longer as the signer read them. List them again, then sign anew:
+   * new nonces of one account must follow each other without a gap, after its last one.
+   */
+  | "stale";
+
+/**
+ * End of a transaction: mined, or given up before it was signed. It has not ended after all: `sent` again because its
+ * block was reorganised, or `queued` again because a foreign transaction was mined with its nonce.
+ */
+export type TransactionEnd = { readonly reference: string } & (
+  | {
+      readonly state: "succeeded" | "reverted";
+      readonly hash: string;
+      readonly blockNumber: string;
+    }
+  | { readonly state: "dropped"; readonly reason: string }
+  | { readonly state: "sent" | "queued" }
+);
+
+export interface OpenTransactions {
+  readonly transactions: readonly TransactionRecord[];
+  /** Last nonce of each account that has signed on the network; kept when its transactions are forgotten. */
+  readonly lastNonces: readonly { readonly account: string; readonly nonce: number }[];
+}

@@ -1,0 +1,68 @@
+import type { Finding, StoredRows, StoreInfo } from "./contract/inspection.ts";
+
+/** SQL that selects {@link StoredRows}. @param schema prefix of table names: empty, or with a dot at its end */
+export function countRows(schema: string): string {
+  const counts = [
+    ["unfinished calls", "job_calls WHERE state <> 'dead'", "enqueued_at"],
+    ["dead letters", "job_calls WHERE state = 'dead'", "dead_at"],
+    ["finished calls", "finished_calls", "finished_at"],
+    ["results", "results", "finished_at"],
+    ["payments", "payments", "created_at"],
+    ["undecided payments", "payments WHERE state IN ('intent', 'settling', 'unresolved')", "created_at"],
+  ];
+  return counts
+    .map(
+      ([name, from, at]) =>
+        `SELECT '${name}' AS name, count(*) AS count, min(${at}) AS oldest FROM ${schema}${from}`,
+    )
+    .join(" UNION ALL ");
+}
+
+/** SQL that selects {@link Finding}s: rows without the ones that they belong to, and a journal that does not balance. */
+export function findProblems(schema: string): string {
+  const without = (table: string, other: string) =>
+    `NOT EXISTS (SELECT 1 FROM ${schema}${other} AS other WHERE other.call_id = ${table}.call_id)`;
+  const isHeld = "(state IN ('intent', 'unresolved') AND ceiling IS NULL OR state = 'authorized')";
+  const problems = [
+    ["calls have no body", `job_calls WHERE ${without("job_calls", "job_bodies")}`],
+    [
+      "bodies belong to no call and no watched payment",
+      `job_bodies WHERE ${without("job_bodies", "job_calls")} AND ${without("job_bodies", "watched_payments")}`,
+    ],
+    ["paid calls have no payment", `job_calls WHERE origin = 'x402' AND ${without("job_calls", "payments")}`],
+    ["undecided payments have no call", `payments WHERE ${isHeld} AND ${without("payments", "job_calls")}`],
+    ["results belong to no payment", `results WHERE ${without("results", "payments")}`],
+    ["calls are unfinished and have a result", `job_calls WHERE NOT ${without("job_calls", "results")}`],
+    ["watched payments do not exist", `watched_payments WHERE ${without("watched_payments", "payments")}`],
+  ].map(([problem, from]) => `SELECT '${problem}' AS problem, count(*) AS n FROM ${schema}${from}`);
+  const pruned = (...names: string[]) =>
+    `(SELECT COALESCE(sum(n), 0) FROM ${schema}pruned WHERE name IN (${names.map((name) => `'${name}'`).join()}))`;
+  const balance = `SELECT 'paid calls are missing in the journal, or too many' AS problem,
+    abs((SELECT count(*) FROM ${schema}payments WHERE state = 'settled' OR ceiling IS NOT NULL)
+      + ${pruned("settled", "used_settled", "used_failed", "used_released")}
+      - (SELECT count(*) FROM ${schema}job_calls WHERE origin = 'x402' AND state <> 'held')
+      - (SELECT count(*) FROM ${schema}results) - ${pruned("done", "dead", "uncharged")}) AS n`;
+  return [...problems, balance].join(" UNION ALL ");
+}
+
+/** Sentences for the problems that some rows have. */
+export function problemTexts(findings: readonly Finding[]): string[] {
+  return findings.flatMap(({ problem, n }) => (Number(n) > 0 ? `${n} ${problem}` : []));
+}
+
+/** Counts as numbers: Postgres has some of them as text. */
+export function toStoredRows(rows: readonly StoredRows[]): StoredRows[] {
+  return rows.map(({ name, count, oldest }) => ({
+    name,
+    count: Number(count),
+    oldest: oldest === null ? null : Number(oldest),
+  }));
+}
+
+/** @throws Error for a store that another version made */
+export function requireVersion({ place, schemaVersion }: StoreInfo, known: number): void {
+  if (schemaVersion === known) return;
+  throw new Error(
+    `${place} has schema version ${schemaVersion}; this jobgate checks version ${known}. Use the jobgate that serves it, or serve it with this one first`,
+  );
+}

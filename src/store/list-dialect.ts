@@ -1,0 +1,39 @@
+/** SQL that differs between dialects. */
+export interface ListDialect {
+  /** Prefix of table names: empty, or with a dot at its end. */
+  readonly schema: string;
+  /** SQL of the parameter with a number from 1. */
+  parameter(number: number): string;
+  /** SQL of the store's time. @param parameter replaces it, unless it is null */
+  now(parameter: string): string;
+  /** SQL that follows a table's name; empty where the planner finds the index. */
+  indexedBy(index: string): string;
+  /** SQL condition: the keys have their values, and the ID is below `before` and not below `from`. */
+  within(index: IndexColumns, range: { readonly before: string; readonly from: string }): string;
+  /** SQL order of what {@link within} selects, newest first. */
+  newestFirst(index: IndexColumns): string;
+  /** SQL condition: the bytes contain others. */
+  contains(bytes: string, part: string): string;
+}
+
+/** An index whose last column is the ID. */
+interface IndexColumns {
+  readonly keys: readonly { readonly column: string; readonly value: string }[];
+  readonly id: string;
+}
+
+export interface Query {
+  readonly sql: string;
+  readonly values: readonly QueryValue[];
+}
+type QueryValue = string | number | null | Uint8Array;
+
+/** Adds a parameter to a query. @returns its SQL */
+export type Add = (value: QueryValue) => string;
+
+/** Parameters of one query, in the order in which they are added. */
+export function parameters(dialect: ListDialect): { readonly values: QueryValue[]; readonly add: Add } {
+  const values: QueryValue[] = [];
+  const add = (value: QueryValue) => dialect.parameter(values.push(value));
+  return { values, add };
+}

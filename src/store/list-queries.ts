@@ -1,0 +1,337 @@
+import { GROUPED_CHARACTERS } from "./contract/dead-letter-box.ts";
+import type { CallFilter, PaymentFilter } from "./contract/operator-lists.ts";
+import { type Add, type ListDialect, parameters, type Query } from "./list-dialect.ts";
+import { PAYMENT_COLUMNS } from "./payment-row.ts";
+
+/*
+ * Queries of the operator's lists, the same for both dialects. Each reads one index from its newest entry down, so that a
+ * page costs the same at any depth. What the index does not select is checked entry by entry, for a bounded number of them.
+ */
+
+/** Call IDs that a page lies in. */
+export interface IdRange {
+  readonly before: number;
+  /** Included. */
+  readonly from: number;
+}
+
+/** Queries for one part of a page. */
+export interface PartQueries {
+  /** Finds the `id` that the search ends at; absent if it reads no more than it finds, or a whole short index. */
+  readonly floor: Query | undefined;
+  /** Finds the entries in the range, newest first. */
+  rows(range: IdRange): Query;
+}
+
+/** Most entries that one part of a page looks at. */
+const MAX_SCANNED = 2_000;
+/** Most unfinished calls that a search for text reads: with their bodies. */
+const MAX_READ = 500;
+
+/** An index that a part of a page is read from. */
+interface Source {
+  /** Table with its alias, `call` or `payment`. */
+  readonly table: string;
+  readonly alias: "call" | "payment";
+  readonly index?: string;
+  readonly keys?: readonly (readonly [column: string, value: string])[];
+  /** SQL condition of a partial index. */
+  readonly where?: string;
+  /** Filters that it selects by. Any other is checked entry by entry. */
+  readonly selects: readonly (keyof CallFilter)[];
+  /** The index is not in the order of IDs, and short. */
+  readonly isUnordered?: boolean;
+}
+
+const OPEN_COLUMNS = `call.call_id, call.origin, call.job_id, call.service_id, call.state, call.visible_at,
+  call.attempts, call.subscriber, call.claimed_at, call.dead_reason AS reason, call.enqueued_at, call.dead_at AS finished_at`;
+const FINISHED_COLUMNS = `call.call_id, call.origin, call.job_id, call.service_id, call.state, NULL AS visible_at,
+  call.attempts, call.subscriber, call.claimed_at, call.reason, call.enqueued_at, call.finished_at`;
+const PAID_COLUMNS = "payment.network, payment.asset, payment.payer, payment.amount, payment.symbol";
+const OPEN_HEAD = "substr(body.encoded, 1, body.head_bytes)";
+const WAITING = "call.state IN ('leased', 'delayed')";
+
+/** Builds the queries for pages of one dialect. */
+export class ListQueries {
+  readonly dialect: ListDialect;
+  /** Replaces the store's time in tests. */
+  readonly #now: () => number | null;
+
+  constructor(dialect: ListDialect, now: () => number | null) {
+    this.dialect = dialect;
+    this.#now = now;
+  }
+
+  /** Queries for a page of calls. Unfinished ones come first: they can become finished meanwhile. */
+  callPage(filter: CallFilter, range: IdRange): PartQueries[] {
+    const { state, text, limit } = filter;
+    const { schema } = this.dialect;
+    const parts: PartQueries[] = [];
+    if (state !== "done" && state !== "dropped") {
+      const body =
+        text === undefined ? "" : `JOIN ${schema}job_bodies AS body ON body.call_id = call.call_id`;
+      const scanned = text === undefined ? MAX_SCANNED : MAX_READ;
+      for (const source of this.#openSources(filter)) {
+        const joins = `${this.#joined(source, "job_calls")} ${body}`;
+        const left = leftOf(source, filter);
+        const conditions = (add: Add) => this.#callConditions(left, OPEN_HEAD, add);
+        const isExact = isAll(source, left);
+        parts.push(
+          this.#part({ source, joins, columns: OPEN_COLUMNS, conditions, isExact, scanned, limit }, range),
+        );
+      }
+    }
+    if (state === undefined || state === "done" || state === "dropped") {
+      const source = this.#finishedSource(filter);
+      const joins = this.#joined(source, "finished_calls");
+      const left = leftOf(source, filter);
+      const conditions = (add: Add) => this.#callConditions(left, "call.head", add);
+      const isExact = isAll(source, left);
+      const rest = { columns: FINISHED_COLUMNS, scanned: MAX_SCANNED, limit };
+      parts.push(this.#part({ source, joins, conditions, isExact, ...rest }, range));
+    }
+    return parts;
+  }
+
+  paymentPage(filter: PaymentFilter, range: IdRange): PartQueries {
+    const { state, jobId, serviceId, payer, limit } = filter;
+    const keys: [index: string, column: string, value: string | undefined][] = [
+      ["payments_by_payer", "payment.payer", payer],
+      ["payments_by_job", "payment.job_index", jobId?.toString()],
+      ["payments_by_state", "payment.state", state],
+    ];
+    const [index, column = "", value] = keys.find(([, , value]) => value !== undefined) ?? [];
+    const conditions = (add: Add) => [
+      ...keys.flatMap(([name, column, value]) =>
+        value === undefined || name === index ? [] : `${column} = ${add(value)}`,
+      ),
+      ...(serviceId === undefined ? [] : [`payment.service_id = ${add(String(serviceId))}`]),
+    ];
+    const given = [payer, jobId, state, serviceId].filter((value) => value !== undefined);
+    const isExact = given.length === 0 || (given.length === 1 && serviceId === undefined);
+    const source: Source = {
+      table: "payments AS payment",
+      alias: "payment",
+      selects: [],
+      ...(index === undefined || value === undefined ? {} : { index, keys: [[column, value]] }),
+    };
+    const columns = PAYMENT_COLUMNS.map((column) => `payment.${column}`).join(", ");
+    return this.#part(
+      { source, joins: "", columns, conditions, isExact, scanned: MAX_SCANNED, limit },
+      range,
+    );
+  }
+
+  deadLetterGroups(limit: number): Query {
+    const { schema } = this.dialect;
+    const { values, add } = parameters(this.dialect);
+    const sql = `
+      SELECT dead_group, count(*) AS letters, min(dead_at) AS oldest, max(dead_at) AS newest,
+             count(*) OVER () AS total_groups,
+             CAST(sum(count(*)) OVER () AS bigint) AS total_letters
+        FROM ${schema}job_calls${this.dialect.indexedBy("job_calls_dead_groups")} WHERE state = 'dead'
+       GROUP BY dead_group ORDER BY letters DESC, newest DESC, dead_group LIMIT ${add(limit)}`;
+    return { sql, values };
+  }
+
+  /** Queries for one call: the unfinished one, and if there is none, the finished one. */
+  call(callId: number): Query[] {
+    const { schema } = this.dialect;
+    const query = (columns: string, from: string): Query => {
+      const { values, add } = parameters(this.dialect);
+      const now = this.dialect.now(add(this.#now()));
+      const paid = `LEFT JOIN ${schema}payments AS payment ON payment.call_id = call.call_id`;
+      const sql = `SELECT ${columns}, ${PAID_COLUMNS}, call.history, ${now} AS now FROM ${from} ${paid}
+                    WHERE call.call_id = ${add(callId)}`;
+      return { sql, values };
+    };
+    const body = `LEFT JOIN ${schema}job_bodies AS body ON body.call_id = call.call_id`;
+    const result = `LEFT JOIN ${schema}results AS result ON result.call_id = call.call_id`;
+    return [
+      query(
+        `${OPEN_COLUMNS}, ${OPEN_HEAD} AS head, NULL AS result_bytes, call.charge_so_far`,
+        `${schema}job_calls AS call ${body}`,
+      ),
+      query(
+        `${FINISHED_COLUMNS}, call.head, length(result.body) AS result_bytes, NULL AS charge_so_far`,
+        `${schema}finished_calls AS call ${result}`,
+      ),
+    ];
+  }
+
+  #openSources({ state, origin, payer, serviceId, jobId, reason }: CallFilter): Source[] {
+    const calls = { table: "job_calls AS call", alias: "call", selects: ["state"] } as const;
+    if (payer !== undefined) return [paidBy(payer)];
+    const waiting: Source = {
+      ...calls,
+      index: "job_calls_waiting",
+      where: WAITING,
+      selects: [],
+      isUnordered: true,
+    };
+    switch (state) {
+      case "held":
+        return ["intent", "unresolved"].map((value) => ({
+          ...PAYMENTS,
+          index: "payments_by_state",
+          keys: [["payment.state", value]],
+        }));
+      case "ready": {
+        const ready = { ...calls, where: "call.state = 'ready'" };
+        if (jobId === undefined) return [{ ...ready, index: "job_calls_ready" }, waiting];
+        const ofJob: Source = {
+          ...ready,
+          index: "job_calls_ready_by_job",
+          keys: [["call.job_id", String(jobId)]],
+          selects: ["state", "jobId"],
+        };
+        return [ofJob, waiting];
+      }
+      case "leased":
+        return [waiting];
+      case "dead": {
+        const dead = { ...calls, where: "call.state = 'dead'" };
+        if (origin === undefined || serviceId === undefined || jobId === undefined || reason === undefined)
+          return [{ ...dead, index: "job_calls_dead" }];
+        const ofGroup: Source = {
+          ...dead,
+          index: "job_calls_dead_groups",
+          keys: [["call.dead_group", `${origin} ${serviceId} ${jobId} ${reason}`]],
+          selects: ["state", "origin", "serviceId", "jobId", "reason"],
+        };
+        return [ofGroup];
+      }
+      case "done":
+      case "dropped":
+      case undefined:
+        return [{ ...calls, selects: [] }];
+    }
+  }
+
+  #finishedSource({ state, origin, payer, jobId }: CallFilter): Source {
+    const calls = { table: "finished_calls AS call", alias: "call" } as const;
+    if (payer !== undefined) return paidBy(payer);
+    if (state === "dropped") {
+      const where = "call.state = 'failed'";
+      return { ...calls, index: "finished_calls_failed", where, selects: ["state"] };
+    }
+    if (jobId !== undefined) {
+      const keys = [["call.job_id", String(jobId)]] as const;
+      return { ...calls, index: "finished_calls_by_job", keys, selects: ["jobId"] };
+    }
+    if (origin === "x402")
+      return { ...PAYMENTS, index: "payments_by_state", keys: [["payment.state", "settled"]] };
+    return { ...calls, selects: [] };
+  }
+
+  /** SQL of the source, and of the table that it lacks. */
+  #joined({ alias }: Source, calls: "job_calls" | "finished_calls"): string {
+    const { schema } = this.dialect;
+    return alias === "call"
+      ? `LEFT JOIN ${schema}payments AS payment ON payment.call_id = call.call_id`
+      : `JOIN ${schema}${calls} AS call ON call.call_id = payment.call_id`;
+  }
+
+  #callConditions(
+    { state, origin, jobId, serviceId, payer, text, reason }: Partial<CallFilter>,
+    head: string,
+    add: Add,
+  ): string[] {
+    const now = () => this.dialect.now(add(this.#now()));
+    const states = {
+      held: () => "call.state = 'held'",
+      ready: () =>
+        `(call.state IN ('ready', 'delayed') OR call.state = 'leased' AND call.visible_at <= ${now()})`,
+      leased: () => `call.state = 'leased' AND call.visible_at > ${now()}`,
+      dead: () => "call.state = 'dead'",
+      done: () => "call.state = 'succeeded'",
+      dropped: () => "call.state = 'failed'",
+    };
+    return [
+      ...(state === undefined ? [] : [states[state]()]),
+      ...(origin === undefined ? [] : [`call.origin = ${add(origin)}`]),
+      ...(jobId === undefined ? [] : [`call.job_id = ${add(String(jobId))}`]),
+      ...(serviceId === undefined ? [] : [`call.service_id = ${add(String(serviceId))}`]),
+      ...(payer === undefined ? [] : [`payment.payer = ${add(payer)}`]),
+      ...(reason === undefined
+        ? []
+        : [`substr(call.dead_reason, 1, ${GROUPED_CHARACTERS}) = ${add(reason)}`]),
+      ...(text === undefined ? [] : [this.dialect.contains(head, add(Buffer.from(text)))]),
+    ];
+  }
+
+  #part(
+    part: {
+      readonly source: Source;
+      readonly joins: string;
+      readonly columns: string;
+      conditions(add: Add): readonly string[];
+      /** All entries of the source fit. */
+      readonly isExact: boolean;
+      readonly scanned: number;
+      readonly limit: number;
+    },
+    { before, from }: IdRange,
+  ): PartQueries {
+    const dialect = this.dialect;
+    const { table, alias, index, keys = [], where, isUnordered = false } = part.source;
+    const id = `${alias}.call_id`;
+    const source = `${dialect.schema}${table}${index === undefined ? "" : dialect.indexedBy(index)}`;
+
+    /** Conditions and order of the entries of the index in a range. */
+    const indexed = (range: IdRange, add: Add) => {
+      const columns = { id, keys: keys.map(([column, value]) => ({ column, value: add(value) })) };
+      const within = dialect.within(columns, { before: add(range.before), from: add(range.from) });
+      const order = dialect.newestFirst(columns);
+      return { conditions: where === undefined ? [within] : [where, within], order };
+    };
+
+    const floor = parameters(dialect);
+    const all = indexed({ before, from }, floor.add);
+    const floorSql = `SELECT ${id} AS id FROM ${source} WHERE ${all.conditions.join(" AND ")}
+      ORDER BY ${all.order} LIMIT 1 OFFSET ${part.scanned - 1}`;
+    return {
+      floor: isUnordered || part.isExact ? undefined : { sql: floorSql, values: floor.values },
+      rows: (range) => {
+        const { values, add } = parameters(dialect);
+        const { conditions, order } = indexed(range, add);
+        const now =
+          alias === "payment" && part.joins === "" ? "" : `, ${dialect.now(add(this.#now()))} AS now`;
+        const paid = now === "" ? "" : `, ${PAID_COLUMNS}`;
+        const sql = `SELECT ${part.columns}${paid}${now} FROM ${source} ${part.joins}
+          WHERE ${[...conditions, ...part.conditions(add)].join(" AND ")} ORDER BY ${order} LIMIT ${add(part.limit)}`;
+        return { sql, values };
+      },
+    };
+  }
+}
+
+/** Payments whose calls are looked up. Some have none in the table: how many is not known. */
+const PAYMENTS = { table: "payments AS payment", alias: "payment", selects: [] } as const;
+
+const paidBy = (payer: string): Source => ({
+  ...PAYMENTS,
+  index: "payments_by_payer",
+  keys: [["payment.payer", payer]],
+  selects: ["payer"],
+});
+
+/**
+ * Leaves out what the source selects: with a second condition on a key, Postgres would take it for a constant and read
+ * another index.
+ */
+function leftOf({ selects }: Source, { limit: _limit, ...filter }: CallFilter): Partial<CallFilter> {
+  const given = Object.entries(filter).filter(
+    ([name, value]) =>
+      value !== undefined && !RANGE.includes(name) && !selects.includes(name as keyof CallFilter),
+  );
+  return Object.fromEntries(given);
+}
+
+/** Filters that every source selects by. */
+const RANGE: readonly string[] = ["before", "since", "until"];
+
+/** Checks whether all entries of a source fit. Some payments have no call in the table. */
+function isAll({ alias }: Source, left: Partial<CallFilter>): boolean {
+  return alias === "call" && Object.keys(left).length === 0;
+}

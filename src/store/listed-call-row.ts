@@ -1,0 +1,87 @@
+import type { JobCallOrigin } from "../core/job-call.ts";
+import type { CallDetails, ListedCall, ListedState } from "./contract/operator-lists.ts";
+import type { CallStep } from "./rules/call-steps.ts";
+import type { CallState } from "./rules/leases.ts";
+
+/** Columns of a call in a list, from `job_calls` or `finished_calls`, and of its payment if it has one. */
+export interface ListedCallRow {
+  call_id: number;
+  origin: JobCallOrigin;
+  job_id: string;
+  service_id: string;
+  state: CallState | "succeeded" | "failed";
+  visible_at: number | null;
+  attempts: number;
+  subscriber: string | null;
+  claimed_at: number | null;
+  reason: string | null;
+  enqueued_at: number;
+  finished_at: number | null;
+  network: string | null;
+  asset: string | null;
+  payer: string | null;
+  amount: string | null;
+  symbol: string | null;
+  /** The store's time. */
+  now: number;
+}
+
+export interface CallDetailsRow extends ListedCallRow {
+  /** JSON, parsed or not. */
+  history: string | readonly CallStep[] | null;
+  /** libsql returns a bare ArrayBuffer. */
+  head: Uint8Array | ArrayBuffer | null;
+  result_bytes: number | null;
+  charge_so_far: string | null;
+}
+
+export function toListedCall(row: ListedCallRow): ListedCall {
+  const { subscriber, claimed_at, reason, visible_at, finished_at, network, asset, payer, amount, symbol } =
+    row;
+  const isPaid = network !== null && asset !== null && payer !== null && amount !== null && symbol !== null;
+  return {
+    callId: row.call_id,
+    origin: row.origin,
+    jobId: BigInt(row.job_id),
+    serviceId: BigInt(row.service_id),
+    state: listedState(row),
+    attempts: row.attempts,
+    enqueuedAt: row.enqueued_at,
+    // Kept with a suspect too, which no runner has.
+    ...(subscriber === null || claimed_at === null ? {} : { subscriber }),
+    ...(reason === null ? {} : { reason }),
+    ...(visible_at === null || visible_at <= row.now ? {} : { dueAt: visible_at }),
+    ...(finished_at === null ? {} : { finishedAt: finished_at }),
+    ...(isPaid ? { payment: { network, asset, payer, amount, symbol } } : {}),
+  };
+}
+
+export function toCallDetails(row: CallDetailsRow): CallDetails {
+  const { history, claimed_at, head, result_bytes, charge_so_far } = row;
+  return {
+    ...toListedCall(row),
+    steps: typeof history === "string" ? JSON.parse(history) : (history ?? []),
+    ...(claimed_at === null ? {} : { claimedAt: claimed_at }),
+    ...(head === null ? {} : { head: new Uint8Array(head) }),
+    ...(result_bytes === null ? {} : { resultBytes: result_bytes }),
+    ...(charge_so_far === null ? {} : { chargeSoFar: charge_so_far }),
+  };
+}
+
+function listedState({ state, visible_at, now }: ListedCallRow): ListedState {
+  switch (state) {
+    case "delayed":
+      return "ready";
+    case "leased":
+      // No runner works on it after its lease, although only the next claim changes the row.
+      return visible_at !== null && visible_at > now ? "leased" : "ready";
+    case "succeeded":
+      return "done";
+    case "failed":
+      return "dropped";
+    case "held":
+    case "ready":
+    case "dead":
+      return state;
+  }
+}

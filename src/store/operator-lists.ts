@@ -1,0 +1,88 @@
+import type { JobCallOrigin } from "../core/job-call.ts";
+import type { PaymentRecord } from "../core/payment.ts";
+import type { DeadLetterGroups } from "./contract/dead-letter-box.ts";
+import type { CallDetails, CallFilter, ListedCall, Page, PaymentFilter } from "./contract/operator-lists.ts";
+import { firstIds } from "./first-ids.ts";
+import type { Query } from "./list-dialect.ts";
+import type { IdRange, ListQueries, PartQueries } from "./list-queries.ts";
+import { type CallDetailsRow, type ListedCallRow, toCallDetails, toListedCall } from "./listed-call-row.ts";
+import { type PaymentRow, toPaymentRecord } from "./payment-row.ts";
+import { mergePage, type PagePart } from "./rules/pages.ts";
+
+/** A lookup of several queries: yields each, and is given its rows. Dialects run it, at once or waiting for rows. */
+export type Lookup<Result> = Generator<Query, Result, readonly unknown[]>;
+
+export function* listCalls(queries: ListQueries, filter: CallFilter): Lookup<Page<ListedCall>> {
+  const range = yield* idRange(queries, "calls", filter);
+  const parts: PagePart<ListedCall>[] = [];
+  for (const part of queries.callPage(filter, range)) {
+    const { items, floor } = yield* readPart<ListedCallRow>(part, range, filter.limit);
+    parts.push({ items: items.map(toListedCall), floor });
+  }
+  return mergePage(parts, filter.limit);
+}
+
+export function* listPayments(queries: ListQueries, filter: PaymentFilter): Lookup<Page<PaymentRecord>> {
+  const range = yield* idRange(queries, "payments", filter);
+  const part = queries.paymentPage(filter, range);
+  const { items, floor } = yield* readPart<PaymentRow>(part, range, filter.limit);
+  return mergePage([{ items: items.map(toPaymentRecord), floor }], filter.limit);
+}
+
+export function* findCallDetails(queries: ListQueries, callId: number): Lookup<CallDetails | undefined> {
+  for (const query of queries.call(callId)) {
+    const [row] = (yield query) as CallDetailsRow[];
+    if (row !== undefined) return toCallDetails(row);
+  }
+  return undefined;
+}
+
+interface GroupRow {
+  /** Origin, service, job and the beginning of the reason, with blanks between them. */
+  dead_group: string;
+  letters: number;
+  oldest: number;
+  newest: number;
+  total_groups: number;
+  total_letters: number;
+}
+
+export function* listDeadLetterGroups(queries: ListQueries, limit: number): Lookup<DeadLetterGroups> {
+  const rows = (yield queries.deadLetterGroups(limit)) as GroupRow[];
+  return {
+    groups: rows.map(({ dead_group, letters: count, oldest: oldestDeadAt, newest: newestDeadAt }) => {
+      const [origin, serviceId = 0, jobId = 0, ...reason] = dead_group.split(" ");
+      return {
+        ...{ origin: origin as JobCallOrigin, serviceId: BigInt(serviceId), jobId: BigInt(jobId) },
+        ...{ reason: reason.join(" "), count, oldestDeadAt, newestDeadAt },
+      };
+    }),
+    totalGroups: rows[0]?.total_groups ?? 0,
+    totalDeadLetters: rows[0]?.total_letters ?? 0,
+  };
+}
+
+function* idRange(
+  queries: ListQueries,
+  of: "calls" | "payments",
+  { before = Number.MAX_SAFE_INTEGER, since, until }: Pick<CallFilter, "before" | "since" | "until">,
+): Lookup<IdRange> {
+  if (since === undefined && until === undefined) return { from: 0, before };
+  const times = [since ?? 0, until ?? Number.MAX_SAFE_INTEGER] as const;
+  const [ids] = (yield firstIds(queries.dialect, of, times)) as { first: number; second: number }[];
+  return { from: ids?.first ?? 0, before: Math.min(before, ids?.second ?? 0) };
+}
+
+function* readId(query: Query): Lookup<number | undefined> {
+  return ((yield query) as { id: number }[])[0]?.id;
+}
+
+function* readPart<Row extends { call_id: number }>(
+  { floor, rows }: PartQueries,
+  range: IdRange,
+  limit: number,
+): Lookup<PagePart<Row>> {
+  const floorId = floor && (yield* readId(floor));
+  const items = (yield rows({ ...range, from: floorId ?? range.from })) as Row[];
+  return { items, floor: items.length === limit ? items.at(-1)?.call_id : floorId };
+}

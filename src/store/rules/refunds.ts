@@ -1,0 +1,75 @@
+import type { WhatHappened } from "../../core/events.ts";
+import type { Refund, RefundDecision, RefundEnd } from "../contract/refund-ledger.ts";
+import type { RefundRow } from "../refund-row.ts";
+
+/** Checks whether a dead letter can be retried. Not while its buyer is or may be paid back: he would have both. */
+export function canRetry(refund: Pick<RefundRow, "state"> | undefined): boolean {
+  const { state = "cancelled" } = refund ?? {};
+  return state === "owed" || state === "declined" || state === "cancelled";
+}
+
+/** @returns the refund that waits; undefined if it is not to be sent now */
+export function held(
+  row: RefundRow | undefined,
+  reason: string,
+  { forOperator }: { readonly forOperator: boolean },
+  now: number,
+): RefundRow | undefined {
+  if (row?.state !== "owed" || row.is_approved === 0) return undefined;
+  return { ...row, reason, is_approved: forOperator ? 0 : 1, updated_at: now };
+}
+
+/** @returns the refund that is being sent; undefined if it cannot be sent, or not in this attempt */
+export function sent(
+  row: RefundRow | undefined,
+  { attempt, reference }: { readonly attempt: number; readonly reference: string },
+  now: number,
+): RefundRow | undefined {
+  if (row?.state !== "owed" || row.is_approved === 0 || row.attempt !== attempt) return undefined;
+  return { ...row, state: "sending", reference: reference.toLowerCase(), reason: null, updated_at: now };
+}
+
+/** @returns the refund after its transaction has ended; undefined if it is not being sent by that transaction */
+export function ended(
+  row: RefundRow | undefined,
+  reference: string,
+  end: RefundEnd,
+  now: number,
+): RefundRow | undefined {
+  if (row?.state !== "sending" || row.reference !== reference.toLowerCase()) return undefined;
+  const reason = "reason" in end ? end.reason : null;
+  const hash = "transaction" in end ? (end.transaction ?? null) : null;
+  return { ...row, state: end.state, reason, hash, updated_at: now };
+}
+
+/**
+ * Applies an operator's decision. A refund that is being sent can no longer be declined, and one that failed is sent by a
+ * new transaction: the one before has certainly moved nothing.
+ * @returns undefined if its state does not allow it
+ */
+export function decided(
+  row: RefundRow | undefined,
+  decision: RefundDecision,
+  now: number,
+): RefundRow | undefined {
+  const { state } = row ?? {};
+  const isOpen =
+    decision.as === "declined"
+      ? state === "owed" || state === "refund_failed"
+      : (state === "owed" && row?.is_approved === 0) || state === "refund_failed" || state === "declined";
+  if (row === undefined || !isOpen) return undefined;
+  const decision_ = { decision: JSON.stringify({ ...decision, at: now }), updated_at: now };
+  if (decision.as === "declined") return { ...row, ...decision_, state: "declined" };
+  const attempt = row.attempt + (row.reference === null ? 0 : 1);
+  const fresh = { state: "owed", is_approved: 1, reference: null, hash: null, reason: null } as const;
+  return { ...row, ...decision_, ...fresh, attempt };
+}
+
+/** Returns the event of a refund as it is now. */
+export function refundChange(refund: Refund): WhatHappened & { readonly kind: "refundChanged" } {
+  const { state, network, asset, symbol, payer, amount, decision, transaction = "", reason = "" } = refund;
+  const isDecision = decision !== undefined && (state === "owed" || state === "declined");
+  const texts = [isDecision ? `${decision.as} by ${decision.by}: ${decision.note}` : "", reason];
+  const why = texts.filter((text) => text !== "").join("; ");
+  return { kind: "refundChanged", state, network, asset, symbol, payer, amount, transaction, reason: why };
+}

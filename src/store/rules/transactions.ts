@@ -1,0 +1,93 @@
+import type { SignedTransaction, TransactionEnd } from "../contract/transaction-journal.ts";
+import type { TransactionRow } from "../transaction-row.ts";
+
+/** Right of one process to send for a network. */
+export interface SettlerLease {
+  readonly owner: string;
+  /** Unix milliseconds. */
+  readonly heldUntil: number;
+}
+
+/** Checks whether a process can take or renew a lease. A lease that ended, and that nobody took, can be renewed. */
+export function canHold(lease: SettlerLease | undefined, owner: string, now: number): boolean {
+  return lease === undefined || lease.owner === owner || lease.heldUntil <= now;
+}
+
+/** Checks whether a process holds a network now. */
+export function isHeldBy(lease: SettlerLease | undefined, owner: string, now: number): boolean {
+  return lease?.owner === owner && lease.heldUntil > now;
+}
+
+/** State on which signatures for one network depend. */
+export interface SignContext {
+  findRow(reference: string): TransactionRow | undefined;
+  findLastNonce(account: string): number | undefined;
+  readonly now: number;
+}
+
+/**
+ * Applies all signatures or none. A nonce is taken only after the last one of its account, and without a gap inside one
+ * call: a gap would hold up every later transaction of the account. The first may be higher than the next, because the
+ * account may have sent something elsewhere.
+ * @returns the changed rows and the last nonces by account; undefined if one signature does not fit
+ */
+export function applySignatures(
+  signed: readonly SignedTransaction[],
+  { findRow, findLastNonce, now }: SignContext,
+): { readonly rows: TransactionRow[]; readonly lastNonces: ReadonlyMap<string, number> } | undefined {
+  const changed = new Map<string, TransactionRow>();
+  const lastNonces = new Map<string, number>();
+  for (const transaction of signed) {
+    const { reference, account, nonce, raw, hash, replaces } = transaction;
+    const row = changed.get(reference) ?? findRow(reference);
+    if (row === undefined) return undefined;
+    if (replaces === undefined) {
+      const previous = lastNonces.get(account);
+      const follows =
+        previous === undefined ? nonce > (findLastNonce(account) ?? -1) : nonce === previous + 1;
+      if (row.state !== "queued" || !follows) return undefined;
+      lastNonces.set(account, nonce);
+    } else if (!isReplaceable(row, transaction)) {
+      return undefined;
+    }
+    const earlier = row.hash === null ? [] : [...JSON.parse(row.earlier_hashes), row.hash];
+    const signature = { account, nonce, raw, hash, earlier_hashes: JSON.stringify(earlier), signed_at: now };
+    changed.set(reference, { ...row, ...signature, state: "sent" });
+  }
+  return { rows: [...changed.values()], lastNonces };
+}
+
+function isReplaceable(row: TransactionRow, { account, nonce, replaces }: SignedTransaction): boolean {
+  return row.state === "sent" && row.account === account && row.nonce === nonce && row.hash === replaces;
+}
+
+const UNSIGNED = {
+  account: null,
+  nonce: null,
+  raw: null,
+  hash: null,
+  earlier_hashes: "[]",
+  signed_at: null,
+} as const satisfies Partial<TransactionRow>;
+
+/** Applies the end of a transaction. @returns undefined if its state does not allow it */
+export function applyEnd(row: TransactionRow, end: TransactionEnd, now: number): TransactionRow | undefined {
+  const isMined = row.state === "succeeded" || row.state === "reverted";
+  switch (end.state) {
+    case "dropped":
+      // A signed one may have been broadcast, and without it its nonce would be a gap.
+      if (row.state !== "queued") return undefined;
+      return { ...row, state: "dropped", reason: end.reason, finished_at: now };
+    case "sent":
+      if (!isMined) return undefined;
+      return { ...row, state: "sent", mined_hash: null, block_number: null, finished_at: null };
+    case "queued":
+      return row.state === "sent" ? { ...row, ...UNSIGNED, state: "queued" } : undefined;
+    case "succeeded":
+    case "reverted": {
+      if (row.state !== "sent" && !isMined) return undefined;
+      const mined = { mined_hash: end.hash.toLowerCase(), block_number: end.blockNumber };
+      return { ...row, ...mined, state: end.state, finished_at: row.finished_at ?? now };
+    }
+  }
+}

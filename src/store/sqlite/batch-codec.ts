@@ -1,0 +1,231 @@
+import type { JobCallOrigin } from "../../core/job-call.ts";
+import type { AcceptOnceOutcome, Delivery } from "../contract/intake.ts";
+import type { BuriedCall, Charge, Claimed, JobResult, Lease, LeaseOutcome } from "../contract/work-queue.ts";
+import type { OperationOutcome } from "../group-commit.ts";
+import type { NewCall } from "../new-call.ts";
+import { type Input, OPERATIONS, type OperationName, type Outcome } from "../operations.ts";
+import { type FlatMessage, FlatReader, FlatWriter } from "./flat-message.ts";
+import type { TimedOperation } from "./transaction.ts";
+
+/*
+ * A batch and its outcomes as flat messages between the main thread and a database worker. What each job needs (accept,
+ * claim, ack) has a flat form, and so has every byte array; the rest is cloned as it is.
+ */
+
+/** Way to write one kind of value, and to read it again. */
+interface Form<Value> {
+  write(to: FlatWriter, value: Value): void;
+  read(from: FlatReader): Value;
+}
+
+const CLONED: Form<unknown> = {
+  write: (to, value) => to.other(value),
+  read: (from) => from.other(),
+};
+
+const LEASE_OUTCOMES: readonly LeaseOutcome[] = ["done", "lease_lost", "not_found"];
+const ACCEPT_KINDS = ["accepted", "queue_full", "duplicate", "conflict"] as const;
+
+const ACCEPT_OUTCOME: Form<AcceptOnceOutcome> = {
+  write(to, outcome) {
+    to.number(ACCEPT_KINDS.indexOf(outcome.kind));
+    if ("callId" in outcome) to.number(outcome.callId);
+  },
+  read(from) {
+    const kind = ACCEPT_KINDS[from.number()] ?? "conflict";
+    return kind === "accepted" || kind === "duplicate" ? { kind, callId: from.number() } : { kind };
+  },
+};
+
+const INPUT_FORMS: { readonly [Name in OperationName]?: Form<Input<Name>> } = {
+  accept: {
+    write: (to, [call]) => writeNewCall(to, call),
+    read: (from) => [readNewCall(from)],
+  },
+  acceptOnce: {
+    write(to, [call, delivery]) {
+      writeNewCall(to, call);
+      writeDelivery(to, delivery);
+    },
+    read: (from) => [readNewCall(from), readDelivery(from)],
+  },
+  beginPayment: {
+    write(to, [intent, call, limits]) {
+      writeNewCall(to, call);
+      to.other([intent, limits]);
+    },
+    read(from) {
+      const call = readNewCall(from);
+      const [intent, limits] = from.other() as [Input<"beginPayment">[0], Input<"beginPayment">[2]];
+      return [intent, call, limits];
+    },
+  },
+  ack: {
+    write(to, [lease, result, charge]) {
+      writeLease(to, lease);
+      writeResult(to, result);
+      to.boolean(charge !== undefined);
+      if (charge !== undefined) to.other(charge);
+    },
+    read(from) {
+      const ack = [readLease(from), readResult(from)] as const;
+      return from.boolean() ? [...ack, from.other() as Charge] : [...ack];
+    },
+  },
+};
+
+const RESULT_FORMS: { readonly [Name in OperationName]?: Form<Outcome<Name>> } = {
+  accept: ACCEPT_OUTCOME as Form<Outcome<"accept">>,
+  acceptOnce: ACCEPT_OUTCOME,
+  ack: {
+    write: (to, outcome) => to.number(LEASE_OUTCOMES.indexOf(outcome)),
+    read: (from) => LEASE_OUTCOMES[from.number()] ?? "not_found",
+  },
+  claim: { write: writeClaimed, read: readClaimed },
+};
+
+/** Operations by their code in a message. */
+const KINDS = (Object.keys(OPERATIONS) as OperationName[]).map((name, code) => ({
+  name,
+  code,
+  input: (INPUT_FORMS[name] ?? CLONED) as Form<unknown>,
+  result: (RESULT_FORMS[name] ?? CLONED) as Form<unknown>,
+}));
+const KIND_BY_NAME = new Map(KINDS.map((kind) => [kind.name, kind]));
+
+export function encodeBatch(batch: readonly TimedOperation[]): FlatMessage {
+  const to = new FlatWriter();
+  to.number(batch.length);
+  for (const { name, now, clockStepMs = 0, input } of batch) {
+    const { code, input: form } = kindOf(name);
+    to.number(code);
+    to.number(now);
+    to.number(clockStepMs);
+    form.write(to, input);
+  }
+  return to.message();
+}
+
+export function decodeBatch(message: FlatMessage): TimedOperation[] {
+  const from = new FlatReader(message);
+  const batch: TimedOperation[] = [];
+  for (let left = from.number(); left > 0; left -= 1) {
+    const kind = KINDS[from.number()];
+    if (kind === undefined) throw new Error("a message between threads has an unknown operation");
+    const now = from.number();
+    const clockStepMs = from.number();
+    batch.push({ name: kind.name, now, clockStepMs, input: kind.input.read(from) } as TimedOperation);
+  }
+  return batch;
+}
+
+/** @param batch the operations whose outcomes these are, in the same order */
+export function encodeOutcomes(
+  batch: readonly TimedOperation[],
+  outcomes: readonly OperationOutcome[],
+): FlatMessage {
+  const to = new FlatWriter();
+  for (const [index, { name }] of batch.entries()) {
+    const outcome = outcomes[index] ?? { error: "the operation did not run" };
+    to.boolean("result" in outcome);
+    if ("result" in outcome) kindOf(name).result.write(to, outcome.result);
+    else to.other(outcome.error);
+  }
+  return to.message();
+}
+
+/** @param batch the operations whose outcomes these are, in the same order */
+export function decodeOutcomes(batch: readonly TimedOperation[], message: FlatMessage): OperationOutcome[] {
+  const from = new FlatReader(message);
+  return batch.map(({ name }) =>
+    from.boolean() ? { result: kindOf(name).result.read(from) } : { error: from.other() as string },
+  );
+}
+
+function kindOf(name: OperationName): (typeof KINDS)[number] {
+  const kind = KIND_BY_NAME.get(name);
+  if (kind === undefined) throw new Error(`${name} is no operation`);
+  return kind;
+}
+
+function writeNewCall(to: FlatWriter, { origin, jobId, serviceId, encoded, headBytes }: NewCall): void {
+  to.text(origin);
+  to.text(jobId);
+  to.text(serviceId);
+  to.bytes(encoded);
+  to.number(headBytes);
+}
+
+function readNewCall(from: FlatReader): NewCall {
+  return {
+    origin: from.text() as JobCallOrigin,
+    jobId: from.text(),
+    serviceId: from.text(),
+    encoded: from.bytes(),
+    headBytes: from.number(),
+  };
+}
+
+function writeDelivery(to: FlatWriter, { keys, bodyHash, windowMs }: Delivery): void {
+  to.number(keys.length);
+  for (const { key, identifies } of keys) {
+    to.text(key);
+    to.boolean(identifies);
+  }
+  to.text(bodyHash);
+  to.number(windowMs);
+}
+
+function readDelivery(from: FlatReader): Delivery {
+  const keys = Array.from({ length: from.number() }, () => ({
+    key: from.text(),
+    identifies: from.boolean(),
+  }));
+  return { keys, bodyHash: from.text(), windowMs: from.number() };
+}
+
+function writeLease(to: FlatWriter, { callId, leaseToken }: Lease): void {
+  to.number(callId);
+  to.text(leaseToken);
+}
+
+function readLease(from: FlatReader): Lease {
+  return { callId: from.number(), leaseToken: from.text() };
+}
+
+function writeResult(to: FlatWriter, result: JobResult | undefined): void {
+  to.boolean(result !== undefined);
+  if (result === undefined) return;
+  to.bytes(result.body);
+  to.text(result.contentType);
+}
+
+function readResult(from: FlatReader): JobResult | undefined {
+  return from.boolean() ? { body: from.bytes(), contentType: from.text() } : undefined;
+}
+
+function writeClaimed(to: FlatWriter, { calls, buried, suspectsLeft = false }: Claimed): void {
+  to.number(calls.length);
+  for (const call of calls) {
+    writeLease(to, call);
+    to.bytes(call.encoded);
+    to.number(call.attempt);
+    to.number(call.enqueuedAt);
+    to.number(call.leaseExpiresAt);
+    to.boolean(call.suspect);
+  }
+  to.boolean(suspectsLeft);
+  to.other(buried);
+}
+
+function readClaimed(from: FlatReader): Claimed {
+  const calls = Array.from({ length: from.number() }, () => ({
+    ...readLease(from),
+    encoded: from.bytes(),
+    attempt: from.number(),
+    enqueuedAt: from.number(),
+    leaseExpiresAt: from.number(),
+    suspect: from.boolean(),
+  }));
+  return { calls, suspectsLeft: from.boolean(), buried: from.other() as BuriedCall[] };
+}

@@ -1,0 +1,104 @@
+import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Finding, StoredRows, StoreInfo, StoreInspection } from "../contract/inspection.ts";
+import {
+  countRows,
+  findProblems,
+  problemTexts,
+  requireVersion,
+  toStoredRows,
+} from "../inspection-queries.ts";
+import type { Database } from "./driver.ts";
+import { hasForeignLog, openFile } from "./open-database.ts";
+import { MIGRATIONS } from "./schema.ts";
+
+/** Problems of the file that are listed. */
+const MAX_FILE_PROBLEMS = 20;
+/** Call IDs that a copy leaves out, so that a store restored from it gives none out again that was given since. */
+const SKIPPED_CALL_IDS = 1_000_000_000;
+
+/** @throws Error when there is no such store */
+export function inspectSqlite(path: string): StoreInspection {
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0)
+    throw new Error(`there is no store at ${path}`);
+  if (hasForeignLog(path)) {
+    throw new Error(
+      `${path}-wal belongs to the file that ${path} has replaced: delete ${path}-wal and ${path}-shm`,
+    );
+  }
+  const database = openFile(path);
+  database.prepare("PRAGMA busy_timeout = 5000").all([]);
+  const read = (pragma: string) =>
+    Number(Object.values(database.prepare<Record<string, unknown>>(`PRAGMA ${pragma}`).get([]) ?? {})[0]);
+  const schemaVersion = read("user_version");
+  const isKnown = schemaVersion === MIGRATIONS.length;
+
+  function info(): StoreInfo {
+    const bytes = read("page_count") * read("page_size");
+    const about = { kind: "SQLite", place: path, bytes, schemaVersion } as const;
+    if (!isKnown) return about;
+    return { ...about, rows: toStoredRows(database.prepare<StoredRows>(countRows("")).all([])) };
+  }
+
+  return {
+    info: async () => info(),
+    async check() {
+      const broken = database
+        .prepare<{ integrity_check: string }>(`PRAGMA integrity_check(${MAX_FILE_PROBLEMS})`)
+        .all([])
+        .flatMap(({ integrity_check: text }) => (text === "ok" ? [] : text));
+      if (broken.length > 0) return broken;
+      requireVersion({ kind: "SQLite", place: path, bytes: 0, schemaVersion }, MIGRATIONS.length);
+      return problemTexts(database.prepare<Finding>(findProblems("")).all([]));
+    },
+    async backup(file) {
+      if (existsSync(file)) throw new Error(`${file} exists: expected the name of a new file`);
+      const partial = `${file}.partial`;
+      rmSync(partial, { force: true });
+      try {
+        // The copy can give pages back, whatever the file does.
+        database.exec("PRAGMA auto_vacuum = INCREMENTAL");
+        database.prepare("VACUUM INTO ?").run([partial]);
+        chmodSync(partial, statSync(path).mode);
+        completeCopy(partial);
+        sync(partial);
+        renameSync(partial, file);
+        sync(dirname(file));
+      } finally {
+        rmSync(partial, { force: true });
+      }
+    },
+    close: async () => database.close(),
+  };
+}
+
+/**
+ * Changes of a copy, in which money may have been given back since. The operator approves each refund of a payment in it,
+ * because a token's transfer does not say what it was for.
+ */
+const COMPLETE_COPY = `
+UPDATE sqlite_sequence SET seq = seq + ${SKIPPED_CALL_IDS} WHERE name = 'job_calls';
+UPDATE payments SET on_failure = 'ask' WHERE on_failure = 'refund';
+UPDATE refunds SET state = 'owed', is_approved = 0, reference = NULL, reason = 'may have been sent after the copy was made'
+  WHERE state = 'owed' OR reference IN (SELECT reference FROM settler_transactions WHERE state = 'queued');
+DELETE FROM settler_transactions WHERE state = 'queued' AND network LIKE '%/refunds';
+`;
+
+function completeCopy(path: string): void {
+  const copy: Database = openFile(path);
+  try {
+    copy.exec(COMPLETE_COPY);
+  } finally {
+    copy.close();
+  }
+}
+
+/** Makes sure that a file or folder is on the disk. */
+function sync(path: string): void {
+  const descriptor = openSync(path, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}

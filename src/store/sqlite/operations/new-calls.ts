@@ -1,0 +1,151 @@
+import type { PaymentIntent } from "../../../core/payment.ts";
+import { type NewCall, packBytes } from "../../new-call.ts";
+import type { Database, Statement } from "../driver.ts";
+
+/** Lease of a claim, as its JobCalls share it. */
+interface ClaimLease {
+  readonly subscriber: string;
+  readonly claimedAt: number;
+  readonly expiresAt: number;
+}
+
+/** A JobCall that is not written yet. */
+interface UnwrittenCall {
+  readonly callId: number;
+  readonly call: NewCall;
+  readonly state: "held" | "ready";
+  readonly enqueuedAt: number;
+  readonly byUse: Pick<PaymentIntent, "ceiling" | "minCharge">;
+  leaseToken?: string;
+  lease?: ClaimLease;
+}
+
+/** Largest JobCall that is written with others: of larger ones, the further copies cost more than a statement. */
+const MAX_GROUPED_BYTES = 8 * 1024;
+
+/**
+ * JobCalls that the running batch accepted. They are written once, at its end: a claim of the same batch leases them
+ * before, which saves an update and all its index entries.
+ */
+export class NewCalls {
+  readonly #selectLastId: Statement<{ seq: number }>;
+  readonly #insertCalls: Statement<unknown>;
+  readonly #insertBody: Statement<unknown>;
+  readonly #insertBodies: Statement<unknown>;
+  #unwritten: UnwrittenCall[] = [];
+
+  constructor(database: Database) {
+    this.#selectLastId = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'job_calls'");
+    this.#insertCalls = database.prepare(
+      `INSERT INTO job_calls
+         (call_id, origin, job_id, service_id, state, attempts, visible_at, subscriber, claimed_at, enqueued_at, lease_token,
+          ceiling, min_charge)
+       SELECT ?1 + key, ?2, ?3, ?4, ?5, ?5 = 'leased', ?6, ?7, ?8, value ->> 0, value ->> 1, value ->> 2, value ->> 3
+         FROM json_each(?9)`,
+    );
+    this.#insertBody = database.prepare(
+      "INSERT INTO job_bodies (call_id, encoded, head_bytes) VALUES (?, ?, ?)",
+    );
+    // The substr of an empty BLOB is NULL.
+    this.#insertBodies = database.prepare(
+      `INSERT INTO job_bodies (call_id, encoded, head_bytes)
+       SELECT ?1 + key, ifnull(substr(?2, value ->> 0, value ->> 1), x''), value ->> 2 FROM json_each(?3)`,
+    );
+  }
+
+  /**
+   * @param byUse ceiling and least charge of a JobCall that is paid by use
+   * @returns the call ID
+   */
+  add(
+    call: NewCall,
+    state: "held" | "ready",
+    enqueuedAt: number,
+    byUse: UnwrittenCall["byUse"] = {},
+  ): number {
+    // IDs count up, and nobody else writes meanwhile.
+    const lastId = this.#unwritten.at(-1)?.callId ?? this.#selectLastId.get([])?.seq ?? 0;
+    this.#unwritten.push({ callId: lastId + 1, call, state, enqueuedAt, byUse });
+    return lastId + 1;
+  }
+
+  /**
+   * Leases the oldest ready JobCalls.
+   * @param jobIds empty means all jobs
+   */
+  lease(
+    jobIds: readonly bigint[],
+    limit: number,
+    { nextToken, ...lease }: ClaimLease & { nextToken(): string },
+  ): (UnwrittenCall & { readonly leaseToken: string })[] {
+    const wanted = new Set(jobIds.map(String));
+    const isWanted = ({ jobId }: NewCall) => wanted.size === 0 || wanted.has(jobId);
+    return this.#unwritten
+      .filter((entry) => entry.state === "ready" && entry.lease === undefined && isWanted(entry.call))
+      .slice(0, limit)
+      .map((call) => Object.assign(call, { lease, leaseToken: nextToken() }));
+  }
+
+  /** Writes all of them, those of one job and one claim together. */
+  write(): void {
+    const unwritten = this.#unwritten;
+    this.#unwritten = [];
+    for (const group of groupsOf(unwritten)) this.#writeGroup(group);
+  }
+
+  /** Forgets them: the batch is rolled back. */
+  discard(): void {
+    this.#unwritten = [];
+  }
+
+  #writeGroup(group: readonly UnwrittenCall[]): void {
+    const [first] = group;
+    if (first === undefined) return;
+    const { callId, call, lease } = first;
+    const { origin, jobId, serviceId } = call;
+    const { expiresAt = null, subscriber = null, claimedAt = null } = lease ?? {};
+    const state = lease === undefined ? first.state : "leased";
+    const rows = JSON.stringify(
+      group.map(({ enqueuedAt, leaseToken, byUse: { ceiling, minCharge } }) =>
+        ceiling === undefined ? [enqueuedAt, leaseToken] : [enqueuedAt, leaseToken, ceiling, minCharge],
+      ),
+    );
+    const columns = [origin, jobId, serviceId, state, expiresAt, subscriber, claimedAt];
+    this.#insertCalls.run([callId, ...columns, rows]);
+    if (group.length === 1) {
+      this.#insertBody.run([callId, call.encoded, call.headBytes]);
+      return;
+    }
+    const { buffer, views } = packBytes(group.map(({ call }) => call.encoded));
+    // SQL counts from 1.
+    const places = views.map(({ byteOffset, byteLength }, index) => [
+      byteOffset + 1,
+      byteLength,
+      group[index]?.call.headBytes,
+    ]);
+    this.#insertBodies.run([callId, new Uint8Array(buffer), JSON.stringify(places)]);
+  }
+}
+
+/** Cuts a list where the job, the state or the claim changes, and around each large JobCall. */
+function groupsOf(calls: readonly UnwrittenCall[]): UnwrittenCall[][] {
+  const groups: UnwrittenCall[][] = [];
+  let last: UnwrittenCall | undefined;
+  for (const entry of calls) {
+    if (last !== undefined && isAlike(last, entry)) groups.at(-1)?.push(entry);
+    else groups.push([entry]);
+    last = entry;
+  }
+  return groups;
+}
+
+function isAlike(one: UnwrittenCall, other: UnwrittenCall): boolean {
+  return (
+    one.lease === other.lease &&
+    one.state === other.state &&
+    one.call.jobId === other.call.jobId &&
+    one.call.serviceId === other.call.serviceId &&
+    one.call.origin === other.call.origin &&
+    Math.max(one.call.encoded.byteLength, other.call.encoded.byteLength) <= MAX_GROUPED_BYTES
+  );
+}

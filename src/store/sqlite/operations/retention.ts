@@ -1,0 +1,55 @@
+import type { PrunedKind } from "../../contract/retention.ts";
+import { countedKinds, type PruneRow, pruneOutcome, selectForPruning } from "../../prune-queries.ts";
+import type { Database } from "../driver.ts";
+import type { OperationTable } from "../transaction.ts";
+
+/** Pages that one step gives back: it may have to move as many. */
+const SHRUNK_AT_ONCE = 250;
+/** Free pages that stay in the file, as a part of all: new rows take them. */
+const KEPT_FREE = 1 / 20;
+
+export function retentionOperations(database: Database): OperationTable<"prune" | "shrink"> {
+  const parameters = { schema: "", after: "?1", before: "?2", now: "?3" };
+  const select = (kind: PrunedKind) => database.prepare<PruneRow>(selectForPruning(kind, parameters));
+  const selects = { results: select("results"), calls: select("calls"), payments: select("payments") };
+  const remove = (table: string) =>
+    database.prepare(`DELETE FROM ${table} WHERE call_id IN (SELECT value FROM json_each(?))`);
+  const removals = {
+    results: remove("results"),
+    calls: remove("finished_calls"),
+    payments: remove("payments"),
+  };
+  const count = ({ table, countedAs }: ReturnType<typeof countedKinds>["results" | "payments"]) =>
+    database.prepare(
+      `INSERT INTO pruned (name, n)
+       SELECT ${countedAs} AS name, count(*) FROM ${table} WHERE call_id IN (SELECT value FROM json_each(?)) GROUP BY 1
+       ON CONFLICT (name) DO UPDATE SET n = n + excluded.n`,
+    );
+  const kinds = countedKinds("");
+  const counts = { results: count(kinds.results), payments: count(kinds.payments) };
+  const pageCount = database.prepare<{ page_count: number }>("PRAGMA page_count");
+  const freeCount = database.prepare<{ freelist_count: number }>("PRAGMA freelist_count");
+  const autoVacuum = database.prepare<{ auto_vacuum: number }>("PRAGMA auto_vacuum");
+
+  return {
+    prune(now, { kind, ageMs, after }) {
+      const before = now - ageMs;
+      const rows = selects[kind].all([after, before, now]);
+      const old = rows.flatMap(({ call_id, is_old }) => (is_old === 1 ? call_id : []));
+      if (old.length > 0) {
+        const json = JSON.stringify(old);
+        if (kind !== "calls") counts[kind].run([json]);
+        removals[kind].run([json]);
+      }
+      return pruneOutcome(rows, old.length, before);
+    },
+
+    shrink() {
+      if (autoVacuum.get([])?.auto_vacuum === 0) return false;
+      const free = freeCount.get([])?.freelist_count ?? 0;
+      if (free <= (pageCount.get([])?.page_count ?? 0) * KEPT_FREE) return false;
+      database.exec(`PRAGMA incremental_vacuum(${SHRUNK_AT_ONCE})`);
+      return true;
+    },
+  };
+}

@@ -1,0 +1,96 @@
+import type { Job } from "../../config/config.ts";
+import { isJsonType } from "../../core/body-schema.ts";
+import { isNestedDeeper } from "../wire/payment-header.ts";
+import { embeddedSchema, inputExample } from "./job-input.ts";
+
+/**
+ * Most bytes of the extension as JSON. It goes out in a header and comes back in that of the payment: proxies pass 4 KiB
+ * of headers with an answer, and Node's client takes 16 KiB.
+ */
+const MAX_BYTES = 2_048;
+/** Deepest nesting, so that a payment that sends it back is not nested too deeply. */
+const MAX_NESTING = 24;
+
+/** Place of the body's schema in that of the extension. */
+const BODY_SCHEMA = "/properties/input/properties/body";
+
+/** x402's extension `bazaar`: what facilitators need to list a job. */
+export type Bazaar = ReturnType<typeof bazaarOf>;
+
+/**
+ * Declares the extension for a job. One that would be too large leaves out the body's schema, then its example: both are
+ * in the list of jobs.
+ * @param basePath path of the public URL
+ */
+export function declareBazaar(job: Job, basePath: string): Bazaar {
+  const schema = job.input && embeddedSchema(job.input, BODY_SCHEMA);
+  const example = job.input && inputExample(job.input);
+  // Without an example there is no body that is known to match the schema.
+  const whole = bazaarOf(job, basePath, { schema, body: schema === undefined ? (example ?? {}) : example });
+  if (fits(whole)) return whole;
+  const withoutSchema = bazaarOf(job, basePath, { schema: undefined, body: example ?? {} });
+  return fits(withoutSchema) ? withoutSchema : bazaarOf(job, basePath, { schema: undefined, body: {} });
+}
+
+/** Checks the size, and that the schema refers to nothing outside, which facilitators refuse. */
+function fits(bazaar: Bazaar): boolean {
+  const json = JSON.stringify(bazaar);
+  return (
+    Buffer.byteLength(json) <= MAX_BYTES &&
+    !isNestedDeeper(bazaar, MAX_NESTING) &&
+    !/"\$(?:id":|ref":"(?!#))/.test(json)
+  );
+}
+
+function bazaarOf(
+  { serviceId, jobIndex, input, output }: Job,
+  basePath: string,
+  { schema = {}, body }: { readonly schema: unknown; readonly body: unknown },
+) {
+  const hasBody = body !== undefined;
+  return {
+    info: {
+      input: {
+        type: "http",
+        method: "POST",
+        bodyType: bodyTypeOf(input?.contentType),
+        ...(hasBody && { body }),
+        pathParams: { service_id: serviceId.toString(), job_index: jobIndex.toString() },
+      },
+      ...(output && { output: { type: outputTypeOf(output.contentType), format: output.contentType } }),
+    },
+    schema: {
+      $schema: "https://json-schema.org/draft/2020-12/schema",
+      type: "object",
+      properties: {
+        input: {
+          type: "object",
+          properties: {
+            type: { const: "http" },
+            method: { enum: ["POST"] },
+            bodyType: { enum: ["json", "form-data", "text"] },
+            body: schema,
+            pathParams: { type: "object" },
+          },
+          required: ["type", "method", "bodyType", ...(hasBody ? ["body"] : [])],
+          additionalProperties: false,
+        },
+        ...(output && { output: { type: "object", required: ["type"] } }),
+      },
+      required: ["input"],
+    },
+    routeTemplate: `${basePath}/x402/jobs/:service_id/:job_index`,
+  };
+}
+
+function bodyTypeOf(contentType = "application/json"): "json" | "form-data" | "text" {
+  if (isJsonType(contentType)) return "json";
+  return /^(?:multipart\/form-data|application\/x-www-form-urlencoded)/i.test(contentType)
+    ? "form-data"
+    : "text";
+}
+
+function outputTypeOf(contentType: string): "json" | "text" | "binary" {
+  if (isJsonType(contentType)) return "json";
+  return contentType.toLowerCase().startsWith("text/") ? "text" : "binary";
+}

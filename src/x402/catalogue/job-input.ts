@@ -1,0 +1,62 @@
+import type { JobInput } from "../../config/config.ts";
+import { isJsonType } from "../../core/body-schema.ts";
+import { isObject } from "../../core/objects.ts";
+
+/** Keywords with schemas by name. */
+const NAMED = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]);
+/** Keywords with data, which may look like a schema. */
+const DATA = new Set(["const", "enum", "default", "example", "examples"]);
+
+/** Base of references in a schema without a name of its own. */
+const NO_BASE = "http://schema.invalid/";
+
+/** Returns the JSON Schema of a job's body; undefined without one. */
+export function inputSchema({ schema }: JobInput): unknown {
+  return schema === undefined ? undefined : JSON.parse(schema);
+}
+
+/** Returns the example of a job's body: a JSON value, or text of another media type. */
+export function inputExample({ contentType, example }: JobInput): unknown {
+  if (example === undefined || !isJsonType(contentType)) return example;
+  try {
+    return JSON.parse(example);
+  } catch {
+    return example;
+  }
+}
+
+/**
+ * Returns the JSON Schema of a job's body for a place in another document, where `#` is that document.
+ * @param pointer JSON pointer to the place
+ */
+export function embeddedSchema(input: JobInput, pointer: string): unknown {
+  const schema = inputSchema(input);
+  if (!isObject(schema)) return schema;
+  const { $id, $schema: _dialect, ...keywords } = schema;
+  const name = typeof $id === "string" && URL.canParse($id, NO_BASE) ? $id : "";
+  const base = new URL(name, NO_BASE).href.split("#")[0] as string;
+  return moveReferences(keywords, (reference) => {
+    const [document, fragment = ""] = URL.canParse(reference, base)
+      ? new URL(reference, base).href.split("#")
+      : [];
+    if (document !== base) return reference;
+    return fragment === "" || fragment.startsWith("/") ? `#${pointer}${fragment}` : `#${fragment}`;
+  });
+}
+
+function moveReferences(schema: unknown, move: (reference: string) => string): unknown {
+  if (Array.isArray(schema)) return schema.map((item) => moveReferences(item, move));
+  // References in a schema with a name of its own are relative to that name.
+  if (!isObject(schema) || typeof schema.$id === "string") return schema;
+  return mapValues(schema, (value, keyword) => {
+    if ((keyword === "$ref" || keyword === "$dynamicRef") && typeof value === "string") return move(value);
+    if (DATA.has(keyword)) return value;
+    if (NAMED.has(keyword) && isObject(value))
+      return mapValues(value, (named) => moveReferences(named, move));
+    return moveReferences(value, move);
+  });
+}
+
+function mapValues(object: object, change: (value: unknown, key: string) => unknown): object {
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
+}

@@ -1,0 +1,43 @@
+import { stringify } from "lossless-json";
+import { priceFields, settlementOption } from "../prices/price-route.ts";
+import { inputExample, inputSchema } from "./job-input.ts";
+import type { ListedJob } from "./listing.ts";
+
+/** Renders `GET /x402/jobs`. */
+export function* jobList(jobs: readonly ListedJob[], publicUrl: string): Iterable<string> {
+  yield '{"jobs":[';
+  for (const [i, job] of jobs.entries()) {
+    yield `${i === 0 ? "" : ","}${stringify(jobEntry(job, publicUrl))}`;
+  }
+  yield "]}";
+}
+
+/** Returns one entry of the list. */
+export function jobEntry(job: ListedJob, publicUrl: string) {
+  const { serviceId, jobIndex, name, title, description, tags, mode, authMode } = job;
+  const { input, output, maxRunSecs, onFailure } = job;
+  return {
+    service_id: serviceId,
+    job_index: jobIndex,
+    name,
+    title,
+    description,
+    tags,
+    mode,
+    auth_mode: authMode,
+    input: input && {
+      content_type: input.contentType,
+      schema: inputSchema(input),
+      example: inputExample(input),
+    },
+    output: output && { content_type: output.contentType },
+    max_run_secs: maxRunSecs,
+    on_failure: onFailure,
+    ...(job.price && priceFields(job.price)),
+    settlement_options: job.offers.map((offer) => ({
+      ...settlementOption(offer, publicUrl),
+      decimals: offer.decimals,
+    })),
+    x402_endpoint: job.url,
+  };
+}

@@ -1,0 +1,211 @@
+import { setImmediate, setTimeout } from "node:timers/promises";
+import type { Job, JobRestriction, X402Config } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { defined } from "../../core/objects.ts";
+import type { JobPrice, PriceSource } from "../../pricing/price-source.ts";
+import type { RateBoard } from "../../pricing/rates/rate-board.ts";
+import type { JobPolicies } from "../prices/job-policies.ts";
+import type { PayableTokens } from "../prices/payable-tokens.ts";
+import { makeOffers, type Offer } from "../wire/offer.ts";
+import { jobUrl } from "../wire/paths.ts";
+
+/** A job that is for sale. */
+export interface ListedJob
+  extends Pick<
+    Job,
+    | "serviceId"
+    | "jobIndex"
+    | "name"
+    | "title"
+    | "description"
+    | "tags"
+    | "input"
+    | "output"
+    | "maxRunSecs"
+    | "onFailure"
+  > {
+  readonly mode: "public_paid" | "restricted_paid";
+  /** Present if the job is for permitted callers only. */
+  readonly authMode?: JobRestriction["authMode"];
+  /** Absent while it is not known. */
+  readonly price?: Pick<JobPrice, "priceWei" | "currency">;
+  /** Ways to pay the price now, which are not saved: a 402 shows those that stay payable. */
+  readonly offers: readonly ListedOffer[];
+  /** Absolute URL to buy it at. */
+  readonly url: string;
+}
+
+export interface ListedOffer extends Offer {
+  /** Those of the token. */
+  readonly decimals: number;
+}
+
+interface Parts {
+  readonly config: Pick<X402Config, "jobs" | "jobPricing" | "jobPolicies" | "quoteTtlSecs" | "publicUrl">;
+  readonly policies: JobPolicies;
+  readonly prices: PriceSource;
+  /** Returns true if the price of a job is in the configuration. Others are asked for, one by one. */
+  readonly isConfigured: (job: Job) => boolean;
+  readonly tokens: PayableTokens;
+  readonly rates: Pick<RateBoard, "rateOf">;
+  readonly clock: Clock;
+}
+
+/** Age at which a listing is made anew when somebody asks for it, because rates and quotes change. */
+const MAX_AGE_MS = 5_000;
+/** Added for each job: a job takes 20 µs, so that a listing takes under 2 % of the CPU however long it is. */
+const MAX_AGE_MS_PER_JOB = 1;
+/** Jobs whose price a listing asks the pricing engine for, which makes a proof of work for each. */
+const MAX_ASKED = 32;
+/** Longest wait for those prices. The questions go on, so that the next listing finds their answers. */
+const MAX_WAIT_MS = 1_000;
+/** Jobs that are looked at in one piece: a few milliseconds. */
+const JOBS_AT_ONCE = 200;
+
+/** Answer of a price source that has none now. */
+const UNKNOWN = "unknown";
+type Answer = JobPrice | undefined | typeof UNKNOWN;
+
+/** The jobs for sale at one configuration, with their current prices. */
+export class Listing {
+  readonly #parts: Parts;
+  readonly #jobs: readonly Job[];
+  readonly #asked: readonly Job[];
+  readonly #keys: ReadonlySet<string>;
+  #listed: readonly ListedJob[] = [];
+  #madeAtMs = Number.NEGATIVE_INFINITY;
+  #making: Promise<readonly ListedJob[]> | undefined;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#jobs = jobsOf(parts.config).filter(
+      (job) => parts.policies.policyOf(job).invocationMode !== "disabled",
+    );
+    this.#keys = new Set(this.#jobs.map((job) => jobKeyText(job.serviceId, job.jobIndex)));
+    this.#asked = this.#jobs.filter((job) => !parts.isConfigured(job)).slice(0, MAX_ASKED);
+  }
+
+  /** Returns true for a job that the configuration names and does not disable. */
+  has({ serviceId, jobIndex }: JobKey): boolean {
+    return this.#keys.has(jobKeyText(serviceId, jobIndex));
+  }
+
+  /** Returns every job for sale, in the configured order: the same array as before unless something has changed. */
+  async jobs(): Promise<readonly ListedJob[]> {
+    const ageMs = this.#parts.clock() - this.#madeAtMs;
+    const maxAgeMs = MAX_AGE_MS + this.#jobs.length * MAX_AGE_MS_PER_JOB;
+    if (ageMs >= 0 && ageMs < maxAgeMs) return this.#listed;
+    this.#making ??= this.#make().finally(() => {
+      this.#making = undefined;
+    });
+    return this.#making;
+  }
+
+  async #make(): Promise<readonly ListedJob[]> {
+    const madeAtMs = this.#parts.clock();
+    const answers = await this.#ask();
+    const last = this.#listed;
+    const listed: ListedJob[] = [];
+    for (const [i, job] of this.#jobs.entries()) {
+      if (i % JOBS_AT_ONCE === JOBS_AT_ONCE - 1) await setImmediate();
+      const answer = this.#parts.isConfigured(job) ? await this.#priceOf(job) : answers.get(job);
+      if (answer === undefined) continue;
+      const entry = this.#entry(job, answer === UNKNOWN ? undefined : answer);
+      const before = last[listed.length];
+      listed.push(before !== undefined && isSame(before, entry) ? before : entry);
+    }
+    const isUnchanged = listed.length === last.length && listed.every((entry, i) => entry === last[i]);
+    if (!isUnchanged) this.#listed = listed;
+    this.#madeAtMs = madeAtMs;
+    return this.#listed;
+  }
+
+  /** Returns the answers for all jobs whose price is not configured. */
+  async #ask(): Promise<ReadonlyMap<Job, Answer>> {
+    const answers = new Map<Job, Answer>();
+    for (const job of this.#jobs) if (!this.#parts.isConfigured(job)) answers.set(job, UNKNOWN);
+    if (this.#asked.length === 0) return answers;
+    const ended = new AbortController();
+    const late = setTimeout<typeof UNKNOWN>(MAX_WAIT_MS, UNKNOWN, { signal: ended.signal });
+    try {
+      await Promise.all(
+        this.#asked.map(async (job) => {
+          answers.set(job, await Promise.race([this.#priceOf(job), late]));
+        }),
+      );
+    } finally {
+      ended.abort();
+    }
+    return answers;
+  }
+
+  async #priceOf(job: Job): Promise<Answer> {
+    try {
+      return await this.#parts.prices.priceOf(job);
+    } catch (error) {
+      if (error instanceof GatewayError && error.code === "price_unavailable") return UNKNOWN;
+      throw error;
+    }
+  }
+
+  #entry(job: Job, price: JobPrice | undefined): ListedJob {
+    const { policies, config } = this.#parts;
+    const { policy: _policy, price: _own, ...described } = job;
+    const { invocationMode, restriction } = policies.policyOf(job);
+    return defined({
+      ...described,
+      mode: invocationMode === "restricted_paid" ? invocationMode : ("public_paid" as const),
+      authMode: restriction?.authMode,
+      price: price && pick(price),
+      offers: price ? this.#offers(job, price) : [],
+      url: jobUrl(config.publicUrl, job),
+    });
+  }
+
+  #offers({ serviceId, jobIndex }: Job, price: JobPrice): ListedOffer[] {
+    const { tokens, rates, config } = this.#parts;
+    const terms = { job: { serviceId, jobIndex }, ...pick(price), ttlSecs: config.quoteTtlSecs };
+    return tokens.for(price).flatMap((token) => {
+      const [offer] = makeOffers({ ...terms, tokens: [token] }, rates);
+      return offer ? { ...offer, decimals: token.decimals } : [];
+    });
+  }
+}
+
+/** Returns every job that the configuration names, each once: first `[[jobs]]`, then those without a description. */
+function jobsOf({ jobs = [], jobPricing, jobPolicies }: Parts["config"]): Job[] {
+  const found = new Map(jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
+  const add = (serviceId: bigint, jobIndex: number) => {
+    const key = jobKeyText(serviceId, jobIndex);
+    if (!found.has(key)) found.set(key, { serviceId, jobIndex });
+  };
+  for (const key of jobPricing.keys()) {
+    const [serviceId = "", jobIndex] = key.split("/");
+    add(BigInt(serviceId), Number(jobIndex));
+  }
+  // A pricing engine may have a price for those.
+  for (const { serviceId, jobIndex } of jobPolicies) add(serviceId, jobIndex);
+  return [...found.values()];
+}
+
+function pick({ priceWei, currency }: JobPrice): Pick<JobPrice, "priceWei" | "currency"> {
+  return defined({ priceWei, currency });
+}
+
+/** Compares what can change at one configuration. */
+function isSame(left: ListedJob, right: ListedJob): boolean {
+  return (
+    left.url === right.url &&
+    left.price?.priceWei === right.price?.priceWei &&
+    left.price?.currency === right.price?.currency &&
+    left.offers.length === right.offers.length &&
+    left.offers.every(
+      ({ token, amount }, i) =>
+        token.asset === right.offers[i]?.token.asset &&
+        token.network === right.offers[i]?.token.network &&
+        amount === right.offers[i]?.amount,
+    )
+  );
+}

@@ -1,0 +1,59 @@
+import type { ListedJob } from "./listing.ts";
+import { jobTitle, listedPriceText, optionText, PROMISES, type Seller } from "./seller.ts";
+
+/** Jobs that are named one by one, which keeps the text under 200 lines. */
+const MAX_NAMED = 100;
+/** Longest description of one job. */
+const MAX_DESCRIPTION = 200;
+
+/** Renders `GET /llms.txt`: Markdown for agents (llmstxt.org). */
+export function* llmsText(jobs: readonly ListedJob[], { publicUrl, serviceName }: Seller): Iterable<string> {
+  yield `# ${serviceName}
+
+> Sells runs of ${jobs.length === 1 ? "1 job" : `${jobs.length} jobs`} over x402: pay per request with a stablecoin, without an account or an API key.
+
+## How to buy
+
+1. \`POST\` the input to the job's URL. The answer is 402, with offers in the header \`PAYMENT-REQUIRED\` (JSON in base64).
+2. Sign one offer, and send the same request with the header \`PAYMENT-SIGNATURE\`. An x402 client does both, for example
+   \`@x402/fetch\` for JavaScript or \`x402\` for Python.
+3. The answer is 202 with \`call_id\`, \`access_token\` and \`links\`. \`GET\` \`links.result\` with \`Authorization: Bearer <access_token>\`
+   until it is 200. Or send \`Prefer: wait=30\` with the payment: then the answer is the result itself if it is there in time.
+
+Keep the payment when an answer is lost, and send the very same request again: it is charged once. A refusal has \`error\`,
+\`code\`, \`charged\` and \`retryable\`. Only the 402 is binding; prices here may be a minute old.
+
+## Reference
+
+- [Jobs](${publicUrl}/x402/jobs): every job with its input schema, example and price, as JSON
+- [OpenAPI](${publicUrl}/openapi.json): one operation for each job
+
+## Jobs
+
+`;
+  for (const job of jobs.slice(0, MAX_NAMED)) yield `${line(job)}\n`;
+  if (jobs.length > MAX_NAMED) {
+    yield `\n${jobs.length - MAX_NAMED} more jobs are in [the list](${publicUrl}/x402/jobs).\n`;
+  }
+}
+
+function line(job: ListedJob): string {
+  const { description, price, offers, input, mode, onFailure, url } = job;
+  const facts = [
+    ...(description === undefined ? [] : [oneLine(description)]),
+    price === undefined
+      ? `Its price is at ${url}/price.`
+      : `Price: ${[listedPriceText(price), ...offers.map(optionText)].join(", ")}.`,
+    ...(input === undefined ? [] : [`Input: ${input.contentType}.`]),
+    ...(onFailure === undefined ? [] : [PROMISES[onFailure]]),
+    ...(mode === "restricted_paid" ? ["For permitted callers only."] : []),
+  ];
+  return `- [${oneLine(jobTitle(job))}](${url}): ${facts.join(" ")}`;
+}
+
+/** Returns a text as one line of Markdown that shows it as it is. */
+function oneLine(text: string): string {
+  const line = text.replaceAll(/\s+/g, " ").trim();
+  const shown = line.length <= MAX_DESCRIPTION ? line : `${line.slice(0, MAX_DESCRIPTION - 1)}…`;
+  return shown.replaceAll(/[\\`*_<[\]]/g, "\\$&");
+}

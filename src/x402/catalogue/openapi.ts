@@ -1,0 +1,176 @@
+import { version } from "../../node/version.ts";
+import { embeddedSchema, inputExample } from "./job-input.ts";
+import type { ListedJob } from "./listing.ts";
+import { jobTitle, optionText, type Seller } from "./seller.ts";
+
+/** Most categories that the discovery draft allows a service. */
+const MAX_CATEGORIES = 5;
+
+/** Renders `GET /openapi.json`: one operation for each job. */
+export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
+  const { publicUrl, serviceName } = seller;
+  const head = {
+    openapi: "3.1.0",
+    info: {
+      title: serviceName,
+      version,
+      description: "Jobs for sale over x402. Each operation sells one run of a job; the 402 has the offers.",
+    },
+    "x-service-info": {
+      categories: [...new Set(jobs.flatMap(({ tags = [] }) => tags))].slice(0, MAX_CATEGORIES),
+      docs: {
+        homepage: `${publicUrl}/`,
+        apiReference: `${publicUrl}/openapi.json`,
+        llms: `${publicUrl}/llms.txt`,
+      },
+    },
+    servers: [{ url: publicUrl }],
+  };
+  yield `${JSON.stringify(head).slice(0, -1)},"paths":{`;
+  for (const [i, job] of jobs.entries()) {
+    yield `${i === 0 ? "" : ","}${JSON.stringify(pathOf(job))}:${JSON.stringify({ post: operation(job) })}`;
+  }
+  yield `},"components":${JSON.stringify(COMPONENTS).slice(0, -1)},"schemas":{"CallId":{"type":"integer","minimum":1}`;
+  for (const job of jobs) {
+    if (job.input?.schema === undefined) continue;
+    const name = operationId(job);
+    const schema = embeddedSchema(job.input, `/components/schemas/${name}`);
+    yield `,${JSON.stringify(name)}:${JSON.stringify(schema)}`;
+  }
+  yield "}}}";
+}
+
+function operation(job: ListedJob) {
+  const { description, tags, input, output, maxRunSecs, onFailure, mode } = job;
+  return {
+    operationId: operationId(job),
+    summary: jobTitle(job),
+    description,
+    tags,
+    "x-max-run-secs": maxRunSecs,
+    "x-on-failure": onFailure,
+    "x-restricted": mode === "restricted_paid" || undefined,
+    "x-payment-info": { offers: paymentOffers(job) },
+    parameters: [{ $ref: "#/components/parameters/Payment" }, { $ref: "#/components/parameters/Prefer" }],
+    requestBody: requestBody(job, input),
+    responses: {
+      200: {
+        description: "The result, to a request that prefers to wait for it",
+        content: { [output?.contentType ?? "*/*"]: {} },
+      },
+      202: { $ref: "#/components/responses/Accepted" },
+      402: { $ref: "#/components/responses/PaymentRequired" },
+      422: input?.schema && { $ref: "#/components/responses/Refused" },
+      default: { $ref: "#/components/responses/Refused" },
+    },
+  };
+}
+
+function requestBody(job: ListedJob, input: ListedJob["input"]) {
+  if (input === undefined) return { content: { "*/*": {} } };
+  return {
+    required: true,
+    content: {
+      [input.contentType]: {
+        schema: input.schema && { $ref: `#/components/schemas/${operationId(job)}` },
+        example: inputExample(input),
+      },
+    },
+  };
+}
+
+/** The ways to pay, as the discovery draft has them; an amount of null while it is not known. */
+function paymentOffers({ offers }: ListedJob) {
+  if (offers.length === 0) return [{ intent: "charge", method: "x402", amount: null }];
+  return offers.map((offer) => ({
+    intent: "charge",
+    method: "x402",
+    amount: offer.amount,
+    currency: offer.token.asset,
+    network: offer.token.network,
+    description: optionText(offer),
+  }));
+}
+
+/** Name of the operation, and of the input's schema. */
+function operationId({ name, serviceId, jobIndex }: ListedJob): string {
+  return name ?? `job_${serviceId}_${jobIndex}`;
+}
+
+function pathOf({ serviceId, jobIndex }: ListedJob): string {
+  return `/x402/jobs/${serviceId}/${jobIndex}`;
+}
+
+const REFUSAL = {
+  type: "object",
+  properties: {
+    error: { type: "string", description: "What is wrong, and what to do" },
+    code: { type: "string" },
+    charged: { enum: [false, true, "unknown"] },
+    retryable: { type: "boolean", description: "The very same request can succeed later" },
+  },
+  required: ["error", "code"],
+};
+
+const COMPONENTS = {
+  parameters: {
+    Payment: {
+      name: "PAYMENT-SIGNATURE",
+      in: "header",
+      description:
+        "Signed x402 payment for one of the offers in PAYMENT-REQUIRED. Without it the answer is 402.",
+      schema: { type: "string" },
+    },
+    Prefer: {
+      name: "Prefer",
+      in: "header",
+      description: "wait=N waits up to N seconds for the result.",
+      schema: { type: "string" },
+      example: "wait=30",
+    },
+  },
+  responses: {
+    Accepted: {
+      description: "Paid. The job is stored and will run.",
+      headers: {
+        "PAYMENT-RESPONSE": { description: "Settlement, JSON in base64", schema: { type: "string" } },
+        Location: { description: "State of the call", schema: { type: "string" } },
+      },
+      content: {
+        "application/json": {
+          schema: {
+            type: "object",
+            properties: {
+              status: { const: "accepted" },
+              call_id: { $ref: "#/components/schemas/CallId" },
+              access_token: { type: "string", description: "Bearer token of the call's routes" },
+              links: {
+                type: "object",
+                properties: {
+                  self: { type: "string" },
+                  result: { type: "string" },
+                  events: { type: "string" },
+                },
+              },
+            },
+            required: ["status", "call_id", "access_token", "links"],
+          },
+        },
+      },
+    },
+    PaymentRequired: {
+      description: "Payment required. Sign one of the offers and send the request again.",
+      headers: {
+        "PAYMENT-REQUIRED": {
+          description: "Offers (x402 version 2), JSON in base64",
+          schema: { type: "string" },
+        },
+      },
+      content: { "application/json": { schema: REFUSAL } },
+    },
+    Refused: {
+      description: "Refused. Nothing was charged unless `charged` says otherwise.",
+      content: { "application/json": { schema: REFUSAL } },
+    },
+  },
+};

@@ -1,0 +1,41 @@
+import { formatUnits } from "viem";
+import type { Job, X402Config } from "../../config/config.ts";
+import { priceText } from "../../core/price.ts";
+import type { ListedJob, ListedOffer } from "./listing.ts";
+
+/** Longest service name that x402 clients take. */
+const MAX_NAME = 32;
+
+/** Who sells the jobs. */
+export interface Seller {
+  /** Without a trailing slash. */
+  readonly publicUrl: string;
+  /** At most 32 ASCII characters. */
+  readonly serviceName: string;
+}
+
+export function sellerOf({ publicUrl, serviceName }: Pick<X402Config, "publicUrl" | "serviceName">): Seller {
+  return { publicUrl, serviceName: serviceName ?? new URL(publicUrl).hostname.slice(0, MAX_NAME) };
+}
+
+/** Returns what people call a job. */
+export function jobTitle(job: Pick<Job, "serviceId" | "jobIndex" | "name" | "title">): string {
+  return job.title ?? job.name ?? `Job ${job.jobIndex} of service ${job.serviceId}`;
+}
+
+/** Returns a price for people: `$0.01`, `1000000000000000 wei`. */
+export function listedPriceText({ priceWei, currency }: NonNullable<ListedJob["price"]>): string {
+  return priceText({ unit: currency === "USD" ? "usd" : "wei", amount: priceWei });
+}
+
+/** Returns a way to pay for people: `0.01 USDC on eip155:8453`, `0.01 USDC on eip155:8453 by Permit2`. */
+export function optionText({ amount, decimals, token }: ListedOffer): string {
+  const method = token.transferMethod === "permit2" ? " by Permit2" : "";
+  return `${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${method}`;
+}
+
+/** Text for buyers about a job that fails. */
+export const PROMISES = {
+  refund: "Refunded if it fails.",
+  ask: "The seller decides about a refund if it fails.",
+} as const;

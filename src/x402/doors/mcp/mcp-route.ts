@@ -1,0 +1,158 @@
+import type { HttpRequest } from "../../../http/request.ts";
+import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../../http/response.ts";
+import type { MethodHandlers } from "../../../http/routes.ts";
+import { parseMessage, RPC, RpcError, type RpcMessage, rpcError, rpcResult } from "./json-rpc.ts";
+import { type McpServer, PROTOCOL_VERSIONS } from "./mcp-server.ts";
+import type { Session, Sessions } from "./sessions.ts";
+
+const LOOPBACK = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$/;
+
+/** `/mcp`: MCP's Streamable HTTP. There are no messages of the server's own, so GET has nothing to stream. */
+export class McpRoute {
+  readonly #server: McpServer;
+  readonly #sessions: Sessions;
+  readonly #origins: ReadonlySet<string>;
+  readonly #maxBytes: number;
+
+  constructor(parts: {
+    readonly server: McpServer;
+    readonly sessions: Sessions;
+    readonly allowedOrigins: readonly string[];
+    readonly publicUrl: string;
+    readonly maxBodyBytes: number;
+  }) {
+    this.#server = parts.server;
+    this.#sessions = parts.sessions;
+    this.#origins = new Set([new URL(parts.publicUrl).origin, ...parts.allowedOrigins]);
+    // As JSON in JSON, a body may have twice its size.
+    this.#maxBytes = 2 * parts.maxBodyBytes + 65_536;
+  }
+
+  readonly handlers: MethodHandlers = {
+    POST: (request) => this.#post(request),
+    DELETE: (request) => this.#end(request),
+  };
+
+  async #post(request: HttpRequest): Promise<HttpResponse | StreamingResponse> {
+    const refused = this.#refuseOrigin(request);
+    if (refused !== undefined) return refused;
+    let message: RpcMessage | undefined;
+    try {
+      message = parseMessage(await request.readBody(this.#maxBytes));
+    } catch (error) {
+      if (error instanceof RpcError) return failure(400, error);
+      throw error;
+    }
+    const session = this.#sessionOf(request);
+    if (session === "unknown")
+      return failure(404, new RpcError(RPC.refused, "There is no such session: begin one with initialize."));
+    const version = request.headers["mcp-protocol-version"];
+    if (version !== undefined && !PROTOCOL_VERSIONS.includes(String(version))) {
+      return failure(
+        400,
+        new RpcError(RPC.refused, `MCP-Protocol-Version must be one of ${PROTOCOL_VERSIONS.join(", ")}.`),
+      );
+    }
+    if (message?.id === undefined) return { status: 202, headers: { "cache-control": "no-store" }, body: "" };
+    const headers = message.method === "initialize" ? this.#newSession(request, message) : {};
+    if (message.meta.progressToken !== undefined && acceptsEvents(request)) {
+      return {
+        status: 200,
+        headers: { ...EVENTS, ...headers },
+        stream: this.#stream(request, message, session),
+      };
+    }
+    return jsonResponse(200, await this.#answer(message, { request, session }), headers);
+  }
+
+  async #answer(message: RpcMessage, context: Parameters<McpServer["answer"]>[1]): Promise<object> {
+    try {
+      return rpcResult(message.id, await this.#server.answer(message, context));
+    } catch (error) {
+      if (error instanceof RpcError) return rpcError(message.id, error);
+      throw error;
+    }
+  }
+
+  /** Streams progress, and then the answer. */
+  async *#stream(
+    request: HttpRequest,
+    message: RpcMessage,
+    session: Session | undefined,
+  ): AsyncGenerator<string> {
+    const notifications: object[] = [];
+    let wake = () => {};
+    const notify = (notification: object) => {
+      notifications.push(notification);
+      wake();
+    };
+    let answer: object | undefined;
+    const answered = this.#answer(message, { request, session, notify })
+      .catch(() =>
+        rpcError(message.id, new RpcError(RPC.internalError, "Something went wrong inside jobgate.")),
+      )
+      .then((done) => {
+        answer = done;
+        wake();
+      });
+    for (;;) {
+      const woken = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      for (const notification of notifications.splice(0)) yield event(notification);
+      if (answer !== undefined) break;
+      await Promise.race([woken, answered]);
+    }
+    yield event(answer);
+  }
+
+  #end(request: HttpRequest): HttpResponse {
+    const refused = this.#refuseOrigin(request);
+    if (refused !== undefined) return refused;
+    const session = this.#sessionOf(request);
+    if (session === "unknown" || session === undefined)
+      return failure(404, new RpcError(RPC.refused, "There is no such session."));
+    this.#sessions.end(session);
+    return { status: 204, headers: { "cache-control": "no-store" }, body: "" };
+  }
+
+  /** Pages of other origins could use what only their visitor reaches (DNS rebinding). */
+  #refuseOrigin({ headers }: HttpRequest): HttpResponse | undefined {
+    const { origin } = headers;
+    if (origin === undefined || this.#origins.has("*") || this.#origins.has(origin) || LOOPBACK.test(origin))
+      return undefined;
+    return failure(403, new RpcError(RPC.refused, "Pages of this origin may not use this server."));
+  }
+
+  #sessionOf(request: HttpRequest): Session | "unknown" | undefined {
+    const [id] = request.headerValues("mcp-session-id");
+    if (id === undefined) return undefined;
+    return this.#sessions.find(id, request.headers.origin) ?? "unknown";
+  }
+
+  #newSession({ headers }: HttpRequest, { params }: RpcMessage): Record<string, string> {
+    const { capabilities } = params as {
+      readonly capabilities?: { readonly experimental?: { readonly payment?: unknown } };
+    };
+    const session = this.#sessions.begin(headers.origin, capabilities?.experimental?.payment !== undefined);
+    return { "mcp-session-id": session.id };
+  }
+}
+
+const EVENTS = {
+  "content-type": "text/event-stream",
+  "cache-control": "no-store",
+  "x-accel-buffering": "no",
+};
+
+function event(message: object): string {
+  return `event: message\ndata: ${JSON.stringify(message)}\n\n`;
+}
+
+function acceptsEvents({ headers }: HttpRequest): boolean {
+  return headers.accept?.includes("text/event-stream") ?? false;
+}
+
+function failure(status: number, error: RpcError): HttpResponse {
+  return jsonResponse(status, rpcError(null, error));
+}

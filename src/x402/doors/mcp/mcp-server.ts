@@ -1,0 +1,341 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type ErrorCode, GatewayError } from "../../../core/errors.ts";
+import type { JobKey } from "../../../core/job-call.ts";
+import type { HttpRequest } from "../../../http/request.ts";
+import { version } from "../../../node/version.ts";
+import type { CallLookup, CallState } from "../../../store/contract/call-lookup.ts";
+import type { AccessTokens } from "../../calls/access-tokens.ts";
+import { type CallWatch, isFinished } from "../../calls/watch.ts";
+import type { JobDescriptions } from "../../catalogue/job-descriptions.ts";
+import type { ListedJob, Listing } from "../../catalogue/listing.ts";
+import type { Seller } from "../../catalogue/seller.ts";
+import type { Checkout, UnpaidRequest } from "../../purchase/checkout.ts";
+import type { ClientLimits } from "../../purchase/client-limits.ts";
+import { chargedNothing } from "../../purchase/payment-answer.ts";
+import type { AcceptedPayment } from "../../purchase/purchase.ts";
+import { type Offer, toRequirements } from "../../wire/offer.ts";
+import { callPath } from "../../wire/paths.ts";
+import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts";
+import type { MppDoor } from "../mpp/mpp-door.ts";
+import { RPC, RpcError, type RpcMessage } from "./json-rpc.ts";
+import type { Session, Sessions } from "./sessions.ts";
+import { plainChallenge, ToolPayment, toolRequest } from "./tool-payment.ts";
+import { bodyOf, contentOf, contentTypeOf, toolName, toTool } from "./tools.ts";
+
+/** Newest first. */
+export const PROTOCOL_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26"];
+
+interface Parts {
+  readonly listing: Listing;
+  readonly checkout: Checkout;
+  readonly descriptions: JobDescriptions;
+  readonly calls: CallLookup;
+  readonly watch: CallWatch;
+  readonly tokens: AccessTokens;
+  readonly limits: ClientLimits;
+  readonly sessions: Sessions;
+  /** Absent: MPP is not configured. */
+  readonly mpp: MppDoor | undefined;
+  readonly seller: Seller;
+  readonly countRefusal: (code: ErrorCode, job: JobKey) => void;
+}
+
+/** The HTTP request that carries a message, and the way back for its progress. */
+interface Context {
+  readonly request: HttpRequest;
+  readonly session: Session | undefined;
+  readonly notify?: (notification: object) => void;
+}
+
+const TOOLS_PER_PAGE = 100;
+/** Time that a call is waited for: clients give up after a minute, unless progress shows them that it goes on. */
+const WAIT_MS = 50_000;
+const WAIT_WITH_PROGRESS_MS = 600_000;
+const POLL_INTERVAL_MS = 1_000;
+
+/** The jobs for sale as tools of the Model Context Protocol. */
+export class McpServer {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** Returns the result of a request. @throws RpcError */
+  answer(message: RpcMessage, context: Context): unknown {
+    switch (message.method) {
+      case "initialize":
+        return this.#initialize(message);
+      case "ping":
+        return {};
+      case "tools/list":
+        return this.#listTools(message);
+      case "tools/call":
+        return this.#inSlot(context, () => this.#callTool(message, context));
+      case "tasks/get":
+        return this.#findTask(message, context).then(({ taskId, call }) => taskOf(taskId, call));
+      case "tasks/result":
+        return this.#inSlot(context, () => this.#taskResult(message, context));
+      default:
+        throw new RpcError(RPC.methodNotFound, `There is no method ${message.method}.`);
+    }
+  }
+
+  #initialize({ params }: RpcMessage): object {
+    const { mpp, seller } = this.#parts;
+    const wanted = PROTOCOL_VERSIONS.find((known) => known === params.protocolVersion);
+    return {
+      protocolVersion: wanted ?? PROTOCOL_VERSIONS[0],
+      serverInfo: { name: seller.serviceName, title: seller.serviceName, version },
+      capabilities: {
+        tools: {},
+        tasks: { requests: { tools: { call: {} } } },
+        ...(mpp && { experimental: { payment: { methods: { evm: { intents: ["charge"] } } } } }),
+      },
+      instructions: `Each tool is a job that costs money. A call without a payment returns its offers; pay one in _meta.`,
+    };
+  }
+
+  async #listTools({ params }: RpcMessage): Promise<object> {
+    const jobs = await this.#parts.listing.jobs();
+    const start = Number(params.cursor ?? 0);
+    if (!Number.isSafeInteger(start) || start < 0)
+      throw new RpcError(RPC.invalidParams, "The cursor is unknown.");
+    const end = start + TOOLS_PER_PAGE;
+    return {
+      tools: jobs.slice(start, end).map(toTool),
+      ...(end < jobs.length && { nextCursor: String(end) }),
+    };
+  }
+
+  async #callTool(message: RpcMessage, context: Context): Promise<object> {
+    const { listing, checkout, mpp } = this.#parts;
+    const { name, arguments: args = {}, task } = message.params;
+    const job = (await listing.jobs()).find((job) => toolName(job) === name);
+    if (job === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${String(name)}.`);
+    const body = bodyOf(job, args);
+    const contentType = contentTypeOf(job);
+    const request = toolRequest(context.request, { meta: message.meta, body, contentType });
+    const payment = new ToolPayment(message.meta, mpp);
+    try {
+      const sale = await checkout.buy(request, job, payment);
+      if (sale.kind === "unpaid") return this.#askToPay(job, sale.unpaid, context);
+      const meta = this.#boughtMeta(sale.payment, payment);
+      const taskId = `${sale.payment.callId}.${this.#parts.tokens.tokenOf(sale.payment.payment)}`;
+      if (task === undefined)
+        return await this.#wait(taskId, sale.payment.callId, { ...context, meta, message });
+      const call = await this.#parts.calls.findCall(sale.payment.callId);
+      return { task: taskOf(taskId, call), _meta: meta };
+    } catch (error) {
+      if (error instanceof GatewayError) return this.#refuse(job, payment, error);
+      throw error;
+    }
+  }
+
+  #askToPay(job: ListedJob, unpaid: UnpaidRequest, { session }: Context): object {
+    this.#parts.countRefusal("payment_required", job);
+    const refusal = paymentRequired(unpaid.offers);
+    const data = this.#mppData(unpaid, "payment-required", refusal.message);
+    if (data !== undefined && session?.paysByMpp)
+      throw new RpcError(RPC.paymentRequired, "Payment Required", data);
+    return this.#offersResult(job, refusal, data);
+  }
+
+  #refuse(job: ListedJob, payment: ToolPayment, refusal: GatewayError): object {
+    const { code, message, details } = refusal;
+    this.#parts.countRefusal(code, job);
+    if (payment.isByMpp && code === "invalid_payment")
+      throw new RpcError(RPC.invalidParams, message, { code });
+    if (refusal instanceof PaymentRefusal) {
+      const data = this.#mppData(refusal, String(details.problem ?? "verification-failed"), message);
+      if (payment.isByMpp) throw new RpcError(RPC.paymentRefused, message, { ...data, code, charged: false });
+      return this.#offersResult(job, refusal, data);
+    }
+    const { problem: _, ...more } = details;
+    const { serviceId, jobIndex } = job;
+    const ids = refusal.status === 403 ? { service_id: Number(serviceId), job_index: jobIndex } : {};
+    const told = { error: message, code, ...chargedNothing(code), ...ids, ...more };
+    return { isError: true, structuredContent: told, content: [text(JSON.stringify(told))] };
+  }
+
+  /** The answer of x402 to a call that must be paid, which has the challenges of MPP beside it. */
+  #offersResult(job: ListedJob, refusal: PaymentRefusal, mppData: object | undefined): object {
+    const { code, message, offers, settled } = refusal;
+    const { resource, extensions } = this.#parts.descriptions.withOffers(job, offers);
+    const required = {
+      x402Version: 2,
+      error: message,
+      resource: { ...resource, url: `mcp://tool/${toolName(job)}` },
+      accepts: offers.map(toRequirements),
+      extensions,
+      code,
+      ...chargedNothing(code),
+    };
+    const meta = {
+      ...(mppData && { "org.paymentauth/payment-required": mppData }),
+      ...(settled && { "x402/payment-response": settled.settlement }),
+    };
+    return {
+      isError: true,
+      structuredContent: required,
+      content: [text(JSON.stringify(required))],
+      _meta: meta,
+    };
+  }
+
+  #mppData(
+    asked: { readonly offers: readonly Offer[]; readonly body: Uint8Array | undefined },
+    type: string,
+    detail: string,
+  ): object | undefined {
+    const challenges = this.#parts.mpp?.challengesFor(asked).map(plainChallenge) ?? [];
+    if (challenges.length === 0) return undefined;
+    const problem = {
+      type: `https://paymentauth.org/problems/${type}`,
+      title: "Payment Required",
+      status: 402,
+      detail,
+    };
+    return { httpStatus: 402, challenges, problem };
+  }
+
+  #boughtMeta(
+    bought: AcceptedPayment,
+    { isByMpp, challengeId }: ToolPayment,
+  ): Readonly<Record<string, unknown>> {
+    const { tokens, seller, mpp } = this.#parts;
+    const path = callPath(seller.publicUrl, bought.callId);
+    const receipt = isByMpp && mpp ? { ...mpp.receiptOf(bought), challengeId } : undefined;
+    if (receipt !== undefined) mpp?.countAccepted(bought);
+    return {
+      ...(receipt === undefined
+        ? { "x402/payment-response": bought.settlement }
+        : { "org.paymentauth/receipt": receipt }),
+      "jobgate/call": {
+        call_id: bought.callId,
+        receipt: bought.receipt,
+        access_token: tokens.tokenOf(bought.payment),
+        links: { self: path, result: `${path}/result`, events: `${path}/events` },
+      },
+    };
+  }
+
+  /** Waits for a paid call to end, and returns its outcome. */
+  async #wait(
+    taskId: string,
+    callId: number,
+    of: Context & { readonly message: RpcMessage; readonly meta: Readonly<Record<string, unknown>> },
+  ): Promise<object> {
+    const { watch, calls } = this.#parts;
+    const { progressToken } = of.message.meta;
+    const showsProgress = of.notify !== undefined && progressToken !== undefined;
+    const over = new AbortController();
+    const end = () => over.abort();
+    of.request.closed.addEventListener("abort", end);
+    void sleep(showsProgress ? WAIT_WITH_PROGRESS_MS : WAIT_MS, undefined, { signal: over.signal }).then(
+      end,
+      () => {},
+    );
+    let shown = "";
+    try {
+      for await (const call of watch.states(callId, over.signal)) {
+        const progress = showsProgress ? progressOf(call) : undefined;
+        if (progress !== undefined && JSON.stringify(progress) !== shown) {
+          shown = JSON.stringify(progress);
+          of.notify?.({
+            jsonrpc: "2.0",
+            method: "notifications/progress",
+            params: { progressToken, total: 100, ...progress },
+          });
+        }
+        if (!isFinished(call) && call.state !== "failed") continue;
+        if (call.state === "succeeded")
+          return { ...contentOf(callId, await calls.findResult(callId)), _meta: of.meta };
+        const reason =
+          call.state === "failed" ? `The job failed: ${call.reason ?? "unknown"}` : "The call has expired.";
+        return { isError: true, content: [text(reason)], _meta: of.meta };
+      }
+    } finally {
+      of.request.closed.removeEventListener("abort", end);
+      end();
+    }
+    const still = { status: "running", task_id: taskId };
+    return {
+      content: [text(`The job is paid for and still running. Ask for it as the task ${taskId}.`)],
+      structuredContent: still,
+      _meta: of.meta,
+    };
+  }
+
+  async #taskResult(message: RpcMessage, context: Context): Promise<object> {
+    const { taskId, call } = await this.#findTask(message, context);
+    const meta = { "io.modelcontextprotocol/related-task": { taskId } };
+    return this.#wait(taskId, call.callId, { ...context, message, meta });
+  }
+
+  /** Finds the call that a task id names. Its token proves who bought it. @throws RpcError */
+  async #findTask(
+    { params }: RpcMessage,
+    { request }: Context,
+  ): Promise<{ taskId: string; call: CallState }> {
+    const { calls, tokens, limits } = this.#parts;
+    const taskId = String(params.taskId ?? "");
+    const [, id, token = ""] = /^([1-9][0-9]{0,15})\.([\w-]{43})$/.exec(taskId) ?? [];
+    const call = id === undefined ? undefined : await calls.findCall(Number(id));
+    if (call === undefined || call.state === "held" || !tokens.isTokenOf(token, call.payment)) {
+      limits.countWrongToken(request);
+      throw new RpcError(RPC.invalidParams, "There is no such task.");
+    }
+    return { taskId, call };
+  }
+
+  async #inSlot<Result>({ request, session }: Context, work: () => Promise<Result>): Promise<Result> {
+    const free = this.#parts.sessions.takeCall(session?.id ?? request.remoteAddress);
+    if (free === undefined) {
+      throw new RpcError(
+        RPC.refused,
+        "Too many calls are waited for at once. Nothing was charged: try again later.",
+        {
+          code: "rate_limited",
+          retryable: true,
+        },
+      );
+    }
+    try {
+      return await work();
+    } finally {
+      free();
+    }
+  }
+}
+
+function taskOf(taskId: string, call: CallState | undefined): object {
+  const createdAt = new Date(call?.enqueuedAt ?? Date.now()).toISOString();
+  const lastUpdatedAt = call?.finishedAt === undefined ? createdAt : new Date(call.finishedAt).toISOString();
+  const message = call?.progress?.text ?? call?.reason;
+  return {
+    taskId,
+    status: statusOf(call),
+    ...(message !== undefined && message !== "" && { statusMessage: message }),
+    createdAt,
+    lastUpdatedAt,
+    ttl: null,
+    pollInterval: POLL_INTERVAL_MS,
+  };
+}
+
+function statusOf(call: CallState | undefined): "working" | "completed" | "failed" {
+  if (call?.state === "succeeded") return "completed";
+  return call?.state === "failed" || call?.state === "expired" ? "failed" : "working";
+}
+
+/** Progress never goes back: an attempt after the first begins where the last one ended. */
+function progressOf({ progress }: CallState): { progress: number; message?: string } | undefined {
+  if (progress === undefined) return undefined;
+  const message = progress.text === "" ? {} : { message: progress.text };
+  return { progress: progress.percent ?? 0, ...message };
+}
+
+function text(value: string) {
+  return { type: "text", text: value };
+}

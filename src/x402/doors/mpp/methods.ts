@@ -1,0 +1,151 @@
+import { randomBytes } from "node:crypto";
+import { parsePaymentPayload } from "@x402/core/schemas";
+import type { Network, PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import { concat, keccak256, stringToBytes } from "viem";
+import * as z from "zod";
+import { type JobKey, jobKeyText } from "../../../core/job-call.ts";
+import { type Offer, toRequirements } from "../../wire/offer.ts";
+import { v1NetworkName } from "../../wire/v1-networks.ts";
+import { type Challenge, canonical } from "./challenges.ts";
+import { type Credential, malformed, parseAs, readJson } from "./credential.ts";
+
+/** A payment method of MPP, which moves the same tokens as x402: its credentials are read as x402 payments. */
+export interface MppMethod {
+  readonly name: string;
+  /** Problem types that the specification does not have. */
+  readonly problemBase: string;
+  /** Challenges hold the digest of the body. */
+  readonly bindsBody: boolean;
+  /** Returns the challenge of an offer, or undefined if the method cannot pay it. */
+  ask(offer: Offer, decimals: number | undefined): Pick<Challenge, "request" | "opaque"> | undefined;
+  /** Returns the payment, and the {@link jobText} of the job that the challenge is for. @throws GatewayError `invalid_payment` */
+  read(credential: Credential): { readonly payment: PaymentPayload; readonly job: string };
+  /** Names a job in the challenges that are for it. */
+  jobText(job: JobKey): string;
+  /** Nonce that the authorization must have; undefined if it is free. */
+  nonceOf?(challenge: Challenge): string;
+}
+
+const chargeRequest = z.object({ amount: z.string(), currency: z.string(), recipient: z.string() });
+
+const evmRequest = chargeRequest.extend({ methodDetails: z.object({ chainId: z.number() }) });
+const evmOpaque = z.object({ job: z.string(), name: z.string(), version: z.string() });
+const evmPayload = z
+  .object({ type: z.literal("authorization"), signature: z.string() })
+  .and(z.record(z.string(), z.unknown()));
+
+/** `evm`: the authorization is EIP-3009, and its nonce names the challenge. */
+export const EVM: MppMethod = {
+  name: "evm",
+  problemBase: "about:blank",
+  bindsBody: true,
+  jobText: ({ serviceId, jobIndex }) => jobKeyText(serviceId, jobIndex),
+
+  ask({ job, token, amount }, decimals) {
+    const { network, asset, payTo, transferMethod, eip3009 } = token;
+    if (transferMethod !== "eip3009" || eip3009 === undefined) return undefined;
+    const methodDetails = {
+      chainId: Number(network.split(":")[1]),
+      credentialTypes: ["authorization"],
+      decimals,
+    };
+    return {
+      request: canonical({ amount, currency: asset, recipient: payTo, methodDetails }),
+      // The authorization's nonce is made of the challenge, so two challenges for one job must differ.
+      opaque: canonical({ job: EVM.jobText(job), ...eip3009, salt: randomBytes(12).toString("base64url") }),
+    };
+  },
+
+  read({ challenge, payload }) {
+    const { request, opaque = "" } = challenge;
+    const { methodDetails, ...charge } = parseAs(evmRequest, readJson(request, "request"), "request");
+    const { job, name, version } = parseAs(evmOpaque, readJson(opaque, "opaque"), "opaque");
+    const { type: _, signature, ...authorization } = parseAs(evmPayload, payload, "payload");
+    const accepted = requirements({
+      ...charge,
+      network: `eip155:${methodDetails.chainId}`,
+      extra: { name, version },
+    });
+    return { job, payment: { x402Version: 2, accepted, payload: { signature, authorization } } };
+  },
+
+  nonceOf: ({ id, realm }) => keccak256(concat([stringToBytes(id), stringToBytes(realm)])),
+};
+
+const blueprintRequest = chargeRequest.extend({
+  description: z.string(),
+  methodDetails: z.object({
+    network: z.string(),
+    transferMethod: z.enum(["eip3009", "permit2"]),
+    extra: z.object({ name: z.string(), version: z.string() }).optional(),
+  }),
+});
+const blueprintPayload = z.object({ x402_payload: z.string() });
+
+/** `blueprintevm`, the method of the Blueprint SDK: an x402 payment of version 1 in a credential. */
+export const BLUEPRINT: MppMethod = {
+  name: "blueprintevm",
+  problemBase: "https://blueprint.tangle.tools/problems/",
+  // Its clients return only the parameters that they know.
+  bindsBody: false,
+  // A text, so that no client loses digits of a large service id.
+  jobText: ({ serviceId, jobIndex }) => `Tangle blueprint job service_id=${serviceId} job_index=${jobIndex}`,
+
+  ask(offer, decimals) {
+    const { job, token, amount } = offer;
+    const { network, asset, payTo, transferMethod, eip3009 } = token;
+    const methodDetails = {
+      network,
+      scheme: "exact",
+      transferMethod,
+      extra: eip3009,
+      decimals,
+      service_id: job.serviceId,
+      job_index: job.jobIndex,
+    };
+    const description = BLUEPRINT.jobText(job);
+    return {
+      request: canonical({ amount, currency: asset, recipient: payTo, description, methodDetails }),
+    };
+  },
+
+  read({ challenge, payload }) {
+    const asked = parseAs(blueprintRequest, readJson(challenge.request, "request"), "request");
+    const { network, transferMethod, extra } = asked.methodDetails;
+    const { x402_payload } = parseAs(blueprintPayload, payload, "payload");
+    const parsed = parsePaymentPayload(readJson(x402_payload, "x402_payload"));
+    if (!parsed.success || parsed.data.x402Version !== 1)
+      throw malformed("is wrong: x402_payload is not an x402 payment of version 1");
+    const { scheme, network: named, payload: signed } = parsed.data;
+    if (scheme !== "exact" || (named !== network && named !== v1NetworkName(network)))
+      throw malformed("is wrong: x402_payload names another scheme or network than the challenge");
+    const method = transferMethod === "permit2" ? { assetTransferMethod: "permit2" } : {};
+    const accepted = requirements({ ...asked, network, extra: { ...extra, ...method } });
+    return { job: asked.description, payment: { x402Version: 2, accepted, payload: signed } };
+  },
+};
+
+function requirements(asked: {
+  readonly network: string;
+  readonly amount: string;
+  readonly currency: string;
+  readonly recipient: string;
+  readonly extra: Readonly<Record<string, string>>;
+}): PaymentRequirements {
+  const { network, amount, currency, recipient, extra } = asked;
+  return {
+    scheme: "exact",
+    network: network as Network,
+    amount,
+    asset: currency,
+    payTo: recipient,
+    // A hint, which no comparison counts.
+    maxTimeoutSeconds: 300,
+    extra,
+  };
+}
+
+/** Reports whether the offer is for one exact payment, which is all that the methods can make. */
+export function isExact(offer: Offer): boolean {
+  return toRequirements(offer).scheme === "exact";
+}

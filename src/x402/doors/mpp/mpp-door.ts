@@ -1,0 +1,200 @@
+import { createHash } from "node:crypto";
+import { STATUS_CODES } from "node:http";
+import type { AcceptedToken } from "../../../config/config.ts";
+import { type ErrorCode, GatewayError } from "../../../core/errors.ts";
+import type { JobKey } from "../../../core/job-call.ts";
+import type { HttpRequest } from "../../../http/request.ts";
+import { type HttpResponse, jsonResponse } from "../../../http/response.ts";
+import type { ToldSettlement, UnpaidRequest } from "../../purchase/checkout.ts";
+import { chargedNothing } from "../../purchase/payment-answer.ts";
+import type { X402Stats } from "../../stats.ts";
+import type { Offer } from "../../wire/offer.ts";
+import { type SignedPayment, toSignedPayment } from "../../wire/payment-header.ts";
+import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts";
+import type { Door } from "../door.ts";
+import { type Challenge, type Challenges, challengeHeader } from "./challenges.ts";
+import { type Credential, carriesCredential, readCredential, readIdempotencyKey } from "./credential.ts";
+import { isExact, type MppMethod } from "./methods.ts";
+
+interface Parts {
+  readonly method: MppMethod;
+  readonly challenges: Challenges;
+  readonly tokens: readonly AcceptedToken[];
+  readonly stats: X402Stats;
+}
+
+const PROBLEMS = "https://paymentauth.org/problems/";
+/** Problem types of the specification, by code. A refusal's `problem` replaces that of its code. */
+const PROBLEM_OF: Partial<Record<ErrorCode, string>> = {
+  payment_required: "payment-required",
+  payment_mismatch: "verification-failed",
+  payment_invalid: "verification-failed",
+  settlement_failed: "verification-failed",
+  invalid_payment: "malformed-credential",
+};
+
+/** MPP over HTTP: `WWW-Authenticate: Payment`, `Authorization: Payment`, `Payment-Receipt`. */
+export class MppDoor implements Door {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  readonly carriesPayment = carriesCredential;
+
+  readPayment(request: HttpRequest): SignedPayment | undefined {
+    const credential = readCredential(request);
+    if (credential === undefined) return undefined;
+    const paymentId = readIdempotencyKey(request);
+    return { ...this.toPayment(credential), ...(paymentId === undefined ? {} : { paymentId }) };
+  }
+
+  /** Reads a credential as the x402 payment that it makes. @throws GatewayError `invalid_payment` */
+  toPayment(credential: Credential): SignedPayment {
+    const { method } = this.#parts;
+    const { challenge } = credential;
+    if (challenge.method !== method.name || challenge.intent !== "charge") {
+      throw new GatewayError(
+        "invalid_payment",
+        `Authorization: Payment pays by ${challenge.method}/${challenge.intent}, but only ${method.name}/charge is taken here. Nothing was charged.`,
+        { details: { problem: "method-unsupported" } },
+      );
+    }
+    const { payment, job } = method.read(credential);
+    const signed = toSignedPayment(payment, "Authorization: Payment");
+    return {
+      ...signed,
+      requireAskedFor: (purchase) => this.#requireAskedFor(credential, signed, { ...purchase, text: job }),
+    };
+  }
+
+  askToPay(_request: HttpRequest, unpaid: UnpaidRequest): HttpResponse {
+    return this.#respond(paymentRequired(unpaid.offers), unpaid.job, this.challengesFor(unpaid));
+  }
+
+  acceptedHeaders(_request: HttpRequest, told: ToldSettlement): Record<string, string> {
+    this.countAccepted(told);
+    const receipt = Buffer.from(JSON.stringify(this.receiptOf(told))).toString("base64url");
+    return { "payment-receipt": receipt, "cache-control": "private, no-store" };
+  }
+
+  countAccepted({ replayed }: ToldSettlement): void {
+    if (!replayed) this.#parts.stats.count("mpp_accepted");
+  }
+
+  receiptOf({ settlement, takenAt }: ToldSettlement) {
+    const timestamp = new Date(takenAt).toISOString();
+    return {
+      status: "success",
+      method: this.#parts.method.name,
+      timestamp,
+      // MPP pays exact offers only, which are settled before they are answered.
+      reference: settlement?.transaction ?? "",
+    };
+  }
+
+  refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
+    const isUnverified = PROBLEM_OF[refusal.code] !== undefined;
+    if (isUnverified && this.carriesPayment(request)) this.#parts.stats.count("mpp_verification_failed");
+    const challenges = refusal instanceof PaymentRefusal ? this.challengesFor(refusal) : [];
+    return this.#respond(refusal, job, challenges);
+  }
+
+  /** Makes a challenge for each offer that the method can pay. */
+  challengesFor({
+    offers,
+    body,
+  }: {
+    readonly offers: readonly Offer[];
+    readonly body: Uint8Array | undefined;
+  }): Challenge[] {
+    const { method, challenges, tokens, stats } = this.#parts;
+    const digest = method.bindsBody && body !== undefined ? digestOf(sha256(body)) : undefined;
+    const made = offers.filter(isExact).flatMap((offer) => {
+      const { network, asset } = offer.token;
+      const token = tokens.find((token) => token.network === network && token.asset === asset);
+      const asked = method.ask(offer, token?.decimals);
+      return asked ? challenges.make({ method: method.name, ...asked, digest, maxSecs: offer.ttlSecs }) : [];
+    });
+    if (made.length > 0) stats.count("mpp_challenge_issued");
+    return made;
+  }
+
+  #requireAskedFor(
+    { challenge, source }: Credential,
+    { from, nonce, network }: SignedPayment,
+    { text, bodyHash, ...job }: JobKey & { readonly bodyHash: string; readonly text: string },
+  ): void {
+    const { challenges, method } = this.#parts;
+    if (!challenges.isOwn(challenge)) {
+      throw mismatch("The challenge was not made here, or was changed.", "invalid-challenge");
+    }
+    if (challenges.hasExpired(challenge)) throw mismatch("The challenge has expired.", "payment-expired");
+    if (text !== method.jobText(job))
+      throw mismatch("The challenge is for another job.", "invalid-challenge");
+    if (challenge.digest !== undefined && challenge.digest !== digestOf(Buffer.from(bodyHash, "hex"))) {
+      throw mismatch("The challenge is for another body.", "invalid-challenge");
+    }
+    const bound = method.nonceOf?.(challenge);
+    if (bound !== undefined && bound !== nonce) {
+      throw mismatch("The authorization's nonce is not the hash of the challenge.", "verification-failed");
+    }
+    if (source !== undefined && source.toLowerCase() !== `did:pkh:${network}:${from}`) {
+      throw mismatch("The source is not the payer on the challenge's network.", "verification-failed");
+    }
+  }
+
+  /** Answers with a problem (RFC 9457) that has the fields of every other refusal too. */
+  #respond(refusal: GatewayError, job: JobKey, challenges: readonly Challenge[]): HttpResponse {
+    const { code, status, message, headers } = refusal;
+    const { problem, ...details } = refusal.details;
+    const type = problem ?? PROBLEM_OF[code];
+    const response = jsonResponse(
+      status,
+      {
+        type: type === undefined ? this.#ownProblem(code) : `${PROBLEMS}${type}`,
+        title: STATUS_CODES[status],
+        status,
+        detail: message,
+        ...(challenges.length > 0 && { challenge_ids: challenges.map(({ id }) => id) }),
+        service_id: job.serviceId,
+        job_index: job.jobIndex,
+        error: message,
+        code,
+        ...chargedNothing(code),
+        ...details,
+      },
+      {
+        "content-type": "application/problem+json",
+        ...(challenges.length > 0 && { "www-authenticate": challenges.map(challengeHeader) }),
+        ...headers,
+      },
+    );
+    return { ...response, refusal: code };
+  }
+
+  #ownProblem(code: ErrorCode): string {
+    const { problemBase } = this.#parts.method;
+    return problemBase.endsWith("/") ? `${problemBase}${code.replaceAll("_", "-")}` : problemBase;
+  }
+}
+
+function sha256(body: Uint8Array): Buffer {
+  return createHash("sha256").update(body).digest();
+}
+
+/** Writes a digest as RFC 9530 has it. */
+function digestOf(hash: Buffer): string {
+  return `sha-256=:${hash.toString("base64")}:`;
+}
+
+function mismatch(what: string, problem: string): GatewayError {
+  return new GatewayError(
+    "payment_mismatch",
+    `${what} Nothing was charged: answer one of these challenges.`,
+    {
+      details: { problem },
+    },
+  );
+}

@@ -1,0 +1,72 @@
+import { GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import type { HttpResponse } from "../../http/response.ts";
+import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
+import type { SignedPayment } from "../wire/payment-header.ts";
+import { PaymentRefusal } from "../wire/payment-required.ts";
+import type { Door } from "./door.ts";
+import { type Challenge, challengeHeader } from "./mpp/challenges.ts";
+import type { MppDoor } from "./mpp/mpp-door.ts";
+
+/** The paid route with both protocols: each answers its own payments, and every 402 has the offers of both. */
+export class SharedDoor implements Door {
+  readonly #x402: Door;
+  readonly #mpp: MppDoor;
+
+  constructor({ x402, mpp }: { readonly x402: Door; readonly mpp: MppDoor }) {
+    this.#x402 = x402;
+    this.#mpp = mpp;
+  }
+
+  carriesPayment(request: HttpRequest): boolean {
+    return this.#mpp.carriesPayment(request) || this.#x402.carriesPayment(request);
+  }
+
+  readPayment(request: HttpRequest): SignedPayment | undefined {
+    if (this.#mpp.carriesPayment(request) && this.#x402.carriesPayment(request)) {
+      throw new GatewayError(
+        "invalid_payment",
+        "The request carries an x402 payment and an MPP credential: send one of them. Nothing was charged.",
+      );
+    }
+    return this.#doorOf(request).readPayment(request);
+  }
+
+  async askToPay(request: HttpRequest, unpaid: UnpaidRequest): Promise<HttpResponse> {
+    const answer = await this.#x402.askToPay(request, unpaid);
+    if (!acceptsCharge(request)) return answer;
+    return withChallenges(answer, this.#mpp.challengesFor(unpaid));
+  }
+
+  acceptedHeaders(request: HttpRequest, told: ToldSettlement): Readonly<Record<string, string>> {
+    return this.#doorOf(request).acceptedHeaders(request, told);
+  }
+
+  refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
+    const door = this.#doorOf(request);
+    const answer = door.refuse(request, job, refusal);
+    if (door === this.#mpp || !(refusal instanceof PaymentRefusal)) return answer;
+    return withChallenges(answer, this.#mpp.challengesFor(refusal));
+  }
+
+  #doorOf(request: HttpRequest): Door {
+    return this.#mpp.carriesPayment(request) ? this.#mpp : this.#x402;
+  }
+}
+
+function withChallenges(answer: HttpResponse, challenges: readonly Challenge[]): HttpResponse {
+  if (challenges.length === 0) return answer;
+  return { ...answer, headers: { ...answer.headers, "www-authenticate": challenges.map(challengeHeader) } };
+}
+
+/** Reports whether `Accept-Payment` leaves room for `evm/charge`; a request without it takes anything. */
+function acceptsCharge(request: HttpRequest): boolean {
+  const ranges = request.headerValues("accept-payment").join(",").toLowerCase();
+  if (ranges.trim() === "") return true;
+  return ranges.split(",").some((range) => {
+    const [name = "", ...parameters] = range.split(";").map((part) => part.trim());
+    const isRefused = parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+    return /^(evm|\*)\/(charge|\*)$/.test(name) && !isRefused;
+  });
+}

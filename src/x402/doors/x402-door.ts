@@ -1,0 +1,77 @@
+import { encodePaymentResponseHeader } from "@x402/core/http";
+import type { SettleResponse } from "@x402/core/types";
+import type { GatewayError } from "../../core/errors.ts";
+import type { JobKey } from "../../core/job-call.ts";
+import { type HttpRequest, prefersHtml } from "../../http/request.ts";
+import type { HttpResponse } from "../../http/response.ts";
+import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
+import type { PaymentPages } from "../pages/shop-pages.ts";
+import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
+import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";
+import type { Offer } from "../wire/offer.ts";
+import { carriesPayment, paymentVersion, readPayment } from "../wire/payment-header.ts";
+import { PaymentRefusal, paymentRequired, paymentRequiredResponse } from "../wire/payment-required.ts";
+import { v1NetworkName } from "../wire/v1-networks.ts";
+import type { Door } from "./door.ts";
+
+/** x402 over HTTP: `PAYMENT-SIGNATURE` (v2) and `X-PAYMENT` (v1). */
+export class X402Door implements Door {
+  readonly #descriptions: JobDescriptions;
+  readonly #pages: PaymentPages;
+  /** Answers to requests without a payment. The same offers are shown many times, and rendering them takes 70 µs. */
+  readonly #paymentRequired = new WeakMap<readonly Offer[], HttpResponse>();
+
+  constructor(parts: { readonly descriptions: JobDescriptions; readonly pages: PaymentPages }) {
+    this.#descriptions = parts.descriptions;
+    this.#pages = parts.pages;
+  }
+
+  readonly carriesPayment = carriesPayment;
+  readonly readPayment = readPayment;
+
+  /** That is the ordinary first request, so it makes no error with a stack. */
+  askToPay(request: HttpRequest, { job, offers }: UnpaidRequest): HttpResponse | Promise<HttpResponse> {
+    let answer = this.#paymentRequired.get(offers);
+    if (answer === undefined) {
+      answer = this.#paymentRequiredResponse(paymentRequired(offers), job);
+      this.#paymentRequired.set(offers, answer);
+    }
+    return prefersHtml(request) ? this.#pages.render(answer, job, offers) : answer;
+  }
+
+  acceptedHeaders(request: HttpRequest, told: ToldSettlement): Record<string, string> {
+    return settlementHeaders(told, paymentVersion(request));
+  }
+
+  refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
+    if (!(refusal instanceof PaymentRefusal)) return refusalResponse(refusal, job);
+    const response = this.#paymentRequiredResponse(refusal, job);
+    const { settled } = refusal;
+    if (settled === undefined) return response;
+    return {
+      ...response,
+      headers: { ...response.headers, ...settlementHeaders(settled, paymentVersion(request)) },
+    };
+  }
+
+  #paymentRequiredResponse(refusal: PaymentRefusal, job: JobKey): HttpResponse {
+    const details = { ...chargedNothing(refusal.code), ...refusal.details };
+    const description = this.#descriptions.withOffers(job, refusal.offers);
+    return paymentRequiredResponse(refusal, description, details);
+  }
+}
+
+/** Headers with the settlement, and with what the facilitator says about the payment's extensions. */
+function settlementHeaders(
+  { settlement, extensionResponses }: Pick<ToldSettlement, "settlement" | "extensionResponses">,
+  x402Version: 1 | 2,
+): Record<string, string> {
+  const extensions: Record<string, string> =
+    extensionResponses === undefined ? {} : { "extension-responses": extensionResponses };
+  // Nothing has moved yet for a job that is paid by use.
+  if (settlement === undefined) return extensions;
+  if (x402Version === 2)
+    return { "payment-response": encodePaymentResponseHeader(settlement), ...extensions };
+  const network = (v1NetworkName(settlement.network) ?? settlement.network) as SettleResponse["network"];
+  return { "x-payment-response": encodePaymentResponseHeader({ ...settlement, network }), ...extensions };
+}

@@ -1,0 +1,105 @@
+import type {
+  PaymentPayload,
+  PaymentPayloadV1,
+  PaymentRequirements,
+  PaymentRequirementsV1,
+} from "@x402/core/types";
+import { measure, type Telemetry } from "../../telemetry/telemetry.ts";
+import type { ExtensionResponses } from "./extension-responses.ts";
+
+/** Verifies and settles payments: a server, or jobgate itself. */
+export interface Facilitator {
+  /** `local`, or host and path of a remote one: for the journal, logs and metrics. Never holds credentials. */
+  readonly name: string;
+  /**
+   * Asks whether the payment would settle. Moves nothing.
+   * @throws GatewayError `facilitator_unavailable`, `settler_unfunded`
+   */
+  verify(request: FacilitatorRequest): Promise<Verification>;
+  /** Asks to settle, once: it does not repeat a request whose answer was lost. Never throws. */
+  settle(request: FacilitatorRequest): Promise<SettlementAnswer>;
+  /** @throws Error that completes "the facilitator …"; {@link RateLimited} when it was asked too often */
+  supported(): Promise<Supported>;
+}
+
+/** A payment and the requirements that it has to meet, both of one protocol version. */
+export interface FacilitatorRequest {
+  readonly payload: PaymentPayload | PaymentPayloadV1;
+  readonly requirements: PaymentRequirements | PaymentRequirementsV1;
+}
+
+/** Verdict on a payment. `reason` is the facilitator's own word. */
+export type Verification =
+  | { readonly kind: "valid"; readonly payer?: string }
+  | { readonly kind: "invalid"; readonly reason: string };
+
+export type SettlementAnswer =
+  /** The facilitator claims that it settled; the caller has to find out whether that is true. */
+  (
+    | {
+        readonly kind: "success";
+        readonly transaction: string;
+        readonly network: string;
+        readonly payer?: string;
+      }
+    /** The facilitator says no, which does not prove that nothing moved. */
+    | { readonly kind: "refused"; readonly reason: string; readonly transaction?: string }
+    /** No usable answer: anything may have happened. */
+    | { readonly kind: "no_answer"; readonly reason: string }
+  ) & { readonly extensionResponses?: ExtensionResponses };
+
+/** State of jobgate's own facilitator on one network, for the operator. */
+export interface SettlerReport {
+  readonly network: string;
+  /** Wei by address, as they were last read. */
+  readonly balances: ReadonlyMap<string, bigint>;
+  /** Transactions that wait to be mined; undefined where another process sends. */
+  readonly unmined: number | undefined;
+}
+
+/** Kind of payment. `network` is CAIP-2, `eip155:*` for all EVM chains, or a name of x402 version 1. */
+export interface PaymentKind {
+  readonly x402Version: number;
+  readonly scheme: string;
+  readonly network: string;
+}
+
+/** Answer of `GET /supported`. */
+export interface Supported {
+  readonly kinds: readonly (PaymentKind & { readonly extra?: Readonly<Record<string, unknown>> })[];
+  readonly extensions: readonly string[];
+  /** Addresses that send transactions, by CAIP-2 network or pattern. */
+  readonly signers: Readonly<Record<string, readonly string[]>>;
+}
+
+/** The facilitator was asked too often. */
+export class RateLimited extends Error {
+  readonly retryAfterMs: number;
+
+  constructor(retryAfterMs: number) {
+    super("answers with status 429; expected fewer requests");
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** Counts and traces one request to a facilitator. */
+export function measureRequest<T extends { readonly kind: string }>(
+  telemetry: Telemetry,
+  facilitator: string,
+  operation: "verify" | "settle",
+  ask: () => Promise<T>,
+): Promise<T> {
+  return measure(
+    telemetry,
+    {
+      histogram: "jobgate_facilitator_request_duration_seconds",
+      labels: (result) => ({
+        facilitator,
+        operation,
+        outcome: "value" in result ? result.value.kind : "no_answer",
+      }),
+      span: `facilitator.${operation}`,
+    },
+    ask,
+  );
+}

@@ -1,0 +1,161 @@
+import type { Logger } from "pino";
+import { parseEvmAddress } from "../../core/addresses.ts";
+import type { Clock } from "../../core/clock.ts";
+import { type Facilitator, type PaymentKind, RateLimited, type Supported } from "./facilitator.ts";
+
+/** Time for which the answer of `/supported` is used. */
+const FRESH_MS = 300_000;
+const FIRST_RETRY_MS = 1_000;
+const MAX_RETRY_MS = 60_000;
+/** Failures in a row after which others are asked first. */
+const MAX_FAILURES = 3;
+
+/** One facilitator's health: the kinds of payment that it supports, and whether it answers and settles. */
+export class FacilitatorHealth {
+  readonly #facilitator: Facilitator;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #circuits = { supported: new Circuit(), verify: new Circuit(), settle: new Circuit() };
+  #supported: Supported | undefined;
+  #retryMs = FIRST_RETRY_MS;
+  #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
+
+  /** @param parts `clock` is for durations */
+  constructor(parts: { readonly facilitator: Facilitator; readonly clock: Clock; readonly logger: Logger }) {
+    this.#facilitator = parts.facilitator;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
+  }
+
+  /** Asks `/supported` now and from time to time. Does not wait for the answer. */
+  startPolling(): void {
+    void this.#poll();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  /** The last answer of `/supported`; undefined until there is one. */
+  get supported(): Supported | undefined {
+    return this.#supported;
+  }
+
+  /** Tells whether the facilitator takes payments of this kind, as far as is known. */
+  maySupport({ x402Version, scheme, network }: PaymentKind): boolean {
+    if (this.#supported === undefined) return true;
+    return this.#supported.kinds.some(
+      (kind) =>
+        kind.x402Version === x402Version &&
+        kind.scheme === scheme &&
+        (kind.network === network || (kind.network === "eip155:*" && network.startsWith("eip155:"))),
+    );
+  }
+
+  /** Returns the address that settles payments by use on a network; undefined if there is none, or it is not known yet. */
+  addressByUse(network: string): string | undefined {
+    const kind = this.#supported?.kinds.find(
+      ({ x402Version, scheme, network: on }) =>
+        x402Version === 2 && scheme === "upto" && (on === network || on === "eip155:*"),
+    );
+    const address = kind?.extra?.facilitatorAddress;
+    return parseEvmAddress(String(address)).kind === "address" ? String(address) : undefined;
+  }
+
+  /** Tells whether to ask it before others. One that failed is due again after some time, for one request at a time. */
+  isReady(): boolean {
+    const { supported, verify, settle } = this.#circuits;
+    const now = this.#clock();
+    return !supported.isOpen && verify.isReady(now) && settle.isReady(now);
+  }
+
+  /** Notes that it is asked now: if it failed before, others wait until this request has shown whether it works. */
+  noteAsked(): void {
+    const now = this.#clock();
+    this.#circuits.verify.noteTrial(now);
+    this.#circuits.settle.noteTrial(now);
+  }
+
+  succeeded(operation: "verify" | "settle"): void {
+    this.#logChange(() => this.#circuits[operation].close());
+  }
+
+  /** @param error for the time that a busy facilitator asks for */
+  failed(operation: "verify" | "settle", error?: unknown): void {
+    const cause = error instanceof Error ? error.cause : undefined;
+    const retryAfterMs = cause instanceof RateLimited ? cause.retryAfterMs : undefined;
+    this.#logChange(() => this.#circuits[operation].fail(this.#clock(), retryAfterMs));
+  }
+
+  async #poll(): Promise<void> {
+    const delayMs = await this.#read();
+    if (this.#isStopped) return;
+    this.#timer = setTimeout(() => void this.#poll(), delayMs);
+    this.#timer.unref();
+  }
+
+  /** @returns the time until the next question */
+  async #read(): Promise<number> {
+    try {
+      this.#supported = await this.#facilitator.supported();
+    } catch (error) {
+      this.#logger.debug({ err: error, facilitator: this.#facilitator.name }, "could not read /supported");
+      const waitMs = this.#retryMs;
+      this.#retryMs = Math.min(waitMs * 2, MAX_RETRY_MS);
+      // One that is asked too often works: the last answer stays in use.
+      if (error instanceof RateLimited) return Math.max(error.retryAfterMs, waitMs);
+      this.#logChange(() => this.#circuits.supported.fail(this.#clock()));
+      return waitMs;
+    }
+    this.#retryMs = FIRST_RETRY_MS;
+    this.#logChange(() => this.#circuits.supported.close());
+    return FRESH_MS;
+  }
+
+  #logChange(change: () => void): void {
+    const isOpen = () => Object.values(this.#circuits).some((circuit) => circuit.isOpen);
+    const wasOpen = isOpen();
+    change();
+    if (wasOpen === isOpen()) return;
+    const facilitator = this.#facilitator.name;
+    if (wasOpen) this.#logger.info({ facilitator }, "the facilitator works again");
+    else this.#logger.warn({ facilitator }, "the facilitator fails: others are asked before it");
+  }
+}
+
+/** Circuit breaker: opens after some failures in a row, then lets one request try from time to time. */
+class Circuit {
+  #failures = 0;
+  #trialMs = FIRST_RETRY_MS;
+  #nextTrialAt = 0;
+
+  get isOpen(): boolean {
+    return this.#failures >= MAX_FAILURES;
+  }
+
+  isReady(now: number): boolean {
+    return !this.isOpen || now >= this.#nextTrialAt;
+  }
+
+  noteTrial(now: number): void {
+    if (!this.isOpen || now < this.#nextTrialAt) return;
+    this.#trialMs = Math.min(this.#trialMs * 2, MAX_RETRY_MS);
+    this.#nextTrialAt = now + this.#trialMs;
+  }
+
+  fail(now: number, retryAfterMs?: number): void {
+    const wasOpen = this.isOpen;
+    this.#failures = retryAfterMs === undefined ? this.#failures + 1 : MAX_FAILURES;
+    if (!wasOpen && this.isOpen) {
+      this.#trialMs = FIRST_RETRY_MS;
+      this.#nextTrialAt = now + this.#trialMs;
+    }
+    if (retryAfterMs !== undefined) this.#nextTrialAt = Math.max(this.#nextTrialAt, now + retryAfterMs);
+  }
+
+  close(): void {
+    this.#failures = 0;
+  }
+}

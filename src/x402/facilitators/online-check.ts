@@ -1,0 +1,138 @@
+import { privateKeyToAddress } from "viem/accounts";
+import { readChainId } from "../../chain/chain-client.ts";
+import { asNumber, Rpc } from "../../chain/rpc.ts";
+import type { LocalFacilitatorConfig, RemoteFacilitatorConfig, X402Config } from "../../config/config.ts";
+import { decimalText } from "../../core/amounts.ts";
+import type { PaymentKind, Supported } from "./facilitator.ts";
+import { RemoteFacilitator } from "./remote-facilitator.ts";
+
+type Problem = { readonly path: readonly (string | number)[]; readonly message: string };
+
+/** Results of asking every facilitator in the configuration. */
+export interface FacilitatorFindings {
+  /** Texts for people about what each supports. */
+  readonly notes: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+/** One facilitator's findings, with the networks on which it takes exact payments in x402 version 2. */
+type Findings = FacilitatorFindings & { readonly networks: readonly string[] };
+
+/** Longest time to wait for one answer. */
+const MAX_TIMEOUT_MS = 10_000;
+
+/** Asks each facilitator what it supports, and whether one of them takes each token. */
+export async function checkFacilitators(config: X402Config): Promise<FacilitatorFindings> {
+  const timeoutMs = Math.min(config.facilitatorTimeoutMs, MAX_TIMEOUT_MS);
+  const found = await Promise.all(
+    config.facilitators.map((facilitator, i) =>
+      facilitator.kind === "local"
+        ? checkLocal(facilitator, ["x402", "facilitators", i], timeoutMs)
+        : checkRemote(facilitator, ["x402", "facilitators", i], timeoutMs),
+    ),
+  );
+  const problems = found.flatMap((one) => one.problems);
+  return {
+    notes: found.flatMap(({ notes }) => notes),
+    // One that did not answer may take the tokens that no other takes.
+    problems: problems.length > 0 ? problems : tokensWithoutFacilitator(config, found),
+  };
+}
+
+async function checkRemote(
+  config: RemoteFacilitatorConfig,
+  path: Problem["path"],
+  timeoutMs: number,
+): Promise<Findings> {
+  let supported: Supported;
+  try {
+    supported = await new RemoteFacilitator({ ...config, timeoutMs }).supported();
+  } catch (error) {
+    const { message } = error as Error;
+    return { notes: [], networks: [], problems: [{ path: [...path, "url"], message }] };
+  }
+  const listed = supported.kinds
+    .filter(({ x402Version, scheme }) => x402Version === 2 && scheme === "exact")
+    .map(({ network }) => network);
+  // One pattern can mean all EVM chains.
+  const takes = (network: string) => listed.includes(network) || listed.includes("eip155:*");
+  return {
+    notes: [`${config.name}: ${supportedText(supported)}`],
+    networks: config.networks?.filter(takes) ?? listed,
+    problems: [],
+  };
+}
+
+/** Checks each chain's RPC, and reads the balances of the accounts that pay for gas. */
+async function checkLocal(
+  { signers, chains, minBalanceWei }: LocalFacilitatorConfig,
+  path: Problem["path"],
+  timeoutMs: number,
+): Promise<Findings> {
+  const addresses = signers.map(({ privateKey }) => privateKeyToAddress(privateKey));
+  const found = await Promise.all(
+    chains.map(async ({ network, rpcUrl }) => {
+      const rpc = new Rpc({ rpcUrl, timeoutMs });
+      const problem = (message: string) => ({
+        notes: [],
+        problems: [{ path: [...path, "rpc_urls"], message }],
+      });
+      try {
+        const chainId = await readChainId(rpc);
+        if (`eip155:${chainId}` !== network)
+          return problem(`has the RPC of eip155:${chainId} for ${network}`);
+        const balances = await Promise.all(
+          addresses.map(async (address) => asNumber(await rpc.call("eth_getBalance", [address, "latest"]))),
+        );
+        const accounts = addresses.map((address, i) =>
+          balanceText(address, balances[i] ?? 0n, minBalanceWei),
+        );
+        return { notes: [`local: exact on ${network}; ${accounts.join(", ")}`], problems: [] };
+      } catch {
+        return problem(
+          `has an RPC for ${network} that does not answer; expected an Ethereum JSON-RPC endpoint`,
+        );
+      }
+    }),
+  );
+  return {
+    notes: found.flatMap(({ notes }) => notes),
+    problems: found.flatMap(({ problems }) => problems),
+    networks: chains.map(({ network }) => network),
+  };
+}
+
+function balanceText(address: string, balanceWei: bigint, minBalanceWei: bigint): string {
+  const min = balanceWei < minBalanceWei ? `, less than min_balance ${decimalText(minBalanceWei, 18)}` : "";
+  return `${address} (balance ${decimalText(balanceWei, 18)}${min})`;
+}
+
+function tokensWithoutFacilitator(
+  { acceptedTokens, facilitators }: X402Config,
+  found: readonly Findings[],
+): Problem[] {
+  const networks = found.flatMap((one) => one.networks);
+  return acceptedTokens.flatMap(({ network }, i) => {
+    if (networks.includes(network) || networks.includes("eip155:*")) return [];
+    const who = facilitators.length === 1 ? "the facilitator does not settle" : "no facilitator settles";
+    const message = `${who} "exact" payments on ${network} in x402 version 2; expected one of ${networks.join(", ") || "none"}`;
+    return [{ path: ["x402", "accepted_tokens", i, "network"], message }];
+  });
+}
+
+/** Formats an answer of `/supported`: `exact on eip155:8453 (v2), base (v1); extensions bazaar; signers 0x…`. */
+function supportedText({ kinds, extensions, signers }: Supported): string {
+  const schemes = [...new Set(kinds.map(({ scheme }) => scheme))];
+  const parts = schemes.map((scheme) => {
+    const networks = kinds.filter((kind) => kind.scheme === scheme).map(kindText);
+    return `${scheme} on ${networks.join(", ")}`;
+  });
+  const addresses = [...new Set(Object.values(signers).flat())];
+  if (extensions.length > 0) parts.push(`extensions ${extensions.join(", ")}`);
+  if (addresses.length > 0) parts.push(`signers ${addresses.join(", ")}`);
+  return parts.join("; ") || "supports nothing";
+}
+
+function kindText({ network, x402Version }: PaymentKind): string {
+  return `${network} (v${x402Version})`;
+}

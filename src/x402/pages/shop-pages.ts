@@ -1,0 +1,96 @@
+import { stringify } from "lossless-json";
+import type { JobKey } from "../../core/job-call.ts";
+import { pageFiles, pageHeaders, readPage } from "../../http/page-files.ts";
+import type { HttpResponse } from "../../http/response.ts";
+import type { MethodHandlers } from "../../http/routes.ts";
+import { jobEntry } from "../catalogue/job-list.ts";
+import type { Listing } from "../catalogue/listing.ts";
+import { jobTitle, type Seller } from "../catalogue/seller.ts";
+import { settlementOption } from "../prices/price-route.ts";
+import type { Offer } from "../wire/offer.ts";
+import { jobUrl } from "../wire/paths.ts";
+
+/**
+ * Results and wallets' icons are pictures that the page has already. A wallet may open a window of its own. Trusted
+ * types are not required, because wallets run their own scripts in the page.
+ */
+const HEADERS = {
+  ...pageHeaders(["img-src 'self' blob: data:"]),
+  "cross-origin-opener-policy": "same-origin-allow-popups",
+  "content-type": "text/html; charset=utf-8",
+};
+
+const LIST = readPage("shop/jobs.html");
+const PAYMENT = readPage("shop/pay.html");
+
+/** Files of the pages, by path. */
+export const SHOP_FILES: ReadonlyMap<string, MethodHandlers> = pageFiles(
+  "shop",
+  "/x402/page",
+  pageHeaders([]),
+);
+
+/** Headers of the list of jobs. */
+export const LIST_HEADERS = { ...HEADERS, "cache-control": "public, max-age=60" };
+
+/** Renders the list of jobs for people. @param json pieces of the list as JSON */
+export function* listPage(json: Iterable<string>, { serviceName }: Seller): Iterable<string> {
+  const [head, tail] = fill(LIST, serviceName);
+  yield head;
+  for (const piece of json) yield inert(piece);
+  yield tail;
+}
+
+/** Pages where a person pays for a job. */
+export class PaymentPages {
+  readonly #listing: Pick<Listing, "jobs">;
+  readonly #publicUrl: string;
+
+  constructor(parts: { readonly listing: Pick<Listing, "jobs">; readonly publicUrl: string }) {
+    this.#listing = parts.listing;
+    this.#publicUrl = parts.publicUrl;
+  }
+
+  /** Renders a 402 as a page. */
+  async render(answer: HttpResponse, job: JobKey, offers: readonly Offer[]): Promise<HttpResponse> {
+    const jobs = await this.#listing.jobs();
+    const listed = jobs.find(
+      ({ serviceId, jobIndex }) => serviceId === job.serviceId && jobIndex === job.jobIndex,
+    );
+    // A job that an embedder's own price source sells is not listed.
+    const entry = listed ? jobEntry(listed, this.#publicUrl) : this.#entryOf(job, offers);
+    const [head, tail] = fill(PAYMENT, jobTitle(listed ?? job));
+    const headers = { ...answer.headers, ...HEADERS, "cache-control": "no-store", vary: "Accept" };
+    return { ...answer, headers, body: head + inert(stringify(entry) ?? "") + tail };
+  }
+
+  #entryOf({ serviceId, jobIndex }: JobKey, offers: readonly Offer[]) {
+    return {
+      service_id: serviceId,
+      job_index: jobIndex,
+      settlement_options: offers.map((offer) => settlementOption(offer, this.#publicUrl)),
+      x402_endpoint: jobUrl(this.#publicUrl, { serviceId, jobIndex }),
+    };
+  }
+}
+
+/** Returns a page with a name in it, in two parts: before and after its data. */
+function fill(page: string, name: string): [head: string, tail: string] {
+  const [head = "", tail = ""] = page.replaceAll("{{name}}", () => escapeHtml(name)).split('"{{data}}"');
+  return [head, tail];
+}
+
+function escapeHtml(text: string): string {
+  const entities: Readonly<Record<string, string>> = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+  };
+  return text.replace(/[&<>"]/g, (character) => entities[character] ?? "");
+}
+
+/** Returns JSON that ends no script element: `<` is only within strings, where it can be escaped. */
+function inert(json: string): string {
+  return json.replaceAll("<", "\\u003c");
+}

@@ -1,0 +1,83 @@
+import type { Job, JobPolicy, X402Config } from "../../config/config.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { PriceSource } from "../../pricing/price-source.ts";
+
+/** A job's policy, and what its buyers are promised for the case that it fails. */
+export type SoldPolicy = JobPolicy & Pick<Job, "onFailure">;
+
+/** Policies of the jobs. Clients can buy a job that has a price and a policy that allows it. */
+export class JobPolicies {
+  readonly #prices: PriceSource;
+  readonly #policies: ReadonlyMap<string, JobPolicy>;
+  readonly #promises: ReadonlyMap<string, Pick<Job, "onFailure">>;
+  readonly #defaultMode: X402Config["defaultInvocationMode"];
+
+  constructor(
+    config: Pick<X402Config, "jobs" | "jobPolicies" | "defaultInvocationMode">,
+    prices: PriceSource,
+  ) {
+    this.#prices = prices;
+    this.#policies = new Map(config.jobPolicies.map((policy) => [keyOf(policy), policy]));
+    this.#promises = new Map(
+      (config.jobs ?? []).flatMap((job) =>
+        job.onFailure === undefined ? [] : [[keyOf(job), { onFailure: job.onFailure }]],
+      ),
+    );
+    this.#defaultMode = config.defaultInvocationMode;
+  }
+
+  /** Returns the job's own policy, or else the default one. */
+  policyOf({ serviceId, jobIndex }: JobKey): SoldPolicy {
+    const key = keyOf({ serviceId, jobIndex });
+    const own = this.#policies.get(key) ?? { serviceId, jobIndex, invocationMode: this.#defaultMode };
+    const promise = this.#promises.get(key);
+    return promise === undefined ? own : { ...own, ...promise };
+  }
+
+  /**
+   * Finds a job that is bought at its current price.
+   * @throws GatewayError `job_not_found` without a price; `x402_disabled`; `price_unavailable` when the price source
+   * cannot answer now and the job has no policy of its own
+   */
+  async find(job: JobKey): Promise<SoldPolicy> {
+    try {
+      if ((await this.#prices.priceOf(job)) === undefined) throw notFound(job);
+    } catch (error) {
+      if (!(error instanceof GatewayError && error.code === "price_unavailable")) throw error;
+      // A default of "disabled" must not confirm that the job exists. An enabled job goes on: a payment may answer an
+      // offer made earlier.
+      if (this.#defaultMode === "disabled" && !this.#policies.has(keyOf(job))) throw error;
+    }
+    return this.#requireEnabled(job);
+  }
+
+  /**
+   * Finds a job that is bought at the price of a quote.
+   * @param checkQuote rejects unless the quote is open; a disabled job is confirmed only to those who hold a quote
+   * @throws GatewayError `x402_disabled`, or what `checkQuote` rejects with for a disabled job
+   */
+  async findQuoted(job: JobKey, checkQuote: () => Promise<unknown>): Promise<SoldPolicy> {
+    // An enabled job skips the check: an expired quote must still find the payment that was made for it.
+    if (this.policyOf(job).invocationMode === "disabled") await checkQuote();
+    return this.#requireEnabled(job);
+  }
+
+  #requireEnabled(job: JobKey): SoldPolicy {
+    const policy = this.policyOf(job);
+    if (policy.invocationMode !== "disabled") return policy;
+    throw new GatewayError("x402_disabled", "This job exists, but cannot be bought over x402.", {
+      details: { service_id: job.serviceId, job_index: job.jobIndex },
+    });
+  }
+}
+
+function keyOf({ serviceId, jobIndex }: JobKey): string {
+  return jobKeyText(serviceId, jobIndex);
+}
+
+function notFound({ serviceId, jobIndex }: JobKey): GatewayError {
+  return new GatewayError("job_not_found", "No such job is for sale here: it has no price.", {
+    details: { service_id: serviceId, job_index: jobIndex },
+  });
+}

@@ -1,0 +1,61 @@
+import type { PaymentRequirements } from "@x402/core/types";
+import { GatewayError } from "../../core/errors.ts";
+import type { PaymentKey, PaymentRecord } from "../../core/payment.ts";
+import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
+import type { PurchaseIdentity } from "../settlement/payment-outcome.ts";
+import { isSignedByPayer, type SignedToken } from "../wire/payer-signature.ts";
+import type { SignedPayment } from "../wire/payment-header.ts";
+
+type Journal = Pick<PaymentJournal, "findPayment" | "findPaymentByFingerprint" | "findPaymentByIdentifier">;
+
+/** Journalled payments whose outcome a request may ask for again. */
+export class EarlierPayments {
+  readonly #journal: Journal;
+  readonly #tokens: readonly SignedToken[];
+
+  constructor(parts: { readonly journal: Journal; readonly tokens: readonly SignedToken[] }) {
+    this.#journal = parts.journal;
+    this.#tokens = parts.tokens;
+  }
+
+  /**
+   * Finds this very payment, or another one of the purchase: under its identifier, or with its `key` if that is given.
+   * @throws GatewayError `store_unavailable`; as long as that lasts, this may be the resend of a charged payment
+   */
+  async find(
+    { fingerprint, paymentId: id, key: { payer } }: PurchaseIdentity,
+    key?: PaymentKey,
+  ): Promise<PaymentRecord | undefined> {
+    const journal = this.#journal;
+    try {
+      const [same, identified] = await Promise.all([
+        journal.findPaymentByFingerprint(fingerprint),
+        id === undefined ? undefined : journal.findPaymentByIdentifier({ payer, id }),
+      ]);
+      return same ?? identified ?? (key && (await journal.findPayment(key)));
+    } catch (cause) {
+      if (!(cause instanceof GatewayError)) throw cause;
+      throw new GatewayError(
+        "store_unavailable",
+        "The store cannot be asked now whether this payment was sent before. This request charged nothing: send the very same one again.",
+        { cause, details: { charged: "unknown" }, headers: { "retry-after": "5" } },
+      );
+    }
+  }
+
+  /** Checks that the payment is the known one, or signed by its payer. Knows no signatures of smart accounts. */
+  async isFromPayer(payment: SignedPayment, known: PaymentRecord): Promise<boolean> {
+    if (payment.fingerprint === known.fingerprint) return true;
+    const { network, asset, payTo, extra } = JSON.parse(known.requirements) as PaymentRequirements;
+    const { transferMethod } = known;
+    const eip3009 = { name: String(extra.name), version: String(extra.version) };
+    // The first payment's token may have left the configuration since.
+    const before = { network, asset, payTo, transferMethod, eip3009 } as SignedToken;
+    return isSignedByPayer(payment, [...this.#tokens, before]);
+  }
+
+  /** Checks that the payer signed the payment, in a token that is taken now. */
+  isSignedByPayer(payment: SignedPayment): Promise<boolean> {
+    return isSignedByPayer(payment, this.#tokens);
+  }
+}

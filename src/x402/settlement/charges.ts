@@ -1,0 +1,162 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "pino";
+import type { BackgroundService } from "../../core/background-service.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { EventHub } from "../../core/events.ts";
+import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
+import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
+import { UndecidedPayments } from "./reconciler.ts";
+import type { Settlement } from "./settlement.ts";
+
+interface Parts {
+  readonly journal: PaymentJournal & Pick<TransactionJournal, "holdSettler">;
+  readonly settlement: Pick<Settlement, "charge">;
+  /** Reports acks at once. Without it a charge waits for the next round. */
+  readonly events: EventHub | undefined;
+  /** Time between two rounds. */
+  readonly roundMs: number;
+  /** Time between the first two attempts at a charge; each next one waits twice as long, at most 30 s. */
+  readonly firstDelayMs: number;
+  /** Monotonic, for delays. */
+  readonly elapsed: Clock;
+  /** Wall clock, which authorizations end by. */
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Charges in progress at once. Each waits for a transaction to be mined. */
+const MAX_IN_PROGRESS = 256;
+const MAX_DELAY_MS = 30_000;
+/** Charges whose next attempt is remembered; a forgotten one is tried early. */
+const MAX_BACKOFFS = 20_000;
+/** Acks within this time share one look at the journal. */
+const GATHER_MS = 10;
+/** Authorizations that are ended in one step. */
+const ENDED_AT_ONCE = 200;
+/** Name of the right to charge, which one replica has at a time: a facilitator would refuse one of two requests. */
+const QUEUE = "charges";
+/** Time after which another replica charges, when the one with the right has gone away. */
+const HOLD_MS = 30_000;
+
+/**
+ * Collects the charges of jobs that are paid by use: those that runners acked, and those of jobs whose payment is about to
+ * end. Tries again until a charge is settled or can never be.
+ */
+export class Charges implements BackgroundService {
+  readonly #parts: Parts;
+  readonly #owner = randomUUID();
+  readonly #settling: UndecidedPayments;
+  readonly #inProgress = new Map<string, Promise<void>>();
+  /** Time of the next attempt at each charge, by fingerprint. */
+  readonly #backoff = boundedCache<string, { nextAt: number; delayMs: number }>(MAX_BACKOFFS);
+  #settleMarginSecs: number;
+  #timer: NodeJS.Timeout | undefined;
+  #round: Promise<void> | undefined;
+  #isWoken = false;
+  #isStopped = false;
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(parts: Parts, settleMarginSecs: number) {
+    this.#parts = parts;
+    this.#settling = new UndecidedPayments(parts.journal, "settling");
+    this.#settleMarginSecs = settleMarginSecs;
+  }
+
+  /** Charges jobs that still run this long before their authorizations end. */
+  reload(settleMarginSecs: number): void {
+    this.#settleMarginSecs = settleMarginSecs;
+  }
+
+  async start(): Promise<void> {
+    this.#unsubscribe = this.#parts.events?.subscribe(() => this.#wake(), ["acked"]);
+    this.#run();
+  }
+
+  /** Resolves once the charges in progress have ended, too. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#unsubscribe?.();
+    clearTimeout(this.#timer);
+    await this.#round;
+    await Promise.all(this.#inProgress.values());
+    const { journal, logger } = this.#parts;
+    if (!journal.isShared) return;
+    await journal
+      .holdSettler(QUEUE, this.#owner, 0)
+      .catch((error: unknown) => logger.debug({ err: error }, "could not give up the right to charge"));
+  }
+
+  #wake(): void {
+    if (this.#isStopped || this.#isWoken) return;
+    this.#isWoken = true;
+    // A round that is running may have read the journal before the ack.
+    if (this.#round === undefined) this.#schedule(GATHER_MS);
+  }
+
+  #schedule(delayMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#run(), delayMs);
+  }
+
+  #run(): void {
+    this.#isWoken = false;
+    this.#round = this.#collect()
+      .catch((error: unknown) => this.#parts.logger.error({ err: error }, "could not charge; trying again"))
+      .finally(() => {
+        this.#round = undefined;
+        if (!this.#isStopped) this.#schedule(this.#isWoken ? GATHER_MS : this.#parts.roundMs);
+      });
+  }
+
+  async #collect(): Promise<void> {
+    const { journal } = this.#parts;
+    if (journal.isShared && !(await journal.holdSettler(QUEUE, this.#owner, HOLD_MS))) return;
+    await this.#endAuthorizations();
+    for (const payment of await this.#settling.next()) {
+      if (this.#isStopped || this.#inProgress.size >= MAX_IN_PROGRESS) return;
+      if (this.#isDue(payment)) this.#begin(payment);
+    }
+  }
+
+  async #endAuthorizations(): Promise<void> {
+    const { journal, clock, logger } = this.#parts;
+    const beforeSecs = Math.ceil(clock() / 1000) + this.#settleMarginSecs;
+    for (;;) {
+      const callIds = await journal.listEndingAuthorizations(beforeSecs, ENDED_AT_ONCE);
+      for (const outcome of await Promise.all(callIds.map((callId) => journal.endAuthorization(callId)))) {
+        if (outcome.kind === "buried") {
+          const { callId, reason } = outcome.buried;
+          logger.warn({ callId }, `a paid job was not run: ${reason}`);
+        }
+      }
+      if (callIds.length < ENDED_AT_ONCE || this.#isStopped) return;
+    }
+  }
+
+  #isDue({ fingerprint }: UndecidedPayment): boolean {
+    if (this.#inProgress.has(fingerprint)) return false;
+    return this.#parts.elapsed() >= (this.#backoff.get(fingerprint)?.nextAt ?? 0);
+  }
+
+  #begin(payment: UndecidedPayment): void {
+    const { fingerprint } = payment;
+    const charging = this.#charge(payment).finally(() => this.#inProgress.delete(fingerprint));
+    this.#inProgress.set(fingerprint, charging);
+  }
+
+  async #charge({ key, fingerprint }: UndecidedPayment): Promise<void> {
+    const { journal, settlement, firstDelayMs, elapsed, logger } = this.#parts;
+    try {
+      // It may have been decided since it was listed.
+      const current = await journal.findPayment(key);
+      if (current?.state !== "settling") return;
+      await settlement.charge(current);
+    } catch (error) {
+      logger.warn({ err: error, payment: key }, "could not settle a charge; trying again");
+    }
+    const last = this.#backoff.get(fingerprint)?.delayMs ?? 0;
+    const delayMs = Math.min(Math.max(last * 2, firstDelayMs), MAX_DELAY_MS);
+    this.#backoff.set(fingerprint, { delayMs, nextAt: elapsed() + delayMs });
+  }
+}

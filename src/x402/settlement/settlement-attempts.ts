@@ -1,0 +1,170 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import type { Clock } from "../../core/clock.ts";
+import { faultPoint } from "../../core/fault-points.ts";
+import type { ExtensionResponses } from "../facilitators/extension-responses.ts";
+import type { FacilitatorRequest, SettlementAnswer } from "../facilitators/facilitator.ts";
+import type { Facilitators } from "../facilitators/facilitators.ts";
+import type { ChainEvidence } from "./chain-evidence.ts";
+import type { Evidence } from "./payment-decision.ts";
+import {
+  believableSuccess,
+  facilitatorRequest,
+  type JournalledPayment,
+  logFields,
+} from "./payment-outcome.ts";
+
+export interface AttemptParts {
+  readonly facilitators: Facilitators;
+  readonly evidence: ChainEvidence;
+  /** Longest time that a request waits for the chain to show a settlement that the facilitator claims. */
+  readonly confirmationTimeoutMs: number;
+  /** Time after which a settlement without the facilitator's answer is first looked for on the chain. */
+  readonly pendingLookMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const CONFIRMATION_POLL_MS = 200;
+/** Growth of the time between looks while the facilitator does not answer. */
+const PENDING_LOOK_FACTOR = 1.5;
+
+/** Findings about a payment from a facilitator's answer and the chain. */
+export interface SettlementResult {
+  readonly found: Evidence;
+  readonly extensionResponses?: ExtensionResponses;
+}
+
+/**
+ * The only place that asks facilitators to settle. Where the chain can be asked and is required to confirm, a yes counts
+ * only if the chain shows the payment. A no never proves that nothing moved.
+ */
+export class SettlementAttempts {
+  readonly #parts: AttemptParts;
+
+  constructor(parts: AttemptParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Asks the facilitator that verified the payment to settle it, and another one only when the chain shows in two looks
+   * that the authorization is unused. Two facilitators cannot move the money twice, because the token accepts a nonce
+   * once, but each would claim or deny what the other did: the chain decides.
+   */
+  async settle(payment: JournalledPayment): Promise<SettlementResult> {
+    const { facilitators, evidence, logger } = this.#parts;
+    const request = facilitatorRequest(payment);
+    const asked: string[] = [];
+    for (let name = payment.facilitator; ; ) {
+      const result = await this.#settleAt(payment, request, name);
+      if (result.found.kind === "paid") for (const other of asked) facilitators.noteSettlement(other, false);
+      if (name === undefined || !isUnused(result.found)) return result;
+      asked.push(name);
+      const next = facilitators.next(request, asked);
+      if (next === undefined) return result;
+      await sleep(evidence.secondLookAfterMs);
+      const again = await evidence.look(payment);
+      if (!isUnused(again)) return { ...result, found: again };
+      logger.warn(
+        { ...logFields(payment), facilitator: name, next },
+        "not settled: asking the next facilitator",
+      );
+      name = next;
+    }
+  }
+
+  /**
+   * Asks the same facilitator again, for a payment whose chain cannot be asked. A second settlement cannot move money
+   * twice, because the token accepts a nonce once.
+   */
+  settleAgain(payment: JournalledPayment): Promise<SettlementResult> {
+    return this.#settleAt(payment, facilitatorRequest(payment), payment.facilitator);
+  }
+
+  async #settleAt(
+    payment: JournalledPayment,
+    request: FacilitatorRequest,
+    name: string | undefined,
+  ): Promise<SettlementResult> {
+    const answer = await this.#ask(payment, request, name);
+    faultPoint("after-settle");
+    if (answer.kind === "paid") return { found: answer };
+    const found = await this.#conclude(payment, answer);
+    if (name !== undefined && answer.kind === "success") {
+      this.#parts.facilitators.noteSettlement(name, found.kind === "paid");
+    }
+    const { extensionResponses } = answer;
+    return { found, ...(extensionResponses && { extensionResponses }) };
+  }
+
+  /**
+   * Asks a facilitator to settle, and looks at the chain while there is no answer: some facilitators answer seconds
+   * after the transaction is mined. Only *paid* counts this early. Everything else may still change, and waits.
+   */
+  async #ask(
+    payment: JournalledPayment,
+    request: FacilitatorRequest,
+    name: string | undefined,
+  ): Promise<SettlementAnswer | PaidEvidence> {
+    const { evidence, facilitators } = this.#parts;
+    const asked = facilitators.settle(request, name);
+    if (!evidence.covers(payment.key)) return asked;
+    let isAnswered = false;
+    const answered = asked.finally(() => {
+      isAnswered = true;
+    });
+    return (await Promise.race([answered, this.#awaitProof(payment, () => isAnswered)])) ?? asked;
+  }
+
+  /** Returns the chain's proof of payment; undefined when there was none before the facilitator's answer. */
+  async #awaitProof(
+    payment: JournalledPayment,
+    isAnswered: () => boolean,
+  ): Promise<PaidEvidence | undefined> {
+    const { evidence, pendingLookMs } = this.#parts;
+    for (let delayMs = pendingLookMs; ; delayMs *= PENDING_LOOK_FACTOR) {
+      // Not cancelled by the answer, because an aborted sleep costs more than a timer without effect.
+      await sleep(delayMs, undefined, { ref: false });
+      if (isAnswered()) return undefined;
+      const found = await evidence.look(payment);
+      if (found.kind === "paid") return found;
+    }
+  }
+
+  /** Decides from the facilitator's answer and, where it can be asked, the chain. */
+  async #conclude(payment: JournalledPayment, answer: SettlementAnswer): Promise<Evidence> {
+    const { evidence, logger } = this.#parts;
+    const success = believableSuccess(payment, answer);
+    if (success !== undefined && !evidence.isRequired(payment.key)) {
+      return { kind: "paid", transaction: success.transaction };
+    }
+    logger.debug({ ...logFields(payment), answer }, "the chain decides");
+    if (!evidence.covers(payment.key)) return { kind: "open", reason: answer.kind };
+    const found =
+      success === undefined
+        ? await evidence.look(payment)
+        : await this.#awaitConfirmation(payment, success.transaction);
+    if (found.kind !== "open" || found.isAlmostNotPaid !== true) return found;
+    await sleep(evidence.secondLookAfterMs);
+    return evidence.look(payment, success?.transaction);
+  }
+
+  /** Polls the chain: the facilitator answers when the transaction is mined, and this RPC may see it a little later. */
+  async #awaitConfirmation(payment: JournalledPayment, transaction: string): Promise<Evidence> {
+    const { evidence, clock, confirmationTimeoutMs } = this.#parts;
+    const deadline = clock() + confirmationTimeoutMs;
+    for (;;) {
+      const found = await evidence.look(payment, transaction);
+      const isOpen = found.kind === "open" && found.isAlmostNotPaid !== true;
+      if (!isOpen || clock() >= deadline) return found;
+      await sleep(CONFIRMATION_POLL_MS);
+    }
+  }
+}
+
+type PaidEvidence = Extract<Evidence, { kind: "paid" }>;
+
+/** Tells whether the chain shows that the authorization can still pay. */
+export function isUnused(evidence: Evidence): boolean {
+  return evidence.kind === "open" && evidence.isUnused === true;
+}

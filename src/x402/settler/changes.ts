@@ -1,0 +1,38 @@
+import { Pause } from "../../core/waiting.ts";
+
+/** Lets payments wait for changes of their transactions. */
+export class Changes {
+  readonly #watches = new Map<string, Set<() => void>>();
+
+  /** Wakes those who watch the transaction. */
+  announce(reference: string): void {
+    for (const wake of this.#watches.get(reference) ?? []) wake();
+  }
+
+  /**
+   * Repeats a look until it finds something: after each change, and after some time in case a change happens elsewhere.
+   * @returns undefined once the time is over
+   */
+  async until<Found>(
+    reference: string,
+    look: () => Promise<Found | undefined>,
+    { pollMs, leftMs }: { readonly pollMs: () => number; readonly leftMs: () => number },
+  ): Promise<Found | undefined> {
+    const pause = new Pause();
+    const onChange = (): void => pause.end();
+    const watches = this.#watches.get(reference) ?? new Set();
+    this.#watches.set(reference, watches.add(onChange));
+    try {
+      for (;;) {
+        const found = await look();
+        if (found !== undefined) return found;
+        const waitMs = Math.min(pollMs(), leftMs());
+        if (waitMs <= 0) return undefined;
+        await pause.wait(waitMs);
+      }
+    } finally {
+      watches.delete(onChange);
+      if (watches.size === 0) this.#watches.delete(reference);
+    }
+  }
+}

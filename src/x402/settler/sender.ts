@@ -1,0 +1,253 @@
+import type { Logger } from "pino";
+import type { BackgroundService } from "../../core/background-service.ts";
+import type { Clock } from "../../core/clock.ts";
+import { faultPoint } from "../../core/fault-points.ts";
+import { Pause } from "../../core/waiting.ts";
+import type {
+  TransactionEnd,
+  TransactionJournal,
+  TransactionRecord,
+} from "../../store/contract/transaction-journal.ts";
+import type { Telemetry } from "../../telemetry/telemetry.ts";
+import { BATCH, type BatchSigner, RETRY_MS, type Signature } from "./batch.ts";
+import type { Head, SettlerChain } from "./chain.ts";
+import type { Changes } from "./changes.ts";
+import { hashesOf, type Sent, SentTransactions, type SignedRecord } from "./sent-transactions.ts";
+
+interface Parts {
+  readonly network: string;
+  /** Unique to this process's life. */
+  readonly owner: string;
+  readonly journal: TransactionJournal;
+  /** Other processes queue too. */
+  readonly isShared: boolean;
+  readonly chain: SettlerChain;
+  readonly signer: BatchSigner;
+  readonly changes: Changes;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly telemetry: Telemetry;
+}
+
+/** Time for which the right to send is held, and after which it is renewed. */
+const HELD_MS = 10_000;
+const RENEW_MS = 3_000;
+/** First and longest time between looks at the chain while a transaction waits to be mined. */
+const FIRST_LOOK_MS = 25;
+const LONGEST_LOOK_MS = 500;
+/** Time between looks while transactions are mined but not final. */
+const FINAL_LOOK_MS = 2_000;
+/** Time between looks at what other processes queue. */
+const SHARED_QUEUE_MS = 200;
+/** Most queued transactions that one step reads: more than it signs, because some may have to wait. */
+const QUEUE_PAGE = 4 * BATCH;
+
+/**
+ * Sends the queued transactions of one network: signs them with the next nonces, journals the bytes, broadcasts them and
+ * follows them until they are final. One process does so at a time. What it needs after a crash is in the journal.
+ */
+export class Sender implements BackgroundService {
+  readonly #parts: Parts;
+  /** Undefined while another process owns the network, and after a failed write: then the journal is read anew. */
+  #sent: SentTransactions | undefined;
+  #heldAtMs = Number.NEGATIVE_INFINITY;
+  #lookMs = FIRST_LOOK_MS;
+  readonly #broadcasts = new Set<Promise<void>>();
+  #isInTrouble = false;
+  #isStopped = false;
+  readonly #pause = new Pause();
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  async start(): Promise<void> {
+    this.#running = this.#run();
+  }
+
+  /** Ends after the present step. Another process takes over at once. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.poke();
+    await this.#running;
+    await Promise.allSettled(this.#broadcasts);
+    const { journal, network, owner, logger } = this.#parts;
+    await journal.holdSettler(network, owner, 0).catch((error: unknown) => {
+      logger.debug({ err: error, network }, "could not give up the network");
+    });
+  }
+
+  /** Looks at the queue now. */
+  poke(): void {
+    this.#pause.end();
+  }
+
+  get isOwner(): boolean {
+    return this.#sent !== undefined;
+  }
+
+  /** State of a transaction that this process sent. */
+  sent(reference: string): Sent | undefined {
+    return this.#sent?.get(reference);
+  }
+
+  /** Number of transactions that wait to be mined; undefined where another process sends. */
+  get unmined(): number | undefined {
+    return this.#sent?.unmined().length;
+  }
+
+  async #run(): Promise<void> {
+    const { network, logger } = this.#parts;
+    while (!this.#isStopped) {
+      let waitMs = RETRY_MS;
+      try {
+        waitMs = await this.#step();
+        if (this.#isInTrouble) logger.info({ network }, "transactions are sent again");
+        this.#isInTrouble = false;
+      } catch (error) {
+        if (!this.#isInTrouble)
+          logger.warn({ err: error, network }, "could not send transactions; trying again");
+        this.#isInTrouble = true;
+      }
+      await this.#pause.wait(waitMs);
+    }
+  }
+
+  /** @returns time until the next step */
+  async #step(): Promise<number> {
+    const { journal, network, chain, signer, isShared } = this.#parts;
+    if (!(await this.#hold())) return RETRY_MS;
+    const queue = await journal.listOpenTransactions(network, { state: "queued", limit: QUEUE_PAGE });
+    const idleMs = isShared ? SHARED_QUEUE_MS : RENEW_MS;
+    if (queue.transactions.length === 0 && this.#sent?.size === 0) return idleMs;
+
+    const head = await chain.head();
+    const sent = this.#sent ?? (await this.#load(head));
+    const { signatures, ends } = await signer.signQueued(queue, sent, head);
+    await this.#end(sent, ends);
+    await this.#journalAndBroadcast(signatures, sent, head);
+    await this.#follow(sent, head);
+    const left = queue.transactions.length - ends.length - signatures.length;
+    if (sent.unmined().length > 0) {
+      this.#lookMs = Math.min(this.#lookMs * 1.5, LONGEST_LOOK_MS);
+      return Math.min(this.#lookMs, idleMs);
+    }
+    return Math.min(left > 0 ? RETRY_MS : FINAL_LOOK_MS, idleMs);
+  }
+
+  async #hold(): Promise<boolean> {
+    const { journal, network, owner, clock, logger } = this.#parts;
+    const now = clock();
+    if (this.#sent !== undefined && now - this.#heldAtMs < RENEW_MS) return true;
+    // Another process may have sent meanwhile.
+    if (now - this.#heldAtMs >= HELD_MS) this.#sent = undefined;
+    const isOwner = await journal.holdSettler(network, owner, HELD_MS);
+    if (isOwner) this.#heldAtMs = now;
+    else if (this.#sent !== undefined) {
+      this.#sent = undefined;
+      logger.warn({ network }, "another process sends this network's transactions now");
+    }
+    return isOwner;
+  }
+
+  /** Reads what was signed, here or by the process before. Its bytes are broadcast again by the next look at the chain. */
+  async #load(head: Head): Promise<SentTransactions> {
+    const { journal, network, chain, clock } = this.#parts;
+    const sent = new SentTransactions(chain, clock);
+    for (let after: number | undefined; ; ) {
+      const page = await journal.listOpenTransactions(network, {
+        state: "sent",
+        limit: BATCH,
+        ...(after === undefined ? {} : { after }),
+      });
+      for (const record of page.transactions) if (isSigned(record)) sent.add(record, head);
+      after = page.transactions.at(-1)?.id;
+      if (page.transactions.length < BATCH) break;
+    }
+    this.#sent = sent;
+    return sent;
+  }
+
+  async #journalAndBroadcast(batch: readonly Signature[], sent: SentTransactions, head: Head): Promise<void> {
+    if (batch.length === 0) return;
+    const { journal, network, owner, changes, clock } = this.#parts;
+    const isReplacement = batch.some(({ signed }) => signed.replaces !== undefined);
+    if (!isReplacement) faultPoint("settler-before-journal");
+    const signed = batch.map((one) => one.signed);
+    await this.#write("signed", () => journal.signTransactions(network, owner, signed));
+    faultPoint(isReplacement ? "settler-after-replacement" : "settler-after-journal");
+    for (const { record, signed } of batch) {
+      const { account, nonce, raw, hash } = signed;
+      const earlierHashes = isSigned(record) ? hashesOf(record).toReversed() : [];
+      const written = { account, nonce, raw, hash, earlierHashes, at: clock() };
+      this.#broadcast(sent.add({ ...record, state: "sent", signed: written }, head), sent);
+      changes.announce(record.reference);
+    }
+    this.#lookMs = FIRST_LOOK_MS;
+  }
+
+  /** After a write that failed, or may have, the journal alone tells what is so. */
+  async #write<Outcome extends string>(expected: Outcome, write: () => Promise<Outcome>): Promise<void> {
+    try {
+      const outcome = await write();
+      if (outcome !== expected) throw new Error(`the journal refused transactions: ${outcome}`);
+    } catch (error) {
+      this.#sent = undefined;
+      throw error;
+    }
+  }
+
+  /** Not waited for: the chain tells what became of it, whatever the node answers. */
+  #broadcast({ record }: Sent, sent: SentTransactions): void {
+    const { chain, network, logger } = this.#parts;
+    const { reference, signed } = record;
+    const { hash, raw, account, nonce } = signed;
+    sent.noteBroadcast(reference);
+    const broadcast = chain
+      .broadcast(raw)
+      .then(() => faultPoint("settler-after-broadcast"))
+      .catch((error: unknown) =>
+        logger.debug({ err: error, network, hash, account, nonce }, "a broadcast was not confirmed"),
+      )
+      .finally(() => {
+        this.#broadcasts.delete(broadcast);
+        this.poke();
+      });
+    this.#broadcasts.add(broadcast);
+  }
+
+  async #follow(sent: SentTransactions, head: Head): Promise<void> {
+    const { changes, signer, network, telemetry } = this.#parts;
+    const { mined, ends, unheard, stuck } = await sent.look(head);
+    for (const reference of mined) changes.announce(reference);
+    await this.#end(sent, ends);
+    for (const one of unheard) this.#broadcast(one, sent);
+    if (stuck.length === 0) return;
+    const replacements = await signer.signReplacements(stuck, head);
+    await this.#journalAndBroadcast(replacements, sent, head);
+    telemetry.count("jobgate_settler_replaced_total", { network }, replacements.length);
+  }
+
+  async #end(sent: SentTransactions, ends: readonly TransactionEnd[]): Promise<void> {
+    if (ends.length === 0) return;
+    const { journal, network, owner, signer, changes, logger } = this.#parts;
+    await this.#write("finished", () => journal.finishTransactions(network, owner, ends));
+    for (const end of ends) {
+      if (end.state === "queued") {
+        const { hash, account, nonce } = sent.get(end.reference)?.record.signed ?? {};
+        logger.error(
+          { network, hash, account, nonce },
+          "another program sends with a settler's key: a settlement lost its nonce and is sent again",
+        );
+      }
+      sent.remove(end.reference);
+      signer.forget(end.reference);
+      changes.announce(end.reference);
+    }
+  }
+}
+
+function isSigned(record: TransactionRecord): record is SignedRecord {
+  return record.signed !== undefined;
+}

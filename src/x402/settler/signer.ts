@@ -1,0 +1,146 @@
+import type { PendingSettlementStore } from "@x402/core/facilitator";
+import type { FacilitatorEvmSigner } from "@x402/evm";
+import { type Abi, concat, decodeFunctionResult, encodeFunctionData, type Hex } from "viem";
+import { RpcError } from "../../chain/rpc.ts";
+import type { Receipt, SettlerChain } from "./chain.ts";
+import { TransactionRefused, type Transactions } from "./transactions.ts";
+
+interface Parts {
+  readonly chain: SettlerChain;
+  readonly transactions: Transactions;
+  readonly addresses: readonly Hex[];
+  /** Address that alone can settle the payment; absent: any. */
+  readonly sender: string | undefined;
+  /** Reference of the payment's transaction. */
+  readonly reference: string;
+  /** Unix seconds from which the payment is of no use. */
+  readonly validBefore: number;
+  /** End of the wait for the transaction, by the settler's clock. */
+  readonly deadlineMs: number;
+}
+
+interface ContractCall {
+  readonly address: Hex;
+  readonly abi: readonly unknown[];
+  readonly functionName: string;
+  readonly args?: readonly unknown[];
+}
+
+/**
+ * Signer that the SDK's scheme uses to verify and to settle one payment. Nothing is signed here: a settlement is queued in
+ * the journal, and the sender signs it. It also notes what the scheme does not tell: whether the chain was silent, and
+ * under which hash the settlement was mined.
+ */
+export class PaymentSigner implements FacilitatorEvmSigner {
+  readonly #parts: Parts;
+  readonly #codes = new Map<string, Promise<Hex>>();
+  #silence: unknown;
+  #receipt: Receipt | undefined;
+  #isQueued = false;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** The error that kept a question from being answered, or the settlement from being queued: then no verdict counts. */
+  get silence(): unknown {
+    return this.#silence;
+  }
+
+  /** Receipt of the payment's transaction, once it was seen mined. */
+  get receipt(): Receipt | undefined {
+    return this.#receipt;
+  }
+
+  /** True while the payment's transaction may still be sent or mined. */
+  get isQueued(): boolean {
+    return this.#isQueued;
+  }
+
+  /**
+   * Tells the scheme of the transaction that an earlier settlement of this payment queued, so that it waits for that
+   * one, rather than verify a payment again that may be mined already.
+   */
+  readonly earlierSettlement: PendingSettlementStore = {
+    get: async () => {
+      const { transactions, reference } = this.#parts;
+      if ((await transactions.find(reference)) === undefined) return undefined;
+      return this.#signed();
+    },
+    set: async () => undefined,
+    delete: async () => undefined,
+  };
+
+  getAddresses(): readonly Hex[] {
+    return this.#parts.addresses;
+  }
+
+  async readContract({ address, abi, functionName, args }: ContractCall): Promise<unknown> {
+    const call = { abi: abi as Abi, functionName, ...(args && { args }) };
+    const data = (await this.#heard(() =>
+      this.#parts.chain.callContract(address, encodeFunctionData(call), this.#parts.sender),
+    )) as Hex;
+    return decodeFunctionResult({ ...call, data });
+  }
+
+  /**
+   * Asks once for each address: the scheme asks several times. Never rejects, because the scheme leaves a check of the
+   * token running when it refuses early, and its rejection would end the process.
+   */
+  getCode({ address }: { readonly address: Hex }): Promise<Hex> {
+    let code = this.#codes.get(address);
+    if (code === undefined) {
+      code = this.#heard(() => this.#parts.chain.code(address)).catch(() => "0x" as const);
+      this.#codes.set(address, code);
+    }
+    return code;
+  }
+
+  async writeContract(
+    call: ContractCall & { readonly args: readonly unknown[]; readonly dataSuffix?: Hex },
+  ): Promise<Hex> {
+    const { address, abi, functionName, args, dataSuffix = "0x" } = call;
+    const data = encodeFunctionData({ abi: abi as Abi, functionName, args });
+    const { transactions, reference, validBefore } = this.#parts;
+    const transaction = { reference, to: address, data: concat([data, dataSuffix]), validBefore };
+    await this.#heard(() => transactions.queue(transaction));
+    return this.#signed();
+  }
+
+  async waitForTransactionReceipt(): Promise<{ readonly status: string }> {
+    const { transactions, reference, deadlineMs } = this.#parts;
+    this.#receipt = await transactions.mined(reference, deadlineMs);
+    return { status: this.#receipt.status };
+  }
+
+  /** The exact scheme checks signatures by itself. */
+  async verifyTypedData(): Promise<boolean> {
+    throw new Error("not used by the exact scheme");
+  }
+
+  /** Only for the deployment of smart accounts, which no factory is allowed for. */
+  async sendTransaction(): Promise<Hex> {
+    throw new Error("smart accounts are not deployed");
+  }
+
+  async #signed(): Promise<Hex> {
+    const { transactions, reference, deadlineMs } = this.#parts;
+    this.#isQueued = true;
+    try {
+      return (await transactions.signed(reference, deadlineMs)) as Hex;
+    } catch (error) {
+      if (error instanceof TransactionRefused) this.#isQueued = false;
+      throw error;
+    }
+  }
+
+  async #heard<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof RpcError && error.isRevert)) this.#silence = error;
+      // The scheme looks for the contract's words.
+      throw error instanceof RpcError && error.isRevert ? new Error(error.details) : error;
+    }
+  }
+}

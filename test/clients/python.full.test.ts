@@ -1,0 +1,90 @@
+import { readFileSync } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { fromBinary } from "@bufbuild/protobuf";
+import { type FileDescriptorProto, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import { beforeAll, expect, onTestFinished, test, vi } from "vitest";
+import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
+import { startDelivery, until } from "../delivery/harness.ts";
+import { copySources, createVenv, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
+import { makeCertificates } from "../helpers/certificates.ts";
+
+const LIBRARY = join(ROOT, "clients/python");
+/** Copy of the library in which it is installed. */
+const FOLDER = join(WORKSHOP, "python-library");
+const GENERATE = [
+  "--path",
+  "proto/jobgate/v1/runner.proto",
+  "--as-file-descriptor-set",
+  "--exclude-source-info",
+];
+const INSTALL = ["-m", "pip", "install", "--quiet"];
+
+let python: string;
+beforeAll(async () => {
+  for (const part of ["src", "tests"]) await rm(join(FOLDER, part), { recursive: true, force: true });
+  await copySources(LIBRARY, FOLDER);
+  python = await createVenv(FOLDER);
+  await run(python, [...INSTALL, "-e", ".", "mypy>=1.15,<3", "types-protobuf"], FOLDER);
+});
+
+/** Files of a descriptor set, without their options, which are about other languages. */
+async function readMessages(path: string): Promise<FileDescriptorProto[]> {
+  const { file } = fromBinary(FileDescriptorSetSchema, await readFile(path));
+  return file.map(({ options: _options, ...messages }) => messages);
+}
+
+test("The Python library passes its own tests", async () => {
+  await run(python, ["-m", "unittest", "discover", "tests"], FOLDER);
+});
+
+test("The Python library, its example and the test program have correct types", async () => {
+  const programs = ["examples/runner-python/runner.py", "test/e2e/runner-programs/python/runner.py"];
+  await run(python, ["-m", "mypy", "src"], FOLDER);
+  for (const program of programs) await run(python, ["-m", "mypy", "--strict", join(ROOT, program)], FOLDER);
+});
+
+test("The Python library has the messages of the .proto and the version of jobgate", async () => {
+  const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as { version: string };
+  const manifest = await readFile(join(LIBRARY, "pyproject.toml"), "utf8");
+  expect(manifest).toContain(`\nversion = "${version}"\n`);
+  const [major, minor] = version.split(".").map(Number);
+  const requirements = await readFile(join(ROOT, "examples/runner-python/requirements.txt"), "utf8");
+  expect(requirements).toBe(`jobgate-runner>=${major}.${minor},<${major}.${Number(minor) + 1}\n`);
+
+  const built = join(FOLDER, "runner.binpb");
+  await run("buf", ["build", "proto", ...GENERATE, "-o", built], ROOT);
+  expect(await readMessages(join(LIBRARY, "src/jobgate_runner/runner.binpb"))).toEqual(
+    await readMessages(built),
+  );
+});
+
+test("A Python runner trusts its CA file's authorities, and no others", async () => {
+  const certificates = await makeCertificates();
+  onTestFinished(() => certificates.stop());
+  const pem = (name: string) => readFileSync(certificates.file(name), "utf8");
+  const tls = { cert: pem("server.pem"), key: pem("server.key") };
+  const { accept, address, store } = await startDelivery({ tls, tokens: ["secret"] });
+  const acks = vi.spyOn(store, "ack");
+  const start = (authority: string) => {
+    const program = `import sys, jobgate_runner\njobgate_runner.run(lambda job: "done", ca=sys.argv[1])`;
+    const args = ["-c", program, certificates.file(`${authority}.pem`)];
+    const env = { ...process.env, JOBGATE_RUNNER: address, JOBGATE_RUNNER_TOKEN: "secret" };
+    const child = spawnTethered({ command: python, args, cwd: FOLDER, env });
+    onTestFinished(async () => {
+      child.kill("SIGKILL");
+      await processEnded(child);
+    });
+    return child;
+  };
+  const stranger = start("stranger");
+  await accept();
+  let errors = "";
+  stranger.stderr.on("data", (chunk) => {
+    errors += chunk;
+  });
+  await until(() => errors.includes("disconnected: UNAVAILABLE"));
+  expect(acks).not.toHaveBeenCalled();
+  start("authority");
+  await until(() => acks.mock.calls.length === 1);
+});

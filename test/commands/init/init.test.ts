@@ -1,0 +1,109 @@
+import { existsSync } from "node:fs";
+import { readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test, vi } from "vitest";
+import { chooseConfig } from "../../../src/commands/init/init.ts";
+import { testFolder } from "../../helpers/test-folder.ts";
+import { runHere } from "../operator-commands.ts";
+
+const ADDRESS = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
+
+async function init(...args: string[]) {
+  const folder = await testFolder();
+  const out = join(folder, "jobgate.toml");
+  const ended = await runHere("init", "--out", out, ...args);
+  return {
+    ...ended,
+    out,
+    secret: join(folder, "secrets/hooks-alerts"),
+    check: () => runHere("check", "-c", out),
+    text: () => readFile(out, "utf8"),
+  };
+}
+
+describe("jobgate init", () => {
+  test("Writes a configuration that check accepts without a warning, and prints what to do next", async () => {
+    const { code, stdout, stderr, check, secret, out } = await init("--yes");
+    expect(code).toBe(0);
+    expect(await check()).toEqual({
+      code: 0,
+      stdout: `${out}: ok (priced jobs: 1, tokens: 1, webhook endpoints: 1)\n`,
+      stderr: "",
+    });
+    for (const command of ["check", "serve", "run-each", "pay", "sign-webhook"])
+      expect(stdout).toContain(`jobgate ${command} `);
+    expect(stderr).toContain("pay_to is a public test account");
+    expect((await stat(secret)).mode & 0o777).toBe(0o600);
+  });
+
+  test("Takes what to sell, and for which money, from its options", async () => {
+    const sale = ["--job", "summarise", "--description", 'Says it "short".', "--price", "$1.5"];
+    const money = ["--network", "base", "--pay-to", ADDRESS.toLowerCase()];
+    const { code, stderr, check, text } = await init(...sale, ...money, "--webhook", "-");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(await text()).toMatch(
+      new RegExp(`network = "base"\npay_to = "${ADDRESS}"[^]*name = "summarise"[^]*price = "\\$1.5"`),
+    );
+    expect(await check()).toMatchObject({ code: 0, stdout: expect.stringContaining("webhook endpoints: 0") });
+  });
+
+  test.each(["hmac-sha256", "bearer", "github"])(
+    "Makes the secret of a webhook with auth %s",
+    async (auth) => {
+      const { code, check, text, secret } = await init("--job", "-", "--auth", auth);
+      expect(code).toBe(0);
+      expect(await text()).not.toContain((await readFile(secret, "utf8")).trim());
+      expect(await check()).toMatchObject({ code: 0, stderr: "" });
+    },
+  );
+
+  test("Overwrites a configuration with --force only, and a secret never", async () => {
+    const { out, secret } = await init("--yes");
+    await writeFile(out, "mine");
+    const before = await readFile(secret, "utf8");
+    expect(await runHere("init", "--yes", "--out", out)).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringContaining("--force"),
+    });
+    expect(await readFile(out, "utf8")).toBe("mine");
+    expect(await runHere("init", "--yes", "--force", "--out", out)).toMatchObject({ code: 0 });
+    expect(await readFile(out, "utf8")).toContain("[[jobs]]");
+    expect(await readFile(secret, "utf8")).toBe(before);
+  });
+
+  test.each([
+    [["--network", "base"], "--pay-to: expected your address"],
+    [
+      ["--network", "sepolia"],
+      "Expected a network with a dollar token that jobgate knows: base, base-sepolia, ",
+    ],
+    [["--pay-to", `${ADDRESS.slice(0, -1)}c`], "checksum"],
+    [["--price", "0"], "Expected dollars"],
+    [["--job", "-", "--webhook", "-"], "expected at least one"],
+  ])("Refuses %j, and writes nothing", async (args, reason) => {
+    const { code, stderr, out } = await init(...args);
+    expect(code).toBe(2);
+    expect(stderr).toContain(reason);
+    expect(existsSync(out)).toBe(false);
+  });
+
+  test("Asks what the options leave open, and again after an answer that it cannot take", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const asked: string[] = [];
+    const answers = ["Sum up", "sum-up", "", "base", "", ADDRESS, "-"];
+    const answer = (text: string) => {
+      asked.push(text);
+      return Promise.resolve(answers.shift() ?? "");
+    };
+    expect(await chooseConfig({ auth: "bearer" }, answer)).toEqual({
+      job: expect.objectContaining({ name: "sum-up", price: "$0.01", network: "base", payTo: ADDRESS }),
+    });
+    vi.restoreAllMocks();
+    expect(answers).toEqual([]);
+    expect(asked.map((text) => text.replace(/[,:[].*/, "").trim())).toEqual([
+      ...["Name of a job to sell", "Name of a job to sell", "Its price in dollars"],
+      ...["Network of the payments", "Your address", "Your address", "Path of a webhook"],
+    ]);
+  });
+});

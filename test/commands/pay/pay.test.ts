@@ -1,0 +1,206 @@
+import { once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { json } from "node:stream/consumers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { Fail, type Handler } from "../../../src/runner/job.ts";
+import { run } from "../../../src/runner/run.ts";
+import { accounts } from "../../helpers/accounts.ts";
+import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
+import { startFaultProxy } from "../../helpers/http-proxy.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { runHereWith } from "../operator-commands.ts";
+
+/** Three jobs for a cent: capitals, one that fails, and one that never ends. */
+const config = (facilitatorUrl: string, network: string) => `
+service_id = 1
+[store]
+url = "sqlite:jobgate.db"
+[runner]
+bind_address = "127.0.0.1:0"
+drain_secs = 0
+[operator]
+bind_address = "127.0.0.1:0"
+[x402]
+bind_address = "127.0.0.1:0"
+public_url = "https://jobs.example.com"
+facilitator_url = "${facilitatorUrl}"
+[[x402.accepted_tokens]]
+token = "USDC"
+network = "${network}"
+pay_to = "${accounts.payTo.address}"
+${[0, 1, 2]
+  .map(
+    (index) => `[[jobs]]
+job_index = ${index}
+name = "job-${index}"
+description = "Does job ${index}."
+mode = "public_paid"
+price = "$0.01"`,
+  )
+  .join("\n")}
+`;
+/** @param end resolves at the end of the tests */
+const handlerUntil =
+  (end: Promise<unknown>): Handler =>
+  ({ jobId, body }) => {
+    if (jobId === 0n) return body.toString().toUpperCase();
+    if (jobId === 1n) throw new Fail("no such colour");
+    return end.then(() => undefined);
+  };
+
+/** Facilitator without a chain, for which every payment is good. */
+const facilitator = startBeforeAll(async () => {
+  const settled: unknown[] = [];
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { paymentPayload, paymentRequirements } = (await json(request)) as {
+      readonly paymentPayload: unknown;
+      readonly paymentRequirements: { readonly network: string };
+    };
+    if (request.url === "/settle") settled.push(paymentPayload);
+    const { network } = paymentRequirements;
+    const outcome = { isValid: true, success: true, transaction: `0x${"ab".repeat(32)}`, network };
+    response.end(JSON.stringify({ ...outcome, payer: accounts.payer.address }));
+  }
+  const listener = await listenHttp({
+    handler: (request, response) => {
+      answer(request, response).catch(() => response.destroy());
+    },
+  });
+  return { url: listener.url, settled, stop: listener.stop };
+});
+
+function startSeller(network: string) {
+  return startBeforeAll(async () => {
+    const jobgate = await startEmbeddedJobgate({ config: config(facilitator.url, network) });
+    const proxy = await startFaultProxy({ target: jobgate.x402Url });
+    const leaving = new AbortController();
+    const working = run(handlerUntil(once(leaving.signal, "abort")), {
+      address: jobgate.runnerAddress,
+      signal: leaving.signal,
+      logger: { info: () => undefined, warn: () => undefined },
+    });
+    return {
+      proxy,
+      jobUrl: (job: number) => `${proxy.url}/x402/jobs/1/${job}`,
+      async stop() {
+        leaving.abort();
+        await working;
+        await Promise.all([jobgate.stop(), proxy.stop()]);
+      },
+    };
+  });
+}
+const testSeller = startSeller("base-sepolia");
+const realSeller = startSeller("base");
+
+beforeEach(() => {
+  facilitator.settled.length = 0;
+  testSeller.proxy.clear();
+  testSeller.proxy.forget();
+});
+
+const env = { JOBGATE_PAYER_KEY: accounts.payer.privateKey };
+const files = { "text.txt": "hello", key: accounts.payer.privateKey.slice(2) };
+const pay = (url: string, ...args: string[]) =>
+  runHereWith(["pay", url, "--body", "text.txt", ...args], { files, env });
+
+/** Payments that reached the seller. */
+const payments = () => testSeller.proxy.requests.flatMap(({ headers }) => headers["payment-signature"] ?? []);
+
+describe("jobgate pay", () => {
+  test("Prints the offer and the receipt to stderr, and only the result to stdout", async () => {
+    const { code, stdout, stderr } = await pay(testSeller.jobUrl(0));
+    expect({ code, stdout }, stderr).toEqual({ code: 0, stdout: "HELLO" });
+    expect(stderr).toMatch(/^price +0\.01 USDC$/m);
+    expect(stderr).toMatch(/^network +base-sepolia$/m);
+    expect(stderr).toMatch(new RegExp(`^receipt +${testSeller.proxy.url}/x402/calls/\\d+$`, "m"));
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  test("Prints one line of JSON with --json", async () => {
+    const { code, stdout } = await pay(testSeller.jobUrl(0), "--json", "--key-file", "key");
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      status: "succeeded",
+      receipt_url: expect.stringContaining("/x402/calls/"),
+      payer: accounts.payer.address,
+      amount: "10000",
+      amount_text: "0.01 USDC",
+      result: "HELLO",
+    });
+  });
+
+  test("Sends the same payment again when the answer is lost", async () => {
+    const when = ({ headers }: { headers: object }) => "payment-signature" in headers;
+    testSeller.proxy.add({ when, times: 1, fault: { kind: "lose-answer" } });
+    expect(await pay(testSeller.jobUrl(0))).toMatchObject({ code: 0, stdout: "HELLO" });
+    expect(payments()).toHaveLength(2);
+    expect(new Set(payments()).size).toBe(1);
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  test("An interrupted purchase that is named by --payment-id is not charged again", async () => {
+    const args = ["--payment-id", `order_${"5".repeat(20)}`, "--json"];
+    const receipts = [
+      await pay(testSeller.jobUrl(2), ...args, "--no-wait"),
+      await pay(testSeller.jobUrl(2), ...args, "--no-wait"),
+    ].map(({ stdout }) => (JSON.parse(stdout) as { receipt_url: string }).receipt_url);
+    expect(new Set(receipts).size).toBe(1);
+    expect(facilitator.settled).toHaveLength(1);
+  });
+
+  test("Pays nothing above --max, nor on another network than --network", async () => {
+    expect(await pay(testSeller.jobUrl(0), "--max", "0.009")).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: "The job costs 0.01 USDC, which is more than --max 0.009\n",
+    });
+    expect(await pay(testSeller.jobUrl(0), "--network", "polygon")).toMatchObject({
+      code: 1,
+      stderr: "The job is not offered on eip155:137; expected one of eip155:84532\n",
+    });
+    expect(payments()).toEqual([]);
+    expect(await pay(testSeller.jobUrl(0), "--max", "$0.01")).toMatchObject({ code: 0 });
+  });
+
+  test("Pays real money only up to --max, where nobody can be asked", async () => {
+    const refused = await pay(realSeller.jobUrl(0));
+    expect(refused).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/Nothing was paid: --max is missing/),
+    });
+    expect(facilitator.settled).toEqual([]);
+    expect(await pay(realSeller.jobUrl(0), "--max", "1")).toMatchObject({ code: 0, stdout: "HELLO" });
+  });
+
+  test("Says why a job failed, and ends with 1", async () => {
+    const { code, stdout, stderr } = await pay(testSeller.jobUrl(1));
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toContain("no such colour");
+    expect(stderr).toMatch(/^receipt /m);
+  });
+
+  test("Gives up at --timeout, and says how to go on without a second charge", async () => {
+    const { code, stderr } = await pay(testSeller.jobUrl(2), "--timeout", "1", "-H", "prefer: wait=0");
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/try it again with --payment-id pay_[0-9a-f-]{36}$/m);
+  });
+
+  test("Refuses what cannot be bought, and never prints a key", async () => {
+    expect(await pay("ftp://jobs.example.com")).toMatchObject({ code: 2 });
+    expect(await pay("http://127.0.0.1:1/")).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^No seller answers at http:\/\/127\.0\.0\.1:1\/: /),
+    });
+    expect(await pay(`${testSeller.proxy.url}/x402/jobs/1/9`)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^404: job_not_found: /),
+    });
+    const wrong = await runHereWith(["pay", testSeller.jobUrl(0)], {
+      env: { JOBGATE_PAYER_KEY: `${env.JOBGATE_PAYER_KEY}00` },
+    });
+    expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining("does not hold a private key") });
+    expect(wrong.stderr).not.toContain(env.JOBGATE_PAYER_KEY.slice(2, 20));
+  });
+});

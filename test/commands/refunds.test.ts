@@ -1,0 +1,130 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { OnFailure } from "../../src/core/payment.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startOperator, TOKEN } from "../operator/harness.ts";
+import { claimOne, newTransaction, paidCall, paymentIntent } from "../store/store-fixtures.ts";
+import { runHere } from "./operator-commands.ts";
+
+const AMOUNT = "3264000 base units of USDC";
+const jobgate = startBeforeAll(() => startOperator({ token: TOKEN }));
+let bought = 0;
+/** A refund that is sent by itself, and one that waits for the operator. */
+let [due, asks] = [0, 0];
+
+beforeEach(async () => {
+  due = await buyAndFail("refund");
+  asks = await buyAndFail("ask");
+});
+afterEach(() => vi.unstubAllEnvs());
+
+async function buyAndFail(onFailure: Exclude<OnFailure, "keep">): Promise<number> {
+  const { store } = jobgate;
+  const intent = paymentIntent(++bought, { onFailure });
+  await store.beginPayment(intent, paidCall());
+  await store.settlePayment(intent.key, "{}");
+  const claimed = await claimOne(store);
+  await store.fail(claimed, "no good");
+  return claimed.callId;
+}
+
+const run = (...args: string[]) => {
+  vi.stubEnv("JOBGATE_OPERATOR_TOKEN", TOKEN);
+  return runHere("refunds", ...args, "--target", jobgate.operator.address);
+};
+const decide = (verdict: "approve" | "decline", id: number, note = "as agreed") =>
+  run(verdict, String(id), "--note", note, "--by", "ada");
+const rowsOf = (stdout: string) =>
+  stdout
+    .trimEnd()
+    .split("\n")
+    .slice(1)
+    .map((row) => row.split(/ {2,}/));
+
+describe("jobgate refunds", () => {
+  test("list prints a table of refunds, newest first, with those that wait for the operator", async () => {
+    const { code, stdout } = await run("list", "--limit", "2");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^ID +STATE +AMOUNT +NETWORK +PAYER +OWED SINCE +TRANSACTION +REASON\n/);
+    const [, , , network, payer] = rowsOf(stdout)[0] ?? [];
+    expect([network, payer]).toEqual([paymentIntent(1).key.network, paymentIntent(1).key.payer]);
+    expect(rowsOf(stdout).map((row) => row.slice(0, 3))).toEqual([
+      [String(asks), "owed, asks you", AMOUNT],
+      [String(due), "owed", AMOUNT],
+    ]);
+  });
+
+  test("list selects by --state or its environment twin, and prints lines of JSON", async () => {
+    await decide("decline", asks);
+    const { stdout } = await run("list", "--state", "declined", "--limit", "1", "--json");
+    expect(JSON.parse(stdout)).toMatchObject({
+      call_id: String(asks),
+      state: "REFUND_STATE_DECLINED",
+      amount: "3264000",
+      decision: { approved: false, by: "ada", note: "as agreed" },
+    });
+    vi.stubEnv("JOBGATE_STATE", "declined");
+    expect((await run("list", "--limit", "1")).stdout).toMatch(new RegExp(`^${asks} +declined `, "m"));
+  });
+
+  test("approve has a refund that asks sent; exits with 1 once it is, and for an ID without a refund", async () => {
+    expect(await decide("approve", asks)).toEqual({
+      code: 0,
+      stdout: `${asks} owed, ${AMOUNT}\n`,
+      stderr: "",
+    });
+    expect(rowsOf((await run("list", "--limit", "1")).stdout)[0]).toEqual([
+      ...[String(asks), "owed", AMOUNT],
+      ...[expect.any(String), expect.any(String), expect.stringMatching(/^20/), "-"],
+      "approved by ada: as agreed",
+    ]);
+    expect(await decide("approve", asks)).toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringContaining(`Refund ${asks} is owed and sent as soon as there are funds`),
+    });
+    expect(await decide("approve", 9_999)).toMatchObject({
+      code: 1,
+      stderr: "There is no refund with call id 9999.\n",
+    });
+  });
+
+  test("decline keeps the money until the refund is being sent; approve takes a failed or declined one up again", async () => {
+    expect((await decide("decline", due)).stdout).toBe(`${due} declined, ${AMOUNT}\n`);
+    expect((await decide("approve", due)).stdout).toBe(`${due} owed, ${AMOUNT}\n`);
+    const transaction = newTransaction(due);
+    await jobgate.store.sendRefund(due, 1, transaction);
+    expect(await decide("decline", due)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`Refund ${due} is sending: it cannot be declined.`),
+    });
+    const end = { state: "refund_failed", reason: "blocked \u001b[2J" } as const;
+    await jobgate.store.endRefund(due, transaction.reference, end);
+    const { stdout } = await run("list", "--state", "refund_failed");
+    expect(stdout).toContain("approved by ada: as agreed; blocked \\u{1b}[2J");
+    expect(stdout).not.toContain("\u001b");
+    expect((await decide("approve", due)).code).toBe(0);
+    expect((await jobgate.store.listRefunds({ limit: 1, before: due + 1 }))[0]).toMatchObject({ attempt: 2 });
+  });
+
+  test("Exits with 2 for bad usage, and changes nothing", async () => {
+    for (const args of [
+      [],
+      ["list", "--state", "lost"],
+      ["approve", String(asks)],
+      ["approve", "--note", "x"],
+      ["decline", "01", "--note", "x"],
+    ]) {
+      const { code, stdout } = await runHere("refunds", ...args);
+      expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });
+    }
+    expect((await run("list", "--limit", "1")).stdout).toContain("owed, asks you");
+  });
+
+  test("--help of each command shows one example", async () => {
+    for (const command of ["list", "approve", "decline"]) {
+      const { stdout } = await runHere("refunds", command, "--help");
+      expect(stdout.match(/\$ jobgate /g)).toHaveLength(1);
+      expect(stdout).toContain(`$ jobgate refunds ${command}`);
+    }
+  });
+});

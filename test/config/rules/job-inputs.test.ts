@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import { loadFiles, mistakesOf, TOKEN, X402 } from "../config-folder.ts";
+
+const SCHEMA = '{"type":"object","required":["text"]}';
+const withInput = (input: string) =>
+  `${X402}${TOKEN}[[jobs]]\njob_index = 0\nprice_wei = "1000000000000000"\ninput = ${input}\n`;
+
+test("A job's input has the contents of the files beside the configuration", async () => {
+  const result = await loadFiles({
+    "jobgate.toml": withInput('{ schema = "schema.json", example = "$DIR/example.json" }'),
+    "schema.json": SCHEMA,
+    "example.json": '{"text":"hello"}',
+  });
+  expect(result.ok && result.config.x402?.jobs?.[0]?.input).toEqual({
+    contentType: "application/json",
+    schema: SCHEMA,
+    example: '{"text":"hello"}',
+  });
+});
+
+test.each([
+  ["cannot be read", '{ schema = "none.json" }', "schema", /cannot be read: no such file/],
+  ["is not JSON", '{ schema = "broken.json" }', "schema", /names broken.json, which is not JSON/],
+  [
+    "does not compile",
+    '{ schema = "typo.json" }',
+    "schema",
+    /names typo.json, which is invalid: \/type must be equal to one of the allowed values/,
+  ],
+  [
+    "is for another type than JSON",
+    '{ schema = "schema.json", content_type = "text/plain" }',
+    "schema",
+    /is for a body that is not JSON/,
+  ],
+  [
+    "its own example does not match",
+    '{ schema = "schema.json", example = "empty.json" }',
+    "example",
+    /does not match the schema: \/text must have required property 'text'/,
+  ],
+])("A schema that %s is a mistake", async (_, input, key, message) => {
+  const [mistake, ...more] = await mistakesOf({
+    "jobgate.toml": withInput(input),
+    "schema.json": SCHEMA,
+    "broken.json": "{",
+    "typo.json": '{"type":"objekt"}',
+    "empty.json": "{}",
+  });
+  expect([mistake?.place, more]).toEqual([`jobgate.toml:16 jobs[0].input.${key}`, []]);
+  expect(mistake?.message).toMatch(message);
+});

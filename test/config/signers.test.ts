@@ -1,0 +1,106 @@
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { checkShape } from "../../src/config/check-shape.ts";
+import { configSchema } from "../../src/config/config.ts";
+import { readConfigFiles } from "../../src/config/config-files.ts";
+import { MistakeList, mistakeText } from "../../src/config/mistakes.ts";
+import { readSigners } from "../../src/config/signers.ts";
+import { KEYSTORES } from "../helpers/keystores.ts";
+import { TOKEN } from "./config-folder.ts";
+
+const { file, password, privateKey } = KEYSTORES["scrypt with blocks of 8"];
+const other = KEYSTORES.pbkdf2.privateKey;
+const env = { KEY: `${other}\n`, PASSWORD: password, WRONG: "hunter2" };
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "jobgate-signers-"));
+  const files = { "keystore.json": file, password: `${password}\n`, key: `${privateKey}\n`, empty: "\n" };
+  for (const [name, contents] of Object.entries(files))
+    await writeFile(join(folder, name), contents, { mode: 0o600 });
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+/** Reads the keys of a file whose third line has the signer. */
+async function read(signer: string) {
+  const mistakes = new MistakeList();
+  const path = join(folder, "jobgate.toml");
+  const toml = `[[x402.facilitators]]\nlocal = true\nsigner = ${signer}\n[x402]\n${TOKEN}`;
+  const tables = checkShape(configSchema, await readConfigFiles({ path, toml, env }, mistakes), mistakes);
+  const signers = await readSigners(tables ?? {}, folder, mistakes);
+  return {
+    keys: signers.get(0)?.map((one) => one.privateKey),
+    mistakes: mistakes.mistakes().map(mistakeText),
+    warnings: mistakes.warnings().map(mistakeText),
+  };
+}
+
+test.each([
+  ["in a variable", '{ private_key = "env:KEY" }', [other]],
+  ["in a file beside the configuration", '{ private_key = "file:key" }', [privateKey]],
+  ["in a keystore", '{ keystore = "keystore.json", password = "file:password" }', [privateKey]],
+  [
+    "of several accounts",
+    '[{ keystore = "keystore.json", password = "env:PASSWORD" }, { private_key = "env:KEY" }]',
+    [privateKey, other],
+  ],
+])("Reads a key %s", async (_where, signer, keys) => {
+  expect(await read(signer)).toEqual({ keys, mistakes: [], warnings: [] });
+});
+
+const KEYSTORE = 'keystore = "keystore.json"';
+test.each([
+  [
+    "A wrong password",
+    `{ ${KEYSTORE}, password = "env:WRONG" }`,
+    ".keystore: does not open with the password",
+  ],
+  ["A keystore without a password", `{ ${KEYSTORE} }`, ".password: is missing"],
+  [
+    "A password without a keystore",
+    '{ private_key = "env:KEY", password = "env:WRONG" }',
+    ".password: is never used",
+  ],
+  ["A keystore that is not there", '{ keystore = "none", password = "x" }', ".keystore: names "],
+  [
+    "A keystore that is another file",
+    '{ keystore = "key", password = "x" }',
+    ".keystore: is not Web3 Secret Storage",
+  ],
+  [
+    "Two ways to give a key",
+    `{ private_key = "env:KEY", ${KEYSTORE} }`,
+    ": has both private_key and keystore",
+  ],
+  ["A signer without a key", "{}", ": has no key"],
+  ["An empty list of signers", "[]", ": is empty; expected an array of tables"],
+  [
+    "One key twice",
+    '[{ private_key = "file:key" }, { private_key = "file:key" }]',
+    "[1]: has the key of another",
+  ],
+  [
+    "A variable that holds no key",
+    '{ private_key = "env:WRONG" }',
+    ".private_key: is another string; expected a private key",
+  ],
+  ["A file that is not there", '{ private_key = "file:none" }', ".private_key: names "],
+])("%s is a mistake at its line", async (_what, signer, expected) => {
+  const { mistakes } = await read(signer);
+  expect(mistakes).toEqual([
+    expect.stringContaining(`jobgate.toml:3: x402.facilitators[0].signer${expected}`),
+  ]);
+  expect(mistakes[0]).toMatch(/; expected/);
+  expect(mistakes[0]).not.toMatch(/hunter2|7a28b5ba|976f9f77/);
+});
+
+test("A file that every user can read is a warning", async () => {
+  await writeFile(join(folder, "open"), privateKey);
+  await chmod(join(folder, "open"), 0o644);
+  const { warnings } = await read('{ private_key = "file:open" }');
+  expect(warnings).toEqual([
+    expect.stringMatching(/:3: x402\.facilitators\[0\]\.signer\.private_key: .*chmod o-r/),
+  ]);
+});

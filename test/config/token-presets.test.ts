@@ -1,0 +1,107 @@
+import { DEFAULT_ASSETS } from "@x402/evm";
+import { EVM_NETWORK_CHAIN_ID_MAP } from "@x402/evm/v1";
+import { expect, test } from "vitest";
+import { CHAIN_IDS_BY_NAME, TOKEN_PRESETS } from "../../src/config/token-presets.ts";
+import { configOf, mistakesOf, X402 } from "./config-folder.ts";
+import { testMistakes } from "./mistake-cases.ts";
+
+const PRESET = `[[x402.accepted_tokens]]
+token = "USDC"
+network = "base"
+pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+`;
+
+test("The presets are the SDK's default assets", () => {
+  const assets = Object.entries(DEFAULT_ASSETS).flatMap(([network, list]) =>
+    list.map(({ symbol, asset, decimals, name, version, ...methods }) => ({
+      ...{ network, symbol, asset, decimals },
+      // As the SDK's server offers it: without a domain, clients sign no EIP-2612 permit.
+      ...((methods.assetTransferMethod === undefined || methods.supportsEip2612) && {
+        eip3009Name: name,
+        eip3009Version: version,
+      }),
+      transferMethod: methods.assetTransferMethod ?? "eip3009",
+    })),
+  );
+  expect(TOKEN_PRESETS).toEqual(assets);
+});
+
+test("The network names are the SDK's", () => {
+  expect(Object.fromEntries(CHAIN_IDS_BY_NAME)).toEqual(EVM_NETWORK_CHAIN_ID_MAP);
+});
+
+test("A preset fills everything but where to pay, and needs no rate", async () => {
+  const { x402 } = await configOf(`${X402}${PRESET}`);
+  expect(x402?.acceptedTokens).toEqual([
+    {
+      network: "eip155:8453",
+      asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+      symbol: "USDC",
+      decimals: 6,
+      currency: "USD",
+      payTo: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+      markupBps: 0,
+      transferMethod: "eip3009",
+      eip3009: { name: "USD Coin", version: "2" },
+      confirmations: 1,
+      requireOnchainConfirmation: false,
+    },
+  ]);
+});
+
+test("Keys beside a preset take precedence", async () => {
+  const { x402 } = await configOf(`${X402}${PRESET}symbol = "USDC on Base"\nrate_per_native_unit = "3000"\n`);
+  expect(x402?.acceptedTokens[0]).toMatchObject({
+    symbol: "USDC on Base",
+    rate: { kind: "fixed", ratePerNativeUnit: "3000" },
+  });
+});
+
+test("A preset that only Permit2 can pay is paid by it, with its domain if it has EIP-2612", async () => {
+  const { x402 } = await configOf(
+    `${X402}${PRESET.replace("USDC", "MegaUSD").replace("base", "megaeth")}${PRESET.replace("base", "eip155:38833")}`,
+  );
+  const [megaUsd, usdc] = x402?.acceptedTokens ?? [];
+  expect(megaUsd).toMatchObject({ transferMethod: "permit2", eip3009: { name: "MegaUSD", version: "1" } });
+  expect(usdc).toMatchObject({ symbol: "USDC", transferMethod: "permit2" });
+  expect(usdc).not.toHaveProperty("eip3009");
+});
+
+test("Two spellings of a token are the same token", async () => {
+  const caip2 = PRESET.replace('"base"', '"eip155:8453"');
+  const [mistake] = await mistakesOf(`${X402}${PRESET}${caip2}`);
+  expect(mistake?.message).toMatch(/same token as x402.accepted_tokens\[0\]/);
+});
+
+testMistakes([
+  {
+    promise: "An unknown preset is a mistake that lists those of the network",
+    toml: `${X402}${PRESET.replace('"USDC"', '"USDT" #!').replace("base", "celo").replace("USDT", "USDX")}`,
+    keyPath: "x402.accepted_tokens[0].token",
+    message: /expected "USDC" or "USDT" or "USAT"/,
+  },
+  {
+    promise: "A preset on a network without one is a mistake that lists all",
+    toml: `${X402}${PRESET.replace('"USDC"', '"USDC" #!').replace("base", "sepolia")}`,
+    keyPath: "x402.accepted_tokens[0].token",
+    message: /"USDC" on eip155:8453, "USDC" on eip155:84532, .*"USAT" on eip155:42220/,
+  },
+  {
+    promise: "Another address than the preset's is a mistake",
+    toml: `${X402}${PRESET}asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" #!`,
+    keyPath: "x402.accepted_tokens[0].asset",
+    message: /differs from that of token "USDC", which is 0x833589f/,
+  },
+  {
+    promise: "A token without a preset needs its address",
+    toml: `${X402}[[x402.accepted_tokens]] #!\nnetwork = "base"\npay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"\nsymbol = "X"\ndecimals = 6\nrate_per_native_unit = "1"\neip3009_name = "X"\neip3009_version = "1"\n`,
+    keyPath: "x402.accepted_tokens[0].asset",
+    message: /or a preset such as token = "USDC"/,
+  },
+  {
+    promise: "A network that has no name is a mistake",
+    toml: `${X402}${PRESET.replace('"base"', '"bass" #!')}`,
+    keyPath: "x402.accepted_tokens[0].network",
+    message: /or its x402 v1 name such as "base"/,
+  },
+]);

@@ -1,0 +1,60 @@
+import { expect, test } from "vitest";
+import { type PushAnswer, readAnswer, retryAfterMs } from "../../../src/delivery/push/push-answer.ts";
+
+const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
+
+function outcomeOf(answer: Partial<Omit<PushAnswer, "body">> & { readonly body?: string }) {
+  const { body = "", ...rest } = answer;
+  const none = { contentType: undefined, contentEncoding: undefined, retryAfter: undefined };
+  return readAnswer({ status: 200, ...none, isCut: false, ...rest, body: Buffer.from(body) }, NOW);
+}
+
+test.each([
+  [undefined, undefined],
+  ["120", 120_000],
+  ["0", undefined],
+  ["-1", undefined],
+  ["soon", undefined],
+  ["1.5", undefined],
+  ["Fri, 02 Jan 2026 03:04:35 GMT", 30_000],
+  ["Fri, 02 Jan 2026 03:04:05 GMT", undefined],
+  ["2026-01-03", undefined],
+  ["99999999999999999999999", 86_400_000],
+  ["Sat, 02 Jan 2100 00:00:00 GMT", 86_400_000],
+])("Retry-After %j waits %j ms", (value, expected) => {
+  expect(retryAfterMs(value, NOW)).toBe(expected);
+});
+
+test("A temporary refusal is retried after Retry-After, or the backoff", () => {
+  expect(outcomeOf({ status: 503, body: "busy\nx", retryAfter: "2" })).toEqual({
+    kind: "retry",
+    reason: "HTTP 503: busy",
+    delayMs: 2_000,
+    blame: "target",
+  });
+  expect(outcomeOf({ status: 425 })).toEqual({ kind: "retry", reason: "HTTP 425", blame: "call" });
+});
+
+test("Refusals of each request are blamed on the target, refusals of one input are not", () => {
+  const blame = (status: number) => {
+    const outcome = outcomeOf({ status });
+    return "blame" in outcome ? outcome.blame : undefined;
+  };
+  for (const status of [301, 401, 403, 404, 405, 429, 500, 503]) expect(blame(status)).toBe("target");
+  for (const status of [400, 408, 409, 413, 415, 422]) expect(blame(status)).toBe("call");
+});
+
+test("A reason is the first line of a refusal without control characters, and not endless", () => {
+  const reason = (body: string) => (outcomeOf({ status: 422, body }) as { reason: string }).reason;
+  expect(reason("\n\n a\tb\x1b[31mc\rd")).toBe("HTTP 422: a b [31mc");
+  expect(reason("x".repeat(9_999))).toHaveLength("HTTP 422: ".length + 500);
+  expect(reason(" \r\n ")).toBe("HTTP 422");
+});
+
+test("An answer without body and Content-Type has no result; a body without type is application/octet-stream", () => {
+  expect(outcomeOf({ status: 204 })).toEqual({ kind: "done", result: undefined });
+  expect(outcomeOf({ body: "x" })).toEqual({
+    kind: "done",
+    result: { body: Buffer.from("x"), contentType: "application/octet-stream" },
+  });
+});

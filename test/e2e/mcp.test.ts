@@ -1,0 +1,254 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
+import { decodePaymentRequiredHeader } from "@x402/core/http";
+import { expect, it } from "vitest";
+import { ExtendRequestSchema, type JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { sendRpc, sendText } from "../helpers/mcp.ts";
+import { type MppChallenge, signChallenge } from "../helpers/mpp.ts";
+import type { JobOutcome } from "../helpers/runner.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startAnotherGateway } from "../x402/gateway-harness.ts";
+import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
+
+/** Results by body; a job with another one is left to its test. */
+const RESULTS: Record<string, JobOutcome> = {
+  text: { body: Buffer.from("ready"), contentType: "text/plain" },
+  json: { body: Buffer.from('{"sum":3}'), contentType: "application/json" },
+  image: { body: Buffer.from([1, 2, 3]), contentType: "image/png" },
+};
+const unfinished = new Map<string, (outcome: JobOutcome) => void>();
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() =>
+  startPaidGateway({
+    parts,
+    setUp: "no rpc_url",
+    // No test waits for the runner at a restart.
+    edit: (config) => config.replace("[runner]", "[runner]\ndrain_secs = 0.2"),
+    handle: (call) => {
+      const body = Buffer.from(call.body).toString();
+      return RESULTS[body] ?? new Promise((resolve) => unfinished.set(body, resolve));
+    },
+  }),
+);
+
+const url = () => `${gateway.jobgate.x402Url}/mcp`;
+const rpc = async (method: string, params = {}, headers = {}) => {
+  const { status, result, error } = await sendRpc(url(), method, params, headers);
+  return {
+    status,
+    result: (result ?? {}) as Record<string, never> & { _meta: Record<string, unknown> },
+    error,
+  };
+};
+const call = async (body: string, meta: object = {}, more: object = {}) =>
+  rpc("tools/call", { name: "job-1-0", arguments: { body }, _meta: meta, ...more });
+const payment = async () => ({ "x402/payment": (await gateway.sign()).payload });
+
+it("Begins a session, and lists each job as a tool", async () => {
+  const { headers, result } = await sendRpc(url(), "initialize", { protocolVersion: "2025-06-18" });
+  expect(result).toMatchObject({
+    protocolVersion: "2025-06-18",
+    capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } },
+    serverInfo: { name: expect.any(String), version: expect.any(String) },
+  });
+  const session = { "mcp-session-id": headers.get("mcp-session-id") ?? "" };
+  const listed = await rpc("tools/list", {}, session);
+  expect(listed.result.tools).toMatchObject([
+    { name: "job-1-0", inputSchema: { type: "object" }, execution: { taskSupport: "optional" } },
+    { name: "job-1-1" },
+  ]);
+  await gateway.restart();
+  expect((await rpc("ping", {}, session)).result).toEqual({});
+  const ended = await fetch(url(), { method: "DELETE", headers: session });
+  expect([ended.status, (await rpc("ping", {}, session)).status]).toEqual([204, 404]);
+});
+
+it("A call without a payment returns the offers of both protocols, and each of them buys it", async () => {
+  const { result } = await call("text");
+  const { v2 } = { v2: await fetch(gateway.urlOf(), { method: "POST" }) };
+  const { accepts } = decodePaymentRequiredHeader(v2.headers.get("payment-required") ?? "");
+  expect(result).toMatchObject({
+    isError: true,
+    structuredContent: {
+      x402Version: 2,
+      accepts,
+      resource: { url: "mcp://tool/job-1-0" },
+      code: "payment_required",
+    },
+    _meta: { "org.paymentauth/payment-required": { httpStatus: 402, challenges: [{ method: "evm" }] } },
+  });
+  const [{ request, ...challenge }] = (
+    result._meta["org.paymentauth/payment-required"] as { challenges: [MppChallenge & { request: object }] }
+  ).challenges;
+  const encoded = Buffer.from(JSON.stringify(request)).toString("base64url");
+  const signed = await signChallenge({
+    challenge: { ...challenge, request: encoded } as MppChallenge,
+    account: accounts.payer,
+  });
+  const credential = { ...signed.credential, challenge: { ...challenge, request } };
+
+  const wrong = await call("another body", { "org.paymentauth/credential": credential });
+  expect(wrong.error).toMatchObject({ code: -32043, data: { httpStatus: 402, challenges: [{}] } });
+  const expectChanges = await watchLedger(parts, gateway);
+  const bought = await call("text", { "org.paymentauth/credential": credential });
+  expect(bought.result).toMatchObject({
+    content: [{ type: "text", text: "ready" }],
+    _meta: { "org.paymentauth/receipt": { status: "success", method: "evm", challengeId: challenge.id } },
+  });
+  await expectChanges(ONE_PAID_JOB);
+
+  const paid = await payment();
+  const base64 = Buffer.from(JSON.stringify(paid["x402/payment"])).toString("base64");
+  const byX402 = await call("json", paid);
+  expect(byX402.result).toMatchObject({
+    structuredContent: { sum: 3 },
+    _meta: { "x402/payment-response": { success: true }, "jobgate/call": { call_id: expect.any(Number) } },
+  });
+  expect((await call("json", { "x402/payment": base64 })).result).toEqual(byX402.result);
+  expect((await call("image", await payment())).result.content).toEqual([
+    { type: "image", mimeType: "image/png", data: "AQID" },
+  ]);
+});
+
+it("A client that pays over MPP gets its challenges as an error, and no challenge of another server passes", async () => {
+  const { headers } = await sendRpc(url(), "initialize", {
+    protocolVersion: "2025-11-25",
+    capabilities: { experimental: { payment: {} } },
+  });
+  const session = { "mcp-session-id": headers.get("mcp-session-id") ?? "" };
+  const asked = await rpc("tools/call", { name: "job-1-0", arguments: { body: "text" } }, session);
+  expect(asked.error).toMatchObject({ code: -32042, data: { challenges: [{ method: "evm" }] } });
+  const garbage = await call("text", { "org.paymentauth/credential": { challenge: "no" } });
+  expect(garbage.error).toMatchObject({ code: -32602, data: { code: "invalid_payment" } });
+});
+
+it("A long job is a task: it shows its state over a restart, only to who has its id, and then its result", async () => {
+  const expectChanges = await watchLedger(parts, gateway);
+  const { result } = await call("long", await payment(), { task: { ttl: 60_000 } });
+  const { taskId } = result.task as unknown as { taskId: string };
+  expect(result.task).toMatchObject({ status: "working", ttl: null, createdAt: expect.any(String) });
+  await gateway.waitForJobs("long");
+  await gateway.restart();
+  expect((await rpc("tasks/get", { taskId })).result).toMatchObject({ taskId, status: "working" });
+  const guessed = `${taskId.slice(0, -2)}AA`;
+  for (const method of ["tasks/get", "tasks/result"])
+    expect((await rpc(method, { taskId: guessed })).error).toMatchObject({ code: -32602 });
+
+  await gateway.waitForJobs("long", 2);
+  unfinished.get("long")?.({ body: Buffer.from("at last"), contentType: "text/plain" });
+  expect((await rpc("tasks/result", { taskId })).result).toEqual({
+    content: [{ type: "text", text: "at last" }],
+    _meta: { "io.modelcontextprotocol/related-task": { taskId } },
+  });
+  expect((await rpc("tasks/get", { taskId })).result).toMatchObject({ status: "completed" });
+  await expectChanges({ ...ONE_PAID_JOB, jobs: 2 });
+});
+
+it("A call with a progress token streams the runner's progress, and then its result", async () => {
+  const body = JSON.stringify({
+    jsonrpc: "2.0",
+    id: 7,
+    method: "tools/call",
+    params: {
+      name: "job-1-0",
+      arguments: { body: "slow" },
+      _meta: { progressToken: "p", ...(await payment()) },
+    },
+  });
+  const response = await fetch(url(), {
+    method: "POST",
+    body,
+    headers: { accept: "application/json, text/event-stream" },
+  });
+  expect(response.headers.get("content-type")).toBe("text/event-stream");
+  const [job] = (await gateway.waitForJobs("slow")) as [JobCall];
+  const leases = [
+    { callId: job.callId, leaseToken: job.leaseToken, progress: { percent: 40, text: "nearly" } },
+  ];
+  await gateway.runner.extend(create(ExtendRequestSchema, { leases }));
+  const reader = (response.body as ReadableStream<Uint8Array>)
+    .pipeThrough(new TextDecoderStream())
+    .getReader();
+  let text = (await reader.read()).value ?? "";
+  expect(text).toContain('"method":"notifications/progress"');
+  expect(text).toContain('"progressToken":"p","total":100,"progress":40,"message":"nearly"');
+  unfinished.get("slow")?.({ body: Buffer.from("done"), contentType: "text/plain" });
+  for (;;) {
+    const { done, value = "" } = await reader.read();
+    text += value;
+    if (done) break;
+  }
+  expect(text).toMatch(/"id":7,"result":\{"content":\[\{"type":"text","text":"done"\}\]/);
+});
+
+it("Pages of other origins are refused, and so is a session that another origin began", async () => {
+  const begin = (origin: string) =>
+    sendRpc(url(), "initialize", { protocolVersion: "2025-11-25" }, { origin });
+  expect((await begin("https://evil.example")).status).toBe(403);
+  const { status, headers } = await begin("http://localhost:3000");
+  expect(status).toBe(200);
+  const session = { "mcp-session-id": headers.get("mcp-session-id") ?? "" };
+  const ping = (origin: string) => rpc("ping", {}, { ...session, origin });
+  expect((await ping("http://localhost:3000")).status).toBe(200);
+  expect((await ping("http://localhost:3001")).status).toBe(404);
+  expect((await ping("https://evil.example")).status).toBe(403);
+});
+
+it("Garbage is refused, and nothing is paid", async () => {
+  const expectChanges = await watchLedger(parts, gateway);
+  const nested = `${"[".repeat(10_000)}${"]".repeat(10_000)}`;
+  const deep = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x402/payment":${nested}}}}`;
+  for (const body of [
+    "",
+    "no",
+    "[]",
+    "1",
+    "null",
+    '{"jsonrpc":"1.0"}',
+    '{"jsonrpc":"2.0","id":{},"method":"ping"}',
+    nested,
+    deep,
+  ])
+    expect(await sendText(url(), body)).toMatchObject({ status: 400, error: { code: expect.any(Number) } });
+  for (const [method, params] of [
+    ["tools/none", {}],
+    ["tools/call", { name: "none" }],
+    ["tools/call", { name: "__proto__" }],
+    ["tools/call", { name: "job-1-0", arguments: [] }],
+    ["tools/call", { name: "job-1-0", arguments: { body: 7 } }],
+    ["tasks/get", { taskId: "1" }],
+  ] as const)
+    expect((await rpc(method, params)).error).toMatchObject({ code: expect.any(Number) });
+  const { v1, good } = { v1: { x402Version: 1 }, good: (await payment())["x402/payment"] };
+  for (const wrong of [7, "%%", "bm8=", {}, [], v1, { ...good, payload: {} }]) {
+    expect((await call("text", { "x402/payment": wrong })).result.structuredContent).toMatchObject({
+      code: "invalid_payment",
+      charged: false,
+    });
+  }
+  for (const method of ["GET", "PUT", "HEAD"]) expect((await fetch(url(), { method })).status).toBe(405);
+  await expectChanges({});
+});
+
+it("One session waits for a bounded number of calls", async () => {
+  const { headers } = await sendRpc(url(), "initialize", { protocolVersion: "2025-11-25" });
+  const session = { "mcp-session-id": headers.get("mcp-session-id") ?? "" };
+  const { result } = await call("many", await payment(), { task: {} });
+  const { taskId } = result.task as unknown as { taskId: string };
+  const waiting = Array.from({ length: 70 }, () => rpc("tasks/result", { taskId }, session));
+  const first = await Promise.race(waiting);
+  expect(first.error).toMatchObject({ code: -32000, data: { code: "rate_limited" } });
+  await gateway.waitForJobs("many");
+  await sleep(0);
+  unfinished.get("many")?.({ body: Buffer.from("ok"), contentType: "text/plain" });
+  const answers = await Promise.all(waiting);
+  expect(answers.filter(({ error }) => error !== undefined)).toHaveLength(6);
+});
+
+it("Without [mcp] there is nothing at /mcp", async () => {
+  const shop = await startAnotherGateway();
+  expect((await sendRpc(`${shop.url}/mcp`, "ping")).status).toBe(404);
+});

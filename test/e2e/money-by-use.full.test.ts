@@ -1,0 +1,281 @@
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { isBalanced } from "../../src/store/rules/payments.ts";
+import { accounts, type TestAccount } from "../helpers/accounts.ts";
+import {
+  type Offer,
+  type Permit2Payment,
+  payingFetch,
+  requestOffer,
+  signPaymentByUse,
+} from "../helpers/clients.ts";
+import { approvePermit2, installPermit2, invalidatePermit2Nonce } from "../helpers/permit2.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startRun } from "../runner/start-run.ts";
+import {
+  type PaidGateway,
+  type PaidGatewayOptions,
+  SET_UPS,
+  type SetUp,
+  startPaidGateway,
+  withPermit2,
+} from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
+
+const { payer, otherPayer, payTo } = accounts;
+
+const parts = startBeforeAll(() => startPaidParts({ settlesByUse: true }));
+beforeAll(async () => {
+  const { anvil, usdc } = parts;
+  await installPermit2(anvil);
+  for (const account of [payer, otherPayer]) await approvePermit2({ anvil, token: usdc.address, account });
+});
+
+/** Job 0 by use, and at its fixed price too. Each body is what the runner charges: units, or "all", or "fail". */
+function startGateway(setUp: SetUp, options: Partial<PaidGatewayOptions> = {}): Promise<PaidGateway> {
+  return startPaidGateway({
+    ...options,
+    parts,
+    setUp,
+    edit: (config) =>
+      `${withPermit2(config).replace("[runner]", "[runner]\nmax_attempts = 1")}
+[[jobs]]
+job_index = 0
+mode = "public_paid"
+charge = ["used", "fixed"]
+max_run_secs = 120
+`,
+    handle({ body }) {
+      const text = Buffer.from(body).toString();
+      if (text.startsWith("fail")) throw new Error("no ink");
+      const [charge = "all"] = text.split(" ");
+      return {
+        body: Buffer.from(`result of ${text}`),
+        ...(charge === "all" ? {} : { charge: BigInt(charge) }),
+      };
+    },
+  });
+}
+
+/** Waits until the facilitator has said which address it settles by use with. */
+async function offerByUse(gateway: PaidGateway): Promise<Offer["v2"]> {
+  const isByUse = ({ v2 }: Offer) => v2.accepts.some(({ scheme }) => scheme === "upto");
+  await expect.poll(async () => isByUse(await requestOffer(gateway.urlOf())), { interval: 20 }).toBe(true);
+  return (await requestOffer(gateway.urlOf())).v2;
+}
+
+async function authorize(
+  gateway: PaidGateway,
+  { account = payer, secs }: { account?: TestAccount; secs?: number } = {},
+): Promise<Permit2Payment> {
+  const offer = await offerByUse(gateway);
+  return signPaymentByUse({ offer, account, ...(secs === undefined ? {} : { secs }) });
+}
+
+interface CallAnswer {
+  readonly state: string;
+  readonly charge: { readonly state: string; readonly amount?: string; readonly transaction?: string };
+}
+
+/** Asks for a call as its buyer, until its charge is decided. */
+async function decided(
+  gateway: PaidGateway,
+  bought: { readonly call_id?: number; readonly access_token?: string },
+): Promise<CallAnswer & { readonly result: { readonly status: number; readonly text: string } }> {
+  const url = `${gateway.jobgate.x402Url}/x402/calls/${bought.call_id}`;
+  const headers = { authorization: `Bearer ${bought.access_token}` };
+  const ask = async () => (await (await fetch(url, { headers })).json()) as CallAnswer;
+  await expect
+    .poll(async () => (await ask()).charge.state, { interval: 50, timeout: 25_000 })
+    .toMatch(/settled|released|failed/);
+  const response = await fetch(`${url}/result`, { headers });
+  return { ...(await ask()), result: { status: response.status, text: await response.text() } };
+}
+
+function expectBalance(gateway: PaidGateway): void {
+  const totals = gateway.journal.totals();
+  expect(
+    isBalanced(totals),
+    JSON.stringify(totals, (_, value) => (typeof value === "bigint" ? `${value}` : value)),
+  ).toBe(true);
+}
+
+describe.each(SET_UPS)("Payments by use, with %s", (setUp) => {
+  const gateway = startBeforeAll(() => startGateway(setUp));
+
+  it("The official client buys, and the runner is told what it may charge", async () => {
+    const before = await parts.usdc.balanceOf(payTo.address);
+    await offerByUse(gateway);
+    const pay = payingFetch({
+      account: payer,
+      network: "eip155:84532",
+      spendControls: false,
+      scheme: "upto",
+    });
+    const response = await pay(gateway.urlOf(), { method: "POST", body: "7 official" });
+    expect(response.status).toBe(202);
+    expect(response.headers.get("payment-response")).toBeNull();
+    const bought = (await response.json()) as { call_id: number; access_token: string };
+    const [call] = await gateway.waitForJobs("7 official");
+    expect(call?.metadata).toMatchObject({
+      "X-X402-PAYMENT-SCHEME": "upto",
+      "X-X402-PAYMENT-AMOUNT": String(AMOUNT),
+      "X-X402-PAYER": payer.address.toLowerCase(),
+    });
+    expect(await decided(gateway, bought)).toMatchObject({
+      state: "succeeded",
+      charge: {
+        state: "settled",
+        amount: "7",
+        ceiling: String(AMOUNT),
+        transaction: expect.stringMatching(/^0x/),
+      },
+      result: { status: 200, text: "result of 7 official" },
+    });
+    expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + 7n);
+    expectBalance(gateway);
+  });
+
+  it.each([
+    ["nothing", "0", 0n],
+    ["one unit", "1", 1n],
+    ["half", String(AMOUNT / 2n), AMOUNT / 2n],
+    ["all", "all", AMOUNT],
+  ])("A charge of %s moves exactly that", async (name, charge, amount) => {
+    const before = await parts.usdc.balanceOf(payTo.address);
+    const payment = await authorize(gateway);
+    const body = `${charge} ${name} ${setUp}`;
+    const bought = await gateway.send(payment, { body });
+    expect(bought.status).toBe(202);
+    expect(await decided(gateway, bought)).toMatchObject({
+      state: "succeeded",
+      charge: { state: amount === 0n ? "released" : "settled", amount: String(amount) },
+      result: { status: 200 },
+    });
+    expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + amount);
+    // The same authorization again is the same purchase, and buys nothing else.
+    expect(await gateway.send(payment, { body })).toMatchObject({ status: 202, call_id: bought.call_id });
+    expect(await gateway.send(payment, { body: "another" })).toMatchObject({
+      status: 409,
+      code: "payment_replay",
+    });
+    expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + amount);
+    expectBalance(gateway);
+  });
+
+  it("A job that fails for good charges nothing", async () => {
+    const before = await parts.usdc.balanceOf(payTo.address);
+    const bought = await gateway.send(await authorize(gateway), { body: `fail ${setUp}` });
+    expect(await decided(gateway, bought)).toMatchObject({
+      state: "failed",
+      charge: { state: "released", amount: "0" },
+    });
+    expect(await parts.usdc.balanceOf(payTo.address)).toBe(before);
+    expectBalance(gateway);
+  });
+
+  it("An authorization that ends before the job can is refused", async () => {
+    const payment = await authorize(gateway, { secs: 150 });
+    expect(await gateway.send(payment, { body: "1 short" })).toMatchObject({
+      status: 402,
+      code: "payment_mismatch",
+    });
+  });
+});
+
+describe("Payments by use that cannot be charged", () => {
+  const gateway = startBeforeAll(() => startGateway("rpc_url"));
+
+  it("A nonce that the payer cancels while the job runs: no result, and the loss is logged", async () => {
+    const payment = await authorize(gateway);
+    const cancelled = gateway.duringSettle(() =>
+      invalidatePermit2Nonce(parts.anvil, payer, payment.permit.nonce),
+    );
+    const bought = await gateway.send(payment, { body: "3 cancelled" });
+    await cancelled;
+    expect(await decided(gateway, bought)).toMatchObject({
+      state: "failed",
+      charge: { state: "failed", amount: "3" },
+      result: { status: 402, text: expect.stringContaining("settlement_failed") },
+    });
+    expect(gateway.jobgate.logs.join("\n")).toContain("could not be charged");
+    expectBalance(gateway);
+  });
+
+  it("One authorization at two gateways pays for one job, and the other gives no result", async () => {
+    const other = await startGateway("rpc_url");
+    try {
+      const before = await parts.usdc.balanceOf(payTo.address);
+      const payment = await authorize(gateway);
+      await offerByUse(other);
+      const sold = await Promise.all([
+        gateway.send(payment, { body: "5 twice" }),
+        other.send(payment, { body: "9 twice" }),
+      ]);
+      expect(sold.map(({ status }) => status)).toEqual([202, 202]);
+      const ends = [await decided(gateway, sold[0]), await decided(other, sold[1])];
+      expect(ends.map(({ charge }) => charge.state).sort()).toEqual(["failed", "settled"]);
+      expect(ends.map(({ result }) => result.status).sort()).toEqual([200, 402]);
+      const paid = ends.find(({ charge }) => charge.state === "settled");
+      expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + BigInt(paid?.charge.amount ?? 0));
+      expectBalance(gateway);
+      expectBalance(other);
+    } finally {
+      await other.stop();
+    }
+  });
+});
+
+it("A runner of the Node library charges units or a share, and never more than the ceiling", async () => {
+  const gateway = await startGateway("rpc_url");
+  onTestFinished(() => gateway.stop());
+  gateway.runner.kill();
+  startRun(
+    (job) => {
+      const [charge = ""] = job.body.toString().split(" ");
+      job.charge(charge === "quarter" ? { basisPoints: 2_500 } : BigInt(charge));
+    },
+    { address: gateway.jobgate.runnerAddress },
+  );
+  for (const [charge, amount] of [
+    ["42", 42n],
+    ["quarter", AMOUNT / 4n],
+    [`${2n * AMOUNT}`, AMOUNT],
+  ] as const) {
+    const before = await parts.usdc.balanceOf(payTo.address);
+    const bought = await gateway.send(await authorize(gateway), { body: `${charge} by the library` });
+    expect(await decided(gateway, bought)).toMatchObject({
+      state: "succeeded",
+      charge: { state: "settled", amount: String(amount) },
+    });
+    expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + amount);
+  }
+  expectBalance(gateway);
+});
+
+describe("A gateway that is killed", () => {
+  it.each(["before-journal", "after-ack", "before-charge", "after-settle", "after-commit"])(
+    "%s charges once, and what the runner said",
+    async (crashAt) => {
+      const gateway = await startGateway("rpc_url", { env: { JOBGATE_CRASH_AT: crashAt } });
+      try {
+        const before = await parts.usdc.balanceOf(payTo.address);
+        const payment = await authorize(gateway);
+        const body = `5 killed ${crashAt}`;
+        await gateway.send(payment, { body }).catch(() => undefined);
+        await gateway.startAgain({ asProcess: true });
+        await offerByUse(gateway);
+        const bought = await gateway.send(payment, { body });
+        expect(bought.status).toBe(202);
+        expect(await decided(gateway, bought)).toMatchObject({
+          state: "succeeded",
+          charge: { state: "settled", amount: "5" },
+          result: { status: 200 },
+        });
+        expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + 5n);
+        expectBalance(gateway);
+      } finally {
+        await gateway.stop();
+      }
+    },
+  );
+});

@@ -1,0 +1,50 @@
+import { parseAbiItem } from "viem";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import type { TestAccount } from "../helpers/accounts.ts";
+import type { PaidParts } from "./paid-parts.ts";
+
+/** An account that pays failed jobs back, and the configuration of a gateway that does so. */
+export interface RefundAccount {
+  readonly address: `0x${string}`;
+  readonly owner: TestAccount;
+  /** Job 0 is refunded when it fails; the operator is asked about job 1. */
+  edit(config: string): string;
+  /** Transfers that the account has sent. */
+  transfers(): Promise<{ readonly to: string; readonly value: bigint; readonly transaction: string }[]>;
+}
+
+export async function refundAccount(parts: PaidParts): Promise<RefundAccount> {
+  const key = generatePrivateKey();
+  const owner: TestAccount = { ...privateKeyToAccount(key), privateKey: key };
+  const { address } = owner;
+  await parts.anvil.client.setBalance({ address, value: 10n ** 18n });
+  const settings = `
+[[jobs]]
+job_index = 0
+on_failure = "refund"
+[[jobs]]
+job_index = 1
+on_failure = "ask"
+[x402.refunds]
+signer = { private_key = "${key}" }
+max_fee_per_gas_gwei = "100"
+`;
+  return {
+    address,
+    owner,
+    edit: (config) => `${config}${settings}`,
+    async transfers() {
+      const logs = await parts.anvil.client.getLogs({
+        address: parts.usdc.address,
+        event: parseAbiItem("event Transfer(address indexed from, address indexed to, uint256 value)"),
+        args: { from: address },
+        fromBlock: 0n,
+      });
+      return logs.map(({ args: { to = "", value = 0n }, transactionHash: transaction }) => ({
+        to: to.toLowerCase(),
+        value,
+        transaction,
+      }));
+    },
+  };
+}

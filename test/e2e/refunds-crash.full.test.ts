@@ -1,0 +1,167 @@
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createOperatorClient } from "../../src/commands/operator-client.ts";
+import { RefundState } from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { Fail } from "../../src/runner/job.ts";
+import { accounts, type TestAccount } from "../helpers/accounts.ts";
+import { type Postgres, startPostgres } from "../helpers/postgres.ts";
+import { type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { refundAccount } from "./refund-account.ts";
+
+const CRASHES = [
+  "refund-before-sending",
+  "refund-after-sending",
+  "settler-before-journal",
+  "settler-after-journal",
+  "settler-after-broadcast",
+  "refund-before-end",
+] as const;
+/** Rounds of each crash. */
+const ROUNDS = Number(process.env.JOBGATE_REFUND_CRASH_ROUNDS ?? 1);
+const BUYERS_IN_MATRIX = 4;
+const BUYERS = 200;
+/** Time for all to buy, on a machine that does other things too. */
+const BUYING_MS = 300_000;
+const timeout = 1_200_000;
+
+let parts: PaidParts;
+let postgres: Postgres;
+beforeAll(async () => {
+  [parts, postgres] = await Promise.all([startPaidParts(), startPostgres()]);
+});
+afterAll(async () => {
+  await postgres?.stop();
+  await parts?.stop();
+});
+
+/** Gateways on one store whose jobs all fail, and buyers of their own. */
+async function startSite(options: {
+  readonly buyers: number;
+  readonly on?: Postgres;
+  readonly crashAt?: string;
+}) {
+  const { buyers, on, crashAt } = options;
+  const account = await refundAccount(parts);
+  await parts.usdc.mint(account.address, BigInt(buyers) * AMOUNT);
+  const storeUrl = await on?.createDatabase();
+  const receivedBefore = await parts.usdc.balanceOf(accounts.payTo.address);
+  // All is bought before the first job fails: what a crash does to a purchase is the matter of other tests.
+  let failJobs = (): void => undefined;
+  const isBought = new Promise<void>((resolve) => {
+    failJobs = resolve;
+  });
+  const start = (env: Record<string, string> = {}) =>
+    startPaidGateway({
+      parts,
+      setUp: "rpc_url",
+      edit: account.edit,
+      asProcess: true,
+      env,
+      ...(storeUrl === undefined ? {} : { storeUrl }),
+      handle: async () => {
+        await isBought;
+        throw new Fail("no good");
+      },
+    });
+  // The first to start sends the refunds.
+  const first = await start(crashAt === undefined ? {} : { JOBGATE_CRASH_AT: crashAt });
+  const gateways = on === undefined ? [first] : [first, await start()];
+  const payers: TestAccount[] = [];
+  const payments: Payment[] = [];
+  while (payers.length < buyers) {
+    const privateKey = generatePrivateKey();
+    const payer: TestAccount = { ...privateKeyToAccount(privateKey), privateKey };
+    await parts.usdc.mint(payer.address, AMOUNT);
+    payers.push(payer);
+    payments.push(await first.sign({ account: payer }));
+  }
+
+  return {
+    first,
+    gateways,
+    /** Buys at once, and then has all jobs fail. */
+    async buyAll(): Promise<void> {
+      const [warmUp, ...others] = payments;
+      // More than a client may have verified at once are asked for again.
+      const buy = async (payment: Payment | undefined): Promise<void> => {
+        const status = async () => payment && (await first.send(payment)).status;
+        await expect.poll(status, { interval: 500, timeout: BUYING_MS }).toBe(202);
+      };
+      // The facilitator's first settlement alone: it reads its nonce then.
+      await buy(warmUp);
+      await Promise.all(others.map(buy));
+      failJobs();
+    },
+    /** Checks from outside that each buyer has his money back, and got it once. */
+    async expectAllRefunded(): Promise<void> {
+      const operator = createOperatorClient({ address: { url: first.jobgate.operatorUrl } });
+      const sums = async () =>
+        (await operator.getTotals({})).refunds.map(({ state, refunds }) => ({ state, refunds }));
+      await expect.poll(sums).toEqual([{ state: RefundState.REFUNDED, refunds: BigInt(buyers) }]);
+      expect(await operator.getTotals({})).toMatchObject({ balanced: true, kept: 0n });
+      const transfers = await account.transfers();
+      const paid = transfers.map(({ to, value }) => `${to} ${value}`);
+      expect(paid.sort()).toEqual(payers.map(({ address }) => `${address.toLowerCase()} ${AMOUNT}`).sort());
+      expect(new Set(transfers.map(({ transaction }) => transaction)).size).toBe(buyers);
+      for (const { address } of payers) expect(await parts.usdc.balanceOf(address)).toBe(AMOUNT);
+      // settled = delivered + kept + refunded + owed, to the last unit: nothing is left, delivered, kept or owed.
+      expect(await parts.usdc.balanceOf(account.address)).toBe(0n);
+      const received = await parts.usdc.balanceOf(accounts.payTo.address);
+      expect(received - receivedBefore).toBe(BigInt(buyers) * AMOUNT);
+    },
+    stop: () => Promise.all(gateways.map((gateway) => gateway.stop())),
+  };
+}
+
+describe.each(["SQLite", "two replicas on Postgres"])(
+  "Each buyer of a failed job is paid back once, on %s,",
+  (store) => {
+    const on = () => (store === "SQLite" ? {} : { on: postgres });
+
+    it.each(CRASHES)("although jobgate is killed at %s", { timeout }, async (crashAt) => {
+      for (let round = 0; round < ROUNDS; round++) {
+        const site = await startSite({ buyers: BUYERS_IN_MATRIX, crashAt, ...on() });
+        try {
+          await site.buyAll();
+          expect(await site.first.jobgate.exited).toEqual({ code: null, signal: "SIGKILL" });
+          await site.first.startAgain({ asProcess: true });
+          await site.expectAllRefunded();
+        } finally {
+          await site.stop();
+        }
+      }
+    });
+
+    it(`although there are ${BUYERS} of them at once and jobgate is killed in between`, {
+      timeout,
+    }, async () => {
+      const site = await startSite({ buyers: BUYERS, ...on() });
+      try {
+        await site.buyAll();
+        const operator = () => createOperatorClient({ address: { url: site.first.jobgate.operatorUrl } });
+        for (const part of [0.1, 0.4, 0.7]) {
+          await expect
+            .poll(
+              async () => {
+                const { refunds } = await operator()
+                  .getTotals({})
+                  .catch(() => ({ refunds: [] }));
+                const begun = refunds.filter(
+                  ({ state }) => state === RefundState.SENDING || state === RefundState.REFUNDED,
+                );
+                return begun.reduce((sum, { refunds }) => sum + Number(refunds), 0);
+              },
+              { interval: 5 },
+            )
+            .toBeGreaterThanOrEqual(part * BUYERS);
+          await site.first.restart({ signal: "SIGKILL", asProcess: true });
+        }
+        await site.buyAll();
+        await site.expectAllRefunded();
+      } finally {
+        await site.stop();
+      }
+    });
+  },
+);

@@ -1,0 +1,196 @@
+import { readFile } from "node:fs/promises";
+import { encodeFunctionData, parseAbi } from "viem";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { createOperatorClient } from "../../src/commands/operator-client.ts";
+import { DeadLetterStatus, type Refund, RefundState } from "../../src/gen/jobgate/v1/operator_pb.ts";
+import { Fail } from "../../src/runner/job.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { sendTransaction } from "../helpers/anvil.ts";
+import { requestOffer } from "../helpers/clients.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { type Answer, startPaidGateway } from "./paid-gateway.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
+import { refundAccount } from "./refund-account.ts";
+
+const parts = startBeforeAll(startPaidParts);
+const payer = accounts.payer.address;
+const SIGNATURE = { by: "ada", note: "as promised" };
+
+describe("a failed job is paid back", () => {
+  const account = startBeforeAll(async () => {
+    const made = await refundAccount(parts);
+    await parts.usdc.mint(made.address, AMOUNT);
+    return { ...made, stop: () => Promise.resolve() };
+  });
+  const gateway = startBeforeAll(() =>
+    startPaidGateway({
+      parts,
+      setUp: "rpc_url",
+      edit: account.edit,
+      handle: () => Promise.reject(new Fail("no good")),
+    }),
+  );
+  const operator = () => createOperatorClient({ address: { url: gateway.jobgate.operatorUrl } });
+  const held = () => parts.usdc.balanceOf(account.address);
+  const paidBy = () => parts.usdc.balanceOf(payer);
+
+  async function buyAndFail(job = 0): Promise<Answer & { readonly call_id: number }> {
+    const payment = await gateway.sign({ job });
+    const answer = await gateway.send(payment, { job });
+    expect(answer).toMatchObject({ status: 202 });
+    const { call_id = 0 } = answer;
+    await expect.poll(async () => (await refundOf(call_id))?.state).toBeDefined();
+    return { ...answer, call_id };
+  }
+
+  async function refundOf(callId: number): Promise<Refund | undefined> {
+    const { refunds } = await operator().listRefunds({ pageSize: 500 });
+    return refunds.find((refund) => refund.callId === BigInt(callId));
+  }
+
+  async function untilRefundIs(callId: number, expected: object): Promise<void> {
+    await expect
+      .poll(() => refundOf(callId))
+      .toMatchObject(expected)
+      .catch((cause: unknown) => {
+        throw new Error(gateway.jobgate.logs.slice(-20).join("\n"), { cause });
+      });
+  }
+
+  async function seenByClient({ call_id, access_token }: Answer, tail = "") {
+    const headers = { authorization: `Bearer ${access_token}` };
+    return fetch(`${gateway.jobgate.x402Url}/x402/calls/${call_id}${tail}`, { headers });
+  }
+
+  it("The payer gets the very amount back, once, and the call and its events show by which transaction", async () => {
+    const before = await paidBy();
+    const call = await buyAndFail();
+    const events = await (await seenByClient(call, "/events")).text();
+    await untilRefundIs(call.call_id, { state: RefundState.REFUNDED, attempt: 1, amount: String(AMOUNT) });
+    expect(await paidBy()).toBe(before);
+    expect(await held()).toBe(0n);
+    const { transaction } = (await refundOf(call.call_id)) as Refund;
+    const { status } = await parts.anvil.client.getTransactionReceipt({ hash: transaction as `0x${string}` });
+    expect(status).toBe("success");
+    const refund = { state: "refunded", amount: String(AMOUNT), symbol: "USDC", transaction };
+    expect(await (await seenByClient(call)).json()).toMatchObject({ state: "failed", refund });
+    expect(events).toContain(`"transaction":"${transaction}"`);
+    expect((await seenByClient(call, "/result")).status).toBe(410);
+
+    const { timeline } = await operator().getCall({ callId: BigInt(call.call_id) });
+    expect(timeline.map(({ what }) => what.case).slice(-3)).toEqual([
+      "deadLettered",
+      "refundChanged",
+      "refundChanged",
+    ]);
+    const callIds = [BigInt(call.call_id)];
+    expect((await operator().retryDeadLetters({ callIds })).statuses).toEqual([
+      DeadLetterStatus.REFUND_BEGUN,
+    ]);
+    expect((await operator().getTotals({})).balanced).toBe(true);
+  });
+
+  it("The promise that was shown to the buyer counts, although a reload withdraws it before the payment", async () => {
+    const promise = async () => (await requestOffer(gateway.urlOf())).v2.resource.description;
+    expect(await promise()).toContain("Refunded if it fails.");
+    const payment = await gateway.sign();
+    const config = await readFile(gateway.jobgate.configPath, "utf8");
+    onTestFinished(async () => {
+      await gateway.jobgate.reload(config);
+      await expect.poll(promise).toContain("Refunded if it fails.");
+    });
+    await gateway.jobgate.reload(config.replace('on_failure = "refund"', 'on_failure = "ask"'));
+    await expect.poll(promise).toContain("The seller decides");
+    await parts.usdc.mint(account.address, AMOUNT);
+    const { call_id = 0 } = await gateway.send(payment);
+    await untilRefundIs(call_id, { state: RefundState.REFUNDED });
+  });
+
+  it("Without tokens refunds wait, and the dead letter can be retried instead; with tokens they go out", async () => {
+    const [waiting, retried] = [await buyAndFail(), await buyAndFail()];
+    await untilRefundIs(waiting.call_id, {
+      state: RefundState.OWED,
+      reason: expect.stringContaining("short"),
+    });
+    const callIds = [BigInt(retried.call_id)];
+    expect((await operator().retryDeadLetters({ callIds })).statuses).toEqual([DeadLetterStatus.DONE]);
+    const before = await paidBy();
+    await parts.usdc.mint(account.address, 2n * AMOUNT);
+    for (const { call_id } of [waiting, retried])
+      await untilRefundIs(call_id, { state: RefundState.REFUNDED });
+    expect(await paidBy()).toBe(before + 2n * AMOUNT);
+    expect(await held()).toBe(0n);
+  });
+
+  it("A refund that asks is sent when the operator approves it, and not when he declines", async () => {
+    await parts.usdc.mint(account.address, AMOUNT);
+    const [asked, declined] = [await buyAndFail(1), await buyAndFail(1)];
+    const before = await paidBy();
+    const decline = { callId: BigInt(declined.call_id), ...SIGNATURE };
+    expect((await operator().declineRefund(decline)).refund).toMatchObject({ state: RefundState.DECLINED });
+    expect(await refundOf(asked.call_id)).toMatchObject({ state: RefundState.OWED, asks: true });
+    await operator().approveRefund({ callId: BigInt(asked.call_id), ...SIGNATURE });
+    await untilRefundIs(asked.call_id, {
+      state: RefundState.REFUNDED,
+      decision: { approved: true, ...SIGNATURE },
+    });
+    expect(await paidBy()).toBe(before + AMOUNT);
+    expect(await refundOf(declined.call_id)).toMatchObject({ state: RefundState.DECLINED });
+    await expect(
+      operator().declineRefund({ callId: BigInt(asked.call_id), ...SIGNATURE }),
+    ).rejects.toMatchObject({ rawMessage: expect.stringContaining("refunded") });
+    const { balanced, kept } = await operator().getTotals({});
+    expect({ balanced, kept }).toEqual({ balanced: true, kept: 1n });
+  });
+
+  it("A transfer that the token refuses is a failed refund, which the operator can approve again", async () => {
+    await parts.usdc.mint(account.address, AMOUNT);
+    const call = await buyAndFail(1);
+    await askToken("blacklist", payer);
+    onTestFinished(() => askToken("unBlacklist", payer));
+    const before = await paidBy();
+    await operator().approveRefund({ callId: BigInt(call.call_id), ...SIGNATURE });
+    await untilRefundIs(call.call_id, {
+      state: RefundState.REFUND_FAILED,
+      reason: expect.stringContaining("blacklisted"),
+    });
+    await askToken("unBlacklist", payer);
+    await operator().approveRefund({ callId: BigInt(call.call_id), ...SIGNATURE });
+    await untilRefundIs(call.call_id, { state: RefundState.REFUNDED, attempt: 2 });
+    expect(await paidBy()).toBe(before + AMOUNT);
+    expect(await held()).toBe(0n);
+  });
+});
+
+it("Money that the chain does not show as paid is not paid back unless the operator approves", async () => {
+  const account = await refundAccount(parts);
+  await parts.usdc.mint(account.address, AMOUNT);
+  const trusting = (config: string) =>
+    config.replace(/^rpc_url = .*$/m, "$&\nrequire_onchain_confirmation = false");
+  const gateway = await startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    edit: (config) => trusting(account.edit(config)),
+    handle: () => Promise.reject(new Fail("no good")),
+  });
+  onTestFinished(() => gateway.stop());
+  const network = `eip155:${parts.anvil.chainId}`;
+  const body = { success: true, transaction: `0x${"1e".repeat(32)}`, network, payer };
+  gateway.facilitatorProxy.add({ path: "/settle", times: 1, fault: { kind: "answer", status: 200, body } });
+  expect(await gateway.send(await gateway.sign())).toMatchObject({ status: 202 });
+  const operator = createOperatorClient({ address: { url: gateway.jobgate.operatorUrl } });
+  const refund = async () => (await operator.listRefunds({})).refunds[0];
+  await expect.poll(refund).toMatchObject({ state: RefundState.OWED, asks: false });
+  await parts.passTime(600);
+  const reason = expect.stringContaining("the chain does not show its payment");
+  await expect.poll(refund).toMatchObject({ state: RefundState.OWED, asks: true, reason });
+  expect(await account.transfers()).toEqual([]);
+});
+
+const abi = parseAbi(["function blacklist(address account)", "function unBlacklist(address account)"]);
+
+/** Calls a function of the token that only its owner may call. */
+async function askToken(functionName: "blacklist" | "unBlacklist", address: `0x${string}`): Promise<void> {
+  const data = encodeFunctionData({ abi, functionName, args: [address] });
+  await sendTransaction({ anvil: parts.anvil, from: accounts.deployer, to: parts.usdc.address, data });
+}

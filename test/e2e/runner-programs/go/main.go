@@ -1,0 +1,39 @@
+// A runner that fails, retries or sleeps as the body says, and returns the reversed body.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jobgate/jobgate/clients/go"
+)
+
+func work(ctx context.Context, job *jobgate.Job) (*jobgate.Result, error) {
+	fmt.Println("delivery", job.CallId, job.Attempt)
+	body := string(job.Body)
+	if strings.HasPrefix(body, "fail") {
+		return nil, jobgate.Fail(errors.New("asked to fail"))
+	}
+	if strings.HasPrefix(body, "retry") && job.Attempt == 1 {
+		return nil, errors.New("asked to retry")
+	}
+	if ms, found := strings.CutPrefix(body, "sleep:"); found {
+		pause, err := time.ParseDuration(ms + "ms")
+		if err != nil {
+			return nil, jobgate.Fail(err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	slices.Reverse(job.Body)
+	return &jobgate.Result{Body: job.Body}, nil
+}
+
+func main() { jobgate.Main(work, nil) }

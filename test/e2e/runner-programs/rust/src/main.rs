@@ -1,0 +1,24 @@
+use std::time::Duration;
+
+use jobgate_runner::{Error, Fail, Job, Runner};
+use tokio::time::sleep;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    tracing_subscriber::fmt::init();
+    let handler = async |job: Job| {
+        println!("delivery {} {}", job.call_id, job.attempt);
+        let text = String::from_utf8(job.body)?;
+        if text.starts_with("fail") {
+            return Err(Fail("asked to fail".into()));
+        }
+        if text.starts_with("retry") && job.attempt == 1 {
+            return Err("asked to retry".into());
+        }
+        if let Some(ms) = text.strip_prefix("sleep:") {
+            sleep(Duration::from_millis(ms.parse()?)).await;
+        }
+        Ok(Some(text.chars().rev().collect::<String>().into_bytes().into()))
+    };
+    Runner::default().run(handler).await
+}

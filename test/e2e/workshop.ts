@@ -1,0 +1,87 @@
+import { execFile } from "node:child_process";
+import { cp, mkdir } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+/** The checkout. */
+export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+/** Folder outside of the sources, which keeps installed and built files for the next run. */
+export const WORKSHOP = join(ROOT, "node_modules/.cache/jobgate-examples");
+const BUILD_TIMEOUT_MS = 480_000;
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+
+/** A Python example with its dependencies installed, and the messages of a .proto generated. */
+export async function preparePython(name: string, proto?: string): Promise<{ python: string; cwd: string }> {
+  const cwd = await copyExample(name);
+  const python = await createVenv(cwd);
+  await run(python, ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"], cwd);
+  if (proto === undefined) return { python, cwd };
+  const out = ["--python_out=.", "--grpc_python_out=."];
+  await run(python, ["-m", "grpc_tools.protoc", "-I", "../../proto", ...out, proto], cwd);
+  return { python, cwd };
+}
+
+/** Creates a virtual environment in a folder, or finds it. @returns its Python */
+export async function createVenv(folder: string): Promise<string> {
+  await need("python3", ["-m", "venv", "--help"], "Python 3.10 or later with venv");
+  await run("python3", ["-m", "venv", ".venv"], folder);
+  return join(folder, ".venv/bin/python");
+}
+
+/** Copies an example beside a copy of the .proto, as far apart as the originals are. */
+async function copyExample(name: string): Promise<string> {
+  await copySources(join(ROOT, "proto"), join(WORKSHOP, "proto"));
+  const folder = join(WORKSHOP, "examples", name);
+  await copySources(join(ROOT, "examples", name), folder);
+  return folder;
+}
+
+/** Copies a folder over another, without the files that were installed or built in it. */
+export async function copySources(from: string, to: string): Promise<void> {
+  const made = ["node_modules", "target", ".venv"].map((part) => join(from, part));
+  await mkdir(to, { recursive: true });
+  await cp(from, to, {
+    recursive: true,
+    preserveTimestamps: true,
+    filter: (source) => !made.includes(source),
+  });
+}
+
+/** Throws, naming what is missing, if a command does not run. */
+export async function need(command: string, args: readonly string[], what: string): Promise<void> {
+  await promisify(execFile)(command, args).catch((error: unknown) => {
+    throw new Error(`This test needs ${what}: \`${command}\` does not run`, { cause: error });
+  });
+}
+
+/** Throws if Go, or the C compiler that its race detector needs, is missing. */
+export async function needGo(): Promise<void> {
+  await need("go", ["version"], "Go, at least the version in clients/go/go.mod");
+  await need("cc", ["--version"], "a C compiler, for Go's race detector");
+}
+
+/** Runs an installing or building command. @returns its standard output */
+export async function run(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const options = {
+    cwd,
+    env: {
+      ...process.env,
+      PATH: [join(ROOT, "node_modules/.bin"), process.env.PATH].join(delimiter),
+      GOFLAGS: "-mod=mod -buildvcs=false",
+      CARGO_TARGET_DIR: join(cwd, "target"),
+      ...env,
+    },
+    timeout: BUILD_TIMEOUT_MS,
+    maxBuffer: MAX_OUTPUT_BYTES,
+  };
+  const ran = await promisify(execFile)(command, args, options).catch((error: { stderr?: string }) => {
+    throw new Error(`${command} ${args.join(" ")} failed:\n${error.stderr?.slice(-4_000)}`, { cause: error });
+  });
+  return ran.stdout;
+}

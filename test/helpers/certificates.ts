@@ -1,0 +1,44 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+
+/** Needs the `openssl` command: Node can read certificates but not make them. */
+const openssl = (...args: string[]) => promisify(execFile)("openssl", args, { timeout: 50_000 });
+
+/** `NAME.pem` and `NAME.key` of two authorities and of what they signed, in a folder. */
+export interface Certificates {
+  /** Returns the path of a file. */
+  file(name: string): string;
+  stop(): Promise<void>;
+}
+
+/** Makes `authority` with `server` (for 127.0.0.1) and `runner`, and `stranger` with `impostor`. */
+export async function makeCertificates(): Promise<Certificates> {
+  const folder = await mkdtemp(join(tmpdir(), "jobgate-tls-"));
+  const file = (name: string) => join(folder, name);
+  async function makeAuthority(name: string): Promise<void> {
+    const out = ["-keyout", file(`${name}.key`), "-out", file(`${name}.pem`)];
+    await openssl("req", "-x509", ...NEW_KEY, ...out, "-days", "2", "-subj", `/CN=${name}`);
+  }
+  async function makeCertificate(name: string, authority: string): Promise<void> {
+    const request = ["-keyout", file(`${name}.key`), "-out", file(`${name}.csr`), "-subj", `/CN=${name}`];
+    await openssl(
+      ...["req", "-new", ...NEW_KEY, ...request],
+      ...["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+    );
+    const signer = ["-CA", file(`${authority}.pem`), "-CAkey", file(`${authority}.key`), "-CAcreateserial"];
+    const paths = ["-in", file(`${name}.csr`), "-out", file(`${name}.pem`)];
+    await openssl("x509", "-req", ...paths, ...signer, "-days", "2", "-copy_extensions", "copy");
+  }
+  await Promise.all([makeAuthority("authority"), makeAuthority("stranger")]);
+  await Promise.all([
+    makeCertificate("server", "authority"),
+    makeCertificate("runner", "authority"),
+    makeCertificate("impostor", "stranger"),
+  ]);
+  return { file, stop: () => rm(folder, { recursive: true, force: true }) };
+}

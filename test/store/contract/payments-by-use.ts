@@ -1,0 +1,253 @@
+import { describe, expect, test } from "vitest";
+import type { PaymentIntent } from "../../../src/core/payment.ts";
+import type { Charge } from "../../../src/store/contract/work-queue.ts";
+import { AUTHORIZATION_ENDED } from "../../../src/store/rules/charges.ts";
+import {
+  claimOne,
+  claimRequest,
+  LEASE_MS,
+  paidCall,
+  paidId,
+  paymentIntent,
+  START_MS,
+} from "../store-fixtures.ts";
+import { expectBalance, type Given } from "./given.ts";
+
+const CEILING = "1001";
+const RESULT = { body: Buffer.from("42"), contentType: "text/plain" };
+
+export function describePaymentsByUse(given: Given): void {
+  describe("payments by use", () => {
+    test("Their JobCalls are ready at once, with one write", async () => {
+      const callId = await begin(given, 1);
+      expect(given.batches).toHaveLength(1);
+      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
+        state: "authorized",
+        amount: CEILING,
+        ceiling: CEILING,
+      });
+      const other = await paidId(given.store, 2);
+      expect(await given.store.ceilings([callId, 99, other])).toEqual([CEILING, undefined, null]);
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "queued",
+        charge: { state: "authorized", ceiling: CEILING, symbol: "USDC" },
+      });
+      expect(await claimOne(given.store, { limit: 1 })).toMatchObject({ callId, attempt: 1 });
+      expect(await given.store.totals()).toMatchObject({
+        byUse: { authorized: 1 },
+        paidCalls: { leased: 1 },
+      });
+      await expectBalance(given.store);
+    });
+
+    test.each<[string, Charge | undefined, string]>([
+      ["the whole ceiling without a charge", undefined, CEILING],
+      ["exact units", { units: "1" }, "1"],
+      ["basis points, rounded down", { basisPoints: 5_000 }, "500"],
+      ["never more than the ceiling", { units: "1002" }, CEILING],
+    ])("An ack charges %s", async (_, charge, amount) => {
+      const callId = await begin(given, 1);
+      const lease = await claimOne(given.store);
+      expect(await given.store.ack(lease, RESULT, charge)).toBe("done");
+      expect(await given.store.ack(lease, RESULT, { units: "7" })).toBe("not_found");
+      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
+        state: "settling",
+        amount,
+        ceiling: CEILING,
+      });
+      expect(await given.store.listUndecided({ state: "settling", limit: 9 })).toMatchObject([
+        { callId, amount },
+      ]);
+      // The result waits for the money.
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "running",
+        charge: { state: "settling", amount },
+      });
+      await expectBalance(given.store);
+
+      await given.store.settlePayment(byUse(1).key, JSON.stringify({ transaction: "0xab" }));
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "succeeded",
+        charge: { state: "settled", amount, transaction: "0xab" },
+      });
+      expect(await given.store.revenue({ since: 0, bucketMs: 3_600_000 })).toMatchObject([
+        { amount: BigInt(amount) },
+      ]);
+      expect(await given.store.totals()).toMatchObject({ byUse: { settled: 1 }, paidCalls: { done: 1 } });
+      await expectBalance(given.store);
+    });
+
+    test("Acks in bulk charge each payment its own amount", async () => {
+      for (const number of [1, 2, 3, 4]) await begin(given, number);
+      const exact = await paidId(given.store, 5);
+      const { calls } = await given.store.claim(claimRequest());
+      await Promise.all(
+        calls.map((lease, index) => given.store.ack(lease, RESULT, { units: String(index) })),
+      );
+      for (const [index, number] of [1, 2, 3, 4].entries()) {
+        expect(await given.store.findPayment(byUse(number).key)).toMatchObject({
+          state: index === 0 ? "released" : "settling",
+          amount: String(index),
+        });
+      }
+      expect(await given.store.findCall(exact)).toMatchObject({ state: "succeeded" });
+      expect(await given.store.findPayment(paymentIntent(5).key)).toMatchObject({
+        state: "settled",
+        amount: "3264000",
+      });
+      await expectBalance(given.store);
+    });
+
+    test("A charge of nothing releases the payment, and the result is there", async () => {
+      const callId = await begin(given, 1);
+      await given.store.ack(await claimOne(given.store), RESULT, { units: "0" });
+      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "succeeded",
+        charge: { state: "released" },
+      });
+      expect(await given.store.settlePayment(byUse(1).key, "{}")).toEqual({ kind: "not_open" });
+      await expectBalance(given.store);
+    });
+
+    test("A dead letter charges nothing, and its retry is free", async () => {
+      const callId = await begin(given, 1);
+      await given.store.fail(await claimOne(given.store), "no ink");
+      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
+        state: "released",
+        reason: "no ink",
+      });
+      expect(await given.store.totals()).toMatchObject({ uncharged: 1, kept: 0, byUse: { released: 1 } });
+      await expectBalance(given.store);
+      expect(await given.store.retryDeadLetter(callId)).toBe("retried");
+      await given.store.ack(await claimOne(given.store), RESULT, { units: "9" });
+      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+      expect(await given.store.totals()).toMatchObject({ uncharged: 0 });
+      await expectBalance(given.store);
+    });
+
+    test("A charge that cannot be collected fails the call, and its identifier can be used again", async () => {
+      const callId = await begin(given, 1, { paymentId: "order" });
+      await given.store.ack(await claimOne(given.store), RESULT);
+      await given.store.failPayment(byUse(1).key, "{}", "drained");
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "failed",
+        charge: { state: "failed" },
+      });
+      expect(await given.store.settlePayment(byUse(1).key, "{}")).toEqual({ kind: "not_open" });
+      expect(await given.store.beginPayment(byUse(2, { paymentId: "order" }), paidCall())).toMatchObject({
+        kind: "begun",
+      });
+      await expectBalance(given.store);
+    });
+
+    test("An unresolved charge can be closed either way", async () => {
+      for (const [number, as] of [
+        [1, "paid"],
+        [2, "not_paid"],
+      ] as const) {
+        const callId = await begin(given, number);
+        await given.store.ack(await claimOne(given.store), RESULT);
+        await given.store.leavePaymentUnresolved(byUse(number).key, "unknown");
+        expect(await given.store.findCall(callId)).toMatchObject({ state: "running" });
+        const closed = await given.store.closePayment(byUse(number).key, { as, by: "ada", note: "seen" });
+        expect(closed).toMatchObject({ kind: "closed" });
+        expect(await given.store.findCall(callId)).toMatchObject({
+          state: as === "paid" ? "succeeded" : "failed",
+        });
+      }
+      await expectBalance(given.store);
+    });
+
+    test("A job that runs when its authorization ends is charged what its runner reported, and goes on", async () => {
+      const callId = await begin(given, 1, { minCharge: "10" });
+      const lease = await claimOne(given.store);
+      await given.store.extend(lease, LEASE_MS, undefined, { basisPoints: 2_000 });
+      await given.store.extend(lease, LEASE_MS, { percent: 5, text: "on it" });
+      expect(await given.store.findCallDetails(callId)).toMatchObject({ chargeSoFar: "200" });
+      const endsAt = byUse(1).validBefore;
+      expect(await given.store.listEndingAuthorizations(endsAt, 9)).toEqual([]);
+      expect(await given.store.listEndingAuthorizations(endsAt + 1, 9)).toEqual([callId]);
+      expect(await given.store.endAuthorization(callId)).toEqual({ kind: "charged", amount: "200" });
+      expect(await given.store.endAuthorization(callId)).toEqual({ kind: "not_open" });
+      expect(await given.store.listEndingAuthorizations(endsAt + 1, 9)).toEqual([]);
+      await given.store.settlePayment(byUse(1).key, "{}");
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "running",
+        charge: { amount: "200" },
+      });
+      await given.store.ack(lease, RESULT);
+      expect(await given.store.findCall(callId)).toMatchObject({
+        state: "succeeded",
+        charge: { amount: "200" },
+      });
+      await expectBalance(given.store);
+    });
+
+    test("A running job without a report is charged the least charge, or released without one", async () => {
+      const first = await begin(given, 1, { minCharge: "10" });
+      const second = await begin(given, 2);
+      await given.store.claim(claimRequest());
+      expect(await given.store.endAuthorization(first)).toEqual({ kind: "charged", amount: "10" });
+      expect(await given.store.endAuthorization(second)).toEqual({ kind: "charged", amount: "0" });
+      expect(await given.store.findPayment(byUse(2).key)).toMatchObject({ state: "released" });
+      await expectBalance(given.store);
+    });
+
+    test("A job that does not run when its authorization ends becomes a dead letter, and is not charged", async () => {
+      const callId = await begin(given, 1, { minCharge: "10" });
+      const buried = { callId, reason: AUTHORIZATION_ENDED, deadAt: given.now };
+      expect(await given.store.endAuthorization(callId)).toEqual({ kind: "buried", buried });
+      expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+      await expectBalance(given.store);
+    });
+
+    test("A payer's open payments by use are bounded at once, and those of others are not", async () => {
+      const limits = { maxUndecided: 9, maxOpenPerPayer: 2 };
+      for (const number of [1, 2]) await begin(given, number);
+      expect(await given.store.beginPayment(byUse(3), paidCall(), limits)).toEqual({
+        kind: "too_many_open_payments",
+      });
+      await given.store.ack(await claimOne(given.store, { limit: 1 }), RESULT, { units: "0" });
+      expect(await given.store.beginPayment(byUse(3), paidCall(), limits)).toMatchObject({ kind: "begun" });
+      const { key } = byUse(4);
+      const other = byUse(4, { key: { ...key, payer: "0x70997970c51812dc3a010c7d01b50e0d17dc79c8" } });
+      expect(await given.store.beginPayment(other, paidCall(), limits)).toMatchObject({ kind: "begun" });
+    });
+
+    test("Pruned ones still count", async () => {
+      for (const number of [1, 2, 3]) await begin(given, number);
+      const { calls } = await given.store.claim(claimRequest());
+      const [charged, free, failed] = calls;
+      if (!charged || !free || !failed) throw new Error("expected three calls");
+      await given.store.ack(charged, RESULT);
+      await given.store.settlePayment(byUse(1).key, "{}");
+      await given.store.ack(free, RESULT, { units: "0" });
+      await given.store.fail(failed, "no ink");
+      await given.store.dropDeadLetter(failed.callId);
+      const before = await given.store.totals();
+      given.now = START_MS + 90 * 86_400_000;
+      for (const kind of ["results", "calls", "payments"] as const) {
+        const { removed } = await given.store.prune({ kind, ageMs: 86_400_000, after: 0 });
+        expect(removed).toBe(3);
+      }
+      expect(await given.store.totals()).toEqual(before);
+      await expectBalance(given.store);
+    });
+  });
+}
+
+function byUse(number: number, overrides: Partial<PaymentIntent> = {}): PaymentIntent {
+  return paymentIntent(number, {
+    amount: CEILING,
+    ceiling: CEILING,
+    transferMethod: "permit2",
+    ...overrides,
+  });
+}
+
+async function begin(given: Given, number: number, overrides: Partial<PaymentIntent> = {}): Promise<number> {
+  const begun = await given.store.beginPayment(byUse(number, overrides), paidCall());
+  if (begun.kind !== "begun") throw new Error(`expected begun, got ${begun.kind}`);
+  return begun.callId;
+}

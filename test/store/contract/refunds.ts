@@ -1,0 +1,324 @@
+import { describe, expect, test } from "vitest";
+import type { OnFailure } from "../../../src/core/payment.ts";
+import { FINISHED_MS } from "../../../src/store/contract/transaction-journal.ts";
+import {
+  claimCalls,
+  claimOne,
+  claimRequest,
+  LEASE_MS,
+  NETWORK,
+  NO_BACKOFF,
+  newTransaction,
+  paidCall,
+  paymentIntent,
+  START_MS,
+  signedTransaction,
+} from "../store-fixtures.ts";
+import { expectBalance, type Given, retryNow } from "./given.ts";
+
+const BY_ADA = { by: "ada", note: "as promised" };
+const APPROVE = { as: "approved", ...BY_ADA } as const;
+const DECLINE = { as: "declined", ...BY_ADA } as const;
+
+export function describeRefunds(given: Given): void {
+  /** Begins and settles a payment. @returns its call ID */
+  async function buy(number: number, onFailure: OnFailure): Promise<number> {
+    const promise = onFailure === "keep" ? {} : { onFailure };
+    const intent = paymentIntent(number, { ...promise, amount: `${10n ** 18n + BigInt(number)}` });
+    const begun = await given.store.beginPayment(intent, paidCall());
+    if (begun.kind !== "begun") throw new Error(`expected begun, got ${begun.kind}`);
+    await given.store.settlePayment(intent.key, "{}");
+    return begun.callId;
+  }
+
+  async function buyAndFail(number: number, onFailure: OnFailure): Promise<number> {
+    const callId = await buy(number, onFailure);
+    await given.store.fail(await claimOne(given.store), "no good");
+    return callId;
+  }
+
+  const find = async (callId: number) =>
+    (await given.store.listRefunds({ limit: 1, before: callId + 1 })).find((one) => one.callId === callId);
+  const stateOf = async (callId: number) => (await find(callId))?.state;
+  const open = (state: "owed" | "sending") => given.store.listOpenRefunds(NETWORK, { state, limit: 100 });
+  const send = async (callId: number, attempt = 1) =>
+    (await given.store.sendRefund(callId, attempt, newTransaction(callId * 10 + attempt))) !== undefined;
+  const referenceOf = (callId: number, attempt = 1) => newTransaction(callId * 10 + attempt).reference;
+  const fail = (callId: number, attempt = 1) =>
+    given.store.endRefund(callId, referenceOf(callId, attempt), {
+      state: "refund_failed",
+      reason: "the payer is blocked",
+    });
+
+  describe("refunds", () => {
+    test("Each way to make a dead letter owes its refund in the same write, once", async () => {
+      const ways: ((callId: number) => Promise<unknown>)[] = [
+        async () => given.store.fail(await claimOne(given.store), "no good"),
+        async () => given.store.retry(await claimOne(given.store), { ...retryNow(), maxAttempts: 1 }),
+        async () => {
+          const released = { excused: false, maxAttempts: 1, backoff: NO_BACKOFF };
+          await given.store.release(await claimOne(given.store), released);
+          given.now += LEASE_MS;
+          await given.store.expireLeases(1);
+        },
+        async () => {
+          await claimOne(given.store);
+          given.now += LEASE_MS;
+          await given.store.expireLeases(1);
+        },
+        async () => {
+          await claimOne(given.store);
+          given.now += LEASE_MS;
+          await given.store.claim(claimRequest({ maxAttempts: 1 }));
+        },
+        async () => {
+          await given.store.retry(await claimOne(given.store), retryNow());
+          await given.store.claim(claimRequest({ maxAttempts: 1 }));
+        },
+        async () => {
+          await given.store.retry(await claimOne(given.store), retryNow());
+          await given.store.claim(claimRequest({ maxAttempts: 1, jobIds: [7n] }));
+        },
+      ];
+      for (const [number, bury] of ways.entries()) {
+        const callId = await buy(number, "refund");
+        await bury(callId);
+        const { key, symbol, amount } = paymentIntent(number, { amount: `${10n ** 18n + BigInt(number)}` });
+        const { network, asset, payer } = key;
+        const times = { createdAt: given.now, updatedAt: given.now };
+        expect(await given.store.findDeadLetter(callId)).toBeDefined();
+        expect(await find(callId)).toEqual({
+          ...{ callId, state: "owed", isApproved: true, attempt: 1, network, asset, symbol, payer, amount },
+          ...times,
+        });
+        await expectBalance(given.store);
+      }
+      await given.reopen();
+      expect((await open("owed")).map(({ amount }) => amount)).toEqual(
+        ways.map((_, number) => `${10n ** 18n + BigInt(number)}`),
+      );
+    });
+
+    test("Nothing is owed for a job that succeeds, for money that is kept, and for webhooks", async () => {
+      await buy(1, "refund");
+      await given.store.ack(await claimOne(given.store));
+      await buyAndFail(2, "keep");
+      await given.store.accept(paidCall({ origin: "webhook" }));
+      await given.store.fail(await claimOne(given.store), "no good");
+      expect(await given.store.listRefunds({ limit: 10 })).toEqual([]);
+      expect(await given.store.totals()).toMatchObject({ kept: 1, refunds: [] });
+      await expectBalance(given.store);
+    });
+
+    test("The promise is kept with the payment, also after a restart", async () => {
+      await buy(1, "ask");
+      await buy(2, "keep");
+      await given.reopen();
+      expect(await given.store.findPayment(paymentIntent(1).key)).toMatchObject({ onFailure: "ask" });
+      expect(await given.store.findPayment(paymentIntent(2).key)).not.toHaveProperty("onFailure");
+    });
+
+    test("A refund that the operator is asked about, or of a payment that he closed, waits for his approval", async () => {
+      const asked = await buyAndFail(1, "ask");
+      const intent = paymentIntent(2, { onFailure: "refund" });
+      const begun = await given.store.beginPayment(intent, paidCall());
+      await given.store.leavePaymentUnresolved(intent.key, "unclear");
+      await given.store.closePayment(intent.key, { as: "paid", by: "ada", note: "seen" });
+      await given.store.fail(await claimOne(given.store), "no good");
+      const closed = begun.kind === "begun" ? begun.callId : 0;
+      expect(await open("owed")).toEqual([]);
+      for (const callId of [asked, closed]) {
+        expect(await find(callId)).toMatchObject({ state: "owed", isApproved: false });
+        expect(await send(callId)).toBe(false);
+        given.now += 1;
+        const decision = { ...APPROVE, at: given.now };
+        const approved = { state: "owed", isApproved: true, attempt: 1, decision, updatedAt: given.now };
+        expect(await given.store.decideRefund(callId, APPROVE)).toMatchObject({
+          kind: "decided",
+          refund: approved,
+        });
+        expect(await find(callId)).toMatchObject(approved);
+        expect(await given.store.decideRefund(callId, APPROVE)).toMatchObject({ kind: "not_open" });
+      }
+      expect((await open("owed")).map(({ callId }) => callId)).toEqual([asked, closed]);
+      expect(await given.store.decideRefund(999, APPROVE)).toEqual({ kind: "not_open", refund: undefined });
+    });
+
+    test("A refund that waits says why, and can be left to the operator", async () => {
+      const callId = await buyAndFail(1, "refund");
+      expect(await given.store.holdRefund(callId, "no funds \0", { forOperator: false })).toBe(true);
+      expect((await open("owed"))[0]?.reason).toContain("no funds");
+      expect(await given.store.holdRefund(callId, "the chain does not show it", { forOperator: true })).toBe(
+        true,
+      );
+      expect(await open("owed")).toEqual([]);
+      expect(await given.store.holdRefund(callId, "again", { forOperator: true })).toBe(false);
+      expect(await find(callId)).toMatchObject({ isApproved: false, reason: "the chain does not show it" });
+      await given.store.decideRefund(callId, APPROVE);
+      expect(await send(callId)).toBe(true);
+      expect(await given.store.holdRefund(callId, "late", { forOperator: false })).toBe(false);
+      expect((await open("sending"))[0]).not.toHaveProperty("reason");
+    });
+
+    test("Of many that send a refund exactly one does, and its transaction is queued in the same write", async () => {
+      const callId = await buyAndFail(1, "refund");
+      const sent = await Promise.all(Array.from({ length: 8 }, () => send(callId)));
+      expect(sent.filter(Boolean)).toHaveLength(1);
+      expect(await open("owed")).toEqual([]);
+      const reference = referenceOf(callId);
+      expect(await open("sending")).toMatchObject([{ callId, state: "sending", reference }]);
+      expect(await given.store.findTransactions(NETWORK, [reference])).toMatchObject([{ state: "queued" }]);
+      expect(await given.store.decideRefund(callId, DECLINE)).toMatchObject({ kind: "not_open" });
+      await expectBalance(given.store);
+    });
+
+    test("A refund ends once, by the transaction that it is being sent with", async () => {
+      const callId = await buyAndFail(1, "refund");
+      await send(callId);
+      const end = { state: "refunded", transaction: "0xabc" } as const;
+      expect(await given.store.endRefund(callId, "refund-9-1", end)).toBeUndefined();
+      given.now += 5;
+      const refunded = { state: "refunded", transaction: "0xabc", updatedAt: given.now };
+      expect(await given.store.endRefund(callId, referenceOf(callId), end)).toMatchObject(refunded);
+      expect(await fail(callId)).toBeUndefined();
+      await given.reopen();
+      expect(await find(callId)).toMatchObject(refunded);
+      for (const decision of [APPROVE, DECLINE])
+        expect(await given.store.decideRefund(callId, decision)).toMatchObject({ kind: "not_open" });
+      await expectBalance(given.store);
+    });
+
+    test("One that failed is sent again only once it is approved, by a transaction of its own", async () => {
+      const callId = await buyAndFail(1, "refund");
+      await send(callId);
+      expect(await fail(callId)).toMatchObject({ state: "refund_failed", reason: "the payer is blocked" });
+      expect(await send(callId)).toBe(false);
+      expect(await send(callId, 2)).toBe(false);
+      const { refund } = await given.store.decideRefund(callId, APPROVE);
+      expect(refund).toMatchObject({ state: "owed", isApproved: true, attempt: 2 });
+      expect(refund).not.toHaveProperty("reference");
+      expect(await send(callId, 1)).toBe(false);
+      expect(await send(callId, 2)).toBe(true);
+      expect(await fail(callId, 1)).toBeUndefined();
+      await expectBalance(given.store);
+    });
+
+    test("One whose transaction was given up before it was signed is owed again, and sent by the same one", async () => {
+      const callId = await buyAndFail(1, "refund");
+      await send(callId);
+      const reference = referenceOf(callId);
+      await given.store.holdSettler(NETWORK, "owner", 10_000);
+      await given.store.finishTransactions(NETWORK, "owner", [
+        { reference, state: "dropped", reason: "no funds" },
+      ]);
+      const owed = await given.store.endRefund(callId, reference, { state: "owed", reason: "no funds \0" });
+      expect(owed).toMatchObject({ state: "owed", isApproved: true, attempt: 1 });
+      expect((await find(callId))?.reason).toContain("no funds");
+      expect(await send(callId)).toBe(true);
+      expect(await given.store.findTransactions(NETWORK, [reference])).toMatchObject([{ state: "queued" }]);
+    });
+
+    test("A finished transaction is kept until its refund has ended", async () => {
+      const callId = await buyAndFail(1, "refund");
+      await send(callId);
+      await given.store.holdSettler(NETWORK, "owner", 10_000);
+      const reference = referenceOf(callId);
+      await given.store.signTransactions(NETWORK, "owner", [signedTransaction(callId * 10 + 1, 0)]);
+      await given.store.finishTransactions(NETWORK, "owner", [
+        { reference, state: "succeeded", hash: "0xhash0", blockNumber: "7" },
+      ]);
+      given.now += 10 * FINISHED_MS;
+      await given.store.queueTransaction(newTransaction(998));
+      expect(await given.store.findTransactions(NETWORK, [reference])).toHaveLength(1);
+      await given.store.endRefund(callId, reference, { state: "refunded", transaction: "0xhash0" });
+      await given.store.queueTransaction(newTransaction(999));
+      expect(await given.store.findTransactions(NETWORK, [reference])).toEqual([]);
+    });
+
+    test("A retry of the dead letter cancels what is owed or declined, and the next failure owes it again", async () => {
+      const callId = await buyAndFail(1, "refund");
+      expect(await given.store.retryDeadLetter(callId)).toBe("retried");
+      expect(await find(callId)).toBeUndefined();
+      expect(await send(callId)).toBe(false);
+      expect(await given.store.decideRefund(callId, APPROVE)).toMatchObject({ kind: "not_open" });
+      await expectBalance(given.store);
+      given.now += 1;
+      await given.store.fail(await claimOne(given.store), "no good");
+      expect(await find(callId)).toMatchObject({ state: "owed", attempt: 1, createdAt: given.now });
+
+      const declined = await buyAndFail(2, "ask");
+      expect(await given.store.decideRefund(declined, DECLINE)).toMatchObject({
+        kind: "decided",
+        refund: { state: "declined" },
+      });
+      expect(await given.store.totals()).toMatchObject({ kept: 1 });
+      await expectBalance(given.store);
+      expect(await given.store.retryDeadLetter(declined)).toBe("retried");
+      await given.store.ack(await claimOne(given.store));
+      expect(await given.store.totals()).toMatchObject({ kept: 0, refunds: [{ state: "owed", refunds: 1 }] });
+      await expectBalance(given.store);
+    });
+
+    test("A dead letter whose refund has begun is not retried", async () => {
+      const callId = await buyAndFail(1, "refund");
+      await send(callId);
+      expect(await given.store.retryDeadLetter(callId)).toBe("refund_begun");
+      await fail(callId);
+      expect(await given.store.retryDeadLetter(callId)).toBe("refund_begun");
+      await given.store.decideRefund(callId, DECLINE);
+      expect(await given.store.retryDeadLetter(callId)).toBe("retried");
+      // The reference of the attempt that failed is never used again.
+      await given.store.fail(await claimOne(given.store), "no good");
+      expect(await find(callId)).toMatchObject({ state: "owed", attempt: 2 });
+      await send(callId, 2);
+      await given.store.endRefund(callId, referenceOf(callId, 2), { state: "refunded", transaction: "0xa" });
+      expect(await given.store.retryDeadLetter(callId)).toBe("refund_begun");
+      expect(await claimCalls(given.store)).toEqual([]);
+    });
+
+    test("A refund that is sent while its dead letter is retried is one of both", async () => {
+      for (let number = 1; number <= 10; number++) {
+        const callId = await buyAndFail(number, "refund");
+        const retrying = number % 2 === 0 ? given.store.retryDeadLetter(callId) : undefined;
+        const [isSent, retried] = await Promise.all([
+          send(callId),
+          retrying ?? given.store.retryDeadLetter(callId),
+        ]);
+        expect(retried).toBe(isSent ? "refund_begun" : "retried");
+        expect(await stateOf(callId)).toBe(isSent ? "sending" : undefined);
+        await claimCalls(given.store);
+        await expectBalance(given.store);
+      }
+    });
+
+    test("A dropped dead letter leaves its refund as it is", async () => {
+      const callId = await buyAndFail(1, "refund");
+      expect(await given.store.dropDeadLetter(callId)).toBe(true);
+      expect(await open("owed")).toMatchObject([{ callId }]);
+      expect(await send(callId)).toBe(true);
+      await expectBalance(given.store);
+    });
+
+    test("Refunds are listed newest first by state and in pages, and summed by token beyond 64 bits", async () => {
+      const ids: number[] = [];
+      for (const number of [1, 2, 3]) ids.push(await buyAndFail(number, "refund"));
+      await send(ids[1] ?? 0);
+      const { callId: first = 0 } = (await open("owed"))[0] ?? {};
+      const after = { state: "owed", limit: 100, after: first } as const;
+      expect((await given.store.listOpenRefunds(NETWORK, after)).map(({ callId }) => callId)).toEqual([
+        ids[2],
+      ]);
+      const list = async (filter: object) =>
+        (await given.store.listRefunds({ limit: 10, ...filter })).map(({ callId }) => callId);
+      expect(await list({})).toEqual(ids.toReversed());
+      expect(await list({ state: "owed" })).toEqual([ids[2], ids[0]]);
+      expect(await list({ limit: 1, before: ids[2] })).toEqual([ids[1]]);
+      const { network, asset } = paymentIntent(1).key;
+      const usdc = { network, asset, symbol: "USDC", oldestAt: START_MS };
+      expect((await given.store.totals()).refunds).toEqual([
+        { ...usdc, state: "owed", refunds: 2, amount: 2n * 10n ** 18n + 4n },
+        { ...usdc, state: "sending", refunds: 1, amount: 10n ** 18n + 2n },
+      ]);
+    });
+  });
+}

@@ -1,0 +1,164 @@
+import { copyFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { inspectStore } from "../../../src/open-store.ts";
+import type { StoreInspection } from "../../../src/store/contract/inspection.ts";
+import { openDriver } from "../../../src/store/sqlite/driver.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { runJobgate } from "../../commands/run-jobgate.ts";
+import { testFolder } from "../../helpers/test-folder.ts";
+import { openTestStore } from "../../helpers/test-store.ts";
+import {
+  acceptId,
+  claimCalls,
+  claimOne,
+  encodeTestCall,
+  NETWORK,
+  newTransaction,
+  paidCall,
+  paidId,
+  paymentIntent,
+} from "../store-fixtures.ts";
+
+/** A store that is open, with a paid call that is done, one that waits, and a webhook. */
+async function givenStore() {
+  const opened = await openTestStore({ encodeJobCall: encodeTestCall });
+  onTestFinished(() => opened.stop());
+  const { store } = opened;
+  await paidId(store, 1);
+  await store.ack(await claimOne(store), { body: Buffer.from("result"), contentType: "text/plain" });
+  await paidId(store, 2);
+  await acceptId(store);
+  return opened;
+}
+
+async function inspecting<Found>(path: string, use: (store: StoreInspection) => Promise<Found>) {
+  const inspection = await inspectStore({ url: `sqlite:${path}` });
+  return use(inspection).finally(() => inspection.close());
+}
+
+const check = (path: string) => inspecting(path, (store) => store.check());
+const backup = (path: string, file: string) => inspecting(path, (store) => store.backup(file));
+
+function change(path: string, ...statements: readonly string[]): void {
+  const database = openDriver(path);
+  for (const statement of statements) database.exec(statement);
+  database.close();
+}
+
+test("The commands read only where the store is, and exit with 1 when something is wrong", async () => {
+  const { path } = await givenStore();
+  const config = `store = { url = "env:STORE", max_pending = "many" }\n[operator]\ntoken = "env:NOT_SET"\n`;
+  const run = (...args: string[]) =>
+    runJobgate(["store", ...args], {
+      files: { "jobgate.toml": config },
+      env: { STORE: `sqlite:${path}` },
+    });
+  const info = await run("info");
+  expect(info).toMatchObject({ code: 0, stderr: "" });
+  expect(info.stdout).toContain(path);
+  expect(info.stdout).toMatch(/unfinished calls +2 +20/);
+  expect(info.stdout).toMatch(/payments +2 +20/);
+  change(path, "DELETE FROM results");
+  expect(await run("check")).toMatchObject({
+    code: 1,
+    stdout: `${path}: 1 paid calls are missing in the journal, or too many\n`,
+  });
+  expect(await run("backup", path)).toMatchObject({ code: 1, stderr: expect.stringContaining("exists") });
+});
+
+test("A sound store has no problems; orphans and a damaged file are named", async () => {
+  const { path } = await givenStore();
+  expect(await check(path)).toEqual([]);
+  change(path, "DELETE FROM job_bodies WHERE call_id = (SELECT max(call_id) FROM job_bodies)");
+  change(
+    path,
+    "UPDATE payments SET state = 'unresolved' WHERE call_id = (SELECT min(call_id) FROM payments)",
+  );
+  expect(await check(path)).toEqual([
+    "1 calls have no body",
+    "1 undecided payments have no call",
+    "1 paid calls are missing in the journal, or too many",
+  ]);
+});
+
+test("A copy is whole, keeps the file's mode, gives no call ID out again, and overwrites nothing", async () => {
+  const { store, path } = await givenStore();
+  const copy = join(await testFolder(), "copy.db");
+  await backup(path, copy);
+  const later = await acceptId(store);
+  expect((await stat(copy)).mode).toBe((await stat(path)).mode);
+  expect(await check(copy)).toEqual([]);
+  await expect(backup(path, copy)).rejects.toThrow(`${copy} exists`);
+
+  // A restore in the place of a file whose process was killed: its log is still there.
+  const place = join(await testFolder(), "restored.db");
+  await copyFile(copy, place);
+  await writeFile(`${place}-wal`, "the log of the file that was here before");
+  await expect(check(place)).rejects.toThrow(`delete ${place}-wal and ${place}-shm`);
+  const restored = await openSqliteStore({
+    path: place,
+    maxPending: 10,
+    encodeJobCall: encodeTestCall,
+    threads: false,
+  });
+  expect((await restored.totals()).payments.settled).toBe(2);
+  expect(await acceptId(restored)).toBeGreaterThan(later);
+  expect(await claimCalls(restored)).toHaveLength(3);
+  await restored.close();
+});
+
+test("The operator approves each refund of a payment in a copy, because it may have been sent since", async () => {
+  const { store, path, stop } = await openTestStore({ encodeJobCall: encodeTestCall });
+  onTestFinished(stop);
+  const buy = async (number: number) => {
+    const intent = paymentIntent(number, { onFailure: "refund" });
+    await store.beginPayment(intent, paidCall());
+    await store.settlePayment(intent.key, "{}");
+  };
+  for (const number of [1, 2]) {
+    await buy(number);
+    await store.fail(await claimOne(store), "no good");
+  }
+  await buy(3);
+  const [sending] = await store.listOpenRefunds(NETWORK, { state: "owed", limit: 1 });
+  const queue = `${NETWORK}/refunds`;
+  await store.sendRefund(sending?.callId ?? 0, 1, { ...newTransaction(1), network: queue });
+  const copy = join(await testFolder(), "copy.db");
+  await backup(path, copy);
+  expect(await store.listOpenRefunds(NETWORK, { state: "owed", limit: 10 })).toHaveLength(1);
+
+  const restored = await openSqliteStore({
+    path: copy,
+    maxPending: 10,
+    encodeJobCall: encodeTestCall,
+    threads: false,
+  });
+  await restored.fail(await claimOne(restored), "no good");
+  for (const state of ["owed", "sending"] as const)
+    expect(await restored.listOpenRefunds(NETWORK, { state, limit: 10 })).toEqual([]);
+  const refunds = await restored.listRefunds({ limit: 10 });
+  expect(refunds.map(({ state, isApproved }) => [state, isApproved])).toEqual([
+    ["owed", false],
+    ["owed", false],
+    ["owed", false],
+  ]);
+  const queued = await restored.listOpenTransactions(queue, { state: "queued", limit: 10 });
+  expect(queued.transactions).toEqual([]);
+  await restored.close();
+});
+
+test("A store that is missing or of another version is refused with the reason", async () => {
+  const { path } = await givenStore();
+  await expect(inspectStore({ url: "sqlite:nowhere/jobgate.db" })).rejects.toThrow(
+    "there is no store at nowhere/jobgate.db",
+  );
+  change(path, "PRAGMA user_version = 3");
+  await expect(check(path)).rejects.toThrow("has schema version 3");
+  expect(await inspecting(path, (store) => store.info())).toEqual({
+    kind: "SQLite",
+    place: path,
+    bytes: expect.any(Number),
+    schemaVersion: 3,
+  });
+});

@@ -1,0 +1,228 @@
+import { decodePaymentRequiredHeader } from "@x402/core/http";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { describe, expect, it } from "vitest";
+import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
+import { llmsText } from "../../../src/x402/catalogue/llms-text.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { PERMISSIONS, PUBLIC_URL, startTestGateway } from "../gateway-harness.ts";
+import { PRICE_WEI, USDC } from "../payments.ts";
+
+const TEXT_SCHEMA = { type: "object", properties: { text: { $ref: "#/$defs/text" } }, required: ["text"] };
+const SCHEMA = { ...TEXT_SCHEMA, $defs: { text: { type: "string" } } };
+
+const gateway = startBeforeAll(() =>
+  startTestGateway({
+    config: {
+      acceptedTokens: [{ ...USDC, currency: "USD", markupBps: 0 }],
+      jobs: [
+        {
+          serviceId: 2n ** 64n - 1n,
+          jobIndex: 7,
+          name: "summarise",
+          title: "Summarise a text",
+          description: "Returns a summary of the text in the body.",
+          tags: ["text"],
+          input: {
+            contentType: "application/json",
+            schema: JSON.stringify(SCHEMA),
+            example: '{"text":"abc"}',
+          },
+          output: { contentType: "text/plain" },
+          maxRunSecs: 120,
+          price: parseDollars("$0.01") as UsdPrice,
+        },
+      ],
+    },
+  }),
+);
+
+function get(path: string, headers: Readonly<Record<string, string>> = {}) {
+  return fetch(`${gateway.url}${path}`, { headers });
+}
+
+describe("GET /x402/jobs", () => {
+  it("Lists every job for sale with its description, schema and price", async () => {
+    const response = await get("/x402/jobs");
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "content-type": "application/json",
+      "cache-control": "public, max-age=60",
+    });
+    const text = await response.text();
+    expect(text).toContain('"service_id":18446744073709551615');
+    const { jobs } = JSON.parse(text) as { jobs: Record<string, unknown>[] };
+    const { service_id: _, ...described } = jobs[0] ?? {};
+    const endpoint = `${PUBLIC_URL}/x402/jobs/18446744073709551615/7`;
+    const option = {
+      protocol: "x402",
+      network: "eip155:84532",
+      asset: USDC.asset,
+      symbol: "USDC",
+      amount: "10000",
+      pay_to: USDC.payTo,
+      scheme: "exact",
+      x402_endpoint: endpoint,
+    };
+    expect(described).toEqual({
+      job_index: 7,
+      name: "summarise",
+      title: "Summarise a text",
+      description: "Returns a summary of the text in the body.",
+      tags: ["text"],
+      mode: "public_paid",
+      input: { content_type: "application/json", schema: SCHEMA, example: { text: "abc" } },
+      output: { content_type: "text/plain" },
+      max_run_secs: 120,
+      price: "$0.01",
+      settlement_options: [{ ...option, decimals: 6 }],
+      x402_endpoint: endpoint,
+    });
+    expect(jobs.slice(1)).toMatchObject([
+      { service_id: 1, job_index: 0, mode: "public_paid", price_wei: String(PRICE_WEI) },
+      { service_id: 1, job_index: 1, auth_mode: "delegated_caller_signature" },
+    ]);
+    expect(text).not.toContain(PERMISSIONS);
+  });
+
+  it("Shows the same prices as each job's price route", async () => {
+    const { jobs } = (await (await get("/x402/jobs")).json()) as {
+      jobs: { x402_endpoint: string; settlement_options: object[] }[];
+    };
+    for (const { x402_endpoint, settlement_options } of jobs) {
+      const price = await get(`${new URL(x402_endpoint).pathname}/price`);
+      const { settlement_options: options } = (await price.json()) as { settlement_options: object[] };
+      expect(settlement_options).toEqual(options.map((option) => ({ ...option, decimals: 6 })));
+    }
+  });
+
+  it("Answers 304 to those who have the list, and HEAD without a body", async () => {
+    const etag = (await get("/x402/jobs")).headers.get("etag") ?? "";
+    expect((await get("/x402/jobs", { "if-none-match": etag })).status).toBe(304);
+    expect((await get("/x402/jobs", { "if-none-match": '"other"' })).status).toBe(200);
+    const head = await fetch(`${gateway.url}/x402/jobs`, { method: "HEAD" });
+    expect([head.status, head.headers.get("etag"), await head.text()]).toEqual([200, etag, ""]);
+  });
+});
+
+async function openApi() {
+  return (await (await get("/openapi.json")).json()) as {
+    paths: Record<string, { post: Record<string, unknown> }>;
+    components: { schemas: Record<string, object> };
+  };
+}
+
+describe("GET /openapi.json", () => {
+  it("Has one operation for each job, with its price and the 402", async () => {
+    const response = await get("/openapi.json");
+    expect([response.status, response.headers.get("cache-control")]).toEqual([200, "public, max-age=300"]);
+    const { paths, ...document } = await openApi();
+    expect(document).toMatchObject({
+      openapi: "3.1.0",
+      info: { title: "operator.example.com" },
+      servers: [{ url: PUBLIC_URL }],
+      "x-service-info": { categories: ["text"], docs: { llms: `${PUBLIC_URL}/llms.txt` } },
+    });
+    expect(Object.keys(paths)).toEqual([
+      "/x402/jobs/18446744073709551615/7",
+      "/x402/jobs/1/0",
+      "/x402/jobs/1/1",
+    ]);
+    expect(paths["/x402/jobs/18446744073709551615/7"]?.post).toMatchObject({
+      operationId: "summarise",
+      summary: "Summarise a text",
+      description: "Returns a summary of the text in the body.",
+      "x-payment-info": {
+        offers: [
+          {
+            intent: "charge",
+            amount: "10000",
+            currency: USDC.asset,
+            description: "0.01 USDC on eip155:84532",
+          },
+        ],
+      },
+      requestBody: { content: { "application/json": { example: { text: "abc" } } } },
+      responses: { 200: { content: { "text/plain": {} } }, 402: expect.anything() },
+    });
+    expect(paths["/x402/jobs/1/0"]?.post).toMatchObject({
+      operationId: "job_1_0",
+      summary: "Job 0 of service 1",
+    });
+  });
+
+  it("Has the input's schema, with references that hold where it is", async () => {
+    const document = await openApi();
+    const ajv = new Ajv2020({ strict: false });
+    ajv.addSchema(document, "openapi");
+    const validate = ajv.compile({ $ref: "openapi#/components/schemas/summarise" });
+    expect([validate({ text: "abc" }), validate({ text: 1 }), validate({})]).toEqual([true, false, false]);
+  });
+});
+
+describe("GET /.well-known/x402 and /llms.txt", () => {
+  it("Name every job's URL", async () => {
+    const urls = ["18446744073709551615/7", "1/0", "1/1"].map((job) => `${PUBLIC_URL}/x402/jobs/${job}`);
+    expect(await (await get("/.well-known/x402")).json()).toEqual({ version: 1, resources: urls });
+    const response = await get("/llms.txt");
+    expect(response.headers.get("content-type")).toBe("text/markdown; charset=utf-8");
+    const text = await response.text();
+    expect(text).toMatch(/^# operator\.example\.com\n/);
+    for (const url of urls) expect(text).toContain(`](${url})`);
+    expect(text).toContain("Price: $0.01, 0.01 USDC on eip155:84532.");
+  });
+
+  it("A text for agents stays under 200 lines, and escapes nothing into a new one", async () => {
+    const jobs = Array.from({ length: 10_000 }, (_, jobIndex) => ({
+      ...{ serviceId: 1n, jobIndex, offers: [], url: `${PUBLIC_URL}/x402/jobs/1/${jobIndex}` },
+      mode: "public_paid" as const,
+      title: "a](javascript:b) <i>title</i>\n# b",
+      description: "line\n\n# line".repeat(100),
+    }));
+    const seller = { publicUrl: PUBLIC_URL, serviceName: "Many" };
+    const lines = [...llmsText(jobs, seller)].join("").split("\n");
+    expect(lines.length).toBeLessThan(200);
+    expect(lines.filter((line) => line.startsWith("#"))).toEqual([
+      "# Many",
+      "## How to buy",
+      "## Reference",
+      "## Jobs",
+    ]);
+    expect(lines).toContainEqual(expect.stringContaining("- [a\\](javascript:b) \\<i>title\\</i> # b]("));
+    expect(lines.at(-2)).toContain("9900 more jobs");
+  });
+});
+
+describe("GET /", () => {
+  it("Is the list of jobs", async () => {
+    expect(await (await get("/", { accept: "*/*" })).text()).toBe(await (await get("/x402/jobs")).text());
+  });
+});
+
+describe("GET on a job", () => {
+  it("Answers crawlers with the 402 of a request without a payment", async () => {
+    const posted = await fetch(gateway.jobUrl(), { method: "POST" });
+    const response = await fetch(gateway.jobUrl());
+    expect([response.status, response.headers.get("cache-control")]).toEqual([402, "no-store"]);
+    expect(response.headers.get("payment-required")).toBe(posted.headers.get("payment-required"));
+    expect((await fetch(gateway.jobUrl(), { method: "HEAD" })).status).toBe(405);
+    const v2 = decodePaymentRequiredHeader(posted.headers.get("payment-required") ?? "");
+    expect(v2.extensions).toMatchObject({ bazaar: { info: { input: { method: "POST" } } } });
+  });
+
+  it("Never takes a payment, and refuses what POST refuses", async () => {
+    const { headers } = await gateway.sign();
+    const paid = await fetch(gateway.jobUrl(), { headers });
+    expect([paid.status, paid.headers.get("allow"), await paid.json()]).toEqual([
+      405,
+      "POST",
+      expect.objectContaining({ code: "method_not_allowed", charged: false, retryable: false }),
+    ]);
+    for (const [path, status, code] of [
+      [gateway.jobUrl(9), 404, "job_not_found"],
+      [gateway.jobUrl(2), 403, "x402_disabled"],
+      [`${gateway.jobUrl()}?a=1`, 400, "query_not_allowed"],
+    ] as const) {
+      const response = await fetch(path);
+      expect([response.status, await response.json()]).toMatchObject([status, { code, charged: false }]);
+    }
+  });
+});

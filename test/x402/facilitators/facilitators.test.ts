@@ -1,0 +1,70 @@
+import { pino } from "pino";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
+import { monotonicClock } from "../../../src/core/clock.ts";
+import { GatewayError } from "../../../src/core/errors.ts";
+import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
+import type { FacilitatorRequest, Verification } from "../../../src/x402/facilitators/facilitator.ts";
+import { Facilitators } from "../../../src/x402/facilitators/facilitators.ts";
+import { freePort } from "../../helpers/free-port.ts";
+import { listenHttp } from "../../helpers/http-listener.ts";
+
+const request = {
+  payload: { x402Version: 2 },
+  requirements: { scheme: "exact", network: "eip155:8453" },
+} as unknown as FacilitatorRequest;
+
+/** A local settler without funds until it gets some. */
+class PoorSettler {
+  readonly name = "local";
+  hasFunds = false;
+
+  async verify(): Promise<Verification> {
+    if (this.hasFunds) return { kind: "valid" };
+    throw new GatewayError("settler_unfunded", "The settler has no funds.");
+  }
+
+  settle = () => Promise.reject(new Error("not asked"));
+  supported = () => Promise.reject(new Error("not asked"));
+  start = () => Promise.resolve();
+  stop = () => Promise.resolve();
+}
+
+function facilitatorsOf(urls: readonly ("local" | string)[], local: PoorSettler): Facilitators {
+  return new Facilitators({
+    configs: urls.map((url) =>
+      url === "local"
+        ? { kind: "local", name: "local", signers: [], chains: [], maxFeePerGasWei: 1n, minBalanceWei: 1n }
+        : toRemoteFacilitator(url),
+    ),
+    timeoutMs: 20_000,
+    verifyPatienceMs: 20_000,
+    readsSupported: false,
+    local,
+    clock: monotonicClock,
+    logger: pino({ level: "silent" }),
+    telemetry: NO_TELEMETRY,
+  });
+}
+
+describe("A settler without funds", () => {
+  test("Is the reason told when the other facilitator is down", async () => {
+    const facilitators = facilitatorsOf([`http://127.0.0.1:${await freePort()}`, "local"], new PoorSettler());
+    await expect(facilitators.verify(request)).rejects.toMatchObject({ code: "settler_unfunded" });
+  });
+
+  test("Is asked first again once it has funds, however many payments others verified meanwhile", async () => {
+    const remote = await listenHttp({
+      handler: (_incoming, response) => void response.end('{"isValid":true}'),
+    });
+    onTestFinished(() => remote.stop());
+    const settler = new PoorSettler();
+    const facilitators = facilitatorsOf(["local", remote.url], settler);
+    for (let i = 0; i < 5; i++) {
+      const { facilitator } = await facilitators.verify(request);
+      expect(facilitator).toBe(new URL(remote.url).host);
+    }
+    settler.hasFunds = true;
+    expect((await facilitators.verify(request)).facilitator).toBe("local");
+  });
+});

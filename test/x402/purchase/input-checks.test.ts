@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import type { Job } from "../../../src/config/config.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
+import { JOB } from "../payments.ts";
+
+const withSchema = (schema: unknown): Job => ({
+  ...JOB,
+  input: { contentType: "application/json", schema: JSON.stringify(schema) },
+});
+
+describe("A job with an input schema", () => {
+  const jobs = [withSchema({ type: "object", required: ["text"], properties: { text: { type: "string" } } })];
+  const gateway = startBeforeAll(() => startTestGateway({ config: { jobs } }));
+  /** Cannot be read: a request that it is looked at in gets 400. */
+  const payment = { "payment-signature": "not a payment" };
+  const wrong = { body: '{"text":1}' };
+
+  it("Refuses a body that does not match before it looks at the payment", async () => {
+    for (const headers of [{}, payment]) {
+      const { status, body } = await gateway.post(headers, wrong);
+      expect([status, body]).toEqual([
+        422,
+        {
+          error: "The body does not match the job's input schema: /text must be string. Nothing was charged.",
+          code: "invalid_input",
+          charged: false,
+          retryable: false,
+          invalid: [{ path: "/text", message: "must be string" }],
+        },
+      ]);
+    }
+    expect(await gateway.post(payment, { body: '{"text":"a"}' })).toMatchObject({
+      status: 400,
+      body: { code: "invalid_payment" },
+    });
+  });
+
+  it("Offers itself for a body that matches; a job without a schema takes any body", async () => {
+    expect((await gateway.post({}, { body: '{"text":"a"}' })).status).toBe(402);
+    expect((await gateway.post({}, { job: 1, body: "any" })).status).toBe(402);
+  });
+
+  it("Takes another schema on a reload, and keeps the old one if the new one is invalid", async () => {
+    const another = await startAnotherGateway({ config: { jobs } });
+    await expect(another.reload({ jobs: [withSchema({ type: "objekt" })] })).rejects.toThrow(
+      /is invalid: \/type/,
+    );
+    expect((await another.post({}, wrong)).status).toBe(422);
+    await another.reload({ jobs: [withSchema({ type: "object" })] });
+    expect((await another.post({}, wrong)).status).toBe(402);
+  });
+
+  it("Counts refused bodies as unpaid requests", async () => {
+    const limits = { maxUnpaidPerSecondPerClient: 1, maxVerifiesPerClient: 1, maxVerifies: 1 };
+    const limited = await startAnotherGateway({ config: { jobs, limits } });
+    const answers = await Promise.all(Array.from({ length: 50 }, () => limited.post({}, wrong)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([422, 429]));
+  });
+});
