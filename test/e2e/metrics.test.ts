@@ -103,7 +103,8 @@ describe("The metrics count", () => {
     expect(took("jobgate_chain_rpc_duration_seconds", evidence)).toBeGreaterThan(1);
     expect(took("jobgate_store_commit_duration_seconds", { outcome: "committed" })).toBeGreaterThan(1);
     expect(took("jobgate_store_commit_operations")).toBeGreaterThan(1);
-    expect(took("jobgate_event_loop_delay_seconds")).toBeGreaterThan(1);
+    // On an idle machine no tick is late: the sum may be 0.
+    expect(value("jobgate_event_loop_delay_seconds_count")).toBeGreaterThan(1);
     expect(value("jobgate_first_delivery_delay_seconds_count")).toBe(1);
     expect(value("jobgate_deliveries_total", { attempt: "first" })).toBe(1);
     expect(value("jobgate_build_info", { version })).toBe(1);
