@@ -124,17 +124,19 @@ export function addListOptions(command: Command): Command {
     .addOption(jsonOption());
 }
 
+/** @param description what the time is */
+export const sinceOption = (description: string) =>
+  option(
+    "--since <time>",
+    `${description}: 2026-01-31, 2026-01-31T10:00Z, or an age such as 90m, 2h, 7d`,
+  ).argParser(parseTime);
+
 /** Options that select entries of a list, apart from their states. */
 export function addFilterOptions(command: Command): Command {
   const filtered = command
     .addOption(jobOption())
     .addOption(option("--payer <address>", "only what this address paid for"))
-    .addOption(
-      option(
-        "--since <time>",
-        "only requests from then on: 2026-01-31, 2026-01-31T10:00Z, or an age such as 90m, 2h, 7d",
-      ).argParser(parseTime),
-    )
+    .addOption(sinceOption("only requests from then on"))
     .addOption(option("--until <time>", "only requests before then").argParser(parseTime));
   return addListOptions(filtered);
 }

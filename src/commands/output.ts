@@ -18,7 +18,7 @@ export interface ListOptions extends PrintOptions {
 }
 
 /** Largest page that the API returns. */
-const MAX_PAGE_SIZE = 500;
+export const MAX_PAGE_SIZE = 500;
 
 /** Prints one message as JSON, or as the text that `text` makes of it. */
 export async function printAnswer<Answer extends Message>(
@@ -69,7 +69,8 @@ export function printEntries<Item extends Message>(
   else printTable(items, columns);
 }
 
-function printTable<Item>(items: readonly Item[], columns: Columns<Item>): void {
+/** Prints entries as a table, and says if there are none. */
+export function printTable<Item>(items: readonly Item[], columns: Columns<Item>): void {
   const cells = Object.values(columns);
   if (items.length === 0) console.error("There are none.");
   else

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { defined } from "../core/objects.ts";
 import { closingText, type PaymentState } from "../core/payment.ts";
 import { PAYMENT_STATES } from "../operator/messages.ts";
+import { addMissingCommand } from "./missing-payments.ts";
 import {
   type ClosePaymentResponse,
   filterRequest,
@@ -75,6 +76,8 @@ export function addPaymentsCommand(program: Command): void {
     .addOption(byOption())
     .addOption(jsonOption())
     .action(close);
+
+  addMissingCommand(payments);
 
   addOperatorCommand(payments, {
     name: "totals",

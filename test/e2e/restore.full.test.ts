@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { inspectStore } from "../../src/open-store.ts";
 import { isBalanced } from "../../src/store/rules/payments.ts";
+import { runHere } from "../commands/operator-commands.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { openJournal } from "./journal.ts";
@@ -14,7 +15,7 @@ const PAYMENTS = 8;
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url", asProcess: true }));
 
-test("A copy made under load is restored after a kill: what it has is decided from the chain, and nothing is charged twice", async () => {
+test("A copy made under load is restored after a kill: the chain decides what it has, and shows each payment that it lacks", async () => {
   const signAll = (count: number) => Promise.all(Array.from({ length: count }, () => gateway.sign()));
   const sendAll = (payments: readonly Awaited<ReturnType<typeof gateway.sign>>[]) =>
     Promise.all(payments.map((payment) => gateway.send(payment)));
@@ -29,6 +30,7 @@ test("A copy made under load is restored after a kill: what it has is decided fr
   const [held] = await signAll(1);
   if (held === undefined) throw new Error("expected a payment");
   const during = await signAll(PAYMENTS);
+  const copiedAt = new Date(Number((await parts.anvil.client.getBlock()).timestamp) * 1_000);
   const backedUp = gateway.duringSettle(async () => {
     const load = sendAll(during);
     const inspection = await inspectStore({ url: `sqlite:${path}` });
@@ -52,11 +54,26 @@ test("A copy made under load is restored after a kill: what it has is decided fr
   expect(again.map(({ call_id, access_token }) => [call_id, access_token])).toEqual(
     answers.slice(0, PAYMENTS + 1).map(({ call_id, access_token }) => [call_id, access_token]),
   );
-  const others = [...(await sendAll(during)), ...(await sendAll(after))];
+  const others = await Promise.all([...during, ...after].map((payment) => gateway.sendUntilDecided(payment)));
   const lost = others.filter(({ status }) => status !== 202);
   expect(lost.length).toBeGreaterThanOrEqual(PAYMENTS);
   for (const answer of lost)
     expect(answer).toMatchObject({ status: 409, code: "authorization_used", charged: "unknown" });
+
+  const since = ["--since", copiedAt.toISOString(), "--target", gateway.jobgate.operatorUrl];
+  const config = join(gateway.jobgate.folder, "jobgate.toml");
+  const { code, stdout } = await runHere("payments", "missing", "-c", config, ...since, "--json");
+  expect(code).toBe(0);
+  const missing = stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { transaction: string });
+  // The answers before the restore: `others` are in the order of the payments.
+  const sold = [...loaded, ...answers.slice(-PAYMENTS)];
+  const unknown = sold.filter((_, i) => others[i]?.status !== 202);
+  expect(missing.map(({ transaction }) => transaction).toSorted()).toEqual(
+    unknown.map(({ settlement }) => settlement?.transaction).toSorted(),
+  );
 
   const journal = openJournal(path);
   const totals = journal.totals();

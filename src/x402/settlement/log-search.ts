@@ -16,7 +16,7 @@ const MAX_SEARCHES = 10_000;
 /** Longest time between the signature and the first sight of a payment. Many clients sign from the beginning of time. */
 const LOOK_BACK_SECS = 86_400n;
 
-/** Search of one RPC's logs for the use of a nonce. It learns how many blocks the RPC accepts in one query. */
+/** Search of one RPC's logs. It learns how many blocks the RPC accepts in one query. */
 export class LogSearch {
   #range = MAX_LOG_RANGE;
   #answersInRow = 0;
@@ -45,7 +45,7 @@ export class LogSearch {
       this.#ahead.set(fingerprint, from);
       if (queries >= maxQueries) return "unfinished";
       const to = smaller(from + this.#range - 1n, head);
-      const logs = await this.#query(rpc, authorization, from, to);
+      const logs = await this.#query(rpc, authorization.logFilters, from, to);
       if (logs === "range_too_long") continue;
       const use = await authorization.useAmong(rpc, logs);
       if (use !== undefined) return use;
@@ -58,7 +58,7 @@ export class LogSearch {
       this.#past.set(fingerprint, to);
       if (queries >= maxQueries) return "unfinished";
       const from = larger(to - this.#range + 1n, 0n);
-      const logs = await this.#query(rpc, authorization, from, to);
+      const logs = await this.#query(rpc, authorization.logFilters, from, to);
       if (logs === "range_too_long") continue;
       const use = await authorization.useAmong(rpc, logs);
       if (use !== undefined) return use;
@@ -69,9 +69,24 @@ export class LogSearch {
     return undefined;
   }
 
+  /** Reads all logs of some blocks that one of the filters selects, a query's blocks at a time, oldest first. */
+  async *readAll(
+    rpc: Rpc,
+    filters: Authorization["logFilters"],
+    blocks: { readonly from: bigint; readonly to: bigint },
+  ): AsyncGenerator<readonly MinedLog[]> {
+    for (let { from } = blocks; from <= blocks.to; ) {
+      const to = smaller(from + this.#range - 1n, blocks.to);
+      const logs = await this.#query(rpc, filters, from, to);
+      if (logs === "range_too_long") continue;
+      yield logs;
+      from = to + 1n;
+    }
+  }
+
   async #query(
     rpc: Rpc,
-    authorization: Authorization,
+    filters: Authorization["logFilters"],
     from: bigint,
     to: bigint,
     isRepeated = false,
@@ -79,7 +94,7 @@ export class LogSearch {
     const range = { fromBlock: toHex(from), toBlock: toHex(to) };
     try {
       const found = await Promise.all(
-        authorization.logFilters.map((filter) => rpc.call("eth_getLogs", [{ ...filter, ...range }])),
+        filters.map((filter) => rpc.call("eth_getLogs", [{ ...filter, ...range }])),
       );
       const logs = found.flatMap(asLogs);
       if (++this.#answersInRow % ANSWERS_TO_TRUST === 0)
@@ -94,7 +109,7 @@ export class LogSearch {
         return "range_too_long";
       }
       if (isRepeated) throw new Unexplained("the RPC refuses to search logs", { cause: error });
-      return this.#query(rpc, authorization, from, to, true);
+      return this.#query(rpc, filters, from, to, true);
     }
   }
 }
