@@ -139,6 +139,8 @@ export interface PaidGatewayOptions extends StartOptions {
   readonly periods?: Partial<X402Periods>;
   /** Default: acks each JobCall. */
   readonly handle?: JobHandler;
+  /** Jobs that its runner takes. Default: all. */
+  readonly jobIds?: readonly bigint[];
   /** Changes the configuration. */
   readonly edit?: (config: string) => string;
 }
@@ -157,6 +159,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
   async function subscribe(): Promise<void> {
     runner = await startRunner({
       address: jobgate.runnerAddress,
+      jobIds: options.jobIds ?? [],
       handle(call) {
         delivered.push(call);
         return options.handle?.(call);

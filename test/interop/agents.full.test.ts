@@ -1,40 +1,20 @@
-import { spawn } from "node:child_process";
-import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
-import { expect, it } from "vitest";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it, onTestFinished } from "vitest";
 import { ONE_PAID_JOB, watchLedger } from "../e2e/ledger.ts";
 import { startPaidGateway } from "../e2e/paid-gateway.ts";
 import { startPaidParts } from "../e2e/paid-parts.ts";
-import { accounts } from "../helpers/accounts.ts";
+import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { testFolder } from "../helpers/test-folder.ts";
+import { startRun } from "../runner/start-run.ts";
+import { askAgent, MCP_CLIENT, runAgent, X402_CLIENT } from "./agents.ts";
 
-// Installed apart, by `npm ci --prefix test/interop/agents`.
-const CLIENTS = fileURLToPath(new URL("agents/", import.meta.url));
+/** Length of the job that outlives jobgate. */
+const LONG_JOB_SECS = Number(process.env.JOBGATE_MCP_TASK_SECS ?? 2);
 
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url" }));
-
-/** Runs a module where the official clients are installed, with `url` and `account` in scope. @returns what it prints */
-async function run(script: string, url: string, env: Record<string, string> = {}): Promise<unknown> {
-  return JSON.parse(await runText(script, url, env));
-}
-
-async function runText(script: string, url: string, env: Record<string, string> = {}): Promise<string> {
-  const head = `
-import { privateKeyToAccount } from "viem/accounts";
-const account = privateKeyToAccount(process.env.KEY);
-const url = process.env.URL;
-`;
-  const child = spawn("node", ["--input-type=module", "--eval", head + script], {
-    cwd: CLIENTS,
-    env: { ...process.env, ...env, KEY: accounts.payer.privateKey, URL: url },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("close", resolve));
-  const [stdout, stderr, status] = await Promise.all([text(child.stdout), text(child.stderr), exited]);
-  if (status !== 0) throw new Error(stdout + stderr);
-  return stdout;
-}
 
 const MPPX = `
 import { Credential, Method, Receipt, z } from "mppx";
@@ -85,17 +65,17 @@ const blueprintevm = Method.toClient(
 const mppx = Mppx.create({ methods: [evm, blueprintevm], polyfill: false });
 const response = await mppx.fetch(url, { method: "POST", body: "by mppx" });
 const receipt = response.headers.get("payment-receipt");
-console.log(JSON.stringify({
+tell({
   status: response.status,
   receipt: receipt && Receipt.deserialize(receipt),
   body: await response.json(),
-}));
+});
 `;
 
 it.each(["evm", "blueprintevm"] as const)("mppx buys a job by %s", async (method) => {
   const before = gateway.jobsWith("by mppx").length;
   const expectChanges = await watchLedger(parts, gateway);
-  expect(await run(MPPX, gateway.at(method).urlOf())).toMatchObject({
+  expect(await askAgent(MPPX, gateway.at(method).urlOf())).toMatchObject({
     status: 202,
     receipt: { status: "success", method, reference: expect.stringMatching(/^0x[0-9a-f]{64}$/) },
     body: { status: "accepted", call_id: expect.any(Number) },
@@ -104,44 +84,110 @@ it.each(["evm", "blueprintevm"] as const)("mppx buys a job by %s", async (method
   await expectChanges(ONE_PAID_JOB);
 });
 
-const MCP = `
-import { Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-const client = new Client({ name: "agent", version: "1" });
-await client.connect(new StreamableHTTPClientTransport(new URL(url)));
-const [{ name }] = (await client.listTools()).tools;
-`;
-
 const WITH_MPPX = `
 import { McpClient } from "mppx/mcp/client";
 import { charge } from "mppx/evm/client";
 McpClient.wrap(client, { methods: [charge({ account, authorization: { name: "USDC", version: "2" } })] });
 const result = await client.callTool({ name, arguments: { body: "by mppx over MCP" } });
 await client.close();
-console.log(JSON.stringify(result));
+tell(result);
 `;
 
 it("mppx's MCP client buys a job", async () => {
   const expectChanges = await watchLedger(parts, gateway);
-  const result = await run(MCP + WITH_MPPX, `${gateway.jobgate.x402Url}/mcp`);
+  const result = await askAgent(MCP_CLIENT + WITH_MPPX, `${gateway.jobgate.x402Url}/mcp`);
   expect(result).toMatchObject({ content: [], receipt: { status: "success", method: "evm" } });
   await gateway.waitForJobs("by mppx over MCP");
   await expectChanges(ONE_PAID_JOB);
 });
 
-/** Scenarios that need no tools, prompts or resources of the suite's own. */
-const SCENARIOS = ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"];
-
-it.each(SCENARIOS)("The MCP conformance suite passes: %s", async (scenario) => {
-  // Node 20 has no globSync, which only the suite's other commands use.
-  const suite = `
-import { readFileSync, writeFileSync } from "node:fs";
-const folder = "node_modules/@modelcontextprotocol/conformance/dist/";
-const text = readFileSync(folder + "index.js", "utf8").replace(/globSync as [a-z]+,/, "");
-writeFileSync(folder + "for-node-20.js", text);
-process.argv.splice(1, Infinity, "server", "--url", url, "--scenario", ${JSON.stringify(scenario)});
-await import(process.cwd() + "/" + folder + "for-node-20.js");
+const AS_CALL = `
+const call = await pay({ body: "by the official client" });
+tell(await client.callTool(call));
+await client.close();
 `;
-  const printed = await runText(suite, `${gateway.jobgate.x402Url}/mcp`);
-  expect(printed).toMatch(/Passed: [1-9][0-9]*\/[0-9]+, 0 failed/);
+
+it("The official MCP client and the official x402 client buy a job", async () => {
+  const expectChanges = await watchLedger(parts, gateway);
+  const result = await askAgent(MCP_CLIENT + X402_CLIENT + AS_CALL, `${gateway.jobgate.x402Url}/mcp`);
+  expect(result).toMatchObject({ content: [], _meta: { "x402/payment-response": { success: true } } });
+  await gateway.waitForJobs("by the official client");
+  await expectChanges(ONE_PAID_JOB);
+});
+
+/** Tells each state that its task has, once, and how it ended. */
+const AS_TASK = `
+import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
+import { setTimeout as sleep } from "node:timers/promises";
+const { tasks } = client.experimental;
+const call = await pay({ body: "long" });
+const shown = new Set();
+let taskId;
+function show(task) {
+  taskId = task.taskId;
+  const text = [task.status, task.statusMessage].join(" ").trim();
+  if (!shown.has(text)) tell(text);
+  shown.add(text);
+  return task.status !== "working";
+}
+for await (const { type, task, result } of tasks.callToolStream(call, undefined, { task: {} })) {
+  if (task) show(task);
+  else tell(type === "error" ? "lost" : result);
+}
+// The stream of the official client ends at the first lost answer; the task goes on.
+let polls = 10_000;
+while (polls-- > 0 && !(await tasks.getTask(taskId).then(show, () => false))) await sleep(200);
+tell(await tasks.getTaskResult(taskId, CallToolResultSchema));
+await client.close();
+`;
+
+it(`The official MCP client gets the result of a task of ${LONG_JOB_SECS} s over kill -9 of jobgate`, async () => {
+  const address = `unix:${join(await testFolder(), "runner.sock")}`;
+  const gateway = await startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    asProcess: true,
+    edit: (config) =>
+      config.replace('[runner]\nbind_address = "127.0.0.1:0"', `[runner]\nbind_address = "${address}"`),
+    // The other job is for a runner that goes on over a restart.
+    jobIds: [1n],
+  });
+  onTestFinished(() => gateway.stop());
+  // Agents know one URL, where another process listens after a restart.
+  const front = await startFaultProxy({
+    get target() {
+      return gateway.jobgate.x402Url;
+    },
+  });
+  onTestFinished(() => front.stop());
+  let restarted = () => {};
+  const restart = new Promise<void>((resolve) => {
+    restarted = resolve;
+  });
+  startRun(
+    async (job) => {
+      await sleep((LONG_JOB_SECS * 1000) / 2);
+      job.progress(50, "half done");
+      await Promise.all([restart, sleep((LONG_JOB_SECS * 1000) / 2)]);
+      return "at last";
+    },
+    { address },
+  );
+  const expectChanges = await watchLedger(parts, gateway);
+  const told: unknown[] = [];
+  for await (const value of runAgent(MCP_CLIENT + X402_CLIENT + AS_TASK, `${front.url}/mcp`)) {
+    told.push(value);
+    if (value === "working half done") gateway.jobgate.kill("SIGKILL");
+    if (value === "lost") {
+      await gateway.startAgain({ asProcess: true });
+      restarted();
+    }
+  }
+  expect(told.filter((value) => value !== "working")).toEqual([
+    "working half done",
+    "lost",
+    "completed",
+    { content: [{ type: "text", text: "at last" }], _meta: expect.anything() },
+  ]);
+  await expectChanges({ ...ONE_PAID_JOB, jobs: 0 });
 });
