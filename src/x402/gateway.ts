@@ -1,10 +1,8 @@
 import type { Logger } from "pino";
-import type { AcceptedToken, MppConfig, X402Config } from "../config/config.ts";
+import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
-import type { ErrorCode } from "../core/errors.ts";
 import type { EventHub } from "../core/events.ts";
-import type { JobKey } from "../core/job-call.ts";
 import type { Cors } from "../http/cors.ts";
 import type { RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
@@ -18,25 +16,15 @@ import { CallerChain } from "./callers/chain.ts";
 import { AccessTokens } from "./calls/access-tokens.ts";
 import { CallRoute } from "./calls/call-route.ts";
 import { CallEvents } from "./calls/events.ts";
-import { ResultWaits } from "./calls/wait-for-result.ts";
 import { CallWatch } from "./calls/watch.ts";
 import { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
 import { JobDescriptions } from "./catalogue/job-descriptions.ts";
 import { type ListedJob, Listing } from "./catalogue/listing.ts";
 import { sellerOf } from "./catalogue/seller.ts";
 import { requestsOfPages, x402Cors } from "./cors.ts";
-import type { Door } from "./doors/door.ts";
-import { McpRoute } from "./doors/mcp/mcp-route.ts";
-import { McpServer } from "./doors/mcp/mcp-server.ts";
-import { Sessions } from "./doors/mcp/sessions.ts";
-import { Challenges } from "./doors/mpp/challenges.ts";
-import { BLUEPRINT, EVM, type MppMethod } from "./doors/mpp/methods.ts";
-import { MppDoor } from "./doors/mpp/mpp-door.ts";
-import { SharedDoor } from "./doors/shared-door.ts";
-import { X402Door } from "./doors/x402-door.ts";
+import { Doors } from "./doors/doors.ts";
 import type { Facilitator } from "./facilitators/facilitator.ts";
 import { Facilitators } from "./facilitators/facilitators.ts";
-import { PaymentPages } from "./pages/shop-pages.ts";
 import { DEFAULT_PERIODS, type X402Periods } from "./periods.ts";
 import { JobPolicies } from "./prices/job-policies.ts";
 import { OfferBook } from "./prices/offer-book.ts";
@@ -49,11 +37,10 @@ import { JobUseTerms } from "./prices/use-terms.ts";
 import { X402Producer } from "./producer.ts";
 import { Checkout } from "./purchase/checkout.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
-import { DryRunRoute } from "./purchase/dry-run-route.ts";
 import { EarlierPayments } from "./purchase/earlier-payments.ts";
 import { InputChecks } from "./purchase/input-checks.ts";
-import { JobRoute } from "./purchase/job-route.ts";
 import { Purchase } from "./purchase/purchase.ts";
+import { Verification } from "./purchase/verification.ts";
 import { x402Routes } from "./routes.ts";
 import { ChainEvidence } from "./settlement/chain-evidence.ts";
 import { Charges } from "./settlement/charges.ts";
@@ -107,13 +94,11 @@ export class X402Gateway implements BackgroundService {
   readonly #reconciler: Reconciler;
   readonly #charges: Charges;
   readonly #callWatch: CallWatch;
-  readonly #waits: ResultWaits;
   readonly #tokens: AccessTokens;
   readonly #callRoute: CallRoute;
   readonly #limits: ClientLimits;
   readonly #stats = new X402Stats();
-  #challenges: Challenges | undefined;
-  readonly #sessions: Sessions;
+  readonly #doors: Doors;
   readonly #cors: Cors;
   /** Routes at the current configuration. */
   #routes: RouteTable = () => undefined;
@@ -202,10 +187,19 @@ export class X402Gateway implements BackgroundService {
     );
 
     this.#callWatch = new CallWatch({ calls: store, events: options.events, pollMs: callPollMs });
-    this.#waits = new ResultWaits({ calls: store, watch: this.#callWatch });
     this.#tokens = new AccessTokens(store);
-    this.#sessions = new Sessions(this.#tokens);
     this.#limits = new ClientLimits(config);
+    this.#doors = new Doors({
+      callerAuth: this.#callerAuth,
+      calls: store,
+      watch: this.#callWatch,
+      tokens: this.#tokens,
+      limits: this.#limits,
+      stats: this.#stats,
+      clock,
+      logger,
+      telemetry,
+    });
     this.#cors = x402Cors(config);
     this.#callRoute = new CallRoute({
       calls: store,
@@ -221,18 +215,17 @@ export class X402Gateway implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    await this.#tokens.load();
-    await this.reload(this.#options.config);
-    await this.#facilitators.start();
-    await this.#reconciler.start();
-    await this.#charges.start();
-    const owner = { listener: "x402", cors: this.#cors, prefix: "/x402/" };
-    await this.#server.mount(this.#find, owner).catch(async (error: unknown) => {
-      await this.#charges.stop();
-      await this.#reconciler.stop();
-      await this.#facilitators.stop();
+    try {
+      await this.#tokens.load();
+      await this.reload(this.#options.config);
+      await this.#facilitators.start();
+      await this.#reconciler.start();
+      await this.#charges.start();
+      await this.#server.mount(this.#find, { listener: "x402", cors: this.#cors, prefix: "/x402/" });
+    } catch (error) {
+      await this.stop();
       throw error;
-    });
+    }
   }
 
   /** Takes no new requests; resolves once the current ones are answered, settlements included. */
@@ -251,7 +244,7 @@ export class X402Gateway implements BackgroundService {
    * payable for their lifetime. The address stays as it was.
    */
   async reload(config: X402Config): Promise<void> {
-    const { store, logger, telemetry = NO_TELEMETRY, redeemsQuotes = false } = this.#options;
+    const { store, redeemsQuotes = false } = this.#options;
     const { acceptedTokens: tokens, quoteTtlSecs, maxBodyBytes, publicUrl } = config;
     const [rates, limits, stats, clock] = [this.#rates, this.#limits, this.#stats, this.#clock];
     const inputs = await InputChecks.compile(config.jobs ?? []);
@@ -262,10 +255,7 @@ export class X402Gateway implements BackgroundService {
     this.#cors.allow(requestsOfPages(config));
 
     this.#charges.reload(config.settleMarginSecs);
-    const useTerms = new JobUseTerms({
-      config,
-      facilitatorOf: (network) => this.#facilitators.settlesByUse(network),
-    });
+    const useTerms = new JobUseTerms({ config, facilitators: this.#facilitators });
     const payable = new PayableTokens(tokens);
     const source = this.#priceChecks.payablePrices(
       createJobPrices({
@@ -298,11 +288,16 @@ export class X402Gateway implements BackgroundService {
     });
     if (this.#described) descriptions.replaces(this.#described.descriptions, this.#described.quoteTtlSecs);
     this.#described = { descriptions, quoteTtlSecs };
+    const verification = new Verification({
+      facilitators: this.#facilitators,
+      evidence: this.#evidence,
+      descriptions,
+      limits,
+    });
     const purchase = new Purchase({
       callerAuth: this.#callerAuth,
       store,
-      facilitators: this.#facilitators,
-      evidence: this.#evidence,
+      verification,
       settlement: this.#settlement,
       inProgress: this.#inProgress,
       identifiers,
@@ -323,61 +318,9 @@ export class X402Gateway implements BackgroundService {
       clock,
     });
     this.#listing = listing;
-    const mpp = config.mpp && this.#mpp(config.mpp, tokens);
-    const x402Door = new X402Door({ descriptions, pages: new PaymentPages({ listing, publicUrl }) });
-    const door = mpp ? new SharedDoor({ x402: x402Door, mpp: mpp(EVM) }) : x402Door;
     const checkout = new Checkout({ prices, inputs, purchase, limits, maxBodyBytes });
-    const countRefusal = (code: ErrorCode, job: JobKey) => {
-      stats.countRefusal(code);
-      const labels = { service_id: String(job.serviceId), job_id: String(job.jobIndex), error: code };
-      if (listing.has(job)) telemetry.count("jobgate_job_refusals_total", labels);
-    };
-    const jobRoute = (door: Door) =>
-      new JobRoute({
-        door,
-        checkout,
-        waits: this.#waits,
-        tokens: this.#tokens,
-        countRefusal,
-        publicUrl,
-        logger,
-      });
-    const mcpServer =
-      config.mcp &&
-      new McpServer({
-        listing,
-        checkout,
-        descriptions,
-        calls: store,
-        watch: this.#callWatch,
-        tokens: this.#tokens,
-        limits,
-        sessions: this.#sessions,
-        mpp: mpp?.(EVM),
-        seller,
-        countRefusal,
-      });
     this.#routes = x402Routes({
-      job: jobRoute(door),
-      mppJob: mpp && jobRoute(mpp(BLUEPRINT)),
-      mcp:
-        mcpServer &&
-        new McpRoute({
-          server: mcpServer,
-          sessions: this.#sessions,
-          allowedOrigins: config.mcp?.allowedOrigins ?? [],
-          publicUrl,
-          maxBodyBytes,
-        }),
-      dryRun: new DryRunRoute({
-        door,
-        prices,
-        callerAuth: this.#callerAuth,
-        purchase,
-        limits,
-        stats,
-        maxBodyBytes,
-      }),
+      ...this.#doors.open(config, { listing, checkout, descriptions, seller, prices, verification }),
       price: (job) => answerPrice(job, { prices, tokens, rates, publicUrl, clock }),
       call: this.#callRoute,
       catalogue: new CatalogueRoutes({ listing, seller }),
@@ -385,14 +328,6 @@ export class X402Gateway implements BackgroundService {
     });
     const atThisConfig = { policies, tokens: payable.forWei, useTerms, quoteTtlSecs, publicUrl };
     this.#quotePayment = (quote) => this.#quotes.paymentFor(quote, atThisConfig);
-  }
-
-  /** Returns what makes a door for each method of MPP. */
-  #mpp(config: MppConfig, tokens: readonly AcceptedToken[]): (method: MppMethod) => MppDoor {
-    if (this.#challenges === undefined) this.#challenges = new Challenges({ config, clock: this.#clock });
-    else this.#challenges.reload(config);
-    const challenges = this.#challenges;
-    return (method) => new MppDoor({ method, challenges, tokens, stats: this.#stats });
   }
 
   /** Returns every token's rate, for the operator. */

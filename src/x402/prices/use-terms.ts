@@ -1,5 +1,6 @@
 import type { X402Config } from "../../config/config.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { UseTerms } from "../wire/offer.ts";
 
 /** Longest run of a job whose `max_run_secs` is not configured. */
@@ -9,17 +10,16 @@ const DEFAULT_RUN_SECS = 300;
 export class JobUseTerms {
   readonly #jobs: ReadonlyMap<string, Omit<UseTerms, "facilitators">>;
   readonly #networks: readonly string[];
-  readonly #facilitatorOf: (network: string) => string | undefined;
+  readonly #facilitators: Pick<Facilitators, "settlesByUse">;
   /** Those returned last, by job. */
   readonly #last = new Map<string, UseTerms>();
 
   constructor(parts: {
     readonly config: Pick<X402Config, "jobs" | "acceptedTokens" | "settleMarginSecs">;
-    /** Returns the address that settles payments by use on a network. */
-    readonly facilitatorOf: (network: string) => string | undefined;
+    readonly facilitators: Pick<Facilitators, "settlesByUse">;
   }) {
     const { jobs = [], acceptedTokens, settleMarginSecs } = parts.config;
-    this.#facilitatorOf = parts.facilitatorOf;
+    this.#facilitators = parts.facilitators;
     this.#networks = [...new Set(acceptedTokens.map(({ network }) => network))];
     this.#jobs = new Map(
       jobs.flatMap(({ serviceId, jobIndex, charge, minCharge, maxRunSecs = DEFAULT_RUN_SECS }) => {
@@ -38,7 +38,7 @@ export class JobUseTerms {
     if (terms === undefined) return undefined;
     const facilitators = new Map(
       this.#networks.flatMap((network) => {
-        const address = this.#facilitatorOf(network);
+        const address = this.#facilitators.settlesByUse(network);
         return address === undefined ? [] : [[network, address] as const];
       }),
     );

@@ -9,13 +9,13 @@ import type { X402Stats } from "../stats.ts";
 import { requireNoQuery } from "../wire/paths.ts";
 import type { PaymentReader } from "./checkout.ts";
 import type { ClientLimits } from "./client-limits.ts";
-import type { Purchase } from "./purchase.ts";
+import type { Verification } from "./verification.ts";
 
 interface Parts {
   readonly door: PaymentReader;
   readonly prices: PriceBook;
   readonly callerAuth: CallerAuth;
-  readonly purchase: Purchase;
+  readonly verification: Verification;
   readonly limits: ClientLimits;
   readonly stats: X402Stats;
   readonly maxBodyBytes: number;
@@ -71,9 +71,10 @@ export class DryRunRoute {
     price: Price,
     body: Uint8Array,
   ): Promise<{ payer: `0x${string}`; source: "payment" | "header" }> {
-    const payment = this.#parts.door.readPayment(request);
+    const { door, verification } = this.#parts;
+    const payment = door.readPayment(request);
     if (payment === undefined) return { payer: readCaller(request), source: "header" };
-    await this.#parts.purchase.checkPayment({ request, price, body, payment });
+    await verification.verify(payment, await price.match(payment, body), request);
     return { payer: payment.from, source: "payment" };
   }
 }

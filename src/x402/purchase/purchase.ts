@@ -1,17 +1,14 @@
 import { createHash } from "node:crypto";
 import { GatewayError } from "../../core/errors.ts";
-import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
+import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
 import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
-import type { FacilitatorRequest } from "../facilitators/facilitator.ts";
-import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { ConfirmedPrice, Price } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
-import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import {
   outcomeOfKnown,
   type PaymentOutcome,
@@ -21,19 +18,19 @@ import {
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { Settlement } from "../settlement/settlement.ts";
 import type { X402Stats } from "../stats.ts";
-import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";
+import type { Offer } from "../wire/offer.ts";
 import type { SignedPayment } from "../wire/payment-header.ts";
 import type { IdentifierRule } from "../wire/payment-identifier.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { EarlierPayments } from "./earlier-payments.ts";
+import { paymentKey, storableSeconds, type Verification, type VerifiedPayment } from "./verification.ts";
 
 interface Parts {
   readonly callerAuth: CallerAuth;
   readonly store: Pick<Store, "status">;
   readonly earlier: EarlierPayments;
-  readonly facilitators: Facilitators;
-  readonly evidence: ChainEvidence;
+  readonly verification: Verification;
   readonly settlement: Settlement;
   readonly inProgress: PaymentsInProgress;
   readonly identifiers: IdentifierRule;
@@ -57,16 +54,6 @@ interface PaidRequest {
   readonly invalidInput?: GatewayError | undefined;
   /** Tells this purchase from every other: the same payment may not buy another job or body. */
   readonly identity: PurchaseIdentity;
-}
-
-/** A payment that a facilitator verified. */
-interface VerifiedPayment {
-  readonly offer: Offer;
-  /** Name of the facilitator, which is asked to settle. */
-  readonly facilitator: string;
-  readonly requirements: FacilitatorRequest["requirements"];
-  /** Block of the token's chain to look for the settlement from; undefined when the chain cannot be asked. */
-  readonly fromBlock: bigint | undefined;
 }
 
 /** Buys runs of jobs. Every refusal comes before any money moves; the first that applies is the answer. */
@@ -122,7 +109,7 @@ export class Purchase {
    * Continues {@link Purchase.buy}.
    */
   async #payOnce(paid: PaidRequest): Promise<PaymentOutcome> {
-    const { callerAuth, earlier, limits, settlement, producer } = this.#parts;
+    const { callerAuth, earlier, limits, settlement, producer, verification } = this.#parts;
     const { request, price, body, payment, invalidInput, identity } = paid;
     const { restriction } = price.policy;
     // store_unavailable
@@ -137,7 +124,8 @@ export class Purchase {
     });
     if (known !== undefined) {
       // payment_mismatch, payment_invalid, …: as without the identifier, which does not prove who the payer is
-      if (!(await earlier.isFromPayer(payment, known))) await this.checkPayment(paid);
+      if (!(await earlier.isFromPayer(payment, known)))
+        await verification.verify(payment, await price.match(payment, body), request);
       // payment_replay, payment_identifier_conflict
       return first(known);
     }
@@ -167,7 +155,7 @@ export class Purchase {
     // store_unavailable, queue_full
     this.#checkRoom();
     // rate_limited, authorization_used, payment_invalid, facilitator_unavailable, settler_unfunded
-    const verified = await this.#verify(payment, offer, request).catch(findMade);
+    const verified = await verification.verify(payment, offer, request).catch(findMade);
     if ("state" in verified) return first(verified);
     // quote_not_found, if the quote has expired since
     const confirmed = await price.confirm(offer);
@@ -186,14 +174,6 @@ export class Purchase {
     });
   }
 
-  /**
-   * Checks that a payment answers an offer and that the facilitator verifies it. Moves no money.
-   * @throws GatewayError for every refusal
-   */
-  async checkPayment({ request, price, body, payment }: Omit<PaidRequest, "identity">): Promise<void> {
-    await this.#verify(payment, await price.match(payment, body), request);
-  }
-
   #checkRoom(): void {
     const { writable, full } = this.#parts.store.status();
     if (!writable) {
@@ -204,87 +184,6 @@ export class Purchase {
       );
     }
     if (full) throw queueFull();
-  }
-
-  async #verify(payment: SignedPayment, offer: Offer, request: JobRequest): Promise<VerifiedPayment> {
-    const { limits, descriptions } = this.#parts;
-    const requirementsV1 =
-      payment.x402Version === 1
-        ? toRequirementsV1(offer, descriptions.withOffers(offer.job, [offer]))
-        : undefined;
-    const requirements = requirementsV1 ?? toRequirements(offer);
-    return limits.whileVerifying(request, async () => {
-      const verification = this.#askFacilitators(payment, requirements);
-      // The chain's word comes first: a facilitator refuses a used authorization too, but cannot say that it was charged.
-      verification.catch(() => undefined);
-      const [fromBlock] = await Promise.all([this.#startBlock(offer), this.#requireUnused(payment, offer)]);
-      return { offer, requirements, fromBlock, facilitator: await verification };
-    });
-  }
-
-  /**
-   * @throws GatewayError `authorization_used` when the chain shows that, `facilitator_unavailable` when it shows that it
-   * never will; not when it cannot be asked
-   */
-  async #requireUnused(payment: SignedPayment, offer: Offer): Promise<void> {
-    const { evidence } = this.#parts;
-    const { fingerprint, payload, validBefore } = payment;
-    const { transferMethod, payTo } = offer.token;
-    const use = await evidence
-      .findEarlierUse({
-        key: paymentKey(payment, offer),
-        transferMethod,
-        fingerprint,
-        payload: JSON.stringify(payload),
-        payTo: payTo.toLowerCase(),
-        amount: offer.amount,
-        validBefore: storableSeconds(validBefore),
-      })
-      .catch((error: unknown) => {
-        if (error instanceof GatewayError) throw error;
-        // The settlement is then looked for as far back as the authorization can have been used.
-        return undefined;
-      });
-    if (use === undefined) return;
-    throw new GatewayError(
-      "authorization_used",
-      "The chain shows that this authorization was used before: sign a new one. It may have paid for something else.",
-      { details: { charged: "unknown", ...use } },
-    );
-  }
-
-  /** Returns the name of the facilitator that verified the payment. */
-  async #askFacilitators(
-    { payload, from }: SignedPayment,
-    requirements: FacilitatorRequest["requirements"],
-  ): Promise<string> {
-    const verification = await this.#parts.facilitators.verify({ payload, requirements });
-    if (verification.kind === "invalid") {
-      throw new GatewayError(
-        "payment_invalid",
-        `The facilitator refused the payment: ${verification.reason}.`,
-      );
-    }
-    if (verification.payer !== undefined && verification.payer.toLowerCase() !== from) {
-      throw new GatewayError("payment_invalid", "The facilitator names another payer than the payment does.");
-    }
-    return verification.facilitator;
-  }
-
-  /** Returns the head of the token's chain. If the chain has to confirm the settlement, it must be reachable now. */
-  async #startBlock({ token }: Offer): Promise<bigint | undefined> {
-    const { evidence } = this.#parts;
-    if (!evidence.covers(token)) return undefined;
-    try {
-      return await evidence.startBlock(token);
-    } catch (cause) {
-      if (!evidence.isRequired(token)) return undefined;
-      throw new GatewayError(
-        "facilitator_unavailable",
-        "The payment's chain cannot be asked now, so a settlement could not be confirmed. Nothing was charged: try again.",
-        { cause, headers: { "retry-after": "2" } },
-      );
-    }
   }
 }
 
@@ -341,13 +240,4 @@ function toIntent(
     ...(offer.byUse && { ceiling: amount }),
     ...(offer.byUse?.minCharge && { minCharge: offer.byUse.minCharge }),
   };
-}
-
-function paymentKey({ from, nonce }: SignedPayment, { token }: Offer): PaymentKey {
-  return { network: token.network, asset: token.asset.toLowerCase(), payer: from, nonce };
-}
-
-/** Bounds a signed value, which may be up to 2^256 - 1, to what the store can hold: 285 million years. */
-function storableSeconds(seconds: bigint): number {
-  return Math.min(Number(seconds), Number.MAX_SAFE_INTEGER);
 }

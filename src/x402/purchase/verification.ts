@@ -1,0 +1,127 @@
+import { GatewayError } from "../../core/errors.ts";
+import type { PaymentKey } from "../../core/payment.ts";
+import type { JobRequest } from "../../http/request.ts";
+import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
+import type { FacilitatorRequest } from "../facilitators/facilitator.ts";
+import type { Facilitators } from "../facilitators/facilitators.ts";
+import type { ChainEvidence } from "../settlement/chain-evidence.ts";
+import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";
+import type { SignedPayment } from "../wire/payment-header.ts";
+import type { ClientLimits } from "./client-limits.ts";
+
+/** A payment that a facilitator verified. */
+export interface VerifiedPayment {
+  readonly offer: Offer;
+  /** Name of the facilitator, which is asked to settle. */
+  readonly facilitator: string;
+  readonly requirements: FacilitatorRequest["requirements"];
+  /** Block of the token's chain to look for the settlement from; undefined when the chain cannot be asked. */
+  readonly fromBlock: bigint | undefined;
+}
+
+interface Parts {
+  readonly facilitators: Facilitators;
+  readonly evidence: ChainEvidence;
+  readonly descriptions: JobDescriptions;
+  readonly limits: ClientLimits;
+}
+
+/** Asks chain and facilitator whether a payment for an offer would settle. Moves no money. */
+export class Verification {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** @throws GatewayError for every refusal */
+  async verify(payment: SignedPayment, offer: Offer, request: JobRequest): Promise<VerifiedPayment> {
+    const { limits, descriptions } = this.#parts;
+    const requirementsV1 =
+      payment.x402Version === 1
+        ? toRequirementsV1(offer, descriptions.withOffers(offer.job, [offer]))
+        : undefined;
+    const requirements = requirementsV1 ?? toRequirements(offer);
+    return limits.whileVerifying(request, async () => {
+      const verification = this.#askFacilitators(payment, requirements);
+      // The chain's word comes first: a facilitator refuses a used authorization too, but cannot say that it was charged.
+      verification.catch(() => undefined);
+      const [fromBlock] = await Promise.all([this.#startBlock(offer), this.#requireUnused(payment, offer)]);
+      return { offer, requirements, fromBlock, facilitator: await verification };
+    });
+  }
+
+  /**
+   * @throws GatewayError `authorization_used` when the chain shows that, `facilitator_unavailable` when it shows that it
+   * never will; not when it cannot be asked
+   */
+  async #requireUnused(payment: SignedPayment, offer: Offer): Promise<void> {
+    const { evidence } = this.#parts;
+    const { fingerprint, payload, validBefore } = payment;
+    const { transferMethod, payTo } = offer.token;
+    const use = await evidence
+      .findEarlierUse({
+        key: paymentKey(payment, offer),
+        transferMethod,
+        fingerprint,
+        payload: JSON.stringify(payload),
+        payTo: payTo.toLowerCase(),
+        amount: offer.amount,
+        validBefore: storableSeconds(validBefore),
+      })
+      .catch((error: unknown) => {
+        if (error instanceof GatewayError) throw error;
+        // The settlement is then looked for as far back as the authorization can have been used.
+        return undefined;
+      });
+    if (use === undefined) return;
+    throw new GatewayError(
+      "authorization_used",
+      "The chain shows that this authorization was used before: sign a new one. It may have paid for something else.",
+      { details: { charged: "unknown", ...use } },
+    );
+  }
+
+  /** Returns the name of the facilitator that verified the payment. */
+  async #askFacilitators(
+    { payload, from }: SignedPayment,
+    requirements: FacilitatorRequest["requirements"],
+  ): Promise<string> {
+    const verification = await this.#parts.facilitators.verify({ payload, requirements });
+    if (verification.kind === "invalid") {
+      throw new GatewayError(
+        "payment_invalid",
+        `The facilitator refused the payment: ${verification.reason}.`,
+      );
+    }
+    if (verification.payer !== undefined && verification.payer.toLowerCase() !== from) {
+      throw new GatewayError("payment_invalid", "The facilitator names another payer than the payment does.");
+    }
+    return verification.facilitator;
+  }
+
+  /** Returns the head of the token's chain. If the chain has to confirm the settlement, it must be reachable now. */
+  async #startBlock({ token }: Offer): Promise<bigint | undefined> {
+    const { evidence } = this.#parts;
+    if (!evidence.covers(token)) return undefined;
+    try {
+      return await evidence.startBlock(token);
+    } catch (cause) {
+      if (!evidence.isRequired(token)) return undefined;
+      throw new GatewayError(
+        "facilitator_unavailable",
+        "The payment's chain cannot be asked now, so a settlement could not be confirmed. Nothing was charged: try again.",
+        { cause, headers: { "retry-after": "2" } },
+      );
+    }
+  }
+}
+
+export function paymentKey({ from, nonce }: SignedPayment, { token }: Offer): PaymentKey {
+  return { network: token.network, asset: token.asset.toLowerCase(), payer: from, nonce };
+}
+
+/** Bounds a signed value, which may be up to 2^256 - 1, to what the store can hold: 285 million years. */
+export function storableSeconds(seconds: bigint): number {
+  return Math.min(Number(seconds), Number.MAX_SAFE_INTEGER);
+}
