@@ -7,9 +7,18 @@ import type { PaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
 import type { RefundAccount } from "./refund-account.ts";
 
-/** States of a paid JobCall and its refund: delivered; or failed, and the money was kept, paid back, or is owed. */
-const ENDS = ["succeeded, no refund", "failed, declined", "failed, refunded", "failed, owed"];
-const ENDS_WITHOUT_PROMISE = ["succeeded, no refund", "failed, no refund"];
+/**
+ * States of a paid JobCall and its refund: delivered; or failed, and the money was kept, paid back, or is owed. Only an end
+ * that owes nothing may be forgotten.
+ */
+const ENDS = [
+  "succeeded, no refund",
+  "failed, declined",
+  "failed, refunded",
+  "failed, owed",
+  "expired, no refund",
+];
+const ENDS_WITHOUT_PROMISE = ["succeeded, no refund", "failed, no refund", "expired, no refund"];
 
 /** Decisions of an operator in one run, and what must hold of its failed jobs in the end. */
 export class ModelRefunds {

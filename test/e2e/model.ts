@@ -6,6 +6,12 @@ import { type SetUp, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 import { refundAccount } from "./refund-account.ts";
 
+/** Results and finished calls are forgotten after the least age, 8.64 s: between the runs, and during long ones. */
+const RETENTION = `[store.retention]
+results_days = 0.0001
+calls_days = 0.0001
+`;
+
 /**
  * Lets random things happen to one jobgate, again and again for `durationMs`, and checks the promises about money
  * after each time. `JOBGATE_MODEL_SEED` repeats a run.
@@ -22,7 +28,7 @@ export async function runModel(options: { setUp: SetUp; durationMs: number }): P
     parts,
     setUp,
     asProcess: true,
-    ...(account && { edit: account.edit }),
+    edit: (config) => (account?.edit(config) ?? config).replace("[store]", `${RETENTION}[store]`),
     handle(call) {
       if (failing.has(Buffer.from(call.body).toString())) throw new Fail("as the model says");
       return undefined;

@@ -789,7 +789,7 @@ export type GetCallResponse = Message<"jobgate.v1.GetCallResponse"> & {
   call?: Call | undefined;
 
   /**
-   * What happened to it, oldest first. Of the deliveries without success, the latest ten are kept.
+   * Events of the call, oldest first. Of the deliveries without success, the latest ten are kept.
    *
    * @generated from field: repeated jobgate.v1.Event timeline = 2;
    */
@@ -2762,7 +2762,7 @@ export type Event = Message<"jobgate.v1.Event"> & {
   callId: bigint;
 
   /**
-   * What happened.
+   * Kind of event, with its details.
    *
    * @generated from oneof jobgate.v1.Event.what
    */
