@@ -1,5 +1,6 @@
 import type { PaymentIntent, PaymentKey } from "../../../core/payment.ts";
 import type { PaymentRow } from "../../payment-row.ts";
+import { LostRace } from "../connection/database-errors.ts";
 import {
   FIND_PAYMENTS_BY_FINGERPRINT,
   FIND_PAYMENTS_BY_IDENTIFIER,
@@ -16,10 +17,12 @@ export type KnownRow = PaymentRow & {
   is_identifier_taken?: boolean;
 };
 
-// In the same order in all batches, so that no two wait for each other.
-const LOCK_PAYMENTS = statement<KnownRow>(
+// In the same order in all batches, so that no two wait for each other. A row is as it was once its lock was had; all that
+// is read beside it, as it was before the wait.
+const LOCK_PAYMENTS = statement<KnownRow & { readonly state_before: PaymentRow["state"] }>(
   "lock_payments",
   `SELECT ${PAYMENT_COLUMN_LIST},
+          (SELECT state FROM jobgate.payments AS before WHERE before.call_id = payments.call_id) AS state_before,
           EXISTS (SELECT FROM jobgate.watched_payments WHERE watched_payments.call_id = payments.call_id) AS is_watched,
           payment_id IS NOT NULL AND EXISTS (
             SELECT FROM jobgate.payments AS other
@@ -39,6 +42,7 @@ export class KnownPayments {
   /**
    * @param keys payments to lock
    * @param intents payments that the batch may begin
+   * @throws LostRace when another batch has failed a payment meanwhile: its watch was not read
    */
   async load(sql: Sql, keys: readonly PaymentKey[], intents: readonly PaymentIntent[]): Promise<void> {
     const fingerprints = intents.map(({ fingerprint }) => fingerprint);
@@ -50,6 +54,8 @@ export class KnownPayments {
       fingerprints.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_FINGERPRINT, [fingerprints]),
       identifiers.length === 0 ? [] : sql.run(FIND_PAYMENTS_BY_IDENTIFIER, identifierColumns(identifiers)),
     ]);
+    if (locked.some(({ state, state_before }) => state === "failed" && state_before !== state))
+      throw new LostRace("a payment failed meanwhile");
     // The locked rows last: those are the rows that change.
     for (const row of [...alike, ...identified, ...locked]) this.add(row);
   }
