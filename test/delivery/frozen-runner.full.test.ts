@@ -3,7 +3,7 @@ import { startDelivery, until } from "./harness.ts";
 import { spawnRunner } from "./spawn-runner.ts";
 
 test("Keepalive cuts the connection of a frozen runner, and its work moves on before the lease ends", async () => {
-  const { address, accept, connect } = await startDelivery({ keepalive: { timeMs: 500, timeoutMs: 500 } });
+  const { address, accept, connect } = await startDelivery({ keepalive: { timeMs: 500, timeoutMs: 10_000 } });
   const frozen = await spawnRunner(address);
   await accept();
   await until(() => frozen.callIds.length === 1);

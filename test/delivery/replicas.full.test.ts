@@ -9,7 +9,7 @@ import { openReplica } from "../store/postgres/open-in-database.ts";
 import { type Delivery, named, type Runner, sleep, startDelivery, until } from "./harness.ts";
 
 const DONE = 1;
-const LEASE_MS = 1_500;
+const LEASE_MS = 5_000;
 /** Longest time that an end or a renewal elsewhere goes unnoticed, with a margin. */
 const NOTICED_WITHIN_MS = 2_500;
 /** Longer than a test may take. */
@@ -142,8 +142,9 @@ describe("A lease given out by one replica and renewed at another", () => {
     const stream = await runner.subscribe({ maxInFlight: 1 });
     const callId = await first.accept();
     const call = await stream.next();
-    for (let i = 0; i < 4; i++) {
-      await sleep(LEASE_MS / 2);
+    // Longer than two leases, each renewed long before its end.
+    for (let i = 0; i < 10; i++) {
+      await sleep(LEASE_MS / 5);
       expect(await atOther.extend([call])).toEqual([DONE]);
     }
     expect([inFlight(first), expired]).toEqual([1, 0]);
@@ -167,7 +168,7 @@ describe("A lease given out by one replica and renewed at another", () => {
   });
 
   test("Renewed long before the stop or during it, it stays with its runner; any other is given back", async () => {
-    const { first, runner, other, atOther } = await startReplicas({ drainMs: 2_000 });
+    const { first, runner, other, atOther } = await startReplicas({ drainMs: 10_000 });
     const stream = await runner.subscribe();
     for (let i = 0; i < 3; i++) await first.accept();
     const [early, late, neither] = [await stream.next(), await stream.next(), await stream.next()];

@@ -5,14 +5,20 @@ import { readOperations } from "../../src/store/sqlite/operations/index.ts";
 import type { StoreTotals } from "../../src/store/store.ts";
 import type { SignedAuthorization } from "../helpers/usdc.ts";
 
-/** The payment journal, read from the store's file over a separate connection. */
+/** The payment journal, read beside jobgate over a separate connection. */
 export interface Journal {
-  totals(): StoreTotals;
-  payments(): PaymentRecord[];
-  callState(callId: number): CallState["state"] | undefined;
-  paymentOf(signed: SignedAuthorization): PaymentRecord | undefined;
-  close(): void;
+  totals(): Promise<StoreTotals>;
+  payments(): Promise<PaymentRecord[]>;
+  callState(callId: number): Promise<CallState["state"] | undefined>;
+  paymentOf(signed: SignedAuthorization): Promise<PaymentRecord | undefined>;
+  close(): Promise<void>;
 }
+
+/** Selects the payment that an authorization made. */
+export const isOf =
+  ({ authorization }: SignedAuthorization) =>
+  ({ key }: PaymentRecord): boolean =>
+    key.nonce === authorization.nonce.toLowerCase();
 
 export function openJournal(path: string): Journal {
   const database = openDriver(path);
@@ -39,11 +45,10 @@ export function openJournal(path: string): Journal {
     }
   }
   return {
-    totals: readTotals,
-    payments,
-    callState: (callId) => lookups.findCall(Date.now(), callId)?.state,
-    paymentOf: ({ authorization }) =>
-      payments().find(({ key }) => key.nonce === authorization.nonce.toLowerCase()),
-    close: () => database.close(),
+    totals: async () => readTotals(),
+    payments: async () => payments(),
+    callState: async (callId) => lookups.findCall(Date.now(), callId)?.state,
+    paymentOf: async (signed) => payments().find(isOf(signed)),
+    close: async () => database.close(),
   };
 }

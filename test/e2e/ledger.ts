@@ -60,13 +60,13 @@ export async function watchLedger(
       jobs: after.jobs - before.jobs,
       payments,
     }).toEqual({ ...NOTHING, ...expected });
-    expectBalance(gateway);
+    await expectBalance(gateway);
   };
 }
 
 /** Every settled payment is a JobCall that waits, runs, ran or failed; every undecided one holds its JobCall back. */
-export function expectBalance({ journal }: Pick<PaidGateway, "journal">): void {
-  const { payments, paidCalls, calls } = journal.totals();
+export async function expectBalance({ journal }: Pick<PaidGateway, "journal">): Promise<void> {
+  const { payments, paidCalls, calls } = await journal.totals();
   const { ready, leased, done, dead } = paidCalls;
   expect({ settled: ready + leased + done + dead, held: calls.held }).toEqual({
     settled: payments.settled,
@@ -86,6 +86,6 @@ async function readLedger(gateway: PaidGateway, token: Pick<Token, "balanceOf">)
     settleCalls: gateway.facilitatorProxy.count("/settle"),
     received: await token.balanceOf(accounts.payTo.address),
     jobs: gateway.delivered.length,
-    payments: gateway.journal.totals().payments,
+    payments: (await gateway.journal.totals()).payments,
   };
 }

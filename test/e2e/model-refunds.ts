@@ -70,11 +70,13 @@ export class ModelRefunds {
    */
   async expectLaw(callIds: readonly number[]): Promise<bigint> {
     const refunds = new Map((await this.#list()).map((refund) => [Number(refund.callId), refund]));
-    const ends = callIds.map((callId) => {
-      const { state = RefundState.UNSPECIFIED } = refunds.get(callId) ?? {};
-      const call = this.#gateway.journal.callState(callId);
-      return { callId, end: `${call}, ${fromRefundState(state) ?? "no refund"}` };
-    });
+    const ends = await Promise.all(
+      callIds.map(async (callId) => {
+        const { state = RefundState.UNSPECIFIED } = refunds.get(callId) ?? {};
+        const call = await this.#gateway.journal.callState(callId);
+        return { callId, end: `${call}, ${fromRefundState(state) ?? "no refund"}` };
+      }),
+    );
     const allowed = this.#account === undefined ? ENDS_WITHOUT_PROMISE : ENDS;
     expect(ends.filter(({ end }) => !allowed.includes(end))).toEqual([]);
 

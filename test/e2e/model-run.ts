@@ -97,7 +97,7 @@ export async function runCommands(options: {
   async function resend(purchase: Bought, as: "same" | "other body" | "other job"): Promise<void> {
     if (as === "same") return send(purchase);
     // Only a known payment is bound to its first job and body.
-    if (gateway.journal.paymentOf(purchase.payment.signed) === undefined) return;
+    if ((await gateway.journal.paymentOf(purchase.payment.signed)) === undefined) return;
     const other =
       as === "other body"
         ? { body: "other", job: purchase.job }
@@ -108,7 +108,7 @@ export async function runCommands(options: {
   /** Someone else uses the nonce, if it is still unused: of a payment that jobgate has journalled. */
   async function interfere(purchase: Bought, kind: "front-run" | "cancel"): Promise<void> {
     const { signed } = purchase.payment;
-    if (gateway.journal.paymentOf(signed) === undefined) return;
+    if ((await gateway.journal.paymentOf(signed)) === undefined) return;
     const order = { beforePending: true };
     const cancelling = kind === "cancel";
     try {
@@ -134,7 +134,7 @@ export async function runCommands(options: {
         return named && interfere(named, command.kind);
       case "refund":
       case "retry": {
-        const callId = named && gateway.journal.paymentOf(named.payment.signed)?.callId;
+        const callId = named && (await gateway.journal.paymentOf(named.payment.signed))?.callId;
         if (named === undefined || callId === undefined) return;
         if (command.kind === "refund") return refunds.decide(callId, command.as);
         if (command.fails) failing.add(named.body);
@@ -176,8 +176,8 @@ export async function runCommands(options: {
   await heal();
   await expect
     .poll(
-      () => {
-        const { payments, paidCalls } = gateway.journal.totals();
+      async () => {
+        const { payments, paidCalls } = await gateway.journal.totals();
         return {
           undecided: setUp === "rpc_url" ? payments.intent : 0,
           open: paidCalls.ready + paidCalls.leased,
@@ -192,14 +192,12 @@ export async function runCommands(options: {
 
   let paid = 0n;
   for (const purchase of bought) if (await expectPromisesKept(options, purchase)) paid += AMOUNT;
-  const settled = bought.flatMap(({ payment }) => {
-    const record = gateway.journal.paymentOf(payment.signed);
-    return record?.state === "settled" ? record.callId : [];
-  });
+  const records = await Promise.all(bought.map(({ payment }) => gateway.journal.paymentOf(payment.signed)));
+  const settled = records.flatMap((record) => (record?.state === "settled" ? record.callId : []));
   const refunded = await refunds.expectLaw(settled);
   expect(await balances()).toEqual([receivedBefore + paid, ownedBefore - paid + refunded]);
-  expectBalance(gateway);
-  if (setUp === "rpc_url") expect(gateway.journal.totals().payments.unresolved).toBe(0);
+  await expectBalance(gateway);
+  if (setUp === "rpc_url") expect((await gateway.journal.totals()).payments.unresolved).toBe(0);
 }
 
 /** @returns whether the payment paid, by the chain */
@@ -209,7 +207,7 @@ async function expectPromisesKept(
 ): Promise<boolean> {
   const { from, nonce } = payment.signed.authorization;
   const paid = !cancelled && (await parts.usdc.authorizationState(from, nonce));
-  const record = gateway.journal.paymentOf(payment.signed);
+  const record = await gateway.journal.paymentOf(payment.signed);
   const deliveries = gateway.jobsWith(body);
   const callIds = new Set(deliveries.map(({ callId }) => Number(callId)));
   const attempts = deliveries.map(({ attempt }) => attempt);

@@ -44,7 +44,7 @@ describe("Chain: the authorization is used before the facilitator settles", () =
     const answer = withoutRpc.send(payment);
     await used;
     expect(await answer).toEqual(UNDECIDED);
-    expect(withoutRpc.journal.totals()).toMatchObject({ payments: { intent: 1 }, calls: { held: 1 } });
+    expect(await withoutRpc.journal.totals()).toMatchObject({ payments: { intent: 1 }, calls: { held: 1 } });
     expect(withoutRpc.delivered).toEqual([]);
   });
 
@@ -154,7 +154,7 @@ describe("Chain: its RPC", () => {
       withRpc.facilitatorProxy.add({ path: "/settle", fault: { kind: "lose-answer" } });
       withRpc.rpcProxy.add({ ...(rpcMethod === undefined ? {} : { rpcMethod }), fault });
       expect(await withRpc.send(payment, { body: what })).toEqual(UNDECIDED);
-      const record = withRpc.journal.paymentOf(payment.signed);
+      const record = await withRpc.journal.paymentOf(payment.signed);
       expect(record?.state).toBe("intent");
       withRpc.rpcProxy.clear();
       expect(await withRpc.sendUntilDecided(payment, { body: what })).toMatchObject({

@@ -141,7 +141,7 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     await stopping;
     expect(await answer).toMatchObject(ACCEPTED);
     expect(await exited).toEqual({ code: 0, signal: null });
-    expectBalance(gateway);
+    await expectBalance(gateway);
     await gateway.startAgain();
     expect(await gateway.send(payment, { body })).toEqual(await answer);
     const [job] = await gateway.waitForJobs(body);
@@ -175,8 +175,8 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
       retryAfter: "5",
     });
     expect(gateway.facilitatorProxy.count("/verify")).toBe(verifies);
-    expect(gateway.journal.paymentOf(payment.signed)).toBeUndefined();
-    expectBalance(gateway);
+    expect(await gateway.journal.paymentOf(payment.signed)).toBeUndefined();
+    await expectBalance(gateway);
   });
 });
 

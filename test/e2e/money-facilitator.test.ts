@@ -122,7 +122,7 @@ describe("Facilitator: it lies", () => {
         fault: { kind: "answer", status: 200, body },
       });
       expect(await withRpc.send(payment)).toEqual(UNDECIDED);
-      expect(withRpc.journal.paymentOf(payment.signed)?.state).toBe("intent");
+      expect((await withRpc.journal.paymentOf(payment.signed))?.state).toBe("intent");
       await parts.passTime(301);
       expect(await withRpc.sendUntilDecided(payment)).toMatchObject(FAILED);
       await expectChanges({ verifyCalls: 1, settleCalls: 1, payments: { failed: 1 } });
@@ -252,7 +252,7 @@ it("Facilitator: it settled, but its answer is lost → without rpc_url 503 sett
 }, async () => {
   const gateway = hastyWithoutRpc;
   const expectChanges = await watchLedger(parts, gateway);
-  const settledBefore = gateway.journal.totals().payments.settled;
+  const settledBefore = (await gateway.journal.totals()).payments.settled;
   const before = gateway.facilitatorProxy.count("/settle");
   const signed = await signForEach(gateway, "/settle", LOST_SETTLE_ANSWERS);
   const payments = signed.map(({ payment }) => payment);
@@ -268,7 +268,7 @@ it("Facilitator: it settled, but its answer is lost → without rpc_url 503 sett
   const count = payments.length;
   // A facilitator short of time may not have settled one at first: asked again it says yes, and that one has its job.
   await eventually(async () => {
-    const late = gateway.journal.totals().payments.settled - settledBefore;
+    const late = (await gateway.journal.totals()).payments.settled - settledBefore;
     expect(late).toBeLessThan(count);
     await expectChanges({
       verifyCalls: expect.any(Number),
@@ -305,7 +305,7 @@ async function poolSize(): Promise<number> {
 async function expectUndecided(gateway: PaidGateway, payment: Payment, body: string): Promise<number> {
   // A hasty gateway may give up on the verification; then nothing is charged, and the client sends again.
   await eventually(async () => expect(await gateway.send(payment, { body })).toEqual(UNDECIDED));
-  const record = gateway.journal.paymentOf(payment.signed);
+  const record = await gateway.journal.paymentOf(payment.signed);
   expect(record?.state).toBe("intent");
   return record?.callId as number;
 }

@@ -39,7 +39,10 @@ describe("Chain views: an RPC address whose nodes differ", () => {
       await goOn(other);
       rpc.route = shuffled(parts.anvil, other, 10);
       const { call_id } = await sendUntilAccepted(payment, body);
-      expect(gateway.journal.paymentOf(payment.signed)).toMatchObject({ state: "settled", callId: call_id });
+      expect(await gateway.journal.paymentOf(payment.signed)).toMatchObject({
+        state: "settled",
+        callId: call_id,
+      });
       await gateway.waitForJobs(body);
       await expectChanges(ONE_PAID_JOB);
     },

@@ -212,7 +212,7 @@ describe("Permit2: a payer who never approved it, with a facilitator that sponso
 
 describe("Permit2's creation code in the place of its contract, where every call succeeds", () => {
   // A request waits that long for the chain too.
-  const gateway = startBeforeAll(() => startGateway("rpc_url", 2));
+  const gateway = startBeforeAll(() => startGateway("rpc_url", 6));
 
   it("A payment is refused before anything is stored", async () => {
     await installPermit2(parts.anvil, { code: "creation" });

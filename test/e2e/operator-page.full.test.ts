@@ -86,9 +86,9 @@ describe.each([
 test("Waiting and oldest open the job that waits, and filters are in the address", async () => {
   scene.gateway.runner.kill();
   try {
-    const callId = await scene.sendWebhook("waits for a runner");
     const page = await openLoggedIn();
     await page.getByText("No runner is connected").waitFor();
+    const callId = await scene.sendWebhook("waits for a runner");
     await page.getByRole("link", { name: /^oldest since/ }).click();
     await rowOf(page, callId).waitFor();
     await page.getByRole("link", { name: "Overview" }).click();
@@ -202,6 +202,8 @@ describe("dead letters", () => {
   test("A group is retried or dropped as a whole after confirmation, and leaves the list", async () => {
     const reason = `as a group ${randomUUID()}`;
     undoable.add(reason);
+    const dead = async () => (await scene.gateway.journal.totals()).calls.dead;
+    const deadBefore = await dead();
     for (let i = 0; i < 3; i++) await scene.sendWebhook(reason);
     const page = await openLoggedIn("dead-letters");
     const announced = await recordAnnouncements(page);
@@ -213,6 +215,7 @@ describe("dead letters", () => {
     await dialog.getByRole("button", { name: "Retry all" }).click();
     // They fail again, each with its second attempt.
     expect((await scene.gateway.waitForJobs(reason, 6)).length).toBe(6);
+    await expect.poll(dead).toBe(deadBefore + 3);
 
     await expect.poll(() => group.getByRole("link").first().textContent()).toBe("3");
     const dropped: unknown[] = [];
@@ -259,8 +262,8 @@ describe("dead letters", () => {
 
 test("A payment that has been undecided for too long needs a look, and a recent one does not", async () => {
   await scene.payIntoTheDark("who knows");
-  const { key, callId } = scene.gateway.journal
-    .payments()
+  const payments = await scene.gateway.journal.payments();
+  const { key, callId } = payments
     .filter(({ state }) => state === "intent")
     .reduce((first, second) => (first.callId > second.callId ? first : second));
   const page = await openLoggedIn("payments?state=look");

@@ -181,7 +181,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
   const journal =
     options.storeUrl === undefined
       ? openJournal(join(folder, "jobgate.db"))
-      : openPostgresJournal(options.storeUrl);
+      : await openPostgresJournal(options.storeUrl);
 
   const jobsWith = (body: string) => delivered.filter((call) => Buffer.from(call.body).toString() === body);
 
@@ -279,7 +279,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       // A runner that leaves with a job in hand makes the stop wait for the end of the drain.
       await jobgate.stop();
       runner.kill();
-      journal.close();
+      await journal.close();
       await Promise.all([facilitatorProxy.stop(), rpcProxy.stop()]);
       await rm(folder, { recursive: true, force: true });
     },

@@ -33,7 +33,7 @@ describe.each(SET_UPS)("Three replicas on one Postgres, with %s", (setUp) => {
     const storeUrl = await postgres.createDatabase();
     replicas = await Promise.all(
       Array.from({ length: 3 }, () =>
-        startPaidGateway({ parts, setUp, asProcess: true, storeUrl, facilitatorTimeoutSecs: 10 }),
+        startPaidGateway({ parts, setUp, asProcess: true, storeUrl, facilitatorTimeoutSecs: 50 }),
       ),
     );
   });
@@ -85,17 +85,20 @@ describe.each(SET_UPS)("Three replicas on one Postgres, with %s", (setUp) => {
   });
 
   it("Afterwards each settlement is counted and logged once, over all replicas", async () => {
-    const samples = await Promise.all(replicas.map(({ jobgate }) => samplesOf(jobgate.operatorUrl)));
-    const total = (metric: string) =>
-      samples.flat().reduce((sum, { name, value }) => (name === metric ? sum + value : sum), 0);
-    expect(total("jobgate_payments_total")).toBe(SLOW_PAYMENTS + RACES);
-    expect(total("jobgate_payment_amount_total")).toBe((SLOW_PAYMENTS + RACES) * Number(AMOUNT));
-    const logged = replicas.flatMap(({ jobgate }) =>
-      jobgate.logs.filter((line) => line.includes("payment settled")),
-    );
-    expect(logged).toHaveLength(SLOW_PAYMENTS + RACES);
+    const total = async (metric: string) => {
+      const samples = await Promise.all(replicas.map(({ jobgate }) => samplesOf(jobgate.operatorUrl)));
+      return samples.flat().reduce((sum, { name, value }) => (name === metric ? sum + value : sum), 0);
+    };
+    await expect.poll(() => total("jobgate_payments_total")).toBe(SLOW_PAYMENTS + RACES);
+    await expect
+      .poll(() => total("jobgate_payment_amount_total"))
+      .toBe((SLOW_PAYMENTS + RACES) * Number(AMOUNT));
+    const logged = () => replicas.flatMap(({ jobgate }) => jobgate.logs.filter(isOfSettlement));
+    await expect.poll(logged).toHaveLength(SLOW_PAYMENTS + RACES);
   });
 });
+
+const isOfSettlement = (line: string) => line.includes("payment settled");
 
 async function samplesOf(operatorUrl: string): Promise<Sample[]> {
   const text = await (await fetch(`${operatorUrl}/metrics`)).text();

@@ -18,7 +18,7 @@ const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url",
 test("A copy made under load is restored after a kill: the chain decides what it has, and shows each payment that it lacks", async () => {
   const signAll = (count: number) => Promise.all(Array.from({ length: count }, () => gateway.sign()));
   const sendAll = (payments: readonly Awaited<ReturnType<typeof gateway.sign>>[]) =>
-    Promise.all(payments.map((payment) => gateway.send(payment)));
+    Promise.all(payments.map((payment) => gateway.sendUntilDecided(payment)));
   const received = () => parts.usdc.balanceOf(accounts.payTo.address);
   const receivedBefore = await received();
   const path = join(gateway.jobgate.folder, "jobgate.db");
@@ -37,7 +37,7 @@ test("A copy made under load is restored after a kill: the chain decides what it
     await inspection.backup(copy).finally(() => inspection.close());
     return load;
   }, held);
-  const settling = gateway.send(held, { body: "held" });
+  const settling = gateway.sendUntilDecided(held, { body: "held" });
   const loaded = await backedUp;
   const after = await signAll(PAYMENTS);
   const answers = [...firstAnswers, await settling, ...loaded, ...(await sendAll(after))];
@@ -50,7 +50,7 @@ test("A copy made under load is restored after a kill: the chain decides what it
 
   // The copy has it as undecided: the reconciler settles it from the chain, and its job is delivered again.
   await gateway.waitForJobs("held", 2);
-  const again = [...(await sendAll(before)), await gateway.send(held, { body: "held" })];
+  const again = [...(await sendAll(before)), await gateway.sendUntilDecided(held, { body: "held" })];
   expect(again.map(({ call_id, access_token }) => [call_id, access_token])).toEqual(
     answers.slice(0, PAYMENTS + 1).map(({ call_id, access_token }) => [call_id, access_token]),
   );
@@ -76,8 +76,8 @@ test("A copy made under load is restored after a kill: the chain decides what it
   );
 
   const journal = openJournal(path);
-  const totals = journal.totals();
-  journal.close();
+  const totals = await journal.totals();
+  await journal.close();
   expect(isBalanced(totals)).toBe(true);
   expect(totals.payments).toMatchObject({ intent: 0, settled: answers.length - lost.length });
   const inspection = await inspectStore({ url: `sqlite:${path}` });

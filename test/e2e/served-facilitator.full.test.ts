@@ -35,11 +35,11 @@ describe.each(SET_UPS)("A seller with %s whose facilitator is another jobgate, w
         const answer = await selling.send(payment, { body });
         await serving.startAgain({ asProcess: true });
         if (answer.status !== 202) expect(answer).toEqual(UNDECIDED);
-        expect(await selling.sendUntilDecided(payment, { body, timeoutMs: 60_000 })).toMatchObject(ACCEPTED);
+        expect(await selling.sendUntilDecided(payment, { body, timeoutMs: 250_000 })).toMatchObject(ACCEPTED);
         await expectChanges({ ...ONE_PAID_JOB, verifyCalls: 0, settleCalls: 0 });
         expect(await sent()).toBe(before + 1);
       }
     },
-    300_000,
+    1_000_000,
   );
 });

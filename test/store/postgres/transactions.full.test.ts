@@ -68,9 +68,7 @@ test("A signature that waits for the network's lock is refused once another owne
   const taking = await postgres.hold(url, "UPDATE jobgate.settler_leases SET owner = 'other'");
   const signing = store.signTransactions(NETWORK, "owner", [signedTransaction(1, 0)]);
   await expect
-    .poll(() => postgres.query(url, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"), {
-      timeout: 20_000,
-    })
+    .poll(() => postgres.query(url, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
     .toHaveLength(1);
   await taking.commit();
   expect(await signing).toBe("not_owner");

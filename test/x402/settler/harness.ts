@@ -49,7 +49,7 @@ interface SettlerOptions {
   readonly keys?: number;
   readonly fundsWei?: bigint;
   readonly maxFeePerGasWei?: bigint;
-  /** Default 20 s. */
+  /** Default 300 s: longer than a busy machine takes. */
   readonly timeoutMs?: number;
   /** The store may have other processes. */
   readonly isShared?: boolean;
@@ -142,7 +142,7 @@ async function startSettler(parts: {
     keys = 1,
     fundsWei = FUNDS_WEI,
     maxFeePerGasWei = 10n ** 11n,
-    timeoutMs = 20_000,
+    timeoutMs = 300_000,
     isShared = false,
   } = options;
   const signers = Array.from({ length: keys }, () => ({ privateKey: generatePrivateKey() }));

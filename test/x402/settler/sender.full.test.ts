@@ -3,6 +3,7 @@ import type { PrivateKeyAccount } from "viem/accounts";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { SettlementAnswer } from "../../../src/x402/facilitators/facilitator.ts";
 import { readSigned } from "../../../src/x402/settler/account.ts";
+import { minedReceipt } from "../../helpers/anvil.ts";
 import { type SettlerChainHarness, type SettlerHarness, startSettlerChain } from "./harness.ts";
 
 let chain: SettlerChainHarness;
@@ -40,10 +41,11 @@ describe("A settlement whose broadcast was lost", () => {
     chain.rpc.forget();
     expect(await settler.settle(request)).toMatchObject({ kind: "refused", reason: "settlement_pending" });
     expect(await chain.settled([request])).toBe(0);
+    await expect.poll(broadcasts).not.toEqual([]);
 
     chain.rpc.clear();
     await settler.restart();
-    expect(await settler.settle(request)).toMatchObject({ kind: "success" });
+    await expect.poll(() => settler.settle(request)).toMatchObject({ kind: "success" });
     expect(broadcasts().length).toBeGreaterThan(1);
     expect(new Set(broadcasts()).size).toBe(1);
     expect(await chain.minedBy(account)).toBe(1);
@@ -216,8 +218,10 @@ it("A settlement whose block is reorganised is sent again, and final once its bl
   const request = await chain.request();
   const snapshot = await client.snapshot();
   const first = (await settler.settle(request)) as SettlementAnswer & { transaction: Hex };
-  await client.revert({ id: snapshot });
-  expect(await chain.settled([request])).toBe(0);
+  await chain.withoutMining(async () => {
+    await client.revert({ id: snapshot });
+    expect(await chain.settled([request])).toBe(0);
+  });
   await expect.poll(() => chain.settled([request])).toBe(1);
   expect(await settler.settle(request)).toEqual(first);
   expect(await chain.minedBy(account)).toBe(1);
@@ -249,5 +253,5 @@ async function sendForeign(account: PrivateKeyAccount): Promise<void> {
     maxPriorityFeePerGas: parseGwei("2"),
   });
   const hash = await client.sendRawTransaction({ serializedTransaction: raw });
-  await client.waitForTransactionReceipt({ hash, timeout: 50_000 });
+  await minedReceipt(client, { anvil: chain.anvil, hash });
 }

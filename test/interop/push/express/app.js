@@ -34,7 +34,7 @@ app.post("/jobs", express.raw({ type: "*/*" }), (request, response) => {
   const asked = attempt === 1 ? JSON.parse(body.toString()).do : "";
   if (asked === "fail") response.status(500).send("asked to fail");
   else if (asked === "put off") response.status(429).set("retry-after", "1").send("asked to wait");
-  else if (asked === "stall") setTimeout(finish, 4_000);
+  else if (asked === "stall") setTimeout(finish, 15_000);
   else if (asked === "die") process.exit(1);
   else finish();
 });

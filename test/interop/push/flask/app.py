@@ -40,7 +40,7 @@ def job():
         if asked == "put off":
             return "asked to wait", 429, {"Retry-After": "1"}
         if asked == "stall":
-            time.sleep(4)
+            time.sleep(15)
         if asked == "die":
             os._exit(1)
     say(f"finished {call_id} {attempt}")

@@ -11,11 +11,11 @@ import { expectTruthful, startAcceptLoad } from "../accept-load.ts";
 import { openReplica } from "../open-in-database.ts";
 
 const TIMEOUTS: PostgresTimeouts = {
-  connectMs: 500,
-  lockMs: 500,
-  statementMs: 1_000,
-  answerMs: 1_500,
-  outcomeMs: 3_000,
+  connectMs: 4_000,
+  lockMs: 4_000,
+  statementMs: 4_000,
+  answerMs: 5_000,
+  outcomeMs: 20_000,
 };
 
 let proxy: PostgresProxy;
@@ -88,7 +88,7 @@ describe("A Postgres that goes away", () => {
   test.each(["SIGINT", "SIGKILL"] as const)(
     "Ended by %s three times under load, it has what was accepted and nothing that was refused",
     async (signal) => {
-      const patient = await openReplica(url, { timeouts: { ...TIMEOUTS, outcomeMs: 20_000 } });
+      const patient = await openReplica(url, { timeouts: { ...TIMEOUTS, outcomeMs: 120_000 } });
       try {
         const load = startAcceptLoad(patient);
         // A quick restart may refuse nothing, and a slow machine accept little: continues until there was enough of both.

@@ -154,20 +154,37 @@ test("A client's lookups do not wait for those of the operator", async () => {
 
 test("The number of connections stays within the pool's size under any load", async () => {
   const url = await postgres.createDatabase();
-  const store = await openReplica(url, { poolSize: 6 });
+  const patient = {
+    ...DEFAULT_TIMEOUTS,
+    connectMs: 60_000,
+    lockMs: 60_000,
+    statementMs: 70_000,
+    answerMs: 80_000,
+  };
+  const store = await openReplica(url, { poolSize: 6, timeouts: patient });
+  // What is asked for keeps its connection until then.
+  const lock = await postgres.hold(url, "LOCK TABLE jobgate.job_calls IN ACCESS EXCLUSIVE MODE");
   try {
     // Spread out, so that one batch is under way when the next one begins.
-    const asked = Array.from({ length: 400 }, (_, i) =>
-      sleep(i / 2).then(async () => void (await (i % 2 ? acceptId(store) : store.findCall(i)))),
-    );
+    const asks: (() => Promise<unknown>)[] = [
+      () => acceptId(store),
+      () => store.findCall(1),
+      () => store.totals(),
+    ];
+    const asked = Array.from({ length: 400 }, async (_, i) => {
+      await sleep(i / 2);
+      await asks[i % asks.length]?.();
+    });
     const open = () =>
       postgres.query(
         url,
         "SELECT FROM pg_stat_activity WHERE application_name = 'jobgate' AND datname = current_database()",
       );
-    for (let look = 0; look < 5; look += 1) expect((await open()).length).toBeLessThanOrEqual(6);
-    await Promise.all([...asked, store.totals()]);
     await expect.poll(async () => (await open()).length).toBe(6);
+    for (let look = 0; look < 5; look += 1) expect((await open()).length).toBe(6);
+    await lock.commit();
+    await Promise.all(asked);
+    expect((await open()).length).toBeLessThanOrEqual(6);
   } finally {
     await store.close();
   }
