@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { pino } from "pino";
-import type { Config } from "../config/config.ts";
-import { type KeyPath, type Mistake, mistakeText } from "../config/mistakes.ts";
+import type { Config, PeerProblem } from "../config/config.ts";
+import { type Mistake, mistakeText } from "../config/mistakes.ts";
 import { type ConfigSelection, loadFromOptions, Refusal } from "./input.ts";
 import { addCommand, configOption, option, serviceIdOption } from "./options.ts";
 
@@ -49,12 +49,6 @@ function summary({ x402, webhooks, push }: Config): string {
   ].join(", ");
 }
 
-/** A mistake that shows only when a peer is asked. The message never holds a URL, which may hold a key. */
-interface OnlineProblem {
-  readonly path: KeyPath;
-  readonly message: string;
-}
-
 /** Asks every peer in the configuration. The modules that ask are loaded only here, so that a plain check starts fast. */
 async function askPeers(config: Config) {
   const [x402, ...problems] = await Promise.all([
@@ -71,13 +65,13 @@ async function x402Findings({ x402 }: Config) {
   return checkX402Peers(x402);
 }
 
-async function engineProblems({ pricingEngine, serviceId, x402 }: Config): Promise<OnlineProblem[]> {
+async function engineProblems({ pricingEngine, serviceId, x402 }: Config): Promise<PeerProblem[]> {
   if (pricingEngine === undefined) return [];
   const { findEngineProblems, jobsToAskFor } = await import("../pricing/online-check.ts");
   return findEngineProblems(pricingEngine, jobsToAskFor(serviceId, x402));
 }
 
-async function storeProblems({ store }: Config): Promise<OnlineProblem[]> {
+async function storeProblems({ store }: Config): Promise<PeerProblem[]> {
   const [{ openStore }, { StoreInUseError }] = await Promise.all([
     import("../open-store.ts"),
     import("../store/store.ts"),

@@ -1,7 +1,6 @@
 import * as z from "zod";
 import { defined } from "../core/objects.ts";
-import type { Checked, Complete } from "./check-shape.ts";
-import { required } from "./check-shape.ts";
+import { type Checked, type Complete, required } from "./check-shape.ts";
 import { jobSchema } from "./jobs.ts";
 import {
   address,
@@ -178,6 +177,13 @@ export type {
   WebhooksConfig,
 } from "./webhooks.ts";
 export type { AcceptedToken, MppConfig, RateSource, RefundsConfig, X402Config, X402Limits } from "./x402.ts";
+
+/** A problem with a peer, at the configuration key that names the peer. */
+export interface PeerProblem {
+  readonly path: readonly (string | number)[];
+  /** Never contains the URL, which may contain a key. */
+  readonly message: string;
+}
 
 /** Contents of the PEM files, absent where no key names one. */
 export interface TlsFiles {

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { parseEvmAddress } from "../core/addresses.ts";
+import { MAX_U64 } from "../core/amounts.ts";
 import { parseBindAddress, parseIpRange, type TcpAddress } from "../core/network-address.ts";
 import { parseDollars, type UsdPrice } from "../core/price.ts";
 import { parsePrivateKey } from "../core/private-keys.ts";
@@ -10,7 +11,6 @@ import { CHAIN_IDS_BY_NAME } from "./token-presets.ts";
  * accepted. Mistakes never quote a string, because any string may be a secret from `env:NAME`.
  */
 
-const MAX_U64 = 2n ** 64n - 1n;
 const MAX_U256 = 2n ** 256n - 1n;
 const CANONICAL_DECIMAL = /^(0|[1-9][0-9]*)$/;
 

@@ -8,7 +8,7 @@ export interface TokenTerms {
   readonly decimals: number;
 }
 
-/** Largest amount that fits a settlement option. */
+/** Largest id, and largest amount that fits a settlement option. */
 export const MAX_U64 = 2n ** 64n - 1n;
 
 /**

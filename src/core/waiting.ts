@@ -17,6 +17,11 @@ export class Pause {
     this.#hasEnded = false;
   }
 
+  /** Forgets an end that no pause has seen yet. */
+  reset(): void {
+    this.#hasEnded = false;
+  }
+
   end(): void {
     this.#hasEnded = true;
     this.#wake();

@@ -27,24 +27,20 @@ export type QuoteAnswer =
 const PROOF_TIMEOUT_MS = 10_000;
 const CALL_TIMEOUT_MS = 5_000;
 
+interface Parts {
+  readonly client: EngineClient;
+  readonly proofs: Pick<ProofMaker, "proofFor" | "drop" | "prefer">;
+  readonly signing: QuoteSigning;
+  readonly clock: Clock;
+}
+
 /** Quotes that jobgate asks for itself, with the operator as requester. */
 export class EngineQuotes {
-  readonly #client: EngineClient;
-  readonly #proofs: Pick<ProofMaker, "proofFor" | "drop" | "prefer">;
-  readonly #signing: QuoteSigning;
-  readonly #clock: Clock;
+  readonly #parts: Parts;
   readonly #slots = new QuestionSlots();
 
-  constructor(parts: {
-    readonly client: EngineClient;
-    readonly proofs: Pick<ProofMaker, "proofFor" | "drop" | "prefer">;
-    readonly signing: QuoteSigning;
-    readonly clock: Clock;
-  }) {
-    this.#client = parts.client;
-    this.#proofs = parts.proofs;
-    this.#signing = parts.signing;
-    this.#clock = parts.clock;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -83,18 +79,18 @@ export class EngineQuotes {
       jobIndex,
       proofOfWork: proof.proof,
       challengeTimestamp: proof.timestamp,
-      requester: hexToBytes(this.#signing.operatorAddress),
+      requester: hexToBytes(this.#parts.signing.operatorAddress),
       inputsHash,
     });
     const bytes = Buffer.from(toBinary(GetJobPriceRequestSchema, request));
     const deadline = new Date(Date.now() + CALL_TIMEOUT_MS);
-    const answer = await this.#client.call("getJobPrice", bytes, { deadline });
-    if (answer.status.code === status.INVALID_ARGUMENT) this.#proofs.drop(serviceId, proof);
+    const answer = await this.#parts.client.call("getJobPrice", bytes, { deadline });
+    if (answer.status.code === status.INVALID_ARGUMENT) this.#parts.proofs.drop(serviceId, proof);
     return answer;
   }
 
   #proofFor({ serviceId }: Pick<JobKey, "serviceId">): Promise<Proof> {
-    return this.#proofs.proofFor(serviceId, AbortSignal.timeout(PROOF_TIMEOUT_MS));
+    return this.#parts.proofs.proofFor(serviceId, AbortSignal.timeout(PROOF_TIMEOUT_MS));
   }
 
   async #judge(
@@ -106,18 +102,18 @@ export class EngineQuotes {
     if (message === undefined) return { kind: "unavailable", reason: `${status[code]}: ${details}` };
     const response = parse(message);
     if (response === undefined) return untrustworthy("is not a GetJobPriceResponse");
-    const read = await readJobQuote(response, this.#signing, this.#clock());
+    const read = await readJobQuote(response, this.#parts.signing, this.#parts.clock());
     if (read.kind !== "quote") return untrustworthy(read.reason);
     const { quote } = read;
     if (
       quote.serviceId !== job.serviceId ||
       quote.jobIndex !== job.jobIndex ||
-      quote.requester !== this.#signing.operatorAddress.toLowerCase() ||
+      quote.requester !== this.#parts.signing.operatorAddress.toLowerCase() ||
       quote.inputsHash !== inputsHash
     ) {
       return untrustworthy("is not for what was asked");
     }
-    this.#proofs.prefer(job.serviceId);
+    this.#parts.proofs.prefer(job.serviceId);
     return { kind: "quote", quote };
   }
 }

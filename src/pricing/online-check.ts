@@ -1,5 +1,5 @@
 import { pino } from "pino";
-import type { PricingEngineConfig, QuoteSigning, X402Config } from "../config/config.ts";
+import type { PeerProblem, PricingEngineConfig, QuoteSigning, X402Config } from "../config/config.ts";
 import { systemClock } from "../core/clock.ts";
 import type { JobKey } from "../core/job-call.ts";
 import { isEngineReachable } from "./engine-channel.ts";
@@ -7,11 +7,6 @@ import { EngineClient } from "./engine-client.ts";
 import { EngineQuotes, type QuoteAnswer } from "./engine-quotes.ts";
 import { MAX_QUOTED_JOB_INDEX } from "./job-quote.ts";
 import { ProofMaker } from "./proof-maker.ts";
-
-interface EngineProblem {
-  readonly path: readonly string[];
-  readonly message: string;
-}
 
 const TIMEOUT_MS = 10_000;
 /** Most jobs that the engine is asked about until it has a price for one. */
@@ -21,7 +16,7 @@ const MAX_JOBS = 5;
 export async function findEngineProblems(
   { url, signing, proofOfWorkBits }: PricingEngineConfig,
   jobs: readonly JobKey[],
-): Promise<EngineProblem[]> {
+): Promise<PeerProblem[]> {
   if (!(await isEngineReachable(url, TIMEOUT_MS)))
     return [problem("url", "does not answer; expected a gRPC server")];
   if (signing === undefined) return [];
@@ -51,7 +46,7 @@ export function jobsToAskFor(serviceId: bigint, x402: X402Config | undefined): J
 function problemsOf(
   answer: Exclude<QuoteAnswer, { kind: "unpriced" }>,
   { operatorAddress, chainId, verifyingContract }: QuoteSigning,
-): EngineProblem[] {
+): PeerProblem[] {
   switch (answer.kind) {
     case "quote":
       return [];
@@ -68,6 +63,6 @@ function problemsOf(
   }
 }
 
-function problem(key: string, message: string): EngineProblem {
+function problem(key: string, message: string): PeerProblem {
   return { path: ["pricing_engine", key], message };
 }

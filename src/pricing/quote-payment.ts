@@ -40,6 +40,13 @@ const MAX_WAIT_MS = 1_000;
 const MAX_PER_SECOND = 100;
 const SECS_BETWEEN_WARNINGS = 10;
 
+interface Parts {
+  readonly findPayment: FindQuotePayment;
+  readonly signing?: QuoteSigning | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
 /**
  * Adds payment options to quotes that pass through, where the engine left them empty: `settlement_options` and
  * `x402_endpoint`. The engine's own bytes stay in front unchanged; protobuf merges joined messages. A quote that is not
@@ -49,24 +56,13 @@ const SECS_BETWEEN_WARNINGS = 10;
  * second and within half of the time that its call has left.
  */
 export class QuotePaymentWriter {
-  readonly #findPayment: FindQuotePayment;
-  readonly #signing: QuoteSigning | undefined;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #parts: Parts;
   readonly #rateLimit = new RateLimit();
   readonly #warningLimit = new RateLimit(SECS_BETWEEN_WARNINGS);
 
   /** @param parts without `signing`, quotes are not checked */
-  constructor(parts: {
-    readonly findPayment: FindQuotePayment;
-    readonly signing?: QuoteSigning | undefined;
-    readonly clock: Clock;
-    readonly logger: Logger;
-  }) {
-    this.#findPayment = parts.findPayment;
-    this.#signing = parts.signing;
-    this.#clock = parts.clock;
-    this.#logger = parts.logger;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -79,7 +75,7 @@ export class QuotePaymentWriter {
       return this.#amendInTime(message, deadlineMs);
     }
     if (this.#warningLimit.exceeded("all", 1) === undefined) {
-      this.#logger.warn(
+      this.#parts.logger.warn(
         { maxPerSecond: MAX_PER_SECOND },
         "too many quotes a second: passing those above the limit on without payment options",
       );
@@ -91,7 +87,10 @@ export class QuotePaymentWriter {
     const waitMs = Math.max(0, Math.min(MAX_WAIT_MS, (deadlineMs - Date.now()) / 2));
     const amended = await within(waitMs, this.#withPayment(message));
     if (amended === undefined) {
-      this.#logger.warn({ waitMs }, "payment options not found in time: passing the quote on without them");
+      this.#parts.logger.warn(
+        { waitMs },
+        "payment options not found in time: passing the quote on without them",
+      );
     }
     return amended ?? message;
   }
@@ -100,7 +99,7 @@ export class QuotePaymentWriter {
     try {
       return Buffer.concat([message, await this.#missingFields(message)]);
     } catch (error) {
-      this.#logger.error({ err: error }, "could not add payment options to the quote");
+      this.#parts.logger.error({ err: error }, "could not add payment options to the quote");
       return message;
     }
   }
@@ -109,7 +108,7 @@ export class QuotePaymentWriter {
     const response = fromBinary(GetJobPriceResponseSchema, message);
     const quote = await this.#read(response);
     // Asked even if the engine set both fields, because it makes the quote payable.
-    const payment = quote && (await this.#findPayment(quote));
+    const payment = quote && (await this.#parts.findPayment(quote));
     if (payment === undefined) return new Uint8Array();
     const fields = create(GetJobPriceResponseSchema, {
       settlementOptions: response.settlementOptions.length === 0 ? [...payment.options] : [],
@@ -119,21 +118,21 @@ export class QuotePaymentWriter {
   }
 
   async #read(response: GetJobPriceResponse): Promise<ReceivedQuote | undefined> {
-    if (this.#signing === undefined) {
+    if (this.#parts.signing === undefined) {
       const terms = readUncheckedTerms(response);
       return terms && { job: jobOf(terms), priceWei: terms.priceWei, verified: false };
     }
-    const read = await readJobQuote(response, this.#signing, this.#clock());
+    const read = await readJobQuote(response, this.#parts.signing, this.#parts.clock());
     if (read.kind === "quote") {
       return { job: jobOf(read.quote), priceWei: read.quote.priceWei, verified: true, quote: read.quote };
     }
     if (read.kind === "expired") {
-      this.#logger.warn(
+      this.#parts.logger.warn(
         { reason: read.reason },
         "pricing engine's quote has expired: passing it on without payment options",
       );
     } else {
-      this.#logger.error(
+      this.#parts.logger.error(
         { reason: read.reason },
         "pricing engine's quote is not the operator's: passing it on without payment options",
       );

@@ -6,12 +6,12 @@ import { type NewCall, toNewCall } from "./new-call.ts";
 import {
   type Committed,
   type Input,
+  kindOf,
   makesWork,
   OPERATIONS,
   type Outcome,
   type ReadName,
   type StoreMethods,
-  spanName,
   type WriteName,
 } from "./operations.ts";
 import type { BatchListener, Store } from "./store.ts";
@@ -117,7 +117,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
 
 /** Puts a span around the commit of an operation that has one. */
 function traced<T>(name: WriteName, tracing: Tracing, commit: () => Promise<T>): Promise<T> {
-  const operation = spanName(name);
+  const { span: operation } = kindOf(name);
   if (operation === undefined) return commit();
   const attributes = { "jobgate.operation": operation };
   return tracing.runChild({ name: "store.commit", kind: "internal", attributes }, async (span) => {

@@ -102,7 +102,7 @@ export const OPERATIONS = {
 
 /** Checks whether runners may have new work once the operation is committed. */
 export function makesWork<Name extends OperationName>(name: Name, input: Input<Name>): boolean {
-  const { makesWork } = OPERATIONS[name] as OperationKind<never>;
+  const { makesWork } = kindOf(name);
   return typeof makesWork === "function" ? makesWork(...(input as unknown as never)) : makesWork === true;
 }
 
@@ -111,14 +111,9 @@ export function runsLast({ name }: Operation): boolean {
   return name === "claim" || name === "expireLeases";
 }
 
-/** Checks whether a lookup is the operator's, and runs apart from those of clients. */
-export function isForOperator(name: ReadName): boolean {
-  return (OPERATIONS[name] as OperationKind<never>).isForOperator === true;
-}
-
-/** Name of the operation in traces; undefined where it gets no span. */
-export function spanName(name: OperationName): string | undefined {
-  return (OPERATIONS[name] as OperationKind<never>).span;
+/** Returns what the table says about an operation. */
+export function kindOf(name: OperationName): OperationKind<never> {
+  return OPERATIONS[name];
 }
 
 type NameIn<Channel extends "read" | "write"> = {

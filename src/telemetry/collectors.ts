@@ -3,7 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import { within } from "../core/waiting.ts";
 import { version } from "../node/version.ts";
 import { isBalanced } from "../store/rules/payments.ts";
-import type { RefundSum, StoreStatus, StoreTotals } from "../store/store.ts";
+import type { RefundSum, Store, StoreTotals } from "../store/store.ts";
 
 /** A store's totals are read at most this often, because counting is work for a store with many payments. */
 const KEEP_TOTALS_MS = 1_000;
@@ -18,10 +18,7 @@ const TOTALS_TIMEOUT_MS = 3_000;
 const LEFT_OUT = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
 
 /** The store, as far as its metrics read it. */
-interface MeasuredStore {
-  status(): StoreStatus;
-  totals(): Promise<StoreTotals>;
-}
+type MeasuredStore = Pick<Store, "status" | "totals">;
 
 /** A token's rate, as far as its metrics read it. */
 interface MeasuredRate {

@@ -7,12 +7,11 @@ import { textResponse } from "../http/response.ts";
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
 import type { Intake } from "../store/contract/intake.ts";
-import { WebhookProducer } from "./producer.ts";
 import { WebhookRoute } from "./route.ts";
 
 /** HTTP endpoints whose authentic requests become JobCalls. */
 export class WebhookGateway implements BackgroundService {
-  readonly #producer: WebhookProducer;
+  readonly #serviceId: bigint;
   readonly #intake: Intake;
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -34,8 +33,8 @@ export class WebhookGateway implements BackgroundService {
     /** Server to share a socket with. Default: one of its own at `config.bindAddress`. */
     readonly server?: HttpServer;
   }) {
-    const { config, serviceId, logger } = options;
-    this.#producer = new WebhookProducer(serviceId);
+    const { config, logger } = options;
+    this.#serviceId = options.serviceId;
     this.#intake = options.intake;
     this.#logger = logger;
     this.#clock = options.clock ?? systemClock;
@@ -67,7 +66,7 @@ export class WebhookGateway implements BackgroundService {
         endpoint,
         maxBodyBytes,
         trustedProxies,
-        producer: this.#producer,
+        serviceId: this.#serviceId,
         intake: this.#intake,
         rateLimit: this.#rateLimit,
         logger: this.#logger,

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { WebhookChallenge, WebhookEndpoint } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import { GatewayError } from "../core/errors.ts";
+import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
 import type { IpRange } from "../core/network-address.ts";
 import { createSourceCheck } from "../http/client-address.ts";
 import { ForwardedHeaders } from "../http/forwarded-headers.ts";
@@ -14,57 +15,53 @@ import { type AuthScheme, unauthorized } from "./auth/auth-scheme.ts";
 import { schemeOf } from "./auth/schemes.ts";
 import { answerChallenge, challengeResponse, isChallenge } from "./challenge.ts";
 import { createDedupe, type DeliveryOf } from "./dedupe.ts";
-import type { WebhookProducer } from "./producer.ts";
 
 /** Time between two info logs about the same old secret. */
 const REMINDER_MS = 60 * 60_000;
+
+interface Parts {
+  readonly endpoint: WebhookEndpoint;
+  readonly maxBodyBytes: number;
+  readonly trustedProxies: readonly IpRange[];
+  /** u64, stamped on every JobCall. */
+  readonly serviceId: bigint;
+  readonly intake: Intake;
+  /** Shared by all endpoints, keyed by their path. */
+  readonly rateLimit: RateLimit;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
 
 /**
  * One endpoint, which turns each authentic request into one durable JobCall. Other requests never reach the store, and
  * do not count against the endpoint's rate limit.
  */
 export class WebhookRoute {
+  readonly #parts: Parts;
   readonly #endpoint: WebhookEndpoint;
-  readonly #maxBodyBytes: number;
-  readonly #producer: WebhookProducer;
-  readonly #intake: Intake;
-  readonly #rateLimit: RateLimit;
-  readonly #logger: Logger;
-  readonly #clock: Clock;
   readonly #scheme: AuthScheme;
   readonly #isFromSender: ReturnType<typeof createSourceCheck> | undefined;
   readonly #deliveryOf: DeliveryOf | undefined;
   readonly #forwardedHeaders: ForwardedHeaders;
+  /** Parts that all JobCalls of the endpoint have in common. */
+  readonly #call: Pick<JobCall, "origin" | "jobId" | "serviceId" | "metadata">;
   /** JSON of an accepted call up to its ID. */
   readonly #acceptedJson: string;
   /** Times of the last info log about each old secret, by its name. */
   readonly #remindedAt = new Map<string, number>();
 
-  constructor(options: {
-    readonly endpoint: WebhookEndpoint;
-    readonly maxBodyBytes: number;
-    readonly trustedProxies: readonly IpRange[];
-    readonly producer: WebhookProducer;
-    readonly intake: Intake;
-    /** Shared by all endpoints, keyed by their path. */
-    readonly rateLimit: RateLimit;
-    readonly logger: Logger;
-    readonly clock: Clock;
-  }) {
-    const { endpoint, trustedProxies } = options;
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    const { endpoint, serviceId, trustedProxies } = parts;
+    const { jobId } = endpoint;
     this.#endpoint = endpoint;
-    this.#maxBodyBytes = options.maxBodyBytes;
-    this.#producer = options.producer;
-    this.#intake = options.intake;
-    this.#rateLimit = options.rateLimit;
-    this.#logger = options.logger;
-    this.#clock = options.clock;
     this.#scheme = schemeOf(endpoint);
     this.#isFromSender =
       endpoint.allowCidrs && createSourceCheck({ allowCidrs: endpoint.allowCidrs, trustedProxies });
     this.#deliveryOf = createDedupe(endpoint, this.#scheme);
     this.#forwardedHeaders = forwardedHeaders(endpoint, this.#scheme);
-    this.#acceptedJson = `{"status":"accepted","job_id":${endpoint.jobId},"call_id":`;
+    this.#call = { origin: "webhook", jobId, serviceId, metadata: metadataOf(endpoint, serviceId) };
+    this.#acceptedJson = `{"status":"accepted","job_id":${jobId},"call_id":`;
   }
 
   handlers(): MethodHandlers {
@@ -82,13 +79,13 @@ export class WebhookRoute {
     if (challenge?.method === "POST" && isChallenge(request, challenge))
       return this.#challenge(request, challenge);
     this.#checkSource(request);
-    const body = await request.readBody(this.#maxBodyBytes);
+    const body = await request.readBody(this.#parts.maxBodyBytes);
     this.#authenticate(request, body);
     const handshake = this.#scheme.handshake?.(body);
     if (handshake !== undefined) return challengeResponse(handshake);
     if (rateLimitPerSecond !== undefined) {
       const reason = `This endpoint takes ${rateLimitPerSecond} requests a second`;
-      this.#rateLimit.count(path, rateLimitPerSecond, reason);
+      this.#parts.rateLimit.count(path, rateLimitPerSecond, reason);
     }
     return this.#answer(await this.#accept(request, body));
   }
@@ -105,7 +102,7 @@ export class WebhookRoute {
   }
 
   #authenticate(request: HttpRequest, body: Uint8Array): void {
-    const authentic = this.#scheme.authenticate(request, body, this.#clock());
+    const authentic = this.#scheme.authenticate(request, body, this.#parts.clock());
     if (authentic === undefined) throw unauthorized(this.#endpoint.auth);
     if (authentic.secretName !== undefined) this.#logSecretUse(authentic.secretName);
   }
@@ -113,13 +110,13 @@ export class WebhookRoute {
   /** Logs which secret a sender used, so that the operator sees when an old one can be removed. */
   #logSecretUse(secretName: string): void {
     const { path, auth } = this.#endpoint;
-    this.#logger.debug({ endpoint: path, secretName }, "webhook authenticated");
+    this.#parts.logger.debug({ endpoint: path, secretName }, "webhook authenticated");
     const currentName = auth.mode === "none" ? undefined : auth.secrets[0]?.name;
     if (secretName === currentName) return;
-    const now = this.#clock();
+    const now = this.#parts.clock();
     if (now - (this.#remindedAt.get(secretName) ?? Number.NEGATIVE_INFINITY) < REMINDER_MS) return;
     this.#remindedAt.set(secretName, now);
-    this.#logger.info(
+    this.#parts.logger.info(
       { endpoint: path, secretName, currentName },
       "a sender still uses an old webhook secret",
     );
@@ -127,9 +124,9 @@ export class WebhookRoute {
 
   #accept(request: HttpRequest, body: Uint8Array): Promise<AcceptOnceOutcome> {
     const requestMetadata = this.#forwardedHeaders.read(request);
-    const call = this.#producer.jobCall(this.#endpoint, { body, requestMetadata });
-    if (this.#deliveryOf === undefined) return this.#intake.accept(call);
-    return this.#intake.acceptOnce(call, this.#deliveryOf(request, body));
+    const call = { ...this.#call, body, requestMetadata };
+    if (this.#deliveryOf === undefined) return this.#parts.intake.accept(call);
+    return this.#parts.intake.acceptOnce(call, this.#deliveryOf(request, body));
   }
 
   #answer(outcome: AcceptOnceOutcome): HttpResponse {
@@ -165,4 +162,14 @@ function forwardedHeaders(
 ): ForwardedHeaders {
   const ofScheme = [eventTypeHeader, deliveryId?.header].filter((name) => name !== undefined);
   return new ForwardedHeaders([...ofScheme, ...(endpoint.forwardHeaders ?? [])]);
+}
+
+/** Makes the metadata of an endpoint's JobCalls. Frozen, so that its encoding is kept too. */
+function metadataOf({ path, name }: WebhookEndpoint, serviceId: bigint): JobCall["metadata"] {
+  return Object.freeze({
+    "X-WEBHOOK-ORIGIN": "webhook",
+    "X-WEBHOOK-PATH": path,
+    ...(name === undefined ? {} : { "X-WEBHOOK-NAME": name }),
+    [SERVICE_ID_METADATA]: serviceId.toString(),
+  });
 }

@@ -1,16 +1,9 @@
 import { readChainId } from "../chain/chain-client.ts";
 import { asHex, asNumber, Rpc, RpcError, RpcUnanswered } from "../chain/rpc.ts";
-import type { AcceptedToken, JobPolicy, X402Config } from "../config/config.ts";
+import type { AcceptedToken, JobPolicy, PeerProblem, X402Config } from "../config/config.ts";
 import { findRateProblem } from "../pricing/rates/live-rate.ts";
-import { checkFacilitators } from "./facilitators/online-check.ts";
+import { checkFacilitators, type FacilitatorFindings } from "./facilitators/online-check.ts";
 import { hasPermit2 } from "./settlement/permit2.ts";
-
-/** A problem with a peer, at the configuration key that names the peer. */
-interface PeerProblem {
-  readonly path: readonly (string | number)[];
-  /** Never contains the URL, which may contain a key. */
-  readonly message: string;
-}
 
 /** Longest time to wait for one answer. */
 const MAX_TIMEOUT_MS = 10_000;
@@ -21,9 +14,7 @@ const DECIMALS = "0x313ce567";
  * Checks that the facilitators, every chain and every rate source in the configuration are what it says they are.
  * @returns the problems, and what the facilitators support
  */
-export async function checkX402Peers(
-  config: X402Config,
-): Promise<{ readonly problems: readonly PeerProblem[]; readonly notes: readonly string[] }> {
+export async function checkX402Peers(config: X402Config): Promise<FacilitatorFindings> {
   const [{ notes, problems }, ...found] = await Promise.all([
     checkFacilitators(config),
     ...config.acceptedTokens.map((token, i) => tokenProblems(token, ["x402", "accepted_tokens", i])),
@@ -78,12 +69,8 @@ async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["pat
   try {
     const rpc = new Rpc({ rpcUrl: restriction.chainRpcUrl, timeoutMs: MAX_TIMEOUT_MS });
     if (await hasContract(rpc, restriction.chainContract)) return [];
-    return [
-      {
-        path: [...path, "chain_contract"],
-        message: "has no contract on this chain; expected the one to ask",
-      },
-    ];
+    const message = "has no contract on this chain; expected the one to ask";
+    return [{ path: [...path, "chain_contract"], message }];
   } catch (error) {
     return [{ path: [...path, "chain_rpc_url"], message: unanswered(error) }];
   }

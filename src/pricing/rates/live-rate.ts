@@ -1,4 +1,4 @@
-import type { RateSource } from "../../config/config.ts";
+import type { PeerProblem, RateSource } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { createChainlinkRate } from "./chainlink-rate.ts";
 import { createHttpRate } from "./http-rate.ts";
@@ -89,9 +89,7 @@ export class LiveRate {
  * Asks a token's source once, for `jobgate check --online`. A fixed rate has no problem.
  * @returns the problem at a key path below the token's; the message holds no URL
  */
-export async function findRateProblem(
-  source: RateSource,
-): Promise<{ readonly path: readonly string[]; readonly message: string } | undefined> {
+export async function findRateProblem(source: RateSource): Promise<PeerProblem | undefined> {
   if (source.kind === "fixed") return undefined;
   try {
     await askSource(source, systemClock)();

@@ -4,7 +4,7 @@ import { createStore, Listeners, type StoreOptions } from "../create-store.ts";
 import { GroupCommit, type OperationOutcome } from "../group-commit.ts";
 import {
   type Input,
-  isForOperator,
+  kindOf,
   type OperationName,
   type Outcome,
   payloadBytes,
@@ -97,7 +97,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
               new GatewayError("store_unavailable", "The store cannot be read; nothing was changed."),
             )
           : writer.run(name, input),
-      read: (name, input) => (isForOperator(name) ? operatorReader : reader).run(name, input),
+      read: (name, input) => (kindOf(name).isForOperator ? operatorReader : reader).run(name, input),
       work: new Listeners(),
       // One file belongs to one process.
       isShared: false,

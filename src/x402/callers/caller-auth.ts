@@ -25,20 +25,18 @@ interface CallerRequest {
   readonly payer: `0x${string}`;
 }
 
+interface Parts {
+  readonly chain: CallerChain;
+  readonly journal: Pick<PaymentJournal, "isCallerNonceUsed">;
+  readonly clock: Clock;
+}
+
 /** Authorization of the callers of restricted jobs. */
 export class CallerAuth {
-  readonly #chain: CallerChain;
-  readonly #journal: Pick<PaymentJournal, "isCallerNonceUsed">;
-  readonly #clock: Clock;
+  readonly #parts: Parts;
 
-  constructor(parts: {
-    readonly chain: CallerChain;
-    readonly journal: Pick<PaymentJournal, "isCallerNonceUsed">;
-    readonly clock: Clock;
-  }) {
-    this.#chain = parts.chain;
-    this.#journal = parts.journal;
-    this.#clock = parts.clock;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -54,7 +52,7 @@ export class CallerAuth {
       restriction.authMode === "payer_is_caller"
         ? { caller: payer }
         : await this.#readDelegatedCaller(job, restriction, request, body);
-    if (!(await this.#chain.isPermitted(restriction, job.serviceId, authorized.caller))) {
+    if (!(await this.#parts.chain.isPermitted(restriction, job.serviceId, authorized.caller))) {
       throw new GatewayError(
         "caller_not_permitted",
         `${authorized.caller} may not run this job: its service's owner has to permit it first.`,
@@ -72,24 +70,24 @@ export class CallerAuth {
     const caller = readCaller(request);
     const signature = readCallerSignature(request);
     if (!isAccountSignature(signature)) {
-      await requireContract(signature, () => this.#chain.isContract(restriction, caller));
+      await requireContract(signature, () => this.#parts.chain.isContract(restriction, caller));
     }
     const nonce = readCallerNonce(request);
-    const expiry = readCallerExpiry(request, this.#clock());
+    const expiry = readCallerExpiry(request, this.#parts.clock());
 
     const hash = await callerClaimHash({ serviceId, jobIndex, body, nonce, expiry });
     if ((await recoverSigner(hash, signature)) !== caller) {
       await requireContract(signature, () =>
-        this.#chain.approvesSignature(restriction, caller, hash, signature),
+        this.#parts.chain.approvesSignature(restriction, caller, hash, signature),
       );
     }
 
     const expiresAt = Number(expiry);
-    if (this.#clock() >= expiresAt * 1000) {
+    if (this.#parts.clock() >= expiresAt * 1000) {
       throw new GatewayError("signature_expired", "X-CHAIN-CALLER-EXPIRY has passed: sign with a later one.");
     }
     const claimed: CallerNonce = { caller, serviceId, jobIndex, nonce, expiresAt };
-    if (await this.#journal.isCallerNonceUsed(claimed)) {
+    if (await this.#parts.journal.isCallerNonceUsed(claimed)) {
       throw new GatewayError(
         "signature_replay",
         "This caller has used this nonce for this job before: sign with a new one.",

@@ -8,23 +8,19 @@ import type { AccessTokens } from "./access-tokens.ts";
 import { describeCall, resultResponse } from "./call-answer.ts";
 import type { CallEvents } from "./events.ts";
 
+interface Parts {
+  readonly calls: CallLookup;
+  readonly events: CallEvents;
+  readonly tokens: AccessTokens;
+  readonly limits: Pick<ClientLimits, "countWrongToken">;
+}
+
 /** `GET /x402/calls/{call_id}`, `…/result` and `…/events`: shows a paid call to the holder of its access token. */
 export class CallRoute {
-  readonly #calls: CallLookup;
-  readonly #events: CallEvents;
-  readonly #tokens: AccessTokens;
-  readonly #limits: Pick<ClientLimits, "countWrongToken">;
+  readonly #parts: Parts;
 
-  constructor(parts: {
-    readonly calls: CallLookup;
-    readonly events: CallEvents;
-    readonly tokens: AccessTokens;
-    readonly limits: Pick<ClientLimits, "countWrongToken">;
-  }) {
-    this.#calls = parts.calls;
-    this.#events = parts.events;
-    this.#tokens = parts.tokens;
-    this.#limits = parts.limits;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   async answer(request: HttpRequest, { callId, tail }: CallPath): Promise<HttpResponse | StreamingResponse> {
@@ -35,7 +31,7 @@ export class CallRoute {
       case "/result":
         return this.#showResult(call);
       case "/events":
-        return this.#events.stream(request, call);
+        return this.#parts.events.stream(request, call);
     }
   }
 
@@ -49,10 +45,10 @@ export class CallRoute {
         { headers: { "www-authenticate": "Bearer" } },
       );
     }
-    const call = await this.#calls.findCall(callId);
+    const call = await this.#parts.calls.findCall(callId);
     // A held call is not paid for yet, so no token opens it.
-    if (call === undefined || call.state === "held" || !this.#tokens.isTokenOf(token, call.payment)) {
-      this.#limits.countWrongToken(request);
+    if (call === undefined || call.state === "held" || !this.#parts.tokens.isTokenOf(token, call.payment)) {
+      this.#parts.limits.countWrongToken(request);
       throw new GatewayError("call_not_found", "No call with this id has this access token.");
     }
     if (call.state === "expired") {
@@ -71,7 +67,7 @@ export class CallRoute {
         { details: { retryable: false, state } },
       );
     }
-    if (state === "succeeded") return resultResponse(await this.#calls.findResult(callId));
+    if (state === "succeeded") return resultResponse(await this.#parts.calls.findResult(callId));
     if (state === "failed") {
       throw new GatewayError("call_failed", "The job failed, and has no result.", {
         details: { retryable: false, state, ...(reason !== undefined && { reason }) },

@@ -35,24 +35,13 @@ export class CatalogueRoutes {
   constructor(parts: { readonly listing: Listing; readonly seller: Seller }) {
     const { listing, seller } = parts;
     this.#listing = listing;
-    this.jobs = this.#document((jobs) => jobList(jobs, seller.publicUrl), {
-      "content-type": "application/json",
-      "cache-control": "public, max-age=60",
-    });
+    this.jobs = this.#document((jobs) => jobList(jobs, seller.publicUrl), cached("application/json", 60));
     const page = this.#document((jobs) => listPage(jobList(jobs, seller.publicUrl), seller), LIST_HEADERS);
     this.home = byAccept(page, this.jobs);
-    this.openApi = this.#document((jobs) => openApi(jobs, seller), {
-      "content-type": "application/json",
-      "cache-control": "public, max-age=300",
-    });
-    this.wellKnown = this.#document(wellKnown, {
-      "content-type": "application/json",
-      "cache-control": "public, max-age=300",
-    });
-    this.llmsText = this.#document((jobs) => llmsText(jobs, seller), {
-      "content-type": "text/markdown; charset=utf-8",
-      "cache-control": "public, max-age=300",
-    });
+    this.openApi = this.#document((jobs) => openApi(jobs, seller), cached("application/json", 300));
+    this.wellKnown = this.#document(wellKnown, cached("application/json", 300));
+    const markdown = cached("text/markdown; charset=utf-8", 300);
+    this.llmsText = this.#document((jobs) => llmsText(jobs, seller), markdown);
   }
 
   /** Returns the handlers of a document, which is rendered once for each listing. */
@@ -70,6 +59,10 @@ export class CatalogueRoutes {
     };
     return { GET: answer, HEAD: answer };
   }
+}
+
+function cached(contentType: string, maxAgeSecs: number): OutgoingHttpHeaders {
+  return { "content-type": contentType, "cache-control": `public, max-age=${maxAgeSecs}` };
 }
 
 interface RenderedDocument {

@@ -21,36 +21,32 @@ const MAX_TAGS = 5;
 /** A tag that x402 clients take: printable ASCII. */
 const LABEL = /^[\x20-\x7e]{1,32}$/;
 
+interface Parts {
+  readonly jobs: readonly Job[];
+  readonly seller: Seller;
+  readonly identifiers: IdentifierRule;
+  /** Extensions that the facilitator of a CAIP-2 network lists. */
+  readonly extensionsOf: (network: string) => readonly string[];
+  readonly clock: Clock;
+}
+
 /** Jobs as their 402s describe them, at one configuration. Declares the extensions. */
 export class JobDescriptions {
+  readonly #parts: Parts;
   readonly #jobs: ReadonlyMap<string, Job>;
-  readonly #identifiers: IdentifierRule;
-  readonly #seller: Seller;
-  readonly #extensionsOf: (network: string) => readonly string[];
-  readonly #clock: Clock;
   /** Those of the configuration before, while offers made under it are open. */
   #earlier: { readonly descriptions: JobDescriptions; readonly untilMs: number } | undefined;
   readonly #made = boundedCache<string, JobDescription>(MAX_REMEMBERED);
 
-  constructor(parts: {
-    readonly jobs: readonly Job[];
-    readonly seller: Seller;
-    readonly identifiers: IdentifierRule;
-    /** Extensions that the facilitator of a CAIP-2 network lists. */
-    readonly extensionsOf: (network: string) => readonly string[];
-    readonly clock: Clock;
-  }) {
+  constructor(parts: Parts) {
+    this.#parts = parts;
     this.#jobs = new Map(parts.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
-    this.#identifiers = parts.identifiers;
-    this.#seller = parts.seller;
-    this.#extensionsOf = parts.extensionsOf;
-    this.#clock = parts.clock;
   }
 
   /** Lets payments send back what these declared, as long as offers made then are open. */
   replaces(earlier: JobDescriptions, offerTtlSecs: number): void {
-    if (earlier.#earlier && this.#clock() >= earlier.#earlier.untilMs) earlier.#earlier = undefined;
-    this.#earlier = { descriptions: earlier, untilMs: this.#clock() + offerTtlSecs * 1000 };
+    if (earlier.#earlier && this.#parts.clock() >= earlier.#earlier.untilMs) earlier.#earlier = undefined;
+    this.#earlier = { descriptions: earlier, untilMs: this.#parts.clock() + offerTtlSecs * 1000 };
   }
 
   of({ serviceId, jobIndex }: JobKey): JobDescription {
@@ -69,7 +65,7 @@ export class JobDescriptions {
    */
   withOffers(job: JobKey, offers: readonly Offer[]): JobDescription {
     const { resource, extensions, ...rest } = this.of(job);
-    const sponsoring = declareGasSponsoring(offers, this.#extensionsOf);
+    const sponsoring = declareGasSponsoring(offers, this.#parts.extensionsOf);
     const description = withPromise(
       resource.description ?? "",
       offers.find(({ onFailure }) => onFailure)?.onFailure,
@@ -100,12 +96,13 @@ export class JobDescriptions {
       contradicts(infoOf(extension), infoOf(echoed[name])),
     )?.[0];
     const earlier = this.#earlier;
-    if (changed === undefined || earlier === undefined || this.#clock() >= earlier.untilMs) return changed;
+    if (changed === undefined || earlier === undefined || this.#parts.clock() >= earlier.untilMs)
+      return changed;
     return earlier.descriptions.#changedExtension(payload, job);
   }
 
   #describe(job: Job): JobDescription {
-    const { publicUrl, serviceName } = this.#seller;
+    const { publicUrl, serviceName } = this.#parts.seller;
     const bazaar = declareBazaar(job, new URL(publicUrl).pathname.replace(/\/$/, ""));
     const { input, output } = bazaar.info;
     return {
@@ -117,7 +114,7 @@ export class JobDescriptions {
         serviceName,
         tags: (job.tags ?? []).filter((tag) => LABEL.test(tag)).slice(0, MAX_TAGS),
       },
-      extensions: { bazaar, ...this.#identifiers.declaration(job) },
+      extensions: { bazaar, ...this.#parts.identifiers.declaration(job) },
       outputSchema: { input: { discoverable: true, ...input }, ...(output && { output }) },
     };
   }

@@ -12,20 +12,7 @@ import { makeOffers, type Offer } from "../wire/offer.ts";
 import { jobUrl } from "../wire/paths.ts";
 
 /** A job that is for sale. */
-export interface ListedJob
-  extends Pick<
-    Job,
-    | "serviceId"
-    | "jobIndex"
-    | "name"
-    | "title"
-    | "description"
-    | "tags"
-    | "input"
-    | "output"
-    | "maxRunSecs"
-    | "onFailure"
-  > {
+export interface ListedJob extends Omit<Job, "policy" | "price"> {
   readonly mode: "public_paid" | "restricted_paid";
   /** Present if the job is for permitted callers only. */
   readonly authMode?: JobRestriction["authMode"];

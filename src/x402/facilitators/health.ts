@@ -10,11 +10,15 @@ const MAX_RETRY_MS = 60_000;
 /** Failures in a row after which others are asked first. */
 const MAX_FAILURES = 3;
 
+interface Parts {
+  readonly facilitator: Facilitator;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
 /** One facilitator's health: the kinds of payment that it supports, and whether it answers and settles. */
 export class FacilitatorHealth {
-  readonly #facilitator: Facilitator;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #parts: Parts;
   readonly #circuits = { supported: new Circuit(), verify: new Circuit(), settle: new Circuit() };
   #supported: Supported | undefined;
   #retryMs = FIRST_RETRY_MS;
@@ -22,10 +26,8 @@ export class FacilitatorHealth {
   #isStopped = false;
 
   /** @param parts `clock` is for durations */
-  constructor(parts: { readonly facilitator: Facilitator; readonly clock: Clock; readonly logger: Logger }) {
-    this.#facilitator = parts.facilitator;
-    this.#clock = parts.clock;
-    this.#logger = parts.logger;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /** Asks `/supported` now and from time to time. Does not wait for the answer. */
@@ -67,13 +69,13 @@ export class FacilitatorHealth {
   /** Tells whether to ask it before others. One that failed is due again after some time, for one request at a time. */
   isReady(): boolean {
     const { supported, verify, settle } = this.#circuits;
-    const now = this.#clock();
+    const now = this.#parts.clock();
     return !supported.isOpen && verify.isReady(now) && settle.isReady(now);
   }
 
   /** Notes that it is asked now: if it failed before, others wait until this request has shown whether it works. */
   noteAsked(): void {
-    const now = this.#clock();
+    const now = this.#parts.clock();
     this.#circuits.verify.noteTrial(now);
     this.#circuits.settle.noteTrial(now);
   }
@@ -86,7 +88,7 @@ export class FacilitatorHealth {
   failed(operation: "verify" | "settle", error?: unknown): void {
     const cause = error instanceof Error ? error.cause : undefined;
     const retryAfterMs = cause instanceof RateLimited ? cause.retryAfterMs : undefined;
-    this.#logChange(() => this.#circuits[operation].fail(this.#clock(), retryAfterMs));
+    this.#logChange(() => this.#circuits[operation].fail(this.#parts.clock(), retryAfterMs));
   }
 
   async #poll(): Promise<void> {
@@ -99,14 +101,17 @@ export class FacilitatorHealth {
   /** @returns the time until the next question */
   async #read(): Promise<number> {
     try {
-      this.#supported = await this.#facilitator.supported();
+      this.#supported = await this.#parts.facilitator.supported();
     } catch (error) {
-      this.#logger.debug({ err: error, facilitator: this.#facilitator.name }, "could not read /supported");
+      this.#parts.logger.debug(
+        { err: error, facilitator: this.#parts.facilitator.name },
+        "could not read /supported",
+      );
       const waitMs = this.#retryMs;
       this.#retryMs = Math.min(waitMs * 2, MAX_RETRY_MS);
       // One that is asked too often works: the last answer stays in use.
       if (error instanceof RateLimited) return Math.max(error.retryAfterMs, waitMs);
-      this.#logChange(() => this.#circuits.supported.fail(this.#clock()));
+      this.#logChange(() => this.#circuits.supported.fail(this.#parts.clock()));
       return waitMs;
     }
     this.#retryMs = FIRST_RETRY_MS;
@@ -119,9 +124,9 @@ export class FacilitatorHealth {
     const wasOpen = isOpen();
     change();
     if (wasOpen === isOpen()) return;
-    const facilitator = this.#facilitator.name;
-    if (wasOpen) this.#logger.info({ facilitator }, "the facilitator works again");
-    else this.#logger.warn({ facilitator }, "the facilitator fails: others are asked before it");
+    const facilitator = this.#parts.facilitator.name;
+    if (wasOpen) this.#parts.logger.info({ facilitator }, "the facilitator works again");
+    else this.#parts.logger.warn({ facilitator }, "the facilitator fails: others are asked before it");
   }
 }
 

@@ -1,18 +1,21 @@
 import { privateKeyToAddress } from "viem/accounts";
 import { readChainId } from "../../chain/chain-client.ts";
 import { asNumber, Rpc } from "../../chain/rpc.ts";
-import type { LocalFacilitatorConfig, RemoteFacilitatorConfig, X402Config } from "../../config/config.ts";
+import type {
+  LocalFacilitatorConfig,
+  PeerProblem,
+  RemoteFacilitatorConfig,
+  X402Config,
+} from "../../config/config.ts";
 import { decimalText } from "../../core/amounts.ts";
 import type { PaymentKind, Supported } from "./facilitator.ts";
 import { RemoteFacilitator } from "./remote-facilitator.ts";
-
-type Problem = { readonly path: readonly (string | number)[]; readonly message: string };
 
 /** Results of asking every facilitator in the configuration. */
 export interface FacilitatorFindings {
   /** Texts for people about what each supports. */
   readonly notes: readonly string[];
-  readonly problems: readonly Problem[];
+  readonly problems: readonly PeerProblem[];
 }
 
 /** One facilitator's findings, with the networks on which it takes exact payments in x402 version 2. */
@@ -41,7 +44,7 @@ export async function checkFacilitators(config: X402Config): Promise<Facilitator
 
 async function checkRemote(
   config: RemoteFacilitatorConfig,
-  path: Problem["path"],
+  path: PeerProblem["path"],
   timeoutMs: number,
 ): Promise<Findings> {
   let supported: Supported;
@@ -66,7 +69,7 @@ async function checkRemote(
 /** Checks each chain's RPC, and reads the balances of the accounts that pay for gas. */
 async function checkLocal(
   { signers, chains, minBalanceWei }: LocalFacilitatorConfig,
-  path: Problem["path"],
+  path: PeerProblem["path"],
   timeoutMs: number,
 ): Promise<Findings> {
   const addresses = signers.map(({ privateKey }) => privateKeyToAddress(privateKey));
@@ -110,7 +113,7 @@ function balanceText(address: string, balanceWei: bigint, minBalanceWei: bigint)
 function tokensWithoutFacilitator(
   { acceptedTokens, facilitators }: X402Config,
   found: readonly Findings[],
-): Problem[] {
+): PeerProblem[] {
   const networks = found.flatMap((one) => one.networks);
   return acceptedTokens.flatMap(({ network }, i) => {
     if (networks.includes(network) || networks.includes("eip155:*")) return [];

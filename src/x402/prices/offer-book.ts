@@ -47,26 +47,22 @@ interface MadeOffers {
   readonly saved: readonly SavedOffer[];
 }
 
+interface Parts {
+  readonly ledger: OfferLedger;
+  readonly rates: Pick<RateBoard, "rateOf">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
 /** Offers made to clients. Each stays payable for its lifetime, across price changes, restarts and replicas. */
 export class OfferBook {
-  readonly #ledger: OfferLedger;
-  readonly #rates: Pick<RateBoard, "rateOf">;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #parts: Parts;
   readonly #saved = boundedCache<string, SavedOffer>(MAX_REMEMBERED);
   readonly #made = boundedCache<string, MadeOffers>(MAX_JOBS);
   #lastDigestNs = 0n;
 
-  constructor(parts: {
-    readonly ledger: OfferLedger;
-    readonly rates: Pick<RateBoard, "rateOf">;
-    readonly clock: Clock;
-    readonly logger: Logger;
-  }) {
-    this.#ledger = parts.ledger;
-    this.#rates = parts.rates;
-    this.#clock = parts.clock;
-    this.#logger = parts.logger;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -77,21 +73,21 @@ export class OfferBook {
   async make(terms: OfferTerms): Promise<readonly Offer[]> {
     const made = this.#madeFor(terms);
     const ttlMs = terms.ttlSecs * 1000;
-    const neededUntil = this.#clock() + ttlMs;
+    const neededUntil = this.#parts.clock() + ttlMs;
     if (made.saved.some(({ saving, validUntil }) => saving === undefined && validUntil < neededUntil)) {
       this.#save(made, neededUntil);
     }
     const minValidMs = Math.min(MIN_VALID_MS, ttlMs / 2);
     for (const saved of made.saved) {
-      if (saved.validUntil < this.#clock() + minValidMs) await saved.saving;
+      if (saved.validUntil < this.#parts.clock() + minValidMs) await saved.saving;
     }
     return made.offers;
   }
 
   /** Returns the job's saved offers whose lifetime has not ended. */
   async findOpen(job: JobKey): Promise<Offer[]> {
-    const saved = await this.#ledger.findOffers(job);
-    return saved.flatMap(({ offer }) => atTime(parseOffer(offer), this.#clock()) ?? []);
+    const saved = await this.#parts.ledger.findOffers(job);
+    return saved.flatMap(({ offer }) => atTime(parseOffer(offer), this.#parts.clock()) ?? []);
   }
 
   /**
@@ -99,7 +95,7 @@ export class OfferBook {
    * paid, so the nanoseconds that the clock lacks are random: the time of the purchase does not reveal the digest.
    */
   newDigest({ job, priceWei }: Offer): string {
-    const nowNs = BigInt(this.#clock()) * BigInt(NS_PER_MS) + BigInt(randomInt(NS_PER_MS));
+    const nowNs = BigInt(this.#parts.clock()) * BigInt(NS_PER_MS) + BigInt(randomInt(NS_PER_MS));
     const lastNs = this.#lastDigestNs;
     this.#lastDigestNs = nowNs > lastNs ? nowNs : lastNs + 1n + BigInt(randomInt(NS_PER_MS));
     return quoteDigest(job, priceWei, this.#lastDigestNs);
@@ -111,7 +107,7 @@ export class OfferBook {
     const last = this.#made.get(key);
     if (last !== undefined && equalTerms(last.terms, terms) && this.#areCurrent(last.rates)) return last;
     // Each rate is read once: it may end between two looks at the clock.
-    const rates = new Map(tokens.map((token) => [token, this.#rates.rateOf(token)]));
+    const rates = new Map(tokens.map((token) => [token, this.#parts.rates.rateOf(token)]));
     const offers = makeOffers(terms, { rateOf: (token) => rates.get(token) });
     const made = { terms, rates, offers, saved: offers.map((offer) => this.#savedOf(offer)) };
     this.#made.set(key, made);
@@ -120,7 +116,7 @@ export class OfferBook {
 
   #areCurrent(rates: MadeOffers["rates"]): boolean {
     for (const [token, rate] of rates) {
-      if (this.#rates.rateOf(token)?.ratePerNativeUnit !== rate?.ratePerNativeUnit) return false;
+      if (this.#parts.rates.rateOf(token)?.ratePerNativeUnit !== rate?.ratePerNativeUnit) return false;
     }
     return true;
   }
@@ -137,7 +133,7 @@ export class OfferBook {
   /** Starts to save the offers that are saved until an earlier time than `neededUntil`. */
   #save({ terms, offers, saved }: MadeOffers, neededUntil: number): void {
     const { ttlSecs, quoteExpiry } = terms;
-    const now = this.#clock();
+    const now = this.#parts.clock();
     const ttlMs = ttlSecs * 1000 + SLACK_MS;
     const validForMs = quoteExpiry === undefined ? ttlMs : Math.min(ttlMs, quoteExpiry * 1000 - now);
     const entries: SavedOffer[] = [];
@@ -147,7 +143,7 @@ export class OfferBook {
       entries.push(entry);
       return { id: entry.id, job: offer.job, offer: formatOffer(offer), validForMs };
     });
-    const saving = this.#ledger.saveOffers(newOffers).then(
+    const saving = this.#parts.ledger.saveOffers(newOffers).then(
       () => {
         for (const entry of entries)
           Object.assign(entry, { validUntil: now + validForMs, saving: undefined });
@@ -155,7 +151,7 @@ export class OfferBook {
       (error: unknown) => {
         for (const entry of entries) entry.saving = undefined;
         // The offer stays payable while prices stay as they are. A payment without a working store is refused anyway.
-        this.#logger.warn({ err: error }, "could not save an offer");
+        this.#parts.logger.warn({ err: error }, "could not save an offer");
       },
     );
     for (const entry of entries) entry.saving = saving;

@@ -14,28 +14,26 @@ const UNPAYABLE_SECS = 7;
 /** Bound on the jobs remembered as logged. */
 const MAX_REMEMBERED = 10_000;
 
+interface Parts {
+  readonly rates: Pick<RateBoard, "rateOf">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
 /** Checks that clients can pay a price. Each failure is logged once for each job. */
 export class PriceChecks {
-  readonly #rates: Pick<RateBoard, "rateOf">;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #parts: Parts;
   readonly #tooSmall = boundedCache<string, true>(MAX_REMEMBERED);
   readonly #tooShort = boundedCache<string, true>(MAX_REMEMBERED);
 
-  constructor(parts: {
-    readonly rates: Pick<RateBoard, "rateOf">;
-    readonly clock: Clock;
-    readonly logger: Logger;
-  }) {
-    this.#rates = parts.rates;
-    this.#clock = parts.clock;
-    this.#logger = parts.logger;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /** Checks that a token may take the price. One without a rate may take it later. */
   hasAmount(job: JobKey, priceWei: bigint, tokens: readonly AcceptedToken[]): boolean {
     const isPossible = tokens.some((token) => {
-      const amount = amountIn(token, priceWei, this.#rates);
+      const amount = amountIn(token, priceWei, this.#parts.rates);
       return amount === undefined || isPayable(amount);
     });
     const key = jobKeyText(job.serviceId, job.jobIndex);
@@ -45,7 +43,7 @@ export class PriceChecks {
     }
     if (!this.#tooSmall.has(key)) {
       this.#tooSmall.set(key, true);
-      this.#logger.error(
+      this.#parts.logger.error(
         { job: key, priceWei: priceWei.toString() },
         "the price is 0 or more than u64 in units of every accepted token: the job cannot be sold",
       );
@@ -56,11 +54,11 @@ export class PriceChecks {
   /** Checks that a quote leaves enough time to be paid. */
   lastsLongEnough(job: JobKey, quoteExpiry: number): boolean {
     const key = jobKeyText(job.serviceId, job.jobIndex);
-    const secsLeft = secsUntil(quoteExpiry, this.#clock());
+    const secsLeft = secsUntil(quoteExpiry, this.#parts.clock());
     if (secsLeft > UNPAYABLE_SECS) return true;
     if (!this.#tooShort.has(key)) {
       this.#tooShort.set(key, true);
-      this.#logger.warn(
+      this.#parts.logger.warn(
         { job: key, secsLeft },
         `the pricing engine's quote ends in ${UNPAYABLE_SECS} s or less, too soon to be paid: the job is not offered at it`,
       );

@@ -24,23 +24,19 @@ interface SavedQuote {
   readonly offers: readonly Offer[];
 }
 
+interface Parts {
+  readonly ledger: QuoteLedger;
+  readonly rates: Pick<RateBoard, "rateOf">;
+  readonly checks: PriceChecks;
+  readonly clock: Clock;
+}
+
 /** The pricing engine's signed quotes that passed through this gateway, kept until they expire. */
 export class QuoteBook {
-  readonly #ledger: QuoteLedger;
-  readonly #rates: Pick<RateBoard, "rateOf">;
-  readonly #checks: PriceChecks;
-  readonly #clock: Clock;
+  readonly #parts: Parts;
 
-  constructor(parts: {
-    readonly ledger: QuoteLedger;
-    readonly rates: Pick<RateBoard, "rateOf">;
-    readonly checks: PriceChecks;
-    readonly clock: Clock;
-  }) {
-    this.#ledger = parts.ledger;
-    this.#rates = parts.rates;
-    this.#checks = parts.checks;
-    this.#clock = parts.clock;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -65,16 +61,16 @@ export class QuoteBook {
     const promised = { onFailure, byUse: useTerms.of(job) };
     let offers: readonly Offer[];
     if (received.verified) {
-      const terms = quoteTerms(received.quote, { nowMs: this.#clock(), maxTtlSecs: quoteTtlSecs });
+      const terms = quoteTerms(received.quote, { nowMs: this.#parts.clock(), maxTtlSecs: quoteTtlSecs });
       const ttlSecs = Math.max(1, terms.ttlSecs);
-      offers = makeOffers({ job, priceWei, tokens, ...promised, ...terms, ttlSecs }, this.#rates);
+      offers = makeOffers({ job, priceWei, tokens, ...promised, ...terms, ttlSecs }, this.#parts.rates);
       if (offers.length > 0) offers = await this.#save(received.quote, offers);
     } else {
-      offers = makeOffers({ job, priceWei, tokens, ...promised, ttlSecs: quoteTtlSecs }, this.#rates);
+      offers = makeOffers({ job, priceWei, tokens, ...promised, ttlSecs: quoteTtlSecs }, this.#parts.rates);
     }
     if (invocationMode === "disabled") return undefined;
-    if (!this.#checks.hasAmount(job, priceWei, tokens) || offers.length === 0) return undefined;
-    if (received.verified && !this.#checks.lastsLongEnough(job, Number(received.quote.expiry)))
+    if (!this.#parts.checks.hasAmount(job, priceWei, tokens) || offers.length === 0) return undefined;
+    if (received.verified && !this.#parts.checks.lastsLongEnough(job, Number(received.quote.expiry)))
       return undefined;
     return {
       endpoint: jobUrl(publicUrl, job),
@@ -92,7 +88,7 @@ export class QuoteBook {
   /** Saves a quote with its offers, and returns them or, if it was saved before, those of the first time. */
   async #save(quote: JobQuote, offers: readonly Offer[]): Promise<readonly Offer[]> {
     const { digest, serviceId, jobIndex, requester, inputsHash, expiry } = quote;
-    const saved = await this.#ledger.saveQuote({
+    const saved = await this.#parts.ledger.saveQuote({
       digest,
       quote: formatQuote({ digest, job: { serviceId, jobIndex }, requester, inputsHash, offers }),
       // The signed value may be up to 2^64 - 1; the bound is 285 million years.
@@ -119,10 +115,10 @@ export class QuoteBook {
       throw mismatch("This quote is for another payer: only its requester can pay it.");
     }
     if (isPaid) throw quotePaid();
-    if (use.payer === undefined && !this.#checks.lastsLongEnough(use.job, expiresAt / 1000)) {
+    if (use.payer === undefined && !this.#parts.checks.lastsLongEnough(use.job, expiresAt / 1000)) {
       throw new GatewayError("quote_not_found", "This quote ends too soon to be paid: ask for a new one.");
     }
-    return quote.offers.map((offer) => atTime(offer, this.#clock()) ?? { ...offer, ttlSecs: 1 });
+    return quote.offers.map((offer) => atTime(offer, this.#parts.clock()) ?? { ...offer, ttlSecs: 1 });
   }
 
   /**
@@ -139,7 +135,7 @@ export class QuoteBook {
     digest: string | undefined,
     job: JobKey,
   ): Promise<{ quote: SavedQuote; isPaid: boolean; expiresAt: number }> {
-    const found = digest === undefined ? undefined : await this.#ledger.findQuote(digest);
+    const found = digest === undefined ? undefined : await this.#parts.ledger.findQuote(digest);
     if (found === undefined) {
       throw new GatewayError(
         "quote_not_found",

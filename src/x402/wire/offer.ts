@@ -67,18 +67,7 @@ export interface JobDescription {
   readonly outputSchema: Record<string, unknown>;
 }
 
-export interface OfferTerms
-  extends Pick<
-    Offer,
-    | "job"
-    | "priceWei"
-    | "currency"
-    | "quoteDigest"
-    | "quoteExpiry"
-    | "confidentiality"
-    | "onFailure"
-    | "ttlSecs"
-  > {
+export interface OfferTerms extends Omit<Offer, "token" | "amount" | "byUse"> {
   readonly tokens: readonly AcceptedToken[];
   /** Absent: the job is sold at its fixed price only. */
   readonly byUse?: UseTerms | undefined;

@@ -1,10 +1,10 @@
+import { MAX_U64 } from "../../core/amounts.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
 
 const JOB_PATH = /^\/(x402|mpp)\/jobs\/(0|[1-9][0-9]{0,19})\/(0|[1-9][0-9]{0,9})(\/price|\/auth-dry-run)?$/;
 const CALL_PATH = /^\/x402\/calls\/([1-9][0-9]{0,15})(\/result|\/events)?$/;
-const MAX_U64 = 2n ** 64n - 1n;
 const MAX_U32 = 2 ** 32 - 1;
 
 export interface JobPath extends JobKey {
