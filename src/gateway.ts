@@ -202,6 +202,7 @@ export class Gateway {
    */
   async reload(next: Config): Promise<void> {
     const config = afterReload(this.#config, next);
+    this.#store.useUrl?.(config.store.url);
     this.#runner.reload(config.runner);
     if (config.x402) {
       await this.#refunds?.use(config.x402.acceptedTokens);

@@ -6,13 +6,14 @@ import { fileKey } from "./mistakes.ts";
 /**
  * Returns the configuration in effect after a reload. Sockets, the store and settings that runners rely on cannot change
  * while jobgate runs: a reload changes every other key of the two gateways, `[[push]]`, and the secrets of the other
- * tables. It neither adds nor removes a listener.
+ * tables, user and password of the store's URL too. It neither adds nor removes a listener.
  */
 export function afterReload(running: Config, next: Config): Config {
-  const { runner, operator, x402, webhooks } = running;
+  const { store, runner, operator, x402, webhooks } = running;
   const tls = hasSameKeys(runner.tls, next.runner.tls) ? next.runner.tls : runner.tls;
   return defined({
     ...running,
+    store: isSamePlace(store.url, next.store.url) ? { ...store, url: next.store.url } : store,
     push: next.push,
     runner: defined({ ...runner, tokens: next.runner.tokens, tls }),
     operator: { ...operator, tokens: next.operator.tokens },
@@ -50,10 +51,20 @@ function withoutPromise({ onFailure: _, ...job }: Job): Job {
 function withoutSecrets(facilitator: FacilitatorConfig): object {
   if (facilitator.kind === "local") return facilitator;
   const { headers: _headers, cdp: _cdp, ...rest } = facilitator;
-  const url = new URL(rest.url);
+  return { ...rest, url: withoutCredentials(rest.url) };
+}
+
+function withoutCredentials(text: string): string {
+  const url = new URL(text);
   url.username = "";
   url.password = "";
-  return { ...rest, url: url.href };
+  return url.href;
+}
+
+/** Checks whether two URLs of a Postgres store differ only in user and password. */
+function isSamePlace(running: string, next: string): boolean {
+  const arePostgres = [running, next].every((url) => url.startsWith("postgres"));
+  return arePostgres && withoutCredentials(running) === withoutCredentials(next);
 }
 
 /** Checks whether the listener still speaks TLS, with or without client certificates. */

@@ -43,7 +43,9 @@ export interface Channels {
 }
 
 /** Parts of a store that differ between dialects. */
-export interface Dialect extends Channels, Pick<Store, "isShared" | "sharedLeases" | "status" | "close"> {
+export interface Dialect
+  extends Channels,
+    Pick<Store, "isShared" | "sharedLeases" | "status" | "useUrl" | "close"> {
   /** Calls those that wait for work. */
   readonly work: Listeners;
 }
@@ -53,7 +55,7 @@ const TRACEPARENT = "traceparent";
 
 /** Builds the Store's methods from the table of operations and a dialect's channels. */
 export function createStore(dialect: Dialect, options: StoreOptions): Store {
-  const { isShared, sharedLeases, work } = dialect;
+  const { isShared, sharedLeases, useUrl, work } = dialect;
   const { encodeJobCall, onCommitted, tracing, logger } = options;
 
   function encode(call: JobCall): NewCall {
@@ -107,6 +109,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     onWork: (listener) => work.add(listener),
     isShared,
     ...(sharedLeases === undefined ? {} : { sharedLeases }),
+    ...(useUrl === undefined ? {} : { useUrl }),
     status: () => dialect.status(),
     close() {
       closed ??= dialect.close();

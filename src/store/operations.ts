@@ -3,7 +3,10 @@ import type { NewCall } from "./new-call.ts";
 import type { Store } from "./store.ts";
 
 /** Methods of the Store that reach the database through a channel, in the same way for every dialect. */
-export type StoreMethods = Omit<Store, "status" | "close" | "onWork" | "isShared" | "sharedLeases">;
+export type StoreMethods = Omit<
+  Store,
+  "status" | "useUrl" | "close" | "onWork" | "isShared" | "sharedLeases"
+>;
 
 /** Operations by name. `probe` is the smallest write: it shows whether the store can write again. */
 type Methods = StoreMethods & { probe(): Promise<void> };

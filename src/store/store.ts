@@ -40,6 +40,8 @@ export interface Store
   totals(): Promise<StoreTotals>;
   /** Settled amounts by token and bucket of time, oldest first; empty buckets are left out. */
   revenue(period: RevenuePeriod): Promise<Revenue[]>;
+  /** Opens connections by this URL from now on, for a shared store; those that are open stay. */
+  useUrl?(url: string): void;
   /** Waits for operations in flight, then closes. Safe to call twice. */
   close(): Promise<void>;
 }

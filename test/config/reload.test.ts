@@ -61,6 +61,20 @@ test("A reload changes the secrets of the listeners and of the facilitators", as
   expect(afterReload(running, next)).toEqual(next);
 });
 
+test("A reload changes user and password of a Postgres store, and no other part of its URL", async () => {
+  const at = (url: string) => configOf(`[store]\nurl = "${url}"\n`);
+  const running = await at("postgres://old:one@db.example.com/jobgate?sslmode=require");
+  const rotated = await at("postgres://new:two@db.example.com/jobgate?sslmode=require");
+  expect(changesThatNeedRestart(running, rotated)).toEqual([]);
+  expect(afterReload(running, rotated)).toEqual(rotated);
+  for (const url of ["postgres://new:two@db.example.com/jobgate", "sqlite:jobgate.db"]) {
+    const moved = await at(url);
+    expect(changesThatNeedRestart(running, moved)).toEqual(["store"]);
+    expect(afterReload(running, moved)).toEqual(running);
+    expect(afterReload(moved, running)).toEqual(moved);
+  }
+});
+
 test("Secrets of facilitators wait for the restart together with another change of the list", async () => {
   const running = await configOf(secrets({ token: '"old"', header: "old", password: "old" }));
   const next = await configOf(

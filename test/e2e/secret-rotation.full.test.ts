@@ -4,6 +4,7 @@ import { status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { eventually } from "../helpers/eventually.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
+import { startPostgres } from "../helpers/postgres.ts";
 import { makeRunnerClient } from "../helpers/runner-client.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 import { startRun } from "../runner/start-run.ts";
@@ -137,4 +138,38 @@ test("Tokens and webhook secrets are rotated under load by SIGHUP, and no reques
   await eventually(() => expect(done.size).toBe(accepted));
   await runner.stop();
   expect(jobgate.logs.join("\n")).not.toContain("secret-of");
+});
+
+test("User and password of Postgres are rotated by SIGHUP: new connections use them", async () => {
+  const postgres = await startPostgres();
+  onTestFinished(() => postgres.stop());
+  const database = await postgres.createDatabase();
+  for (const role of ["first", "second"])
+    await postgres.query(database, `CREATE ROLE ${role} SUPERUSER LOGIN`);
+  const folder = await testFolder();
+  const write = (role: string) =>
+    writeFile(join(folder, "postgres-url"), database.replace(/\/\/[^@]*@/, `//${role}:secret@`));
+  await write("first");
+  await writeFile(join(folder, "webhook-only"), secretIn("webhook", "only"));
+  const config = `${configOf(["only"]).replace(/^token = .*$/gm, "")}[store]\nurl = "file:postgres-url"\n`;
+  const jobgate = await startJobgate({ config, folder });
+  onTestFinished(async () => void (await jobgate.stop()));
+  const post = () => clientsOf(jobgate).webhook("only");
+  expect(await post()).toBe(202);
+
+  await write("second");
+  await jobgate.reload(config);
+  await eventually(() => expect(jobgate.logs.join("\n")).toContain("configuration reloaded"));
+  expect(jobgate.logs.join("\n")).not.toContain("next start");
+  expect(await post()).toBe(202);
+  const ofUser = (user: string) =>
+    postgres.query(
+      database,
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${user}'`,
+    );
+  expect(await ofUser("first")).not.toEqual([]);
+  await eventually(async () => {
+    expect(await post()).toBe(202);
+    expect(await ofUser("first")).toEqual([]);
+  });
 });

@@ -35,7 +35,11 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { url, tls, ca, maxPending, clock, logger, onBatch, signal } = options;
   const { connectTimeoutMs = DEFAULT_CONNECT_TIMEOUT_MS } = options;
   const { poolSize = DEFAULT_POOL_SIZE, timeouts = DEFAULT_TIMEOUTS } = options;
-  const address = { url, ...(tls === undefined ? {} : { tls }), ...(ca === undefined ? {} : { ca }) };
+  const address: { url: string } & PostgresAddress = {
+    url,
+    ...(tls === undefined ? {} : { tls }),
+    ...(ca === undefined ? {} : { ca }),
+  };
   let reconnectChannel = () => {};
   const { writers, readers, operatorReaders, ...connections } = await openConnections({
     address,
@@ -140,6 +144,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       isShared: true,
       sharedLeases: { look: lookAtLeases, onEndedElsewhere: (listener) => leasesEnded.add(listener) },
       status: () => health.status(pending, maxPending),
+      useUrl(next) {
+        address.url = next;
+      },
       close,
     },
     options,

@@ -4,7 +4,7 @@ import { ReadOnlyServer } from "./database-errors.ts";
 
 /** Address of the database, and how to trust it. */
 export interface PostgresAddress {
-  /** `postgres://user:password@host:port/database`. Secret: it may hold a password. */
+  /** `postgres://user:password@host:port/database`. Secret: it may hold a password. Connections read it when they open. */
   readonly url: string;
   /** Absent: the URL's `sslmode`; without one `disable` on loopback and Unix sockets, else `verify-full`. */
   readonly tls?: PostgresTls | undefined;

@@ -38,9 +38,13 @@ export class ConnectionPool {
     this.#max = max;
     this.#onReadOnly = onReadOnly;
     this.#pool = new pg.Pool({
-      ...clientConfig(address, timeouts),
       max,
-      Client: BoundedClient,
+      // Each client reads the address anew: a reload may have changed its password.
+      Client: class extends BoundedClient {
+        constructor() {
+          super(clientConfig(address, timeouts));
+        }
+      },
       // Keeps connections, because a queue is idle at one moment and busy at the next.
       idleTimeoutMillis: 0,
       // The pool waits for the promise, although its types do not say so.

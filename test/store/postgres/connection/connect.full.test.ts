@@ -189,3 +189,34 @@ test("The number of connections stays within the pool's size under any load", as
     await store.close();
   }
 });
+
+test("Connections that are opened after a rotation have the new user, the listening one too, and open ones stay", async () => {
+  const rotated = await postgres.createDatabase();
+  const query = <Row extends object>(sql: string) => postgres.query<Row>(rotated, sql);
+  await query("CREATE ROLE first SUPERUSER LOGIN");
+  await query("CREATE ROLE second SUPERUSER LOGIN");
+  const urlOf = (user: string) => rotated.replace(/\/\/[^@]*@/, `//${user}@`);
+  const connections = (condition = "true") =>
+    query<{ pid: number; usename: string }>(
+      `SELECT pid, usename FROM pg_stat_activity
+        WHERE application_name = 'jobgate' AND datname = current_database() AND ${condition}`,
+    );
+  const listening = () => connections("query ~ '^LISTEN|pg_notify'");
+  const store = await openReplica(urlOf("first"));
+  try {
+    await acceptId(store);
+    await expect.poll(listening).toMatchObject([{ usename: "first" }]);
+    const before = await connections();
+    store.useUrl?.(urlOf("second"));
+    await acceptId(store);
+    expect(await connections()).toEqual(expect.arrayContaining(before));
+
+    await query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'first'");
+    await expect.poll(listening).toMatchObject([{ usename: "second" }]);
+    await expect.poll(() => acceptId(store).catch(() => 0)).toBeGreaterThan(0);
+    await expect.poll(() => connections("usename = 'first'")).toEqual([]);
+    expect(await connections("query !~ '^LISTEN|pg_notify'")).not.toEqual([]);
+  } finally {
+    await store.close();
+  }
+});
