@@ -1,7 +1,14 @@
 import { expect, test } from "vitest";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { ReleaseOptions } from "../../src/store/contract/work-queue.ts";
-import { ackEverything, openStoreForTest, sleep, startDelivery, until } from "./harness.ts";
+import {
+  ackEverything,
+  openStoreForTest,
+  openStoreWithClock,
+  sleep,
+  startDelivery,
+  until,
+} from "./harness.ts";
 
 test("A runner that subscribes with max_in_flight 1,000 and dies ten times makes no dead letter", async () => {
   const { store, accept, connect } = await startDelivery({ maxAttempts: 3, retryBaseMs: 5, retryMaxMs: 10 });
@@ -29,7 +36,8 @@ test("A runner that subscribes with max_in_flight 1,000 and dies ten times makes
 });
 
 test("A JobCall that kills its runner takes no neighbour to max_attempts", async () => {
-  const { store, accept, connect } = await startDelivery({ maxAttempts: 3, leaseMs: 2_000 });
+  const { store, endLeases } = await openStoreWithClock();
+  const { accept, connect } = await startDelivery({ store, maxAttempts: 3 });
   const poison = await accept({ body: Buffer.from("poison") });
   await Promise.all(Array.from({ length: 20 }, () => accept()));
   const live = async () => {
@@ -45,10 +53,14 @@ test("A JobCall that kills its runner takes no neighbour to max_attempts", async
   const survivor = connect();
   const stream = await survivor.subscribe();
   ackEverything(survivor, stream);
-  await until(async () => {
-    const { ready, leased, dead } = (await store.totals()).calls;
-    return ready + leased === 0 && dead === 1;
-  });
+  const left = async () => {
+    const { ready, leased } = (await store.totals()).calls;
+    return ready + leased;
+  };
+  await until(async () => (await left()) === 1);
+  endLeases();
+  await until(async () => (await left()) === 0);
+  expect((await store.totals()).calls.dead).toBe(1);
   expect(await store.findDeadLetter(poison)).toMatchObject({ attempts: 3, reason: "max_attempts" });
 });
 

@@ -27,10 +27,20 @@ import { openTestStore } from "../helpers/test-store.ts";
 const WAIT_MS = 50_000;
 
 /** An embedded store for one test. */
-export async function openStoreForTest(): Promise<Store> {
-  const { store, stop } = await openTestStore();
+export async function openStoreForTest(options?: Parameters<typeof openTestStore>[0]): Promise<Store> {
+  const { store, stop } = await openTestStore(options);
   onTestFinished(stop);
   return store;
+}
+
+/** A store whose leases end when a test says so, however slow the machine is. */
+export async function openStoreWithClock(): Promise<{ readonly store: Store; endLeases(): void }> {
+  let aheadMs = 0;
+  const store = await openStoreForTest({ clock: () => Date.now() + aheadMs });
+  const endLeases = (): void => {
+    aheadMs += 24 * 3_600_000;
+  };
+  return { store, endLeases };
 }
 
 export interface Delivery {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { startDelivery, until } from "./harness.ts";
+import { openStoreWithClock, startDelivery, until } from "./harness.ts";
 import { spawnRunner } from "./spawn-runner.ts";
 
 test("The work of a killed runner goes to another long before its leases end", async () => {
@@ -21,7 +21,8 @@ test("The work of a killed runner goes to another long before its leases end", a
 });
 
 test("A JobCall whose runners were all killed becomes a dead letter while no runner is connected", async () => {
-  const { store, address, accept, connect } = await startDelivery({ maxAttempts: 2, leaseMs: 1_500 });
+  const { store, endLeases } = await openStoreWithClock();
+  const { address, accept, connect } = await startDelivery({ store, maxAttempts: 2 });
   const callId = await accept();
   for (let attempt = 1; attempt <= 2; attempt++) {
     const victim = await spawnRunner(address);
@@ -30,6 +31,7 @@ test("A JobCall whose runners were all killed becomes a dead letter while no run
     victim.signal("SIGKILL");
     await until(async () => (await store.totals()).calls.leased === 0);
   }
+  endLeases();
   await until(async () => (await store.totals()).calls.dead === 1);
   expect(await store.findDeadLetter(callId)).toMatchObject({ attempts: 2, reason: "max_attempts" });
   // Nothing is left of it for the next runner.

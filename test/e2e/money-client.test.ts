@@ -165,8 +165,6 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     const undecided = await Promise.all([1, 2, 3].map(() => gateway.sign()));
     gateway.facilitatorProxy.add({ path: "/settle", fault: { kind: "cut" } });
     for (const payment of undecided) expect((await gateway.send(payment)).code).toBe("settlement_unknown");
-    gateway.facilitatorProxy.clear();
-    gateway.facilitatorProxy.add({ path: "/settle", fault: { kind: "delay-request", ms: 3_000 } });
     const payment = await gateway.sign();
     const verifies = gateway.facilitatorProxy.count("/verify");
     expect(await gateway.send(payment)).toEqual({

@@ -8,7 +8,7 @@ import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { type PaidGateway, type PaidGatewayOptions, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
-const parts = startBeforeAll(() => startPaidParts({ confirmationTimeoutMs: 1_000 }));
+const parts = startBeforeAll(startPaidParts);
 const second = startBeforeAll(() => startFaultProxy({ target: parts.facilitator.url }));
 const withRpc = startBeforeAll(() => startSeller({ setUp: "rpc_url", facilitatorTimeoutSecs: 60 }));
 const withoutRpc = startBeforeAll(() =>

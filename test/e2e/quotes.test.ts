@@ -1,6 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch } from "../helpers/clients.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
@@ -32,6 +31,8 @@ const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "rpc_url",
+    // Thirty payments are verified at once.
+    facilitatorTimeoutSecs: 50,
     edit: (config) =>
       `${config.replace("[job_pricing.1]", `${DISABLED_JOB}\n[job_pricing.1]`)}${engineTable(engine)}`,
   }),
@@ -51,12 +52,16 @@ invocation_mode = "disabled"
 function ask(request: QuoteRequest = {}) {
   return askForQuote(gateway.jobgate.listeners.get("pricing") as string, engine, request);
 }
-/** Signs the price of a long quote, because a short one is not offered, and then asks for the short one. */
-async function askForShortQuote({ body, lifetimeSecs }: { body: string; lifetimeSecs: number }) {
-  const payment = await gateway.sign({ body, headers: (await ask({ body })).headers });
-  engine.quoteLifetimeSecs = lifetimeSecs;
+/** A quote with its payment. `end` lets it expire for jobgate, which runs in this process, until the end of the test. */
+async function askForEndingQuote(body: string) {
+  engine.quoteLifetimeSecs = 60;
   const { headers, response } = await ask({ body });
-  return { headers, payment, expiresAtMs: Number(response.quoteDetails?.expiry) * 1000 };
+  const payment = await gateway.sign({ body, headers });
+  const end = (): void => {
+    vi.useFakeTimers({ toFake: ["Date"], now: Number(response.quoteDetails?.expiry) * 1000 + 100 });
+    onTestFinished(() => void vi.useRealTimers());
+  };
+  return { headers, payment, end };
 }
 const logged = (what: string) =>
   gateway.jobgate.logs.filter((line) => line.includes('"job":"1/7"') && line.includes(what));
@@ -191,10 +196,10 @@ describe("A quote that passed through jobgate", () => {
 
   it("Still finds its payment after it has expired", async () => {
     const body = "paid and expired";
-    const { headers, payment, expiresAtMs } = await askForShortQuote({ body, lifetimeSecs: 5 });
+    const { headers, payment, end } = await askForEndingQuote(body);
     const answer = await gateway.send(payment, { body, headers });
     expect(answer.status).toBe(202);
-    await sleep(expiresAtMs + 100 - Date.now());
+    end();
     expect(await gateway.send(payment, { body, headers })).toEqual(answer);
   });
 });
@@ -238,9 +243,9 @@ describe("Pricing: quotes that are refused before any charge", () => {
 
   it("expired quote → refused", async () => {
     const body = "too late";
-    const { headers, payment, expiresAtMs } = await askForShortQuote({ body, lifetimeSecs: 1 });
+    const { headers, payment, end } = await askForEndingQuote(body);
     const expectChanges = await watchLedger(parts, gateway);
-    await sleep(expiresAtMs + 100 - Date.now());
+    end();
     expect(await gateway.send(payment, { body, headers })).toMatchObject(refused(404, "quote_not_found"));
     await expectChanges({});
   });
@@ -248,10 +253,10 @@ describe("Pricing: quotes that are refused before any charge", () => {
   it("A quote that expires while the facilitator verifies is refused, and nothing is settled", async () => {
     const body = "slow facilitator";
     const expectChanges = await watchLedger(parts, gateway);
-    const { headers, payment, expiresAtMs } = await askForShortQuote({ body, lifetimeSecs: 5 });
-    const ms = expiresAtMs + 100 - Date.now();
-    gateway.facilitatorProxy.add({ path: "/verify", times: 1, fault: { kind: "delay-answer", ms } });
+    const { headers, payment, end } = await askForEndingQuote(body);
+    const ended = gateway.facilitatorProxy.during({ path: "/verify" }, async () => end());
     expect(await gateway.send(payment, { body, headers })).toMatchObject(refused(404, "quote_not_found"));
+    await ended;
     await expectChanges({ verifyCalls: 1 });
   });
 
@@ -278,9 +283,12 @@ describe("Pricing: quotes that are refused before any charge", () => {
       engine.faults.signer = undefined as never;
       delete engine.faults.signer;
       tamper();
-      const { response, headers } = await ask();
+      // No other quote has its inputs, and so its digest.
+      const body = "altered quote";
+      const { response, headers } = await ask({ body });
       expect([response.settlementOptions, response.x402Endpoint]).toEqual([[], ""]);
-      expect(await gateway.send({ headers: {} }, { headers })).toMatchObject(refused(404, "quote_not_found"));
+      const answer = await gateway.send({ headers: {} }, { body, headers });
+      expect(answer).toMatchObject(refused(404, "quote_not_found"));
     }
     await expectChanges({});
   });

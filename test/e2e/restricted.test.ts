@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { runJobgate } from "../commands/run-jobgate.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders, type SignedClaim } from "../helpers/caller-claim.ts";
 import { payingFetch } from "../helpers/clients.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { deployWallet, walletAccount } from "../helpers/wallets.ts";
 import { DOORS, DOORS_AND_MCP } from "./paid-gateway.ts";
 import { type Answer, type Headers, JOB, NETWORK } from "./restricted-gateway.ts";
@@ -27,14 +27,12 @@ async function buyOfficially(job: number, account: typeof payer, headers: Header
   return { httpStatus: response.status, ...((await response.json()) as object) } as Answer;
 }
 
-const callerOf = async (answer: Answer) => {
-  for (let waited = 0; waited < 5_000; waited += 10) {
-    const call = gateway.runner.calls.find(({ callId }) => Number(callId) === answer.call_id);
-    if (call !== undefined) return call.metadata["X-CHAIN-CALLER"];
-    await sleep(10);
-  }
-  throw new Error(`the JobCall of ${JSON.stringify(answer)} did not come`);
-};
+const callerOf = ({ call_id }: Answer) =>
+  eventually(() => {
+    const call = gateway.runner.calls.find(({ callId }) => Number(callId) === call_id);
+    if (call === undefined) throw new Error(`JobCall ${call_id} did not come`);
+    return call.metadata["X-CHAIN-CALLER"];
+  });
 
 describe("A job with payer_is_caller", () => {
   test("Runs for a permitted payer, and the runner gets its address", async () => {

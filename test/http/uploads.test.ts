@@ -6,7 +6,7 @@ import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers } from "../../src/http/routes.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { openSocket, readAnswers, sendRaw } from "../helpers/raw-request.ts";
-import { MAX_BODY, startServer } from "./server-harness.ts";
+import { MAX_BODY, SHORT, startServer } from "./server-harness.ts";
 
 const MIB = 1024 * 1024;
 
@@ -152,20 +152,20 @@ test("A refusal after the headers has the route's extra fields", async () => {
     POST: async (request) => jsonResponse(200, { length: (await request.readBody(MAX_BODY)).length }),
     refusalDetails: (code) => ({ about: code }),
   };
-  const { url } = await startServer({
-    routes: { "/paid": details },
-    timeouts: { requestMs: 300, headersMs: 200 },
-  });
-  for (const [bytes, status, code] of [
+  const routes = { "/paid": details };
+  const { url } = await startServer({ routes });
+  const hasty = await startServer({ routes, timeouts: SHORT });
+  for (const [to, bytes, status, code] of [
     [
+      url,
       "POST /paid?a HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nno chunk\r\n",
       400,
       "bad_request",
     ],
-    ["POST /paid HTTP/1.1\r\nconnection: close\r\n\r\n", 400, "bad_request"],
-    ["POST /paid HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nx", 408, "request_timeout"],
+    [url, "POST /paid HTTP/1.1\r\nconnection: close\r\n\r\n", 400, "bad_request"],
+    [hasty.url, "POST /paid HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nx", 408, "request_timeout"],
   ] as const) {
-    const [answer] = await sendRaw(url, bytes);
+    const [answer] = await sendRaw(to, bytes);
     expect([answer?.status, JSON.parse(answer?.body ?? "")]).toMatchObject([status, { code, about: code }]);
   }
 });

@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
 import { bundledScript } from "../helpers/bundle.ts";
@@ -24,15 +23,12 @@ it("A tethered process ends when its starter is killed without a chance to clean
 
   starter.kill("SIGKILL");
   await once(starter, "exit");
-  let answers = true;
-  for (let tries = 0; answers && tries < 100; tries++) {
-    await sleep(20);
-    answers = await fetch(url).then(
+  const answers = () =>
+    fetch(url).then(
       () => true,
       () => false,
     );
-  }
-  expect(answers).toBe(false);
+  await expect.poll(answers).toBe(false);
 });
 
 it("A signal and the exit code are the command's own", async () => {

@@ -13,7 +13,7 @@ test("A gRPC server is reachable until it stops", async () => {
   );
   const url = `http://127.0.0.1:${port}`;
   try {
-    expect(await isEngineReachable(url, 5_000)).toBe(true);
+    expect(await isEngineReachable(url, 50_000)).toBe(true);
   } finally {
     server.forceShutdown();
   }

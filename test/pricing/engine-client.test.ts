@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { Metadata, status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { EngineClient } from "../../src/pricing/engine-client.ts";
+import { freePort } from "../helpers/free-port.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
 
 /** A deadline that is not meant to pass. */
@@ -16,7 +17,7 @@ function openClient(url: string): EngineClient {
 }
 
 test("An engine that is down is UNAVAILABLE at once, and found soon after its return", async () => {
-  const engine = await startPricingEngine();
+  const engine = await startPricingEngine({ port: await freePort() });
   const client = openClient(engine.url);
   const call = () => client.call("getJobPrice", EMPTY, { deadline: later() });
   expect((await call()).status.code).toBe(status.INVALID_ARGUMENT);

@@ -151,7 +151,7 @@ test("An engine that answers CANCELLED when the deadline is over is DEADLINE_EXC
   engine.faults.fail = { code: status.CANCELLED, details: "Timeout expired" };
   const call = (deadline: Date) => upstream.call("getJobPrice", jobRequest(), { deadline });
   expect((await call(soon(90))).status.code).toBe(status.DEADLINE_EXCEEDED);
-  expect((await call(soon(5_000))).status.code).toBe(status.CANCELLED);
+  expect((await call(soon())).status.code).toBe(status.CANCELLED);
 });
 
 test("A deadline that passes is DEADLINE_EXCEEDED without the engine's address", async () => {

@@ -61,7 +61,8 @@ export async function startServer({ findPayment, canCheckQuotes = true }: Server
   return { engine, server, client, ask, lines };
 }
 
-export function soon(ms = 5_000): Date {
+/** A deadline, by default one that is not meant to pass. */
+export function soon(ms = 50_000): Date {
   return new Date(Date.now() + ms);
 }
 

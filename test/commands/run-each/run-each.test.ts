@@ -181,7 +181,9 @@ test("--timeout kills the program and its children, and counts as a failed attem
   await startRunEach(address, ["--timeout", "1", ...SCRIPTS]);
   await script(`trap '' TERM; echo working >&2; sleep 60; sleep 60`);
   await until(async () => (await store.totals()).calls.dead === 1);
-  expect(retries.mock.calls.map(([, { reason }]) => reason)).toEqual(["ran longer than 1 s: working"]);
+  // A busy machine may take the second to start the shell.
+  const reason = expect.stringMatching(/^ran longer than 1 s(: working)?$/);
+  expect(retries.mock.calls.map(([, retry]) => retry.reason)).toEqual([reason]);
 });
 
 test("SIGTERM takes nothing new, waits for running programs, and exits with 0", async () => {

@@ -4,6 +4,7 @@ import pino from "pino";
 import { onTestFinished, vi } from "vitest";
 import type { PushTargetConfig, RunnerConfig } from "../../../src/config/config.ts";
 import { PushRunners } from "../../../src/delivery/push/push-runners.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { type Delivery, startDelivery } from "../harness.ts";
 
@@ -85,9 +86,10 @@ const RUNNER: RunnerConfig = {
 export async function startPush(
   targets: readonly (Partial<PushTargetConfig> & { readonly url: string })[],
   config: Partial<RunnerConfig> = {},
+  given?: Store,
 ): Promise<Pushing> {
   const runner = { ...RUNNER, ...config };
-  const delivery = await startDelivery(runner);
+  const delivery = await startDelivery({ ...runner, ...(given && { store: given }) });
   const { store, server } = delivery;
   const push = new PushRunners({
     dispatcher: server.dispatcher,

@@ -69,7 +69,7 @@ describe("Subscribe", () => {
     expect(stream.calls).toHaveLength(2);
   });
 
-  test("JobCalls come in order of their id, and a retried one does not delay the rest", async () => {
+  test("JobCalls come in order of their id, and one that waits for its retry does not delay the rest", async () => {
     const { accept, connect } = await startDelivery();
     const ids = [await accept(), await accept(), await accept()].map(BigInt);
     const runner = connect();
@@ -77,10 +77,10 @@ describe("Subscribe", () => {
     const first = await stream.next();
     await runner.nack({
       ...first,
-      outcome: { case: "retry", value: { delay: { seconds: 0n, nanos: 300_000_000 } } },
+      outcome: { case: "retry", value: { delay: { seconds: 3_600n } } },
     });
-    for (let index = 0; index < 3; index++) await runner.ack(await stream.next());
-    expect(stream.calls.map((call) => call.callId)).toEqual([ids[0], ids[1], ids[2], ids[0]]);
+    for (let index = 0; index < 2; index++) await runner.ack(await stream.next());
+    expect(stream.calls.map((call) => call.callId)).toEqual(ids);
   });
 
   test("With ACK_MODE_ON_SEND a JobCall is done once it was written", async () => {

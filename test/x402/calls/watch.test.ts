@@ -87,8 +87,9 @@ test("Changes without an event are seen at the next poll: another process's work
   const callId = await newCall();
   const { seen, ended } = follow(openWatch({ pollMs: 20 }), callId);
   isQuiet = true;
-  await claimOne(store, { leaseMs: 150 });
+  const lease = await claimOne(store);
   await eventually(() => expect(seen).toContain("running"));
+  await store.extend(lease, 1);
   await eventually(() => expect(seen.at(-1)).toBe("queued"));
   await store.ack(await claimOne(store));
   await ended;
