@@ -11,7 +11,8 @@ export default defineConfig({
     isolate: true,
     expect: { poll: { timeout: 120_000 } },
     testTimeout: 600_000,
-    hookTimeout: 300_000,
+    // Hooks install what tests need from registries.
+    hookTimeout: 600_000,
     globalSetup: ["test/setup.ts", "test/full-setup.ts"],
   },
 });

@@ -1,11 +1,12 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { preparePython } from "./e2e/workshop.ts";
 import { findChromium } from "./helpers/browser.ts";
 import { hasStrace } from "./helpers/recorded-disk.ts";
 
 /** Installs the tools that the full tests need beyond `npm ci`, once. */
-export default function setup(): void {
+export default async function setup(): Promise<void> {
   install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
   install("interop/discovery", "validators of published lists of jobs (about 50 MB)", "mppx");
   install("interop/agents", "the official clients of MPP and MCP (about 150 MB)", "mppx");
@@ -14,6 +15,8 @@ export default function setup(): void {
   install("accessibility", "axe-core (about 3 MB)", "axe-core");
   installOnDebian("chromium", findChromium() !== undefined);
   installOnDebian("strace", hasStrace());
+  // Several files use it at once.
+  await preparePython("buyer-python");
 }
 
 /** @param folder a separate package; its dependency `name` shows whether it is installed */

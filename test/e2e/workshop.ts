@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cp, mkdir } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -11,15 +11,42 @@ export const WORKSHOP = join(ROOT, "node_modules/.cache/jobgate-examples");
 const BUILD_TIMEOUT_MS = 480_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
-/** A Python example with its dependencies installed, and the messages of a .proto generated. */
+/** Names of folders that are installed or built. */
+const MADE = ["node_modules", "target", ".venv"];
+
+/**
+ * A Python example with its dependencies installed, and the messages of a .proto generated. One that several files use is
+ * prepared before them, by test/full-setup.ts: they only find it.
+ */
 export async function preparePython(name: string, proto?: string): Promise<{ python: string; cwd: string }> {
-  const cwd = await copyExample(name);
+  const cwd = join(WORKSHOP, "examples", name);
+  const prepared = { python: join(cwd, ".venv/bin/python"), cwd };
+  const note = join(cwd, ".venv/prepared");
+  const sources = await textOf([join(ROOT, "examples", name), join(ROOT, "proto")]);
+  if ((await readFile(note, "utf8").catch(() => "")) === sources) return prepared;
+
+  await copyExample(name);
   const python = await createVenv(cwd);
   await run(python, ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"], cwd);
-  if (proto === undefined) return { python, cwd };
   const out = ["--python_out=.", "--grpc_python_out=."];
-  await run(python, ["-m", "grpc_tools.protoc", "-I", "../../proto", ...out, proto], cwd);
-  return { python, cwd };
+  if (proto !== undefined)
+    await run(python, ["-m", "grpc_tools.protoc", "-I", "../../proto", ...out, proto], cwd);
+  await writeFile(note, sources);
+  return prepared;
+}
+
+/** Returns the names and contents of all files in folders, without what was installed or built there. */
+async function textOf(folders: readonly string[]): Promise<string> {
+  const texts: string[] = [];
+  for (const folder of folders) {
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+    const paths = entries
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => join(parentPath, name));
+    const isSource = (path: string) => !MADE.some((made) => path.startsWith(join(folder, made)));
+    for (const path of paths.filter(isSource).sort()) texts.push(path, await readFile(path, "utf8"));
+  }
+  return texts.join("\n");
 }
 
 /** Creates a virtual environment in a folder, or finds it. @returns its Python */
@@ -39,7 +66,7 @@ async function copyExample(name: string): Promise<string> {
 
 /** Copies a folder over another, without the files that were installed or built in it. */
 export async function copySources(from: string, to: string): Promise<void> {
-  const made = ["node_modules", "target", ".venv"].map((part) => join(from, part));
+  const made = MADE.map((part) => join(from, part));
   await mkdir(to, { recursive: true });
   await cp(from, to, {
     recursive: true,
