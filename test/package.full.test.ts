@@ -45,7 +45,11 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 async function start(program: string, args: readonly string[], line: RegExp) {
   const env = { ...process.env, OTEL_TRACES_EXPORTER: "console" };
   const child = spawnTethered({ command: program, args, cwd: folder, env });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  // npx passes SIGTERM on. SIGKILL would leave its program alone.
+  onTestFinished(async () => {
+    child.kill("SIGTERM");
+    await processEnded(child);
+  });
   child.stderr.resume();
   for await (const printed of createInterface({ input: child.stdout })) {
     if (!line.test(printed)) continue;
