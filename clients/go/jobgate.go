@@ -277,7 +277,7 @@ func (r *runner) answered(s *pb.Statuses) {
 		switch {
 		case codes.Code(s.ErrorCode) == codes.Unavailable:
 			job.due = time.Now().Add(pause)
-		case i >= len(statuses): // A bad message: this library makes none.
+		case i >= len(statuses), statuses[i] == pb.LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT: // This library sends none.
 			r.lose(job, s.ErrorMessage)
 		case i >= outcomes && (job.outcome != nil || statuses[i] == pb.LeaseStatus_LEASE_STATUS_DONE):
 			job.expiry.Reset(job.length) // Of a finished job, the answer to the outcome decides.

@@ -299,7 +299,8 @@ func TestForgetsAnOutcomeThatTheGatewayRefuses(t *testing.T) {
 	s, _ := g.accept()
 	s.deliver(patience, "a")
 	message := s.until(hasOutcome)
-	s.reply(&pb.Statuses{Sequence: message.Sequence, ErrorCode: uint32(codes.InvalidArgument), ErrorMessage: "too odd"})
+	invalid := []pb.LeaseStatus{pb.LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT}
+	s.reply(&pb.Statuses{Sequence: message.Sequence, Acks: invalid, ErrorMessage: "too odd"})
 	r.stop()
 	if err := r.ended(); err != nil || !strings.Contains(r.log.String(), "too odd") {
 		t.Errorf("%v, and the log is:\n%s", err, r.log)

@@ -10,19 +10,19 @@ import type { Dispatcher } from "./dispatcher.ts";
 import {
   InvalidRequestError,
   type LeaseAck,
-  readCharge,
+  readAck,
   readExtendMs,
-  readLeases,
+  readExtension,
+  readLease,
   readNackOutcome,
-  readProgress,
-  readResult,
   refuseTooManyLeases,
 } from "./runner-requests.ts";
 
-const LEASE_STATUS: Readonly<Record<LeaseOutcome, LeaseStatus>> = {
+const LEASE_STATUS: Readonly<Record<LeaseOutcome | "invalid", LeaseStatus>> = {
   done: LeaseStatus.DONE,
   lease_lost: LeaseStatus.LEASE_LOST,
   not_found: LeaseStatus.NOT_FOUND,
+  invalid: LeaseStatus.INVALID_ARGUMENT,
 };
 
 /** Requests about leases, in the order in which a message has them. */
@@ -46,6 +46,17 @@ export interface LeaseStatuses {
   readonly extends: LeaseStatus[];
 }
 
+/** One request of a message as it was read. */
+interface Reading<Asked> {
+  /** Undefined for a call id that no JobCall can have. */
+  readonly lease: Lease | undefined;
+  /** Undefined if the request is invalid. */
+  asked: Asked | undefined;
+}
+
+/** Receives what is wrong with one request of a message. If it throws, the message changes nothing. */
+type OnInvalid = (problem: InvalidRequestError) => void;
+
 /** Reads and carries out what runners ask about leases. */
 export class LeaseRequests {
   readonly #dispatcher: Dispatcher;
@@ -68,56 +79,53 @@ export class LeaseRequests {
   }
 
   /**
-   * Carries out a message. Reads all of it before it asks for the first: a bad part refuses the message and keeps every lease.
-   * @throws InvalidRequestError when a part is bad; GatewayError when the store cannot write: the message may be repeated
+   * Carries out a message. Reads all of it before it asks for the first.
+   * @throws InvalidRequestError when the message as a whole is bad; GatewayError when the store cannot write: the message
+   * may be repeated
    */
-  async carryOut(message: LeaseMessage): Promise<LeaseStatuses> {
-    const { acks = [], nacks = [], extends: extensions = [] } = message;
+  async carryOut(message: LeaseMessage, onInvalid: OnInvalid): Promise<LeaseStatuses> {
     refuseTooManyLeases(leaseCount(message));
-    const results = acks.map(readResult);
-    const outcomes = nacks.map(readNackOutcome);
-    const progress = extensions.map(readProgress);
     const extendMs = readExtendMs(message.lease, this.#leaseMs);
-    const charges = acks.map(({ charge }) => readCharge(charge));
-    const chargesSoFar = extensions.map(({ chargeSoFar }) => readCharge(chargeSoFar));
-    await this.#refuseCharges([...acks, ...extensions], [...charges, ...chargesSoFar]);
+    const acks = readEach(message.acks, readAck, onInvalid);
+    const nacks = readEach(message.nacks, readNackOutcome, onInvalid);
+    const extensions = readEach(message.extends, readExtension, onInvalid);
+    await this.#refuseCharges([...acks, ...extensions], onInvalid);
     const [acked, nacked, extended] = await Promise.all([
-      leaseStatuses(acks, (lease, index) => this.#dispatcher.ack(lease, results[index], charges[index])),
-      leaseStatuses(nacks, (lease, index) => this.#nack(lease, outcomes[index])),
-      leaseStatuses(extensions, (lease, index) =>
-        this.#dispatcher.extend(lease, extendMs, {
-          progress: progress[index],
-          chargeSoFar: chargesSoFar[index],
-        }),
+      leaseStatuses(acks, (lease, { result, charge }) => this.#dispatcher.ack(lease, result, charge)),
+      leaseStatuses(nacks, (lease, outcome) => this.#nack(lease, outcome)),
+      leaseStatuses(extensions, (lease, { progress, charge }) =>
+        this.#dispatcher.extend(lease, extendMs, { progress, chargeSoFar: charge }),
       ),
     ]);
     return { acks: acked, nacks: nacked, extends: extended };
   }
 
   /**
-   * Refuses a message with a charge that its JobCall may not have. What a JobCall may be charged never changes, so that this
-   * can be read before anything takes effect.
+   * Finds charges that their JobCalls may not have. What a JobCall may be charged never changes, so that this can be read
+   * before anything takes effect.
    */
   async #refuseCharges(
-    requested: readonly { callId: bigint; leaseToken: string }[],
-    charges: readonly (Charge | undefined)[],
+    readings: readonly Reading<{ readonly charge?: Charge | undefined }>[],
+    onInvalid: OnInvalid,
   ): Promise<void> {
-    const asked = readLeases(requested).flatMap((lease, index) => {
-      const charge = charges[index];
-      return lease === undefined || charge === undefined ? [] : { callId: lease.callId, charge };
+    const charged = readings.flatMap((reading) => {
+      const { lease, asked: { charge } = {} } = reading;
+      return lease === undefined || charge === undefined ? [] : { reading, callId: lease.callId, charge };
     });
-    if (asked.length === 0) return;
-    const ceilings = await this.#dispatcher.ceilings(asked.map(({ callId }) => callId));
-    for (const [index, { callId, charge }] of asked.entries()) {
+    if (charged.length === 0) return;
+    const ceilings = await this.#dispatcher.ceilings(charged.map(({ callId }) => callId));
+    for (const [index, { reading, callId, charge }] of charged.entries()) {
       const ceiling = ceilings[index];
       const problem = ceiling === undefined ? undefined : chargeProblem(ceiling, charge);
-      if (problem !== undefined) throw new InvalidRequestError(`JobCall ${callId}: ${problem}.`);
+      if (problem === undefined) continue;
+      reading.asked = undefined;
+      onInvalid(new InvalidRequestError(`JobCall ${callId}: ${problem}.`));
     }
   }
 
-  #nack(lease: Lease, outcome: ReturnType<typeof readNackOutcome> | undefined): Promise<LeaseOutcome> {
-    if (outcome?.kind === "fail") return this.#dispatcher.fail(lease, outcome.reason);
-    const { delayMs, reason = "" } = outcome ?? {};
+  #nack(lease: Lease, outcome: ReturnType<typeof readNackOutcome>): Promise<LeaseOutcome> {
+    if (outcome.kind === "fail") return this.#dispatcher.fail(lease, outcome.reason);
+    const { delayMs, reason } = outcome;
     return this.#dispatcher.retry(lease, {
       ...(delayMs !== undefined && { delayMs }),
       backoff: this.#backoff,
@@ -127,13 +135,34 @@ export class LeaseRequests {
   }
 }
 
+/** Reads each request on its own, so that an invalid one harms no other. */
+function readEach<Request extends { readonly callId: bigint; readonly leaseToken: string }, Asked>(
+  requests: readonly Request[] = [],
+  read: (request: Request) => Asked,
+  onInvalid: OnInvalid,
+): Reading<Asked>[] {
+  return requests.map((request) => {
+    const lease = readLease(request);
+    try {
+      return { lease, asked: read(request) };
+    } catch (error) {
+      if (!(error instanceof InvalidRequestError)) throw error;
+      onInvalid(new InvalidRequestError(`JobCall ${request.callId}: ${error.message}`));
+      return { lease, asked: undefined };
+    }
+  });
+}
+
 /** Asks for each lease on its own, so that a lost one harms no other. @returns one status for each lease, in order */
-async function leaseStatuses(
-  requested: readonly { callId: bigint; leaseToken: string }[],
-  ask: (lease: Lease, index: number) => Promise<LeaseOutcome>,
+async function leaseStatuses<Asked>(
+  readings: readonly Reading<Asked>[],
+  ask: (lease: Lease, asked: Asked) => Promise<LeaseOutcome>,
 ): Promise<LeaseStatus[]> {
   const outcomes = await Promise.allSettled(
-    readLeases(requested).map(async (lease, index) => (lease ? ask(lease, index) : "not_found")),
+    readings.map(async ({ lease, asked }) => {
+      if (asked === undefined) return "invalid";
+      return lease === undefined ? "not_found" : ask(lease, asked);
+    }),
   );
   return outcomes.map((outcome) => {
     if (outcome.status === "rejected") throw outcome.reason;

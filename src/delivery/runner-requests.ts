@@ -34,7 +34,9 @@ export const RUNNER_LIMITS = {
   requestBytes: 16 * 1024 * 1024,
 } as const;
 
-/** Thrown when the request as a whole is invalid. The message is a sentence for the runner's author. */
+const MAX_CALL_ID = BigInt(Number.MAX_SAFE_INTEGER);
+
+/** Thrown when a request, or one of its parts, is invalid. The message is a sentence for the runner's author. */
 export class InvalidRequestError extends Error {
   override readonly name = "InvalidRequestError";
 }
@@ -67,13 +69,16 @@ export function refuseTooManyLeases(count: number): void {
   atMost(count, RUNNER_LIMITS.leasesPerRequest, "leases in one request");
 }
 
-/** Returns the leases of one request, with undefined for a call id that no JobCall can have. */
-export function readLeases(leases: readonly { callId: bigint; leaseToken: string }[]): (Lease | undefined)[] {
-  return leases.map(({ callId, leaseToken }) =>
-    callId > 0n && callId <= BigInt(Number.MAX_SAFE_INTEGER)
-      ? { callId: Number(callId), leaseToken }
-      : undefined,
-  );
+/** Reads the lease that a request is about. @returns undefined for a call id that no JobCall can have */
+export function readLease({
+  callId,
+  leaseToken,
+}: {
+  readonly callId: bigint;
+  readonly leaseToken: string;
+}): Lease | undefined {
+  if (callId <= 0n || callId > MAX_CALL_ID) return undefined;
+  return { callId: Number(callId), leaseToken };
 }
 
 /** An ack of a message, without what protobuf-es adds. */
@@ -82,12 +87,18 @@ export interface LeaseAck extends Pick<AckRequest_Ack, "callId" | "leaseToken"> 
   readonly charge?: ChargeMessage | undefined;
 }
 
-export function readResult({ result }: LeaseAck): JobResult | undefined {
-  return result && { body: resultBody(result), contentType: contentType(result) };
+/** Reads an ack. Whether the JobCall may be charged so is checked against its ceiling. */
+export function readAck({ result, charge }: LeaseAck): {
+  readonly result: JobResult | undefined;
+  readonly charge: Charge | undefined;
+} {
+  return {
+    result: result && { body: resultBody(result), contentType: contentType(result) },
+    charge: readCharge(charge),
+  };
 }
 
-/** Reads a charge. Whether the JobCall may be charged so is checked against its ceiling. */
-export function readCharge(charge: ChargeMessage | undefined): Charge | undefined {
+function readCharge(charge: ChargeMessage | undefined): Charge | undefined {
   if (charge === undefined) return undefined;
   const { amount } = charge;
   if (amount.case === undefined)
@@ -116,7 +127,14 @@ export function readExtendMs(lease: Duration | undefined, defaultLeaseMs: number
   return lease ? milliseconds(lease, "lease", { min: 1, max: RUNNER_LIMITS.extendMs }) : defaultLeaseMs;
 }
 
-export function readProgress({ progress }: ExtendRequest_Lease): Progress | undefined {
+export function readExtension({ progress, chargeSoFar }: ExtendRequest_Lease): {
+  readonly progress: Progress | undefined;
+  readonly charge: Charge | undefined;
+} {
+  return { progress: readProgress(progress), charge: readCharge(chargeSoFar) };
+}
+
+function readProgress(progress: ExtendRequest_Lease["progress"]): Progress | undefined {
   if (progress === undefined) return undefined;
   const { percent, text } = progress;
   if (percent > RUNNER_LIMITS.progressPercent) {

@@ -59,17 +59,17 @@ export class RunnerServiceHandlers {
   }
 
   async #ack({ acks }: AckRequest): Promise<AckResponse> {
-    const statuses = await this.#leaseRequests.carryOut({ acks });
+    const statuses = await this.#leaseRequests.carryOut({ acks }, refuse);
     return create(AckResponseSchema, { statuses: statuses.acks });
   }
 
   async #nack({ nacks }: NackRequest): Promise<NackResponse> {
-    const statuses = await this.#leaseRequests.carryOut({ nacks });
+    const statuses = await this.#leaseRequests.carryOut({ nacks }, refuse);
     return create(NackResponseSchema, { statuses: statuses.nacks });
   }
 
   async #extend({ leases, lease }: ExtendRequest): Promise<ExtendResponse> {
-    const statuses = await this.#leaseRequests.carryOut({ extends: leases, lease });
+    const statuses = await this.#leaseRequests.carryOut({ extends: leases, lease }, refuse);
     return create(ExtendResponseSchema, { statuses: statuses.extends });
   }
 
@@ -104,4 +104,9 @@ export class RunnerServiceHandlers {
     this.#logger.error({ err: error }, "A runner's request failed");
     return { code: status.INTERNAL, details: "Something went wrong inside jobgate: its log says what." };
   }
+}
+
+/** Refuses a request as a whole. */
+function refuse(problem: InvalidRequestError): never {
+  throw problem;
 }

@@ -1,10 +1,11 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import {
   GatewayMessageSchema,
   type RunnerMessage,
   RunnerMessageSchema,
+  type StatusesSchema,
 } from "../gen/jobgate/v1/runner_pb.ts";
 import type { GrpcCall, GrpcStatus } from "../grpc/grpc-call.ts";
 import type { MessageListener } from "../grpc/message-reader.ts";
@@ -139,12 +140,16 @@ export class WorkStream implements CallSink, MessageListener {
   /** Carries out a message. @returns its encoded Statuses */
   async #statusesOf(message: WorkMessage): Promise<Uint8Array> {
     const { sequence } = message;
+    let problem: InvalidRequestError | undefined;
     try {
-      return encodeStatuses(sequence, await this.#leaseRequests.carryOut(message));
+      const statuses = await this.#leaseRequests.carryOut(message, (found) => {
+        problem ??= found;
+      });
+      if (problem === undefined) return encodeStatuses(sequence, statuses);
+      return encodeAny({ sequence, ...statuses, errorMessage: problem.message });
     } catch (error) {
       const { code, details } = this.#statusOf(error);
-      const statuses = [{ sequence, errorCode: code, errorMessage: details }];
-      return toBinary(GatewayMessageSchema, create(GatewayMessageSchema, { statuses }));
+      return encodeAny({ sequence, errorCode: code, errorMessage: details });
     }
   }
 
@@ -166,6 +171,11 @@ export class WorkStream implements CallSink, MessageListener {
     this.#messages.flush();
     this.#call.end(ending);
   }
+}
+
+/** Encodes a GatewayMessage of any one Statuses. */
+function encodeAny(statuses: MessageInitShape<typeof StatusesSchema>): Uint8Array {
+  return toBinary(GatewayMessageSchema, create(GatewayMessageSchema, { statuses: [statuses] }));
 }
 
 /** @throws InvalidRequestError */

@@ -14,7 +14,7 @@ interface Request {
   answer(refusal: string): void;
 }
 
-/** Refusals by LeaseStatus. */
+/** Refusals by LeaseStatus; that of INVALID_ARGUMENT comes with it. */
 const REFUSALS = ["unknown", "", "the lease expired or was released", "the JobCall was finished before"];
 /** Bounds the time between two extensions, because the clocks of runner and jobgate may differ. */
 const EXTEND_MS = { min: 500, max: 15_000 };
@@ -208,11 +208,8 @@ export class Runner {
     const sent = this.#sent.get(sequence) ?? [];
     this.#sent.delete(sequence);
     for (const [index, request] of sent.entries()) {
-      if (errorCode === status.OK) request.answer(REFUSALS[statuses[index] ?? 0] ?? "unknown");
-      else if (errorCode !== INVALID_ARGUMENT) setTimeout(() => this.#send(request), PAUSE_MS);
-      // One part is bad: alone, the others take effect.
-      else if (sent.length > 1) this.#write([request]);
-      else request.answer(errorMessage);
+      if (errorCode === status.OK) request.answer(REFUSALS[statuses[index] ?? 0] ?? errorMessage);
+      else setTimeout(() => this.#send(request), PAUSE_MS);
     }
   }
 }

@@ -88,6 +88,8 @@ const (
 	LeaseStatus_LEASE_STATUS_LEASE_LOST LeaseStatus = 2
 	// The JobCall was finished before or never existed.
 	LeaseStatus_LEASE_STATUS_NOT_FOUND LeaseStatus = 3
+	// On a Work stream only: this ack, nack or extend is not valid, and changed nothing. The lease is kept.
+	LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT LeaseStatus = 4
 )
 
 // Enum value maps for LeaseStatus.
@@ -97,12 +99,14 @@ var (
 		1: "LEASE_STATUS_DONE",
 		2: "LEASE_STATUS_LEASE_LOST",
 		3: "LEASE_STATUS_NOT_FOUND",
+		4: "LEASE_STATUS_INVALID_ARGUMENT",
 	}
 	LeaseStatus_value = map[string]int32{
-		"LEASE_STATUS_UNSPECIFIED": 0,
-		"LEASE_STATUS_DONE":        1,
-		"LEASE_STATUS_LEASE_LOST":  2,
-		"LEASE_STATUS_NOT_FOUND":   3,
+		"LEASE_STATUS_UNSPECIFIED":      0,
+		"LEASE_STATUS_DONE":             1,
+		"LEASE_STATUS_LEASE_LOST":       2,
+		"LEASE_STATUS_NOT_FOUND":        3,
+		"LEASE_STATUS_INVALID_ARGUMENT": 4,
 	}
 )
 
@@ -919,10 +923,10 @@ type Statuses struct {
 	Nacks []LeaseStatus `protobuf:"varint,3,rep,packed,name=nacks,proto3,enum=jobgate.v1.LeaseStatus" json:"nacks,omitempty"`
 	// One per extend, in the same order.
 	Extends []LeaseStatus `protobuf:"varint,4,rep,packed,name=extends,proto3,enum=jobgate.v1.LeaseStatus" json:"extends,omitempty"`
-	// gRPC status code that Ack, Nack or Extend would have failed with; the lists are empty then. 3
-	// (INVALID_ARGUMENT): nothing took effect, and every lease is kept. 14 (UNAVAILABLE): send it again.
+	// gRPC status code of a message that failed as a whole; the lists are empty then. 3 (INVALID_ARGUMENT): it has
+	// too many leases, or a lease length that is not valid; nothing took effect. 14 (UNAVAILABLE): send it again.
 	ErrorCode uint32 `protobuf:"varint,5,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
-	// Why, in a sentence.
+	// Reason of error_code, or of the first LEASE_STATUS_INVALID_ARGUMENT.
 	ErrorMessage  string `protobuf:"bytes,6,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1514,12 +1518,13 @@ const file_jobgate_v1_runner_proto_rawDesc = "" +
 	"\aAckMode\x12\x18\n" +
 	"\x14ACK_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ACK_MODE_EXPLICIT\x10\x01\x12\x14\n" +
-	"\x10ACK_MODE_ON_SEND\x10\x02*{\n" +
+	"\x10ACK_MODE_ON_SEND\x10\x02*\x9e\x01\n" +
 	"\vLeaseStatus\x12\x1c\n" +
 	"\x18LEASE_STATUS_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11LEASE_STATUS_DONE\x10\x01\x12\x1b\n" +
 	"\x17LEASE_STATUS_LEASE_LOST\x10\x02\x12\x1a\n" +
-	"\x16LEASE_STATUS_NOT_FOUND\x10\x032\xc8\x02\n" +
+	"\x16LEASE_STATUS_NOT_FOUND\x10\x03\x12!\n" +
+	"\x1dLEASE_STATUS_INVALID_ARGUMENT\x10\x042\xc8\x02\n" +
 	"\rRunnerService\x12@\n" +
 	"\tSubscribe\x12\x1c.jobgate.v1.SubscribeRequest\x1a\x13.jobgate.v1.JobCall0\x01\x126\n" +
 	"\x03Ack\x12\x16.jobgate.v1.AckRequest\x1a\x17.jobgate.v1.AckResponse\x129\n" +

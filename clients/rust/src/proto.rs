@@ -268,11 +268,11 @@ pub struct Statuses {
     /// One per extend, in the same order.
     #[prost(enumeration = "LeaseStatus", repeated, tag = "4")]
     pub extends: ::prost::alloc::vec::Vec<i32>,
-    /// gRPC status code that Ack, Nack or Extend would have failed with; the lists are empty then. 3
-    /// (INVALID_ARGUMENT): nothing took effect, and every lease is kept. 14 (UNAVAILABLE): send it again.
+    /// gRPC status code of a message that failed as a whole; the lists are empty then. 3 (INVALID_ARGUMENT): it has
+    /// too many leases, or a lease length that is not valid; nothing took effect. 14 (UNAVAILABLE): send it again.
     #[prost(uint32, tag = "5")]
     pub error_code: u32,
-    /// Why, in a sentence.
+    /// Reason of error_code, or of the first LEASE_STATUS_INVALID_ARGUMENT.
     #[prost(string, tag = "6")]
     pub error_message: ::prost::alloc::string::String,
 }
@@ -321,6 +321,8 @@ pub enum LeaseStatus {
     LeaseLost = 2,
     /// The JobCall was finished before or never existed.
     NotFound = 3,
+    /// On a Work stream only: this ack, nack or extend is not valid, and changed nothing. The lease is kept.
+    InvalidArgument = 4,
 }
 impl LeaseStatus {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -333,6 +335,7 @@ impl LeaseStatus {
             Self::Done => "LEASE_STATUS_DONE",
             Self::LeaseLost => "LEASE_STATUS_LEASE_LOST",
             Self::NotFound => "LEASE_STATUS_NOT_FOUND",
+            Self::InvalidArgument => "LEASE_STATUS_INVALID_ARGUMENT",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -342,6 +345,7 @@ impl LeaseStatus {
             "LEASE_STATUS_DONE" => Some(Self::Done),
             "LEASE_STATUS_LEASE_LOST" => Some(Self::LeaseLost),
             "LEASE_STATUS_NOT_FOUND" => Some(Self::NotFound),
+            "LEASE_STATUS_INVALID_ARGUMENT" => Some(Self::InvalidArgument),
             _ => None,
         }
     }

@@ -4,8 +4,10 @@ import { GatewayError } from "../../../src/core/errors.ts";
 import { AckMode, LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import { named, openStoreForTest, type RunnerMessageInit, startDelivery, until } from "../harness.ts";
 
-const { DONE, LEASE_LOST, NOT_FOUND } = LeaseStatus;
-const RETRY_NOW = { case: "retry", value: { delay: { seconds: 0n } } } as const;
+const { DONE, INVALID_ARGUMENT, LEASE_LOST, NOT_FOUND } = LeaseStatus;
+const retryAfter = (seconds: bigint) => ({ case: "retry", value: { delay: { seconds } } }) as const;
+const RETRY_NOW = retryAfter(0n);
+const UNIT = { amount: { case: "units", value: "1" } } as const;
 
 test("JobCalls of one turn come in one message, and one message finishes them", async () => {
   const { store, accept, connect } = await startDelivery();
@@ -50,25 +52,48 @@ test("One message may ack, nack and extend, and each lease has its own status", 
   expect(await stream.next()).toMatchObject({ callId: retried.callId, attempt: 2 });
 });
 
-test("A message with a bad part changes nothing, and the stream goes on", async () => {
+test.each<[string, RunnerMessageInit, string]>([
+  ["ack with a content type that is none", { acks: [{ result: { contentType: "no type" } }] }, "media type"],
+  ["ack with a result of 2 MiB", { acks: [{ result: { body: Buffer.alloc(2 ** 21) } }] }, "2097152 bytes"],
+  ["ack with an empty charge", { acks: [{ charge: {} }] }, "charge is empty"],
+  ["ack that charges for a webhook", { acks: [{ charge: UNIT }] }, "not paid by use"],
+  ["nack with a delay below 0", { nacks: [{ outcome: retryAfter(-1n) }] }, "retry.delay"],
+  ["extend with progress of 101 %", { extends: [{ progress: { percent: 101 } }] }, "progress.percent"],
+  ["extend with a charge for a webhook", { extends: [{ chargeSoFar: UNIT }] }, "not paid by use"],
+])("An %s changes nothing, and the other parts of its message take effect", async (_, bad, problem) => {
+  const { accept, connect } = await startDelivery();
+  await accept();
+  await accept();
+  const stream = await connect().work();
+  const [refused, good] = [named(await stream.next()), named(await stream.next())];
+  const { acks = [], nacks = [], extends: extensions = [] } = bad;
+  const statuses = await stream.ask({
+    acks: [...acks.map((ack) => ({ ...ack, ...refused })), good],
+    nacks: nacks.map((nack) => ({ ...nack, ...refused })),
+    extends: extensions.map((extension) => ({ ...extension, ...refused })),
+  });
+  expect([statuses.acks, statuses.nacks, statuses.extends]).toEqual([
+    [...acks.map(() => INVALID_ARGUMENT), DONE],
+    nacks.map(() => INVALID_ARGUMENT),
+    extensions.map(() => INVALID_ARGUMENT),
+  ]);
+  expect(statuses).toMatchObject({ errorCode: 0, errorMessage: expect.stringContaining(problem) });
+  expect(statuses.errorMessage).toContain(`JobCall ${refused.callId}: `);
+  expect((await stream.ask({ acks: [refused, good] })).acks).toEqual([DONE, NOT_FOUND]);
+});
+
+test.each<[string, RunnerMessageInit]>([
+  ["a lease of no length", { lease: { seconds: 0n } }],
+  ["more than 10,000 leases", { extends: Array.from({ length: 10_000 }, () => ({})) }],
+])("A message with %s changes nothing, and the stream goes on", async (_, bad) => {
   const { accept, connect } = await startDelivery();
   await accept();
   const stream = await connect().work();
-  const call = await stream.next();
-  const good = named(call);
-  const badMessages: RunnerMessageInit[] = [
-    { acks: [good, { ...good, result: { contentType: "no type" } }] },
-    { acks: [good], nacks: [{ ...good, outcome: { case: "retry", value: { delay: { seconds: -1n } } } }] },
-    { acks: [good], extends: [{ ...good, progress: { percent: 101 } }] },
-    { acks: [good], lease: { seconds: 0n } },
-    { acks: [good], extends: Array.from({ length: 10_000 }, () => ({})) },
-  ];
-  for (const bad of badMessages) {
-    const statuses = await stream.ask(bad);
-    expect(statuses).toMatchObject({ errorCode: status.INVALID_ARGUMENT, acks: [], nacks: [], extends: [] });
-    expect(statuses.errorMessage).not.toBe("");
-  }
-  expect((await stream.ask({ acks: [good] })).acks).toEqual([DONE]);
+  const acks = [named(await stream.next())];
+  const statuses = await stream.ask({ acks, ...bad });
+  expect(statuses).toMatchObject({ errorCode: status.INVALID_ARGUMENT, acks: [], nacks: [], extends: [] });
+  expect(statuses.errorMessage).not.toBe("");
+  expect((await stream.ask({ acks })).acks).toEqual([DONE]);
 });
 
 test("A message that the store cannot write is answered with UNAVAILABLE, and the stream goes on", async () => {
