@@ -1,10 +1,13 @@
-import { readFile } from "node:fs/promises";
+import { cp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DescMessage } from "@bufbuild/protobuf";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { file_jobgate_v1_runner as proto } from "../../src/gen/jobgate/v1/runner_pb.ts";
-import { ROOT } from "../e2e/workshop.ts";
-import { cargo } from "./cargo.ts";
+import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
+import { startDelivery, until } from "../delivery/harness.ts";
+import { copySources, ROOT, WORKSHOP } from "../e2e/workshop.ts";
+import { makeCertificates } from "../helpers/certificates.ts";
+import { CARGO_TARGET, cargo } from "./cargo.ts";
 
 test("The crate's own tests pass, and its code is formatted", async () => {
   await cargo(["fmt", "--check"]);
@@ -29,6 +32,49 @@ test("The crate's generated code has the fields and values of the proto", async 
       expect(code).toContain(`${variant} = ${number},`);
     }
 });
+
+test("A Rust runner trusts the authorities in SSL_CERT_FILE, and no others", async () => {
+  const runner = await buildWithTls();
+  const certificates = await makeCertificates();
+  onTestFinished(() => certificates.stop());
+  const [cert, key] = await Promise.all(
+    ["server.pem", "server.key"].map((name) => readFile(certificates.file(name), "utf8")),
+  );
+  const tls = { cert: cert ?? "", key: key ?? "" };
+  const { accept, address, store } = await startDelivery({ tls, tokens: ["secret"] });
+  const acks = vi.spyOn(store, "ack");
+  const start = (authority: string) => {
+    const names = { JOBGATE_RUNNER: `https://${address}`, JOBGATE_RUNNER_TOKEN: "secret" };
+    const env = { ...process.env, ...names, SSL_CERT_FILE: certificates.file(`${authority}.pem`) };
+    const child = spawnTethered({ command: runner, args: [], env });
+    onTestFinished(async () => {
+      child.kill("SIGKILL");
+      await processEnded(child);
+    });
+    return child;
+  };
+  await accept();
+  let log = "";
+  start("stranger").stdout.on("data", (chunk) => {
+    log += chunk;
+  });
+  await until(() => log.includes("UnknownIssuer"));
+  expect(acks).not.toHaveBeenCalled();
+  start("authority");
+  await until(() => acks.mock.calls.length === 1);
+});
+
+/** Builds the example with the feature `tls`, under a name of its own. @returns its path */
+async function buildWithTls(): Promise<string> {
+  const folder = join(WORKSHOP, "runner-tls");
+  await copySources(join(ROOT, "examples/runner-rust"), folder);
+  const manifest = join(folder, "Cargo.toml");
+  await writeFile(manifest, (await readFile(manifest, "utf8")).replace('"runner-rust"', '"runner-tls"'));
+  await cp(join(ROOT, "clients/rust/Cargo.lock"), join(folder, "Cargo.lock"));
+  const patch = `patch.crates-io.jobgate-runner.path = "${join(ROOT, "clients/rust")}"`;
+  await cargo(["build", "--config", patch, "--features", "jobgate-runner/tls"], folder);
+  return join(CARGO_TARGET, "debug/runner-tls");
+}
 
 function withNested(message: DescMessage): DescMessage[] {
   return [message, ...message.nestedMessages.flatMap(withNested)];
