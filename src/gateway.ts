@@ -149,6 +149,7 @@ export class Gateway {
       workQueue: store,
       status: () => store.status(),
       observer: new DeliveryTelemetry(telemetry, decodeJobCall, systemClock),
+      check: x402 && ((callId) => x402.charges.findShortfall(callId)),
       logger,
     });
     this.#push = new PushRunners({ dispatcher: this.#runner.dispatcher, config: config.runner, logger });

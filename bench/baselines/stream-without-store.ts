@@ -74,6 +74,7 @@ await serveBaseline((body, path) => {
     enqueuedAt: now,
     leaseExpiresAt: now + 60_000,
     suspect: false,
+    byUse: false,
   });
   return callId;
 });

@@ -26,6 +26,9 @@ export interface DeliveryObserver {
   leaseExpired(): void;
 }
 
+/** Returns why a JobCall that is paid by use shall not go out: its payer can no longer pay. Undefined lets it go. */
+export type DeliveryCheck = (callId: number) => Promise<string | undefined>;
+
 const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseExpired: () => undefined };
 
 /** Delay before asking for the due time of a retry whose delay only the store knows. */
@@ -45,6 +48,7 @@ export class Dispatcher {
   readonly #wallClock: Clock;
   readonly #logger: Logger;
   readonly #observer: DeliveryObserver;
+  readonly #check: DeliveryCheck | undefined;
   readonly #leases: LeaseTable;
   /** Present when other processes share the store's leases. */
   readonly #leaseWatch: LeaseWatch | undefined;
@@ -68,6 +72,7 @@ export class Dispatcher {
     readonly wallClock: Clock;
     readonly logger: Logger;
     readonly observer: DeliveryObserver | undefined;
+    readonly check?: DeliveryCheck | undefined;
   }) {
     const { workQueue, clock, wallClock, logger, observer = UNOBSERVED } = options;
     this.#workQueue = workQueue;
@@ -77,6 +82,7 @@ export class Dispatcher {
     this.#wallClock = wallClock;
     this.#logger = logger;
     this.#observer = observer;
+    this.#check = options.check;
     this.#leases = new LeaseTable({
       clock,
       onExpired: (leases) => {
@@ -262,7 +268,7 @@ export class Dispatcher {
   #deliver(call: ClaimedCall, subscription: Subscription): void {
     // Measured by this process's clock, which may differ from the store's. This errs on the side of keeping the slot.
     const expiresAt = this.#clock() + this.#leaseMs;
-    const { callId, leaseToken, leaseExpiresAt, suspect } = call;
+    const { callId, leaseToken, leaseExpiresAt, suspect, byUse } = call;
     faultPoint("before-delivery");
     const lease: OutLease = {
       callId,
@@ -276,7 +282,24 @@ export class Dispatcher {
     };
     this.#leases.add(lease);
     this.#dueWatcher.expect(expiresAt);
-    subscription.deliver(call, lease, this.#observer.delivering(call, subscription.subscriber));
+    const check = byUse ? this.#check : undefined;
+    const onWritten = this.#observer.delivering(call, subscription.subscriber);
+    subscription.deliver(call, lease, onWritten, check !== undefined);
+    if (check !== undefined) void this.#admit(lease, subscription, check);
+  }
+
+  /** Writes a held JobCall once its payer is known to be able to pay. Without an answer, the job runs. */
+  async #admit(lease: OutLease, subscription: Subscription, check: DeliveryCheck): Promise<void> {
+    const { callId } = lease;
+    try {
+      const reason = await check(callId).catch(() => undefined);
+      if (reason === undefined) return subscription.admit(lease);
+      const outcome = await this.fail(lease, reason);
+      if (outcome === "done") this.#logger.warn({ callId }, `a paid job was not run: ${reason}`);
+    } catch (error) {
+      this.#logger.warn({ err: error, callId }, "Could not bury a JobCall that cannot be paid; trying again");
+      this.giveBack(lease, { excused: true });
+    }
   }
 
   /** Asks the store to end a lease, and frees its slot once the store has answered. */

@@ -13,7 +13,7 @@ import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import type { RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
 import type { StoreStatus } from "../store/store.ts";
 import { Authentication, ServerCertificates } from "./credentials.ts";
-import { type DeliveryObserver, Dispatcher } from "./dispatcher.ts";
+import { type DeliveryCheck, type DeliveryObserver, Dispatcher } from "./dispatcher.ts";
 import { LeaseRequests } from "./lease-requests.ts";
 import { RUNNER_LIMITS } from "./runner-requests.ts";
 import { RunnerServiceHandlers } from "./runner-service.ts";
@@ -57,6 +57,8 @@ export class RunnerServer implements BackgroundService {
     readonly logger: Logger;
     readonly clock?: Clock;
     readonly observer?: DeliveryObserver;
+    /** Asked before each delivery of a JobCall that is paid by use. Default: all go out. */
+    readonly check?: DeliveryCheck | undefined;
     readonly keepalive?: typeof DEFAULT_KEEPALIVE;
   }) {
     const { config, workQueue, logger, observer } = options;
@@ -74,6 +76,7 @@ export class RunnerServer implements BackgroundService {
       wallClock: options.clock ?? systemClock,
       logger,
       observer,
+      check: options.check,
     });
   }
 

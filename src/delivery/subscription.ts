@@ -41,6 +41,8 @@ export interface RunnerReport {
 interface Delivery {
   readonly call: ClaimedCall;
   readonly onWritten: () => void;
+  /** It waits for {@link Subscription.admit}, too. */
+  isHeld: boolean;
 }
 
 /**
@@ -58,7 +60,7 @@ export class Subscription {
   readonly #onRoom: () => void;
   readonly #onSent: (lease: OutLease) => void;
   readonly #out = new Set<OutLease>();
-  /** JobCalls that wait for the stream to drain; their leases are in `#out` too. */
+  /** JobCalls that wait for the stream to drain, or to be admitted; their leases are in `#out` too. */
   readonly #waiting = new Map<OutLease, Delivery>();
   /** A suspect, while it is out: the stream gets no other JobCall. */
   #suspect: OutLease | undefined;
@@ -134,12 +136,24 @@ export class Subscription {
     this.#reserved = reserved;
   }
 
-  /** Writes a JobCall to the stream, now or once it has drained, and then calls `onWritten`. */
-  deliver(call: ClaimedCall, lease: OutLease, onWritten: () => void): void {
+  /**
+   * Writes a JobCall to the stream, now or once it has drained, and then calls `onWritten`.
+   * @param isHeld set when it waits for {@link admit}, too; it takes up its slot meanwhile
+   */
+  deliver(call: ClaimedCall, lease: OutLease, onWritten: () => void, isHeld = false): void {
     this.#out.add(lease);
     if (call.suspect) this.#suspect = lease;
-    if (this.#blocked) this.#waiting.set(lease, { call, onWritten });
-    else this.#write({ call, onWritten }, lease);
+    const delivery = { call, onWritten, isHeld };
+    if (this.#blocked || isHeld) this.#waiting.set(lease, delivery);
+    else this.#write(delivery, lease);
+  }
+
+  /** Lets a held JobCall go out, if its lease is still here. */
+  admit(lease: OutLease): void {
+    const delivery = this.#waiting.get(lease);
+    if (delivery === undefined) return;
+    delivery.isHeld = false;
+    if (!this.#blocked) this.#writeWaiting(lease, delivery);
   }
 
   leaseGone(lease: OutLease): void {
@@ -155,8 +169,7 @@ export class Subscription {
     this.#blocked = false;
     for (const [lease, delivery] of this.#waiting) {
       if (this.#blocked || this.#closed) return;
-      this.#waiting.delete(lease);
-      this.#write(delivery, lease);
+      if (!delivery.isHeld) this.#writeWaiting(lease, delivery);
     }
     if (!this.#blocked) this.#onRoom();
   }
@@ -202,6 +215,11 @@ export class Subscription {
 
   #isTaken(): boolean {
     return this.#suspect !== undefined || (this.#reserved && this.#out.size > 0);
+  }
+
+  #writeWaiting(lease: OutLease, delivery: Delivery): void {
+    this.#waiting.delete(lease);
+    this.#write(delivery, lease);
   }
 
   #write({ call, onWritten }: Delivery, lease: OutLease): void {

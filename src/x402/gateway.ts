@@ -92,7 +92,8 @@ export class X402Gateway implements BackgroundService {
   readonly #settlement: Settlement;
   readonly #inProgress = new PaymentsInProgress();
   readonly #reconciler: Reconciler;
-  readonly #charges: Charges;
+  /** Charges of the jobs that are paid by use. */
+  readonly charges: Charges;
   readonly #callWatch: CallWatch;
   readonly #tokens: AccessTokens;
   readonly #callRoute: CallRoute;
@@ -172,7 +173,7 @@ export class X402Gateway implements BackgroundService {
       logger,
     });
 
-    this.#charges = new Charges(
+    this.charges = new Charges(
       {
         journal: store,
         settlement: this.#settlement,
@@ -220,7 +221,7 @@ export class X402Gateway implements BackgroundService {
       await this.reload(this.#options.config);
       await this.#facilitators.start();
       await this.#reconciler.start();
-      await this.#charges.start();
+      await this.charges.start();
       await this.#server.mount(this.#find, { listener: "x402", cors: this.#cors, prefix: "/x402/" });
     } catch (error) {
       await this.stop();
@@ -233,7 +234,7 @@ export class X402Gateway implements BackgroundService {
     // The jobs that clients wait for go on, so the clients are answered now.
     this.#callWatch.stop();
     await this.#server.unmount(this.#find);
-    await this.#charges.stop();
+    await this.charges.stop();
     await this.#reconciler.stop();
     await this.#facilitators.stop();
     this.#rates.stop();
@@ -254,7 +255,7 @@ export class X402Gateway implements BackgroundService {
     limits.reload(config);
     this.#cors.allow(requestsOfPages(config));
 
-    this.#charges.reload(config.settleMarginSecs);
+    this.charges.reload(config.settleMarginSecs);
     const useTerms = new JobUseTerms({ config, facilitators: this.#facilitators });
     const payable = new PayableTokens(tokens);
     const source = this.#priceChecks.payablePrices(

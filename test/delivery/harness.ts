@@ -56,7 +56,7 @@ export interface Delivery {
 type ServerOptions = ConstructorParameters<typeof RunnerServer>[0];
 
 type DeliveryOptions = Partial<RunnerConfig> &
-  Partial<Pick<ServerOptions, "status" | "keepalive" | "observer">> & { readonly store?: Store };
+  Partial<Pick<ServerOptions, "status" | "keepalive" | "observer" | "check">> & { readonly store?: Store };
 
 /** Starts a runner server on a real store, for one test. */
 export async function startDelivery({
@@ -64,6 +64,7 @@ export async function startDelivery({
   status,
   keepalive,
   observer,
+  check,
   ...config
 }: DeliveryOptions = {}): Promise<Delivery> {
   const store = given ?? (await openStoreForTest());
@@ -83,6 +84,7 @@ export async function startDelivery({
     logger: pino({ level: "silent" }),
     ...(keepalive && { keepalive }),
     ...(observer && { observer }),
+    check,
   });
   await server.start();
   onTestFinished(() => server.stop());

@@ -23,6 +23,7 @@ const claimed = {
   enqueuedAt: 1_700_000_000_123,
   leaseExpiresAt: 1_700_000_060_456,
   suspect: false,
+  byUse: false,
 };
 
 test("The stored bytes hold everything known at acceptance, the body byte for byte", () => {
@@ -187,7 +188,9 @@ test("Delivers what protobuf-es would merge, unknown fields included", () => {
         leaseExpiresAt: timestampFromMs(leaseExpiresAt),
       });
       const plain = Buffer.concat([stored, toBinary(JobCallSchema, added)]);
-      const encoded = Buffer.concat(encodeDelivery({ ...delivery, encoded: stored, suspect: false }));
+      const encoded = Buffer.concat(
+        encodeDelivery({ ...delivery, encoded: stored, suspect: false, byUse: false }),
+      );
       expect(canonical(encoded)).toBe(canonical(plain));
       if (hasUnknown) expect(decodeJobCall(encoded).$unknown).toHaveLength(4);
     }),

@@ -1,103 +1,24 @@
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { isBalanced } from "../../src/store/rules/payments.ts";
-import { accounts, type TestAccount } from "../helpers/accounts.ts";
-import {
-  type Offer,
-  type Permit2Payment,
-  payingFetch,
-  requestOffer,
-  signPaymentByUse,
-} from "../helpers/clients.ts";
-import { approvePermit2, installPermit2, invalidatePermit2Nonce } from "../helpers/permit2.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { accounts } from "../helpers/accounts.ts";
+import { payingFetch } from "../helpers/clients.ts";
+import { invalidatePermit2Nonce } from "../helpers/permit2.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startRun } from "../runner/start-run.ts";
 import {
-  type PaidGateway,
-  type PaidGatewayOptions,
-  SET_UPS,
-  type SetUp,
-  startPaidGateway,
-  withPermit2,
-} from "./paid-gateway.ts";
-import { AMOUNT, startPaidParts } from "./paid-parts.ts";
+  authorize,
+  decided,
+  expectBalance,
+  offerByUse,
+  startGatewayByUse,
+  startPartsByUse,
+} from "./by-use.ts";
+import { type PaidGateway, SET_UPS, type SetUp } from "./paid-gateway.ts";
+import { AMOUNT } from "./paid-parts.ts";
 
-const { payer, otherPayer, payTo } = accounts;
+const { payer, payTo } = accounts;
 
-const parts = startBeforeAll(() => startPaidParts({ settlesByUse: true }));
-beforeAll(async () => {
-  const { anvil, usdc } = parts;
-  await installPermit2(anvil);
-  for (const account of [payer, otherPayer]) await approvePermit2({ anvil, token: usdc.address, account });
-});
-
-/** Job 0 by use, and at its fixed price too. Each body is what the runner charges: units, or "all", or "fail". */
-function startGateway(setUp: SetUp, options: Partial<PaidGatewayOptions> = {}): Promise<PaidGateway> {
-  return startPaidGateway({
-    ...options,
-    parts,
-    setUp,
-    edit: (config) =>
-      `${withPermit2(config).replace("[runner]", "[runner]\nmax_attempts = 1")}
-[[jobs]]
-job_index = 0
-mode = "public_paid"
-charge = ["used", "fixed"]
-max_run_secs = 120
-`,
-    handle({ body }) {
-      const text = Buffer.from(body).toString();
-      if (text.startsWith("fail")) throw new Error("no ink");
-      const [charge = "all"] = text.split(" ");
-      return {
-        body: Buffer.from(`result of ${text}`),
-        ...(charge === "all" ? {} : { charge: BigInt(charge) }),
-      };
-    },
-  });
-}
-
-/** Waits until the facilitator has said which address it settles by use with. */
-async function offerByUse(gateway: PaidGateway): Promise<Offer["v2"]> {
-  const isByUse = ({ v2 }: Offer) => v2.accepts.some(({ scheme }) => scheme === "upto");
-  await expect.poll(async () => isByUse(await requestOffer(gateway.urlOf())), { interval: 20 }).toBe(true);
-  return (await requestOffer(gateway.urlOf())).v2;
-}
-
-async function authorize(
-  gateway: PaidGateway,
-  { account = payer, secs }: { account?: TestAccount; secs?: number } = {},
-): Promise<Permit2Payment> {
-  const offer = await offerByUse(gateway);
-  return signPaymentByUse({ offer, account, ...(secs === undefined ? {} : { secs }) });
-}
-
-interface CallAnswer {
-  readonly state: string;
-  readonly charge: { readonly state: string; readonly amount?: string; readonly transaction?: string };
-}
-
-/** Asks for a call as its buyer, until its charge is decided. */
-async function decided(
-  gateway: PaidGateway,
-  bought: { readonly call_id?: number; readonly access_token?: string },
-): Promise<CallAnswer & { readonly result: { readonly status: number; readonly text: string } }> {
-  const url = `${gateway.jobgate.x402Url}/x402/calls/${bought.call_id}`;
-  const headers = { authorization: `Bearer ${bought.access_token}` };
-  const ask = async () => (await (await fetch(url, { headers })).json()) as CallAnswer;
-  await expect
-    .poll(async () => (await ask()).charge.state, { interval: 50 })
-    .toMatch(/settled|released|failed/);
-  const response = await fetch(`${url}/result`, { headers });
-  return { ...(await ask()), result: { status: response.status, text: await response.text() } };
-}
-
-async function expectBalance(gateway: PaidGateway): Promise<void> {
-  const totals = await gateway.journal.totals();
-  expect(
-    isBalanced(totals),
-    JSON.stringify(totals, (_, value) => (typeof value === "bigint" ? `${value}` : value)),
-  ).toBe(true);
-}
+const parts = startBeforeAll(startPartsByUse);
+const startGateway = (setUp: SetUp): Promise<PaidGateway> => startGatewayByUse({ parts, setUp });
 
 describe.each(SET_UPS)("Payments by use, with %s", (setUp) => {
   const gateway = startBeforeAll(() => startGateway(setUp));
@@ -250,32 +171,4 @@ it("A runner of the Node library charges units or a share, and never more than t
     expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + amount);
   }
   await expectBalance(gateway);
-});
-
-describe("A gateway that is killed", () => {
-  it.each(["before-journal", "after-ack", "before-charge", "after-settle", "after-commit"])(
-    "%s charges once, and what the runner said",
-    async (crashAt) => {
-      const gateway = await startGateway("rpc_url", { env: { JOBGATE_CRASH_AT: crashAt } });
-      try {
-        const before = await parts.usdc.balanceOf(payTo.address);
-        const payment = await authorize(gateway);
-        const body = `5 killed ${crashAt}`;
-        await gateway.send(payment, { body }).catch(() => undefined);
-        await gateway.startAgain({ asProcess: true });
-        await offerByUse(gateway);
-        const bought = await gateway.sendUntilDecided(payment, { body });
-        expect(bought.status).toBe(202);
-        expect(await decided(gateway, bought)).toMatchObject({
-          state: "succeeded",
-          charge: { state: "settled", amount: "5" },
-          result: { status: 200 },
-        });
-        expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + 5n);
-        await expectBalance(gateway);
-      } finally {
-        await gateway.stop();
-      }
-    },
-  );
 });

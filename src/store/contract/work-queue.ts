@@ -149,6 +149,8 @@ export interface ClaimedCall extends Lease {
   readonly leaseExpiresAt: number;
   /** It was lost with its stream before: it must be the only unfinished JobCall of its stream. */
   readonly suspect: boolean;
+  /** It is paid by use: nothing has moved yet. */
+  readonly byUse: boolean;
 }
 
 /**

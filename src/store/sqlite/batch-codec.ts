@@ -213,6 +213,7 @@ function writeClaimed(to: FlatWriter, { calls, buried, suspectsLeft = false }: C
     to.number(call.enqueuedAt);
     to.number(call.leaseExpiresAt);
     to.boolean(call.suspect);
+    to.boolean(call.byUse);
   }
   to.boolean(suspectsLeft);
   to.other(buried);
@@ -226,6 +227,7 @@ function readClaimed(from: FlatReader): Claimed {
     enqueuedAt: from.number(),
     leaseExpiresAt: from.number(),
     suspect: from.boolean(),
+    byUse: from.boolean(),
   }));
   return { calls, suspectsLeft: from.boolean(), buried: from.other() as BuriedCall[] };
 }

@@ -18,7 +18,7 @@ import {
 import { Eip3009Authorization } from "./eip3009.ts";
 import { LogSearch } from "./log-search.ts";
 import { decidePayment, type Evidence, type NonceFacts } from "./payment-decision.ts";
-import { Permit2Authorization } from "./permit2.ts";
+import { findPermit2Shortfall, Permit2Authorization } from "./permit2.ts";
 
 /** Names a token. `network` is CAIP-2, `asset` in any letter case. */
 type TokenName = Pick<PaymentKey, "network" | "asset">;
@@ -148,6 +148,20 @@ export class ChainEvidence {
       return { transaction: use.outcome.transaction };
     } catch {
       return {};
+    }
+  }
+
+  /**
+   * Checks whether a payment by use could be charged its ceiling now. Never throws.
+   * @returns why not; undefined when it could, or the chain cannot be asked
+   */
+  async findShortfall(payment: PaymentIntent): Promise<string | undefined> {
+    const token = this.#watched.get(tokenKey(payment.key));
+    try {
+      const rpc = await token?.client.connect();
+      return rpc && (await findPermit2Shortfall(rpc, payment));
+    } catch {
+      return undefined;
     }
   }
 

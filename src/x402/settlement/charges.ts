@@ -4,14 +4,15 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { EventHub } from "../../core/events.ts";
+import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
 import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
 import { UndecidedPayments } from "./reconciler.ts";
 import type { Settlement } from "./settlement.ts";
 
 interface Parts {
-  readonly journal: PaymentJournal & Pick<TransactionJournal, "holdSettler">;
-  readonly settlement: Pick<Settlement, "charge">;
+  readonly journal: PaymentJournal & Pick<TransactionJournal, "holdSettler"> & Pick<CallLookup, "findCall">;
+  readonly settlement: Pick<Settlement, "charge" | "findShortfall">;
   /** Reports acks at once. Without it a charge waits for the next round. */
   readonly events: EventHub | undefined;
   /** Time between two rounds. */
@@ -37,7 +38,7 @@ const ENDED_AT_ONCE = 200;
 /** Name of the right to charge, which one replica has at a time: a facilitator would refuse one of two requests. */
 const QUEUE = "charges";
 /** Time after which another replica charges, when the one with the right has gone away. */
-const HOLD_MS = 30_000;
+const HOLD_MS = 10_000;
 
 /**
  * Collects the charges of jobs that are paid by use: those that runners acked, and those of jobs whose payment is about to
@@ -85,6 +86,18 @@ export class Charges implements BackgroundService {
     await journal
       .holdSettler(QUEUE, this.#owner, 0)
       .catch((error: unknown) => logger.debug({ err: error }, "could not give up the right to charge"));
+  }
+
+  /**
+   * Checks a call that is about to run.
+   * @returns why its payer can no longer pay; undefined when he can, it is not known, or nothing is left to charge
+   */
+  async findShortfall(callId: number): Promise<string | undefined> {
+    const { journal, settlement } = this.#parts;
+    const call = await journal.findCall(callId);
+    if (call?.charge?.state !== "authorized") return undefined;
+    const payment = await journal.findPayment(call.payment);
+    return payment && settlement.findShortfall(payment);
   }
 
   #wake(): void {

@@ -1,5 +1,6 @@
 import { PERMIT2_ADDRESS } from "@x402/evm";
 import { asNumber, type Rpc } from "../../chain/rpc.ts";
+import { GAS_SPONSORING } from "../wire/gas-sponsoring.ts";
 import { PERMIT2_PROXY, UPTO_PROXY } from "../wire/payer-signature.ts";
 import { type Authorization, type AuthorizedPayment, type NonceUse, Unexplained } from "./authorization.ts";
 import { type Block, callForWord, NoStateByHash, readViewOf } from "./block-view.ts";
@@ -20,6 +21,11 @@ import { readCalls } from "./traced-calls.ts";
 const PERMIT2 = PERMIT2_ADDRESS.toLowerCase();
 /** `nonceBitmap(address,uint256)` */
 const NONCE_BITMAP = "0x4fe02b44";
+
+/** `balanceOf(address)` */
+const BALANCE_OF = "0x70a08231";
+/** `allowance(address,address)` */
+const ALLOWANCE = "0xdd62ed3e";
 
 /** Positions of words in the call data of the proxies' functions that settle, by selector. */
 const POSITIONS: Readonly<Record<string, { readonly nonce: number; readonly owner: number }>> = {
@@ -195,6 +201,34 @@ export class Permit2Authorization implements Authorization {
     const transfer = readTransfer(log);
     return transfer !== undefined && isOffered(transfer, this.payment);
   }
+}
+
+/**
+ * Looks for what keeps a payment's ceiling from being charged: its payer may have moved his tokens or taken back Permit2's
+ * allowance, and another seller may have used the authorization.
+ */
+export async function findPermit2Shortfall(
+  rpc: Rpc,
+  payment: AuthorizedPayment,
+): Promise<string | undefined> {
+  const { key, payload, amount } = payment;
+  const authorization = new Permit2Authorization(payment);
+  const payer = addressWord(key.payer);
+  const [balance, allowance, bitmap] = await Promise.all([
+    callForWord(rpc, { to: key.asset, data: `${BALANCE_OF}${payer}` }),
+    callForWord(rpc, { to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2)}` }),
+    callForWord(rpc, authorization.nonceCall),
+  ]);
+  const isLess = (amountOfPayer: bigint | undefined) =>
+    amountOfPayer !== undefined && amountOfPayer < BigInt(amount);
+  if (bitmap !== undefined && authorization.isUsed(bitmap))
+    return "the payer's authorization was used elsewhere";
+  if (isLess(balance)) return "the payer's balance is less than the ceiling";
+  // A facilitator that sponsors gas gives the payer's approval with the settlement.
+  const { extensions = {} } = JSON.parse(payload) as { extensions?: object };
+  const isSponsored = Object.keys(GAS_SPONSORING).some((name) => name in extensions);
+  if (isLess(allowance) && !isSponsored) return "the payer's allowance for Permit2 is less than the ceiling";
+  return undefined;
 }
 
 /** Reports whether Permit2 answers at its address, and a contract is at that of x402's proxy. */

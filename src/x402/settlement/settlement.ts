@@ -122,6 +122,11 @@ export class Settlement {
     );
   }
 
+  /** Returns why a payment by use could not be charged its ceiling now; undefined when it could, or it is not known. */
+  findShortfall(record: PaymentRecord): Promise<string | undefined> {
+    return this.#parts.evidence.findShortfall(record);
+  }
+
   /**
    * Settles a charge, or finds out what became of an earlier attempt. Looks at the chain before it asks: an authorization
    * that was shown to another seller, too, may have been used there.

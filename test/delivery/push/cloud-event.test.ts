@@ -6,7 +6,7 @@ function eventOf(metadata: Record<string, string>, body = Buffer.from([0, 255, 1
   const encoded = encodeJobCall({ origin: "webhook", jobId: 2n ** 64n - 1n, serviceId: 3n, body, metadata });
   const [enqueuedAt, leaseExpiresAt] = [Date.UTC(2026, 0, 2, 3, 4, 5, 6), Date.UTC(2026, 0, 2, 3, 5)];
   return toCloudEvent({
-    ...{ callId: 12, leaseToken: "token", encoded, attempt: 4, suspect: false },
+    ...{ callId: 12, leaseToken: "token", encoded, attempt: 4, suspect: false, byUse: false },
     ...{ enqueuedAt, leaseExpiresAt },
   });
 }

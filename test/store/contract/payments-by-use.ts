@@ -32,12 +32,21 @@ export function describePaymentsByUse(given: Given): void {
         state: "queued",
         charge: { state: "authorized", ceiling: CEILING, symbol: "USDC" },
       });
-      expect(await claimOne(given.store, { limit: 1 })).toMatchObject({ callId, attempt: 1 });
+      const { calls } = await given.store.claim(claimRequest());
+      expect(calls).toMatchObject([
+        { callId, attempt: 1, byUse: true },
+        { callId: other, byUse: false },
+      ]);
       expect(await given.store.totals()).toMatchObject({
         byUse: { authorized: 1 },
-        paidCalls: { leased: 1 },
+        paidCalls: { leased: 2 },
       });
       await expectBalance(given.store);
+    });
+
+    test("A claim in the very batch that accepts one knows that it is paid by use", async () => {
+      const [, { calls }] = await Promise.all([begin(given, 1), given.store.claim(claimRequest())]);
+      expect(calls).toMatchObject([{ byUse: true }]);
     });
 
     test.each<[string, Charge | undefined, string]>([

@@ -47,6 +47,7 @@ const claimed = fc.record({
       enqueuedAt: time,
       leaseExpiresAt: time,
       suspect: fc.boolean(),
+      byUse: fc.boolean(),
     }),
     { maxLength: 3 },
   ),

@@ -12,6 +12,7 @@ interface FoundRow {
   lease_token: string;
   attempts: number;
   enqueued_at: number;
+  ceiling: string | null;
   encoded: Buffer;
 }
 
@@ -51,16 +52,16 @@ const TAKE = `
            -- 122 random bits, URL-safe.
            lease_token = rtrim(translate(encode(uuid_send(gen_random_uuid()), 'base64'), '+/', '-_'), '=')
       FROM found WHERE job_call.call_id = found.call_id AND NOT found.is_used_up
-    RETURNING job_call.call_id, job_call.lease_token, job_call.attempts, job_call.enqueued_at),
+    RETURNING job_call.call_id, job_call.lease_token, job_call.attempts, job_call.enqueued_at, job_call.ceiling),
   buried AS (
     UPDATE jobgate.job_calls AS job_call
        SET state = 'dead', dead_at = $2, dead_reason = '${MAX_ATTEMPTS_REASON}',
            visible_at = NULL, lease_token = NULL, subscriber = NULL
       FROM found WHERE job_call.call_id = found.call_id AND found.is_used_up
     RETURNING job_call.call_id)
-  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, encoded
+  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, ceiling, encoded
     FROM leased JOIN jobgate.job_bodies USING (call_id)
-   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL FROM buried`;
+   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL, NULL FROM buried`;
 
 const CLAIM_ANY = statement<FoundRow>(
   "claim_any",
@@ -84,7 +85,7 @@ const CLAIM_OF_JOBS = statement<FoundRow>(
        FROM candidates JOIN jobgate.job_calls USING (call_id)
       WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE OF job_calls SKIP LOCKED),
    ${TAKE}
-   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL
+   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL
               WHERE (SELECT count(*) FROM found) < $1 AND (SELECT count(*) FROM candidates) = $7
    ORDER BY call_id`,
 );
@@ -101,7 +102,7 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
      SELECT call_id, false AS is_used_up FROM candidates JOIN jobgate.job_calls USING (call_id)
       WHERE state = 'delayed' ORDER BY visible_at LIMIT $1::bigint FOR UPDATE OF job_calls SKIP LOCKED),
    ${TAKE}
-   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL WHERE (SELECT count(*) FROM candidates) > $1::bigint`,
+   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL WHERE (SELECT count(*) FROM candidates) > $1::bigint`,
 );
 
 /**
@@ -186,9 +187,11 @@ function claimedCall(row: FoundRow, leaseExpiresAt: number, suspect: boolean): C
     lease_token: leaseToken,
     attempts: attempt,
     enqueued_at: enqueuedAt,
+    ceiling,
     encoded,
   } = row;
-  return { callId, leaseToken, encoded, attempt, enqueuedAt, leaseExpiresAt, suspect };
+  const byUse = ceiling !== null;
+  return { callId, leaseToken, encoded, attempt, enqueuedAt, leaseExpiresAt, suspect, byUse };
 }
 
 function buriedCall(callId: number, now: number): BuriedCall {

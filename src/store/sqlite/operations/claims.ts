@@ -28,7 +28,7 @@ export function claimOperations(
   );
   // A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
   const selectSuspects = database.prepare<ReadyRow>(
-    `SELECT call_id, attempts, forgiven, enqueued_at FROM job_calls INDEXED BY job_calls_waiting
+    `SELECT ${READY_COLUMNS.join()} FROM job_calls INDEXED BY job_calls_waiting
       WHERE state IN ('leased', 'delayed') AND visible_at <= ?1 AND state = 'delayed' AND subscriber IS NOT NULL
         AND (?2 = '[]' OR job_id IN (SELECT value FROM json_each(?2)))
       ORDER BY visible_at LIMIT ?3`,
@@ -82,9 +82,10 @@ export function claimOperations(
       }
       const lease = { subscriber, claimedAt: now, expiresAt: now + leaseMs, nextToken: () => tokens.next() };
       const fresh = newCalls.lease(jobIds, limit - found.length, lease).map(
-        ({ callId, leaseToken, call: { encoded }, enqueuedAt }): ClaimedCall => ({
+        ({ callId, leaseToken, call: { encoded }, enqueuedAt, byUse }): ClaimedCall => ({
           ...{ callId, leaseToken, encoded, enqueuedAt },
           ...{ attempt: 1, leaseExpiresAt: lease.expiresAt, suspect: false },
+          byUse: byUse.ceiling !== undefined,
         }),
       );
       return { calls: [...leaseAll(), ...fresh], buried, suspectsLeft };
@@ -102,7 +103,7 @@ export function claimOperations(
       selectBodies.all([JSON.stringify(callIds)]).map(({ call_id, encoded }) => [call_id, toBytes(encoded)]),
     );
     const calls = found.map(({ row, suspect }) => {
-      const { call_id: callId, attempts, enqueued_at: enqueuedAt } = row;
+      const { call_id: callId, attempts, enqueued_at: enqueuedAt, ceiling } = row;
       const encoded = bodies.get(callId);
       if (encoded === undefined) throw new Error(`JobCall ${callId} has no body`);
       return {
@@ -113,6 +114,7 @@ export function claimOperations(
         enqueuedAt,
         leaseExpiresAt,
         suspect,
+        byUse: ceiling !== null,
       };
     });
     const leases = JSON.stringify(calls.map(({ callId, leaseToken }) => [callId, leaseToken]));
@@ -129,9 +131,10 @@ function toBytes(blob: Uint8Array | ArrayBuffer): Uint8Array {
 interface ReadyRow extends AttemptColumns {
   readonly call_id: number;
   readonly enqueued_at: number;
+  readonly ceiling: string | null;
 }
 
-const READY_COLUMNS = ["call_id", "attempts", "forgiven", "enqueued_at"] as const;
+const READY_COLUMNS = ["call_id", "attempts", "forgiven", "enqueued_at", "ceiling"] as const;
 
 /** Ready JobCalls in order of their call id. Reads no other rows, however long the queue is. */
 class ReadyCalls {

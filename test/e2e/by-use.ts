@@ -1,0 +1,109 @@
+import { expect } from "vitest";
+import { Fail } from "../../src/runner/job.ts";
+import { isBalanced } from "../../src/store/rules/payments.ts";
+import { accounts, type TestAccount } from "../helpers/accounts.ts";
+import { type Offer, type Permit2Payment, requestOffer, signPaymentByUse } from "../helpers/clients.ts";
+import { approvePermit2, installPermit2 } from "../helpers/permit2.ts";
+import {
+  type Answer,
+  type PaidGateway,
+  type PaidGatewayOptions,
+  startPaidGateway,
+  withPermit2,
+} from "./paid-gateway.ts";
+import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+
+/** Parts of payments by use: a chain with Permit2, approved payers, and a facilitator that settles them. */
+export async function startPartsByUse(): Promise<PaidParts> {
+  const parts = await startPaidParts({ settlesByUse: true });
+  const { anvil, usdc } = parts;
+  await installPermit2(anvil);
+  for (const account of [accounts.payer, accounts.otherPayer])
+    await approvePermit2({ anvil, token: usdc.address, account });
+  return parts;
+}
+
+/**
+ * Sells job 0 by use, and at its fixed price too. A body is what the runner charges, and a name: units, or "all", or "fail".
+ */
+export function startGatewayByUse(
+  options: Pick<PaidGatewayOptions, "parts" | "setUp"> & Partial<PaidGatewayOptions>,
+): Promise<PaidGateway> {
+  const { edit = (config) => config } = options;
+  return startPaidGateway({
+    handle({ body }) {
+      const text = Buffer.from(body).toString();
+      if (text.startsWith("fail")) throw new Fail("no ink");
+      const [charge = "all"] = text.split(" ");
+      return {
+        body: Buffer.from(`result of ${text}`),
+        ...(charge === "all" ? {} : { charge: BigInt(charge) }),
+      };
+    },
+    ...options,
+    edit: (config) =>
+      edit(`${withPermit2(config)}
+[[jobs]]
+job_index = 0
+mode = "public_paid"
+charge = ["used", "fixed"]
+max_run_secs = 120
+`),
+  });
+}
+
+/** Waits until the facilitator has said which address it settles by use with. */
+export async function offerByUse(
+  gateway: PaidGateway,
+  { body, headers }: { body?: string; headers?: Readonly<Record<string, string>> } = {},
+): Promise<Offer["v2"]> {
+  const ask = async () => (await requestOffer(gateway.urlOf(), body, headers)).v2;
+  await expect
+    .poll(async () => (await ask()).accepts.map(({ scheme }) => scheme), { interval: 20 })
+    .toContain("upto");
+  return ask();
+}
+
+export async function authorize(
+  gateway: PaidGateway,
+  { account = accounts.payer, secs }: { account?: TestAccount; secs?: number } = {},
+): Promise<Permit2Payment> {
+  const offer = await offerByUse(gateway);
+  return signPaymentByUse({ offer, account, ...(secs === undefined ? {} : { secs }) });
+}
+
+interface CallAnswer {
+  readonly state: string;
+  readonly reason?: string;
+  readonly charge: { readonly state: string; readonly amount?: string; readonly transaction?: string };
+}
+
+/** Asks for a call as its buyer. */
+export async function askForCall(
+  gateway: PaidGateway,
+  bought: Pick<Answer, "call_id" | "access_token">,
+): Promise<CallAnswer & { readonly result: { readonly status: number; readonly text: string } }> {
+  const url = `${gateway.jobgate.x402Url}/x402/calls/${bought.call_id}`;
+  const headers = { authorization: `Bearer ${bought.access_token}` };
+  const response = await fetch(`${url}/result`, { headers });
+  const result = { status: response.status, text: await response.text() };
+  return { ...((await (await fetch(url, { headers })).json()) as CallAnswer), result };
+}
+
+/** Asks for a call as its buyer, until its charge is decided. */
+export async function decided(
+  gateway: PaidGateway,
+  bought: Pick<Answer, "call_id" | "access_token">,
+): ReturnType<typeof askForCall> {
+  const state = async () => (await askForCall(gateway, bought)).charge.state;
+  await expect.poll(state, { interval: 50 }).toMatch(/settled|released|failed/);
+  return askForCall(gateway, bought);
+}
+
+export async function expectBalance(gateway: PaidGateway): Promise<void> {
+  const totals = await gateway.journal.totals();
+  expect(
+    isBalanced(totals),
+    JSON.stringify(totals, (_, value) => (typeof value === "bigint" ? `${value}` : value)),
+  ).toBe(true);
+}
