@@ -15,9 +15,11 @@ const DECIMALS = "0x313ce567";
  * @returns the problems, and what the facilitators support
  */
 export async function checkX402Peers(config: X402Config): Promise<FacilitatorFindings> {
+  const isByUse = config.jobs?.some(({ charge }) => charge?.includes("used")) === true;
+  const schemes = isByUse ? (["exact", "upto"] as const) : (["exact"] as const);
   const [{ notes, problems }, ...found] = await Promise.all([
     checkFacilitators(config),
-    ...config.acceptedTokens.map((token, i) => tokenProblems(token, ["x402", "accepted_tokens", i])),
+    ...config.acceptedTokens.map((token, i) => tokenProblems(token, schemes, ["x402", "accepted_tokens", i])),
     ...config.acceptedTokens.map((token, i) => rateProblems(token, ["x402", "accepted_tokens", i])),
     ...config.jobPolicies.map((policy, i) => policyProblems(policy, policyPath(policy, i, config))),
   ]);
@@ -30,7 +32,11 @@ function policyPath(policy: JobPolicy, i: number, { jobs = [] }: X402Config): Pe
   return job === -1 ? ["x402", "job_policies", i] : ["jobs", job];
 }
 
-async function tokenProblems(token: AcceptedToken, path: PeerProblem["path"]): Promise<PeerProblem[]> {
+async function tokenProblems(
+  token: AcceptedToken,
+  schemes: readonly ("exact" | "upto")[],
+  path: PeerProblem["path"],
+): Promise<PeerProblem[]> {
   if (token.rpcUrl === undefined) return [];
   const rpc = new Rpc({ rpcUrl: token.rpcUrl, timeoutMs: MAX_TIMEOUT_MS });
   try {
@@ -41,8 +47,10 @@ async function tokenProblems(token: AcceptedToken, path: PeerProblem["path"]): P
     if (!(await hasContract(rpc, token.asset))) {
       return [{ path: [...path, "asset"], message: `has no contract on ${token.network}; expected a token` }];
     }
-    if (token.transferMethod === "permit2" && !(await hasPermit2(rpc))) {
-      const message = `is permit2, but ${token.network} does not have Permit2 and x402's proxy; expected another method`;
+    for (const scheme of token.transferMethod === "permit2" ? schemes : []) {
+      if (await hasPermit2(rpc, scheme)) continue;
+      const of = scheme === "upto" ? ` for jobs with charge = "used"` : "";
+      const message = `is permit2, but ${token.network} does not have Permit2 and x402's proxy${of}; expected another method`;
       return [{ path: [...path, "transfer_method"], message }];
     }
   } catch (error) {

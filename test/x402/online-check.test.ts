@@ -1,3 +1,4 @@
+import { x402UptoPermit2ProxyAddress } from "@x402/evm";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { AcceptedToken, X402Config } from "../../src/config/config.ts";
 import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
@@ -28,7 +29,12 @@ describe("Checking peers against the configuration", () => {
   });
 
   function config(
-    options: { facilitatorUrl?: string; token?: Partial<AcceptedToken>; contract?: `0x${string}` } = {},
+    options: {
+      facilitatorUrl?: string;
+      token?: Partial<AcceptedToken>;
+      contract?: `0x${string}`;
+      jobs?: X402Config["jobs"];
+    } = {},
   ) {
     const result: X402Config = {
       bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
@@ -74,6 +80,7 @@ describe("Checking peers against the configuration", () => {
       ],
       priceSource: "map",
       jobPricing: new Map(),
+      ...(options.jobs && { jobs: options.jobs }),
       limits: { maxUnpaidPerSecondPerClient: 1, maxVerifiesPerClient: 1, maxVerifies: 1 },
     };
     return result;
@@ -132,6 +139,19 @@ describe("Checking peers against the configuration", () => {
     expect(await problems({ token })).toContain(missing);
     await installPermit2(anvil);
     expect(await problems({ token })).toEqual([]);
+  });
+
+  test("Reports a chain without x402's proxy for payments by use, for jobs that are paid so", async () => {
+    await installPermit2(anvil);
+    await anvil.client.setCode({ address: x402UptoPermit2ProxyAddress, bytecode: "0x" });
+    const token = { transferMethod: "permit2" } as const;
+    expect(await problems({ token })).toEqual([]);
+    const jobs = [{ serviceId: 1n, jobIndex: 0, charge: ["used"] }] as const;
+    expect(await problems({ token, jobs })).toEqual([
+      `x402.accepted_tokens.0.transfer_method: is permit2, but eip155:84532 does not have Permit2 and x402's proxy for jobs with charge = "used"; expected another method`,
+    ]);
+    await installPermit2(anvil);
+    expect(await problems({ token, jobs })).toEqual([]);
   });
 
   test("Reports an RPC of another chain and a facilitator that does not settle on it", async () => {

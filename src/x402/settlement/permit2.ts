@@ -231,12 +231,12 @@ export async function findPermit2Shortfall(
   return undefined;
 }
 
-/** Reports whether Permit2 answers at its address, and a contract is at that of x402's proxy. */
-export async function hasPermit2(rpc: Rpc): Promise<boolean> {
+/** Reports whether Permit2 answers at its address, and a contract is at that of x402's proxy for a scheme. */
+export async function hasPermit2(rpc: Rpc, scheme: "exact" | "upto"): Promise<boolean> {
   const anyNonce = { to: PERMIT2, data: `${NONCE_BITMAP}${numberWord(1n)}${numberWord(0n)}` };
   const [bitmap, proxy] = await Promise.all([
     callForWord(rpc, anyNonce),
-    rpc.call("eth_getCode", [PERMIT2_PROXY, "latest"]),
+    rpc.call("eth_getCode", [scheme === "upto" ? UPTO_PROXY : PERMIT2_PROXY, "latest"]),
   ]);
   return bitmap !== undefined && proxy !== "0x";
 }

@@ -1,0 +1,45 @@
+import { expect, test } from "vitest";
+import type { X402Config } from "../../../src/config/config.ts";
+import { JobUseTerms } from "../../../src/x402/prices/use-terms.ts";
+import { USDC } from "../payments.ts";
+
+const ADDRESS = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
+
+function termsOf(
+  job: Partial<NonNullable<X402Config["jobs"]>[number]>,
+  facilitatorOf: (network: string) => string | undefined = () => ADDRESS,
+): JobUseTerms {
+  const jobs = [{ serviceId: 1n, jobIndex: 0, ...job }] as NonNullable<X402Config["jobs"]>;
+  return new JobUseTerms({
+    config: { jobs, acceptedTokens: [USDC], settleMarginSecs: 60 },
+    facilitators: { settlesByUse: facilitatorOf },
+  });
+}
+const JOB = { serviceId: 1n, jobIndex: 0 };
+
+test("A job by use may run for max_run_secs, and its payment outlives that by the margin", () => {
+  expect(termsOf({ charge: ["used"], maxRunSecs: 120 }).of(JOB)).toEqual({
+    isFixedToo: false,
+    runSecs: 180,
+    facilitators: new Map([[USDC.network, ADDRESS]]),
+  });
+  expect(termsOf({ charge: ["used", "fixed"] }).of(JOB)).toMatchObject({ isFixedToo: true, runSecs: 360 });
+});
+
+test("Jobs at a fixed price, and those that are not configured, have no terms", () => {
+  expect(termsOf({}).of(JOB)).toBeUndefined();
+  expect(termsOf({ charge: ["fixed"] }).of(JOB)).toBeUndefined();
+  expect(termsOf({ charge: ["used"] }).of({ ...JOB, jobIndex: 1 })).toBeUndefined();
+});
+
+test("The terms are the same object until the facilitator's address changes", () => {
+  let address: string | undefined;
+  const terms = termsOf({ charge: ["used"] }, () => address);
+  const without = terms.of(JOB);
+  expect(without?.facilitators.size).toBe(0);
+  expect(terms.of(JOB)).toBe(without);
+  address = ADDRESS;
+  const withAddress = terms.of(JOB);
+  expect(withAddress?.facilitators.get(USDC.network)).toBe(ADDRESS);
+  expect(terms.of(JOB)).toBe(withAddress);
+});
