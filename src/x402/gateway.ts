@@ -112,13 +112,15 @@ export class X402Gateway implements BackgroundService {
 
   constructor(options: X402GatewayOptions, periods: Partial<X402Periods> = {}) {
     const { config, store, logger, clock = systemClock, telemetry = NO_TELEMETRY } = options;
-    const settleTimeoutMs = config.facilitatorTimeoutMs;
+    const { facilitatorTimeoutMs: settleTimeoutMs, acceptedTokens: tokens } = config;
     const {
       rpcTimeoutMs,
       secondLookAfterMs,
       pendingLookMs,
       verifyPatienceMs,
       callPollMs,
+      toolMs,
+      longToolMs,
       confirmationTimeoutMs = settleTimeoutMs,
       ...reconciling
     } = { ...DEFAULT_PERIODS, ...periods };
@@ -140,18 +142,13 @@ export class X402Gateway implements BackgroundService {
       configs: config.facilitators,
       timeoutMs: settleTimeoutMs,
       verifyPatienceMs,
-      readsSupported: config.acceptedTokens.some(({ transferMethod }) => transferMethod === "permit2"),
+      readsSupported: tokens.some(({ transferMethod }) => transferMethod === "permit2"),
       local: options.localFacilitator,
       clock: elapsed,
       logger,
       telemetry,
     });
-    this.#evidence = new ChainEvidence({
-      tokens: config.acceptedTokens,
-      rpcTimeoutMs,
-      secondLookAfterMs,
-      telemetry,
-    });
+    this.#evidence = new ChainEvidence({ tokens, rpcTimeoutMs, secondLookAfterMs, telemetry });
     this.#settlement = new Settlement({
       journal: store,
       facilitators: this.#facilitators,
@@ -200,6 +197,7 @@ export class X402Gateway implements BackgroundService {
       clock,
       logger,
       telemetry,
+      waits: { toolMs, longToolMs },
     });
     this.#cors = x402Cors(config);
     this.#callRoute = new CallRoute({

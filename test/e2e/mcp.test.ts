@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { decodePaymentRequiredHeader } from "@x402/core/http";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { ExtendRequestSchema, type JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { sendRpc, sendText } from "../helpers/mcp.ts";
@@ -19,13 +19,14 @@ const RESULTS: Record<string, JobOutcome> = {
   image: { body: Buffer.from([1, 2, 3]), contentType: "image/png" },
 };
 const unfinished = new Map<string, (outcome: JobOutcome) => void>();
+/** No test waits for the runner at a restart. */
+const drainQuickly = (config: string) => config.replace("[runner]", "[runner]\ndrain_secs = 0.2");
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "no rpc_url",
-    // No test waits for the runner at a restart.
-    edit: (config) => config.replace("[runner]", "[runner]\ndrain_secs = 0.2"),
+    edit: drainQuickly,
     handle: (call) => {
       const body = Buffer.from(call.body).toString();
       return RESULTS[body] ?? new Promise((resolve) => unfinished.set(body, resolve));
@@ -136,6 +137,9 @@ it("A long job is a task: it shows its state over a restart, only to who has its
   for (const method of ["tasks/get", "tasks/result"])
     expect((await rpc(method, { taskId: guessed })).error).toMatchObject({ code: -32602 });
 
+  for (const method of ["tasks/list", "tasks/cancel"])
+    expect((await rpc(method, { taskId })).error).toMatchObject({ code: -32601 });
+
   await gateway.waitForJobs("long", 2);
   unfinished.get("long")?.({ body: Buffer.from("at last"), contentType: "text/plain" });
   expect((await rpc("tasks/result", { taskId })).result).toEqual({
@@ -144,6 +148,25 @@ it("A long job is a task: it shows its state over a restart, only to who has its
   });
   expect((await rpc("tasks/get", { taskId })).result).toMatchObject({ status: "completed" });
   await expectChanges({ ...ONE_PAID_JOB, jobs: 2 });
+});
+
+it("A call that outlasts its wait becomes a task, and a task that outlasts its own is asked for again", async () => {
+  const periods = { toolMs: 1, longToolMs: 1 };
+  const handle = () => new Promise<never>(() => {});
+  const hasty = await startPaidGateway({ parts, setUp: "no rpc_url", edit: drainQuickly, periods, handle });
+  onTestFinished(() => hasty.stop());
+  const send = (method: string, params: object) =>
+    sendRpc(`${hasty.jobgate.x402Url}/mcp`, method, { ...params });
+  const { payload } = await hasty.sign();
+  const call = { name: "job-1-0", arguments: { body: "endless" }, _meta: { "x402/payment": payload } };
+  const { result } = await send("tools/call", call);
+  expect(result?.structuredContent).toEqual({ status: "running", task_id: expect.any(String) });
+  const taskId = result?.structuredContent?.task_id;
+  expect((await send("tasks/result", { taskId })).error).toMatchObject({
+    code: -32000,
+    data: { retryable: true },
+  });
+  expect((await send("tasks/get", { taskId })).result).toMatchObject({ status: "working" });
 });
 
 it("A call with a progress token streams the runner's progress, and then its result", async () => {

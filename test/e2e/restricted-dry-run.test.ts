@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders } from "../helpers/caller-claim.ts";
+import { type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
 import { type Headers, JOB } from "./restricted-gateway.ts";
 import { NOTHING, sign, withRestrictedGateway } from "./restricted-harness.ts";
 
@@ -62,6 +63,20 @@ describe("A dry run", () => {
       ...ids(job),
       httpStatus: 400,
       code: "missing_caller",
+    });
+  });
+
+  test("Uses the payer of an MPP credential, if it is for this body", async () => {
+    const job = JOB.payerIsCaller;
+    const { headers } = await gateway.pay({ job, account: owner, door: "evm" });
+    expect(await dryRun(job, headers)).toMatchObject({ ...allowed, caller_source: "payment" });
+    const [challenge] = await requestChallenges(gateway.urlOf(job), "another body");
+    const other = await signChallenge({ challenge: challenge as MppChallenge, account: owner });
+    expect(await dryRun(job, other.headers)).toMatchObject({
+      ...denied,
+      ...ids(job),
+      httpStatus: 402,
+      code: "payment_mismatch",
     });
   });
 

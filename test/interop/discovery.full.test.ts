@@ -59,6 +59,7 @@ it("Validators of OpenAPI 3.1 and of paid discovery accept openapi.json", async 
     config: {
       publicUrl: "https://operator.example.com/shop",
       acceptedTokens: [{ ...USDC, currency: "USD" }],
+      mpp: { realm: "shop", secretKeys: ["key"], challengeTtlSecs: 60 },
       jobs: [
         job(10, {
           name: "tree",

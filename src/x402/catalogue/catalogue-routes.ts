@@ -35,8 +35,8 @@ export class CatalogueRoutes {
   constructor(parts: { readonly listing: Listing; readonly seller: Seller }) {
     const { listing, seller } = parts;
     this.#listing = listing;
-    this.jobs = this.#document((jobs) => jobList(jobs, seller.publicUrl), cached("application/json", 60));
-    const page = this.#document((jobs) => listPage(jobList(jobs, seller.publicUrl), seller), LIST_HEADERS);
+    this.jobs = this.#document((jobs) => jobList(jobs, seller), cached("application/json", 60));
+    const page = this.#document((jobs) => listPage(jobList(jobs, seller), seller), LIST_HEADERS);
     this.home = byAccept(page, this.jobs);
     this.openApi = this.#document((jobs) => openApi(jobs, seller), cached("application/json", 300));
     this.wellKnown = this.#document(wellKnown, cached("application/json", 300));

@@ -6,8 +6,14 @@ const MAX_NAMED = 100;
 /** Longest description of one job. */
 const MAX_DESCRIPTION = 200;
 
+const OVER_MPP =
+  "MPP clients (`mppx`) pay one of the challenges in `WWW-Authenticate: Payment`, which the 402 has too.\n\n";
+
 /** Renders `GET /llms.txt`: Markdown for agents (llmstxt.org). */
-export function* llmsText(jobs: readonly ListedJob[], { publicUrl, serviceName }: Seller): Iterable<string> {
+export function* llmsText(
+  jobs: readonly ListedJob[],
+  { publicUrl, serviceName, sellsBy }: Seller,
+): Iterable<string> {
   yield `# ${serviceName}
 
 > Sells runs of ${jobs.length === 1 ? "1 job" : `${jobs.length} jobs`} over x402: pay per request with a stablecoin, without an account or an API key.
@@ -20,7 +26,7 @@ export function* llmsText(jobs: readonly ListedJob[], { publicUrl, serviceName }
 3. The answer is 202 with \`call_id\`, \`access_token\` and \`links\`. \`GET\` \`links.result\` with \`Authorization: Bearer <access_token>\`
    until it is 200. Or send \`Prefer: wait=30\` with the payment: then the answer is the result itself if it is there in time.
 
-Keep the payment when an answer is lost, and send the very same request again: it is charged once. A refusal has \`error\`,
+${sellsBy.mpp ? OVER_MPP : ""}${sellsBy.mcp ? `MCP clients buy each job as a tool of \`${publicUrl}/mcp\`.\n\n` : ""}Keep the payment when an answer is lost, and send the very same request again: it is charged once. A refusal has \`error\`,
 \`code\`, \`charged\` and \`retryable\`. Only the 402 is binding; prices here may be a minute old.
 
 ## Reference

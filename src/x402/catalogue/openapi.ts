@@ -1,4 +1,5 @@
 import { version } from "../../node/version.ts";
+import { EVM } from "../doors/mpp/methods.ts";
 import { embeddedSchema, inputExample } from "./job-input.ts";
 import type { ListedJob } from "./listing.ts";
 import { jobTitle, optionText, type Seller } from "./seller.ts";
@@ -8,13 +9,13 @@ const MAX_CATEGORIES = 5;
 
 /** Renders `GET /openapi.json`: one operation for each job. */
 export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
-  const { publicUrl, serviceName } = seller;
+  const { publicUrl, serviceName, sellsBy } = seller;
   const head = {
     openapi: "3.1.0",
     info: {
       title: serviceName,
       version,
-      description: "Jobs for sale over x402. Each operation sells one run of a job; the 402 has the offers.",
+      description: `Jobs for sale over x402${sellsBy.mpp ? " and MPP" : ""}. Each operation sells one run of a job; the 402 has the offers.`,
     },
     "x-service-info": {
       categories: [...new Set(jobs.flatMap(({ tags = [] }) => tags))].slice(0, MAX_CATEGORIES),
@@ -28,9 +29,9 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
   };
   yield `${JSON.stringify(head).slice(0, -1)},"paths":{`;
   for (const [i, job] of jobs.entries()) {
-    yield `${i === 0 ? "" : ","}${JSON.stringify(pathOf(job))}:${JSON.stringify({ post: operation(job) })}`;
+    yield `${i === 0 ? "" : ","}${JSON.stringify(pathOf(job))}:${JSON.stringify({ post: operation(job, seller) })}`;
   }
-  yield `},"components":${JSON.stringify(COMPONENTS).slice(0, -1)},"schemas":{"CallId":{"type":"integer","minimum":1}`;
+  yield `},"components":${JSON.stringify(components(seller)).slice(0, -1)},"schemas":{"CallId":{"type":"integer","minimum":1}`;
   for (const job of jobs) {
     if (job.input?.schema === undefined) continue;
     const name = operationId(job);
@@ -40,7 +41,7 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
   yield "}}}";
 }
 
-function operation(job: ListedJob) {
+function operation(job: ListedJob, seller: Seller) {
   const { description, tags, input, output, maxRunSecs, onFailure, mode } = job;
   return {
     operationId: operationId(job),
@@ -50,7 +51,7 @@ function operation(job: ListedJob) {
     "x-max-run-secs": maxRunSecs,
     "x-on-failure": onFailure,
     "x-restricted": mode === "restricted_paid" || undefined,
-    "x-payment-info": { offers: paymentOffers(job) },
+    "x-payment-info": { offers: paymentOffers(job, seller) },
     parameters: [{ $ref: "#/components/parameters/Payment" }, { $ref: "#/components/parameters/Prefer" }],
     requestBody: requestBody(job, input),
     responses: {
@@ -80,16 +81,20 @@ function requestBody(job: ListedJob, input: ListedJob["input"]) {
 }
 
 /** The ways to pay, as the discovery draft has them; an amount of null while it is not known. */
-function paymentOffers({ offers }: ListedJob) {
+function paymentOffers({ offers, charge }: ListedJob, { sellsBy }: Seller) {
   if (offers.length === 0) return [{ intent: "charge", method: "x402", amount: null }];
-  return offers.map((offer) => ({
-    intent: "charge",
-    method: "x402",
-    amount: offer.amount,
-    currency: offer.token.asset,
-    network: offer.token.network,
-    description: optionText(offer),
-  }));
+  const isFixed = charge === undefined || charge.includes("fixed");
+  return offers.flatMap((offer) => {
+    const methods = sellsBy.mpp && isFixed && EVM.takes(offer) ? ["x402", EVM.name] : ["x402"];
+    return methods.map((method) => ({
+      intent: "charge",
+      method,
+      amount: offer.amount,
+      currency: offer.token.asset,
+      network: offer.token.network,
+      description: optionText(offer),
+    }));
+  });
 }
 
 /** Name of the operation, and of the input's schema. */
@@ -112,7 +117,9 @@ const REFUSAL = {
   required: ["error", "code"],
 };
 
-const COMPONENTS = {
+const header = (description: string) => ({ description, schema: { type: "string" } });
+
+const components = ({ sellsBy: { mpp } }: Seller) => ({
   parameters: {
     Payment: {
       name: "PAYMENT-SIGNATURE",
@@ -133,8 +140,9 @@ const COMPONENTS = {
     Accepted: {
       description: "Paid. The job is stored and will run.",
       headers: {
-        "PAYMENT-RESPONSE": { description: "Settlement, JSON in base64", schema: { type: "string" } },
-        Location: { description: "State of the call", schema: { type: "string" } },
+        ...(mpp && { "Payment-Receipt": header("Receipt of MPP, JSON in base64url") }),
+        "PAYMENT-RESPONSE": header("Settlement, JSON in base64"),
+        Location: header("State of the call"),
       },
       content: {
         "application/json": {
@@ -161,10 +169,8 @@ const COMPONENTS = {
     PaymentRequired: {
       description: "Payment required. Sign one of the offers and send the request again.",
       headers: {
-        "PAYMENT-REQUIRED": {
-          description: "Offers (x402 version 2), JSON in base64",
-          schema: { type: "string" },
-        },
+        ...(mpp && { "WWW-Authenticate": header("Challenges of MPP for this body") }),
+        "PAYMENT-REQUIRED": header("Offers (x402 version 2), JSON in base64"),
       },
       content: { "application/json": { schema: REFUSAL } },
     },
@@ -173,4 +179,4 @@ const COMPONENTS = {
       content: { "application/json": { schema: REFUSAL } },
     },
   },
-};
+});

@@ -12,10 +12,13 @@ export interface Seller {
   readonly publicUrl: string;
   /** At most 32 ASCII characters. */
   readonly serviceName: string;
+  /** Whether jobs can be paid over MPP too, and bought as MCP tools. */
+  readonly sellsBy: { readonly mpp: boolean; readonly mcp: boolean };
 }
 
-export function sellerOf({ publicUrl, serviceName }: Pick<X402Config, "publicUrl" | "serviceName">): Seller {
-  return { publicUrl, serviceName: serviceName ?? new URL(publicUrl).hostname.slice(0, MAX_NAME) };
+export function sellerOf(config: Pick<X402Config, "publicUrl" | "serviceName" | "mpp" | "mcp">): Seller {
+  const { publicUrl, serviceName = new URL(publicUrl).hostname.slice(0, MAX_NAME), mpp, mcp } = config;
+  return { publicUrl, serviceName, sellsBy: { mpp: mpp !== undefined, mcp: mcp !== undefined } };
 }
 
 /** Returns what people call a job. */

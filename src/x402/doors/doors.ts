@@ -40,6 +40,7 @@ interface Parts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly telemetry: Telemetry;
+  readonly waits: { readonly toolMs: number; readonly longToolMs: number };
 }
 
 /** Parts of one configuration. */
@@ -67,12 +68,12 @@ export class Doors {
 
   /** Returns the routes at a configuration, which challenges and sessions outlive. */
   open(config: X402Config, { listing, checkout, descriptions, seller, prices, verification }: Shop) {
-    const { callerAuth, calls, watch, tokens, limits, stats, logger, telemetry } = this.#parts;
+    const { callerAuth, calls, watch, tokens, limits, stats, logger, telemetry, waits } = this.#parts;
     const { publicUrl, maxBodyBytes } = config;
     const sessions = this.#sessions;
     const mppBy = this.#mppOf(config);
     const mpp = mppBy?.(EVM);
-    const x402 = new X402Door({ descriptions, pages: new PaymentPages({ listing, publicUrl }) });
+    const x402 = new X402Door({ descriptions, pages: new PaymentPages({ listing, seller }) });
     const door = mpp ? new SharedDoor({ x402, mpp }) : x402;
     const countRefusal = (code: ErrorCode, job: JobKey) => {
       stats.countRefusal(code);
@@ -93,6 +94,7 @@ export class Doors {
       mpp,
       seller,
       countRefusal,
+      waits,
     });
     const { allowedOrigins } = config.mcp ?? {};
     return {

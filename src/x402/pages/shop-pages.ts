@@ -44,11 +44,11 @@ export function* listPage(json: Iterable<string>, { serviceName }: Seller): Iter
 /** Pages where a person pays for a job. */
 export class PaymentPages {
   readonly #listing: Pick<Listing, "jobs">;
-  readonly #publicUrl: string;
+  readonly #seller: Seller;
 
-  constructor(parts: { readonly listing: Pick<Listing, "jobs">; readonly publicUrl: string }) {
+  constructor(parts: { readonly listing: Pick<Listing, "jobs">; readonly seller: Seller }) {
     this.#listing = parts.listing;
-    this.#publicUrl = parts.publicUrl;
+    this.#seller = parts.seller;
   }
 
   /** Renders a 402 as a page. */
@@ -58,18 +58,19 @@ export class PaymentPages {
       ({ serviceId, jobIndex }) => serviceId === job.serviceId && jobIndex === job.jobIndex,
     );
     // A job that an embedder's own price source sells is not listed.
-    const entry = listed ? jobEntry(listed, this.#publicUrl) : this.#entryOf(job, offers);
+    const entry = listed ? jobEntry(listed, this.#seller) : this.#entryOf(job, offers);
     const [head, tail] = fill(PAYMENT, jobTitle(listed ?? job));
     const headers = { ...answer.headers, ...HEADERS, "cache-control": "no-store", vary: "Accept" };
     return { ...answer, headers, body: head + inert(stringify(entry) ?? "") + tail };
   }
 
   #entryOf({ serviceId, jobIndex }: JobKey, offers: readonly Offer[]) {
+    const { publicUrl } = this.#seller;
     return {
       service_id: serviceId,
       job_index: jobIndex,
-      settlement_options: offers.map((offer) => settlementOption(offer, this.#publicUrl)),
-      x402_endpoint: jobUrl(this.#publicUrl, { serviceId, jobIndex }),
+      settlement_options: offers.map((offer) => settlementOption(offer, publicUrl)),
+      x402_endpoint: jobUrl(publicUrl, { serviceId, jobIndex }),
     };
   }
 }

@@ -74,6 +74,7 @@ export class DryRunRoute {
     const { door, verification } = this.#parts;
     const payment = door.readPayment(request);
     if (payment === undefined) return { payer: readCaller(request), source: "header" };
+    payment.requireAskedFor?.({ ...price.policy, body });
     await verification.verify(payment, await price.match(payment, body), request);
     return { payer: payment.from, source: "payment" };
   }

@@ -134,7 +134,7 @@ export class Purchase {
     // payment_mismatch
     this.#parts.descriptions.checkEcho(payment.payload, identity);
     // payment_mismatch
-    payment.requireAskedFor?.(identity);
+    payment.requireAskedFor?.({ ...identity, body });
     // payment_mismatch; quote_not_found, quote_mismatch, quote_conflict
     const offer = await price.match(payment, body);
     // The same purchase may be made meanwhile at another replica: then its outcome counts.

@@ -44,7 +44,7 @@ export interface SignedPayment {
   /** The whole payload, for the facilitator. */
   readonly payload: PaymentPayload | PaymentPayloadV1;
   /** Checks that the payment was asked for this purchase. @throws GatewayError `payment_mismatch` */
-  readonly requireAskedFor?: (purchase: JobKey & { readonly bodyHash: string }) => void;
+  readonly requireAskedFor?: (purchase: JobKey & { readonly body: Uint8Array }) => void;
 }
 
 const V2_HEADER = "payment-signature";

@@ -3,9 +3,10 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
 import { llmsText } from "../../../src/x402/catalogue/llms-text.ts";
+import { sellerOf } from "../../../src/x402/catalogue/seller.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { PERMISSIONS, PUBLIC_URL, startTestGateway } from "../gateway-harness.ts";
-import { PRICE_WEI, USDC } from "../payments.ts";
+import { PERMISSIONS, PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
+import { AMOUNT, PERMIT2_USDC, PRICE_WEI, USDC } from "../payments.ts";
 
 const TEXT_SCHEMA = { type: "object", properties: { text: { $ref: "#/$defs/text" } }, required: ["text"] };
 const SCHEMA = { ...TEXT_SCHEMA, $defs: { text: { type: "string" } } };
@@ -177,7 +178,7 @@ describe("GET /.well-known/x402 and /llms.txt", () => {
       title: "a](javascript:b) <i>title</i>\n# b",
       description: "line\n\n# line".repeat(100),
     }));
-    const seller = { publicUrl: PUBLIC_URL, serviceName: "Many" };
+    const seller = sellerOf({ publicUrl: PUBLIC_URL, serviceName: "Many" });
     const lines = [...llmsText(jobs, seller)].join("").split("\n");
     expect(lines.length).toBeLessThan(200);
     expect(lines.filter((line) => line.startsWith("#"))).toEqual([
@@ -188,6 +189,44 @@ describe("GET /.well-known/x402 and /llms.txt", () => {
     ]);
     expect(lines).toContainEqual(expect.stringContaining("- [a\\](javascript:b) \\<i>title\\</i> # b]("));
     expect(lines.at(-2)).toContain("9900 more jobs");
+  });
+});
+
+describe("With MPP and MCP", () => {
+  it("Says so: offers of evm for what it can pay, the route of blueprintevm, and the URL of the tools", async () => {
+    const job = { serviceId: 1n, mode: "public_paid" } as const;
+    const shop = await startAnotherGateway({
+      config: {
+        acceptedTokens: [USDC, PERMIT2_USDC],
+        jobs: [
+          { ...job, jobIndex: 0 },
+          { ...job, jobIndex: 1, charge: ["used"] },
+        ],
+        mpp: { realm: "shop", secretKeys: ["key"], challengeTtlSecs: 60 },
+        mcp: { allowedOrigins: [] },
+      },
+    });
+    const read = async (path: string) => (await fetch(`${shop.url}${path}`)).text();
+    const { paths, components } = JSON.parse(await read("/openapi.json"));
+    const offersOf = (index: number) => paths[`/x402/jobs/1/${index}`].post["x-payment-info"].offers;
+    const offer = { intent: "charge", amount: AMOUNT, currency: USDC.asset };
+    expect(offersOf(0)).toMatchObject([
+      { ...offer, method: "x402" },
+      { ...offer, method: "evm" },
+      { ...offer, method: "x402", description: expect.stringContaining("Permit2") },
+    ]);
+    expect(offersOf(1)).toMatchObject([{ method: "x402" }, { method: "x402" }]);
+    expect(components.responses.PaymentRequired.headers).toHaveProperty("WWW-Authenticate");
+    const { jobs } = JSON.parse(await read("/x402/jobs"));
+    expect(jobs[0].mpp_endpoint).toBe(`${PUBLIC_URL}/mpp/jobs/1/0`);
+    const text = await read("/llms.txt");
+    expect(text).toContain("MPP clients");
+    expect(text).toContain(`\`${PUBLIC_URL}/mcp\``);
+  });
+
+  it("Does not say so without", async () => {
+    for (const path of ["/openapi.json", "/x402/jobs", "/llms.txt"])
+      expect(await (await get(path)).text()).not.toMatch(/mpp|mcp|"evm"/i);
   });
 });
 

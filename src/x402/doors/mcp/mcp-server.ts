@@ -19,6 +19,7 @@ import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts"
 import type { MppDoor } from "../mpp/mpp-door.ts";
 import { RPC, RpcError, type RpcMessage } from "./json-rpc.ts";
 import type { Session, Sessions } from "./sessions.ts";
+import { progressOf, stillRunning, taskOf, text } from "./tasks.ts";
 import { plainChallenge, ToolPayment, toolRequest } from "./tool-payment.ts";
 import { bodyOf, contentOf, contentTypeOf, toolName, toTool } from "./tools.ts";
 
@@ -38,7 +39,11 @@ interface Parts {
   readonly mpp: MppDoor | undefined;
   readonly seller: Seller;
   readonly countRefusal: (code: ErrorCode, job: JobKey) => void;
+  /** Longest wait for a result, and for that of a task or with progress. */
+  readonly waits: { readonly toolMs: number; readonly longToolMs: number };
 }
+
+type Meta = Readonly<Record<string, unknown>>;
 
 /** The HTTP request that carries a message, and the way back for its progress. */
 interface Context {
@@ -48,10 +53,6 @@ interface Context {
 }
 
 const TOOLS_PER_PAGE = 100;
-/** Time that a call is waited for: clients give up after a minute, unless progress shows them that it goes on. */
-const WAIT_MS = 50_000;
-const WAIT_WITH_PROGRESS_MS = 600_000;
-const POLL_INTERVAL_MS = 1_000;
 
 /** The jobs for sale as tools of the Model Context Protocol. */
 export class McpServer {
@@ -122,8 +123,10 @@ export class McpServer {
       if (sale.kind === "unpaid") return this.#askToPay(job, sale.unpaid, context);
       const meta = this.#boughtMeta(sale.payment, payment);
       const taskId = `${sale.payment.callId}.${this.#parts.tokens.tokenOf(sale.payment.payment)}`;
-      if (task === undefined)
-        return await this.#wait(taskId, sale.payment.callId, { ...context, meta, message });
+      if (task === undefined) {
+        const waiting = { ...context, message, meta, maxMs: this.#parts.waits.toolMs };
+        return (await this.#wait(sale.payment.callId, waiting)) ?? stillRunning(taskId, meta);
+      }
       const call = await this.#parts.calls.findCall(sale.payment.callId);
       return { task: taskOf(taskId, call), _meta: meta };
     } catch (error) {
@@ -199,10 +202,7 @@ export class McpServer {
     return { httpStatus: 402, challenges, problem };
   }
 
-  #boughtMeta(
-    bought: AcceptedPayment,
-    { isByMpp, challengeId }: ToolPayment,
-  ): Readonly<Record<string, unknown>> {
+  #boughtMeta(bought: AcceptedPayment, { isByMpp, challengeId }: ToolPayment): Meta {
     const { tokens, seller, mpp } = this.#parts;
     const path = callPath(seller.publicUrl, bought.callId);
     const receipt = isByMpp && mpp ? { ...mpp.receiptOf(bought), challengeId } : undefined;
@@ -220,22 +220,20 @@ export class McpServer {
     };
   }
 
-  /** Waits for a paid call to end, and returns its outcome. */
+  /** Waits for a paid call to end, and returns its outcome; undefined if it goes on. */
   async #wait(
-    taskId: string,
     callId: number,
-    of: Context & { readonly message: RpcMessage; readonly meta: Readonly<Record<string, unknown>> },
-  ): Promise<object> {
-    const { watch, calls } = this.#parts;
+    of: Context & { readonly message: RpcMessage; readonly meta: Meta; readonly maxMs: number },
+  ): Promise<object | undefined> {
+    const { watch, calls, waits } = this.#parts;
     const { progressToken } = of.message.meta;
     const showsProgress = of.notify !== undefined && progressToken !== undefined;
     const over = new AbortController();
     const end = () => over.abort();
     of.request.closed.addEventListener("abort", end);
-    void sleep(showsProgress ? WAIT_WITH_PROGRESS_MS : WAIT_MS, undefined, { signal: over.signal }).then(
-      end,
-      () => {},
-    );
+    // Progress shows the client that it goes on.
+    const maxMs = showsProgress ? waits.longToolMs : of.maxMs;
+    void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
     let shown = "";
     try {
       for await (const call of watch.states(callId, over.signal)) {
@@ -259,18 +257,18 @@ export class McpServer {
       of.request.closed.removeEventListener("abort", end);
       end();
     }
-    const still = { status: "running", task_id: taskId };
-    return {
-      content: [text(`The job is paid for and still running. Ask for it as the task ${taskId}.`)],
-      structuredContent: still,
-      _meta: of.meta,
-    };
+    return undefined;
   }
 
   async #taskResult(message: RpcMessage, context: Context): Promise<object> {
     const { taskId, call } = await this.#findTask(message, context);
     const meta = { "io.modelcontextprotocol/related-task": { taskId } };
-    return this.#wait(taskId, call.callId, { ...context, message, meta });
+    const maxMs = this.#parts.waits.longToolMs;
+    const outcome = await this.#wait(call.callId, { ...context, message, meta, maxMs });
+    if (outcome !== undefined) return outcome;
+    throw new RpcError(RPC.refused, "The task is still running: ask for its result again.", {
+      retryable: true,
+    });
   }
 
   /** Finds the call that a task id names. Its token proves who bought it. @throws RpcError */
@@ -307,35 +305,4 @@ export class McpServer {
       free();
     }
   }
-}
-
-function taskOf(taskId: string, call: CallState | undefined): object {
-  const createdAt = new Date(call?.enqueuedAt ?? Date.now()).toISOString();
-  const lastUpdatedAt = call?.finishedAt === undefined ? createdAt : new Date(call.finishedAt).toISOString();
-  const message = call?.progress?.text ?? call?.reason;
-  return {
-    taskId,
-    status: statusOf(call),
-    ...(message !== undefined && message !== "" && { statusMessage: message }),
-    createdAt,
-    lastUpdatedAt,
-    ttl: null,
-    pollInterval: POLL_INTERVAL_MS,
-  };
-}
-
-function statusOf(call: CallState | undefined): "working" | "completed" | "failed" {
-  if (call?.state === "succeeded") return "completed";
-  return call?.state === "failed" || call?.state === "expired" ? "failed" : "working";
-}
-
-/** Progress never goes back: an attempt after the first begins where the last one ended. */
-function progressOf({ progress }: CallState): { progress: number; message?: string } | undefined {
-  if (progress === undefined) return undefined;
-  const message = progress.text === "" ? {} : { message: progress.text };
-  return { progress: progress.percent ?? 0, ...message };
-}
-
-function text(value: string) {
-  return { type: "text", text: value };
 }

@@ -4,7 +4,7 @@ import type { Network, PaymentPayload, PaymentRequirements } from "@x402/core/ty
 import { concat, keccak256, stringToBytes } from "viem";
 import * as z from "zod";
 import { type JobKey, jobKeyText } from "../../../core/job-call.ts";
-import { type Offer, toRequirements } from "../../wire/offer.ts";
+import type { Offer } from "../../wire/offer.ts";
 import { v1NetworkName } from "../../wire/v1-networks.ts";
 import { type Challenge, canonical } from "./challenges.ts";
 import { type Credential, malformed, parseAs, readJson } from "./credential.ts";
@@ -16,8 +16,10 @@ export interface MppMethod {
   readonly problemBase: string;
   /** Challenges hold the digest of the body. */
   readonly bindsBody: boolean;
-  /** Returns the challenge of an offer, or undefined if the method cannot pay it. */
-  ask(offer: Offer, decimals: number | undefined): Pick<Challenge, "request" | "opaque"> | undefined;
+  /** Reports whether the method can pay an offer. */
+  takes(offer: Offer): boolean;
+  /** Returns the challenge of an offer that the method takes. */
+  ask(offer: Offer, decimals: number | undefined): Pick<Challenge, "request" | "opaque">;
   /** Returns the payment, and the {@link jobText} of the job that the challenge is for. @throws GatewayError `invalid_payment` */
   read(credential: Credential): { readonly payment: PaymentPayload; readonly job: string };
   /** Names a job in the challenges that are for it. */
@@ -41,9 +43,11 @@ export const EVM: MppMethod = {
   bindsBody: true,
   jobText: ({ serviceId, jobIndex }) => jobKeyText(serviceId, jobIndex),
 
+  takes: (offer) =>
+    isExact(offer) && offer.token.transferMethod === "eip3009" && offer.token.eip3009 !== undefined,
+
   ask({ job, token, amount }, decimals) {
-    const { network, asset, payTo, transferMethod, eip3009 } = token;
-    if (transferMethod !== "eip3009" || eip3009 === undefined) return undefined;
+    const { network, asset, payTo, eip3009 } = token;
     const methodDetails = {
       chainId: Number(network.split(":")[1]),
       credentialTypes: ["authorization"],
@@ -91,8 +95,9 @@ export const BLUEPRINT: MppMethod = {
   // A text, so that no client loses digits of a large service id.
   jobText: ({ serviceId, jobIndex }) => `Tangle blueprint job service_id=${serviceId} job_index=${jobIndex}`,
 
-  ask(offer, decimals) {
-    const { job, token, amount } = offer;
+  takes: isExact,
+
+  ask({ job, token, amount }, decimals) {
     const { network, asset, payTo, transferMethod, eip3009 } = token;
     const methodDetails = {
       network,
@@ -146,6 +151,6 @@ function requirements(asked: {
 }
 
 /** Reports whether the offer is for one exact payment, which is all that the methods can make. */
-export function isExact(offer: Offer): boolean {
-  return toRequirements(offer).scheme === "exact";
+function isExact({ byUse }: Offer): boolean {
+  return byUse === undefined;
 }

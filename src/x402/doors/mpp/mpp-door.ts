@@ -14,7 +14,7 @@ import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts"
 import type { Door } from "../door.ts";
 import { type Challenge, type Challenges, challengeHeader } from "./challenges.ts";
 import { type Credential, carriesCredential, readCredential, readIdempotencyKey } from "./credential.ts";
-import { isExact, type MppMethod } from "./methods.ts";
+import type { MppMethod } from "./methods.ts";
 
 interface Parts {
   readonly method: MppMethod;
@@ -110,12 +110,12 @@ export class MppDoor implements Door {
     readonly body: Uint8Array | undefined;
   }): Challenge[] {
     const { method, challenges, tokens, stats } = this.#parts;
-    const digest = method.bindsBody && body !== undefined ? digestOf(sha256(body)) : undefined;
-    const made = offers.filter(isExact).flatMap((offer) => {
+    const digest = method.bindsBody && body !== undefined ? digestOf(body) : undefined;
+    const made = offers.filter(method.takes).map((offer) => {
       const { network, asset } = offer.token;
       const token = tokens.find((token) => token.network === network && token.asset === asset);
       const asked = method.ask(offer, token?.decimals);
-      return asked ? challenges.make({ method: method.name, ...asked, digest, maxSecs: offer.ttlSecs }) : [];
+      return challenges.make({ method: method.name, ...asked, digest, maxSecs: offer.ttlSecs });
     });
     if (made.length > 0) stats.count("mpp_challenge_issued");
     return made;
@@ -124,7 +124,7 @@ export class MppDoor implements Door {
   #requireAskedFor(
     { challenge, source }: Credential,
     { from, nonce, network }: SignedPayment,
-    { text, bodyHash, ...job }: JobKey & { readonly bodyHash: string; readonly text: string },
+    { text, body, ...job }: JobKey & { readonly body: Uint8Array; readonly text: string },
   ): void {
     const { challenges, method } = this.#parts;
     if (!challenges.isOwn(challenge)) {
@@ -133,7 +133,7 @@ export class MppDoor implements Door {
     if (challenges.hasExpired(challenge)) throw mismatch("The challenge has expired.", "payment-expired");
     if (text !== method.jobText(job))
       throw mismatch("The challenge is for another job.", "invalid-challenge");
-    if (challenge.digest !== undefined && challenge.digest !== digestOf(Buffer.from(bodyHash, "hex"))) {
+    if (challenge.digest !== undefined && challenge.digest !== digestOf(body)) {
       throw mismatch("The challenge is for another body.", "invalid-challenge");
     }
     const bound = method.nonceOf?.(challenge);
@@ -180,13 +180,9 @@ export class MppDoor implements Door {
   }
 }
 
-function sha256(body: Uint8Array): Buffer {
-  return createHash("sha256").update(body).digest();
-}
-
-/** Writes a digest as RFC 9530 has it. */
-function digestOf(hash: Buffer): string {
-  return `sha-256=:${hash.toString("base64")}:`;
+/** Writes the digest of a body as RFC 9530 has it. */
+function digestOf(body: Uint8Array): string {
+  return `sha-256=:${createHash("sha256").update(body).digest("base64")}:`;
 }
 
 function mismatch(what: string, problem: string): GatewayError {
