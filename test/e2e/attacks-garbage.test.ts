@@ -2,6 +2,7 @@ import type { PaymentPayload } from "@x402/core/types";
 import { beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, requestOffer, signV1Payment } from "../helpers/clients.ts";
+import { sendText } from "../helpers/mcp.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
@@ -108,6 +109,26 @@ describe("Garbage", () => {
     await expectChanges({});
   });
 
+  /** Calls the tool with this JSON as the `_meta` of the call. */
+  const callTool = async (meta: string) => {
+    const call = `"name":"job-1-0","arguments":{"body":"work"},"_meta":${meta}`;
+    const message = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{${call}}}`;
+    return sendText(`${gateway.jobgate.x402Url}/mcp`, message);
+  };
+
+  it.each(GARBAGE)("In _meta of a tool call, %s is refused", async (_name, make) => {
+    const expectChanges = await watchLedger(parts, gateway);
+    for (const door of ["x402/payment", "org.paymentauth/credential"]) {
+      const { result, error } = await callTool(JSON.stringify({ [door]: make() }));
+      expect(error?.data ?? result?.structuredContent).toMatchObject({
+        code: "invalid_payment",
+        charged: false,
+        retryable: false,
+      });
+    }
+    await expectChanges({});
+  });
+
   const isProblem = (answer: { status: number; body: string }) => {
     expect(answer.status).toBe(400);
     const refusal = { error: expect.any(String), code: "invalid_payment", charged: false, retryable: false };
@@ -144,6 +165,10 @@ describe("Garbage", () => {
       isProblem(
         await withCredential(path, `Payment ${Buffer.from(json.replace(from, to)).toString("base64url")}`),
       );
+      const { error } = await callTool(`{"org.paymentauth/credential":${json.replace(from, to)}}`);
+      // Nesting is bounded before anything is read.
+      const expected = error?.code === -32600 ? {} : { data: { code: "invalid_payment", charged: false } };
+      expect(error).toMatchObject({ code: expect.any(Number), ...expected });
     }
     await expectChanges({});
   });

@@ -5,6 +5,7 @@ import { ExtendRequestSchema, type JobCall } from "../../src/gen/jobgate/v1/runn
 import { accounts } from "../helpers/accounts.ts";
 import { sendRpc, sendText } from "../helpers/mcp.ts";
 import { type MppChallenge, signChallenge } from "../helpers/mpp.ts";
+import { rawRequest } from "../helpers/raw-request.ts";
 import type { JobOutcome } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startAnotherGateway } from "../x402/gateway-harness.ts";
@@ -254,6 +255,33 @@ it("Garbage is refused, and nothing is paid", async () => {
   }
   for (const method of ["GET", "PUT", "HEAD"]) expect((await fetch(url(), { method })).status).toBe(405);
   await expectChanges({});
+});
+
+it("No other path than /mcp, and no other name of a tool, leads to a job", async () => {
+  const expectChanges = await watchLedger(parts, gateway);
+  const meta = await payment();
+  const params = { name: "job-1-0", arguments: { body: "text" }, _meta: meta };
+  const message = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+  for (const path of ["/mcp/", "//mcp", "/%6dcp", "/MCP", "/mcp%2F", "/mcp/job-1-0", "/x402/../mcp"]) {
+    const { status } = await rawRequest(gateway.jobgate.x402Url, `POST ${path}`, {}, message);
+    expect([path, status]).toEqual([path, 404]);
+  }
+  for (const name of [
+    "job-01-0",
+    "job-1-00",
+    "job-1-+0",
+    "job-1-0 ",
+    "JOB-1-0",
+    "job-1-4294967296",
+    "job-1-9",
+  ]) {
+    const { error } = await rpc("tools/call", { ...params, name });
+    expect([name, error?.code]).toEqual([name, -32602]);
+  }
+  expect((await fetch(url(), { method: "OPTIONS" })).status).toBe(204);
+  await expectChanges({});
+  expect((await rpc("tools/call", params)).result).toMatchObject({ content: [{ text: "ready" }] });
+  await expectChanges(ONE_PAID_JOB);
 });
 
 it("One session waits for a bounded number of calls", async () => {

@@ -7,7 +7,7 @@ import { base64Json, requestOffer, signPermit2Payment, signV1Payment } from "../
 import { credentialHeaders, type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type Answer, DOORS_AND_MCP, startPaidGateway } from "./paid-gateway.ts";
+import { type Answer, DOORS_AND_MCP, paysByX402, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -22,6 +22,9 @@ async function expectRefused(answer: () => Promise<Answer>, expected: Partial<An
 
 const mismatch = { status: 402, code: "payment_mismatch" };
 const nowSecs = () => Math.floor(Date.now() / 1000);
+
+const BY_X402 = DOORS_AND_MCP.filter(paysByX402);
+const BY_MPP = DOORS_AND_MCP.filter((door) => !paysByX402(door));
 
 describe("Mismatch: the signed authorization differs from the offer", () => {
   const signed = {
@@ -52,7 +55,7 @@ describe("Mismatch: the payment names an offer that was not made", () => {
     "an added extra": { extra: { name: "USDC", version: "2", assetTransferMethod: "permit2" } },
     "another scheme": { scheme: "upto" },
   };
-  const cases = (["x402", "mcp"] as const).flatMap((door) =>
+  const cases = BY_X402.flatMap((door) =>
     Object.entries(edits).map(([what, accepted]) => [what, door, accepted] as const),
   );
   it.each(cases)("%s is refused before verify (%s)", async (_what, door, accepted) => {
@@ -62,22 +65,28 @@ describe("Mismatch: the payment names an offer that was not made", () => {
     await expectRefused(() => gateway.at(door).send(payment), mismatch);
   });
 
-  it("A payment that is truly signed for a cheaper, edited offer is refused before verify", async () => {
-    const payment = await gateway.sign({
-      authorization: { value: "1" },
-      edit: (payload) => ({ ...payload, accepted: { ...payload.accepted, amount: "1" } }),
-    });
-    await expectRefused(() => gateway.send(payment), mismatch);
-  });
+  it.each(BY_X402)(
+    "A payment that is truly signed for a cheaper, edited offer is refused before verify (%s)",
+    async (door) => {
+      const payment = await gateway.sign({
+        authorization: { value: "1" },
+        edit: (payload) => ({ ...payload, accepted: { ...payload.accepted, amount: "1" } }),
+      });
+      await expectRefused(() => gateway.at(door).send(payment), mismatch);
+    },
+  );
 
-  it("A Permit2 payload against an EIP-3009 offer is refused before verify", async () => {
-    const { v2 } = await requestOffer(gateway.urlOf());
-    const payment = await signPermit2Payment({ offer: v2, account: accounts.payer });
-    await expectRefused(() => gateway.send(payment), mismatch);
-  });
+  it.each(BY_X402)(
+    "A Permit2 payload against an EIP-3009 offer is refused before verify (%s)",
+    async (door) => {
+      const { v2 } = await requestOffer(gateway.urlOf());
+      const payment = await signPermit2Payment({ offer: v2, account: accounts.payer });
+      await expectRefused(() => gateway.at(door).send(payment), mismatch);
+    },
+  );
 });
 
-describe.each(["evm", "blueprintevm"] as const)("Mismatch: the challenge that is paid (%s)", (door) => {
+describe.each(BY_MPP)("Mismatch: the challenge that is paid (%s)", (door) => {
   const { account, domain } = { account: accounts.payer, domain: { name: "USDC", version: "2" } };
   const pay = async (edit: (challenge: MppChallenge) => MppChallenge, job = 0) => {
     const [challenge] = await requestChallenges(gateway.at(door).urlOf(job));
@@ -116,11 +125,14 @@ describe.each(["evm", "blueprintevm"] as const)("Mismatch: the challenge that is
   });
 });
 
-it("An evm payment with a nonce that does not name the challenge is refused before verify", async () => {
-  const { sign, send } = gateway.at("evm");
-  const payment = await sign({ authorization: { nonce: `0x${"ab".repeat(32)}` } });
-  await expectRefused(() => send(payment), mismatch);
-});
+it.each(["evm", "evm over mcp"] as const)(
+  "A payment with a nonce that does not name the challenge is refused before verify (%s)",
+  async (door) => {
+    const { sign, send } = gateway.at(door);
+    const payment = await sign({ authorization: { nonce: `0x${"ab".repeat(32)}` } });
+    await expectRefused(() => send(payment), mismatch);
+  },
+);
 
 describe("Mismatch: headers", () => {
   const invalid = { status: 400, code: "invalid_payment" };

@@ -4,7 +4,7 @@ import { accounts } from "../helpers/accounts.ts";
 import { v2PaymentHeaders } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { DOORS_AND_MCP, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { DOORS_AND_MCP, paysByX402, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -29,7 +29,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
       const settlement = { success: true, payer, transaction, network: "eip155:84532" };
       const paymentReceipt = {
         status: "success",
-        method: door,
+        method: door === "evm over mcp" ? "evm" : door,
         timestamp: expect.stringMatching(/^20.*Z$/),
         reference: transaction,
       };
@@ -38,7 +38,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
         call_id: expect.any(Number),
         receipt: expect.stringMatching(/^[0-9a-f]{64}$/),
         access_token: expect.stringMatching(/^[\w-]{43}$/),
-        ...(door === "x402" || door === "mcp" ? { settlement } : { paymentReceipt }),
+        ...(paysByX402(door) ? { settlement } : { paymentReceipt }),
       });
       expect(answers).toEqual(Array.from({ length: 50 }, () => first));
       await gateway.waitForJobs(body);

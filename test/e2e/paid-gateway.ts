@@ -26,10 +26,12 @@ export type SetUp = "rpc_url" | "no rpc_url";
 export const SET_UPS: readonly SetUp[] = ["rpc_url", "no rpc_url"];
 
 /** Doors that a paid gateway has: x402, and the methods of MPP. */
-export type DoorName = "x402" | MppMethodName | "mcp";
+export type DoorName = "x402" | MppMethodName | "mcp" | "evm over mcp";
 export const DOORS = ["x402", "evm", "blueprintevm"] as const;
 /** The same and MCP, which has a path for all jobs. */
-export const DOORS_AND_MCP: readonly DoorName[] = [...DOORS, "mcp"];
+export const DOORS_AND_MCP: readonly DoorName[] = [...DOORS, "mcp", "evm over mcp"];
+
+export const paysByX402 = (door: DoorName) => door === "x402" || door === "mcp";
 
 /** Answer to a paid request. */
 export interface Answer {
@@ -193,7 +195,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       async sign({ account = accounts.payer, job = 0, body, headers, option = 0, authorization, edit } = {}) {
         const [{ v2: offer }, challenges, chainTime] = await Promise.all([
           requestOffer(at("x402").urlOf(job), body, headers),
-          door === "x402" || door === "mcp" ? [] : requestChallenges(urlOf(job), body),
+          paysByX402(door) ? [] : requestChallenges(urlOf(job), body),
           parts.chainTimeSecs(),
         ]);
         const validBefore = String(Math.max(chainTime, Math.floor(Date.now() / 1000)) + 300);
@@ -206,7 +208,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
         return { ...payment, payload: { x402Version: 2, accepted, payload: { ...payment.signed } } };
       },
       async send(payment, sending = {}) {
-        if (door === "mcp") {
+        if (door.endsWith("mcp")) {
           const { job = 0, body = "work" } = sending;
           const headers = { ...payment.headers, ...sending.headers };
           return (await buyTool(mcpUrl(), { name: `job-1-${job}`, body, headers })) as unknown as Answer;

@@ -11,7 +11,7 @@ import { type MppChallenge, requestChallenges, signChallenge } from "../helpers/
 import type { Runner } from "../helpers/runner.ts";
 import { startTangle, type Tangle } from "../helpers/tangle.ts";
 import type { Token } from "../helpers/usdc.ts";
-import { type DoorName, startPaidGateway } from "./paid-gateway.ts";
+import { type DoorName, paysByX402, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 /** The jobs of service 0, all at one price. */
@@ -83,12 +83,12 @@ export async function startRestrictedGateway(): Promise<RestrictedGateway> {
     async pay({ account = accounts.payer, job = JOB.delegated, door = "x402" } = {}) {
       const { v2 } = await requestOffer(urlOf(job));
       const payment = await signV2Payment({ offer: v2 as PaymentRequired, account });
-      if (door === "x402" || door === "mcp") return payment;
+      if (paysByX402(door)) return payment;
       const [challenge] = await requestChallenges(urlOf(job, door));
       return { ...payment, ...(await signChallenge({ challenge: challenge as MppChallenge, account })) };
     },
     async send(job, headers, body = "work", door = "x402") {
-      if (door !== "mcp") return post(urlOf(job, door), headers, body);
+      if (!door.endsWith("mcp")) return post(urlOf(job, door), headers, body);
       const { status, ...answer } = await buyTool(`${gateway.jobgate.x402Url}/mcp`, {
         name: `job-0-${job}`,
         body,

@@ -1,5 +1,6 @@
 import { decodePaymentSignatureHeader } from "@x402/core/http";
 import { ERROR_KINDS, type ErrorCode } from "../../src/core/errors.ts";
+import { readBase64Json } from "./mpp.ts";
 
 type Json = Record<string, unknown>;
 
@@ -53,20 +54,26 @@ export async function buyTool(
     readonly headers: Readonly<Record<string, string>>;
   },
 ): Promise<Json> {
-  const { "payment-signature": payment, ...headers } = call.headers;
+  const { "payment-signature": payment, authorization, ...headers } = call.headers;
   const meta = {
     ...(payment !== undefined && { "x402/payment": decodePaymentSignatureHeader(payment) }),
+    ...(authorization !== undefined && {
+      "org.paymentauth/credential": readBase64Json(authorization.slice("Payment ".length)),
+    }),
     "jobgate/headers": headers,
   };
   const params = { name: call.name, arguments: { body: call.body }, task: {}, _meta: meta };
-  const { result, error } = await sendRpc(url, "tools/call", params);
-  if (result === undefined) throw new Error(JSON.stringify(error));
-  if (result.isError !== true) {
+  const { result = {}, error } = await sendRpc(url, "tools/call", params);
+  const refusal = error?.data ?? result.structuredContent;
+  if (refusal?.code === undefined && error !== undefined) throw new Error(JSON.stringify(error));
+  if (error === undefined && result.isError !== true) {
     const told = result._meta as Json & { "jobgate/call": Json };
     const { links: _, ...bought } = told["jobgate/call"];
+    const { challengeId: _id, ...paymentReceipt } = (told["org.paymentauth/receipt"] ?? {}) as Json;
+    if (authorization !== undefined) return { status: 202, ...bought, paymentReceipt };
     return { status: 202, ...bought, settlement: told["x402/payment-response"] };
   }
-  const { code, charged, retryable, service_id, job_index } = result.structuredContent ?? {};
+  const { code, charged, retryable, service_id, job_index } = refusal ?? {};
   const ids = service_id === undefined ? {} : { service_id, job_index };
   return { status: ERROR_KINDS[code as ErrorCode].status, code, charged, retryable, ...ids };
 }

@@ -148,10 +148,11 @@ export class McpServer {
     const { code, message, details } = refusal;
     this.#parts.countRefusal(code, job);
     if (payment.isByMpp && code === "invalid_payment")
-      throw new RpcError(RPC.invalidParams, message, { code });
+      throw new RpcError(RPC.invalidParams, message, { code, ...chargedNothing(code) });
     if (refusal instanceof PaymentRefusal) {
       const data = this.#mppData(refusal, String(details.problem ?? "verification-failed"), message);
-      if (payment.isByMpp) throw new RpcError(RPC.paymentRefused, message, { ...data, code, charged: false });
+      if (payment.isByMpp)
+        throw new RpcError(RPC.paymentRefused, message, { ...data, code, ...chargedNothing(code) });
       return this.#offersResult(job, refusal, data);
     }
     const { problem: _, ...more } = details;
