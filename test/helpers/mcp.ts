@@ -36,7 +36,7 @@ export async function sendText(
       accept: "application/json, text/event-stream",
       ...headers,
     },
-    signal: AbortSignal.timeout(28_000),
+    signal: AbortSignal.timeout(55_000),
   });
   const text = await response.text();
   return { status: response.status, headers: response.headers, ...(text === "" ? {} : JSON.parse(text)) };
