@@ -161,7 +161,6 @@ export function facilitatorName(url: string): string {
   return `${host}${parts.join("/").replace(/\/$/, "")}`;
 }
 
-/** Completes a table without mistakes. */
 export function toRefunds(
   { maxFeePerGasGwei, minBalance }: Complete<z.output<typeof refundsSchema>>,
   signer: Signer | undefined,
@@ -173,7 +172,6 @@ export function toRefunds(
   };
 }
 
-/** Completes a table without mistakes. */
 export function toFacilitatorService({ bindAddress, tokens }: ServiceOutput) {
   return {
     bindAddress,

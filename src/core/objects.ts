@@ -11,6 +11,15 @@ export function defined<T extends object>(fields: T): Defined<T> {
   return Object.fromEntries(entries) as Defined<T>;
 }
 
+/** Parses JSON. @returns undefined for any other text */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Returns true for an object that is no array. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);

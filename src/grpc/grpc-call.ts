@@ -170,7 +170,7 @@ export class GrpcCall {
     const bytes = totalBytes(messages.flat());
     const listeners = written.map(({ onWritten }) => onWritten);
     const onTaken = (error?: Error | null) => {
-      // What was not sent goes down with its stream.
+      // The stream takes what it has not sent down with it.
       if (error) return;
       this.#unsentBytes -= bytes;
       for (const listener of listeners) listener();

@@ -39,10 +39,17 @@ export function handlerOf(handlers: MethodHandlers, { method }: HttpRequest): Ro
   const handler = known && handlers[known];
   if (handler !== undefined) return handler;
   const allow = methodsOf(handlers);
-  throw new GatewayError("method_not_allowed", `This path answers only to ${allow}.`, {
-    details: handlers.refusalDetails?.("method_not_allowed") ?? {},
-    headers: { allow },
-  });
+  throw refusalAt(handlers, "method_not_allowed", `This path answers only to ${allow}.`, { allow });
+}
+
+/** Makes a refusal with the JSON fields that a path's refusals have. */
+export function refusalAt(
+  { refusalDetails }: MethodHandlers,
+  code: ErrorCode,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): GatewayError {
+  return new GatewayError(code, message, { details: refusalDetails?.(code) ?? {}, headers });
 }
 
 /** Returns the methods of a path, as `Allow` lists them. */

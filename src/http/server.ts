@@ -20,6 +20,7 @@ import {
   methodsOf,
   type RouteAnswer,
   type RouteTable,
+  refusalAt,
   type TableOwner,
 } from "./routes.ts";
 import { ClientGone, Uploads } from "./uploads.ts";
@@ -223,15 +224,11 @@ export class HttpServer {
     const { incoming, outgoing } = exchange;
     const handlers = this.#routeOf(exchange);
     if (incoming.httpVersion === "1.1" && incoming.headers.host === undefined) {
-      throw new GatewayError("bad_request", "An HTTP/1.1 request needs a Host header.", {
-        details: handlers.refusalDetails?.("bad_request") ?? {},
-      });
+      throw refusalAt(handlers, "bad_request", "An HTTP/1.1 request needs a Host header.");
     }
     if (!hasKnownFraming(incoming)) {
       outgoing.setHeader("connection", "close");
-      throw new GatewayError("bad_request", "Transfer-Encoding can only be chunked, sent once.", {
-        details: handlers.refusalDetails?.("bad_request") ?? {},
-      });
+      throw refusalAt(handlers, "bad_request", "Transfer-Encoding can only be chunked, sent once.");
     }
     const { cors } = exchange.owner;
     if (cors !== undefined && exchange.method === "OPTIONS")
@@ -277,9 +274,8 @@ export class HttpServer {
     exchange.owner = owner;
     exchange.route = handlers.route ?? path;
     if (this.#tables.has(table)) return handlers;
-    throw new GatewayError("shutting_down", "jobgate is shutting down: try again soon.", {
-      details: handlers.refusalDetails?.("shutting_down") ?? {},
-      headers: { "retry-after": "5" },
+    throw refusalAt(handlers, "shutting_down", "jobgate is shutting down: try again soon.", {
+      "retry-after": "5",
     });
   }
 

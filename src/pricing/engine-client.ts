@@ -139,10 +139,8 @@ function cancelled(): StatusObject {
 }
 
 /**
- * Decodes the escapes that grpc-js leaves in a status message: it uses decodeURI, which keeps those of `;/?:@&=+$,#`.
- * Of these, tonic (which the stock engine uses) escapes `#` and `?`; gRPC's rules and most other servers escape none, so
- * a remaining escape is literal text there. A literal `%23` or `%3F` cannot be told from an escaped character and is
- * decoded too. A server that escapes more, such as `/`, keeps those escapes.
+ * Decodes the escapes of `#` and `?` that grpc-js leaves in a status message, because decodeURI keeps them. Only tonic,
+ * which the stock engine uses, makes them. A literal `%23` or `%3F` looks the same, and is decoded too.
  */
 function decodeReserved(details: string): string {
   return details.replace(/%(?:23|3F)/gi, decodeURIComponent);

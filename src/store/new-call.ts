@@ -40,7 +40,8 @@ export function packBytes(arrays: readonly Uint8Array[]): { buffer: ArrayBuffer;
 
 /**
  * Count of JobCalls that are not finished (held, ready, leased or waiting for a retry) against their maximum. JobCalls of
- * payments that stay undecided do not count: they must not take the place of work that can be done. Kept in memory, because counting the rows for each accept would cost more than the accept.
+ * payments that stay undecided do not count: they must not take the place of work that can be done. Kept in memory,
+ * because counting the rows for each accept would cost more than the accept.
  */
 export class Capacity {
   readonly #maxPending: number;

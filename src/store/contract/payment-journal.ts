@@ -26,8 +26,8 @@ export interface PaymentJournal {
 
   /**
    * The write before settling: the intent, its JobCall (held back from runners, unless it is paid by use) and the caller's
-   * nonce, all or none. When several begins with one key, one identifier, one nonce or one redeemed quote race, exactly one gets
-   * `begun`. An identifier or a quote whose payment failed can be paid again.
+   * nonce, all or none. When several begins with one key, one identifier, one nonce or one redeemed quote race, exactly
+   * one gets `begun`. An identifier or a quote whose payment failed can be paid again.
    *
    * An intent counts against `max_pending` for its first {@link YOUNG_MS} only, an unresolved payment never.
    * @param limits for intents that are older than that; default: none

@@ -58,11 +58,11 @@ export function decided(
       ? state === "owed" || state === "refund_failed"
       : (state === "owed" && row?.is_approved === 0) || state === "refund_failed" || state === "declined";
   if (row === undefined || !isOpen) return undefined;
-  const decision_ = { decision: JSON.stringify({ ...decision, at: now }), updated_at: now };
-  if (decision.as === "declined") return { ...row, ...decision_, state: "declined" };
+  const noted = { decision: JSON.stringify({ ...decision, at: now }), updated_at: now };
+  if (decision.as === "declined") return { ...row, ...noted, state: "declined" };
   const attempt = row.attempt + (row.reference === null ? 0 : 1);
   const fresh = { state: "owed", is_approved: 1, reference: null, hash: null, reason: null } as const;
-  return { ...row, ...decision_, ...fresh, attempt };
+  return { ...row, ...noted, ...fresh, attempt };
 }
 
 /** Returns the event of a refund as it is now. */

@@ -1,6 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { WebhookSecret } from "../../config/config.ts";
 import { HmacKey } from "../../core/hmac-key.ts";
+import { isObject, parseJson } from "../../core/objects.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { Authentic } from "./auth-scheme.ts";
 
@@ -70,20 +71,12 @@ export function textFields<const Name extends string>(
   body: Uint8Array,
   names: readonly Name[],
 ): Partial<Record<Name, string>> {
-  const object = parseObject(body);
+  const json = parseJson(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+  const object = isObject(json) ? json : {};
   const fields: Partial<Record<Name, string>> = {};
   for (const name of names) {
     const value = object[name];
     if (typeof value === "string" && value !== "") fields[name] = value;
   }
   return fields;
-}
-
-function parseObject(body: Uint8Array): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
 }

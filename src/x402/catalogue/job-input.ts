@@ -1,6 +1,6 @@
 import type { JobInput } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
-import { isObject } from "../../core/objects.ts";
+import { isObject, parseJson } from "../../core/objects.ts";
 
 /** Keywords with schemas by name. */
 const NAMED = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]);
@@ -17,12 +17,8 @@ export function inputSchema({ schema }: JobInput): unknown {
 
 /** Returns the example of a job's body: a JSON value, or text of another media type. */
 export function inputExample({ contentType, example }: JobInput): unknown {
-  if (example === undefined || !isJsonType(contentType)) return example;
-  try {
-    return JSON.parse(example);
-  } catch {
-    return example;
-  }
+  const json = example !== undefined && isJsonType(contentType) ? parseJson(example) : undefined;
+  return json === undefined ? example : json;
 }
 
 /**

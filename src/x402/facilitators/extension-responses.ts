@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import * as z from "zod";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { parseJson } from "../../core/objects.ts";
 
 /** A facilitator's verdict on the extensions of a payment, as its header `EXTENSION-RESPONSES` has it: JSON in base64. */
 export interface ExtensionResponses {
@@ -61,13 +62,5 @@ export class ExtensionRejections {
       this.#logged.set(key, true);
       this.#logger.warn({ job, extension, reason }, "the facilitator rejected an extension of a payment");
     }
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

@@ -45,7 +45,7 @@ export class FacilitatorHealth {
     return this.#supported;
   }
 
-  /** Tells whether the facilitator takes payments of this kind, as far as is known. */
+  /** Reports whether the facilitator takes payments of this kind, as far as is known. */
   maySupport({ x402Version, scheme, network }: PaymentKind): boolean {
     if (this.#supported === undefined) return true;
     return this.#supported.kinds.some(
@@ -66,7 +66,7 @@ export class FacilitatorHealth {
     return parseEvmAddress(String(address)).kind === "address" ? String(address) : undefined;
   }
 
-  /** Tells whether to ask it before others. One that failed is due again after some time, for one request at a time. */
+  /** Reports whether to ask it before others. One that failed is due again after some time, for one request at a time. */
   isReady(): boolean {
     const { supported, verify, settle } = this.#circuits;
     const now = this.#parts.clock();

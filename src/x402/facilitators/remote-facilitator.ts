@@ -3,6 +3,7 @@ import { splitCredentials } from "../../chain/basic-auth.ts";
 import type { RemoteFacilitatorConfig } from "../../config/config.ts";
 import { systemClock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
+import { parseJson } from "../../core/objects.ts";
 import { type Answer, JsonEndpoint, type NewHeaders } from "../../node/json-endpoint.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
 import { CdpTokens } from "./cdp-token.ts";
@@ -208,14 +209,6 @@ const MAX_RETRY_AFTER_MS = 600_000;
 function readRetryAfterMs(header: string | undefined): number {
   const ms = /^[0-9]+$/.test(header ?? "") ? Number(header) * 1000 : Date.parse(header ?? "") - Date.now();
   return Number.isNaN(ms) ? DEFAULT_RETRY_AFTER_MS : Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function isTimeout(error: unknown): boolean {

@@ -8,6 +8,7 @@ import type { FacilitatorServiceConfig } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
+import { parseJson } from "../../core/objects.ts";
 import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
 import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
@@ -156,7 +157,7 @@ export class FacilitatorService implements BackgroundService {
 
 /** @throws GatewayError `bad_request` */
 function readRequest(body: Uint8Array): FacilitatorRequest {
-  const json = parseJson(body);
+  const json = parseJson(Buffer.from(body).toString());
   if (typeof json !== "object" || json === null || isNestedDeeper(json, MAX_NESTING)) {
     throw malformed(`the body is not a JSON object, or nested more than ${MAX_NESTING} levels deep`);
   }
@@ -168,14 +169,6 @@ function readRequest(body: Uint8Array): FacilitatorRequest {
   if (!schema.safeParse(paymentRequirements).success)
     throw malformed(`paymentRequirements are not those of version ${x402Version}`);
   return { payload: paymentPayload, requirements: paymentRequirements } as FacilitatorRequest;
-}
-
-function parseJson(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body).toString());
-  } catch {
-    return undefined;
-  }
 }
 
 function malformed(what: string): GatewayError {

@@ -89,12 +89,12 @@ export class ChainEvidence {
     }
   }
 
-  /** Tells whether the chain of this token can be asked. */
+  /** Reports whether the chain of this token can be asked. */
   covers(token: TokenName): boolean {
     return this.#watched.has(tokenKey(token));
   }
 
-  /** Tells whether only the chain's word counts for this token. */
+  /** Reports whether only the chain's word counts for this token. */
   isRequired(token: TokenName): boolean {
     return this.#watched.get(tokenKey(token))?.required ?? false;
   }

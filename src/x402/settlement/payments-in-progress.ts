@@ -28,7 +28,7 @@ export class PaymentsInProgress {
     return this.#byFingerprint.has(fingerprint);
   }
 
-  /** Tells whether a request of this process asked for the settlement and had to leave it undecided. */
+  /** Reports whether a request of this process asked for the settlement and had to leave it undecided. */
   wasLeftUndecided(fingerprint: string): boolean {
     return this.#left.has(fingerprint);
   }

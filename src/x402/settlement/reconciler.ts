@@ -112,7 +112,7 @@ export class Reconciler implements BackgroundService {
   }
 
   /**
-   * Tells whether a request at another replica may be waiting for the settlement right now. If this replica asked too,
+   * Reports whether a request at another replica may be waiting for the settlement right now. If this replica asked too,
    * the facilitator would refuse one of the two, maybe the request. Reading the chain is always safe.
    */
   #mayBeInProgressElsewhere({ key, fingerprint, ageMs }: UndecidedPayment): boolean {

@@ -164,7 +164,7 @@ export class SettlementAttempts {
 
 type PaidEvidence = Extract<Evidence, { kind: "paid" }>;
 
-/** Tells whether the chain shows that the authorization can still pay. */
+/** Reports whether the chain shows that the authorization can still pay. */
 export function isUnused(evidence: Evidence): boolean {
   return evidence.kind === "open" && evidence.isUnused === true;
 }

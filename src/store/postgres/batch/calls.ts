@@ -53,7 +53,7 @@ interface FinishedCall {
   readonly charge: string | null;
 }
 
-// In the same order in all batches, so that no two wait for each other.
+// Ordered alike in all batches, so that no two wait for each other.
 const LOCK_CALLS = statement<CallRow>(
   "lock_calls",
   `SELECT call_id, origin, state, visible_at, attempts, forgiven, lease_token, subscriber, claimed_at, history,

@@ -17,7 +17,7 @@ export type KnownRow = PaymentRow & {
   is_identifier_taken?: boolean;
 };
 
-// In the same order in all batches, so that no two wait for each other. A row is as it was once its lock was had; all that
+// Ordered alike in all batches, so that no two wait for each other. A row is as it was once its lock was had; all that
 // is read beside it, as it was before the wait.
 const LOCK_PAYMENTS = statement<KnownRow & { readonly state_before: PaymentRow["state"] }>(
   "lock_payments",

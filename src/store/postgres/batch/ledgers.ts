@@ -10,7 +10,7 @@ const FORGET_OFFERS = statement(
   `DELETE FROM jobgate.offers WHERE id = ANY (ARRAY (
      SELECT id FROM jobgate.offers WHERE valid_until <= $1 LIMIT ${FORGOTTEN_AT_ONCE} FOR UPDATE SKIP LOCKED))`,
 );
-// In the same order in all batches, so that no two wait for each other; a statement can write a row only once.
+// Ordered alike in all batches, so that no two wait for each other; a statement can write a row only once.
 const SAVE_OFFERS = statement(
   "save_offers",
   `INSERT INTO jobgate.offers AS saved (id, service_id, job_index, offer, valid_until)

@@ -6,7 +6,7 @@ import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
 import { QUEUE_TRANSACTIONS } from "./transactions.ts";
 
-// In the same order in all batches, so that no two wait for each other.
+// Ordered alike in all batches, so that no two wait for each other.
 const LOCK_REFUNDS = statement<RefundRow>(
   "lock_refunds",
   `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds

@@ -19,7 +19,7 @@ const SELECT_BY_REFERENCE = "SELECT * FROM settler_transactions WHERE network = 
 export function transactionOperations(
   database: Database,
 ): OperationTable<"holdSettler" | "queueTransaction" | "signTransactions" | "finishTransactions"> {
-  // In memory: one file belongs to one process, so a lease ends with it.
+  // Kept in memory: one file belongs to one process, so a lease ends with it.
   const leases = new Map<string, SettlerLease>();
   const select = database.prepare<TransactionRow>(SELECT_BY_REFERENCE);
   const queue = database.prepare(
