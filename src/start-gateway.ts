@@ -44,7 +44,7 @@ export async function startGateway(options: {
   }
 }
 
-/** Loads the modules of the parts that run, all before the first listener opens. A gateway that sells nothing needs no viem. */
+/** Loads the modules of the parts that run, before the first listener opens. Without sales, that leaves out viem. */
 async function loadParts({ x402: sells, pricingEngine: asksEngine }: Config) {
   const settles = sells?.facilitators.some(({ kind }) => kind === "local");
   const [{ Gateway }, x402, settler, refunds, service, engine, pricing] = await Promise.all([

@@ -6,7 +6,7 @@ import type { HttpRequest } from "./request.ts";
 import type { HttpResponse } from "./response.ts";
 import type { MethodHandlers } from "./routes.ts";
 
-/** Folder of the built pages, which is two levels up from the sources as well as from the bundle: `npm run build` fills it. */
+/** Folder that `npm run build` fills with the pages: two levels up from the sources, and from the bundle. */
 const FOLDER = new URL("../../dist/page/", import.meta.url);
 
 const CONTENT_TYPES: Readonly<Record<string, string>> = {

@@ -3,7 +3,7 @@ import type { PrunedKind, PruneOutcome } from "./contract/retention.ts";
 /** Entries that one step looks at. Deleting as many takes a few milliseconds. */
 const LOOKED_AT = 500;
 
-/** Longest time by which a chain's clock, or this one, may be wrong: an authorization may be valid for as long after its end. */
+/** Longest error of a chain's clock or of this one, by which an authorization may outlive its end. */
 const CLOCK_MARGIN_SECS = 86_400;
 
 /** An entry that a step looks at. */

@@ -71,7 +71,7 @@ export type BatchListener = (batch: {
 export interface StoreTotals {
   /** Payments by state. */
   readonly payments: Readonly<Record<PaymentState, number>>;
-  /** Those among `payments` that are paid by use, each of which has one of `paidCalls`. `authorized` ones are not finished. */
+  /** Payments by use among `payments`. Each has one of `paidCalls`, and an `authorized` one is not finished. */
   readonly byUse: Readonly<Record<Exclude<PaymentState, "intent">, number>>;
   /** JobCalls of both gateways by state; `ready` includes those waiting for a retry. */
   readonly calls: Readonly<Record<"held" | "ready" | "leased" | "dead", number>>;

@@ -22,7 +22,7 @@ export interface RateReport {
 /** A token that prices in wei can be paid in. */
 type RatedToken = AcceptedToken & { readonly rate: RateSource };
 
-/** Rates of all tokens that have one, fixed or live. Live sources are asked in the background, never while a client waits. */
+/** Rates of all tokens that have one. Live sources are asked in the background, never while a client waits. */
 export class RateBoard {
   readonly #clock: Clock;
   readonly #logger: Logger;

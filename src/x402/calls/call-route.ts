@@ -35,7 +35,10 @@ export class CallRoute {
     }
   }
 
-  /** @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` unless it is the call's own; `call_expired` */
+  /**
+   * @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` with another call's;
+   * `call_expired`
+   */
   async #findCall(request: HttpRequest, callId: number): Promise<CallState> {
     const token = bearerToken(request);
     if (token === undefined) {

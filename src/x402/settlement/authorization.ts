@@ -2,7 +2,7 @@ import type { Rpc } from "../../chain/rpc.ts";
 import type { PaymentIntent } from "../../core/payment.ts";
 import type { MinedLog } from "./chain-logs.ts";
 
-/** The parts of a payment that the use of its authorization is found by. Without `fromBlock`, a search starts at the head. */
+/** Parts of a payment that identify the use of its authorization. Without `fromBlock`, a search starts at the head. */
 export type AuthorizedPayment = Pick<
   PaymentIntent,
   "key" | "transferMethod" | "fingerprint" | "payload" | "payTo" | "amount" | "validBefore" | "fromBlock"

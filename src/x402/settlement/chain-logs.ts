@@ -65,7 +65,7 @@ export function readTransfer({ topics, data }: RawLog): Transfer | undefined {
   return { name: "Transfer", from: wordAddress(from), to: wordAddress(to), value: BigInt(`0x${value}`) };
 }
 
-/** Reports whether a transfer of the payment's token is the offered one: its exact amount from the payer to the recipient. */
+/** Reports whether a transfer of the payment's token has its exact amount, payer and recipient. */
 export function isOffered(
   { from, to, value }: Transfer,
   { key, payTo, amount }: Pick<PaymentIntent, "key" | "payTo" | "amount">,

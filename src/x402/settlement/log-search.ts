@@ -20,7 +20,7 @@ const LOOK_BACK_SECS = 86_400n;
 export class LogSearch {
   #range = MAX_LOG_RANGE;
   #answersInRow = 0;
-  /** Blocks to continue unfinished searches from, by fingerprint. A finished search starts anew: its node may have lagged. */
+  /** Blocks to continue unfinished searches from, by fingerprint. A finished one starts anew: its node may lag. */
   readonly #ahead = boundedCache<string, bigint>(MAX_SEARCHES);
   readonly #past = boundedCache<string, bigint>(MAX_SEARCHES);
 

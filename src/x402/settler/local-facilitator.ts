@@ -176,7 +176,7 @@ function toSettlementAnswer(
   return { kind: "success", transaction, network, payer: payment.transfer.from };
 }
 
-/** A mined transaction proves a payment only if its token logs the transfer: a contract may succeed without doing anything. */
+/** Reports whether the token logged the transfer: a contract may succeed without doing anything. */
 function movesTokens({ logs }: Receipt, { transfer }: SettlerPayment): boolean {
   return logs.some((log) => {
     if (log.address.toLowerCase() !== transfer.token) return false;
