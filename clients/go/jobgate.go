@@ -189,8 +189,10 @@ func (r *runner) serve() (connected bool, err error) {
 		return false, status.Error(codes.InvalidArgument, err.Error())
 	}
 	defer conn.Close()
+	var sender sync.WaitGroup
 	ctx, cancel := context.WithCancel(r.jobs)
-	defer cancel()
+	// The next stream's sender shares what is held and sent.
+	defer func() { cancel(); sender.Wait() }()
 	if r.Token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+r.Token)
 	}
@@ -198,7 +200,7 @@ func (r *runner) serve() (connected bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	go r.send(stream, cancel)
+	sender.Go(func() { r.send(stream, cancel) })
 	if header, _ := stream.Header(); header != nil {
 		connected = true
 		r.Logger.Info("connected to jobgate", "address", r.Address)

@@ -46,7 +46,7 @@ func TestDeliversJobsAndTheirResults(t *testing.T) {
 	if md, _ := metadata.FromIncomingContext(s.Context()); strings.Join(md["authorization"], " ") != "Bearer secret" {
 		t.Errorf("authorization is %q", md["authorization"])
 	}
-	s.deliver(patience, "hello")
+	s.deliver(time.Hour, "hello")
 	job := within(t, jobs, "a job")
 	if job.CallId != 1 || job.JobId != 7 || job.ServiceId != 9 || job.Attempt != 1 || string(job.Body) != "hello" ||
 		job.Metadata["X-WEBHOOK-ORIGIN"] != "webhook" {
@@ -107,7 +107,7 @@ func TestEachOutcome(t *testing.T) {
 			g := startGateway(t)
 			start(g, func(context.Context, *jobgate.Job) (*jobgate.Result, error) { return test.handler() }, jobgate.Options{})
 			s, _ := g.accept()
-			s.deliver(patience, "a")
+			s.deliver(time.Hour, "a")
 			if m := s.until(hasOutcome); len(m.Acks) > 0 {
 				expect(t, m.Acks[0], test.want)
 			} else {
@@ -149,7 +149,7 @@ func TestTheLastChargeGoesWithExtensionsAndTheAck(t *testing.T) {
 		return nil, nil
 	}, jobgate.Options{})
 	s, _ := g.accept()
-	s.deliverWith(byUse, time.Minute, "a")
+	s.deliverWith(byUse, time.Hour, "a")
 	extended := s.until(hasExtend)
 	expect(t, extended.Extends[0].ChargeSoFar, &pb.Charge{Amount: &pb.Charge_Units{Units: "250"}})
 	s.answer(extended, done)
@@ -185,7 +185,7 @@ func TestACharge(t *testing.T) {
 				return nil, nil
 			}, jobgate.Options{})
 			s, _ := g.accept()
-			s.deliverWith(test.metadata, time.Minute, "a")
+			s.deliverWith(test.metadata, time.Hour, "a")
 			acked := s.until(hasOutcome)
 			expect(t, acked.Acks[0].Charge, test.sent)
 			s.answer(acked, done)
@@ -203,7 +203,7 @@ func TestExtendsLeasesAndShowsProgress(t *testing.T) {
 		return nil, nil
 	}, jobgate.Options{})
 	s, _ := g.accept()
-	s.deliver(6*time.Second, "a")
+	s.deliver(12*time.Second, "a")
 	shown := s.until(func(m *pb.RunnerMessage) bool { return hasExtend(m) && m.Extends[0].Progress != nil })
 	progress := &pb.ExtendRequest_Progress{Percent: 100, Text: "half"}
 	expect(t, shown.Extends[0], &pb.ExtendRequest_Lease{CallId: 1, LeaseToken: "token-a", Progress: progress})
@@ -219,12 +219,14 @@ func TestExtendsLeasesAndShowsProgress(t *testing.T) {
 	}
 }
 
-// untilCancelled returns a handler that waits for the end of its context if the body says so, and reports its cause.
+// untilCancelled returns a handler that shows progress and waits for the end of its context if the body says so, and
+// reports its cause.
 func untilCancelled(causes chan<- error) func(context.Context, *jobgate.Job) (*jobgate.Result, error) {
 	return func(ctx context.Context, job *jobgate.Job) (*jobgate.Result, error) {
 		if string(job.Body) != "wait" {
 			return &jobgate.Result{Body: job.Body}, nil
 		}
+		job.Progress(1, "waiting")
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return &jobgate.Result{Body: job.Body}, nil
@@ -237,12 +239,12 @@ func TestALostLeaseCancelsTheHandlerAndDropsItsOutcome(t *testing.T) {
 	causes := make(chan error, 1)
 	r := start(g, untilCancelled(causes), jobgate.Options{})
 	s, _ := g.accept()
-	s.deliver(2*time.Second, "wait")
+	s.deliver(time.Hour, "wait")
 	s.answer(s.until(hasExtend), lost)
 	if cause := within(t, causes, "the end of the handler"); cause != jobgate.ErrLeaseLost {
 		t.Errorf("the cause is %v", cause)
 	}
-	s.deliver(patience, "a")
+	s.deliver(time.Hour, "a")
 	message := s.until(hasOutcome)
 	if len(message.Acks) != 1 || message.Acks[0].LeaseToken != "token-a" {
 		t.Errorf("outcomes are %v", message)
@@ -259,7 +261,7 @@ func TestANewStreamExtendsHeldLeasesAndRepeatsOutcomesAtOnce(t *testing.T) {
 	causes := make(chan error, 1)
 	r := start(g, untilCancelled(causes), jobgate.Options{})
 	s, _ := g.accept()
-	s.deliver(patience, "wait", "b", "c")
+	s.deliver(time.Hour, "wait", "b", "c")
 	for outcomes := 0; outcomes < 2; {
 		outcomes += len(s.next().Acks) // Without an answer.
 	}
@@ -285,7 +287,7 @@ func TestRepeatsAnOutcomeThatTheGatewayCouldNotStore(t *testing.T) {
 	g := startGateway(t)
 	start(g, shout, jobgate.Options{})
 	s, _ := g.accept()
-	s.deliver(patience, "a")
+	s.deliver(time.Hour, "a")
 	for range 3 {
 		message := s.until(hasOutcome)
 		s.reply(&pb.Statuses{Sequence: message.Sequence, ErrorCode: uint32(codes.Unavailable), ErrorMessage: "store away"})
@@ -297,7 +299,7 @@ func TestForgetsAnOutcomeThatTheGatewayRefuses(t *testing.T) {
 	g := startGateway(t)
 	r := start(g, shout, jobgate.Options{})
 	s, _ := g.accept()
-	s.deliver(patience, "a")
+	s.deliver(time.Hour, "a")
 	message := s.until(hasOutcome)
 	invalid := []pb.LeaseStatus{pb.LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT}
 	s.reply(&pb.Statuses{Sequence: message.Sequence, Acks: invalid, ErrorMessage: "too odd"})
@@ -321,7 +323,7 @@ func TestStopTakesNothingNewAndFinishesWhatItHas(t *testing.T) {
 				return &jobgate.Result{Body: job.Body}, ctx.Err()
 			}, jobgate.Options{})
 			s, _ := g.accept()
-			s.deliver(patience, "a")
+			s.deliver(time.Hour, "a")
 			within(t, running, "a running handler")
 			stop(r)
 			s.answer(s.until(func(m *pb.RunnerMessage) bool { return m.MaxInFlight != nil }), done)
@@ -363,7 +365,8 @@ func TestARefusalCancelsHandlers(t *testing.T) {
 	causes := make(chan error, 1)
 	r := start(g, untilCancelled(causes), jobgate.Options{})
 	s, _ := g.accept()
-	s.deliver(patience, "wait")
+	s.deliver(time.Hour, "wait")
+	s.until(hasExtend) // The handler runs.
 	s.end <- status.Error(codes.InvalidArgument, "undecodable")
 	if err := r.ended(); status.Code(err) != codes.InvalidArgument {
 		t.Error(err)
@@ -383,15 +386,16 @@ func TestRunsNoMoreHandlersThanItsConcurrencyAcrossStreams(t *testing.T) {
 		return nil, nil
 	}, jobgate.Options{Concurrency: 1})
 	s, _ := g.accept()
-	s.deliver(patience, "a")
+	s.deliver(time.Hour, "a")
 	within(t, running, "the first handler")
 	s.end <- status.Error(codes.Unavailable, "shutting down")
 	s, first := g.accept()
 	s.answer(first, lost)
-	s.deliver(6*time.Second, "b")
-	s.answer(s.until(func(m *pb.RunnerMessage) bool { return hasExtend(m) && m.Extends[0].LeaseToken == "token-b" }), done)
-	if len(running) > 0 {
-		t.Error("two handlers run")
+	s.deliver(time.Hour, "b")
+	s.end <- status.Error(codes.Unavailable, "shutting down")
+	_, first = g.accept()
+	if len(first.Extends) != 1 || first.Extends[0].LeaseToken != "token-b" || len(running) > 0 {
+		t.Errorf("the first message is %v, and %d more handlers run", first, len(running))
 	}
 	close(finish)
 	if body := within(t, running, "the second handler"); body != "b" {
@@ -405,7 +409,7 @@ func TestALeaseThatRanOutWithoutTheGatewayIsLost(t *testing.T) {
 	causes := make(chan error, 1)
 	r := start(g, untilCancelled(causes), jobgate.Options{})
 	s, _ := g.accept()
-	s.deliver(time.Second, "wait")
+	s.deliver(3*time.Second, "wait")
 	within(t, causes, "the end of the handler") // No extension was answered.
 	g.server.Stop()
 	r.stop()

@@ -1,6 +1,7 @@
 """A gateway for tests: it speaks Work, and keeps what runners say."""
 
 import asyncio
+import socket
 import time
 from collections import Counter, deque
 
@@ -30,8 +31,13 @@ class Gateway:
         """Cleared, it holds back answers."""
         self.answers.set()
         self.changed = asyncio.Condition()
+        # Keeps the port while the gateway is away.
+        self.place = socket.socket()
+        self.place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self.place.bind(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.place.getsockname()[1]}"
 
-    async def start(self, port=0, credentials=None):
+    async def start(self):
         self.server = grpc.aio.server(options=[("grpc.max_receive_message_length", 16 << 20)])
         work = grpc.stream_stream_rpc_method_handler(
             self._work, RunnerMessage.FromString, GatewayMessage.SerializeToString
@@ -39,18 +45,19 @@ class Gateway:
         self.server.add_generic_rpc_handlers(
             [grpc.method_handlers_generic_handler("jobgate.v1.RunnerService", {"Work": work})]
         )
-        address = f"127.0.0.1:{port}"
-        if credentials:
-            self.port = self.server.add_secure_port(address, credentials)
-        else:
-            self.port = self.server.add_insecure_port(address)
+        self.server.add_insecure_port(self.address)
         await self.server.start()
-        self.address = f"127.0.0.1:{self.port}"
         return self
 
     async def kill(self):
         """Ends all connections at once. Leases stay valid."""
         await self.server.stop(None)
+        # Until then an ended stream takes JobCalls and answers.
+        await self.until(lambda: not self.streams)
+
+    async def stop(self):
+        await self.kill()
+        self.place.close()
 
     def give(self, *bodies, **fields):
         """Queues JobCalls and returns their call ids."""
@@ -72,6 +79,10 @@ class Gateway:
     async def until(self, holds):
         async with self.changed:
             await asyncio.wait_for(self.changed.wait_for(holds), 30)
+
+    async def paused(self):
+        """Waits until no runner takes more."""
+        await self.until(lambda: self.streams and not any(stream.max_in_flight for stream in self.streams))
 
     async def finished(self, count):
         """Waits until so many JobCalls are finished."""
@@ -119,14 +130,14 @@ class Stream:
                 self.gateway.messages.append(message)
                 tasks.append(asyncio.create_task(self._answer(message)))
                 self.deliver()
-                async with self.gateway.changed:
-                    self.gateway.changed.notify_all()
+                await self.notify()
             await self.queue.join()
         finally:
             for task in tasks:
                 task.cancel()
             if self in self.gateway.streams:
                 self.gateway.streams.remove(self)
+            await self.notify()
 
     def deliver(self):
         calls = []
@@ -156,6 +167,9 @@ class Stream:
             self.gateway.extends.extend(message.extends)
         self.queue.put_nowait(GatewayMessage(statuses=[statuses]))
         self.deliver()
+        await self.notify()
+
+    async def notify(self):
         async with self.gateway.changed:
             self.gateway.changed.notify_all()
 

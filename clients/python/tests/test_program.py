@@ -21,7 +21,7 @@ def work(job):
 class ProgramTest(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
         self.gateway = await Gateway().start()
-        self.addAsyncCleanup(self.gateway.kill)
+        self.addAsyncCleanup(self.gateway.stop)
 
     async def start(self, program):
         process = await asyncio.create_subprocess_exec(
@@ -65,7 +65,7 @@ class ProgramTest(unittest.IsolatedAsyncioTestCase):
             self.gateway.give(b"")
             await self.started(process)
             process.send_signal(number)
-            await self.gateway.until(lambda: self.gateway.messages[-1].HasField("max_in_flight"))
+            await self.gateway.paused()
             process.stdin.write(b"\n")
             _, errors = await asyncio.wait_for(process.communicate(), 30)
             self.assertEqual((process.returncode, errors), (0, b""))
@@ -77,7 +77,7 @@ class ProgramTest(unittest.IsolatedAsyncioTestCase):
             self.gateway.give(b"")
             await self.started(process)
             process.send_signal(number)
-            await self.gateway.until(lambda: self.gateway.messages[-1].HasField("max_in_flight"))
+            await self.gateway.paused()
             process.send_signal(number)
             self.assertEqual(await asyncio.wait_for(process.wait(), 30), -number)
 
@@ -97,10 +97,10 @@ class ProgramTest(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_runner_may_start_in_a_forked_process(self):
         program = """
+import signal
+signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
 child = os.fork()
 if child:
-    import signal
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 run(lambda job: job.body)
 """

@@ -378,6 +378,7 @@ async fn ends_when_its_options_are_invalid() {
 #[tokio::test]
 async fn connects_to_a_unix_socket() {
     let path = env::temp_dir().join(format!("jobgate-runner-{}", process::id()));
+    _ = std::fs::remove_file(&path);
     let mut gateway = Gateway::start_unix(path.to_str().unwrap()).await;
     let running =
         tokio::spawn(Runner { address: gateway.address.clone(), ..Default::default() }.run(async |_| Ok(None)));

@@ -95,8 +95,9 @@ class Runner:
         self._wake()
 
     def _wake(self) -> None:
-        if self._loop:
-            self._loop.call_soon_threadsafe(self._changed.set)
+        if loop := self._loop:
+            with suppress(RuntimeError):  # The loop is closed: `run` has ended meanwhile.
+                loop.call_soon_threadsafe(self._changed.set)
 
     async def run(self) -> None:
         """Runs jobs until `stop`. Raises RunnerError if the gateway refuses this runner."""
