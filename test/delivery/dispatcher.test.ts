@@ -60,7 +60,7 @@ test("A JobCall acked before its stream ended stays done", async () => {
 });
 
 test("A JobCall whose lease ran out goes to the next subscriber, and its slot becomes free", async () => {
-  const { accept, connect } = await startDelivery({ leaseMs: 200 });
+  const { accept, connect } = await startDelivery({ leaseMs: 200, maxAttempts: 1_000 });
   const silent = await connect().subscribe({ maxInFlight: 1 });
   const first = await accept();
   await silent.next();

@@ -15,11 +15,12 @@ test("Keepalive cuts the connection of a frozen runner, and its work moves on be
 test("Without a keepalive, the lease of a frozen runner runs out and its work moves on", async () => {
   const { address, accept, connect } = await startDelivery({
     leaseMs: 1_000,
+    maxAttempts: 1_000,
     keepalive: { timeMs: 3_600_000, timeoutMs: 3_600_000 },
   });
   const frozen = await spawnRunner(address);
   const callId = await accept();
-  await until(() => frozen.callIds.length === 1);
+  await until(() => frozen.callIds.length > 0);
   frozen.signal("SIGSTOP");
   const stream = await connect().subscribe();
   expect((await stream.next()).callId).toBe(BigInt(callId));

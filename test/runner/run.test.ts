@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { Fail, type Handler, json, Retry, RunnerError } from "../../src/runner/job.ts";
+import { Fail, type Handler, type Job, json, Retry, RunnerError } from "../../src/runner/job.ts";
 import type { RunOptions } from "../../src/runner/run.ts";
 import { startDelivery, until } from "../delivery/harness.ts";
 import { testFolder } from "../helpers/test-folder.ts";
@@ -145,26 +145,31 @@ test("The lease is extended while the handler works, with the progress", async (
 });
 
 test("A lost lease aborts the job's signal, and its outcome is dropped", async () => {
-  const { address, acks, retries, connect, script, store } = await startWatched({ leaseMs: 3_000 });
+  const { address, acks, retries, connect, script, store } = await startWatched();
   const claims = vi.spyOn(store, "claim");
   onTestFinished(() => claims.mockRestore());
   const aborted: number[] = [];
+  const running: Job[] = [];
   const { lines } = startRun(
-    ({ callId, signal }) =>
-      new Promise((resolve) =>
-        signal.addEventListener("abort", () => {
-          aborted.push(callId);
+    (job) => {
+      running.push(job);
+      return new Promise((resolve) =>
+        job.signal.addEventListener("abort", () => {
+          aborted.push(job.callId);
           resolve("too late");
         }),
-      ),
+      );
+    },
     { address },
   );
   const [callId = 0] = await script("lost");
   const claimed = async () =>
     (await Promise.all(claims.mock.results.map(({ value }) => value))).flatMap(({ calls }) => calls);
-  await until(async () => (await claimed()).length === 1);
+  await until(() => running.length === 1);
   const { leaseToken = "" } = (await claimed())[0] ?? {};
   await connect().nack({ callId: BigInt(callId), leaseToken, outcome: { case: "fail", value: {} } });
+  // It learns it from the answer to its next extension.
+  running[0]?.progress(50);
   await until(() => aborted.length === 1);
   expect(aborted).toEqual([callId]);
   expect(lines.at(-1)).toBe(`lease of JobCall ${callId} lost: the JobCall was finished before`);

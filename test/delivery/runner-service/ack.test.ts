@@ -53,7 +53,7 @@ describe("Ack", () => {
   });
 
   test("A late Ack is LEASE_LOST and leaves the next delivery alone", async () => {
-    const { accept, connect } = await startDelivery({ leaseMs: 150 });
+    const { accept, connect } = await startDelivery({ leaseMs: 150, maxAttempts: 1_000 });
     await accept();
     const runner = connect();
     const stream = await runner.subscribe({ maxInFlight: 1 });

@@ -22,7 +22,7 @@ describe("Extend", () => {
   });
 
   test("An extended lease does not run out at its first end, and keeps its slot", async () => {
-    const { accept, connect } = await startDelivery({ leaseMs: 200 });
+    const { accept, connect } = await startDelivery({ leaseMs: 200, maxAttempts: 1_000 });
     await accept();
     await accept();
     const runner = connect();
