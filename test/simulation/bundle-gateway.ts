@@ -1,0 +1,52 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
+import { MODULES } from "../../bundle.ts";
+import { bundleFolder, ROOT } from "../helpers/bundle.ts";
+
+/** A change that removes one guard. */
+export interface Mutant {
+  /** Path in `src`. */
+  readonly file: string;
+  /** Text that occurs once. */
+  readonly from: string;
+  readonly to: string;
+}
+
+export type Simulation = typeof import("./index.ts");
+
+let bundles = 0;
+
+/** Loads the simulation with the gateway's code, whose sleeps end when the simulation says so. */
+export async function loadSimulation(mutant?: Mutant): Promise<Simulation> {
+  const outdir = bundleFolder(`simulation-${process.pid}-${bundles++}`);
+  await build({
+    ...MODULES,
+    entryPoints: [join(ROOT, "test/simulation/index.ts")],
+    outdir,
+    plugins: [
+      {
+        name: "simulation",
+        setup(plugins) {
+          plugins.onResolve({ filter: /^node:timers\/promises$/ }, () => ({
+            path: join(ROOT, "test/simulation/timers.ts"),
+          }));
+          if (mutant === undefined) return;
+          const path = join(ROOT, "src", mutant.file);
+          plugins.onLoad({ filter: /\.ts$/ }, (file) =>
+            file.path === path ? { contents: mutated(path, mutant), loader: "ts" } : undefined,
+          );
+        },
+      },
+    ],
+  });
+  return import(pathToFileURL(join(outdir, "index.js")).href);
+}
+
+function mutated(path: string, { from, to }: Mutant): string {
+  const [before, after, ...others] = readFileSync(path, "utf8").split(from);
+  if (before === undefined || after === undefined || others.length > 0)
+    throw new Error(`${path} has ${JSON.stringify(from)} not once`);
+  return before + to + after;
+}

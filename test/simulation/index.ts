@@ -1,0 +1,2 @@
+export { explore } from "./explorer.ts";
+export { PaymentsRun } from "./payments.ts";

@@ -1,0 +1,19 @@
+import { describe, expect, it } from "vitest";
+import { openTestStore } from "../helpers/test-store.ts";
+import { loadSimulation } from "./bundle-gateway.ts";
+import { expectEqualJournals } from "./equal-journals.ts";
+import { SMALL } from "./scenarios.ts";
+
+const simulation = await loadSimulation();
+
+describe("In every order of events, a payment has one job, and a refused one is not charged:", () => {
+  it.each(Object.entries(SMALL))("%s", async (_, scenario) => {
+    const { states } = await simulation.explore(() => new simulation.PaymentsRun(scenario), 10_000);
+    expect(states).toBeGreaterThan(100);
+  });
+});
+
+it("The SQLite store answers every sequence of writes as the simulated journal does", async () => {
+  const { store, stop } = await openTestStore();
+  await expectEqualJournals(store).finally(stop);
+});

@@ -1,0 +1,1 @@
+export { sleep as setTimeout } from "./tasks.ts";
