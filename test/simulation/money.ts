@@ -10,7 +10,7 @@ export class Money {
   lies: number;
   /** Untrue views of the chain that its node may still give. */
   falseViews: number;
-  /** From now on, everybody answers, and tells the truth. */
+  /** Everybody answers from now on, and tells the truth. */
   isHealthy = false;
   readonly #moved = new Set<number>();
   readonly #expired = new Set<number>();
@@ -49,7 +49,7 @@ export class Money {
     return this.#expired.has(payment);
   }
 
-  /** What happens on the chain by itself. */
+  /** Steps that the chain takes by itself. */
   steps(): Step[] {
     return [...this.#underway].map((payment) => ({
       name: `the chain mines payment ${payment}`,

@@ -135,7 +135,7 @@ export class PaymentsRun implements Run {
     return this.#money.isHealthy && this.steps().length === 0;
   }
 
-  /** What clients, operators and time do. Each may happen or not. */
+  /** Steps of clients, reconcilers and time. Each may happen or not. */
   #surroundings(): Step[] {
     const steps = REPLICAS.flatMap((replica) => this.#stepsAt(replica));
     for (const payment of this.#intents.keys()) {

@@ -12,7 +12,7 @@ export interface Seller {
   readonly publicUrl: string;
   /** At most 32 ASCII characters. */
   readonly serviceName: string;
-  /** Whether jobs can be paid over MPP too, and bought as MCP tools. */
+  /** Further protocols that jobs are sold over: payment over MPP, and tools of MCP. */
   readonly sellsBy: { readonly mpp: boolean; readonly mcp: boolean };
 }
 
