@@ -2,7 +2,7 @@ import type { X402Config } from "../config/config.ts";
 import { type JobCall, type JobKey, jobKeyText, SERVICE_ID_METADATA } from "../core/job-call.ts";
 import { ForwardedHeaders } from "../http/forwarded-headers.ts";
 import type { JobRequest } from "../http/request.ts";
-import type { Offer } from "./wire/offer.ts";
+import { type Offer, schemeOf } from "./wire/offer.ts";
 import type { SignedPayment } from "./wire/payment-header.ts";
 
 /** Makes the JobCall of a request that pays for a job. */
@@ -38,7 +38,7 @@ export class X402Producer {
     readonly caller?: string;
   }): JobCall {
     const { offer, payment, body, requestMetadata = [], quoteDigest, caller } = paid;
-    const { job, token, amount, byUse, confidentiality } = offer;
+    const { job, token, amount, confidentiality } = offer;
     const { from, paymentId } = payment;
     return {
       origin: "x402",
@@ -50,7 +50,7 @@ export class X402Producer {
         "X-X402-QUOTE-DIGEST": quoteDigest,
         "X-X402-PAYMENT-NETWORK": token.network,
         "X-X402-PAYMENT-TOKEN": token.symbol,
-        "X-X402-PAYMENT-SCHEME": byUse === undefined ? "exact" : "upto",
+        "X-X402-PAYMENT-SCHEME": schemeOf(offer),
         "X-X402-PAYMENT-AMOUNT": amount,
         "X-X402-PAYER": from,
         ...(paymentId === undefined ? {} : { "X-X402-PAYMENT-ID": paymentId }),

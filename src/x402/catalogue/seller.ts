@@ -32,9 +32,10 @@ export function listedPriceText({ priceWei, currency }: NonNullable<ListedJob["p
 }
 
 /** Returns a way to pay for people: `0.01 USDC on eip155:8453`, `0.01 USDC on eip155:8453 by Permit2`. */
-export function optionText({ amount, decimals, token }: ListedOffer): string {
+export function optionText({ amount, decimals, token, byUse }: ListedOffer): string {
+  const ceiling = byUse === undefined ? "" : "up to ";
   const method = token.transferMethod === "permit2" ? " by Permit2" : "";
-  return `${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${method}`;
+  return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${method}`;
 }
 
 /** Text for buyers about a job that fails. */

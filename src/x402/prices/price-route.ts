@@ -3,7 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 import { priceText } from "../../core/price.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
-import type { Offer } from "../wire/offer.ts";
+import { type Offer, schemeOf } from "../wire/offer.ts";
 import { type JobPath, jobUrl } from "../wire/paths.ts";
 import type { PriceBook } from "./price-book.ts";
 
@@ -45,11 +45,8 @@ export function priceFields({ priceWei, currency }: Pick<Offer, "priceWei" | "cu
 }
 
 /** Returns an offer as clients read it beside the price. */
-export function settlementOption(
-  { job, token, amount }: Offer,
-  publicUrl: string,
-  protocol: JobPath["protocol"] = "x402",
-) {
+export function settlementOption(offer: Offer, publicUrl: string, protocol: JobPath["protocol"] = "x402") {
+  const { job, token, amount } = offer;
   return {
     protocol,
     network: token.network,
@@ -57,7 +54,7 @@ export function settlementOption(
     symbol: token.symbol,
     amount,
     pay_to: token.payTo,
-    scheme: "exact",
+    scheme: schemeOf(offer),
     // As in an x402 offer, EIP-3009 goes without saying.
     ...(token.transferMethod === "permit2" && { transfer_method: token.transferMethod }),
     // The SDK's field, whatever the protocol.

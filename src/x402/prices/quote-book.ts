@@ -6,7 +6,15 @@ import type { JobQuote } from "../../pricing/job-quote.ts";
 import type { QuotePayment, ReceivedQuote } from "../../pricing/quote-payment.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { QuoteLedger } from "../../store/contract/price-ledgers.ts";
-import { atTime, formatOffer, makeOffers, type Offer, parseOffer, quoteTerms } from "../wire/offer.ts";
+import {
+  atTime,
+  formatOffer,
+  makeOffers,
+  type Offer,
+  parseOffer,
+  quoteTerms,
+  schemeOf,
+} from "../wire/offer.ts";
 import { jobUrl } from "../wire/paths.ts";
 import type { JobPolicies } from "./job-policies.ts";
 import type { PriceChecks } from "./price-checks.ts";
@@ -74,14 +82,11 @@ export class QuoteBook {
       return undefined;
     return {
       endpoint: jobUrl(publicUrl, job),
-      options: offers.map(({ token: { network, asset, symbol, payTo }, amount, byUse }) => ({
-        network,
-        asset,
-        symbol,
-        amount,
-        payTo,
-        scheme: byUse === undefined ? "exact" : "upto",
-      })),
+      options: offers.map((offer) => {
+        const { token, amount } = offer;
+        const { network, asset, symbol, payTo } = token;
+        return { network, asset, symbol, amount, payTo, scheme: schemeOf(offer) };
+      }),
     };
   }
 

@@ -198,11 +198,16 @@ export function parseOffer(text: string): Offer {
   };
 }
 
+/** Returns the offer's scheme of x402: `upto` is charged by what was used. */
+export function schemeOf({ byUse }: Pick<Offer, "byUse">): "exact" | "upto" {
+  return byUse === undefined ? "exact" : "upto";
+}
+
 /** Returns the offer as a v2 client finds it in a 402 and as the facilitator gets it with the payment. */
 export function toRequirements(offer: Offer): PaymentRequirements {
   const { token, amount, byUse } = offer;
   return {
-    scheme: byUse === undefined ? "exact" : "upto",
+    scheme: schemeOf(offer),
     network: token.network,
     amount,
     asset: token.asset,

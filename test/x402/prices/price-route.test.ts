@@ -1,4 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
+import { optionText } from "../../../src/x402/catalogue/seller.ts";
+import { settlementOption } from "../../../src/x402/prices/price-route.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
 import { PERMIT2_USDC, USDC } from "../payments.ts";
@@ -60,4 +62,13 @@ describe("The price route", () => {
       expect(response.headers.get("cache-control")).toBe("no-store");
     }
   });
+});
+
+test("An offer by use is shown as scheme upto, with its ceiling", () => {
+  const offer = {
+    ...{ job: { serviceId: 1n, jobIndex: 0 }, priceWei: 10n, token: PERMIT2_USDC, ttlSecs: 300, decimals: 6 },
+    ...{ amount: "640000", byUse: { facilitator: USDC.payTo, runSecs: 60 } },
+  };
+  expect(settlementOption(offer, PUBLIC_URL)).toMatchObject({ scheme: "upto", amount: "640000" });
+  expect(optionText(offer)).toBe("up to 0.64 USDC on eip155:84532 by Permit2");
 });
