@@ -13,7 +13,7 @@ const share = (value: number) => ({ amount: { case: "basisPoints", value } }) as
 
 /** Starts a runner server with two JobCalls that are paid by use. */
 async function startPaidByUse() {
-  const { store, address, connect } = await startDelivery();
+  const { store, accept, address, connect } = await startDelivery();
   const payments = [1, 2].map((number) =>
     paymentIntent(number, {
       amount: CEILING,
@@ -25,6 +25,7 @@ async function startPaidByUse() {
   const client = makeRunnerClient({ address });
   return {
     connect,
+    accept,
     client,
     charges: async () => Promise.all(payments.map(({ key }) => store.findPayment(key))),
   };
@@ -34,6 +35,8 @@ const INVALID = [
   ["above the ceiling", units("1001"), "the charge is 1001; expected at most the ceiling, 1000"],
   ["above the whole", share(10_001), "the charge is 10001 basis points; expected at most 10000"],
   ["of no number", units("1.5"), "charge.units is not a whole number"],
+  ["below nothing", units("-1"), "charge.units is not a whole number"],
+  ["of nothing at all", {}, "set units or basis_points"],
 ] as const;
 
 test.each(INVALID)(
@@ -78,3 +81,23 @@ test.each(INVALID)(
     expect(await charges()).toMatchObject([{ state: "released" }, { state: "settling", amount: "250" }]);
   },
 );
+
+test("A charge for a JobCall that is not paid by use is refused", async () => {
+  const { connect, accept, client } = await startPaidByUse();
+  await accept();
+  const stream = await connect().work();
+  const free = [await stream.next(), await stream.next(), await stream.next()].map(named)[2];
+  await expect(client.ack({ acks: [{ ...free, charge: units("0") }] })).rejects.toMatchObject({
+    code: status.INVALID_ARGUMENT,
+    details: expect.stringContaining("it is not paid by use"),
+  });
+});
+
+test("A charge for a JobCall that is finished changes nothing", async () => {
+  const { connect, client, charges } = await startPaidByUse();
+  const first = named(await (await connect().work()).next());
+  await client.ack({ acks: [{ ...first, charge: share(5_000) }] });
+  const { statuses } = await client.ack({ acks: [{ ...first, charge: units("1000") }] });
+  expect(statuses).toEqual([LeaseStatus.NOT_FOUND]);
+  expect((await charges())[0]).toMatchObject({ amount: "500" });
+});
