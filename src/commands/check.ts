@@ -49,7 +49,7 @@ function summary({ x402, webhooks, push }: Config): string {
   ].join(", ");
 }
 
-/** Asks every peer in the configuration. The modules that ask are loaded only here, so that a plain check starts fast. */
+/** Asks every peer in the configuration. Its modules are loaded only here, so that a plain check starts fast. */
 async function askPeers(config: Config) {
   const [x402, ...problems] = await Promise.all([
     x402Findings(config),

@@ -56,7 +56,7 @@ function commandsOf(command: Command, path: readonly string[] = []): Completed[]
 
 const SCRIPTS: Record<Shell, (commands: readonly Completed[]) => string> = { bash, zsh, fish };
 
-/** Lines of a `case` that follows the words to the command that they lead to. */
+/** Lines of a `case` that finds the command that the words lead to. */
 function pathCases(commands: readonly Completed[]): string {
   const paths = commands.filter(({ path }) => path.length > 0).map(({ path }) => path);
   return paths

@@ -76,7 +76,7 @@ export function addDeadLettersCommand(program: Command): void {
     });
     addGroupOptions(command)
       .addArgument(callIdsArgument().argOptional())
-      // Without a variable, which would make every call select all.
+      // No variable sets it: one that stays set would make every call select all.
       .addOption(new Option("--all", `${name} all of them, or all that the other options select`))
       .action((callIds: bigint[], options: ChangeOptions) =>
         callIds.length === 0 ? changeGroups(change, options) : changeEach(change, callIds, options),

@@ -65,8 +65,8 @@ const accountText = ({ network, asset, payTo }: AcceptedToken) =>
   `${network}/${asset}/${payTo}`.toLowerCase();
 
 /**
- * Takes away the transfers that the payer's payments made. All of his payments are read, not only those since the copy: one
- * that was undecided for long may have made it.
+ * Removes the transfers that the payer's payments made. Reads all of his payments, not only those since the copy: one
+ * that was long undecided may have made a transfer.
  */
 async function withoutPayment(
   client: OperatorClient,

@@ -73,7 +73,7 @@ function isSet(variable: string): boolean {
   throw new InvalidArgumentError(`${variable}: expected 1, true, 0 or false.`);
 }
 
-/** Parser of an argument that has one form. commander names the option. */
+/** Makes a parser for an argument that has one form. commander adds the option's name to the error. */
 export const matching =
   (form: RegExp, expected: string) =>
   (value: string): string => {

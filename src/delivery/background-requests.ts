@@ -63,7 +63,7 @@ export class BackgroundRequests {
     this.#underWay.add(done);
   }
 
-  /** Resolves when nothing is under way, also of what the answers add. */
+  /** Resolves when no request is in progress, including those that answers start. */
   async idle(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }

@@ -24,7 +24,7 @@ export class Claimer {
   #claiming: Promise<void> | undefined;
   #mayHaveWork = true;
   #mayHaveSuspects = true;
-  /** The last look for suspects left some that no stream could take. */
+  /** Set when the last look for suspects left some that no stream could take. */
   #suspectsLeft = false;
   #backoffMs = 0;
   #backoffTimer: NodeJS.Timeout | undefined;

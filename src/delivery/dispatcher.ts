@@ -21,12 +21,12 @@ import { type CallSink, type RunnerReport, type SubscribeRequest, Subscription }
 
 /** Observes deliveries to runners. Its methods must be quick and must not throw. */
 export interface DeliveryObserver {
-  /** @returns a function that is called once the JobCall is written; never, if its stream ends before */
+  /** @returns a function that is called once the JobCall is written, and never if its stream ends first */
   delivering(call: ClaimedCall, subscriber: string): () => void;
   leaseExpired(): void;
 }
 
-/** Returns why a JobCall that is paid by use shall not go out: its payer can no longer pay. Undefined lets it go. */
+/** Returns why a JobCall that is paid by use must not go out: its payer can no longer pay. Undefined: it may. */
 export type DeliveryCheck = (callId: number) => Promise<string | undefined>;
 
 const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseExpired: () => undefined };
@@ -188,7 +188,7 @@ export class Dispatcher {
     return outcome;
   }
 
-  /** Gives back a JobCall that did not reach its runner, or may have ended it. */
+  /** Gives back a JobCall that did not reach its runner, or that may have crashed it. */
   giveBack(lease: Lease, options: { readonly excused: boolean }): void {
     const out = this.#leases.find(lease);
     if (out !== undefined) this.#letGo(out, options);
@@ -220,8 +220,8 @@ export class Dispatcher {
   }
 
   /**
-   * Stops claiming, and ends every stream: at once, or with the last lease of a stream that carries outcomes. Leases stay
-   * out: they can still be finished. Safe to call twice.
+   * Stops claiming, and ends every stream: at once, or with the last lease of a stream that carries outcomes. Leases
+   * stay out: they can still be finished. Safe to call twice.
    */
   endStreams(): void {
     if (this.#ending) return;

@@ -37,11 +37,11 @@ export class GatewayMessages {
 
   /** Adds an encoded GatewayMessage of one Statuses. Calls `onWritten` as {@link addJobCall} does. */
   addStatuses(encoded: Uint8Array, onWritten: () => void): void {
-    // The encodings of two messages, one after the other, are those of the message that has the fields of both.
+    // Two encodings in a row are the encoding of one message that has the fields of both.
     this.#add([encoded], 0, onWritten);
   }
 
-  /** Hands over everything to the call. */
+  /** Writes everything to the call. */
   flush(): void {
     const drafts = this.#drafts;
     this.#drafts = [];

@@ -154,8 +154,8 @@ function writeMetadata(bytes: Buffer, name: string, value: string, at: number): 
 }
 
 /**
- * Writes an entry whose lengths take one byte each, as nearly all do, in a third of the time: for such short texts, each
- * call into Node's own code takes longer than copying them.
+ * Writes an entry whose lengths take one byte each, as nearly all do, in a third of the time: for such short texts,
+ * each call into Node's own code takes longer than copying them.
  * @returns undefined for any other entry
  */
 function writeShortAscii(bytes: Buffer, name: string, value: string, at: number): number | undefined {
@@ -172,7 +172,7 @@ function writeShortAscii(bytes: Buffer, name: string, value: string, at: number)
   return at + 2 + entryBytes;
 }
 
-/** @returns false if the text has other characters, which are copied wrongly */
+/** @returns false if the text is not ASCII; the bytes are wrong then */
 function copyAscii(text: string, bytes: Buffer, at: number): boolean {
   let seen = 0;
   for (let i = 0; i < text.length; i++) {

@@ -66,10 +66,10 @@ export class LeaseRequests {
 
   constructor(options: {
     readonly dispatcher: Dispatcher;
-    /** Lease of an extension that does not give one. */
+    /** Length of the lease when an extension names none. */
     readonly leaseMs: number;
     readonly maxAttempts: number;
-    /** Backoff of a retry that does not give a delay. */
+    /** Backoff of a retry that names no delay. */
     readonly backoff: RetryBackoff;
   }) {
     this.#dispatcher = options.dispatcher;
@@ -79,9 +79,9 @@ export class LeaseRequests {
   }
 
   /**
-   * Carries out a message. Reads all of it before it asks for the first.
-   * @throws InvalidRequestError when the message as a whole is bad; GatewayError when the store cannot write: the message
-   * may be repeated
+   * Carries out a message, after reading all of it.
+   * @throws InvalidRequestError when the message as a whole is bad
+   * @throws GatewayError when the store cannot write; the message may be repeated
    */
   async carryOut(message: LeaseMessage, onInvalid: OnInvalid): Promise<LeaseStatuses> {
     refuseTooManyLeases(leaseCount(message));
@@ -101,8 +101,8 @@ export class LeaseRequests {
   }
 
   /**
-   * Finds charges that their JobCalls may not have. What a JobCall may be charged never changes, so that this can be read
-   * before anything takes effect.
+   * Refuses charges that their JobCalls may not have. A JobCall's ceiling never changes, so it is checked before
+   * anything takes effect.
    */
   async #refuseCharges(
     readings: readonly Reading<{ readonly charge?: Charge | undefined }>[],

@@ -3,7 +3,7 @@ import type { Lease } from "../store/contract/work-queue.ts";
 
 /** One delivery that is out and not finished. */
 export interface OutLease extends Lease {
-  /** The JobCall was lost with its stream before. */
+  /** Set when an earlier stream ended with the JobCall unfinished. */
   readonly suspect: boolean;
   /** End of the lease by this process's monotonic clock. */
   expiresAt: number;

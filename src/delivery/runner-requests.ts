@@ -41,7 +41,7 @@ export class InvalidRequestError extends Error {
   override readonly name = "InvalidRequestError";
 }
 
-/** @param peer name of a runner that does not give one */
+/** @param peer name for a runner that sends none */
 export function readSubscribe(request: SubscribeRequestMessage, peer: string): SubscribeRequest {
   const { subscriber, maxInFlight, jobIds, ackMode } = request;
   atMost(subscriber.length, RUNNER_LIMITS.subscriberLength, "characters in subscriber");

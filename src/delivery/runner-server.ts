@@ -29,7 +29,7 @@ const DEFAULT_KEEPALIVE = { timeMs: 10_000, timeoutMs: 5_000 };
 
 /** Serves runners over gRPC: `jobgate.v1.RunnerService`, `grpc.health.v1` and server reflection. */
 export class RunnerServer implements BackgroundService {
-  /** Shared with runners that get their JobCalls in another way than over gRPC. */
+  /** Shared with runners that get their JobCalls by push. */
   readonly dispatcher: Dispatcher;
   readonly #config: RunnerConfig;
   readonly #status: () => StoreStatus;

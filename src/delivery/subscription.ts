@@ -47,7 +47,7 @@ interface Delivery {
 
 /**
  * Most JobCalls that are claimed for one stream at a time, and that wait for it to drain. A reader that stops holds
- * this many, and those that are sent or written before `write` returns false, however large its `max_in_flight`.
+ * this many besides those already written, however large its `max_in_flight`.
  */
 const MAX_CLAIMED_AHEAD = 64;
 
@@ -62,7 +62,7 @@ export class Subscription {
   readonly #out = new Set<OutLease>();
   /** JobCalls that wait for the stream to drain, or to be admitted; their leases are in `#out` too. */
   readonly #waiting = new Map<OutLease, Delivery>();
-  /** A suspect, while it is out: the stream gets no other JobCall. */
+  /** The suspect that is out, if any: the stream gets no other JobCall meanwhile. */
   #suspect: OutLease | undefined;
   /** Set while the stream gets no more JobCalls until all of its own are finished, so that it can take a suspect. */
   #reserved = false;

@@ -31,7 +31,7 @@ interface AckMessage {
   readonly acks: LeaseAck[];
 }
 
-/** Thrown when a message is none that is read by hand. */
+/** Thrown when a message cannot be read by hand. */
 const UNUSUAL = new Error("Not a plain message of acks");
 
 /** Reads a RunnerMessage of acks. @returns undefined for any other, whether it is a RunnerMessage or not */
@@ -83,7 +83,7 @@ function readResult(reader: WireReader): NonNullable<LeaseAck["result"]> {
   return { body, contentType };
 }
 
-/** Reads a part of a message. Its methods throw {@link UNUSUAL} at the end, and for values that are seldom. */
+/** Reads a part of a message. Its methods throw {@link UNUSUAL} at the end, and for values that are rare. */
 class WireReader {
   readonly #bytes: Buffer;
   readonly #end: number;
@@ -132,7 +132,7 @@ class WireReader {
     return this.#bytes.toString("latin1", start, this.#at);
   }
 
-  /** Goes behind the next length-delimited value. @returns its start */
+  /** Skips the next length-delimited value. @returns its start */
   #skip(): number {
     const length = this.number();
     const start = this.#at;

@@ -19,8 +19,8 @@ import type { CallSink, Subscription } from "./subscription.ts";
 import { decodeAcks, encodeStatuses } from "./work-codec.ts";
 
 /**
- * Bounds on the memory of one stream. Beyond them it reads no more, until the store has answered and the runner has read
- * its statuses. A runner that reads nothing can still finish as many JobCalls as one stream may have in flight.
+ * Bounds on the memory of one stream. Beyond them it reads no more, until the store has answered and the runner has
+ * read its statuses. A runner that reads nothing can still finish as many JobCalls as one stream may have in flight.
  */
 const MAX_UNANSWERED_LEASES = RUNNER_LIMITS.maxInFlight;
 const MAX_UNANSWERED_BYTES = RUNNER_LIMITS.requestBytes;
@@ -44,7 +44,7 @@ export class WorkStream implements CallSink, MessageListener {
   /** Leases whose statuses are not written. */
   #unansweredLeases = 0;
   #isReading = true;
-  /** Set once the stream waits only for the answers that are due. */
+  /** Set once the stream only waits for answers that are still due. */
   #ending: GrpcStatus | undefined;
 
   constructor(options: {
@@ -76,7 +76,7 @@ export class WorkStream implements CallSink, MessageListener {
 
   onEnd(isWhole: boolean): void {
     if (isWhole && this.#subscription !== undefined) {
-      // A runner that paused has finished what it had: the rest was on its way when it half-closed.
+      // A paused runner has finished what it had: anything else was on its way when it half-closed.
       this.#dispatcher.unsubscribe(this.#subscription, { excused: this.#subscription.isPaused });
       this.#endOnceAnswered({ code: status.OK, details: "" });
     } else {

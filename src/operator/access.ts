@@ -61,8 +61,8 @@ function refusalResponse(error: ConnectError): HttpResponse {
 }
 
 /**
- * Returns true for a request that a page of another site made. Browsers add Origin to every POST; a page belongs to this
- * listener if its origin is the address that it called. Other programs send neither header.
+ * Returns true for a request that a page of another site made. Browsers add Origin to every POST; a page belongs to
+ * this listener if its origin is the address that it called. Other programs send neither header.
  * @param schemes includes https if a TLS proxy may stand before this listener
  */
 function isFromAnotherSite({ headers }: HttpRequest, schemes: readonly string[]): boolean {

@@ -18,7 +18,7 @@ interface Sample {
   readonly counts: Counts;
 }
 
-/** Counters of this process, read once a minute and kept for a day: what it did is the difference between two samples. */
+/** Samples of this process's counters: one a minute, kept for a day. What it did is the difference between two. */
 export class Activity {
   readonly #counters: CounterReader;
   readonly #clock: Clock;

@@ -17,7 +17,7 @@ import { decimalText } from "../core/amounts.ts";
 import { addressText, ipRangeText } from "../core/network-address.ts";
 import { priceText } from "../core/price.ts";
 
-/** Makes the configuration that the operator sees. Only the values named here are shown, so a new secret stays hidden. */
+/** Makes the configuration that the operator sees. It shows only the values named here, so new secrets stay hidden. */
 export function toConfiguration(config: Config) {
   const { serviceId, store, runner, push, operator, x402, webhooks, pricingEngine } = config;
   return {
@@ -178,7 +178,7 @@ function originOf(url: string | undefined): string {
   return `${protocol}//${host}`;
 }
 
-/** A URL whose path is public: one that clients see, or one that names a database. */
+/** A URL with a public path: one that clients see, or one that names a database. */
 function withoutSecrets(url: string): string {
   if (!URL.canParse(url)) return "";
   const { pathname } = new URL(url);

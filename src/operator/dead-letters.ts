@@ -13,7 +13,7 @@ import { invalid, isCallId, readOrigin, readPageToken } from "./requests.ts";
 const MAX_IDS = 1_000;
 /** Dead letters of a group that change in one step: one read and, with luck, one commit that accepts share. */
 const STEP = 100;
-/** Time after which a request on a group ends, for the next one to go on. */
+/** Time after which a request on a group ends; the next one continues it. */
 const MAX_MS = 2_000;
 /** `page_token` of a group's first step. */
 const FIRST_TOKEN = String(Number.MAX_SAFE_INTEGER);

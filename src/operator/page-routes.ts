@@ -1,7 +1,7 @@
 import { fileHandler, pageFiles, pageHeaders, readPage } from "../http/page-files.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
 
-/** Besides the rules of every page, forbids HTML and code that is made of text. */
+/** Content-Security-Policy: that of every page, which also forbids scripts to turn text into HTML or code. */
 const POLICY = ["img-src 'self' data:", "require-trusted-types-for 'script'", "trusted-types 'none'"];
 
 /**

@@ -24,8 +24,8 @@ const MIN_BUCKET_MS = 1_000;
 const MAX_BUCKETS = 1_000;
 
 /**
- * Reads one page of a list in descending order of call IDs. The token is the last ID of the page before, or the last that
- * it looked at, so new entries neither shift nor repeat anything.
+ * Reads one page of a list in descending order of call IDs. The token is the last ID that the page before looked at,
+ * so new entries neither shift nor repeat anything.
  * @returns the page, with an empty `nextPageToken` if it is the last
  * @throws ConnectError INVALID_ARGUMENT for a malformed token
  */

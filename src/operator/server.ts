@@ -30,7 +30,7 @@ export class OperatorServer implements BackgroundService {
   }) {
     const { server, tokens, sources, telemetry, logger } = options;
     const { signal } = this.#stopping;
-    // Every open call listens to it.
+    // Every open call adds a listener, and Node warns above ten.
     setMaxListeners(0, signal);
     const registry = collectMetrics(sources);
     telemetry?.addTo(registry);

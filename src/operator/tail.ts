@@ -6,19 +6,19 @@ import { type DecimalsOf, toEvent } from "./messages.ts";
 
 /** Most events buffered for one slow reader. An event is a few hundred bytes. */
 const MAX_BUFFERED = 1_000;
-/** Events that are kept for readers to come. */
+/** Events that are kept for later readers. */
 const MAX_HISTORY = 500;
 /** Most readers at once. */
 const MAX_READERS = 32;
 /** Longest silence on a stream: an idle connection may be lost without either end noticing. */
 const MAX_SILENCE_MS = 20_000;
 
-/** Streams events to operators. Each reader has a bounded buffer; a full one drops the newest events and counts them. */
+/** Streams events to operators. Each reader has a bounded buffer; when it is full, new events are dropped and counted. */
 export class Tail {
   readonly #events: EventHub;
   readonly #decimalsOf: DecimalsOf;
   readonly #maxSilenceMs: number;
-  /** The latest events, from `#next` on around the end: a ring. */
+  /** Ring of the latest events; the oldest is at `#next`. */
   readonly #recent: GatewayEvent[] = [];
   #next = 0;
   #readers = 0;

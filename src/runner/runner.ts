@@ -14,16 +14,16 @@ interface Request {
   answer(refusal: string): void;
 }
 
-/** Refusals by LeaseStatus; that of INVALID_ARGUMENT comes with it. */
+/** Refusals by LeaseStatus. INVALID_ARGUMENT brings its own text. */
 const REFUSALS = ["unknown", "", "the lease expired or was released", "the JobCall was finished before"];
 /** Bounds the time between two extensions, because the clocks of runner and jobgate may differ. */
 const EXTEND_MS = { min: 500, max: 15_000 };
-/** Longest time before the next stream, and time after which a request that jobgate could not store is sent again. */
+/** Longest wait before the next stream, and the wait before repeating a request that jobgate could not store. */
 const PAUSE_MS = 500;
-/** Times and other parts of grpc-js's reasons that differ with each try, or say nothing. */
+/** Parts of grpc-js's reasons that differ with each try, such as times, or that say nothing. */
 const NOISE = /No connection established\. Last error: | \(\d{4}-[^)]*Z\)|\.? Resolution note: $/g;
 const { UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNIMPLEMENTED } = status;
-/** Codes with which another try would get the same answer. */
+/** Codes that another try would get again. */
 const FINAL = [UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNIMPLEMENTED];
 const ADVICE = "Check the token, the other options of run, and the version of jobgate.";
 

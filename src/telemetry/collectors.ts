@@ -12,8 +12,8 @@ const TOTALS_TIMEOUT_MS = 3_000;
 
 /**
  * Node's own metrics that are left out. Some are gauges with a counter's name, to which `promtool check metrics`
- * objects; the same figures by type remain. The event loop's lag restarts at every scrape, so two scrapers would disturb
- * each other; jobgate_event_loop_delay_seconds adds up.
+ * objects; the same figures by type remain. The event loop's lag restarts at every scrape, so two scrapers would
+ * disturb each other; jobgate_event_loop_delay_seconds adds up.
  */
 const LEFT_OUT = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
 

@@ -74,7 +74,7 @@ class MetricFamily<Series extends { samples(name: string, labels: Labels): Sampl
     this.#type = type;
     this.#instrument = instrument;
     this.#newSeries = newSeries;
-    // A series that can only be one is shown from the start.
+    // A metric without labels has one series, which is shown from the start.
     if (instrument.labels.length === 0) this.seriesOf({});
   }
 

@@ -5,7 +5,7 @@ import type { Tracing } from "./tracing.ts";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Starts traces if the environment asks for them. The SDK is loaded only then, because it costs memory and start-up time.
+ * Starts traces if the environment asks for them. Loads the SDK only then, because it costs memory and start-up time.
  * @returns undefined when traces are off
  */
 export async function startTracing(

@@ -7,7 +7,7 @@ import { Refusal } from "../input.ts";
 
 const START_TIMEOUT_MS = 50_000;
 const RPC_TIMEOUT_MS = 10_000;
-/** Kept of what a failing node printed. */
+/** Most of a failing node's output that is kept. */
 const MAX_PRINTED = 10_000;
 /** Version that jobgate is tested with. */
 const ANVIL = "@foundry-rs/anvil@1.7.1";

@@ -60,7 +60,7 @@ async function dev(options: DevOptions): Promise<void> {
   const stopping = new AbortController();
   const stopped = nextStopSignal().finally(() => stopping.abort());
   const folder = await mkdtemp(join(tmpdir(), "jobgate-dev-"));
-  /** Undoes what was started, newest first. */
+  /** Functions that stop what was started, in the order of the starts. */
   const undo: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
   try {
     const ports = options.freePorts ? await findFreePorts() : PORTS;

@@ -9,7 +9,7 @@ const MINTER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 /** mint(address,uint256) */
 const MINT = "0x40c10f19";
 
-/** Puts play money at an address of a local chain, where clients expect the real token, and gives some to an account. */
+/** Puts play money at the real token's address on a local chain, and gives some to an account. */
 export async function issuePlayMoney(
   rpc: Rpc,
   money: { readonly token: string; readonly holder: string; readonly units: bigint },

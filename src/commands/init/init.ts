@@ -13,7 +13,7 @@ import { addCommand, matching, option } from "../options.ts";
 import { programName } from "../output.ts";
 import { configText, type NewConfig } from "./template.ts";
 
-/** Secrets that senders can be given. Those of other modes are made by the sender. */
+/** Auth modes whose secret this side makes. In other modes the sender makes it. */
 const AUTH_MODES = ["hmac-sha256", "bearer", "github"];
 /** Takes the place of a name or a path. */
 const NONE = "-";
@@ -70,7 +70,7 @@ export function addInitCommand(program: Command): void {
 
 async function init(options: InitOptions): Promise<void> {
   const { out, force: overwrites = false } = options;
-  // Before the questions; the write looks again.
+  // Checked before the questions; the write checks again.
   if (!overwrites && existsSync(out)) throw fileExists(out);
   const asks = !options.yes && canAsk();
   const config = await chooseConfig(options, asks ? ask : undefined);
@@ -162,7 +162,7 @@ async function writeText(
   }
 }
 
-/** Writes a random secret, which git ignores. @returns false when the file exists: a sender may have the secret in it */
+/** Writes a random secret, which git ignores. @returns false when the file exists: a sender may use its secret */
 async function writeSecret(file: string): Promise<boolean> {
   if (existsSync(file)) return false;
   const folder = dirname(file);

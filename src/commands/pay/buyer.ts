@@ -25,7 +25,7 @@ export interface ChosenOffer {
 
 export interface BuyerOptions {
   readonly privateKey: PrivateKey;
-  /** Names the purchase over all its payments. */
+  /** Identifies the purchase across all its payments. */
   readonly paymentId: string;
   /** Longest wait for the answer to the payment and for the result. */
   readonly timeoutMs: number;
@@ -48,14 +48,14 @@ export class Buyer {
   readonly #options: BuyerOptions;
   readonly #payer: string;
   readonly #http: x402HTTPClient;
-  /** Begins when the payment is signed. */
+  /** Set when the payment is signed. */
   #deadline: AbortSignal | undefined;
 
   constructor(options: BuyerOptions) {
     this.#options = options;
     const signer = privateKeyToAccount(options.privateKey);
     this.#payer = signer.address;
-    // `select` bounds the amount, in tokens that the official table of known tokens lacks, too.
+    // `select` bounds the amount instead: the official limit knows only the tokens of its own table.
     const client = registerExactEvmScheme(new x402Client(), { signer }).setSpendControls(false);
     client.registerPolicy((_version, offers) => options.select(offers));
     client.onBeforePaymentCreation(({ paymentRequired, selectedRequirements }) =>

@@ -35,7 +35,7 @@ export function priceOf(offer: Offer): string {
   return amountText(amountOf(offer), preset?.symbol ?? offer.asset, preset?.decimals);
 }
 
-/** Version 1 has another name for the amount. */
+/** Amount of an offer in base units. Version 1 has another name for it. */
 function amountOf(offer: Offer & { readonly maxAmountRequired?: string }): string {
   return offer.amount ?? offer.maxAmountRequired;
 }

@@ -24,7 +24,7 @@ const KILL_AFTER_MS = 2_000;
 
 /**
  * Runs the program once, without a shell: the body is its standard input, its standard output is the result, and its
- * exit code is the outcome. Settles once it has ended and closed its output. A lost lease kills it and its child processes.
+ * exit code is the outcome. Settles once it has ended and closed its output. A lost lease kills it and its children.
  */
 export function runJobProgram(program: JobProgram, job: Job): Promise<Result> {
   const { command, args, timeoutMs, contentType, failCodes } = program;

@@ -64,7 +64,7 @@ function hex(byte: number): string {
   return byte.toString(16).toUpperCase().padStart(2, "0");
 }
 
-/** Returns the type that the client sent. One of CloudEvents' own would make the body the event, as the client wrote it. */
+/** Returns the type that the client sent. With a type of CloudEvents' own, the client could write the whole event. */
 function contentType(sent = ""): string {
   return isMediaType(sent) && !/^application\/cloudevents/i.test(sent) ? sent : DEFAULT_CONTENT_TYPE;
 }

@@ -9,7 +9,7 @@ export type PushOutcome =
   | {
       readonly kind: "retry";
       readonly reason: string;
-      /** Absent: the backoff. */
+      /** Default: the backoff. */
       readonly delayMs?: number;
       readonly blame: Blame;
     }

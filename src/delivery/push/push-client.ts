@@ -79,7 +79,7 @@ export class PushClient {
   }
 }
 
-/** Collects what counts of one answer. */
+/** Collects the part of one answer that counts. */
 class Exchange implements PushRequest, Dispatcher.DispatchHandler {
   readonly outcome: Promise<PushOutcome | undefined>;
   readonly #clock: Clock;
@@ -161,7 +161,7 @@ class Exchange implements PushRequest, Dispatcher.DispatchHandler {
     return readAnswer(answer, this.#clock());
   }
 
-  /** Ends before the whole answer is there. */
+  /** Ends the request before its whole answer has arrived. */
   #cut(outcome: PushOutcome | undefined): void {
     this.#end(outcome);
     this.#controller?.abort(new Error("the request is over"));

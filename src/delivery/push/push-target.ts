@@ -13,7 +13,7 @@ import { PushClient, type PushRequest } from "./push-client.ts";
 
 /** Part of a lease after which it is extended, so that one extension may fail. */
 const EXTENSIONS_PER_LEASE = 3;
-/** Wait before an outcome is reported again to a store that is away. */
+/** Wait before an outcome is reported again to a store that did not answer. */
 const MIN_REPORT_WAIT_MS = 100;
 const MAX_REPORT_WAIT_MS = 2_000;
 

@@ -50,7 +50,7 @@ export class CallerChain {
     const answer = await this.#rpcOf(restriction).ask("isPermittedCaller", (rpc) =>
       call(rpc, chainContract, data),
     );
-    // Neither of the two booleans: no contract is there, or another one. "No" would be a guess.
+    // Neither true nor false: there is no contract, or another one. "No" would be a guess.
     if (answer !== TRUE && answer !== FALSE) {
       throw checkFailed("isPermittedCaller", "the contract returned no boolean");
     }
@@ -127,7 +127,7 @@ class CallerRpc {
   }
 }
 
-/** Returns a contract's raw answer, `0x` for an address without code. @throws RpcError, for one when the call reverts */
+/** Returns a contract's raw answer, `0x` for an address without code. @throws RpcError, also when the call reverts */
 async function call(rpc: Rpc, to: string, data: string): Promise<string> {
   return (await rpc.callContract(to, data)).toLowerCase();
 }
@@ -140,7 +140,7 @@ function word(value: bigint | `0x${string}`): string {
 function isValidSignatureCall(hash: `0x${string}`, signature: `0x${string}`): string {
   const bytes = signature.slice(2);
   const words = Math.ceil(bytes.length / 64);
-  // The hash, the offset of the bytes behind these two words, their length, and they themselves in whole words.
+  // The hash, the offset of the bytes (after two words), their length, and the bytes padded to whole words.
   const length = BigInt(bytes.length / 2);
   return `${IS_VALID_SIGNATURE}${word(hash)}${word(64n)}${word(length)}${bytes.padEnd(words * 64, "0")}`;
 }

@@ -43,7 +43,7 @@ function describeRefund(
   };
 }
 
-/** Result of a job whose runner gave none. */
+/** Result of a job whose runner returned none. */
 const EMPTY: JobResult = { body: new Uint8Array(), contentType: "application/octet-stream" };
 
 /** Returns 200 with the runner's result, byte for byte; its body is empty if there is none. */

@@ -15,7 +15,7 @@ const VALUE = String.raw`[ \t]*=[ \t]*(?:${TOKEN}|${QUOTED})`;
 const PARAMETERS = String.raw`(?:[ \t]*;(?:[ \t]*${TOKEN}(?:${VALUE})?)?)*`;
 const PREFERENCE = `${TOKEN}(?:${VALUE})?${PARAMETERS}`;
 const COMMA = String.raw`[ \t]*,[ \t,]*`;
-/** Matches a whole `Prefer` header whose first `wait` preference is a number. Several with one name: the first counts. */
+/** Matches a whole `Prefer` header whose first `wait` preference is a number. Later ones of that name do not count. */
 const WAIT = new RegExp(
   String.raw`^[ \t,]*(?:(?!wait(?:[ \t=;,]|$))${PREFERENCE}${COMMA})*wait[ \t]*=[ \t]*("?)(?<secs>\d+)\1${PARAMETERS}(?:${COMMA}${PREFERENCE})*[ \t,]*$`,
   "i",

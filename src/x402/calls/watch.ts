@@ -77,7 +77,7 @@ export class CallWatch {
   }
 }
 
-/** Checks whether nothing more is to come, unless an operator decides something. */
+/** Returns true when nothing more can happen unless an operator decides something. */
 export function isFinished({ state, refund }: CallState): boolean {
   const isRefunding = refund?.state === "sending" || (refund?.state === "owed" && refund.isApproved);
   return state === "succeeded" || state === "expired" || (state === "failed" && !isRefunding);

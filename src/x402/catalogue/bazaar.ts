@@ -4,8 +4,8 @@ import { isNestedDeeper } from "../wire/payment-header.ts";
 import { embeddedSchema, inputExample } from "./job-input.ts";
 
 /**
- * Most bytes of the extension as JSON. It goes out in a header and comes back in that of the payment: proxies pass 4 KiB
- * of headers with an answer, and Node's client takes 16 KiB.
+ * Most bytes of the extension as JSON. It goes out in a header and comes back in the payment's: proxies pass 4 KiB of
+ * headers with an answer, and Node's client takes 16 KiB.
  */
 const MAX_BYTES = 2_048;
 /** Deepest nesting, so that a payment that sends it back is not nested too deeply. */
@@ -18,8 +18,8 @@ const BODY_SCHEMA = "/properties/input/properties/body";
 export type Bazaar = ReturnType<typeof bazaarOf>;
 
 /**
- * Declares the extension for a job. One that would be too large leaves out the body's schema, then its example: both are
- * in the list of jobs.
+ * Declares the extension for a job. If it would be too large, leaves out the body's schema, then its example: the list
+ * of jobs has both.
  * @param basePath path of the public URL
  */
 export function declareBazaar(job: Job, basePath: string): Bazaar {

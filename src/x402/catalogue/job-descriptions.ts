@@ -34,7 +34,7 @@ interface Parts {
 export class JobDescriptions {
   readonly #parts: Parts;
   readonly #jobs: ReadonlyMap<string, Job>;
-  /** Those of the configuration before, while offers made under it are open. */
+  /** Descriptions of the previous configuration, while offers made under it are open. */
   #earlier: { readonly descriptions: JobDescriptions; readonly untilMs: number } | undefined;
   readonly #made = boundedCache<string, JobDescription>(MAX_REMEMBERED);
 
@@ -43,7 +43,7 @@ export class JobDescriptions {
     this.#jobs = new Map(parts.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
   }
 
-  /** Lets payments send back what these declared, as long as offers made then are open. */
+  /** Accepts payments that send back the extensions of these descriptions, while offers made then are open. */
   replaces(earlier: JobDescriptions, offerTtlSecs: number): void {
     if (earlier.#earlier && this.#parts.clock() >= earlier.#earlier.untilMs) earlier.#earlier = undefined;
     this.#earlier = { descriptions: earlier, untilMs: this.#parts.clock() + offerTtlSecs * 1000 };

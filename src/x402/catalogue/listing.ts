@@ -18,7 +18,7 @@ export interface ListedJob extends Omit<Job, "policy" | "price"> {
   readonly authMode?: JobRestriction["authMode"];
   /** Absent while it is not known. */
   readonly price?: Pick<JobPrice, "priceWei" | "currency">;
-  /** Ways to pay the price now, which are not saved: a 402 shows those that stay payable. */
+  /** Ways to pay the price now. They are not kept: the offers of a 402 are, and stay payable. */
   readonly offers: readonly ListedOffer[];
   /** Absolute URL to buy it at. */
   readonly url: string;
@@ -42,11 +42,11 @@ interface Parts {
 
 /** Age at which a listing is made anew when somebody asks for it, because rates and quotes change. */
 const MAX_AGE_MS = 5_000;
-/** Added for each job: a job takes 20 µs, so that a listing takes under 2 % of the CPU however long it is. */
+/** Added to the age for each job, which takes 20 µs: a listing of any length takes under 2 % of the CPU. */
 const MAX_AGE_MS_PER_JOB = 1;
 /** Jobs whose price a listing asks the pricing engine for, which makes a proof of work for each. */
 const MAX_ASKED = 32;
-/** Longest wait for those prices. The questions go on, so that the next listing finds their answers. */
+/** Longest wait for those prices. Requests that take longer go on, for the next listing. */
 const MAX_WAIT_MS = 1_000;
 /** Jobs that are looked at in one piece: a few milliseconds. */
 const JOBS_AT_ONCE = 200;

@@ -66,7 +66,7 @@ export class Doors {
     this.#sessions = new Sessions(parts.tokens);
   }
 
-  /** Returns the routes at a configuration, which challenges and sessions outlive. */
+  /** Returns the routes at a configuration. Challenges and sessions outlive it. */
   open(config: X402Config, { listing, checkout, descriptions, seller, prices, verification }: Shop) {
     const { callerAuth, calls, watch, tokens, limits, stats, logger, telemetry, waits } = this.#parts;
     const { publicUrl, maxBodyBytes } = config;

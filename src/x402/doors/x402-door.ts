@@ -29,7 +29,7 @@ export class X402Door implements Door {
   readonly carriesPayment = carriesPayment;
   readonly readPayment = readPayment;
 
-  /** That is the ordinary first request, so it makes no error with a stack. */
+  /** Answers the ordinary first request, so it makes no error with a stack. */
   askToPay(request: HttpRequest, { job, offers }: UnpaidRequest): HttpResponse | Promise<HttpResponse> {
     let answer = this.#paymentRequired.get(offers);
     if (answer === undefined) {

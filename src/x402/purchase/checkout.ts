@@ -27,7 +27,7 @@ type Sale =
 /** A request without a payment, and the offers that it can pay. */
 export interface UnpaidRequest {
   readonly job: SoldPolicy;
-  /** Undefined in a request that only looks. */
+  /** Undefined in a request that buys nothing. */
   readonly body: Uint8Array | undefined;
   readonly offers: readonly Offer[];
 }
@@ -69,7 +69,7 @@ export class Checkout {
     // body_too_large
     const body = await request.readBody(this.#maxBodyBytes);
     const invalidInput = this.#inputs.refusalOf(job, body);
-    // invalid_payment; beside a wrong body only a payment counts that may have bought it under an earlier schema
+    // invalid_payment; with a wrong body, only a payment that may have bought it under an earlier schema counts
     const payment = invalidInput === undefined ? door.readPayment(request) : readable(request, door);
     if (payment !== undefined) {
       const bought = await this.#purchase.buy({ request, price, body, payment, invalidInput });

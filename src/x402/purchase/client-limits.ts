@@ -74,7 +74,7 @@ export class ClientLimits {
     }
   }
 
-  /** Clients whose address a proxy does not tell share the proxy's limit. */
+  /** Clients whose address the proxy does not send share the proxy's limit. */
   #clientOf(request: AddressedRequest): string {
     return this.#addressOf(request) ?? request.remoteAddress;
   }

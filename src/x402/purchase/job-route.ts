@@ -40,7 +40,7 @@ export class JobRoute {
     });
   }
 
-  /** `GET`: shows the 402 of a request without a payment to those who look around. Never starts a job. */
+  /** `GET`: returns the 402 of a request without a payment, for looking around. Never starts a job. */
   show(request: HttpRequest, job: JobKey): Promise<HttpResponse> {
     return this.#refusing(request, job, async () => {
       const { checkout, door } = this.#parts;

@@ -11,7 +11,7 @@ interface BoughtCall extends Pick<AcceptedPayment, "callId" | "receipt"> {
   readonly accessToken: string;
   /** Path of the call's state. */
   readonly path: string;
-  /** Headers that tell of the settlement. */
+  /** Headers with the settlement. */
   readonly headers: Readonly<Record<string, string>>;
 }
 

@@ -52,7 +52,7 @@ interface PaidRequest {
   readonly payment: SignedPayment;
   /** Refusal of the body, by a schema that may be newer than the payment. */
   readonly invalidInput?: GatewayError | undefined;
-  /** Tells this purchase from every other: the same payment may not buy another job or body. */
+  /** Distinguishes this purchase from all others: the same payment may not buy another job or body. */
   readonly identity: PurchaseIdentity;
 }
 
@@ -94,7 +94,7 @@ export class Purchase {
     }
   }
 
-  /** Lets one payment at a time be made under an identifier. */
+  /** Allows one payment at a time under an identifier. */
   #inTurn(paid: PaidRequest): Promise<PaymentOutcome> {
     const { inProgress, earlier } = this.#parts;
     const { payment } = paid;

@@ -44,7 +44,7 @@ export class Verification {
     const requirements = requirementsV1 ?? toRequirements(offer);
     return limits.whileVerifying(request, async () => {
       const verification = this.#askFacilitators(payment, requirements);
-      // The chain's word comes first: a facilitator refuses a used authorization too, but cannot say that it was charged.
+      // The chain is asked first: a facilitator refuses a used authorization too, but cannot say that it was charged.
       verification.catch(() => undefined);
       const [fromBlock] = await Promise.all([this.#startBlock(offer), this.#requireUnused(payment, offer)]);
       return { offer, requirements, fromBlock, facilitator: await verification };
@@ -52,8 +52,9 @@ export class Verification {
   }
 
   /**
-   * @throws GatewayError `authorization_used` when the chain shows that, `facilitator_unavailable` when it shows that it
-   * never will; not when it cannot be asked
+   * Does not throw when the chain cannot be asked.
+   * @throws GatewayError `authorization_used` when the chain shows that; `facilitator_unavailable` when it can never
+   * show it
    */
   async #requireUnused(payment: SignedPayment, offer: Offer): Promise<void> {
     const { evidence } = this.#parts;
@@ -71,7 +72,7 @@ export class Verification {
       })
       .catch((error: unknown) => {
         if (error instanceof GatewayError) throw error;
-        // The settlement is then looked for as far back as the authorization can have been used.
+        // The search for the settlement then goes back to the earliest time at which the authorization could be used.
         return undefined;
       });
     if (use === undefined) return;

@@ -41,12 +41,12 @@ const MAX_SENDING = 64;
 const PAGE = 256;
 
 /**
- * Sends the refunds that are owed on one network, each by one transaction, and finds out what became of it. One process
- * does so at a time: the one whose settler owns the queue. All that it needs after a crash is in the store.
+ * Sends the refunds that are owed on one network, each by one transaction, and finds out what became of it. One
+ * process does so at a time: the one whose settler owns the queue. All that it needs after a crash is in the store.
  */
 export class NetworkRefunds implements BackgroundService {
   readonly #parts: Parts;
-  /** Tokens that were short when a refund was last to be sent. */
+  /** Tokens that were short when a refund in them was last tried. */
   readonly #short = new Set<string>();
   /** Call ID of the last refund that the round before looked at; 0 begins anew. */
   #lookedAt = 0;
@@ -97,7 +97,7 @@ export class NetworkRefunds implements BackgroundService {
     const left = sending.length === 0 ? [] : await this.#finish(sending);
     const room = MAX_SENDING - left.length;
     if (room <= 0) return;
-    // Those that have to wait hold up no others: each round goes on after the last one.
+    // Each round starts where the last one ended, so refunds that wait do not hold up the others.
     const owed = await store.listOpenRefunds(network, { state: "owed", limit: room, after: this.#lookedAt });
     this.#lookedAt = owed.length === room ? (owed.at(-1)?.callId ?? 0) : 0;
     if (owed.length > 0) await this.#send(owed, left);
@@ -141,7 +141,7 @@ export class NetworkRefunds implements BackgroundService {
     return ended !== undefined;
   }
 
-  /** Sends as many as the account has tokens for, oldest first. Those that are being sent count as spent until they end. */
+  /** Sends as many as the account has tokens for, oldest first. Refunds that are being sent count as spent. */
   async #send(owed: readonly Refund[], sending: readonly Refund[]): Promise<void> {
     const { settler } = this.#parts;
     const free = new Map<string, bigint>();
@@ -155,7 +155,7 @@ export class NetworkRefunds implements BackgroundService {
       if (waiting.has(asset)) continue;
       if (rest < 0n) {
         waiting.add(asset);
-        // A refund that is being sent may only look spent twice.
+        // The balance may lack the amount of a refund that is being sent already: then the account is not short.
         if (!sending.some((one) => one.asset === asset)) await this.#noteShort(refund);
       } else {
         free.set(asset, rest);

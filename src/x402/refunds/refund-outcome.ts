@@ -20,9 +20,9 @@ export interface RefundFacts {
 }
 
 /**
- * Decides what became of a refund. It counts as made once a confirmed receipt has the token's own word for the transfer,
- * and as failed only once its transaction can never be mined, or was mined without it and is final: then, and only then,
- * another one may be sent.
+ * Decides what became of a refund. It counts as made once a confirmed receipt has the token's log of the transfer. It
+ * counts as failed only once its transaction can never be mined, or is final and moved nothing: only then may another
+ * one be sent.
  * @returns undefined while nothing is certain
  */
 export function refundOutcome(facts: RefundFacts): RefundEnd | undefined {

@@ -13,7 +13,7 @@ import { NetworkRefunds } from "./network-refunds.ts";
 
 /** Longest time of one RPC call. */
 const RPC_TIMEOUT_MS = 5_000;
-/** Time between the two looks at the chain that it takes to say that a payment was not made. */
+/** Time between the two looks at the chain that must agree that a payment was not made. */
 const SECOND_LOOK_MS = 500;
 const ROUND_MS = 1_000;
 

@@ -25,7 +25,7 @@ export const RPC = {
   refused: -32000,
 } as const;
 
-/** An error that JSON-RPC has instead of a result. */
+/** An error that the client gets instead of a result. */
 export class RpcError extends Error {
   override readonly name = "RpcError";
   readonly code: number;
@@ -38,7 +38,7 @@ export class RpcError extends Error {
   }
 }
 
-/** Bound on nesting: what is deeper may not be serialized again. */
+/** Bound on nesting: serializing a deeper value could overflow the stack. */
 const MAX_NESTING = 64;
 
 const record = z.record(z.string(), z.unknown());

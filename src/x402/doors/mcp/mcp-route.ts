@@ -7,7 +7,7 @@ import type { Session, Sessions } from "./sessions.ts";
 
 const LOOPBACK = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$/;
 
-/** `/mcp`: MCP's Streamable HTTP. There are no messages of the server's own, so GET has nothing to stream. */
+/** `/mcp`: MCP's Streamable HTTP. The server sends no messages of its own, so GET has nothing to stream. */
 export class McpRoute {
   readonly #server: McpServer;
   readonly #sessions: Sessions;
@@ -24,7 +24,7 @@ export class McpRoute {
     this.#server = parts.server;
     this.#sessions = parts.sessions;
     this.#origins = new Set([new URL(parts.publicUrl).origin, ...parts.allowedOrigins]);
-    // As JSON in JSON, a body may have twice its size.
+    // A body that is JSON within JSON may take twice its size.
     this.#maxBytes = 2 * parts.maxBodyBytes + 65_536;
   }
 
@@ -116,7 +116,7 @@ export class McpRoute {
     return { status: 204, headers: { "cache-control": "no-store" }, body: "" };
   }
 
-  /** Pages of other origins could use what only their visitor reaches (DNS rebinding). */
+  /** Refuses pages of other origins, which could reach through their visitor what they cannot reach (DNS rebinding). */
   #refuseOrigin({ headers }: HttpRequest): HttpResponse | undefined {
     const { origin } = headers;
     if (origin === undefined || this.#origins.has("*") || this.#origins.has(origin) || LOOPBACK.test(origin))

@@ -39,7 +39,7 @@ interface Parts {
   readonly mpp: MppDoor | undefined;
   readonly seller: Seller;
   readonly countRefusal: (code: ErrorCode, job: JobKey) => void;
-  /** Longest wait for a result, and for that of a task or with progress. */
+  /** Longest wait for a result, and the longest for a task's result or one with progress. */
   readonly waits: { readonly toolMs: number; readonly longToolMs: number };
 }
 
@@ -162,7 +162,7 @@ export class McpServer {
     return { isError: true, structuredContent: told, content: [text(JSON.stringify(told))] };
   }
 
-  /** The answer of x402 to a call that must be paid, which has the challenges of MPP beside it. */
+  /** The answer to a call that must be paid: x402's, with the challenges of MPP beside it. */
   #offersResult(job: ListedJob, refusal: PaymentRefusal, mppData: object | undefined): object {
     const { code, message, offers, settled } = refusal;
     const { resource, extensions } = this.#parts.descriptions.withOffers(job, offers);

@@ -12,11 +12,11 @@ const MAX_ENDED = 10_000;
 /** Data that a session's client sent when it began. */
 export interface Session {
   readonly id: string;
-  /** It pays over MPP, and wants challenges as errors. */
+  /** The client pays over MPP, and expects challenges as errors. */
   readonly paysByMpp: boolean;
 }
 
-/** Sessions, which are in their ids: they go on after a restart and at another replica. */
+/** Sessions. Each is encoded in its id, so it goes on after a restart and at another replica. */
 export class Sessions {
   readonly #tokens: AccessTokens;
   readonly #ended = boundedCache<string, true>(MAX_ENDED);

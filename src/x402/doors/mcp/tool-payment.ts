@@ -27,7 +27,7 @@ export function toolRequest(
   );
   const headers: Record<string, string> = {};
   for (const [name, value] of sent) if (typeof value === "string") headers[name] = value;
-  // The address of a client is its proxy's to tell.
+  // Only the proxy may say what the client's address is.
   const forwarded = request.headers["x-forwarded-for"];
   delete headers["x-forwarded-for"];
   if (typeof forwarded === "string") headers["x-forwarded-for"] = forwarded;
@@ -89,7 +89,7 @@ export class ToolPayment implements PaymentReader {
   }
 }
 
-/** Writes a challenge as JSON-RPC has it. */
+/** Returns a challenge in the form of JSON-RPC. */
 export function plainChallenge({ request, ...challenge }: Challenge): object {
   return { ...challenge, request: JSON.parse(Buffer.from(request, "base64url").toString()) };
 }

@@ -38,7 +38,7 @@ export class Challenges {
     this.#clock = clock;
   }
 
-  /** Takes another configuration. Challenges made before stay good until they expire. */
+  /** Uses this configuration from now on. Earlier challenges stay valid until they expire. */
   reload(config: MppConfig): void {
     const now = this.#clock();
     const { secretKeys, challengeTtlSecs } = this.#config;
@@ -65,7 +65,7 @@ export class Challenges {
     return { ...challenge, id: idOf(challenge, secretKeys[0] as string) };
   }
 
-  /** Reports whether jobgate made the challenge, as it is. It may have expired. */
+  /** Reports whether jobgate made exactly this challenge. It may have expired. */
   isOwn(challenge: Challenge): boolean {
     const now = this.#clock();
     const retired = this.#retired.filter(({ untilMs }) => untilMs > now).map(({ secret }) => secret);
@@ -86,7 +86,7 @@ export function challengeHeader({ id, realm, method, ...others }: Challenge): st
   return `Payment ${pairs.join(", ")}`;
 }
 
-/** Returns JSON in base64url, with its keys in the order of RFC 8785: clients parse it and write it again. */
+/** Returns JSON in base64url, with its keys in the order of RFC 8785, because clients parse and serialize it again. */
 export function canonical(value: unknown): string {
   return Buffer.from(stringify(sorted(value)) ?? "").toString("base64url");
 }

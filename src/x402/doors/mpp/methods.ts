@@ -9,20 +9,20 @@ import { v1NetworkName } from "../../wire/v1-networks.ts";
 import { type Challenge, canonical } from "./challenges.ts";
 import { type Credential, malformed, parseAs, readJson } from "./credential.ts";
 
-/** A payment method of MPP, which moves the same tokens as x402: its credentials are read as x402 payments. */
+/** A payment method of MPP. It moves the same tokens as x402, so its credentials are read as x402 payments. */
 export interface MppMethod {
   readonly name: string;
-  /** Problem types that the specification does not have. */
+  /** Problem types beyond those of the specification. */
   readonly problemBase: string;
   /** Challenges hold the digest of the body. */
   readonly bindsBody: boolean;
   /** Reports whether the method can pay an offer. */
   takes(offer: Offer): boolean;
-  /** Returns the challenge of an offer that the method takes. */
+  /** Returns the challenge for an offer that the method can pay. */
   ask(offer: Offer, decimals: number | undefined): Pick<Challenge, "request" | "opaque">;
-  /** Returns the payment, and the {@link jobText} of the job that the challenge is for. @throws GatewayError `invalid_payment` */
+  /** Returns the payment, and the {@link jobText} of the challenge's job. @throws GatewayError `invalid_payment` */
   read(credential: Credential): { readonly payment: PaymentPayload; readonly job: string };
-  /** Names a job in the challenges that are for it. */
+  /** Returns the name of a job in its challenges. */
   jobText(job: JobKey): string;
   /** Nonce that the authorization must have; undefined if it is free. */
   nonceOf?(challenge: Challenge): string;
@@ -144,7 +144,7 @@ function requirements(asked: {
     amount,
     asset: currency,
     payTo: recipient,
-    // A hint, which no comparison counts.
+    // A hint that no comparison looks at.
     maxTimeoutSeconds: 300,
     extra,
   };
