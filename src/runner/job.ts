@@ -36,7 +36,7 @@ export interface Result {
 
 /** Does one job. An error retries it, and {@link Fail} makes a dead letter. */
 export type Handler = (job: Job) => Returned | Promise<Returned>;
-// biome-ignore lint/suspicious/noConfusingVoidType: without it, TypeScript refuses handlers that are declared to return Promise<void>
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler may be declared to return Promise<void>
 type Returned = Result | string | Uint8Array | undefined | void;
 
 /** Thrown by a handler when no attempt can succeed. The client who paid reads the message. */

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
-import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { EventHub } from "../../core/events.ts";
 import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
 import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
-import { UndecidedPayments } from "./reconciler.ts";
+import { RetryTimes } from "./retry-times.ts";
 import type { Settlement } from "./settlement.ts";
+import { UndecidedPayments } from "./undecided-payments.ts";
 
 interface Parts {
   readonly journal: PaymentJournal & Pick<TransactionJournal, "holdSettler"> & Pick<CallLookup, "findCall">;
@@ -29,8 +29,6 @@ interface Parts {
 /** Charges in progress at once. Each waits for a transaction to be mined. */
 const MAX_IN_PROGRESS = 256;
 const MAX_DELAY_MS = 30_000;
-/** Charges whose next attempt is remembered; a forgotten one is tried early. */
-const MAX_BACKOFFS = 20_000;
 /** Acks within this time share one look at the journal. */
 const GATHER_MS = 10;
 /** Authorizations that are ended in one step. */
@@ -49,8 +47,7 @@ export class Charges implements BackgroundService {
   readonly #owner = randomUUID();
   readonly #settling: UndecidedPayments;
   readonly #inProgress = new Map<string, Promise<void>>();
-  /** Time of the next attempt at each charge, by fingerprint. */
-  readonly #backoff = boundedCache<string, { nextAt: number; delayMs: number }>(MAX_BACKOFFS);
+  readonly #retries: RetryTimes;
   #settleMarginSecs: number;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
@@ -60,6 +57,7 @@ export class Charges implements BackgroundService {
 
   constructor(parts: Parts, settleMarginSecs: number) {
     this.#parts = parts;
+    this.#retries = new RetryTimes(parts.elapsed);
     this.#settling = new UndecidedPayments(parts.journal, "settling");
     this.#settleMarginSecs = settleMarginSecs;
   }
@@ -148,8 +146,7 @@ export class Charges implements BackgroundService {
   }
 
   #isDue({ fingerprint }: UndecidedPayment): boolean {
-    if (this.#inProgress.has(fingerprint)) return false;
-    return this.#parts.elapsed() >= (this.#backoff.get(fingerprint)?.nextAt ?? 0);
+    return !this.#inProgress.has(fingerprint) && this.#retries.isDue(fingerprint);
   }
 
   #begin(payment: UndecidedPayment): void {
@@ -159,7 +156,7 @@ export class Charges implements BackgroundService {
   }
 
   async #charge({ key, fingerprint }: UndecidedPayment): Promise<void> {
-    const { journal, settlement, firstDelayMs, elapsed, logger } = this.#parts;
+    const { journal, settlement, firstDelayMs, logger } = this.#parts;
     try {
       // It may have been decided since it was listed.
       const current = await journal.findPayment(key);
@@ -168,8 +165,6 @@ export class Charges implements BackgroundService {
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not settle a charge; trying again");
     }
-    const last = this.#backoff.get(fingerprint)?.delayMs ?? 0;
-    const delayMs = Math.min(Math.max(last * 2, firstDelayMs), MAX_DELAY_MS);
-    this.#backoff.set(fingerprint, { delayMs, nextAt: elapsed() + delayMs });
+    this.#retries.retryLater(fingerprint, firstDelayMs, MAX_DELAY_MS);
   }
 }

@@ -1,15 +1,12 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
-import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
-import type {
-  PaymentJournal,
-  UndecidedPayment,
-  UndecidedState,
-} from "../../store/contract/payment-journal.ts";
+import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
 import type { PaymentsInProgress } from "./payments-in-progress.ts";
+import { RetryTimes } from "./retry-times.ts";
 import type { Settlement } from "./settlement.ts";
+import { UndecidedPayments } from "./undecided-payments.ts";
 
 interface Parts {
   readonly journal: PaymentJournal;
@@ -33,11 +30,9 @@ interface Parts {
 }
 
 const CONCURRENCY = 8;
-/** Longest delay before the next check of one payment; each is twice the last. */
+/** Longest delays before the next check of one payment. */
 const MAX_DELAY_MS = 30_000;
 const MAX_DECIDED_DELAY_MS = 3_600_000;
-/** Payments whose next check is remembered; a forgotten one is checked early. */
-const MAX_BACKOFFS = 20_000;
 /** Time that a request at another replica takes beside the facilitator's. */
 const OTHER_REPLICA_MARGIN_MS = 5_000;
 
@@ -48,8 +43,7 @@ const OTHER_REPLICA_MARGIN_MS = 5_000;
  */
 export class Reconciler implements BackgroundService {
   readonly #parts: Parts;
-  /** Time of the next check of each undecided payment, by fingerprint. */
-  readonly #backoff = boundedCache<string, { nextAt: number; delayMs: number }>(MAX_BACKOFFS);
+  readonly #retries: RetryTimes;
   readonly #intents: UndecidedPayments;
   readonly #unresolved: UndecidedPayments;
   readonly #watched: UndecidedPayments;
@@ -60,6 +54,7 @@ export class Reconciler implements BackgroundService {
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#retries = new RetryTimes(parts.clock);
     this.#intents = new UndecidedPayments(parts.journal, "intent");
     this.#unresolved = new UndecidedPayments(parts.journal, "unresolved");
     this.#watched = new UndecidedPayments(parts.journal, "watched");
@@ -105,10 +100,9 @@ export class Reconciler implements BackgroundService {
   }
 
   #isDue(payment: UndecidedPayment): boolean {
-    const { inProgress, clock } = this.#parts;
     const { fingerprint } = payment;
-    if (inProgress.has(fingerprint) || this.#mayBeInProgressElsewhere(payment)) return false;
-    return clock() >= (this.#backoff.get(fingerprint)?.nextAt ?? 0);
+    if (this.#parts.inProgress.has(fingerprint) || this.#mayBeInProgressElsewhere(payment)) return false;
+    return this.#retries.isDue(fingerprint);
   }
 
   /**
@@ -122,7 +116,7 @@ export class Reconciler implements BackgroundService {
   }
 
   async #recheck(payment: UndecidedPayment): Promise<void> {
-    const { journal, settlement, firstDelayMs, slowRoundMs, clock, logger } = this.#parts;
+    const { journal, settlement, firstDelayMs, slowRoundMs, logger } = this.#parts;
     const { fingerprint, key, state } = payment;
     const isDecided = state === "failed" || state === "settled";
     try {
@@ -134,40 +128,7 @@ export class Reconciler implements BackgroundService {
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not check a payment");
     }
-    const [first, longest] = isDecided ? [slowRoundMs, MAX_DECIDED_DELAY_MS] : [firstDelayMs, MAX_DELAY_MS];
-    const lastDelayMs = this.#backoff.get(fingerprint)?.delayMs ?? 0;
-    const delayMs = Math.min(Math.max(lastDelayMs * 2, first), longest);
-    this.#backoff.set(fingerprint, { delayMs, nextAt: clock() + delayMs });
-  }
-}
-
-const PAGE = 200;
-const MAX_AT_ONCE = 2_000;
-
-/**
- * Cursor over the undecided or watched payments, oldest first. Each call continues where the last one ended and
- * starts again after the newest, so that no payment waits for ever behind others that stay undecided.
- */
-export class UndecidedPayments {
-  readonly #journal: Pick<PaymentJournal, "listUndecided">;
-  readonly #state: UndecidedState;
-  /** Call ID of the last payment returned. */
-  #after: number | undefined;
-
-  constructor(journal: Pick<PaymentJournal, "listUndecided">, state: UndecidedState) {
-    this.#journal = journal;
-    this.#state = state;
-  }
-
-  /** Returns the next payments, at most 2000. */
-  async next(): Promise<UndecidedPayment[]> {
-    const found: UndecidedPayment[] = [];
-    do {
-      const from = this.#after === undefined ? {} : { after: this.#after };
-      const page = await this.#journal.listUndecided({ state: this.#state, limit: PAGE, ...from });
-      found.push(...page);
-      this.#after = page.length < PAGE ? undefined : page.at(-1)?.callId;
-    } while (this.#after !== undefined && found.length < MAX_AT_ONCE);
-    return found;
+    if (isDecided) this.#retries.retryLater(fingerprint, slowRoundMs, MAX_DECIDED_DELAY_MS);
+    else this.#retries.retryLater(fingerprint, firstDelayMs, MAX_DELAY_MS);
   }
 }

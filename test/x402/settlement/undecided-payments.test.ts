@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import { UndecidedPayments } from "../../../src/x402/settlement/reconciler.ts";
+import { UndecidedPayments } from "../../../src/x402/settlement/undecided-payments.ts";
 import { openInTempFolder } from "../../store/sqlite/open-in-temp-folder.ts";
 import { paidCall, paymentIntent } from "../../store/store-fixtures.ts";
 

@@ -1,0 +1,29 @@
+import { boundedCache } from "../../core/bounded-cache.ts";
+import type { Clock } from "../../core/clock.ts";
+
+/** Payments whose next attempt is remembered; a forgotten one is tried early. */
+const MAX_REMEMBERED = 20_000;
+
+/** Times of the next attempt at each payment. Each delay is twice the last. */
+export class RetryTimes {
+  readonly #clock: Clock;
+  /** By fingerprint. */
+  readonly #times = boundedCache<string, { readonly nextAt: number; readonly delayMs: number }>(
+    MAX_REMEMBERED,
+  );
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  isDue(fingerprint: string): boolean {
+    return this.#clock() >= (this.#times.get(fingerprint)?.nextAt ?? 0);
+  }
+
+  /** Notes an attempt. */
+  retryLater(fingerprint: string, firstDelayMs: number, longestDelayMs: number): void {
+    const lastDelayMs = this.#times.get(fingerprint)?.delayMs ?? 0;
+    const delayMs = Math.min(Math.max(lastDelayMs * 2, firstDelayMs), longestDelayMs);
+    this.#times.set(fingerprint, { delayMs, nextAt: this.#clock() + delayMs });
+  }
+}

@@ -1,0 +1,36 @@
+import type {
+  PaymentJournal,
+  UndecidedPayment,
+  UndecidedState,
+} from "../../store/contract/payment-journal.ts";
+
+const PAGE = 200;
+const MAX_AT_ONCE = 2_000;
+
+/**
+ * Cursor over the undecided or watched payments, oldest first. Each call continues where the last one ended and
+ * starts again after the newest, so that no payment waits for ever behind others that stay undecided.
+ */
+export class UndecidedPayments {
+  readonly #journal: Pick<PaymentJournal, "listUndecided">;
+  readonly #state: UndecidedState;
+  /** Call ID of the last payment returned. */
+  #after: number | undefined;
+
+  constructor(journal: Pick<PaymentJournal, "listUndecided">, state: UndecidedState) {
+    this.#journal = journal;
+    this.#state = state;
+  }
+
+  /** Returns the next payments, at most 2000. */
+  async next(): Promise<UndecidedPayment[]> {
+    const found: UndecidedPayment[] = [];
+    do {
+      const from = this.#after === undefined ? {} : { after: this.#after };
+      const page = await this.#journal.listUndecided({ state: this.#state, limit: PAGE, ...from });
+      found.push(...page);
+      this.#after = page.length < PAGE ? undefined : page.at(-1)?.callId;
+    } while (this.#after !== undefined && found.length < MAX_AT_ONCE);
+    return found;
+  }
+}
