@@ -1,7 +1,7 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
 import type { CallDetails, ListedCall, ListedState } from "./contract/operator-lists.ts";
 import type { CallStep } from "./rules/call-steps.ts";
-import type { CallState } from "./rules/leases.ts";
+import { type CallState, stateAt } from "./rules/leases.ts";
 
 /** Columns of a call in a list, from `job_calls` or `finished_calls`, and of its payment if it has one. */
 export interface ListedCallRow {
@@ -68,20 +68,8 @@ export function toCallDetails(row: CallDetailsRow): CallDetails {
   };
 }
 
-function listedState({ state, visible_at, now }: ListedCallRow): ListedState {
-  switch (state) {
-    case "delayed":
-      return "ready";
-    case "leased":
-      // No runner works on it after its lease, although only the next claim changes the row.
-      return visible_at !== null && visible_at > now ? "leased" : "ready";
-    case "succeeded":
-      return "done";
-    case "failed":
-      return "dropped";
-    case "held":
-    case "ready":
-    case "dead":
-      return state;
-  }
+function listedState(row: ListedCallRow): ListedState {
+  const state = stateAt(row, row.now);
+  if (state === "succeeded") return "done";
+  return state === "failed" ? "dropped" : state;
 }

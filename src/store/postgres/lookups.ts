@@ -5,9 +5,9 @@ import {
   type PaidCallRow,
   toCallState,
   toDeadLetter,
-  toTotals,
 } from "../call-row.ts";
 import type { SharedLeases } from "../contract/work-queue.ts";
+import { toTotals } from "../counted-rows.ts";
 import { ListQueries } from "../list-queries.ts";
 import type { Input, Outcome, ReadName } from "../operations.ts";
 import {

@@ -1,4 +1,4 @@
-import type { CountedRows } from "../call-row.ts";
+import type { CountedRows } from "../counted-rows.ts";
 import { HOUR_MS } from "../rules/payments.ts";
 import type { Revenue } from "../store.ts";
 import { NOW, statement } from "./sql.ts";

@@ -33,6 +33,19 @@ export const JUST_DUE_MS = 50;
 /** Reason of a dead letter that no runner gave a reason for. */
 export const MAX_ATTEMPTS_REASON = "max_attempts";
 
+/**
+ * Returns a call's state as readers see it. No runner works on a JobCall after its lease, although only the next claim
+ * changes the row.
+ */
+export function stateAt<Ended extends string>(
+  { state, visible_at }: { readonly state: CallState | Ended; readonly visible_at: number | null },
+  now: number,
+): Exclude<CallState, "delayed"> | Ended {
+  if (state === "delayed") return "ready";
+  if (state === "leased" && (visible_at ?? 0) <= now) return "ready";
+  return state as Exclude<CallState, "delayed"> | Ended;
+}
+
 /** Checks whether a lease can still end or be extended. A lease ends at its very expiry, even without a claim since. */
 export function leaseOutcome(
   call: LeaseColumns | undefined,

@@ -1,4 +1,4 @@
-import { type CountedRows, toTotals } from "../../call-row.ts";
+import { type CountedRows, toTotals } from "../../counted-rows.ts";
 import { firstSummedHour, HOUR_MS } from "../../rules/payments.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
