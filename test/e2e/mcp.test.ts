@@ -170,7 +170,7 @@ it("A call that outlasts its wait becomes a task, and a task that outlasts its o
   expect((await send("tasks/get", { taskId })).result).toMatchObject({ status: "working" });
 });
 
-it("A call with a progress token streams the runner's progress, and then its result", async () => {
+it("A call with a progress token streams the runner's progress, each value higher than the last, and then its result", async () => {
   const body = JSON.stringify({
     jsonrpc: "2.0",
     id: 7,
@@ -187,25 +187,39 @@ it("A call with a progress token streams the runner's progress, and then its res
     headers: { accept: "application/json, text/event-stream" },
   });
   expect(response.headers.get("content-type")).toBe("text/event-stream");
-  const [job] = (await gateway.waitForJobs("slow")) as [JobCall];
-  const leases = [
-    { callId: job.callId, leaseToken: job.leaseToken, progress: { percent: 40, text: "nearly" } },
-  ];
-  await gateway.runner.extend(create(ExtendRequestSchema, { leases }));
+  const [{ callId, leaseToken }] = (await gateway.waitForJobs("slow")) as [JobCall];
   const reader = (response.body as ReadableStream<Uint8Array>)
     .pipeThrough(new TextDecoderStream())
     .getReader();
   let text = "";
-  while (!text.includes("nearly")) text += (await reader.read()).value ?? "";
-  expect(text).toContain('"method":"notifications/progress"');
-  expect(text).toContain('"progressToken":"p","total":100,"progress":40,"message":"nearly"');
+  /** Reports progress, and reads until the client is told. */
+  const report = async (percent: number, message: string) => {
+    const leases = [{ callId, leaseToken, progress: { percent, text: message } }];
+    await gateway.runner.extend(create(ExtendRequestSchema, { leases }));
+    while (!text.includes(`"message":"${message}"`)) text += (await reader.read()).value ?? "";
+  };
+  await report(0, "begun");
+  await report(0, "going on");
+  await report(40, "nearly");
+  await report(10, "from the start");
+  await report(100, "almost");
   unfinished.get("slow")?.({ body: Buffer.from("done"), contentType: "text/plain" });
   for (;;) {
     const { done, value = "" } = await reader.read();
     text += value;
     if (done) break;
   }
-  expect(text).toMatch(/"id":7,"result":\{"content":\[\{"type":"text","text":"done"\}\]/);
+  const messages = [...text.matchAll(/^data: (.*)$/gm)].map(([, data = ""]) => JSON.parse(data));
+  const step = 1 / 128;
+  const values = [0, step, 40, 40 + step, 100];
+  expect(messages.slice(0, -1)).toEqual(
+    values.map((progress) => ({
+      jsonrpc: "2.0",
+      method: "notifications/progress",
+      params: { progressToken: "p", progress, total: 100, message: expect.any(String) },
+    })),
+  );
+  expect(messages.at(-1)).toMatchObject({ id: 7, result: { content: [{ type: "text", text: "done" }] } });
 });
 
 it("Pages of other origins are refused, and so is a session that another origin began", async () => {

@@ -2,10 +2,13 @@ import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { create } from "@bufbuild/protobuf";
 import { expect, it, onTestFinished } from "vitest";
+import { ExtendRequestSchema, type JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { Fail } from "../../src/runner/job.ts";
 import { type PaidGateway, startPaidGateway } from "../e2e/paid-gateway.ts";
 import { startPaidParts } from "../e2e/paid-parts.ts";
+import type { ProxiedRequest } from "../helpers/fault.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import type { JobOutcome } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
@@ -27,7 +30,7 @@ const SCHEMA = {
 };
 
 /** Jobs that do what the suite expects of its tools, in order. */
-const TOOLS: Record<string, () => JobOutcome> = {
+const TOOLS: Record<string, (call: JobCall) => JobOutcome | Promise<JobOutcome>> = {
   test_simple_text: () => ({
     body: Buffer.from("This is a simple text response for testing."),
     contentType: "text/plain",
@@ -39,6 +42,7 @@ const TOOLS: Record<string, () => JobOutcome> = {
     throw new Fail("This tool intentionally returns an error for testing");
   },
   json_schema_2020_12_tool: () => undefined,
+  test_tool_with_progress: reportProgress,
 };
 /** Names of jobs have no underscores. */
 const jobNameOf = (tool: string) => tool.replaceAll("_", "-");
@@ -49,7 +53,6 @@ const NOT_FOR_JOBGATE: Record<string, string> = {
   "tools-call-with-logging": "sends no logs to clients",
   "completion-complete": "has no prompts or resources, whose arguments could be completed",
   "tools-call-mixed-content": "gives the one result of a job",
-  "tools-call-with-progress": "leaves a step out that another follows at once",
   "tools-call-sampling": "asks nothing of clients",
   "tools-call-elicitation": "asks nothing of clients",
   "elicitation-sep1034-defaults": "asks nothing of clients",
@@ -70,8 +73,21 @@ const NOT_FOR_JOBGATE: Record<string, string> = {
 };
 
 const parts = startBeforeAll(startPaidParts);
+let gateway: PaidGateway;
+/** Text of the stream with progress, as far as it has come. */
+let streamed = "";
 
-async function startShop(): Promise<PaidGateway> {
+/** Each step comes once the one before has reached the client: a step that another follows at once is left out. */
+async function reportProgress({ callId, leaseToken }: JobCall): Promise<JobOutcome> {
+  for (const percent of [0, 50, 100]) {
+    const leases = [{ callId, leaseToken, progress: { percent } }];
+    await gateway.runner.extend(create(ExtendRequestSchema, { leases }));
+    await expect.poll(() => streamed).toContain(`"progress":${percent},`);
+  }
+  return { body: Buffer.from("done"), contentType: "text/plain" };
+}
+
+async function startShop(): Promise<void> {
   const schema = join(await testFolder(), "schema.json");
   await writeFile(schema, JSON.stringify(SCHEMA));
   const jobTable = (tool: string, index: number) => `
@@ -83,18 +99,17 @@ price_wei = "1000000000000000"
 input = { content_type = "application/json"${tool.startsWith("json") ? `, schema = "${schema}"` : ""} }
 `;
   const jobs = Object.keys(TOOLS).map(jobTable).join("");
-  const gateway = await startPaidGateway({
+  gateway = await startPaidGateway({
     parts,
     setUp: "no rpc_url",
-    handle: ({ jobId }) => Object.values(TOOLS)[Number(jobId)]?.(),
+    handle: (call) => Object.values(TOOLS)[Number(call.jobId)]?.(call),
     edit: (config) => config.replace(/\[job_pricing\.1\][\s\S]*/, jobs),
   });
   onTestFinished(() => gateway.stop());
-  return gateway;
 }
 
 /** Pays for the calls of the suite, which cannot, and takes its tools' names for those of the jobs. */
-async function startPayer(gateway: PaidGateway): Promise<string> {
+async function startPayer(): Promise<string> {
   const proxy = await startFaultProxy({ target: gateway.jobgate.x402Url });
   onTestFinished(() => proxy.stop());
   const renamed = (body: Buffer) =>
@@ -104,13 +119,14 @@ async function startPayer(gateway: PaidGateway): Promise<string> {
     );
   proxy.add({
     rpcMethod: "tools/call",
-    async fault({ body }) {
+    async fault({ path, headers, body }) {
       const call = JSON.parse(String(body));
       const job = Object.keys(TOOLS).indexOf(call.params.name);
       if (job < 0) return { kind: "pass" };
       const { payload } = await gateway.sign({ job, body: "{}" });
       call.params.name = jobNameOf(call.params.name);
       call.params._meta = { ...call.params._meta, "x402/payment": payload };
+      if (call.params._meta.progressToken !== undefined) return streamedAnswer(path, headers, call);
       return { kind: "rewrite", rewrite: () => Buffer.from(JSON.stringify(call)) };
     },
   });
@@ -122,6 +138,20 @@ async function startPayer(gateway: PaidGateway): Promise<string> {
     },
   });
   return `${proxy.url}/mcp`;
+}
+
+/** Reads the answer to a call as it comes, because the proxy passes it on at its end. */
+async function streamedAnswer(path: string, headers: ProxiedRequest["headers"], call: object) {
+  const { accept = "", "mcp-session-id": session } = headers;
+  const response = await fetch(new URL(path, gateway.jobgate.x402Url), {
+    method: "POST",
+    headers: { accept, "mcp-session-id": String(session) },
+    body: JSON.stringify(call),
+  });
+  const stream = (response.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream());
+  for await (const text of stream) streamed += text;
+  const type = { "content-type": response.headers.get("content-type") ?? "" };
+  return { kind: "answer", status: response.status, headers: type, body: streamed } as const;
 }
 
 /** Runs the suite. @returns the names of all scenarios, and of those that pass */
@@ -142,7 +172,8 @@ async function runSuite(url: string): Promise<{ all: string[]; passed: string[] 
 }
 
 it("The MCP conformance suite passes in all that jobgate has", async () => {
-  const { all, passed } = await runSuite(await startPayer(await startShop()));
+  await startShop();
+  const { all, passed } = await runSuite(await startPayer());
   expect(passed).toEqual(all.filter((scenario) => NOT_FOR_JOBGATE[scenario] === undefined));
   expect(all).toEqual(expect.arrayContaining(Object.keys(NOT_FOR_JOBGATE)));
 });

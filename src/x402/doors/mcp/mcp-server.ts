@@ -19,7 +19,7 @@ import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts"
 import type { MppDoor } from "../mpp/mpp-door.ts";
 import { RPC, RpcError, type RpcMessage } from "./json-rpc.ts";
 import type { Session, Sessions } from "./sessions.ts";
-import { progressOf, stillRunning, taskOf, text } from "./tasks.ts";
+import { progressAfter, stillRunning, type ToldProgress, taskOf, text } from "./tasks.ts";
 import { plainChallenge, ToolPayment, toolRequest } from "./tool-payment.ts";
 import { bodyOf, contentOf, contentTypeOf, toolName, toTool } from "./tools.ts";
 
@@ -235,17 +235,14 @@ export class McpServer {
     // Progress shows the client that it goes on.
     const maxMs = showsProgress ? waits.longToolMs : of.maxMs;
     void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
-    let shown = "";
+    let told: ToldProgress | undefined;
     try {
       for await (const call of watch.states(callId, over.signal)) {
-        const progress = showsProgress ? progressOf(call) : undefined;
-        if (progress !== undefined && JSON.stringify(progress) !== shown) {
-          shown = JSON.stringify(progress);
-          of.notify?.({
-            jsonrpc: "2.0",
-            method: "notifications/progress",
-            params: { progressToken, total: 100, ...progress },
-          });
+        const progress = showsProgress ? progressAfter(told, call) : undefined;
+        if (progress !== undefined) {
+          told = progress;
+          const params = { progressToken, ...progress };
+          of.notify?.({ jsonrpc: "2.0", method: "notifications/progress", params });
         }
         if (!isFinished(call) && call.state !== "failed") continue;
         if (call.state === "succeeded")

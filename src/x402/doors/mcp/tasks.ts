@@ -1,6 +1,9 @@
 import type { CallState } from "../../../store/contract/call-lookup.ts";
 
 const POLL_INTERVAL_MS = 1_000;
+const TOTAL = 100;
+/** A power of two, which adds up without rounding. */
+const SMALLEST_STEP = 2 ** -7;
 
 /** Answers a call that goes on after its client has waited long enough. */
 export function stillRunning(taskId: string, meta: object): object {
@@ -32,11 +35,28 @@ function statusOf(call: CallState | undefined): "working" | "completed" | "faile
   return call?.state === "failed" || call?.state === "expired" ? "failed" : "working";
 }
 
-/** Progress never goes back: an attempt after the first begins where the last one ended. */
-export function progressOf({ progress }: CallState): { progress: number; message?: string } | undefined {
+/** Progress of a call as its client is told. */
+export interface ToldProgress {
+  readonly progress: number;
+  readonly total: number;
+  readonly message?: string;
+}
+
+/**
+ * Returns what to tell after `told`; undefined when there is no news. MCP requires that each value is higher than the one
+ * before, so a new text alone adds a fraction of a percent, and so does an attempt that begins anew.
+ */
+export function progressAfter(
+  told: ToldProgress | undefined,
+  { progress }: CallState,
+): ToldProgress | undefined {
   if (progress === undefined) return undefined;
-  const message = progress.text === "" ? {} : { message: progress.text };
-  return { progress: progress.percent ?? 0, ...message };
+  const { percent, text } = progress;
+  const isNews = told === undefined || percent > told.progress || text !== (told.message ?? "");
+  if (!isNews || told?.progress === TOTAL) return undefined;
+  const lowest = told === undefined ? 0 : told.progress + SMALLEST_STEP;
+  const value = Math.min(Math.max(percent, lowest), TOTAL);
+  return { progress: value, total: TOTAL, ...(text !== "" && { message: text }) };
 }
 
 export function text(value: string) {
