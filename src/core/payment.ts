@@ -51,6 +51,9 @@ export interface PaymentIntent extends JobKey {
   readonly symbol: string;
   /** Price of the job: wei in decimal, or dollars such as `$0.01`. */
   readonly price: string;
+  /** Whole tokens for one unit of the price's currency, and the token's decimals. Absent in payments of older versions. */
+  readonly rate?: string;
+  readonly decimals?: number;
   /** Unix seconds after which the authorization can no longer be used. */
   readonly validBefore: number;
   /** Quote digest, 64 hex digits. Clients that buy at one current price share its quote. */

@@ -66,6 +66,7 @@ export const OPERATIONS = {
   sendRefund: { channel: "write" },
   endRefund: { channel: "write" },
   decideRefund: { channel: "write" },
+  listMovements: { channel: "read", isForOperator: true },
   listRefunds: { channel: "read", isForOperator: true },
 
   claim: { channel: "write" },

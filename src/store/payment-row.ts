@@ -28,6 +28,8 @@ export interface PaymentRow {
   amount: string;
   symbol: string;
   price_wei: string;
+  rate: string | null;
+  decimals: number | null;
   valid_before_secs: number;
   receipt: string;
   redeems_quote: 0 | 1;
@@ -38,6 +40,8 @@ export interface PaymentRow {
   caller_nonce: string | null;
   caller_expires_at_secs: number | null;
   settlement: string | null;
+  /** Block that the settlement is in, if the chain was asked. */
+  block_number: string | null;
   reason: string | null;
   /** JSON of {@link PaymentRecord.closed}. */
   closed: string | null;
@@ -69,6 +73,8 @@ export const PAYMENT_COLUMNS = [
   "amount",
   "symbol",
   "price_wei",
+  "rate",
+  "decimals",
   "valid_before_secs",
   "receipt",
   "redeems_quote",
@@ -79,6 +85,7 @@ export const PAYMENT_COLUMNS = [
   "caller_nonce",
   "caller_expires_at_secs",
   "settlement",
+  "block_number",
   "reason",
   "closed",
   "on_failure",
@@ -107,6 +114,8 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     amount: intent.amount,
     symbol: intent.symbol,
     price_wei: intent.price,
+    rate: intent.rate ?? null,
+    decimals: intent.decimals ?? null,
     valid_before_secs: intent.validBefore,
     receipt: intent.receipt,
     redeems_quote: intent.redeemsQuote ? 1 : 0,
@@ -117,6 +126,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     caller_nonce: intent.callerNonce?.nonce ?? null,
     caller_expires_at_secs: intent.callerNonce?.expiresAt ?? null,
     settlement: null,
+    block_number: null,
     reason: null,
     closed: null,
     on_failure: intent.onFailure ?? "keep",
@@ -147,6 +157,8 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     receipt: row.receipt,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
+    ...(row.rate === null ? {} : { rate: row.rate }),
+    ...(row.decimals === null ? {} : { decimals: row.decimals }),
     ...(row.facilitator === null ? {} : { facilitator: row.facilitator }),
     ...(row.payment_id === null ? {} : { paymentId: row.payment_id }),
     ...(row.redeems_quote === 0 ? {} : { redeemsQuote: true }),

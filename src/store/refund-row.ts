@@ -14,6 +14,8 @@ export interface RefundRow {
   attempt: number;
   reference: string | null;
   hash: string | null;
+  /** Block that it is in. */
+  block_number: string | null;
   reason: string | null;
   /** JSON of {@link Refund.decision}. */
   decision: string | null;
@@ -28,6 +30,7 @@ export const CHANGED_REFUND_COLUMNS = [
   "attempt",
   "reference",
   "hash",
+  "block_number",
   "reason",
   "decision",
   "updated_at",

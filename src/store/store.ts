@@ -1,4 +1,5 @@
 import type { PaymentState, RefundState } from "../core/payment.ts";
+import type { Books } from "./contract/books.ts";
 import type { CallLookup, SecretKeeper } from "./contract/call-lookup.ts";
 import type { DeadLetterBox } from "./contract/dead-letter-box.ts";
 import type { Intake } from "./contract/intake.ts";
@@ -26,6 +27,7 @@ export interface Store
     PaymentJournal,
     TransactionJournal,
     RefundLedger,
+    Books,
     WorkQueue,
     DeadLetterBox,
     OperatorLists,

@@ -23,6 +23,8 @@ export interface TransactionRow {
   signed_at: number | null;
   mined_hash: string | null;
   block_number: string | null;
+  /** Wei that it cost. */
+  fee: string | null;
   reason: string | null;
   queued_at: number;
   finished_at: number | null;
@@ -49,6 +51,7 @@ export const CHANGED_TRANSACTION_COLUMNS = [
   "signed_at",
   "mined_hash",
   "block_number",
+  "fee",
   "reason",
   "finished_at",
 ] as const satisfies readonly (keyof TransactionRow)[];

@@ -1,3 +1,6 @@
+import { expect } from "vitest";
+import type { Store } from "../../src/store/store.ts";
+
 /** A settled payment with its result, as the first version of both schemas holds it. */
 export const SETTLED_IN_FIRST_VERSION = {
   callId: 7,
@@ -33,4 +36,17 @@ export function deadLetterRow(schema: string): string {
 /** A quote that the payment of {@link settledRows} redeemed, as schemas without `redeems_quote` hold it. */
 export function redeemedQuoteRow(schema: string): string {
   return `INSERT INTO ${schema}quotes VALUES ('receipt', '{}', ${Number.MAX_SAFE_INTEGER})`;
+}
+
+/** Checks that the books have the payment of {@link settledRows}, and nothing that its version did not keep. */
+export async function expectFirstMovement(store: Store): Promise<void> {
+  const until = Number.MAX_SAFE_INTEGER;
+  expect(await store.listMovements({ after: { at: 0, id: 0 }, until, limit: 9 })).toEqual([
+    {
+      id: expect.any(Number),
+      ...{ at: 1, kind: "payment", network: "eip155:1", amount: "1", account: "0xd", counterparty: "0xb" },
+      token: { asset: "0xa", symbol: "USDC" },
+      sale: { callId: SETTLED_IN_FIRST_VERSION.callId, serviceId: 1n, jobIndex: 0, price: "1" },
+    },
+  ]);
 }

@@ -1,4 +1,5 @@
 import { describe } from "vitest";
+import { describeBooks } from "./contract/books.ts";
 import { describeCallerNonces } from "./contract/caller-nonces.ts";
 import { describeClosing } from "./contract/closing.ts";
 import { describeDeadLetters } from "./contract/dead-letters.ts";
@@ -27,6 +28,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
   describe(name, () => {
     const given = givenStore(open);
     describeIntake(given);
+    describeBooks(given);
     describePayments(given);
     describePaymentsByUse(given);
     describeIdentifiers(given);

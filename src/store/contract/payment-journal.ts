@@ -39,8 +39,9 @@ export interface PaymentJournal {
    * settled already stays as it is. Also settles an `unresolved` payment, and a `failed` one while it is watched, which
    * loses its identifier if another payment was begun under it since.
    * @param settlement JSON of the settlement response
+   * @param blockNumber block that the settlement is in, for the books
    */
-  settlePayment(key: PaymentKey, settlement: string): Promise<SettlePaymentOutcome>;
+  settlePayment(key: PaymentKey, settlement: string, blockNumber?: string): Promise<SettlePaymentOutcome>;
 
   /**
    * The chain shows that nothing moved: takes the held JobCall out of the queue and frees the caller's nonce. The

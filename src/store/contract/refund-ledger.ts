@@ -79,7 +79,7 @@ export interface Refund {
 
 /** `owed`: the transaction was given up before it was signed, and the same attempt can be sent again. */
 export type RefundEnd =
-  | { readonly state: "refunded"; readonly transaction: string }
+  | { readonly state: "refunded"; readonly transaction: string; readonly blockNumber: string }
   | { readonly state: "refund_failed"; readonly reason: string; readonly transaction?: string }
   | { readonly state: "owed"; readonly reason: string };
 

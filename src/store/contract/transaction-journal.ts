@@ -122,6 +122,8 @@ export type TransactionEnd = { readonly reference: string } & (
       readonly state: "succeeded" | "reverted";
       readonly hash: string;
       readonly blockNumber: string;
+      /** Wei that it cost the account. Absent where the node does not tell. */
+      readonly fee?: string;
     }
   | { readonly state: "dropped"; readonly reason: string }
   | { readonly state: "sent" | "queued" }

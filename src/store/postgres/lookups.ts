@@ -9,6 +9,7 @@ import {
 import type { SharedLeases } from "../contract/work-queue.ts";
 import { toTotals } from "../counted-rows.ts";
 import { ListQueries } from "../list-queries.ts";
+import { toMovement } from "../movement-row.ts";
 import type { Input, Outcome, ReadName } from "../operations.ts";
 import {
   findCallDetails,
@@ -31,6 +32,7 @@ import {
   FIND_TRANSACTIONS,
   identifierColumns,
   keyColumns,
+  LIST_MOVEMENTS,
   PAYMENT_COLUMN_LIST,
   referenceColumns,
 } from "./shared-statements.ts";
@@ -263,6 +265,9 @@ export function createLookups(options: {
           : await ask(LIST_REFUNDS_IN_STATE, [before, limit, state], operatorReaders);
       return rows.flatMap((row) => toRefund(row) ?? []);
     },
+
+    listMovements: async ({ after, until, limit }) =>
+      (await ask(LIST_MOVEMENTS, [after.at, after.id, until, limit], operatorReaders)).map(toMovement),
 
     async lookAtLeases(leases) {
       const rows = await ask(FIND_LEASES, [now(), leases.map(({ callId }) => callId)]);

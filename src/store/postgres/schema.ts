@@ -1,3 +1,4 @@
+import { BOOKS } from "./books-tables.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 
 /*
@@ -316,4 +317,5 @@ export const MIGRATIONS: readonly string[] = [
   RETENTION,
   BY_USE,
   GROUP_KEYS,
+  BOOKS,
 ];

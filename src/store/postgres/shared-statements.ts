@@ -1,4 +1,5 @@
 import type { PaymentIdentifier, PaymentKey } from "../../core/payment.ts";
+import { correctPayment, MOVEMENT_COLUMN_LIST, type MovementRow } from "../movement-row.ts";
 import { PAYMENT_COLUMNS, type PaymentRow } from "../payment-row.ts";
 import { TRANSACTION_COLUMN_LIST, type TransactionRow } from "../transaction-row.ts";
 import { statement } from "./sql.ts";
@@ -59,3 +60,14 @@ export function referenceColumns(
     transactions.map(({ reference }) => reference.toLowerCase()),
   ];
 }
+
+export const CORRECT_PAYMENTS = statement(
+  "correct_payments",
+  correctPayment({ schema: "jobgate.", now: "$2::bigint", callId: "ANY ($1::bigint[])" }),
+);
+
+export const LIST_MOVEMENTS = statement<MovementRow>(
+  "list_movements",
+  `SELECT id, ${MOVEMENT_COLUMN_LIST} FROM jobgate.movements
+    WHERE (at, id) > ($1, $2) AND at < $3 ORDER BY at, id LIMIT $4`,
+);

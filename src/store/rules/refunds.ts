@@ -39,7 +39,8 @@ export function ended(
   if (row?.state !== "sending" || row.reference !== reference.toLowerCase()) return undefined;
   const reason = "reason" in end ? end.reason : null;
   const hash = "transaction" in end ? (end.transaction ?? null) : null;
-  return { ...row, state: end.state, reason, hash, updated_at: now };
+  const block_number = "blockNumber" in end ? end.blockNumber : null;
+  return { ...row, state: end.state, reason, hash, block_number, updated_at: now };
 }
 
 /**
@@ -61,7 +62,14 @@ export function decided(
   const noted = { decision: JSON.stringify({ ...decision, at: now }), updated_at: now };
   if (decision.as === "declined") return { ...row, ...noted, state: "declined" };
   const attempt = row.attempt + (row.reference === null ? 0 : 1);
-  const fresh = { state: "owed", is_approved: 1, reference: null, hash: null, reason: null } as const;
+  const fresh = {
+    state: "owed",
+    is_approved: 1,
+    reference: null,
+    hash: null,
+    block_number: null,
+    reason: null,
+  } as const;
   return { ...row, ...noted, ...fresh, attempt };
 }
 

@@ -80,13 +80,14 @@ export function applyEnd(row: TransactionRow, end: TransactionEnd, now: number):
       return { ...row, state: "dropped", reason: end.reason, finished_at: now };
     case "sent":
       if (!isMined) return undefined;
-      return { ...row, state: "sent", mined_hash: null, block_number: null, finished_at: null };
+      return { ...row, state: "sent", mined_hash: null, block_number: null, fee: null, finished_at: null };
     case "queued":
       return row.state === "sent" ? { ...row, ...UNSIGNED, state: "queued" } : undefined;
     case "succeeded":
     case "reverted": {
       if (row.state !== "sent" && !isMined) return undefined;
-      const mined = { mined_hash: end.hash.toLowerCase(), block_number: end.blockNumber };
+      const { hash, blockNumber, fee = null } = end;
+      const mined = { mined_hash: hash.toLowerCase(), block_number: blockNumber, fee };
       return { ...row, ...mined, state: end.state, finished_at: row.finished_at ?? now };
     }
   }

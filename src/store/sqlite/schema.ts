@@ -1,3 +1,4 @@
+import { BOOKS } from "./books-tables.ts";
 import { BY_USE, PAYMENTS_REVENUE, REFUNDS_OWED } from "./by-use-tables.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 
@@ -282,4 +283,5 @@ export const MIGRATIONS: readonly string[] = [
   RETENTION,
   BY_USE,
   GROUP_KEYS,
+  BOOKS,
 ];

@@ -41,6 +41,8 @@ export type SettlementAnswer =
         readonly transaction: string;
         readonly network: string;
         readonly payer?: string;
+        /** Only the local facilitator tells it. */
+        readonly blockNumber?: string;
       }
     /** The facilitator says no, which does not prove that nothing moved. */
     | { readonly kind: "refused"; readonly reason: string; readonly transaction?: string }

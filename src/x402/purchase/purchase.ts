@@ -218,7 +218,7 @@ function toIntent(
   { quoteDigest, redeemsQuote }: ConfirmedPrice,
   caller: AuthorizedCaller | undefined,
 ): PaymentIntent {
-  const { token, amount, priceWei, currency } = offer;
+  const { token, amount, rate, priceWei, currency } = offer;
   return {
     ...identity,
     key: paymentKey(payment, offer),
@@ -231,6 +231,8 @@ function toIntent(
     amount,
     symbol: token.symbol,
     price: currency === "USD" ? priceText({ unit: "usd", amount: priceWei }) : priceWei.toString(),
+    ...(rate === undefined ? {} : { rate }),
+    ...(token.decimals === undefined ? {} : { decimals: token.decimals }),
     validBefore: storableSeconds(payment.validBefore),
     receipt: quoteDigest,
     ...(redeemsQuote ? { redeemsQuote } : {}),

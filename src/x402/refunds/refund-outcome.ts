@@ -40,7 +40,8 @@ export function refundOutcome(facts: RefundFacts): RefundEnd | undefined {
     case "sent":
     case "succeeded": {
       if (receipt?.status !== "success" || head - receipt.blockNumber + 1n < confirmations) return undefined;
-      if (showsTransfer(facts, receipt)) return { state: "refunded", transaction: receipt.hash };
+      if (showsTransfer(facts, receipt))
+        return { state: "refunded", transaction: receipt.hash, blockNumber: String(receipt.blockNumber) };
       if (state === "sent") return undefined;
       const transaction = receipt.hash;
       return {

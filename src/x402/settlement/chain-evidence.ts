@@ -198,7 +198,9 @@ export class ChainEvidence {
       if (!isPaid && doubt === undefined) return this.#secondLook(intent, evidence);
       this.#sightings.delete(intent.fingerprint);
       const reason = isPaid ? "the authorization was used for the payment" : evidence.reason;
-      return doubt === undefined ? evidence : { kind: "open", reason: `${reason}, but ${doubt}` };
+      if (doubt !== undefined) return { kind: "open", reason: `${reason}, but ${doubt}` };
+      if (evidence.kind !== "paid" || use === undefined) return evidence;
+      return { ...evidence, blockNumber: use.blockNumber.toString() };
     } catch (error) {
       return { kind: "open", reason: `the chain could not be asked: ${firstLine(error)}` };
     }

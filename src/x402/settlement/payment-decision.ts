@@ -13,7 +13,12 @@ export type NonceFacts =
 /** Decision about a payment. */
 export type Evidence =
   /** The transaction used the authorization and made the offered transfer, in a confirmed block. */
-  | { readonly kind: "paid"; readonly transaction: string }
+  | {
+      readonly kind: "paid";
+      readonly transaction: string;
+      /** Absent where the facilitator's word counts, and it did not name the block. */
+      readonly blockNumber?: string;
+    }
   /** A confirmed block shows that the authorization can never pay: cancelled, expired unused, or used otherwise. */
   | { readonly kind: "not_paid"; readonly reason: string }
   /**

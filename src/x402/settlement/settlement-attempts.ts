@@ -136,7 +136,9 @@ export class SettlementAttempts {
     const { evidence, logger } = this.#parts;
     const success = believableSuccess(payment, answer);
     if (success !== undefined && !evidence.isRequired(payment.key)) {
-      return { kind: "paid", transaction: success.transaction };
+      const { transaction } = success;
+      const { blockNumber } = answer.kind === "success" ? answer : {};
+      return { kind: "paid", transaction, ...(blockNumber === undefined ? {} : { blockNumber }) };
     }
     logger.debug({ ...logFields(payment), answer }, "the chain decides");
     if (!evidence.covers(payment.key)) return { kind: "open", reason: answer.kind };

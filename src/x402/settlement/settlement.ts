@@ -25,6 +25,12 @@ interface Parts extends AttemptParts {
   readonly telemetry?: Telemetry;
 }
 
+/** A settlement as it is recorded. */
+interface Settled {
+  readonly response: SettleResponse;
+  readonly block?: string | undefined;
+}
+
 /** Charges whose facilitator's being asked is remembered. */
 const MAX_ASKED = 20_000;
 
@@ -33,7 +39,7 @@ export class Settlement {
   readonly #parts: Parts;
   readonly #attempts: SettlementAttempts;
   /** Payments known to be paid that may not be in the journal as settled yet, by fingerprint. */
-  readonly #unrecorded = new Map<string, { readonly key: PaymentKey; readonly settlement: SettleResponse }>();
+  readonly #unrecorded = new Map<string, { readonly key: PaymentKey; readonly settled: Settled }>();
 
   /** Charges that a facilitator was asked for, by fingerprint. */
   readonly #asked = boundedCache<string, true>(MAX_ASKED);
@@ -111,7 +117,7 @@ export class Settlement {
   async recheck(record: PaymentRecord): Promise<PaymentOutcome> {
     const { evidence, clock } = this.#parts;
     const paid = this.#unrecorded.get(record.fingerprint);
-    if (paid !== undefined) return this.#accept(record, paid.settlement);
+    if (paid !== undefined) return this.#accept(record, paid.settled);
     if (evidence.covers(record.key)) return this.#decide(record, await evidence.look(record));
     if (clock() < record.validBefore * 1000) {
       return this.#decide(record, (await this.#attempts.settleAgain(record)).found);
@@ -135,7 +141,7 @@ export class Settlement {
     const { evidence, clock } = this.#parts;
     const { fingerprint, validBefore, key } = record;
     const paid = this.#unrecorded.get(fingerprint);
-    if (paid !== undefined) return this.#accept(record, paid.settlement);
+    if (paid !== undefined) return this.#accept(record, paid.settled);
     const isFirst = !this.#asked.has(fingerprint) && record.updatedAt > this.#startedAt;
     if (evidence.covers(key)) {
       const found = await evidence.look(record);
@@ -164,7 +170,7 @@ export class Settlement {
     if (!evidence.covers(record.key)) return;
     const found = await evidence.look(record);
     if (found.kind === "paid" && record.state === "failed") {
-      await this.#accept(record, successResponse(record, found.transaction));
+      await this.#accept(record, settledBy(record, found));
     } else if (found.kind === "not_paid" && record.state === "settled") {
       const reason = `the chain shows that it was not paid: ${found.reason}`;
       if (!(await journal.contradictPayment(record.key, reason))) return;
@@ -178,9 +184,9 @@ export class Settlement {
 
   /** Forgets unrecorded payments that were settled since, here or by another replica. */
   async forgetDecided(): Promise<void> {
-    for (const [fingerprint, { key, settlement }] of this.#unrecorded) {
+    for (const [fingerprint, { key, settled }] of this.#unrecorded) {
       const record = await this.#parts.journal.findPayment(key);
-      if (record?.state === "failed") await this.#accept(record, settlement);
+      if (record?.state === "failed") await this.#accept(record, settled);
       if (record?.state === "settled" || record?.state === "failed") this.#unrecorded.delete(fingerprint);
     }
   }
@@ -188,7 +194,7 @@ export class Settlement {
   async #decide(intent: JournalledPayment, evidence: Evidence): Promise<PaymentOutcome> {
     switch (evidence.kind) {
       case "paid":
-        return this.#accept(intent, successResponse(intent, evidence.transaction));
+        return this.#accept(intent, settledBy(intent, evidence));
       case "not_paid":
         return this.#fail(intent, evidence.reason);
       case "unknown":
@@ -198,11 +204,12 @@ export class Settlement {
     }
   }
 
-  async #accept(intent: JournalledPayment, settlement: SettleResponse): Promise<PaymentOutcome> {
+  async #accept(intent: JournalledPayment, { response, block }: Settled): Promise<PaymentOutcome> {
     const { journal, logger } = this.#parts;
     const { key, fingerprint } = intent;
+    const settlement = response;
     try {
-      const settled = await journal.settlePayment(key, JSON.stringify(settlement));
+      const settled = await journal.settlePayment(key, JSON.stringify(settlement), block);
       this.#unrecorded.delete(fingerprint);
       faultPoint("after-commit");
       if (settled.kind === "settled") {
@@ -231,7 +238,7 @@ export class Settlement {
         "a payment recorded as failed turned out to be paid, and its job is no longer kept: pay the payer back",
       );
     } catch (error) {
-      this.#unrecorded.set(fingerprint, { key, settlement });
+      this.#unrecorded.set(fingerprint, { key, settled: { response, block } });
       logger.error(
         { err: error, ...logFields(intent), settlement },
         "payment is paid but could not be recorded; trying again",
@@ -301,4 +308,8 @@ export class Settlement {
     this.#parts.logger.warn({ ...logFields(intent), reason }, "payment undecided");
     return { kind: "undecided" };
   }
+}
+
+function settledBy(intent: JournalledPayment, found: Extract<Evidence, { kind: "paid" }>): Settled {
+  return { response: successResponse(intent, found.transaction), block: found.blockNumber };
 }

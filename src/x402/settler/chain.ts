@@ -17,6 +17,8 @@ export interface Receipt {
   readonly status: "success" | "reverted";
   readonly blockNumber: bigint;
   readonly blockHash: string;
+  /** Wei that it cost its sender; absent where the node does not tell. */
+  readonly fee?: bigint;
   readonly logs: readonly RawLog[];
 }
 
@@ -153,8 +155,10 @@ export class SettlerChain {
     const receipt = await this.#call("eth_getTransactionReceipt", [hash]);
     if (typeof receipt !== "object" || receipt === null) return undefined;
     const { status, blockNumber, blockHash, logs } = receipt as Record<string, unknown>;
+    const fee = feeOf(receipt);
     return {
       hash,
+      ...(fee === undefined ? {} : { fee }),
       status: asNumber(status) === 1n ? "success" : "reverted",
       blockNumber: asNumber(blockNumber),
       blockHash: asHex(blockHash),
@@ -171,4 +175,12 @@ export class SettlerChain {
   async #call(method: string, params: readonly unknown[]): Promise<unknown> {
     return (await this.#client.connect()).call(method, params);
   }
+}
+
+/** Fee of a mined transaction. Rollups built on the OP Stack add what their data costs on the chain below. */
+function feeOf(receipt: object): bigint | undefined {
+  const { gasUsed, effectiveGasPrice, l1Fee } = receipt as Record<string, unknown>;
+  if (typeof gasUsed !== "string" || typeof effectiveGasPrice !== "string") return undefined;
+  const dataFee = typeof l1Fee === "string" ? asNumber(l1Fee) : 0n;
+  return asNumber(gasUsed) * asNumber(effectiveGasPrice) + dataFee;
 }

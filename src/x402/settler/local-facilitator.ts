@@ -173,7 +173,8 @@ function toSettlementAnswer(
   if (!answer.success) return { kind: "refused", reason, transaction };
   if (!movesTokens(receipt, payment))
     return { kind: "refused", reason: "transfer_event_mismatch", transaction };
-  return { kind: "success", transaction, network, payer: payment.transfer.from };
+  const blockNumber = receipt.blockNumber.toString();
+  return { kind: "success", transaction, blockNumber, network, payer: payment.transfer.from };
 }
 
 /** Reports whether the token logged the transfer: a contract may succeed without doing anything. */

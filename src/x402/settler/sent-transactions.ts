@@ -160,11 +160,14 @@ export class SentTransactions {
     const ends: TransactionEnd[] = [];
     for (const { record, receipt } of deep) {
       if (receipt === undefined) continue;
-      const { blockNumber, blockHash, status, hash } = receipt;
+      const { blockNumber, blockHash, status, hash, fee } = receipt;
       if (!hashes.has(blockNumber)) hashes.set(blockNumber, this.#chain.blockHash(blockNumber));
       if ((await hashes.get(blockNumber)) === blockHash) {
         const state = status === "success" ? "succeeded" : "reverted";
-        ends.push({ reference: record.reference, state, hash, blockNumber: blockNumber.toString() });
+        ends.push({
+          ...{ reference: record.reference, state, hash, blockNumber: blockNumber.toString() },
+          ...(fee === undefined ? {} : { fee: fee.toString() }),
+        });
       } else this.#update(record.reference, { receipt: undefined });
     }
     return ends;

@@ -32,9 +32,12 @@ export interface Offer {
   readonly token: Pick<
     AcceptedToken,
     "network" | "asset" | "symbol" | "payTo" | "transferMethod" | "eip3009"
-  >;
+  > &
+    Partial<Pick<AcceptedToken, "decimals">>;
   /** Token units, decimal. */
   readonly amount: string;
+  /** Whole tokens for one unit of the price's currency. Absent, as `token.decimals`, in offers of older versions. */
+  readonly rate?: string;
   /** Lifetime of the offer, and the longest lifetime of a signed payment, but for {@link byUse}. */
   readonly ttlSecs: number;
   /** Makes `amount` a ceiling, of which the runner says how much is charged. */
@@ -67,7 +70,7 @@ export interface JobDescription {
   readonly outputSchema: Record<string, unknown>;
 }
 
-export interface OfferTerms extends Omit<Offer, "token" | "amount" | "byUse"> {
+export interface OfferTerms extends Omit<Offer, "token" | "amount" | "rate" | "byUse"> {
   readonly tokens: readonly AcceptedToken[];
   /** Absent: the job is sold at its fixed price only. */
   readonly byUse?: UseTerms | undefined;
@@ -134,13 +137,15 @@ export function makeOffers(
   rates: Pick<RateBoard, "rateOf">,
 ): Offer[] {
   return tokens.flatMap((token) => {
-    const { network, asset, symbol, payTo, transferMethod, eip3009 } = token;
+    const { network, asset, symbol, decimals, payTo, transferMethod, eip3009 } = token;
     const amount = amountIn(token, terms.priceWei, rates);
-    if (amount === undefined || !isPayable(amount)) return [];
+    const rate = rates.rateOf(token)?.ratePerNativeUnit;
+    if (amount === undefined || rate === undefined || !isPayable(amount)) return [];
     const fixed = {
       ...terms,
       amount: amount.toString(),
-      token: { network, asset, symbol, payTo, transferMethod, ...(eip3009 && { eip3009 }) },
+      rate,
+      token: { network, asset, symbol, decimals, payTo, transferMethod, ...(eip3009 && { eip3009 }) },
     };
     const used = byUse && toOfferByUse(fixed, byUse);
     return [...(used ? [used] : []), ...(byUse === undefined || byUse.isFixedToo ? [fixed] : [])];

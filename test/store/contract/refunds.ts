@@ -175,7 +175,7 @@ export function describeRefunds(given: Given): void {
     test("A refund ends once, by the transaction that it is being sent with", async () => {
       const callId = await buyAndFail(1, "refund");
       await send(callId);
-      const end = { state: "refunded", transaction: "0xabc" } as const;
+      const end = { state: "refunded", transaction: "0xabc", blockNumber: "9" } as const;
       expect(await given.store.endRefund(callId, "refund-9-1", end)).toBeUndefined();
       given.now += 5;
       const refunded = { state: "refunded", transaction: "0xabc", updatedAt: given.now };
@@ -230,7 +230,11 @@ export function describeRefunds(given: Given): void {
       given.now += 10 * FINISHED_MS;
       await given.store.queueTransaction(newTransaction(998));
       expect(await given.store.findTransactions(NETWORK, [reference])).toHaveLength(1);
-      await given.store.endRefund(callId, reference, { state: "refunded", transaction: "0xhash0" });
+      await given.store.endRefund(callId, reference, {
+        state: "refunded",
+        transaction: "0xhash0",
+        blockNumber: "9",
+      });
       await given.store.queueTransaction(newTransaction(999));
       expect(await given.store.findTransactions(NETWORK, [reference])).toEqual([]);
     });
@@ -271,7 +275,11 @@ export function describeRefunds(given: Given): void {
       await given.store.fail(await claimOne(given.store), "no good");
       expect(await find(callId)).toMatchObject({ state: "owed", attempt: 2 });
       await send(callId, 2);
-      await given.store.endRefund(callId, referenceOf(callId, 2), { state: "refunded", transaction: "0xa" });
+      await given.store.endRefund(callId, referenceOf(callId, 2), {
+        state: "refunded",
+        transaction: "0xa",
+        blockNumber: "9",
+      });
       expect(await given.store.retryDeadLetter(callId)).toBe("refund_begun");
       expect(await claimCalls(given.store)).toEqual([]);
     });

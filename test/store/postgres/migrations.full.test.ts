@@ -4,6 +4,7 @@ import { startPostgres } from "../../helpers/postgres.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import {
   deadLetterRow,
+  expectFirstMovement,
   finishedRow,
   redeemedQuoteRow,
   SETTLED_IN_FIRST_VERSION,
@@ -36,6 +37,7 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     expect(secrets[0]).toBe(secrets[1]);
     const revenue = await store.revenue({ since: 0, bucketMs: 3_600_000 });
     expect(revenue[0]).toMatchObject({ from: 0, symbol: "USDC", amount: 1n, payments: 1 });
+    await expectFirstMovement(store);
     await paidId(store, 2);
     expect(await other.findPayment(paymentIntent(2).key)).toMatchObject({ state: "settled" });
     const identified = paymentIntent(4, { paymentId: "order_0123456789" });

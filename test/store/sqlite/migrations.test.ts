@@ -8,6 +8,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 import {
   deadLetterRow,
+  expectFirstMovement,
   finishedRow,
   redeemedQuoteRow,
   SETTLED_IN_FIRST_VERSION,
@@ -27,8 +28,8 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     const has = (part: string) => MIGRATIONS.slice(0, version).some((sql) => sql.includes(part));
     const inserts = [...settledRows(""), deadLetterRow("")];
     if (has("TABLE finished_calls")) inserts.push(finishedRow(""));
-    if (has("short_reason") && !has("TO dead_group"))
-      inserts.push("UPDATE job_calls SET short_reason = dead_reason");
+    if (has("TO dead_group")) inserts.push("UPDATE job_calls SET dead_group = 'webhook 1 30 no ink'");
+    else if (has("short_reason")) inserts.push("UPDATE job_calls SET short_reason = dead_reason");
     fillOldFile(path, version, inserts);
     const store = await openStore(path);
     const { callId, key } = SETTLED_IN_FIRST_VERSION;
@@ -45,6 +46,7 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     expect(await store.keepSecret("a", "secret")).toBe("secret");
     const revenue = await store.revenue({ since: 0, bucketMs: 3_600_000 });
     expect(revenue[0]).toMatchObject({ from: 0, symbol: "USDC", amount: 1n, payments: 1 });
+    await expectFirstMovement(store);
     await paidId(store, 2);
     expect(await store.findPayment(paymentIntent(2).key)).toMatchObject({ state: "settled" });
     const identified = paymentIntent(4, { paymentId: "order_0123456789" });

@@ -35,7 +35,11 @@ function facts(over: Partial<RefundFacts> & { state?: RefundFacts["record"]["sta
 describe("the outcome of a refund", () => {
   test("It is refunded once its confirmed receipt has the token's transfer of the amount to the payer", () => {
     for (const state of ["sent", "succeeded"] as const) {
-      expect(refundOutcome(facts({ state }))).toEqual({ state: "refunded", transaction: "0xh" });
+      expect(refundOutcome(facts({ state }))).toEqual({
+        state: "refunded",
+        transaction: "0xh",
+        blockNumber: "10",
+      });
       expect(refundOutcome(facts({ state, head: 11n }))).toBeUndefined();
       expect(refundOutcome(facts({ state, receipt: undefined }))).toBeUndefined();
     }

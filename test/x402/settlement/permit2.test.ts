@@ -80,7 +80,11 @@ async function look(intent: PaymentIntent, transaction?: string) {
   return evidence.look(intent, transaction);
 }
 
-const PAID = (transaction: Hex) => ({ kind: "paid", transaction });
+const PAID = (transaction: Hex) => ({
+  kind: "paid",
+  transaction,
+  blockNumber: expect.stringMatching(/^[0-9]+$/),
+});
 const UNUSED = { kind: "open", reason: "the authorization is unused and still valid", isUnused: true };
 const CANCELLED = { kind: "not_paid", reason: "the payer cancelled the authorization" };
 const USED_OTHERWISE = {

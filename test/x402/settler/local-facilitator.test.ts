@@ -153,6 +153,7 @@ describe("The local facilitator", () => {
       await expect.poll(settle).toEqual({
         kind: "success",
         transaction: (pending as { transaction: string }).transaction,
+        blockNumber: expect.stringMatching(/^[0-9]+$/),
         network: chain.network,
         payer: (
           (request.payload as PaymentPayload).payload as { authorization: { from: string } }

@@ -11,7 +11,7 @@ import type { NewCall } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
 import { beginDecision, canBecome, canClose, closedSettlement, settledReason } from "../../rules/payments.ts";
 import { LostRace } from "../connection/database-errors.ts";
-import { normalKey } from "../shared-statements.ts";
+import { CORRECT_PAYMENTS, normalKey } from "../shared-statements.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import { CallerNonces } from "./caller-nonces.ts";
@@ -27,8 +27,8 @@ const SELECT_REDEEMED = statement<{ receipt: string }>(
 const DECIDE_PAYMENTS = statement(
   "decide_payments",
   `UPDATE jobgate.payments AS payment
-      SET state = new.state, settlement = new.settlement, reason = new.reason, closed = new.closed,
-          payment_id = new.payment_id, redeems_quote = new.redeems_quote, updated_at = new.updated_at
+      SET state = new.state, settlement = new.settlement, block_number = new.block_number, reason = new.reason,
+          closed = new.closed, payment_id = new.payment_id, redeems_quote = new.redeems_quote, updated_at = new.updated_at
      FROM json_populate_recordset(NULL::jobgate.payments, $1::json) AS new WHERE payment.call_id = new.call_id`,
 );
 // The client waits for its job from here on, so this is when it was enqueued.
@@ -85,6 +85,7 @@ const INSERT_PAYMENTS = statement<{ call_id: number }>(
 );
 
 type Begin = Entry<"beginPayment">;
+type Settle = Entry<"settlePayment">["input"];
 type Decision = Entry<
   "settlePayment" | "failPayment" | "leavePaymentUnresolved" | "closePayment" | "contradictPayment"
 >;
@@ -103,6 +104,7 @@ export class PaymentsPart implements BatchPart {
   readonly #decided = new Set<PaymentRow>();
   readonly #settledIds: number[] = [];
   readonly #failedIds: number[] = [];
+  readonly #contradictedIds: number[] = [];
   readonly #requeuedIds: number[] = [];
   readonly #watchedIds = new Set<number>();
   readonly #unwatchedIds = new Set<number>();
@@ -151,7 +153,7 @@ export class PaymentsPart implements BatchPart {
 
   async write(context: BatchContext): Promise<void> {
     for (const entry of this.#decisions) {
-      if (entry.name === "settlePayment") entry.decide(this.#settle(...entry.input, context));
+      if (entry.name === "settlePayment") entry.decide(this.#settle(entry.input, context));
       else if (entry.name === "failPayment") entry.decide(this.#fail(...entry.input, context));
       else if (entry.name === "closePayment") entry.decide(this.#close(...entry.input, context));
       else if (entry.name === "contradictPayment") entry.decide(this.#contradict(...entry.input));
@@ -162,6 +164,7 @@ export class PaymentsPart implements BatchPart {
     await Promise.all([
       this.#decided.size === 0 ? [] : sql.run(DECIDE_PAYMENTS, [JSON.stringify([...this.#decided])]),
       this.#settledIds.length === 0 ? [] : sql.run(RELEASE_HELD_CALLS, [this.#settledIds, now]),
+      this.#contradictedIds.length === 0 ? [] : sql.run(CORRECT_PAYMENTS, [this.#contradictedIds, now]),
       this.#failedIds.length === 0 ? [] : sql.run(DROP_HELD_CALLS, [this.#failedIds]),
       this.#requeuedIds.length === 0 ? [] : sql.run(REQUEUE_KEPT_CALLS, [this.#requeuedIds, now]),
       this.#writeWatches(sql, now),
@@ -184,14 +187,14 @@ export class PaymentsPart implements BatchPart {
     if (written.length !== ended.length) throw new LostRace("a payment's watch was ended meanwhile");
   }
 
-  #settle(key: PaymentKey, settlement: string, context: BatchContext): SettlePaymentOutcome {
+  #settle([key, settlement, block]: Settle, context: BatchContext): SettlePaymentOutcome {
     const row = this.#known.find(key);
     if (row === undefined) return { kind: "not_open" };
     const callId = row.call_id;
     if (row.state === "settled")
       return { kind: "settled", callId, changed: false, record: toPaymentRecord(row) };
     const record = canBecome("settled", row.state)
-      ? this.#queue(row, { settlement, reason: settledReason(row) }, context)
+      ? this.#queue(row, { settlement, block_number: block ?? null, reason: settledReason(row) }, context)
       : undefined;
     return record === undefined ? { kind: "not_open" } : { kind: "settled", callId, changed: true, record };
   }
@@ -277,6 +280,7 @@ export class PaymentsPart implements BatchPart {
     if (row?.is_watched !== true) return false;
     this.#endWatch(row);
     this.#change(row, { reason: storable(reason) });
+    this.#contradictedIds.push(row.call_id);
     return true;
   }
 

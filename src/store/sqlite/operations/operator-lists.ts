@@ -1,5 +1,6 @@
 import type { ListDialect } from "../../list-dialect.ts";
 import { ListQueries } from "../../list-queries.ts";
+import { MOVEMENT_COLUMN_LIST, type MovementRow, toMovement } from "../../movement-row.ts";
 import {
   findCallDetails,
   type Lookup,
@@ -28,8 +29,14 @@ const DIALECT: ListDialect = {
 /** Lists for operators. A lookup is one transaction, and so sees one state of the database. */
 export function operatorLists(
   database: Database,
-): OperationTable<"listCalls" | "findCallDetails" | "listPayments" | "listDeadLetterGroups"> {
+): OperationTable<
+  "listCalls" | "findCallDetails" | "listPayments" | "listDeadLetterGroups" | "listMovements"
+> {
   const queriesAt = (now: number) => new ListQueries(DIALECT, () => now);
+
+  const selectMovements = database.prepare<MovementRow>(
+    `SELECT id, ${MOVEMENT_COLUMN_LIST} FROM movements WHERE (at, id) > (?, ?) AND at < ? ORDER BY at, id LIMIT ?`,
+  );
 
   function run<Result>(lookup: Lookup<Result>): Result {
     let step = lookup.next([]);
@@ -44,6 +51,8 @@ export function operatorLists(
     listCalls: (now, filter) => run(listCalls(queriesAt(now), filter)),
     findCallDetails: (now, callId) => run(findCallDetails(queriesAt(now), callId)),
     listPayments: (now, filter) => run(listPayments(queriesAt(now), filter)),
+    listMovements: (_now, { after, until, limit }) =>
+      selectMovements.all([after.at, after.id, until, limit]).map(toMovement),
     listDeadLetterGroups: (now, limit) => run(listDeadLetterGroups(queriesAt(now), limit)),
   };
 }

@@ -1,5 +1,6 @@
 import type { CallerNonce, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
 import { MAX_WATCHED, WATCHED_MS, YOUNG_MS } from "../../contract/payment-journal.ts";
+import { correctPayment } from "../../movement-row.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
 import { beginDecision, canBecome, canClose, closedSettlement, settledReason } from "../../rules/payments.ts";
 import type { Database, Statement } from "../driver.ts";
@@ -30,8 +31,9 @@ export function paymentOperations(
     `INSERT INTO payments (${PAYMENT_COLUMNS.join(", ")}) VALUES (${PAYMENT_COLUMNS.map(() => "?").join(", ")})`,
   );
   const updatePayment = database.prepare(
-    "UPDATE payments SET state = ?, settlement = ?, reason = ?, closed = ?, payment_id = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
+    "UPDATE payments SET state = ?, settlement = ?, block_number = ?, reason = ?, closed = ?, payment_id = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
   );
+  const correct = database.prepare(correctPayment({ schema: "", now: "?", callId: "?" }));
   // The client waits for its job from here on, so this is when it was enqueued.
   const releaseHeldCall = database.prepare(
     "UPDATE job_calls SET state = 'ready', enqueued_at = ? WHERE call_id = ? AND state = 'held'",
@@ -41,13 +43,17 @@ export function paymentOperations(
   function change(
     row: PaymentRow,
     values: Partial<
-      Pick<PaymentRow, "state" | "settlement" | "reason" | "closed" | "payment_id" | "redeems_quote">
+      Pick<
+        PaymentRow,
+        "state" | "settlement" | "block_number" | "reason" | "closed" | "payment_id" | "redeems_quote"
+      >
     >,
     now: number,
   ): PaymentRecord {
     const changed = { ...row, ...values, updated_at: now };
-    const { state, settlement, reason, closed, payment_id, redeems_quote, call_id } = changed;
-    updatePayment.run([state, settlement, reason, closed, payment_id, redeems_quote, now, call_id]);
+    const { state, settlement, block_number, reason, closed, payment_id, redeems_quote, call_id } = changed;
+    const decision = [state, settlement, block_number, reason, closed, payment_id, redeems_quote];
+    updatePayment.run([...decision, now, call_id]);
     const isYoung = row.state === "intent" && now - row.created_at < YOUNG_MS;
     // One by use has no held JobCall to count.
     if (row.ceiling === null && (!isYoung || state === "unresolved")) undecided.forget();
@@ -109,14 +115,14 @@ export function paymentOperations(
       return { kind: "begun", callId };
     },
 
-    settlePayment(now, key, settlement) {
+    settlePayment(now, key, settlement, blockNumber) {
       const row = payments.find(key);
       if (row === undefined) return { kind: "not_open" };
       const { call_id: callId, state } = row;
       if (state === "settled")
         return { kind: "settled", callId, changed: false, record: toPaymentRecord(row) };
       const record = canBecome("settled", state)
-        ? settle(row, { settlement, reason: settledReason(row) }, now)
+        ? settle(row, { settlement, block_number: blockNumber ?? null, reason: settledReason(row) }, now)
         : undefined;
       return record === undefined ? { kind: "not_open" } : { kind: "settled", callId, changed: true, record };
     },
@@ -147,10 +153,11 @@ export function paymentOperations(
       return { kind: "closed", record };
     },
 
-    contradictPayment(_now, key, reason) {
+    contradictPayment(now, key, reason) {
       const row = payments.find(key);
       if (row === undefined || !watches.end(row.call_id)) return false;
       change(row, { reason }, row.updated_at);
+      correct.run([now, row.call_id]);
       return true;
     },
 

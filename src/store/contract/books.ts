@@ -1,0 +1,57 @@
+/** The books: every movement of money, written with the change that made it known, and kept when payments are pruned. */
+export interface Books {
+  /**
+   * Lists movements, oldest first: those after a place and before a time. What was listed of a time that has passed stays as
+   * it is, because each movement has the time at which it was written.
+   */
+  listMovements(period: {
+    readonly after: MovementPlace;
+    /** Unix milliseconds. */
+    readonly until: number;
+    readonly limit: number;
+  }): Promise<Movement[]>;
+}
+
+/** Place of a movement in the books. IDs are positive, so the ID 0 is before all movements of its time. */
+export interface MovementPlace {
+  /** Unix milliseconds. */
+  readonly at: number;
+  readonly id: number;
+}
+
+/**
+ * - `payment`: received for a job at a fixed price.
+ * - `charge`: received for a job that is paid by use.
+ * - `refund`: given back for a failed job.
+ * - `network_fee`: gas of a transaction that jobgate sent, also of one that reverted.
+ * - `correction`: takes back a payment that the operator closed as paid, and the chain shows as not paid.
+ */
+export type MovementKind = "payment" | "charge" | "refund" | "network_fee" | "correction";
+
+/** One change of one account's balance. What is not known is absent. */
+export interface Movement extends MovementPlace {
+  readonly kind: MovementKind;
+  /** CAIP-2. */
+  readonly network: string;
+  /** Absent for the network's own coin, which fees are paid in. */
+  readonly token?: { readonly asset: string; readonly symbol: string };
+  readonly decimals?: number;
+  /** Base units, decimal: negative when they leave the account. */
+  readonly amount: string;
+  /** Own account. */
+  readonly account?: string;
+  /** The payer. */
+  readonly counterparty?: string;
+  readonly transaction?: string;
+  readonly block?: string;
+  /** The sale. Absent for fees. */
+  readonly sale?: {
+    readonly callId: number;
+    readonly serviceId: bigint;
+    readonly jobIndex: number;
+    /** Price of the job: wei in decimal, or dollars such as `$0.01`. */
+    readonly price: string;
+    /** Whole tokens for one unit of the price's currency, when the offer was made. */
+    readonly rate?: string;
+  };
+}

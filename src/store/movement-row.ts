@@ -1,0 +1,79 @@
+import type { Movement, MovementKind } from "./contract/books.ts";
+
+/** Columns of a row of `movements`. */
+export interface MovementRow {
+  id: number;
+  at: number;
+  kind: MovementKind;
+  call_id: number | null;
+  service_id: string | null;
+  job_index: number | null;
+  network: string;
+  asset: string | null;
+  symbol: string | null;
+  decimals: number | null;
+  amount: string;
+  account: string | null;
+  counterparty: string | null;
+  transaction_hash: string | null;
+  block_number: string | null;
+  price: string | null;
+  rate: string | null;
+}
+
+const COLUMNS = [
+  "at",
+  "kind",
+  "call_id",
+  "service_id",
+  "job_index",
+  "network",
+  "asset",
+  "symbol",
+  "decimals",
+  "amount",
+  "account",
+  "counterparty",
+  "transaction_hash",
+  "block_number",
+  "price",
+  "rate",
+] as const satisfies readonly (keyof MovementRow)[];
+
+/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
+export const MOVEMENT_COLUMN_LIST = COLUMNS.join(", ");
+
+/** SQL that takes a settled payment back. @param sql prefix of table names, time and call ID */
+export function correctPayment(sql: {
+  readonly schema: string;
+  readonly now: string;
+  readonly callId: string;
+}): string {
+  return `INSERT INTO ${sql.schema}movements (${MOVEMENT_COLUMN_LIST})
+    SELECT ${sql.now}, 'correction', call_id, service_id, job_index, network, asset, symbol, decimals, '-' || amount,
+           lower(pay_to), payer, NULL, NULL, price_wei, rate
+      FROM ${sql.schema}payments WHERE call_id = ${sql.callId} AND state = 'settled'`;
+}
+
+export function toMovement(row: MovementRow): Movement {
+  const { id, at, kind, network, amount, asset, symbol, decimals, account, counterparty } = row;
+  const { transaction_hash: transaction, block_number: block, rate } = row;
+  const { call_id: callId, service_id: serviceId, job_index: jobIndex, price } = row;
+  return {
+    ...{ id, at, kind, network, amount },
+    ...(asset === null || symbol === null ? {} : { token: { asset, symbol } }),
+    ...(decimals === null ? {} : { decimals }),
+    ...(account === null ? {} : { account }),
+    ...(counterparty === null ? {} : { counterparty }),
+    ...(transaction === null ? {} : { transaction }),
+    ...(block === null ? {} : { block }),
+    ...(callId === null || serviceId === null || jobIndex === null || price === null
+      ? {}
+      : {
+          sale: {
+            ...{ callId, serviceId: BigInt(serviceId), jobIndex, price },
+            ...(rate === null ? {} : { rate }),
+          },
+        }),
+  };
+}
