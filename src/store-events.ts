@@ -134,6 +134,7 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
 
       // Nothing that anyone watches.
       case "contradictPayment":
+      case "endCallback":
       case "endWatches":
       case "finishTransactions":
       case "holdRefund":
@@ -142,10 +143,12 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
       case "probe":
       case "prune":
       case "queueTransaction":
+      case "retryCallback":
       case "saveOffers":
       case "saveQuote":
       case "shrink":
       case "signTransactions":
+      case "useCallbackEndpoints":
         return;
     }
   };

@@ -71,6 +71,8 @@ export interface PaymentIntent extends JobKey {
    * same until the charge is known, and the charge from then on. Absent: the whole amount is settled before the job runs.
    */
   readonly ceiling?: string;
+  /** URL that the buyer wants to be told at how his call ended, as `URL.href`. Part of what the payment pays for. */
+  readonly callbackUrl?: string;
   /** Least that a running job is charged when the authorization is about to end. Only of a new payment by use. */
   readonly minCharge?: string;
 }

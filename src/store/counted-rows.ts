@@ -1,5 +1,6 @@
 import type { JobCallOrigin } from "../core/job-call.ts";
 import type { PaymentState } from "../core/payment.ts";
+import type { CallbackState } from "./contract/callback-ledger.ts";
 import type { CallState } from "./rules/leases.ts";
 import type { RefundSum, StoreTotals } from "./store.ts";
 
@@ -15,6 +16,8 @@ export interface CountedRows {
   /** Dead paid JobCalls that their buyers were not charged for. */
   readonly uncharged: number;
   readonly oldestReadyAt: number | null;
+  readonly callbacks: readonly { state: CallbackState; n: number }[];
+  readonly oldestCallbackAt: number | null;
   /** Dead paid JobCalls that were not sold with `on_failure` keep. */
   readonly refundable: number;
   /** Without cancelled ones. */
@@ -68,7 +71,9 @@ export function toTotals(counted: CountedRows): StoreTotals {
     if ("call" in counts) paidCalls[counts.call] += n;
     if ("isUncharged" in counts) uncharged += n;
   }
-  const { oldestReadyAt, refundable } = counted;
+  const callbacks = { pending: 0, sent: 0, dead: 0 };
+  for (const { state, n } of counted.callbacks) callbacks[state] = n;
+  const { oldestReadyAt, oldestCallbackAt, refundable } = counted;
   const refunds = counted.refunds.map(({ amount, oldest_at: oldestAt, ...sum }) => ({
     ...sum,
     amount: BigInt(amount),
@@ -77,6 +82,9 @@ export function toTotals(counted: CountedRows): StoreTotals {
   const declined = refunds.filter(({ state }) => state === "declined");
   const kept =
     paidCalls.dead - uncharged - refundable + declined.reduce((sum, { refunds }) => sum + refunds, 0);
-  const oldest = oldestReadyAt === null ? {} : { oldestReadyAt };
-  return { payments, byUse, calls, paidCalls, kept, uncharged, refunds, ...oldest };
+  return {
+    ...{ payments, byUse, calls, paidCalls, kept, uncharged, refunds, callbacks },
+    ...(oldestReadyAt === null ? {} : { oldestReadyAt }),
+    ...(oldestCallbackAt === null ? {} : { oldestCallbackAt }),
+  };
 }

@@ -69,6 +69,12 @@ export const OPERATIONS = {
   listMovements: { channel: "read", isForOperator: true },
   listRefunds: { channel: "read", isForOperator: true },
 
+  useCallbackEndpoints: { channel: "write" },
+  listDueCallbacks: { channel: "read" },
+  endCallback: { channel: "write" },
+  retryCallback: { channel: "write" },
+  listCallbacks: { channel: "read", isForOperator: true },
+
   claim: { channel: "write" },
   expireLeases: { channel: "write" },
   ack: { channel: "write" },

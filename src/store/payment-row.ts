@@ -47,6 +47,7 @@ export interface PaymentRow {
   closed: string | null;
   on_failure: OnFailure;
   ceiling: string | null;
+  callback_url: string | null;
   created_at: number;
   updated_at: number;
 }
@@ -90,6 +91,7 @@ export const PAYMENT_COLUMNS = [
   "closed",
   "on_failure",
   "ceiling",
+  "callback_url",
   "created_at",
   "updated_at",
 ] as const satisfies readonly (keyof PaymentRow)[];
@@ -131,6 +133,7 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     closed: null,
     on_failure: intent.onFailure ?? "keep",
     ceiling: intent.ceiling ?? null,
+    callback_url: intent.callbackUrl ?? null,
     created_at: now,
     updated_at: now,
   };
@@ -168,6 +171,7 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     ...(row.closed === null ? {} : { closed: JSON.parse(row.closed) }),
     ...(row.on_failure === "keep" ? {} : { onFailure: row.on_failure }),
     ...(row.ceiling === null ? {} : { ceiling: row.ceiling }),
+    ...(row.callback_url === null ? {} : { callbackUrl: row.callback_url }),
     ...callerNonceOf(row),
   };
 }

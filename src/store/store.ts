@@ -1,6 +1,7 @@
 import type { PaymentState, RefundState } from "../core/payment.ts";
 import type { Books } from "./contract/books.ts";
 import type { CallLookup, SecretKeeper } from "./contract/call-lookup.ts";
+import type { CallbackLedger, CallbackState } from "./contract/callback-ledger.ts";
 import type { DeadLetterBox } from "./contract/dead-letter-box.ts";
 import type { Intake } from "./contract/intake.ts";
 import type { OperatorLists } from "./contract/operator-lists.ts";
@@ -28,6 +29,7 @@ export interface Store
     TransactionJournal,
     RefundLedger,
     Books,
+    CallbackLedger,
     WorkQueue,
     DeadLetterBox,
     OperatorLists,
@@ -92,6 +94,10 @@ export interface StoreTotals {
   readonly uncharged: number;
   /** Refunds by token and state. */
   readonly refunds: readonly RefundSum[];
+  /** Callbacks by state. Those that ended are forgotten after a week. */
+  readonly callbacks: Readonly<Record<CallbackState, number>>;
+  /** Event of the callback that is pending longest, Unix milliseconds. */
+  readonly oldestCallbackAt?: number;
   /** Acceptance of the JobCall that waits longest for a runner or a retry, Unix milliseconds. */
   readonly oldestReadyAt?: number;
 }

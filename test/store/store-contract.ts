@@ -1,5 +1,6 @@
 import { describe } from "vitest";
 import { describeBooks } from "./contract/books.ts";
+import { describeCallbacks } from "./contract/callbacks.ts";
 import { describeCallerNonces } from "./contract/caller-nonces.ts";
 import { describeClosing } from "./contract/closing.ts";
 import { describeDeadLetters } from "./contract/dead-letters.ts";
@@ -36,6 +37,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     describeTransactions(given);
     describeLeases(given);
     describeRefunds(given);
+    describeCallbacks(given);
     describeWorkListeners(given);
     describeDeadLetters(given);
     describeOperatorLists(given);

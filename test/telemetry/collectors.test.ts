@@ -13,6 +13,8 @@ const TOTALS: StoreTotals = {
   kept: 3,
   uncharged: 0,
   refunds: [],
+  callbacks: { pending: 2, sent: 0, dead: 1 },
+  oldestCallbackAt: 0,
   oldestReadyAt: NOW - 90_500,
 };
 

@@ -6,6 +6,7 @@ import {
   toCallState,
   toDeadLetter,
 } from "../call-row.ts";
+import { CALLBACK_COLUMN_LIST, type CallbackRow, toCallback } from "../callback-row.ts";
 import type { SharedLeases } from "../contract/work-queue.ts";
 import { toTotals } from "../counted-rows.ts";
 import { ListQueries } from "../list-queries.ts";
@@ -123,6 +124,22 @@ const LIST_REFUNDS_IN_STATE = statement<RefundRow>(
   "list_refunds_in_state",
   `SELECT ${REFUND_COLUMN_LIST} FROM jobgate.refunds
     WHERE state = $3 AND call_id < $1 ORDER BY call_id DESC LIMIT $2`,
+);
+// Jumps from one host to the next, however many callbacks each has.
+const LIST_DUE_CALLBACKS = statement<CallbackRow>(
+  "list_due_callbacks",
+  `WITH RECURSIVE next (host) AS (
+     SELECT (SELECT min(host) FROM jobgate.callbacks WHERE state = 'pending' AND host > $2)
+     UNION ALL
+     SELECT (SELECT min(host) FROM jobgate.callbacks WHERE state = 'pending' AND host > next.host)
+       FROM next WHERE next.host IS NOT NULL),
+   due (host) AS (
+     SELECT host FROM next WHERE EXISTS (
+       SELECT FROM jobgate.callbacks WHERE callbacks.host = next.host AND state = 'pending' AND due_at <= ${NOW}) LIMIT $3)
+   SELECT callbacks.* FROM due CROSS JOIN LATERAL (
+     SELECT ${CALLBACK_COLUMN_LIST} FROM jobgate.callbacks
+      WHERE callbacks.host = due.host AND state = 'pending' AND due_at <= ${NOW} ORDER BY due_at, id LIMIT $4) AS callbacks
+    ORDER BY callbacks.host, due_at, id`,
 );
 const FIND_OFFERS = statement<{ id: string; offer: string; valid_until: number }>(
   "find_offers",
@@ -268,6 +285,15 @@ export function createLookups(options: {
 
     listMovements: async ({ after, until, limit }) =>
       (await ask(LIST_MOVEMENTS, [after.at, after.id, until, limit], operatorReaders)).map(toMovement),
+    listDueCallbacks: async ({ hosts, perHost, after }) =>
+      (await ask(LIST_DUE_CALLBACKS, [now(), after, hosts, perHost])).map(toCallback),
+    async listCallbacks({ state = null, callId = null, limit, before = Number.MAX_SAFE_INTEGER }) {
+      const text = `SELECT ${CALLBACK_COLUMN_LIST} FROM jobgate.callbacks
+        WHERE id < $1 AND ($3::text IS NULL OR state = $3) AND ($4::bigint IS NULL OR call_id = $4) ORDER BY id DESC LIMIT $2`;
+      // Without a name it is planned for its values.
+      const asked: Statement<CallbackRow> = { name: "", text };
+      return (await ask(asked, [before, limit, state, callId], operatorReaders)).map(toCallback);
+    },
 
     async lookAtLeases(leases) {
       const rows = await ask(FIND_LEASES, [now(), leases.map(({ callId }) => callId)]);

@@ -38,6 +38,9 @@ export const COUNT_ROWS = statement<{ counted: CountedRows }>(
                    SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at,
                           sum(amount::numeric)::text AS amount
                      FROM jobgate.refunds WHERE state <> 'cancelled' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4) AS t),
+     'callbacks', (SELECT COALESCE(json_agg(t), '[]')
+                     FROM (SELECT state, count(*) AS n FROM jobgate.callbacks GROUP BY state) AS t),
+     'oldestCallbackAt', (SELECT min(at) FROM jobgate.callbacks WHERE state = 'pending'),
      'pruned', (SELECT COALESCE(json_agg(t), '[]') FROM (SELECT name, n FROM jobgate.pruned) AS t),
      'oldestReadyAt', (SELECT min(enqueued_at) FROM jobgate.job_calls
                         WHERE state IN ('ready', 'delayed') OR state = 'leased' AND visible_at <= ${NOW})) AS counted`,

@@ -1,4 +1,5 @@
 import { BOOKS } from "./books-tables.ts";
+import { CALLBACKS } from "./callback-tables.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 
 /*
@@ -318,4 +319,5 @@ export const MIGRATIONS: readonly string[] = [
   BY_USE,
   GROUP_KEYS,
   BOOKS,
+  CALLBACKS,
 ];

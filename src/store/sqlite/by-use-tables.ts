@@ -1,4 +1,4 @@
-/** Sums settled amounts by hour. Written again when payments were moved into a new table. */
+/** Sums settled amounts by hour. Written again when payments were moved into a new table, as PAYMENT_CALLBACKS has to be. */
 export const PAYMENTS_REVENUE = `CREATE TRIGGER payments_revenue AFTER UPDATE OF state ON payments
   WHEN NEW.state = 'settled' AND OLD.state <> 'settled'
 BEGIN

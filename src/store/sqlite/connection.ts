@@ -115,7 +115,13 @@ function writer(database: Database, maxPending: number): Connection {
   const shiftDue = database.prepare(
     "UPDATE job_calls SET visible_at = visible_at + ? WHERE state IN ('leased', 'delayed')",
   );
-  const onClockStep = (stepMs: number) => void shiftDue.run([stepMs]);
+  const shiftCallbacks = database.prepare(
+    "UPDATE callbacks SET due_at = due_at + ?1, give_up_at = give_up_at + ?1 WHERE state = 'pending'",
+  );
+  const onClockStep = (stepMs: number) => {
+    shiftDue.run([stepMs]);
+    shiftCallbacks.run([stepMs]);
+  };
   return {
     run(batch) {
       undecided.recount(batch[0]?.now ?? 0);

@@ -1,5 +1,6 @@
 import { BOOKS } from "./books-tables.ts";
 import { BY_USE, PAYMENTS_REVENUE, REFUNDS_OWED } from "./by-use-tables.ts";
+import { CALLBACKS } from "./callback-tables.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 
 /*
@@ -284,4 +285,5 @@ export const MIGRATIONS: readonly string[] = [
   BY_USE,
   GROUP_KEYS,
   BOOKS,
+  CALLBACKS,
 ];

@@ -27,6 +27,8 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     expect(kept).toMatchObject({ state: "settled", callId });
     expect(kept).not.toHaveProperty("facilitator");
     expect(kept).not.toHaveProperty("onFailure");
+    expect(kept).not.toHaveProperty("callbackUrl");
+    await store.useCallbackEndpoints([{ url: "https://ops.example/", events: ["payment.settled"] }]);
     expect(await store.findCall(callId)).toMatchObject({ state: "succeeded", payment: key });
     const listed = { callId, state: "done", jobId: 0n, attempts: 1, payment: { amount: "1" } };
     expect((await store.listCalls({ limit: 10, origin: "x402", jobId: 0n })).items).toMatchObject([listed]);
@@ -39,6 +41,9 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     expect(revenue[0]).toMatchObject({ from: 0, symbol: "USDC", amount: 1n, payments: 1 });
     await expectFirstMovement(store);
     await paidId(store, 2);
+    expect(await other.listCallbacks({ limit: 9 })).toMatchObject([
+      { event: "payment.settled", state: "pending" },
+    ]);
     expect(await other.findPayment(paymentIntent(2).key)).toMatchObject({ state: "settled" });
     const identified = paymentIntent(4, { paymentId: "order_0123456789" });
     await store.beginPayment(identified, paidCall());

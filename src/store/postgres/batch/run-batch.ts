@@ -3,6 +3,7 @@ import type { Operation, WriteName } from "../../operations.ts";
 import { type Sql, statement } from "../sql.ts";
 import { AcceptsPart } from "./accepts.ts";
 import { allSettled, type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
+import { CallbacksPart } from "./callbacks.ts";
 import { CallsPart } from "./calls.ts";
 import { runClaims } from "./claims.ts";
 import { ledgersPart } from "./ledgers.ts";
@@ -136,6 +137,7 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
     ledgersPart(entriesOf(entries, "saveOffers", "saveQuote", "keepSecret")),
     new RefundsPart(entriesOf(entries, "holdRefund", "sendRefund", "endRefund", "decideRefund")),
+    new CallbacksPart(entriesOf(entries, "useCallbackEndpoints", "endCallback", "retryCallback")),
   ];
 }
 

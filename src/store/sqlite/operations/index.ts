@@ -2,6 +2,7 @@ import type { Capacity } from "../../new-call.ts";
 import type { ReadName, WriteName } from "../../operations.ts";
 import type { Database } from "../driver.ts";
 import type { BulkTable, OperationTable } from "../transaction.ts";
+import { callbackLookups, callbackOperations } from "./callbacks.ts";
 import { claimOperations } from "./claims.ts";
 import { acceptOnceInBulk, intakeOperations } from "./intake.ts";
 import { JobCalls } from "./job-calls.ts";
@@ -32,6 +33,7 @@ export function writeOperations(
     ...paymentOperations(database, jobCalls, undecided),
     ...transactions,
     ...refundOperations(database, transactions.queueTransaction),
+    ...callbackOperations(database),
     ...claimOperations(database, jobCalls, newCalls),
     ...leaseOperations(database, jobCalls),
     ...ledgerOperations(database),
@@ -51,6 +53,7 @@ export function readOperations(database: Database): OperationTable<ReadName> {
     ...paymentLookups(database),
     ...transactionLookups(database),
     ...refundLookups(database),
+    ...callbackLookups(database),
     ...callLookups(database),
     ...ledgerLookups(database),
     ...reportOperations(database),

@@ -59,6 +59,12 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
           + (SELECT count(*) FROM results CROSS JOIN payments USING (call_id)
               WHERE results.state = 'failed' AND on_failure <> 'keep') AS n`,
   );
+  const countCallbacks = database.prepare<CountedRows["callbacks"][number]>(
+    "SELECT state, count(*) AS n FROM callbacks GROUP BY state",
+  );
+  const selectOldestCallback = database.prepare<{ at: number | null }>(
+    "SELECT min(at) AS at FROM callbacks INDEXED BY callbacks_pending WHERE state = 'pending'",
+  );
   // Sums the amounts in two parts, and so exactly.
   const sumRefunds = database.prepare<RefundSumRow>(
     `SELECT network, asset, symbol, state, count(*) AS refunds, min(created_at) AS oldest_at,
@@ -89,6 +95,8 @@ export function reportOperations(database: Database): OperationTable<"totals" | 
         results: countResults.all([]),
         pruned: countPruned.all([]),
         oldestReadyAt: selectOldest.get([now])?.at ?? null,
+        callbacks: countCallbacks.all([]),
+        oldestCallbackAt: selectOldestCallback.get([])?.at ?? null,
         refundable: countRefundable.get([])?.n ?? 0,
         refunds: sumRefunds
           .all([])

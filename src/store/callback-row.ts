@@ -1,0 +1,63 @@
+import type { CallbackEvent } from "../core/callbacks.ts";
+import type { Callback, CallbackState } from "./contract/callback-ledger.ts";
+
+/** Columns of a row of `callbacks`. */
+export interface CallbackRow {
+  id: number;
+  event: CallbackEvent;
+  call_id: number;
+  at: number;
+  data: string;
+  url: string;
+  host: string;
+  is_buyers: 0 | 1;
+  state: CallbackState;
+  attempts: number;
+  due_at: number;
+  give_up_at: number;
+  reason: string | null;
+  ended_at: number | null;
+}
+
+/** Columns that change after a row was inserted. */
+export const CHANGED_CALLBACK_COLUMNS = [
+  "state",
+  "attempts",
+  "due_at",
+  "give_up_at",
+  "reason",
+  "ended_at",
+] as const satisfies readonly (keyof CallbackRow)[];
+
+/** Named one by one: a `*` would break the plans of running replicas when a newer one adds a column. */
+export const CALLBACK_COLUMN_LIST = [
+  "id",
+  "event",
+  "call_id",
+  "at",
+  "data",
+  "url",
+  "host",
+  "is_buyers",
+  ...CHANGED_CALLBACK_COLUMNS,
+]
+  .map((column) => `callbacks.${column}`)
+  .join(", ");
+
+export function toCallback(row: CallbackRow): Callback {
+  return {
+    id: row.id,
+    event: row.event,
+    callId: row.call_id,
+    at: row.at,
+    data: row.data,
+    url: row.url,
+    host: row.host,
+    isBuyers: row.is_buyers === 1,
+    state: row.state,
+    attempts: row.attempts,
+    dueAt: row.due_at,
+    ...(row.reason === null ? {} : { reason: row.reason }),
+    ...(row.ended_at === null ? {} : { endedAt: row.ended_at }),
+  };
+}

@@ -1,0 +1,34 @@
+import type { CallbackRow } from "../callback-row.ts";
+import {
+  CALLBACK_TRIED_MS,
+  type CallbackEndpoint,
+  type CallbackOutcome,
+} from "../contract/callback-ledger.ts";
+
+/** @returns the callback after an attempt; undefined if it is not pending, or the attempt is recorded already */
+export function afterAttempt(
+  row: CallbackRow | undefined,
+  attempts: number,
+  outcome: CallbackOutcome,
+  now: number,
+): CallbackRow | undefined {
+  if (row?.state !== "pending" || row.attempts !== attempts) return undefined;
+  const tried = { ...row, attempts: attempts + 1 };
+  if (outcome.kind === "sent") return { ...tried, state: "sent", reason: null, ended_at: now };
+  const { reason } = outcome;
+  const isDead = outcome.kind === "dead" || now + outcome.delayMs > row.give_up_at;
+  return isDead
+    ? { ...tried, state: "dead", reason, ended_at: now }
+    : { ...tried, reason, due_at: now + outcome.delayMs };
+}
+
+/** @returns the callback that is due now; undefined if it was sent */
+export function retriedNow(row: CallbackRow | undefined, now: number): CallbackRow | undefined {
+  if (row === undefined || row.state === "sent") return undefined;
+  return { ...row, state: "pending", due_at: now, give_up_at: now + CALLBACK_TRIED_MS, ended_at: null };
+}
+
+/** Columns of a row of `callback_endpoints`. The triggers find an event between blanks. */
+export function toEndpointRow({ url, events }: CallbackEndpoint) {
+  return { url, host: new URL(url).host, events: ` ${events.join(" ")} ` };
+}
