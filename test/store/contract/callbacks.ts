@@ -156,6 +156,7 @@ export function describeCallbacks(given: Given): void {
       await given.store.sendRefund(callId, 1, newTransaction(1));
       await given.store.endRefund(callId, newTransaction(1).reference, {
         state: "refunded",
+        blockNumber: "1",
         transaction: "0x1",
       });
       expect((await told()).slice(4).toSorted()).toEqual([
