@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { build } from "esbuild";
+import { build, type Plugin } from "esbuild";
 import { MODULES } from "../../bundle.ts";
 import { bundleFolder, ROOT } from "../helpers/bundle.ts";
 
@@ -32,16 +32,26 @@ export async function loadSimulation(mutant?: Mutant): Promise<Simulation> {
           plugins.onResolve({ filter: /^node:timers\/promises$/ }, () => ({
             path: join(ROOT, "test/simulation/timers.ts"),
           }));
-          if (mutant === undefined) return;
-          const path = join(ROOT, "src", mutant.file);
-          plugins.onLoad({ filter: /\.ts$/ }, (file) =>
-            file.path === path ? { contents: mutated(path, mutant), loader: "ts" } : undefined,
-          );
         },
       },
+      mutation(mutant),
     ],
   });
   return import(pathToFileURL(join(outdir, "index.js")).href);
+}
+
+/** Removes the guard from the bundled code. */
+export function mutation(mutant: Mutant | undefined): Plugin {
+  return {
+    name: "mutation",
+    setup(plugins) {
+      if (mutant === undefined) return;
+      const path = join(ROOT, "src", mutant.file);
+      plugins.onLoad({ filter: /\.ts$/ }, (file) =>
+        file.path === path ? { contents: mutated(path, mutant), loader: "ts" } : undefined,
+      );
+    },
+  };
 }
 
 function mutated(path: string, { from, to }: Mutant): string {

@@ -1,0 +1,56 @@
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
+import { MODULES } from "../../bundle.ts";
+import { bundleFolder, ROOT } from "../helpers/bundle.ts";
+import { type Mutant, mutation } from "./bundle-gateway.ts";
+
+export type SimulatedWorld = typeof import("./world/index.ts");
+
+const WORLD = join(ROOT, "test/simulation/world");
+
+/** Modules of Node and of the gateway that have another one in a simulated world. */
+const REPLACED: Readonly<Record<string, string>> = {
+  "node:timers/promises": "timers.ts",
+  "node:crypto": "crypto.ts",
+  "src/node/json-endpoint.ts": "endpoint.ts",
+  "src/store/sqlite/worker-link.ts": "store-link.ts",
+  "src/store/sqlite/file-owner.ts": "file-owner.ts",
+  "src/store/sqlite/watched-files.ts": "watched-files.ts",
+};
+
+let bundles = 0;
+
+/** Loads the gateway's code with a simulated world around it. */
+export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
+  const outdir = bundleFolder(`world-${process.pid}-${bundles++}`);
+  await build({
+    ...MODULES,
+    // Modules that are loaded later would be read from a real disk.
+    splitting: false,
+    packages: "external",
+    entryPoints: [join(WORLD, "index.ts")],
+    outdir,
+    inject: [join(WORLD, "globals.ts")],
+    define: { "Math.random": "seededRandom" },
+    plugins: [
+      {
+        name: "world",
+        setup(plugins) {
+          plugins.onResolve({ filter: /^node:(timers\/promises|crypto)$/ }, ({ path, importer }) => {
+            const replaced = join(WORLD, REPLACED[path] ?? "");
+            return importer === replaced ? { path, external: true } : { path: replaced };
+          });
+          plugins.onLoad({ filter: /\/src\/.*\.ts$/ }, (file) => {
+            const replaced = REPLACED[file.path.slice(ROOT.length)];
+            return replaced === undefined
+              ? undefined
+              : { contents: `export * from ${JSON.stringify(join(WORLD, replaced))};`, loader: "ts" };
+          });
+        },
+      },
+      mutation(mutant),
+    ],
+  });
+  return import(pathToFileURL(join(outdir, "index.js")).href);
+}

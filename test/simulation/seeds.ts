@@ -1,0 +1,37 @@
+import { rmSync } from "node:fs";
+import type { Mutant } from "./bundle-gateway.ts";
+import { loadWorld } from "./bundle-world.ts";
+import type { Outcome } from "./world/world.ts";
+
+/** Worlds by their seeds. */
+export interface Seeds {
+  run(seed: number): Promise<Outcome>;
+  /** Returns the smallest run found of this seed that breaks the same law. */
+  shrink(broken: Outcome): Promise<Outcome>;
+  close(): void;
+}
+
+/** Opens the simulation, in memory, of the gateway or of one without a guard. */
+export async function openSeeds(mutant?: Mutant): Promise<Seeds> {
+  const { prepareFolder, runSeed, shrink } = await loadWorld(mutant);
+  const folder = prepareFolder();
+  return {
+    run: (seed) => runSeed(seed, folder),
+    shrink: (broken) => shrink(broken, (without) => runSeed(broken.seed, folder, without)),
+    close: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Runs seeds from the first on until a law is broken. @returns undefined if none is */
+export async function firstBroken(seeds: Seeds, first: number, count: number): Promise<Outcome | undefined> {
+  for (let seed = first; seed < first + count; seed++) {
+    const outcome = await seeds.run(seed);
+    if (outcome.broken !== undefined) return outcome;
+  }
+  return undefined;
+}
+
+/** Describes a run that broke a law, for people. */
+export function describeRun({ seed, broken, trace }: Outcome): string {
+  return [`seed ${seed}: ${broken}`, ...trace.map((line) => `  ${line}`)].join("\n");
+}

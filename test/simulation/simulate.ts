@@ -1,0 +1,38 @@
+import { parseArgs } from "node:util";
+import { describeRun, openSeeds } from "./seeds.ts";
+
+/* `npm run simulate -- --seed N --runs M`: simulates M worlds from seed N on. `--trace` shows all that happens in them. */
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: "string", default: "1" },
+    runs: { type: "string", default: "1" },
+    trace: { type: "boolean", default: false },
+  },
+});
+const [first, runs] = [Number(values.seed), Number(values.runs)];
+const PROGRESS_EVERY = 1_000;
+
+const seeds = await openSeeds();
+const startedAt = performance.now();
+let [payments, faults, broken] = [0, 0, 0];
+for (let seed = first; seed < first + runs; seed++) {
+  const outcome = await seeds.run(seed);
+  payments += outcome.payments;
+  faults += outcome.faults.length;
+  if (outcome.broken !== undefined) {
+    broken++;
+    console.log(describeRun(await seeds.shrink(outcome)));
+  } else if (values.trace) console.log(outcome.trace.join("\n"));
+  if (runs === 1) console.log(`seed ${seed} has hash ${outcome.hash}`);
+  if ((seed - first + 1) % PROGRESS_EVERY === 0) report(seed - first + 1);
+}
+seeds.close();
+report(runs);
+process.exitCode = broken > 0 ? 1 : 0;
+
+function report(done: number): void {
+  const minutes = (performance.now() - startedAt) / 60_000;
+  const pace = `${Math.round(done / minutes)} runs and ${Math.round(payments / minutes)} payments a minute`;
+  console.log(`${done} runs, ${payments} payments, ${faults} faults, ${broken} broken laws; ${pace}`);
+}

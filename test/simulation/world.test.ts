@@ -1,0 +1,41 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describeRun, firstBroken, openSeeds, type Seeds } from "./seeds.ts";
+
+let seeds: Seeds;
+beforeAll(async () => {
+  seeds = await openSeeds();
+});
+afterAll(() => seeds.close());
+
+describe("A simulated world with crashes, lies and lost messages", () => {
+  it("Keeps the laws of money in every run", async () => {
+    const broken = await firstBroken(seeds, 1, 8);
+    expect(broken && describeRun(broken)).toBeUndefined();
+  });
+
+  it("Does the same each time that it runs from one seed", async () => {
+    const first = await seeds.run(9);
+    await seeds.run(10);
+    const again = await seeds.run(9);
+    expect(again.trace).toEqual(first.trace);
+    expect(again.hash).toBe(first.hash);
+    expect((await seeds.run(10)).hash).not.toBe(first.hash);
+  });
+});
+
+it("A run that breaks a law is told without what the law does not need", async () => {
+  const careless = await openSeeds({
+    file: "x402/settlement/settlement.ts",
+    from: "return this.#undecided(intent, evidence.reason);",
+    to: "return this.#fail(intent, evidence.reason);",
+  });
+  const broken = await firstBroken(careless, 1, 10);
+  if (broken === undefined) throw new Error("no run broke a law");
+  const smallest = await careless.shrink(broken);
+  careless.close();
+  expect(describeRun(smallest)).toMatch(
+    /^seed [0-9]+: payment [0-9]+ of client [0-9]+ was charged after a no\n/,
+  );
+  expect(smallest.faults.length).toBeLessThan(10);
+  expect(smallest.trace.length).toBeLessThan(60);
+});

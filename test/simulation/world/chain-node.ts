@@ -1,0 +1,180 @@
+import type { Block, Chain } from "./chain.ts";
+import type { Server, WireAnswer } from "./network.ts";
+import type { Simulation } from "./simulation.ts";
+
+/** Hashes of the events' signatures. */
+const USED = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
+const TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+/** `authorizationState(address,bytes32)` */
+const AUTHORIZATION_STATE = "e94a0102";
+
+class RpcFault extends Error {}
+
+interface Filter {
+  readonly address?: string;
+  readonly topics?: readonly (string | null)[];
+  readonly fromBlock?: string;
+  readonly toBlock?: string;
+}
+
+/** JSON-RPC of a chain through nodes, some of which lag behind, refuse or stay silent. */
+export function chainNode(
+  simulation: Simulation,
+  chain: Chain,
+  { chainId, asset }: { readonly chainId: number; readonly asset: string },
+): Server {
+  return ({ body }, answer) => {
+    const { method, params } = JSON.parse(body) as { method: string; params: unknown[] };
+    if (simulation.fault("the chain's node stays silent", 0.003)) return;
+    if (simulation.fault("the chain's node answers 503", 0.01)) return answer(json(503, "overloaded"));
+    const lag = simulation.fault("the chain's node lags behind", 0.03)
+      ? 1 + Math.floor(simulation.random("lag") * 4)
+      : 0;
+    const view = new View(chain, chain.head.number - lag, asset.toLowerCase());
+    try {
+      const result = method === "eth_chainId" ? hex(chainId) : view.answer(method, params);
+      answer(json(200, { jsonrpc: "2.0", id: 1, result }));
+    } catch (error) {
+      if (!(error instanceof RpcFault)) throw error;
+      answer(json(200, { jsonrpc: "2.0", id: 1, error: { code: -32000, message: error.message } }));
+    }
+  };
+}
+
+interface Log {
+  readonly address: string;
+  readonly topics: readonly string[];
+  readonly data: string;
+  readonly blockNumber: string;
+  readonly blockHash: string;
+  readonly transactionHash: string;
+}
+
+/** Logs of blocks that were read before. */
+const logs = new WeakMap<Block, readonly Log[]>();
+
+/** The chain as a node sees it whose newest block is `head`. */
+class View {
+  readonly #chain: Chain;
+  readonly #head: number;
+  readonly #asset: string;
+
+  constructor(chain: Chain, head: number, asset: string) {
+    this.#chain = chain;
+    this.#head = head;
+    this.#asset = asset;
+  }
+
+  answer(method: string, params: readonly unknown[]): unknown {
+    switch (method) {
+      case "eth_blockNumber":
+        return hex(this.#head);
+      case "eth_getBlockByNumber":
+        return this.#blockAnswer(String(params[0]));
+      case "eth_call":
+        return this.#call(
+          params[0] as { to?: string; data: string },
+          params[1] as string | { blockHash: string },
+        );
+      case "eth_getLogs":
+        return this.#logs(params[0] as Filter);
+      case "eth_getTransactionReceipt":
+        return this.#receipt(String(params[0]));
+      default:
+        throw new Error(`the node does not know ${method}`);
+    }
+  }
+
+  #blockAnswer(which: string): unknown {
+    const block = this.#block(which === "latest" ? this.#head : Number(which));
+    if (block === undefined) return null;
+    const { number, hash, parentHash, timestamp } = block;
+    return { number: hex(number), hash, parentHash, timestamp: hex(timestamp) };
+  }
+
+  #block(number: number): Block | undefined {
+    return number > this.#head ? undefined : this.#chain.block(number);
+  }
+
+  #call({ to, data }: { to?: string; data: string }, at: string | { blockHash: string }): string {
+    const block =
+      typeof at === "object"
+        ? this.#chain.blockByHash(at.blockHash)
+        : this.#block(at === "latest" ? this.#head : Number(at));
+    if (block === undefined || block.number > this.#head) throw new RpcFault("header not found");
+    if (to !== undefined) return `0x${this.#isUsed(data.slice(2), block)}`;
+    // The code of `readView`: the block's time, and the answer to the question at its end.
+    return `0x${word(block.timestamp)}${this.#isUsed(data.slice(-136), block)}`;
+  }
+
+  #isUsed(question: string, block: Block): string {
+    if (!question.startsWith(AUTHORIZATION_STATE)) throw new RpcFault("execution reverted");
+    const payer = `0x${question.slice(8 + 24, 72)}`;
+    const used = this.#chain.useOf({ payer, nonce: `0x${question.slice(72, 136)}` });
+    return word(used !== undefined && used <= block.number ? 1 : 0);
+  }
+
+  #logs({ address, topics = [], fromBlock = "0x0", toBlock = "latest" }: Filter): unknown[] {
+    const to = toBlock === "latest" ? this.#head : Math.min(this.#head, Number(toBlock));
+    const found: unknown[] = [];
+    for (let number = Math.max(0, Number(fromBlock)); number <= to; number++) {
+      const block = this.#chain.block(number);
+      for (const log of block === undefined ? [] : this.#logsOf(block)) {
+        const isNamed = topics.every((topic, i) => topic === null || topic === log.topics[i]);
+        if (isNamed && (address ?? this.#asset).toLowerCase() === log.address) found.push(log);
+      }
+    }
+    return found;
+  }
+
+  #receipt(hash: string): unknown {
+    const found = this.#chain.find(hash);
+    if (found === undefined || found.block.number > this.#head) return null;
+    const logs = this.#logsOf(found.block).filter(({ transactionHash }) => transactionHash === hash);
+    const { number, hash: blockHash } = found.block;
+    return {
+      transactionHash: hash,
+      status: found.mined.isSuccess ? "0x1" : "0x0",
+      blockNumber: hex(number),
+      blockHash,
+      logs,
+    };
+  }
+
+  #logsOf(block: Block): readonly Log[] {
+    const known = logs.get(block);
+    if (known !== undefined) return known;
+    const read = this.#readLogs(block);
+    logs.set(block, read);
+    return read;
+  }
+
+  #readLogs({ number, hash: blockHash, transactions }: Block): Log[] {
+    return transactions.flatMap(({ hash: transactionHash, isSuccess, authorization }) => {
+      if (!isSuccess) return [];
+      const { payer, nonce, to, amount } = authorization;
+      const place = { address: this.#asset, blockNumber: hex(number), blockHash, transactionHash };
+      const from = `0x${payer.slice(2).padStart(64, "0")}`;
+      return [
+        { ...place, topics: [USED, from, nonce], data: "0x" },
+        {
+          ...place,
+          topics: [TRANSFER, from, `0x${to.slice(2).padStart(64, "0")}`],
+          data: `0x${amount.toString(16).padStart(64, "0")}`,
+        },
+      ];
+    });
+  }
+}
+
+function json(status: number, value: unknown): WireAnswer {
+  return { status, headers: { "content-type": "application/json" }, text: JSON.stringify(value) };
+}
+
+function hex(number: number): string {
+  return `0x${number.toString(16)}`;
+}
+
+function word(number: number): string {
+  return number.toString(16).padStart(64, "0");
+}

@@ -1,0 +1,159 @@
+import { decodePaymentRequiredHeader } from "@x402/core/http";
+import type { HttpResponse } from "../../../src/http/response.ts";
+import { type Laws, type SignedPayment, shortNonce } from "./laws.ts";
+import type { ClientRequest, Replica } from "./replica.ts";
+import type { Simulation } from "./simulation.ts";
+
+const PATH = "/x402/jobs/1/0";
+/** Times that a client sends a payment again, and that it signs another one. */
+const MAX_SENDS = 6;
+const MAX_SIGNED = 3;
+const PATIENCE_MS = 15_000;
+
+interface Parts {
+  readonly simulation: Simulation;
+  readonly replica: Replica;
+  readonly laws: Laws;
+  readonly number: number;
+}
+
+interface Signed {
+  readonly payment: SignedPayment;
+  readonly header: string;
+}
+
+/** A client that buys one run of a job. */
+export class Client {
+  readonly #parts: Parts;
+  readonly #name: string;
+  readonly #body: string;
+  #signed = 0;
+  isDone = false;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#name = `client ${parts.number}`;
+    this.#body = `${this.#name}: work`;
+  }
+
+  start(): void {
+    this.#askPrice(MAX_SENDS);
+  }
+
+  #askPrice(left: number): void {
+    if (left === 0) {
+      this.#giveUp();
+      return;
+    }
+    this.#send({ method: "POST", path: PATH, headers: {}, body: this.#body }, (answer) => {
+      const required = answer?.headers?.["payment-required"];
+      if (answer?.status !== 402 || typeof required !== "string")
+        return this.#later(1_000, () => this.#askPrice(left - 1));
+      this.#sign(required);
+    });
+  }
+
+  #sign(required: string): void {
+    const { simulation, laws, number } = this.#parts;
+    const { accepts, resource } = decodePaymentRequiredHeader(required);
+    const [accepted] = accepts;
+    if (accepted === undefined) {
+      simulation.break("a 402 has no offer");
+      return;
+    }
+    this.#signed++;
+    const payer = `0x${number.toString(16).padStart(40, "a")}`;
+    const nonce = `0x${`${this.#signed}`.padStart(58, "0")}${number.toString(16).padStart(6, "0")}`;
+    const secs = 8 + Math.floor(simulation.random(`${this.#name} signs for seconds`) * 50);
+    const authorization = {
+      ...{ from: payer, to: accepted.payTo, value: accepted.amount, nonce },
+      ...{ validAfter: "0", validBefore: String(Math.floor(simulation.wallMs / 1000) + secs) },
+    };
+    const signature = `0x${"5".repeat(130)}`;
+    const payload = { x402Version: 2, resource, accepted, payload: { signature, authorization } };
+    const payment: SignedPayment = { payer, nonce, client: this.#name, mayBeCharged: 0, hasFailed: false };
+    laws.payments.push(payment);
+    const header = Buffer.from(JSON.stringify(payload)).toString("base64");
+    simulation.say(`${this.#name} signs payment ${shortNonce(nonce)} for ${secs} s`);
+    this.#pay({ payment, header }, MAX_SENDS);
+  }
+
+  #pay(signed: Signed, left: number): void {
+    const { simulation } = this.#parts;
+    if (left === 0) {
+      this.#giveUp();
+      return;
+    }
+    if (simulation.fault(`${this.#name} sends twice at once`, 0.1))
+      this.#post(signed, this.#body, () => undefined);
+    if (simulation.fault(`${this.#name} sends another body`, 0.05)) {
+      this.#post(signed, `${this.#body} and more`, () => undefined);
+    }
+    this.#post(signed, this.#body, (answer) => {
+      if (answer === undefined || answer.status >= 500 || answer.status === 429)
+        return this.#later(2_000, () => this.#pay(signed, left - 1));
+      if (answer.status === 202) {
+        if (simulation.fault(`${this.#name} sends again what was accepted`, 0.1))
+          return this.#later(5_000, () => this.#pay(signed, left - 1));
+        this.isDone = true;
+      } else if (answer.status === 402 && this.#signed < MAX_SIGNED) this.#askPrice(MAX_SENDS);
+      else this.#giveUp();
+    });
+  }
+
+  #post(
+    { payment, header }: Signed,
+    body: string,
+    onAnswer: (answer: HttpResponse | undefined) => void,
+  ): void {
+    const { laws } = this.#parts;
+    payment.mayBeCharged++;
+    const request: ClientRequest = {
+      method: "POST",
+      path: PATH,
+      headers: { "payment-signature": header },
+      body,
+    };
+    const wasSent = this.#send(request, (answer) => {
+      if (answer !== undefined)
+        laws.heard(payment, body, answer.status, JSON.parse(String(answer.body)) as Record<string, unknown>);
+      onAnswer(answer);
+    });
+    if (!wasSent) payment.mayBeCharged--;
+  }
+
+  /** @returns false when nobody listens, and nothing was sent */
+  #send(request: ClientRequest, onAnswer: (answer: HttpResponse | undefined) => void): boolean {
+    const { simulation, replica } = this.#parts;
+    if (replica.running === undefined) {
+      this.#later(300, () => onAnswer(undefined));
+      return false;
+    }
+    let isOver = false;
+    const end = (answer: HttpResponse | undefined) => {
+      if (isOver) return;
+      isOver = true;
+      const code = answer?.refusal ?? "";
+      simulation.say(`${this.#name} hears ${answer === undefined ? "nothing" : `${answer.status} ${code}`}`);
+      onAnswer(answer);
+    };
+    const paid =
+      request.headers["payment-signature"] === undefined ? "without a payment" : "with its payment";
+    simulation.say(`${this.#name} sends ${JSON.stringify(request.body)} ${paid}`);
+    replica.request(request, (answer) => {
+      if (!simulation.fault(`the answer to ${this.#name} is lost`, 0.03)) end(answer);
+    });
+    this.#later(PATIENCE_MS, () => end(undefined));
+    return true;
+  }
+
+  #later(delayMs: number, run: () => void): void {
+    const { simulation } = this.#parts;
+    simulation.at(delayMs, simulation.world, run);
+  }
+
+  #giveUp(): void {
+    this.#parts.simulation.say(`${this.#name} gives up`);
+    this.isDone = true;
+  }
+}

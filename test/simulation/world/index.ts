@@ -1,0 +1,2 @@
+export { shrink } from "./shrink.ts";
+export { prepareFolder, runSeed } from "./world.ts";

@@ -1,0 +1,164 @@
+import { isBalanced } from "../../../src/store/rules/payments.ts";
+import { type Database, openDriver, type Statement } from "../../../src/store/sqlite/driver.ts";
+import type { StoreTotals } from "../../../src/store/store.ts";
+import type { Chain } from "./chain.ts";
+import type { Simulation } from "./simulation.ts";
+
+/** A payment that a client has signed. */
+export interface SignedPayment {
+  readonly payer: string;
+  readonly nonce: string;
+  /** Client that signed it. Its requests begin with this name. */
+  readonly client: string;
+  /** Requests with it that have no answer, or one that leaves a charge possible. */
+  mayBeCharged: number;
+  /** A client heard that it failed for good. */
+  hasFailed: boolean;
+  /** What its client heard that it bought. */
+  bought?: { readonly callId: number; readonly body: string };
+}
+
+/** All that is watched in a run, and the laws that must hold. */
+export class Laws {
+  readonly #simulation: Simulation;
+  readonly #chain: Chain;
+  readonly #confirmations: number;
+  readonly payments: SignedPayment[] = [];
+  /** Bodies of JobCalls that runners got, by call ID. */
+  readonly #delivered = new Map<number, string>();
+  readonly #calls = new Map<string, number>();
+  readonly #done = new Set<number>();
+  /** Newest block at the last check; undefined once a client has heard something since. */
+  #checkedAt: string | undefined;
+  readonly #state: Statement<{ kind: string; n: number }>;
+  readonly #database: Database;
+
+  constructor(simulation: Simulation, parts: { chain: Chain; confirmations: number; path: string }) {
+    this.#simulation = simulation;
+    this.#chain = parts.chain;
+    this.#confirmations = parts.confirmations;
+    this.#database = openDriver(parts.path);
+    this.#state = this.#database.prepare(
+      `SELECT 'payment ' || state AS kind, count(*) AS n FROM payments GROUP BY state
+       UNION ALL SELECT 'call ' || state, count(*) FROM job_calls GROUP BY state`,
+    );
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  /** The answer to a request with a payment. */
+  heard(payment: SignedPayment, body: string, status: number, answer: Record<string, unknown>): void {
+    const { code, charged } = answer as { code?: string; charged?: unknown };
+    const { bought } = payment;
+    this.#checkedAt = undefined;
+    if (status === 202) {
+      const callId = Number(answer.call_id);
+      if (bought !== undefined && (bought.callId !== callId || bought.body !== body))
+        this.#simulation.break(`${name(payment)} bought JobCall ${bought.callId} and ${callId}`);
+      if (payment.hasFailed) this.#simulation.break(`${name(payment)} failed, and then bought a job`);
+      payment.bought = { callId, body };
+      return;
+    }
+    if (code === "settlement_failed") {
+      if (bought !== undefined) this.#simulation.break(`${name(payment)} bought a job, and then failed`);
+      payment.hasFailed = true;
+    }
+    if (charged === false) payment.mayBeCharged--;
+  }
+
+  delivered(callId: number, body: string): void {
+    const run = this.#simulation;
+    if (this.#done.has(callId)) run.break(`JobCall ${callId} was delivered after its ack`);
+    if (this.#delivered.has(callId)) return;
+    this.#delivered.set(callId, body);
+    const [client = ""] = body.split(":");
+    const calls = (this.#calls.get(client) ?? 0) + 1;
+    this.#calls.set(client, calls);
+    const paid = this.payments.filter(
+      (payment) => payment.client === client && this.#hasMoved(payment),
+    ).length;
+    if (paid === 0) run.break(`JobCall ${callId} runs, and nobody has paid for it`);
+    else if (calls > paid) run.break(`${client} paid ${paid} times and bought ${calls} jobs`);
+  }
+
+  /** A runner heard that its ack took effect. */
+  done(callId: number): void {
+    if (this.#done.has(callId)) this.#simulation.break(`JobCall ${callId} was finished twice`);
+    this.#done.add(callId);
+  }
+
+  /** Laws that hold at any time. Nothing that they depend on changes but by blocks and answers. */
+  check(): void {
+    const at = this.#chain.head.hash;
+    if (at === this.#checkedAt) return;
+    this.#checkedAt = at;
+    for (const payment of this.payments) {
+      if (!this.#hasMoved(payment)) continue;
+      if (payment.hasFailed) this.#simulation.break(`${name(payment)} was charged after a no`);
+      if (payment.mayBeCharged <= 0)
+        this.#simulation.break(`${name(payment)} was charged, and every request with it was refused`);
+    }
+  }
+
+  checkSums(totals: StoreTotals): void {
+    if (!isBalanced(totals)) this.#simulation.break(`the sums do not hold: ${JSON.stringify(totals)}`);
+  }
+
+  /** Everything is decided, and every job done or dead. */
+  isQuiet(): boolean {
+    const { intent = 0, settling = 0, unresolved = 0 } = this.#counts("payment");
+    const { held = 0, ready = 0, leased = 0, delayed = 0 } = this.#counts("call");
+    return intent + settling + unresolved + held + ready + leased + delayed === 0;
+  }
+
+  describe(): string {
+    return this.#state
+      .all([])
+      .map(({ kind, n }) => `${kind}: ${n}`)
+      .join(", ");
+  }
+
+  /** What must hold in the end. */
+  checkEnd(): void {
+    const select = this.#database.prepare<{ state: string; call_id: number; calls: number }>(
+      `SELECT state, call_id, (SELECT count(*) FROM job_calls WHERE call_id = payments.call_id)
+         + (SELECT count(*) FROM finished_calls WHERE call_id = payments.call_id) AS calls
+         FROM payments WHERE nonce = ?`,
+    );
+    for (const payment of this.payments) {
+      const row = select.get([payment.nonce]);
+      const hasMoved = this.#hasMoved(payment);
+      const { state = "unknown", calls = 0 } = row ?? {};
+      if (hasMoved && (state !== "settled" || calls !== 1))
+        this.#simulation.break(`${name(payment)} was paid: it is ${state} and has ${calls} jobs`);
+      if (!hasMoved && (state === "settled" || payment.bought !== undefined))
+        this.#simulation.break(`${name(payment)} was not paid, and bought a job: it is ${state}`);
+    }
+  }
+
+  #counts(kind: string): Record<string, number> {
+    const found: Record<string, number> = {};
+    for (const row of this.#state.all([])) {
+      const [of, state = ""] = row.kind.split(" ");
+      if (of === kind) found[state] = row.n;
+    }
+    return found;
+  }
+
+  /** The chain shows the payment as deep as the gateway asks for. */
+  #hasMoved(payment: SignedPayment): boolean {
+    const used = this.#chain.useOf(payment);
+    return used !== undefined && used <= this.#chain.head.number - (this.#confirmations - 1);
+  }
+}
+
+function name({ nonce, client }: SignedPayment): string {
+  return `payment ${shortNonce(nonce)} of ${client}`;
+}
+
+/** Part of a nonce that tells it from others in a trace. */
+export function shortNonce(nonce: string): string {
+  return nonce.slice(-6);
+}

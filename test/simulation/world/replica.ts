@@ -1,0 +1,160 @@
+import { pino } from "pino";
+import type { X402Config } from "../../../src/config/config.ts";
+import { GatewayError } from "../../../src/core/errors.ts";
+import { EventHub } from "../../../src/core/events.ts";
+import { Dispatcher } from "../../../src/delivery/dispatcher.ts";
+import { encodeJobCall } from "../../../src/delivery/job-call-codec.ts";
+import { LeaseRequests } from "../../../src/delivery/lease-requests.ts";
+import type { HttpRequest } from "../../../src/http/request.ts";
+import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
+import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
+import type { HttpServer } from "../../../src/http/server.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { emitEvents } from "../../../src/store-events.ts";
+import { X402Gateway } from "../../../src/x402/gateway.ts";
+import type { Process, Simulation } from "./simulation.ts";
+import { closeConnectionsOf } from "./store-link.ts";
+
+export const LEASE_MS = 5_000;
+const MAX_ATTEMPTS = 4;
+const BACKOFF = { baseMs: 500, maxMs: 4_000 };
+const RESTART_MS = 200;
+
+/** A client's request as it arrives. */
+export interface ClientRequest {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** The parts of a gateway that runs. */
+export interface Running {
+  readonly process: Process;
+  readonly store: Store;
+  readonly dispatcher: Dispatcher;
+  readonly leaseRequests: LeaseRequests;
+  readonly routes: RouteTable;
+}
+
+/** A gateway on an SQLite file, which is killed and starts again. */
+export class Replica {
+  readonly #simulation: Simulation;
+  readonly #config: X402Config;
+  readonly #path: string;
+  #starts = 0;
+  #process: Process | undefined;
+  #running: Running | undefined;
+
+  constructor(simulation: Simulation, parts: { readonly config: X402Config; readonly path: string }) {
+    this.#simulation = simulation;
+    this.#config = parts.config;
+    this.#path = parts.path;
+  }
+
+  /** Undefined while it is down. */
+  get running(): Running | undefined {
+    return this.#running;
+  }
+
+  start(): void {
+    const run = this.#simulation;
+    const process: Process = { name: `gateway ${++this.#starts}`, isAlive: true };
+    this.#process = process;
+    run.at(0, process, () => {
+      this.#start(process).catch((error: unknown) => {
+        if (!(error instanceof GatewayError) || run.isHealed)
+          run.break(`the gateway does not start: ${String(error)}`);
+        // As whoever runs it does.
+        else this.restart();
+      });
+    });
+  }
+
+  /** Ends it at once. What is on its way from it may still arrive. */
+  kill(): void {
+    const process = this.#process;
+    if (process === undefined) return;
+    this.#simulation.say(`${process.name} is killed`);
+    process.isAlive = false;
+    closeConnectionsOf(process);
+    this.#process = undefined;
+    this.#running = undefined;
+  }
+
+  /** Kills it, and starts it again soon. */
+  restart(): void {
+    const run = this.#simulation;
+    this.kill();
+    run.at(run.delay("restart", 1, RESTART_MS), run.world, () => this.start());
+  }
+
+  /** Hands a request to the routes. @param onAnswer is not called when the gateway dies before */
+  request(request: ClientRequest, onAnswer: (answer: HttpResponse) => void): void {
+    const running = this.#running;
+    if (running === undefined) throw new Error("nobody listens");
+    const run = this.#simulation;
+    run.at(run.delay("to gateway", 0.2, 30), running.process, () => {
+      void answer(running.routes, request).then(
+        (response) => run.at(run.delay("from gateway", 0.2, 30), run.world, () => onAnswer(response)),
+        (error: unknown) => run.break(`a request ended with ${String((error as Error).stack)}`),
+      );
+    });
+  }
+
+  async #start(process: Process): Promise<void> {
+    const logger = pino({ level: "silent" });
+    const events = new EventHub();
+    const store = await openSqliteStore({
+      ...{ path: this.#path, maxPending: 1_000, encodeJobCall, logger },
+      onCommitted: emitEvents(events),
+    });
+    let routes: RouteTable = () => undefined;
+    const server: Pick<HttpServer, "mount" | "unmount" | "address"> = {
+      address: "gateway:1",
+      mount: async (table) => {
+        routes = table;
+      },
+      unmount: async () => undefined,
+    };
+    const config = this.#config;
+    const gateway = new X402Gateway({ config, store, events, logger, server: server as HttpServer });
+    const dispatcher = new Dispatcher({
+      workQueue: store,
+      ...{ leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS, backoff: BACKOFF },
+      clock: () => this.#simulation.now,
+      wallClock: () => this.#simulation.wallMs,
+      logger,
+      observer: undefined,
+      check: (callId) => gateway.charges.findShortfall(callId),
+    });
+    const leaseRequests = new LeaseRequests({
+      dispatcher,
+      ...{ leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS, backoff: BACKOFF },
+    });
+    await gateway.start();
+    this.#simulation.say(`${process.name} runs`);
+    this.#running = { process, store, dispatcher, leaseRequests, routes };
+  }
+}
+
+async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpResponse> {
+  const { method, path, headers, body } = request;
+  const handlers = routes(path);
+  if (handlers === undefined) throw new Error(`there is no ${path}`);
+  const seen: Pick<HttpRequest, keyof HttpRequest> = {
+    ...{ id: "r", method, path, query: "", headers, remoteAddress: "10.0.0.1" },
+    closed: new AbortController().signal,
+    headerValues: (name) => (headers[name] === undefined ? [] : [headers[name]]),
+    readBody: () => Promise.resolve(Buffer.from(body)),
+  };
+  try {
+    const found = await handlerOf(handlers, seen as HttpRequest)(seen as HttpRequest);
+    if (typeof found === "function" || "stream" in found) throw new Error("the answer is no whole one");
+    return found;
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.code === "internal_error") throw error;
+    return errorResponse(error);
+  }
+}

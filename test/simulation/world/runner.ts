@@ -1,0 +1,147 @@
+import { decodeJobCall } from "../../../src/delivery/job-call-codec.ts";
+import type { CallSink, Subscription } from "../../../src/delivery/subscription.ts";
+import { LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
+import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
+import type { Laws } from "./laws.ts";
+import { LEASE_MS, type Replica, type Running } from "./replica.ts";
+import type { Simulation } from "./simulation.ts";
+
+interface Parts {
+  readonly simulation: Simulation;
+  readonly replica: Replica;
+  readonly laws: Laws;
+  readonly name: string;
+}
+
+interface Stream {
+  readonly gateway: Running;
+  readonly subscription: Subscription;
+}
+
+const RECONNECT_MS = 400;
+const MAX_ACKS = 5;
+
+/** A runner that works on JobCalls, most of the time as it should. */
+export class Runner {
+  readonly #parts: Parts;
+  #stream: Stream | undefined;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#connect();
+  }
+
+  /** Connects whenever it has no stream. */
+  #connect(): void {
+    const { simulation, replica, name } = this.#parts;
+    const gateway = replica.running;
+    if (gateway !== undefined && this.#stream?.gateway !== gateway) {
+      simulation.at(1, gateway.process, () => {
+        const request = { subscriber: name, maxInFlight: 4, jobIds: [], ackOnSend: false };
+        const sink: CallSink = {
+          carriesOutcomes: true,
+          write: (call, onWritten) => {
+            simulation.at(simulation.delay(`to ${name}`, 0.2, 20), simulation.world, () =>
+              this.#take(call, gateway),
+            );
+            simulation.at(0.1, gateway.process, onWritten);
+            return true;
+          },
+          endForShutdown: () => undefined,
+        };
+        const subscription = gateway.dispatcher.subscribe(request, sink);
+        if (subscription !== undefined) this.#stream = { gateway, subscription };
+      });
+    }
+    simulation.at(RECONNECT_MS, simulation.world, () => this.#connect());
+  }
+
+  #take(call: ClaimedCall, from: Running): void {
+    const { simulation, laws, name } = this.#parts;
+    const { callId } = call;
+    const { body } = decodeJobCall(call.encoded);
+    simulation.say(`${name} gets JobCall ${callId} (attempt ${call.attempt})`);
+    laws.delivered(callId, Buffer.from(body).toString());
+    if (simulation.fault(`${name} loses its stream`, 0.03)) {
+      this.#disconnect(from);
+      return;
+    }
+    if (simulation.fault(`${name} forgets a JobCall`, 0.03)) return;
+    const isSlow = simulation.fault(`${name} is slower than the lease`, 0.04);
+    const workMs = simulation.delay(`${name} works`, 1, 1_500) + (isSlow ? LEASE_MS : 0);
+    simulation.at(workMs, simulation.world, () => this.#finish(call));
+  }
+
+  #finish(call: ClaimedCall): void {
+    const { simulation, name } = this.#parts;
+    const { callId, leaseToken } = call;
+    const lease = { callId: BigInt(callId), leaseToken };
+    if (simulation.fault(`${name} asks to retry`, 0.05)) {
+      const outcome = { case: "retry" as const, value: { reason: "busy" } };
+      this.#ask({ nacks: [{ ...lease, outcome }] as never });
+      return;
+    }
+    if (simulation.fault(`${name} fails a JobCall`, 0.03)) {
+      const outcome = { case: "fail" as const, value: { reason: "impossible" } };
+      this.#ask({ nacks: [{ ...lease, outcome }] as never });
+      return;
+    }
+    this.#ack(call, MAX_ACKS);
+    if (simulation.fault(`${name} acks twice`, 0.05)) this.#ack(call, 1);
+  }
+
+  #ack(call: ClaimedCall, left: number): void {
+    const { simulation, laws } = this.#parts;
+    if (left === 0) return;
+    const again = () => simulation.at(700, simulation.world, () => this.#ack(call, left - 1));
+    const { callId, leaseToken } = call;
+    this.#ask(
+      { acks: [{ callId: BigInt(callId), leaseToken }] },
+      ([status]) => {
+        if (status === LeaseStatus.DONE) laws.done(callId);
+      },
+      again,
+    );
+  }
+
+  #ask(
+    message: Parameters<Running["leaseRequests"]["carryOut"]>[0],
+    onAnswer: (statuses: readonly LeaseStatus[]) => void = () => undefined,
+    onLost: () => void = () => undefined,
+  ): void {
+    const { simulation, replica, name } = this.#parts;
+    const gateway = replica.running;
+    if (gateway === undefined) {
+      onLost();
+      return;
+    }
+    let isOver = false;
+    const once = (run: () => void) => {
+      if (isOver) return;
+      isOver = true;
+      run();
+    };
+    simulation.at(simulation.delay(`from ${name}`, 0.2, 20), gateway.process, () => {
+      const unexpected = (problem: unknown) => simulation.break(`${name} is told: ${String(problem)}`);
+      gateway.leaseRequests.carryOut(message, unexpected).then(
+        (statuses) =>
+          simulation.at(simulation.delay(`to ${name}`, 0.2, 20), simulation.world, () =>
+            once(() => onAnswer([...statuses.acks, ...statuses.nacks])),
+          ),
+        () => simulation.at(1, simulation.world, () => once(onLost)),
+      );
+    });
+    simulation.at(1_000, simulation.world, () => once(onLost));
+  }
+
+  #disconnect(from: Running): void {
+    const { simulation } = this.#parts;
+    const stream = this.#stream;
+    if (stream?.gateway !== from) return;
+    this.#stream = undefined;
+    simulation.at(1, from.process, () => from.dispatcher.unsubscribe(stream.subscription));
+  }
+}

@@ -1,0 +1,210 @@
+/** Something that dies as a whole: a gateway, or the world around it. Its events are lost with it. */
+export interface Process {
+  readonly name: string;
+  isAlive: boolean;
+}
+
+interface Event {
+  readonly at: number;
+  readonly order: number;
+  readonly owner: Process;
+  readonly run: () => void;
+  isCancelled: boolean;
+}
+
+/** Wall clock at the beginning of every run, Unix milliseconds: the first moment of 2026. */
+const STARTED_AT = 1_767_225_600_000;
+/** More events than any run has. */
+const MAX_EVENTS = 2_000_000;
+
+/** A law that does not hold. */
+export class BrokenLaw extends Error {
+  override readonly name = "BrokenLaw";
+}
+
+/**
+ * One run: a queue of events in virtual time. Every decision is a function of the seed and the decision's own name, so
+ * that leaving one fault out does not change what else happens by chance.
+ */
+export class Simulation {
+  readonly seed: number;
+  /** The world outside of every gateway. */
+  readonly world: Process = { name: "world", isAlive: true };
+  /** Process whose code runs now. */
+  current: Process = this.world;
+  /** Milliseconds since the beginning. */
+  now = 0;
+  /** Nothing goes wrong from now on. */
+  isHealed = false;
+  /** Names of those who took part and of the faults that happened, in order. */
+  readonly faults: string[] = [];
+  readonly trace: string[] = [];
+  readonly #without: ReadonlySet<string>;
+  readonly #counts = new Map<string, number>();
+  readonly #queue: Event[] = [];
+  #order = 0;
+  #hash = 0;
+  #broken: BrokenLaw | undefined;
+
+  /** @param without names of faults that do not happen in this run */
+  constructor(seed: number, without: ReadonlySet<string> = new Set()) {
+    this.seed = seed;
+    this.#without = without;
+  }
+
+  get wallMs(): number {
+    return STARTED_AT + Math.floor(this.now);
+  }
+
+  /** Identifies the run: equal for two runs in which the same happened. */
+  get hash(): string {
+    return (this.#hash >>> 0).toString(16).padStart(8, "0");
+  }
+
+  /** Number in [0, 1) for the next decision of this name. */
+  random(name: string): number {
+    const count = this.#counts.get(name) ?? 0;
+    this.#counts.set(name, count + 1);
+    return fraction(this.seed, `${name} ${count}`);
+  }
+
+  /** Milliseconds between two bounds, most often short. */
+  delay(name: string, leastMs: number, mostMs: number): number {
+    return leastMs + (mostMs - leastMs) * this.random(name) ** 3;
+  }
+
+  pick<T>(name: string, choices: readonly T[]): T {
+    return choices[Math.floor(this.random(name) * choices.length)] as T;
+  }
+
+  /** Decides whether something goes wrong now. */
+  fault(name: string, probability: number): boolean {
+    const count = this.#counts.get(name) ?? 0;
+    const happens = this.random(name) < probability && !this.isHealed;
+    const id = `${name} #${count}`;
+    if (!happens || this.#without.has(id)) return false;
+    this.faults.push(id);
+    this.say(`FAULT ${id}`);
+    return true;
+  }
+
+  /** Reports whether somebody takes part in this run. */
+  takesPart(name: string): boolean {
+    if (this.#without.has(name)) return false;
+    this.faults.push(name);
+    return true;
+  }
+
+  say(line: string): void {
+    const text = `${(this.now / 1000).toFixed(3).padStart(9)} s  ${line}`;
+    this.trace.push(text);
+    for (let i = 0; i < text.length; i++) this.#hash = mix(this.#hash, text.charCodeAt(i));
+  }
+
+  break(law: string): void {
+    if (this.#broken !== undefined) return;
+    this.say(`BROKEN: ${law}`);
+    this.#broken = new BrokenLaw(law);
+  }
+
+  /** Runs a function later in a process, unless that dies before. */
+  at(delayMs: number, owner: Process, run: () => void): { cancel(): void } {
+    const event = { at: this.now + delayMs, order: this.#order++, owner, run, isCancelled: false };
+    push(this.#queue, event);
+    return {
+      cancel: () => {
+        event.isCancelled = true;
+      },
+    };
+  }
+
+  /** Runs events until something is true. @returns false when time is over before */
+  async runUntil(isDone: () => boolean, mostMs: number): Promise<boolean> {
+    const end = this.now + mostMs;
+    while (!isDone()) {
+      const event = this.#next();
+      if (event === undefined || event.at > end) return false;
+      if (this.#order > MAX_EVENTS) throw new Error("the run does not end");
+      this.now = event.at;
+      this.current = event.owner;
+      event.run();
+      await drained();
+      this.current = this.world;
+      if (this.#broken !== undefined) throw this.#broken;
+    }
+    return true;
+  }
+
+  #next(): Event | undefined {
+    for (;;) {
+      const event = pop(this.#queue);
+      if (event === undefined || (!event.isCancelled && event.owner.isAlive)) return event;
+    }
+  }
+}
+
+let running: Simulation | undefined;
+
+/** Makes this the run whose time and chance the code of the gateway gets. */
+export function use(simulation: Simulation | undefined): void {
+  running = simulation;
+}
+
+/** The run. Modules that are loaded before any get a clock that stands still. */
+const IDLE = new Simulation(0);
+export function simulation(): Simulation {
+  return running ?? IDLE;
+}
+
+/** Resolves when every promise that could go on has. */
+function drained(): Promise<void> {
+  return new Promise((resolve) => {
+    globalThis.setImmediate(resolve);
+  });
+}
+
+function mix(hash: number, value: number): number {
+  return Math.imul(hash ^ value, 0x01000193);
+}
+
+function fraction(seed: number, name: string): number {
+  let hash = mix(0x811c9dc5, seed);
+  for (let i = 0; i < name.length; i++) hash = mix(hash, name.charCodeAt(i));
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;
+}
+
+function isBefore(left: Event, right: Event): boolean {
+  return left.at < right.at || (left.at === right.at && left.order < right.order);
+}
+
+/** A binary heap. */
+function push(heap: Event[], event: Event): void {
+  let index = heap.push(event) - 1;
+  while (index > 0) {
+    const above = (index - 1) >> 1;
+    const parent = heap[above] as Event;
+    if (!isBefore(event, parent)) break;
+    heap[index] = parent;
+    index = above;
+  }
+  heap[index] = event;
+}
+
+function pop(heap: Event[]): Event | undefined {
+  const first = heap[0];
+  const last = heap.pop();
+  if (last === undefined || heap.length === 0) return first;
+  let index = 0;
+  for (;;) {
+    let below = 2 * index + 1;
+    if (below >= heap.length) break;
+    if (below + 1 < heap.length && isBefore(heap[below + 1] as Event, heap[below] as Event)) below++;
+    if (!isBefore(heap[below] as Event, last)) break;
+    heap[index] = heap[below] as Event;
+    index = below;
+  }
+  heap[index] = last;
+  return first;
+}

@@ -1,0 +1,201 @@
+import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { X402Config } from "../../../src/config/config.ts";
+import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
+import { openDatabase } from "../../../src/store/sqlite/open-database.ts";
+import { Chain } from "./chain.ts";
+import { chainNode } from "./chain-node.ts";
+import { Client } from "./client.ts";
+import { facilitator } from "./facilitator.ts";
+import { Laws } from "./laws.ts";
+import { Network, useNetwork } from "./network.ts";
+import { Replica } from "./replica.ts";
+import { Runner } from "./runner.ts";
+import { BrokenLaw, Simulation, use } from "./simulation.ts";
+
+const NETWORK = "eip155:84532";
+const ASSET = "0x036cbd53842c5426634e7929541ec2318f3dcf7e";
+/** Time for which things go wrong. */
+const TROUBLE_MS = 60_000;
+/** Time within which everything must be decided once nothing goes wrong any more. */
+const PEACE_MS = 1_800_000;
+const MEAN_CRASH_MS = 20_000;
+const AUDIT_MS = 5_000;
+/** Blocks that confirm what was mined last. */
+const LAST_BLOCKS_MS = 10_000;
+
+export interface Outcome {
+  readonly seed: number;
+  readonly hash: string;
+  /** Payments that clients signed. */
+  readonly payments: number;
+  /** Those who took part, and the faults that happened. */
+  readonly faults: readonly string[];
+  readonly trace: readonly string[];
+  /** The law that does not hold; absent if all held. */
+  readonly broken?: string;
+}
+
+let databases = 0;
+
+/** Runs the world of a seed. @param without faults that are left out */
+export async function runSeed(seed: number, folder: string, without?: ReadonlySet<string>): Promise<Outcome> {
+  const simulation = new Simulation(seed, without);
+  use(simulation);
+  const path = join(folder, `${databases++}.db`);
+  copyFileSync(join(folder, "empty.db"), path);
+  const world = new World(simulation, path);
+  let broken: string | undefined;
+  try {
+    await world.run();
+  } catch (error) {
+    if (!(error instanceof BrokenLaw)) throw error;
+    broken = error.message;
+  } finally {
+    world.end();
+    use(undefined);
+    useNetwork(undefined);
+    for (const tail of ["", "-wal", "-shm"]) rmSync(path + tail, { force: true });
+  }
+  const { hash, faults, trace } = simulation;
+  const payments = world.laws.payments.length;
+  return { seed, hash, payments, faults, trace, ...(broken === undefined ? {} : { broken }) };
+}
+
+/** A disk in memory: nothing of a run has to last. */
+const MEMORY = "/dev/shm";
+
+/** Makes a folder for databases, with an empty one. */
+export function prepareFolder(): string {
+  const folder = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), "jobgate-simulation-"));
+  const database = openDatabase(join(folder, "empty.db"), { isNew: true });
+  database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").all([]);
+  database.close();
+  return folder;
+}
+
+class World {
+  readonly #simulation: Simulation;
+  readonly #chain: Chain;
+  readonly #replica: Replica;
+  readonly #clients: Client[];
+  readonly laws: Laws;
+
+  constructor(simulation: Simulation, path: string) {
+    this.#simulation = simulation;
+    const confirmations = simulation.pick("confirmations", [1, 2, 3]);
+    const chain = new Chain(simulation, confirmations - 1);
+    this.#chain = chain;
+    const network = new Network(simulation);
+    useNetwork(network);
+    network.add("node", chainNode(simulation, chain, { chainId: 84532, asset: ASSET }), 0.005);
+    for (const name of ["first", "second"]) {
+      const faultRate = simulation.pick(`faults of ${name}`, [0, 0.05, 0.2]);
+      const lies = simulation.random(`lies of ${name}`) < 0.5;
+      const character = { faultRate, lies };
+      network.add(name, facilitator(simulation, chain, { name, network: NETWORK, character }), 0.01);
+    }
+    this.#replica = new Replica(simulation, { config: configOf(confirmations), path });
+    this.laws = new Laws(simulation, { chain, confirmations, path });
+    const parts = { simulation, replica: this.#replica, laws: this.laws };
+    const count = simulation.pick("clients", [4, 15, 40, 100]);
+    this.#clients = Array.from({ length: count }, (_, number) => new Client({ ...parts, number }));
+    for (const [i, client] of this.#clients.entries()) {
+      const comesAt = simulation.random(`client ${i} comes`) * TROUBLE_MS;
+      if (!simulation.takesPart(`client ${i}`)) client.isDone = true;
+      else simulation.at(comesAt, simulation.world, () => client.start());
+    }
+    for (const name of ["runner a", "runner b"]) new Runner({ ...parts, name }).start();
+  }
+
+  async run(): Promise<void> {
+    const run = this.#simulation;
+    this.#replica.start();
+    this.#crashes();
+    this.#audits();
+    await run.runUntil(() => this.#checked(run.now >= TROUBLE_MS), TROUBLE_MS);
+    run.isHealed = true;
+    run.say("everything works from now on");
+    let nextLook = 0;
+    const isOver = () => {
+      if (run.now < nextLook) return false;
+      nextLook = run.now + 1_000;
+      return this.#clients.every(({ isDone }) => isDone) && this.#chain.isQuiet() && this.laws.isQuiet();
+    };
+    const isQuiet = await run.runUntil(() => this.#checked(isOver()), PEACE_MS);
+    if (!isQuiet) throw new BrokenLaw(`it does not end: ${this.laws.describe()}`);
+    await run.runUntil(() => this.#checked(false), LAST_BLOCKS_MS);
+    this.laws.checkEnd();
+  }
+
+  end(): void {
+    this.#replica.kill();
+    this.laws.close();
+  }
+
+  #checked(isDone: boolean): boolean {
+    this.laws.check();
+    return isDone;
+  }
+
+  #crashes(): void {
+    const run = this.#simulation;
+    run.at(run.random("time to a crash") * 2 * MEAN_CRASH_MS, run.world, () => {
+      if (run.fault("the gateway is killed", 1)) this.#replica.restart();
+      if (!run.isHealed) this.#crashes();
+    });
+  }
+
+  #audits(): void {
+    const run = this.#simulation;
+    run.at(AUDIT_MS, run.world, () => {
+      const running = this.#replica.running;
+      if (running !== undefined) {
+        run.at(0, running.process, () => {
+          running.store.totals().then(
+            (totals) => this.laws.checkSums(totals),
+            () => undefined,
+          );
+        });
+      }
+      this.#audits();
+    });
+  }
+}
+
+function configOf(confirmations: number): X402Config {
+  return {
+    bindAddress: { kind: "tcp", host: "127.0.0.1", port: 1 },
+    publicUrl: "https://shop.example",
+    facilitators: [toRemoteFacilitator("http://first"), toRemoteFacilitator("http://second")],
+    facilitatorTimeoutMs: 8_000,
+    quoteTtlSecs: 120,
+    maxBodyBytes: 1_000,
+    corsOrigins: ["*"],
+    maxUndecided: 100_000,
+    maxOpenPerPayer: 256,
+    settleMarginSecs: 60,
+    defaultInvocationMode: "public_paid",
+    acceptedTokens: [
+      {
+        network: NETWORK,
+        asset: ASSET,
+        symbol: "USDC",
+        decimals: 6,
+        payTo: "0x00000000000000000000000000000000000000ee",
+        rate: { kind: "fixed", ratePerNativeUnit: "3200.00" },
+        markupBps: 0,
+        transferMethod: "eip3009",
+        eip3009: { name: "USDC", version: "2" },
+        confirmations,
+        requireOnchainConfirmation: true,
+        rpcUrl: "http://node",
+      },
+    ],
+    jobPolicies: [],
+    priceSource: "map",
+    jobPricing: new Map([["1/0", 1_000_000_000_000_000n]]),
+    limits: { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 100, maxVerifies: 100 },
+  };
+}
