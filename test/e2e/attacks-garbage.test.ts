@@ -6,7 +6,7 @@ import { sendText } from "../helpers/mcp.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type Payment, startPaidGateway } from "./paid-gateway.ts";
+import { DOORS_AND_MCP, type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -173,18 +173,71 @@ describe("Garbage", () => {
     await expectChanges({});
   });
 
-  it("1 MB header → 431, and the process is unharmed", async () => {
+  it.each([
+    ["an amount in hexadecimal", `"value":"${AMOUNT}"`, `"value":"0x${AMOUNT.toString(16)}"`],
+    ["an amount with a leading zero", `"value":"${AMOUNT}"`, `"value":"0${AMOUNT}"`],
+    ["a negative amount", `"value":"${AMOUNT}"`, `"value":"-${AMOUNT}"`],
+    ["a number for the amount", `"value":"${AMOUNT}"`, `"value":${AMOUNT}`],
+    ["a nonce too short", '"nonce":"0x', '"nonce":"0x00","x":"0x'],
+    ["an object for the nonce", '"nonce":"', '"nonce":{},"x":"'],
+    ["an array for the payer", '"from":"', '"from":[],"x":"'],
+    ["prototype keys inside the authorization", '"from":"', '"__proto__":{"to":"0x"},"x":1,"from":"'],
+    ["a signature that is not hex", '"signature":"0x', '"signature":"0xzz'],
+  ])("A credential whose payment has %s → 400", async (_name, from, to) => {
     const expectChanges = await watchLedger(parts, gateway);
-    for (const header of HEADERS) {
-      const value = base64(JSON.stringify({ ...payment.payload, x: "x".repeat(750_000) }));
-      const answer = await rawRequest(
-        gateway.jobgate.x402Url,
-        "POST /x402/jobs/1/0",
-        { [header]: value },
-        "work",
-      );
+    for (const [path, json] of Object.entries(credentials)) {
+      // The payload of blueprintevm is base64.
+      const [, inner] = /"x402_payload":"([^"]+)"/.exec(json) ?? [];
+      const text = inner === undefined ? json : Buffer.from(inner, "base64url").toString();
+      expect(text).toContain(from);
+      const wrong = text.replace(from, to);
+      const credential = inner === undefined ? wrong : json.replace(inner, base64(wrong));
+      const encoded = Buffer.from(credential).toString("base64url");
+      isProblem(await withCredential(path, `Payment ${encoded}`));
+      const { error } = await callTool(`{"org.paymentauth/credential":${credential}}`);
+      expect(error).toMatchObject({ data: { code: "invalid_payment", charged: false } });
+    }
+    await expectChanges({});
+  });
+
+  it("1 MB header → 431, 1 MB in _meta is refused, and the process is unharmed", async () => {
+    const expectChanges = await watchLedger(parts, gateway);
+    const x = "x".repeat(750_000);
+    const large = { ...payment.payload, x };
+    const inHeader = base64(JSON.stringify(large));
+    const credential = `Payment ${Buffer.from(JSON.stringify({ x })).toString("base64url")}`;
+    for (const [path, header, value] of [
+      ...HEADERS.map((header) => ["/x402/jobs/1/0", header, inHeader] as const),
+      ...Object.keys(credentials).map((path) => [path, "Authorization", credential] as const),
+    ]) {
+      const answer = await rawRequest(gateway.jobgate.x402Url, `POST ${path}`, { [header]: value }, "work");
       expect([answer.status, JSON.parse(answer.body).code]).toEqual([431, "headers_too_large"]);
     }
+    for (const value of [large, inHeader]) {
+      const { result } = await callTool(JSON.stringify({ "x402/payment": value }));
+      expect(result?.structuredContent).toMatchObject({ code: "invalid_payment", charged: false });
+    }
+    const [json = ""] = Object.values(credentials);
+    for (const from of ['"id":"', '"source":"', '"signature":"0x']) {
+      const { error } = await callTool(`{"org.paymentauth/credential":${json.replace(from, `${from}${x}`)}}`);
+      expect([from, error?.data]).toMatchObject([from, { code: "invalid_payment", charged: false }]);
+    }
+    await expectChanges({});
+  });
+
+  it("A repeated Authorization, or payments of two protocols in _meta → 400, although each alone is valid", async () => {
+    const expectChanges = await watchLedger(parts, gateway);
+    for (const [path, json] of Object.entries(credentials)) {
+      const value = `Payment ${Buffer.from(json).toString("base64url")}`;
+      const headers = { Authorization: value, authorization: value };
+      isProblem(await rawRequest(gateway.jobgate.x402Url, `POST ${path}`, headers, "work"));
+    }
+    const both = {
+      "x402/payment": payment.payload,
+      "org.paymentauth/credential": JSON.parse(Object.values(credentials)[0] ?? ""),
+    };
+    const { error } = await callTool(JSON.stringify(both));
+    expect(error?.data).toMatchObject({ code: "invalid_payment", charged: false });
     await expectChanges({});
   });
 
@@ -223,18 +276,22 @@ describe("Garbage", () => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it("Authorizations that end in 2^256 - 1 → refused before verify", async () => {
-    const forever = await gateway.sign({
-      authorization: { validAfter: "0", validBefore: String(2n ** 256n - 1n) },
-    });
-    const expectChanges = await watchLedger(parts, gateway);
-    expect(await gateway.send(forever, { body: "for ever" })).toMatchObject({
-      status: 402,
-      code: "payment_mismatch",
-      charged: false,
-    });
-    await expectChanges({});
-  });
+  it.each(DOORS_AND_MCP)(
+    "Authorizations that end in 2^256 - 1 → refused before verify (%s)",
+    async (door) => {
+      const { sign, send } = gateway.at(door);
+      const forever = await sign({
+        authorization: { validAfter: "0", validBefore: String(2n ** 256n - 1n) },
+      });
+      const expectChanges = await watchLedger(parts, gateway);
+      expect(await send(forever, { body: "for ever" })).toMatchObject({
+        status: 402,
+        code: "payment_mismatch",
+        charged: false,
+      });
+      await expectChanges({});
+    },
+  );
 
   it("The valid payment that the garbage was derived from still buys a job", async () => {
     const { x402Version: _, accepted: __, ...v2 } = payment.payload as PaymentPayload;

@@ -104,6 +104,15 @@ describe("Routes", () => {
     },
   );
 
+  it("GET on the paid path without a payment → 402 and never a job", async () => {
+    const expectChanges = await watchLedger(parts, gateway);
+    for (const door of DOORS) {
+      const response = await fetch(gateway.at(door).urlOf());
+      expect([door, response.status]).toEqual([door, 402]);
+    }
+    await expectChanges({});
+  });
+
   it("POST on a price, a call or health → 405, no settlement", async () => {
     const expectChanges = await watchLedger(parts, gateway);
     for (const path of ["/x402/jobs/1/0/price", "/x402/calls/1", "/x402/stats"])

@@ -4,13 +4,8 @@ import { isBalanced } from "../../src/store/rules/payments.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { type Offer, type Permit2Payment, requestOffer, signPaymentByUse } from "../helpers/clients.ts";
 import { approvePermit2, installPermit2 } from "../helpers/permit2.ts";
-import {
-  type Answer,
-  type PaidGateway,
-  type PaidGatewayOptions,
-  startPaidGateway,
-  withPermit2,
-} from "./paid-gateway.ts";
+import { withPermit2 } from "./paid-config.ts";
+import { type Answer, type PaidGateway, type PaidGatewayOptions, startPaidGateway } from "./paid-gateway.ts";
 import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 
 /** Parts of payments by use: a chain with Permit2, approved payers, and a facilitator that settles them. */

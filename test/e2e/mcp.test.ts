@@ -271,7 +271,7 @@ it("Garbage is refused, and nothing is paid", async () => {
   await expectChanges({});
 });
 
-it("No other path than /mcp, and no other name of a tool, leads to a job", async () => {
+it("No other path than /mcp, no query, and no other name of a tool leads to a job", async () => {
   const expectChanges = await watchLedger(parts, gateway);
   const meta = await payment();
   const params = { name: "job-1-0", arguments: { body: "text" }, _meta: meta };
@@ -293,6 +293,8 @@ it("No other path than /mcp, and no other name of a tool, leads to a job", async
     expect([name, error?.code]).toEqual([name, -32602]);
   }
   expect((await fetch(url(), { method: "OPTIONS" })).status).toBe(204);
+  const { result } = await sendRpc(`${url()}?utm=x`, "tools/call", params);
+  expect(result).toMatchObject({ isError: true, structuredContent: { code: "query_not_allowed" } });
   await expectChanges({});
   expect((await rpc("tools/call", params)).result).toMatchObject({ content: [{ text: "ready" }] });
   await expectChanges(ONE_PAID_JOB);

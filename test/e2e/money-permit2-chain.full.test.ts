@@ -14,7 +14,8 @@ import {
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED, FAILED, UNDECIDED } from "./expected-answers.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { type PaidGateway, startPaidGateway, withPermit2 } from "./paid-gateway.ts";
+import { withPermit2 } from "./paid-config.ts";
+import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 import { StaleNode } from "./stale-node.ts";
 

@@ -18,7 +18,8 @@ import {
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED, FAILED } from "./expected-answers.ts";
 import { ONE_PAID_JOB, paidJobs, watchLedger } from "./ledger.ts";
-import { type PaidGateway, SET_UPS, type SetUp, startPaidGateway, withPermit2 } from "./paid-gateway.ts";
+import { withPermit2 } from "./paid-config.ts";
+import { type PaidGateway, SET_UPS, type SetUp, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 /** Offers, in the order of the configuration. The first one is USDC by EIP-3009. */

@@ -1,13 +1,33 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { type Hex, parseSignature, serializeCompactSignature, signatureToCompactSignature } from "viem";
 import { describe, expect, it } from "vitest";
-import { accounts } from "../helpers/accounts.ts";
+import { accounts, type TestAccount } from "../helpers/accounts.ts";
+import { highS } from "../helpers/caller-claim.ts";
 import { v2PaymentHeaders } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { DOORS_AND_MCP, paysByX402, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import { DOORS_AND_MCP, type Payment, paysByX402, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
+
+/** Other signatures over the same authorization. */
+const SHAPES: Record<string, (signature: Hex) => string> = {
+  "a high s": highS,
+  "v as 0 or 1": (signature) => signature.replace(/..$/, (v) => (v === "1b" ? "00" : "01")),
+  "v as 5": (signature) => signature.replace(/..$/, "05"),
+  "the compact form": (signature) =>
+    serializeCompactSignature(signatureToCompactSignature(parseSignature(signature))),
+  "64 bytes": (signature) => signature.slice(0, -2),
+  "66 bytes": (signature) => `${signature}00`,
+  "one byte": () => "0x1b",
+  "no byte": () => "0x",
+};
+const { payer } = accounts;
+const payerWith = (shape: (signature: Hex) => string): TestAccount => ({
+  ...payer,
+  signTypedData: async (data) => shape(await payer.signTypedData(data)) as Hex,
+});
 
 describe.each(SET_UPS)("Replays, with %s", (setUp) => {
   // A process can be killed; the other set-up drains at its restarts.
@@ -109,38 +129,49 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it("Two payments signed with one nonce are one payment: exactly one of them buys a job", async () => {
-    const payment = await gateway.sign();
-    const { nonce, validBefore } = payment.signed.authorization;
-    const other = await gateway.sign({
-      authorization: { nonce, validBefore: String(Number(validBefore) - 1) },
-    });
-    const body = `one nonce ${setUp}`;
-    const expectChanges = await watchLedger(parts, gateway);
-    const answers = await Promise.all([gateway.send(payment, { body }), gateway.send(other, { body })]);
-    expect(answers.map(({ status }) => status).sort()).toEqual([202, 409]);
-    expect(answers.find(({ status }) => status === 409)).toMatchObject({
-      code: "payment_replay",
-      charged: false,
-    });
-    await gateway.waitForJobs(body);
-    // One that arrives late is not verified.
-    await expectChanges({ ...ONE_PAID_JOB, verifyCalls: expect.any(Number) });
-  });
+  it.each(DOORS_AND_MCP)(
+    "Two payments signed with one nonce are one payment: exactly one of them buys a job (%s)",
+    async (door) => {
+      const { sign, send } = gateway.at(door);
+      const payment = await sign();
+      const validBefore = String(Number(payment.signed.authorization.validBefore) - 1);
+      const other = await sign({ again: payment, authorization: { validBefore } });
+      const body = `one nonce ${setUp} ${door}`;
+      const expectChanges = await watchLedger(parts, gateway);
+      const answers = await Promise.all([send(payment, { body }), send(other, { body })]);
+      expect(answers.map(({ status }) => status).sort()).toEqual([202, 409]);
+      expect(answers.find(({ status }) => status === 409)).toMatchObject({
+        code: "payment_replay",
+        charged: false,
+      });
+      await gateway.waitForJobs(body);
+      // One that arrives late is not verified.
+      await expectChanges({ ...ONE_PAID_JOB, verifyCalls: expect.any(Number) });
+    },
+  );
 
-  it("The same authorization with another signature buys no second job", async () => {
-    const payment = await gateway.sign();
-    const body = `resigned ${setUp}`;
-    await gateway.send(payment, { body });
-    await gateway.waitForJobs(body);
-    const expectChanges = await watchLedger(parts, gateway);
-    // v as 0 or 1 is the same signature to some tokens.
-    const v = Number.parseInt(payment.signed.signature.slice(-2), 16) - 27;
-    const signature = `${payment.signed.signature.slice(0, -2)}0${v}`;
-    const resigned = { ...payment.payload, payload: { ...payment.payload.payload, signature } };
-    const answer = await gateway.send({ headers: v2PaymentHeaders(resigned) }, { body });
-    expect(answer).toMatchObject({ charged: false });
-    expect([402, 409]).toContain(answer.status);
-    await expectChanges({ verifyCalls: 1 });
-  });
+  it.each(DOORS_AND_MCP)(
+    "The same authorization with another signature buys no job, before the good one and after it (%s)",
+    async (door) => {
+      const { sign, send } = gateway.at(door);
+      const payment = await sign();
+      const expectChanges = await watchLedger(parts, gateway);
+      const body = `resigned ${setUp} ${door}`;
+      const forged: [what: string, payment: Payment][] = [];
+      for (const [what, shape] of Object.entries(SHAPES))
+        forged.push([what, await sign({ again: payment, account: payerWith(shape) })]);
+
+      for (const [what, other] of forged) {
+        const refused = { status: 402, code: "payment_invalid", charged: false };
+        expect([what, await send(other, { body })]).toMatchObject([what, refused]);
+      }
+      expect(await send(payment, { body })).toMatchObject({ status: 202 });
+      for (const [what, other] of forged) {
+        const { status, call_id } = await send(other, { body });
+        expect([what, status === 402 || status === 409, call_id]).toEqual([what, true, undefined]);
+      }
+      await gateway.waitForJobs(body);
+      await expectChanges({ ...ONE_PAID_JOB, verifyCalls: expect.any(Number) });
+    },
+  );
 });

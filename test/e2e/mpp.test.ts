@@ -12,7 +12,8 @@ import {
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startAnotherGateway } from "../x402/gateway-harness.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { MPP_KEY, startPaidGateway } from "./paid-gateway.ts";
+import { MPP_KEY } from "./paid-config.ts";
+import { startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import type { PaymentPayload, PaymentRequirements, SettleResponse } from "@x402/core/types";
-import type { Address } from "viem";
 import { expect } from "vitest";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { X402Periods } from "../../src/x402/periods.ts";
@@ -14,10 +13,17 @@ import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
 import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { buyTool } from "../helpers/mcp.ts";
-import { type MppMethodName, readBase64Json, requestChallenges, signChallenge } from "../helpers/mpp.ts";
+import {
+  type MppMethodName,
+  type MppPayment,
+  readBase64Json,
+  requestChallenges,
+  signChallenge,
+} from "../helpers/mpp.ts";
 import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts";
 import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
 import { type Journal, openJournal } from "./journal.ts";
+import { configOf } from "./paid-config.ts";
 import type { PaidParts } from "./paid-parts.ts";
 import { openPostgresJournal } from "./postgres-journal.ts";
 
@@ -49,7 +55,8 @@ export interface Answer {
   readonly paymentReceipt?: Record<string, unknown>;
 }
 
-export type Payment = SignedPayment<PaymentPayload>;
+/** The credential is that of a door of MPP. */
+export type Payment = SignedPayment<PaymentPayload> & Partial<Pick<MppPayment, "credential">>;
 
 export interface SendOptions {
   readonly body?: string;
@@ -71,6 +78,8 @@ interface Doorway {
     readonly headers?: Readonly<Record<string, string>>;
     readonly option?: number;
     readonly authorization?: Partial<SignedAuthorization["authorization"]>;
+    /** Signs the authorization, and the challenge, of an earlier payment once more. */
+    readonly again?: Payment;
     /** x402 only. */
     readonly edit?: (payload: PaymentPayload) => PaymentPayload;
   }): Promise<Payment>;
@@ -192,18 +201,18 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
     const urlOf = (job = 0) => `${jobgate.x402Url}/${door === "blueprintevm" ? "mpp" : "x402"}/jobs/1/${job}`;
     return {
       urlOf,
-      async sign({ account = accounts.payer, job = 0, body, headers, option = 0, authorization, edit } = {}) {
+      async sign({ account = accounts.payer, job = 0, body, headers, option = 0, again, ...signing } = {}) {
         const [{ v2: offer }, challenges, chainTime] = await Promise.all([
           requestOffer(at("x402").urlOf(job), body, headers),
           paysByX402(door) ? [] : requestChallenges(urlOf(job), body),
           parts.chainTimeSecs(),
         ]);
         const validBefore = String(Math.max(chainTime, Math.floor(Date.now() / 1000)) + 300);
-        const signing = { account, authorization: { validBefore, ...authorization } };
-        const challenge = challenges[option];
+        const authorization = { validBefore, ...again?.signed.authorization, ...signing.authorization };
+        const challenge = again?.credential?.challenge ?? challenges[option];
         if (challenge === undefined)
-          return signV2Payment({ ...signing, offer, option, ...(edit && { edit }) });
-        const payment = await signChallenge({ ...signing, challenge });
+          return signV2Payment({ ...signing, account, authorization, offer, option });
+        const payment = await signChallenge({ account, authorization, challenge });
         const accepted = offer.accepts[option] as PaymentRequirements;
         return { ...payment, payload: { x402Version: 2, accepted, payload: { ...payment.signed } } };
       },
@@ -288,19 +297,6 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
   };
 }
 
-export const MPP_KEY = "5b1f0ad9c3e7426880b4f1d2a697c35e".repeat(2);
-
-/** Adds the first token of a configuration a second time, paid by Permit2, and then a token that has ERC-20 only. */
-export function withPermit2(config: string, plainToken?: Address): string {
-  const start = config.indexOf("[[x402.accepted_tokens]]");
-  const end = config.indexOf("[job_pricing.1]");
-  const usdc = `${config.slice(start, end)}transfer_method = "permit2"\n`;
-  const plain = usdc
-    .replace(/^asset = .*/m, `asset = "${plainToken}"`)
-    .replace(/eip3009_name.*\neip3009_version.*\n/, "");
-  return config.slice(0, end) + usdc + (plainToken === undefined ? "" : plain) + config.slice(end);
-}
-
 /** Metadata of a JobCall that its request's headers gave it. */
 export function httpMetadata(call: JobCall | undefined): Record<string, string> {
   return Object.fromEntries(
@@ -326,50 +322,4 @@ async function toAnswer(response: Response): Promise<Answer> {
   if (paymentReceipt !== undefined) answer.paymentReceipt = paymentReceipt;
   if (settlement !== null) answer.settlement = decodePaymentResponseHeader(settlement);
   return answer as unknown as Answer;
-}
-
-function configOf(options: PaidGatewayOptions, facilitatorUrl: string, rpcUrl: string): string {
-  const { parts, setUp, confirmations = 1, facilitatorTimeoutSecs = 10 } = options;
-  const { maxPending = 10_000, leaseSecs = 60, rate = 'rate_per_native_unit = "3200.00"' } = options;
-  const tokens = (options.tokens ?? [parts.usdc]).map(
-    ({ address, name, version, decimals }) => `
-[[x402.accepted_tokens]]
-network = "eip155:${parts.anvil.chainId}"
-asset = "${address}"
-symbol = "USDC"
-decimals = ${decimals}
-pay_to = "${accounts.payTo.address}"
-${rate}
-markup_bps = 200
-eip3009_name = "${name}"
-eip3009_version = "${version}"
-${setUp === "rpc_url" ? `rpc_url = "${rpcUrl}"\nconfirmations = ${confirmations}` : ""}`,
-  );
-  return `
-service_id = 1
-[store]
-url = "${options.storeUrl ?? "sqlite:jobgate.db"}"
-max_pending = ${maxPending}
-[runner]
-bind_address = "127.0.0.1:0"
-retry_base_secs = 0.05
-lease_secs = ${leaseSecs}
-[operator]
-bind_address = "127.0.0.1:0"
-[mcp]
-enabled = true
-[x402]
-bind_address = "127.0.0.1:0"
-public_url = "http://127.0.0.1:8402"
-facilitator_url = "${facilitatorUrl}"
-facilitator_timeout_secs = ${facilitatorTimeoutSecs}
-default_invocation_mode = "public_paid"
-[x402.mpp]
-realm = "jobgate.example"
-secret_key = "${MPP_KEY}"
-${tokens.join("\n")}
-[job_pricing.1]
-0 = "1000000000000000"
-1 = "1000000000000000"
-`;
 }

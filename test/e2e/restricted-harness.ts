@@ -2,12 +2,16 @@ import { afterEach } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders, type SignedClaim, signClaim } from "../helpers/caller-claim.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { type DoorName, paysByX402 } from "./paid-gateway.ts";
 import { type Answer, JOB, startRestrictedGateway } from "./restricted-gateway.ts";
 
 /** Effects of a refused payment. */
 export const NOTHING = { settles: 0, received: 0n, payments: 0, nonces: 0 };
 /** Effects of an accepted payment, apart from a nonce that it may use up. */
 export const ONE_PAYMENT = { settles: 1, received: 100_000n, payments: 1 };
+
+/** Counters of an accepted payment at a door. */
+export const accepted = (door: DoorName) => ({ accepted: 1, ...(!paysByX402(door) && { mpp_accepted: 1 }) });
 
 /** Counters of requests for offers. */
 const OF_OFFERS = ["payment_required", "mpp_challenge_issued"];
@@ -37,9 +41,12 @@ export function withRestrictedGateway() {
     gateway,
 
     /** Pays anew and sends it with a claim. */
-    async buy(claim: SignedClaim, body = "work"): Promise<Answer> {
-      const { headers } = await gateway.pay();
-      return gateway.send(JOB.delegated, { ...headers, ...claimHeaders(claim) }, body);
+    async buy(
+      claim: Partial<SignedClaim>,
+      { door, body }: { door?: DoorName; body?: string } = {},
+    ): Promise<Answer> {
+      const { headers } = await gateway.pay(door && { door });
+      return gateway.send(JOB.delegated, { ...headers, ...claimHeaders(claim) }, body, door);
     },
 
     /** Runs `work`, and returns its effects apart from the answer, and the counters that increased. */

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { installPermit2 } from "../helpers/permit2.ts";
 import type { JobHandler } from "../helpers/runner.ts";
-import { type PaidGateway, startPaidGateway, withPermit2 } from "./paid-gateway.ts";
+import { withPermit2 } from "./paid-config.ts";
+import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 
 /** Jobs of the shop, by index. */

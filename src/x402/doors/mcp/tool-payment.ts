@@ -16,6 +16,8 @@ const MPP = "org.paymentauth/credential";
 /** Headers of the purchase, such as those of a caller or a quote. */
 const HEADERS = "jobgate/headers";
 const MAX_NESTING = 32;
+/** Bound on a payment's JSON, as that of headers is at other doors: all of it is journalled and sent to the facilitator. */
+const MAX_PAYMENT_CHARACTERS = 32 * 1024;
 
 /** A tool call as a request for its job. */
 export function toolRequest(
@@ -34,7 +36,7 @@ export function toolRequest(
   headers["content-type"] = call.contentType;
   return {
     id: request.id,
-    query: "",
+    query: request.query,
     remoteAddress: request.remoteAddress,
     headers,
     headerValues: (name) => (headers[name] === undefined ? [] : [headers[name]]),
@@ -104,6 +106,8 @@ function readX402(value: unknown): SignedPayment {
     }
   }
   if (isNestedDeeper(payload, MAX_NESTING)) throw invalid(`_meta["${X402}"] is nested too deep.`);
+  if (JSON.stringify(payload).length > MAX_PAYMENT_CHARACTERS)
+    throw invalid(`_meta["${X402}"] has more than ${MAX_PAYMENT_CHARACTERS} characters.`);
   const parsed = parsePaymentPayload(payload);
   if (!parsed.success) throw invalid(`_meta["${X402}"] is not an x402 payment payload.`);
   return toSignedPayment(parsed.data as PaymentPayload | PaymentPayloadV1, `_meta["${X402}"]`);
