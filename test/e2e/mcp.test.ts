@@ -233,6 +233,14 @@ it("Pages of other origins are refused, and so is a session that another origin 
   expect((await ping("http://localhost:3000")).status).toBe(200);
   expect((await ping("http://localhost:3001")).status).toBe(404);
   expect((await ping("https://evil.example")).status).toBe(403);
+  const end = async (origin: string) =>
+    (await fetch(url(), { method: "DELETE", headers: { ...session, origin } })).status;
+  expect([await end("https://evil.example"), await end("http://localhost:3001")]).toEqual([403, 404]);
+  for (const origin of ["null", "http://localhost.evil.example", "http://localhost:3000@evil.example"])
+    expect([origin, (await begin(origin)).status]).toEqual([origin, 403]);
+  // Where jobgate is published.
+  expect((await begin("http://127.0.0.1:8402")).status).toBe(200);
+  expect((await ping("http://localhost:3000")).status).toBe(200);
 });
 
 it("Garbage is refused, and nothing is paid", async () => {

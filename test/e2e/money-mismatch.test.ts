@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import type { PaymentPayload } from "@x402/core/types";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, requestOffer, signPermit2Payment, signV1Payment } from "../helpers/clients.ts";
 import { credentialHeaders, type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
@@ -117,11 +117,28 @@ describe.each(BY_MPP)("Mismatch: the challenge that is paid (%s)", (door) => {
     await expectRefused(() => gateway.at(door).send(payment), expected);
   });
 
-  it("A payment for another job, or of another payer than its source, is refused before verify", async () => {
+  it("A payment for another job is refused before verify", async () => {
     const payment = await pay((challenge) => challenge);
     await expectRefused(() => gateway.at(door).send(payment, { job: 1 }), mismatch);
-    const forged = { ...payment.credential, source: `did:pkh:eip155:1:${accounts.stranger.address}` };
-    await expectRefused(() => gateway.at(door).send({ headers: credentialHeaders(forged) }), mismatch);
+  });
+
+  it.each([
+    ["another payer", () => `did:pkh:eip155:${parts.anvil.chainId}:${accounts.stranger.address}`],
+    ["another chain", () => `did:pkh:eip155:1:${account.address}`],
+    ["another method", () => `did:key:${account.address}`],
+    ["no payer", () => ""],
+  ])("A source of %s is refused before verify", async (_what, source) => {
+    const payment = await pay((challenge) => challenge);
+    const forged = credentialHeaders({ ...payment.credential, source: source() });
+    await expectRefused(() => gateway.at(door).send({ headers: forged }), mismatch);
+  });
+
+  it("A challenge that has expired is refused before verify, though its authorization is valid for longer", async () => {
+    const { sign, send } = gateway.at(door);
+    const expired = await sign({ authorization: { validBefore: String(nowSecs() + 600) } });
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 301_000 });
+    onTestFinished(() => void vi.useRealTimers());
+    await expectRefused(() => send(expired), mismatch);
   });
 });
 

@@ -74,7 +74,7 @@ export class Challenges {
   }
 
   hasExpired({ expires }: Challenge): boolean {
-    return expires === undefined || Date.parse(expires) <= this.#clock();
+    return !(Date.parse(expires ?? "") > this.#clock());
   }
 }
 

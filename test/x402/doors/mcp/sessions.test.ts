@@ -1,0 +1,49 @@
+import { beforeAll, expect, it } from "vitest";
+import { AccessTokens } from "../../../../src/x402/calls/access-tokens.ts";
+import { Sessions } from "../../../../src/x402/doors/mcp/sessions.ts";
+
+const tokensOf = async (secret: string) => {
+  const tokens = new AccessTokens({ keepSecret: async () => secret });
+  await tokens.load();
+  return tokens;
+};
+let sessions: Sessions;
+beforeAll(async () => {
+  sessions = new Sessions(await tokensOf("ab".repeat(32)));
+});
+
+it("A session is found only from the origin that began it, and never once a part of its ID is changed", async () => {
+  const { id } = sessions.begin("https://a.example", true);
+  expect(sessions.find(id, "https://a.example")).toEqual({ id, paysByMpp: true });
+  for (const origin of [undefined, "", "https://b.example", "https://a.example\n", "https://a.example:444"])
+    expect([origin, sessions.find(id, origin)]).toEqual([origin, undefined]);
+  expect(sessions.find(sessions.begin(undefined, false).id, "https://a.example")).toBeUndefined();
+  const changes = [
+    id.replace(".mpp.", ".x402."),
+    `A${id.slice(1)}x`,
+    id.slice(0, -1),
+    `${id}A`,
+    "",
+    "..",
+    "a.mpp",
+  ];
+  for (const changed of changes)
+    expect([changed, sessions.find(changed, "https://a.example")]).toEqual([changed, undefined]);
+  const others = new Sessions(await tokensOf("cd".repeat(32)));
+  expect(others.find(id, "https://a.example")).toBeUndefined();
+});
+
+it("One session may wait for 64 calls at once, and one process for 1,000", () => {
+  const free: ((() => void) | undefined)[] = [];
+  const take = (key: string, count: number) =>
+    Array.from({ length: count }, () => sessions.takeCall(key)).filter((taken) => {
+      free.push(taken);
+      return taken !== undefined;
+    }).length;
+  expect(take("one", 65)).toBe(64);
+  expect(Array.from({ length: 15 }, (_, i) => take(`other ${i}`, 64)).reduce((a, b) => a + b)).toBe(936);
+  expect(take("another", 1)).toBe(0);
+  for (const release of free) release?.();
+  expect(take("one", 65)).toBe(64);
+  for (const release of free.splice(-65)) release?.();
+});
