@@ -176,7 +176,15 @@ export type {
   WebhookSecret,
   WebhooksConfig,
 } from "./webhooks.ts";
-export type { AcceptedToken, MppConfig, RateSource, RefundsConfig, X402Config, X402Limits } from "./x402.ts";
+export type {
+  AcceptedToken,
+  MppConfig,
+  RateSource,
+  ReceiptsConfig,
+  RefundsConfig,
+  X402Config,
+  X402Limits,
+} from "./x402.ts";
 
 /** A problem with a peer, at the configuration key that names the peer. */
 export interface PeerProblem {

@@ -69,6 +69,11 @@ export const refundsSchema = z.object({
   minBalance: decimalAmount(18, "an amount of the native token").optional(),
 });
 
+/** `[x402.receipts]`: the key that signs offers and receipts. */
+export const receiptsSchema = z.object({
+  signer: signer.describe('a table such as { private_key = "file:/run/secrets/receipts" }'),
+});
+
 /** `[x402.facilitator_service]`: the local facilitator, for other sellers. */
 export const facilitatorServiceSchema = z.object({
   bindAddress: tcpAddress(),

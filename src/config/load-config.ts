@@ -25,7 +25,7 @@ import { checkPush } from "./rules/push.ts";
 import { checkStore } from "./rules/store.ts";
 import { checkWebhooks } from "./rules/webhooks.ts";
 import { checkX402 } from "./rules/x402.ts";
-import { readRefundSigner, readSigners } from "./signers.ts";
+import { readReceiptSigner, readRefundSigner, readSigners } from "./signers.ts";
 import { readTlsFiles } from "./tls-files.ts";
 
 export type LoadConfigResult =
@@ -64,6 +64,7 @@ export async function loadConfig(options: {
     inputs: await readJobInputs(tables, folder, mistakes),
     signers,
     refundSigner: await readRefundSigner(tables, folder, signers, mistakes),
+    receiptSigner: await readReceiptSigner(tables, folder, mistakes),
     tls: await readTlsFiles(tables, mistakes),
   };
   if (tables !== undefined) {

@@ -50,6 +50,17 @@ export async function readRefundSigner(
   return privateKey && { privateKey };
 }
 
+/** Reads the key of `[x402.receipts]`. It signs no transactions, so it may be anyone's: best that of `pay_to`. */
+export async function readReceiptSigner(
+  { x402 }: ConfigTables,
+  folder: string,
+  mistakes: MistakeList,
+): Promise<Signer | undefined> {
+  if (x402?.receipts?.signer === undefined) return undefined;
+  const privateKey = await readKey(x402.receipts.signer, mistakes.at("x402", "receipts", "signer"), folder);
+  return privateKey && { privateKey };
+}
+
 async function readKey(
   { privateKey, keystore, password }: SignerTable,
   place: Place,

@@ -7,6 +7,7 @@ import {
   type FacilitatorConfig,
   facilitatorSchema,
   facilitatorServiceSchema,
+  receiptsSchema,
   refundsSchema,
   type Signer,
   toFacilitator,
@@ -169,6 +170,7 @@ export const x402Schema = z.object({
     .optional(),
   facilitatorService: facilitatorServiceSchema.optional(),
   refunds: refundsSchema.optional(),
+  receipts: receiptsSchema.optional(),
   acceptedTokens: z.array(acceptedToken).min(1).describe("an array of tables, one for each token"),
   jobPolicies: z.array(jobPolicySchema).describe("an array of tables, one for each job").default([]),
   mpp: mpp.optional(),
@@ -189,6 +191,7 @@ export type RateSource = NonNullable<AcceptedToken["rate"]>;
 export type X402Limits = X402Config["limits"];
 export type MppConfig = NonNullable<X402Config["mpp"]>;
 export type RefundsConfig = NonNullable<X402Config["refunds"]>;
+export type ReceiptsConfig = NonNullable<X402Config["receipts"]>;
 type TokenOutput = Complete<z.output<typeof acceptedToken>>;
 
 /** Contents of the files that keys name. */
@@ -199,6 +202,8 @@ export interface FileContents {
   readonly signers: ReadonlyMap<number, readonly Signer[]>;
   /** That of `[x402.refunds]`. */
   readonly refundSigner?: Signer | undefined;
+  /** That of `[x402.receipts]`. */
+  readonly receiptSigner?: Signer | undefined;
 }
 
 /** Completes a table without mistakes: tokens get their rate, policies their restriction, jobs their service. */
@@ -212,6 +217,7 @@ export function toX402Config(
     facilitators,
     facilitatorService,
     refunds,
+    receipts,
     ...x402
   }: Complete<z.output<typeof x402Schema>>,
   of: {
@@ -223,7 +229,7 @@ export function toX402Config(
     readonly mcp: { readonly enabled: boolean; readonly allowedOrigins: readonly string[] } | undefined;
   },
 ) {
-  const { inputs, signers, refundSigner } = of.files;
+  const { inputs, signers, refundSigner, receiptSigner } = of.files;
   const publicUrl = x402.publicUrl ?? localUrl(x402.bindAddress);
   const jobs = of.jobs.map((job, i) => toJob(job, { serviceId: of.serviceId, input: inputs.get(i) }));
   return defined({
@@ -236,6 +242,8 @@ export function toX402Config(
     facilitators: toFacilitators(facilitatorUrl, facilitators, signers),
     facilitatorService: facilitatorService && toFacilitatorService(facilitatorService),
     refunds: refunds && toRefunds(refunds, refundSigner),
+    /** Absent: offers and receipts are not signed. */
+    receipts: receipts && { signer: required(receiptSigner) },
     acceptedTokens: x402.acceptedTokens.map((token) => toToken(token, { ratePerNativeUnit, markupBps })),
     /** Those of `[[jobs]]` come last. */
     jobPolicies: [...x402.jobPolicies.map(toPolicy), ...jobs.flatMap(({ policy }) => policy ?? [])],

@@ -36,6 +36,8 @@ export interface PaidCallRow {
   asset: string;
   payer: string;
   nonce: string;
+  service_id: string;
+  job_index: number;
   /** Paid, and how it ended was pruned: `expired`. */
   state: CallState | "succeeded" | "failed" | "expired";
   visible_at: number | null;
@@ -59,17 +61,19 @@ export interface PaidCallRow {
 }
 
 /** SQL of the columns of a {@link PaidCallRow} that show the call's payment and refund. */
-export const PAYMENT_OF_CALL = `payments.state AS payment_state, payments.ceiling, payments.settlement,
+export const PAYMENT_OF_CALL = `payments.service_id, payments.job_index, payments.state AS payment_state, payments.ceiling, payments.settlement,
           refunds.state AS refund_state, is_approved, payments.amount, payments.symbol,
           refunds.hash AS refund_hash, refunds.reason AS refund_reason`;
 
 export function toCallState(callId: number, row: PaidCallRow, now: number): CallStateAnswer {
   const state = stateForClient(row, now);
-  const { network, asset, payer, nonce } = row;
+  const { network, asset, payer, nonce, service_id, job_index: jobIndex, settlement } = row;
   const { progress_percent: percent, progress_text: text, reason } = row;
   return {
     callId,
     payment: { network, asset, payer, nonce },
+    job: { serviceId: BigInt(service_id), jobIndex },
+    ...(settlement === null ? {} : { settlement }),
     state,
     attempt: row.attempt,
     ...(state === "running" && percent !== null && text !== null ? { progress: { percent, text } } : {}),

@@ -1,16 +1,13 @@
-import type { Logger } from "pino";
 import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
 import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
-import type { EventHub } from "../core/events.ts";
 import type { Cors } from "../http/cors.ts";
 import type { RouteTable } from "../http/routes.ts";
 import { HttpServer } from "../http/server.ts";
-import { createJobPrices, createPriceMap, type PriceSource } from "../pricing/price-source.ts";
+import { createJobPrices, createPriceMap } from "../pricing/price-source.ts";
 import type { QuotePayment, ReceivedQuote } from "../pricing/quote-payment.ts";
 import { RateBoard, type RateReport } from "../pricing/rates/rate-board.ts";
-import type { Store } from "../store/store.ts";
-import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
+import { NO_TELEMETRY } from "../telemetry/telemetry.ts";
 import { CallerAuth } from "./callers/caller-auth.ts";
 import { CallerChain } from "./callers/chain.ts";
 import { AccessTokens } from "./calls/access-tokens.ts";
@@ -23,8 +20,8 @@ import { type ListedJob, Listing } from "./catalogue/listing.ts";
 import { sellerOf } from "./catalogue/seller.ts";
 import { requestsOfPages, x402Cors } from "./cors.ts";
 import { Doors } from "./doors/doors.ts";
-import type { Facilitator } from "./facilitators/facilitator.ts";
 import { Facilitators } from "./facilitators/facilitators.ts";
+import type { X402GatewayOptions } from "./gateway-options.ts";
 import { DEFAULT_PERIODS, type X402Periods } from "./periods.ts";
 import { JobPolicies } from "./prices/job-policies.ts";
 import { OfferBook } from "./prices/offer-book.ts";
@@ -50,33 +47,6 @@ import { Settlement } from "./settlement/settlement.ts";
 import { X402Stats } from "./stats.ts";
 import { IdentifierRule } from "./wire/payment-identifier.ts";
 
-interface X402GatewayOptions {
-  /** The `[x402]` table with `[job_pricing]`, as a configuration loader returns it. */
-  readonly config: X402Config;
-  /** Keeps payments, offers and the JobCalls that were paid for. The embedder opens and closes it. */
-  readonly store: Store;
-  readonly logger: Logger;
-  /** Returns Unix milliseconds. Default: the system's clock. */
-  readonly clock?: Clock;
-  /** Server to share a socket with. Default: a server of the gateway's own at `config.bindAddress`. */
-  readonly server?: HttpServer;
-  /** Returns the price of a job that has none of its own. Default: the prices in `config.jobPricing`. */
-  readonly prices?: PriceSource;
-  /** Returns the price of a job whose own price is "engine". */
-  readonly enginePrices?: PriceSource;
-  /** Lets requests name and pay the quotes that passed through {@link X402Gateway.quotePayment}. Default: false. */
-  readonly redeemsQuotes?: boolean;
-  /**
-   * Hub that reports changes in the store. Without it, clients that wait for a result or read its events get them up
-   * to a second later.
-   */
-  readonly events?: EventHub;
-  /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
-  readonly localFacilitator?: (Facilitator & BackgroundService) | undefined;
-  /** Receives counts and durations. Default: none are kept. */
-  readonly telemetry?: Telemetry;
-}
-
 /** HTTP service that sells runs of jobs for x402 payments. */
 export class X402Gateway implements BackgroundService {
   readonly #options: X402GatewayOptions;
@@ -96,7 +66,7 @@ export class X402Gateway implements BackgroundService {
   readonly charges: Charges;
   readonly #callWatch: CallWatch;
   readonly #tokens: AccessTokens;
-  readonly #callRoute: CallRoute;
+  readonly #callEvents: CallEvents;
   readonly #limits: ClientLimits;
   readonly #stats = new X402Stats();
   readonly #doors: Doors;
@@ -200,12 +170,7 @@ export class X402Gateway implements BackgroundService {
       waits: { toolMs, longToolMs },
     });
     this.#cors = x402Cors(config);
-    this.#callRoute = new CallRoute({
-      calls: store,
-      events: new CallEvents({ watch: this.#callWatch, clock: elapsed }),
-      tokens: this.#tokens,
-      limits: this.#limits,
-    });
+    this.#callEvents = new CallEvents({ watch: this.#callWatch, clock: elapsed });
   }
 
   /** `host:port`, once started. */
@@ -246,6 +211,7 @@ export class X402Gateway implements BackgroundService {
     const { store, redeemsQuotes = false } = this.#options;
     const { acceptedTokens: tokens, quoteTtlSecs, maxBodyBytes, publicUrl } = config;
     const [rates, limits, stats, clock] = [this.#rates, this.#limits, this.#stats, this.#clock];
+    const receipts = await receiptSigner(config, clock);
     const inputs = await InputChecks.compile(config.jobs ?? []);
     this.#evidence.watch(tokens);
     this.#facilitators.reload(config.facilitators);
@@ -319,10 +285,19 @@ export class X402Gateway implements BackgroundService {
     this.#listing = listing;
     const checkout = new Checkout({ prices, inputs, purchase, limits, maxBodyBytes });
     this.#routes = x402Routes({
-      ...this.#doors.open(config, { listing, checkout, descriptions, seller, prices, verification }),
+      ...this.#doors.open(config, {
+        listing,
+        checkout,
+        descriptions,
+        seller,
+        receipts,
+        prices,
+        verification,
+      }),
       price: (job) => answerPrice(job, { prices, tokens, rates, publicUrl, clock }),
-      call: this.#callRoute,
+      call: new CallRoute({ calls: store, events: this.#callEvents, tokens: this.#tokens, limits, receipts }),
       catalogue: new CatalogueRoutes({ listing, seller }),
+      documents: receipts ? [receipts.didRoute] : [],
       stats,
     });
     const atThisConfig = { policies, tokens: payable.forWei, useTerms, quoteTtlSecs, publicUrl };
@@ -345,4 +320,11 @@ export class X402Gateway implements BackgroundService {
   }
 
   readonly #find: RouteTable = (path) => this.#routes(path);
+}
+
+/** Makes the signer of offers and receipts, if one is configured. Only then is what it signs with loaded. */
+async function receiptSigner({ receipts: config, publicUrl }: X402Config, clock: Clock) {
+  if (config === undefined) return undefined;
+  const { ReceiptSigner } = await import("./receipts/receipt-signer.ts");
+  return new ReceiptSigner({ config, publicUrl, clock });
 }

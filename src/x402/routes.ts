@@ -22,9 +22,11 @@ export function x402Routes(routes: {
   readonly price: (job: JobPath) => Promise<HttpResponse>;
   readonly call: CallRoute;
   readonly catalogue: CatalogueRoutes;
+  /** Documents with a path of their own. */
+  readonly documents: readonly (readonly [path: string, handlers: MethodHandlers])[];
   readonly stats: X402Stats;
 }): RouteTable {
-  const { job, mppJob, mcp, dryRun, price, call, catalogue, stats } = routes;
+  const { job, mppJob, mcp, dryRun, price, call, catalogue, documents, stats } = routes;
   const fixed = new Map<string, MethodHandlers>([
     ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
@@ -35,6 +37,7 @@ export function x402Routes(routes: {
     ["/.well-known/x402", catalogue.wellKnown],
     ["/llms.txt", catalogue.llmsText],
     ...(mcp ? [["/mcp", mcp.handlers] as const] : []),
+    ...documents,
   ]);
 
   return (path) => {

@@ -1,3 +1,4 @@
+import type { JobKey } from "../../core/job-call.ts";
 import type { PaymentKey, PaymentState } from "../../core/payment.ts";
 import type { Refund } from "./refund-ledger.ts";
 import type { JobResult, Progress } from "./work-queue.ts";
@@ -34,6 +35,9 @@ export interface CallState {
   readonly callId: number;
   /** The payment that bought it; its buyer's access token is derived from it. */
   readonly payment: PaymentKey;
+  readonly job: JobKey;
+  /** JSON of the settlement response that the client was given, if there was one. */
+  readonly settlement?: string;
   /**
    * `expired`: it was paid for, and how it ended is no longer kept. A call that is paid by use has `succeeded` only once its
    * charge is certain, and `failed` if that cannot be collected: its client gets the result for the money.

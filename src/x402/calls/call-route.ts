@@ -3,6 +3,7 @@ import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 import type { ClientLimits } from "../purchase/client-limits.ts";
+import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import type { CallPath } from "../wire/paths.ts";
 import type { AccessTokens } from "./access-tokens.ts";
 import { describeCall, resultResponse } from "./call-answer.ts";
@@ -13,6 +14,7 @@ interface Parts {
   readonly events: CallEvents;
   readonly tokens: AccessTokens;
   readonly limits: Pick<ClientLimits, "countWrongToken">;
+  readonly receipts: ReceiptSigner | undefined;
 }
 
 /** `GET /x402/calls/{call_id}`, `…/result` and `…/events`: shows a paid call to the holder of its access token. */
@@ -31,7 +33,7 @@ export class CallRoute {
       case "/result":
         return this.#showResult(call);
       case "/events":
-        return this.#parts.events.stream(request, call);
+        return this.#parts.events.stream(request, call, this.#parts.receipts);
     }
   }
 
@@ -62,7 +64,9 @@ export class CallRoute {
     return call;
   }
 
-  async #showResult({ callId, state, reason, charge }: CallState): Promise<HttpResponse> {
+  async #showResult(call: CallState): Promise<HttpResponse> {
+    const { callId, state, reason, charge } = call;
+    const { calls, receipts } = this.#parts;
     if (charge?.state === "failed") {
       throw new GatewayError(
         "settlement_failed",
@@ -70,7 +74,8 @@ export class CallRoute {
         { details: { retryable: false, state } },
       );
     }
-    if (state === "succeeded") return resultResponse(await this.#parts.calls.findResult(callId));
+    if (state === "succeeded")
+      return resultResponse(await calls.findResult(callId), await receipts?.headersOf(call));
     if (state === "failed") {
       throw new GatewayError("call_failed", "The job failed, and has no result.", {
         details: { retryable: false, state, ...(reason !== undefined && { reason }) },

@@ -4,6 +4,7 @@ import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
+import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import { describeCall } from "./call-answer.ts";
 import { type CallWatch, isFinished } from "./watch.ts";
 
@@ -30,9 +31,10 @@ export class CallEvents {
   /**
    * Streams a call's states from the current one to the end of the call. With `Last-Event-ID` it continues after that
    * event; if that was the last one, it answers 204, which stops an EventSource from reconnecting.
+   * @param receipts signs the event of success
    * @throws GatewayError `too_many_streams`
    */
-  stream(request: HttpRequest, call: CallState): HttpResponse | StreamingResponse {
+  stream(request: HttpRequest, call: CallState, receipts?: ReceiptSigner): HttpResponse | StreamingResponse {
     const [lastEventId] = request.headerValues("last-event-id");
     if (isFinished(call) && lastEventId === eventId(call)) {
       return { status: 204, headers: { "cache-control": "no-store" }, body: "" };
@@ -53,21 +55,24 @@ export class CallEvents {
         // Stops nginx and its like from buffering events.
         "x-accel-buffering": "no",
       },
-      stream: this.#events(call.callId, request.closed, lastEventId),
+      stream: this.#events(call.callId, request.closed, { lastEventId, receipts }),
     };
   }
 
   async *#events(
     callId: number,
     closed: AbortSignal,
-    lastEventId: string | undefined,
+    {
+      lastEventId,
+      receipts,
+    }: { readonly lastEventId: string | undefined; readonly receipts: ReceiptSigner | undefined },
   ): AsyncGenerator<string> {
     let seen = lastEventId;
     let quietSince = this.#clock();
     // The watch yields at every poll, changed or not, which is far more often than a heartbeat is due.
     for await (const call of this.#watch.states(callId, closed)) {
       const id = eventId(call);
-      if (id !== seen) yield eventText(id, call);
+      if (id !== seen) yield eventText(id, call, (await receipts?.settlementOf(call))?.extensions);
       else if (this.#clock() - quietSince >= this.#heartbeatMs) yield ":\n\n";
       else continue;
       seen = id;
@@ -114,6 +119,7 @@ function eventId({ state, attempt, progress, charge, refund }: CallState): strin
   return `${id}-${progress.percent}-${digest}`;
 }
 
-function eventText(id: string, call: CallState): string {
-  return `id: ${id}\nevent: ${call.state}\ndata: ${JSON.stringify(describeCall(call))}\n\n`;
+function eventText(id: string, call: CallState, extensions: object | undefined): string {
+  const data = JSON.stringify({ ...describeCall(call), extensions });
+  return `id: ${id}\nevent: ${call.state}\ndata: ${data}\n\n`;
 }

@@ -1,5 +1,5 @@
 import type { HttpRequest } from "../../http/request.ts";
-import type { CallLookup } from "../../store/contract/call-lookup.ts";
+import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
 import type { CallWatch } from "./watch.ts";
 
@@ -33,7 +33,7 @@ export function preferredWaitSecs(request: HttpRequest): number | undefined {
 
 type WaitOutcome =
   /** `result` is undefined when the runner gave none. */
-  | { readonly kind: "succeeded"; readonly result: JobResult | undefined }
+  | { readonly kind: "succeeded"; readonly call: CallState; readonly result: JobResult | undefined }
   /** The job failed, did not finish in time, or the client hung up. */
   | { readonly kind: "not_in_time" }
   /** Too many requests wait already. */
@@ -63,8 +63,9 @@ export class ResultWaits {
     if (closed.aborted) end();
     closed.addEventListener("abort", end);
     try {
-      for await (const { state } of this.#watch.states(callId, over.signal)) {
-        if (state === "succeeded") return { kind: "succeeded", result: await this.#calls.findResult(callId) };
+      for await (const call of this.#watch.states(callId, over.signal)) {
+        const { state } = call;
+        if (state === "succeeded") return { kind: state, call, result: await this.#calls.findResult(callId) };
         // Its refund may take longer.
         if (state === "failed") break;
       }

@@ -11,5 +11,5 @@ export interface Door extends PaymentReader {
   /** Returns the headers of the answer to an accepted payment. */
   acceptedHeaders(request: HttpRequest, told: ToldSettlement): Readonly<Record<string, string>>;
   /** Answers a refused request. A 402 is a PaymentRefusal, whose offers the client can pay instead. */
-  refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse;
+  refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse | Promise<HttpResponse>;
 }

@@ -19,6 +19,7 @@ import type { ClientLimits } from "../purchase/client-limits.ts";
 import { DryRunRoute } from "../purchase/dry-run-route.ts";
 import { JobRoute } from "../purchase/job-route.ts";
 import type { Verification } from "../purchase/verification.ts";
+import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import type { X402Stats } from "../stats.ts";
 import type { Door } from "./door.ts";
 import { McpRoute } from "./mcp/mcp-route.ts";
@@ -49,6 +50,7 @@ interface Shop {
   readonly checkout: Checkout;
   readonly descriptions: JobDescriptions;
   readonly seller: Seller;
+  readonly receipts: ReceiptSigner | undefined;
   readonly prices: PriceBook;
   readonly verification: Verification;
 }
@@ -67,13 +69,16 @@ export class Doors {
   }
 
   /** Returns the routes at a configuration. Challenges and sessions outlive it. */
-  open(config: X402Config, { listing, checkout, descriptions, seller, prices, verification }: Shop) {
+  open(
+    config: X402Config,
+    { listing, checkout, descriptions, seller, receipts, prices, verification }: Shop,
+  ) {
     const { callerAuth, calls, watch, tokens, limits, stats, logger, telemetry, waits } = this.#parts;
     const { publicUrl, maxBodyBytes } = config;
     const sessions = this.#sessions;
     const mppBy = this.#mppOf(config);
     const mpp = mppBy?.(EVM);
-    const x402 = new X402Door({ descriptions, pages: new PaymentPages({ listing, seller }) });
+    const x402 = new X402Door({ descriptions, pages: new PaymentPages({ listing, seller }), receipts });
     const door = mpp ? new SharedDoor({ x402, mpp }) : x402;
     const countRefusal = (code: ErrorCode, job: JobKey) => {
       stats.countRefusal(code);
@@ -81,7 +86,7 @@ export class Doors {
       if (listing.has(job)) telemetry.count("jobgate_job_refusals_total", labels);
     };
     const route = (door: Door) =>
-      new JobRoute({ door, checkout, waits: this.#waits, tokens, countRefusal, publicUrl, logger });
+      new JobRoute({ door, checkout, waits: this.#waits, tokens, receipts, countRefusal, publicUrl, logger });
     const server = new McpServer({
       listing,
       checkout,
@@ -93,6 +98,7 @@ export class Doors {
       sessions,
       mpp,
       seller,
+      receipts,
       countRefusal,
       waits,
     });

@@ -43,9 +43,9 @@ export class SharedDoor implements Door {
     return this.#doorOf(request).acceptedHeaders(request, told);
   }
 
-  refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
+  async refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): Promise<HttpResponse> {
     const door = this.#doorOf(request);
-    const answer = door.refuse(request, job, refusal);
+    const answer = await door.refuse(request, job, refusal);
     if (door === this.#mpp || !(refusal instanceof PaymentRefusal)) return answer;
     return withChallenges(answer, this.#mpp.challengesFor(refusal));
   }

@@ -8,7 +8,9 @@ import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
 import type { PaymentPages } from "../pages/shop-pages.ts";
 import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";
+import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import type { Offer } from "../wire/offer.ts";
+import { OFFER_RECEIPT, type SignedOffers } from "../wire/offer-receipt.ts";
 import { carriesPayment, paymentVersion, readPayment } from "../wire/payment-header.ts";
 import { PaymentRefusal, paymentRequired, paymentRequiredResponse } from "../wire/payment-required.ts";
 import { v1NetworkName } from "../wire/v1-networks.ts";
@@ -18,24 +20,36 @@ import type { Door } from "./door.ts";
 export class X402Door implements Door {
   readonly #descriptions: JobDescriptions;
   readonly #pages: PaymentPages;
+  readonly #receipts: ReceiptSigner | undefined;
   /** Answers to requests without a payment. The same offers are shown many times, and rendering them takes 70 µs. */
-  readonly #paymentRequired = new WeakMap<readonly Offer[], HttpResponse>();
+  readonly #paymentRequired = new WeakMap<
+    readonly Offer[],
+    { readonly answer: HttpResponse; readonly signed: SignedOffers | undefined }
+  >();
 
-  constructor(parts: { readonly descriptions: JobDescriptions; readonly pages: PaymentPages }) {
+  /** @param parts `receipts` absent: offers are not signed */
+  constructor(parts: {
+    readonly descriptions: JobDescriptions;
+    readonly pages: PaymentPages;
+    readonly receipts?: ReceiptSigner | undefined;
+  }) {
     this.#descriptions = parts.descriptions;
     this.#pages = parts.pages;
+    this.#receipts = parts.receipts;
   }
 
   readonly carriesPayment = carriesPayment;
   readonly readPayment = readPayment;
 
   /** Answers the ordinary first request, so it makes no error with a stack. */
-  askToPay(request: HttpRequest, { job, offers }: UnpaidRequest): HttpResponse | Promise<HttpResponse> {
-    let answer = this.#paymentRequired.get(offers);
-    if (answer === undefined) {
-      answer = this.#paymentRequiredResponse(paymentRequired(offers), job);
-      this.#paymentRequired.set(offers, answer);
+  async askToPay(request: HttpRequest, { job, offers }: UnpaidRequest): Promise<HttpResponse> {
+    const signed = await this.#receipts?.signOffers(offers);
+    let shown = this.#paymentRequired.get(offers);
+    if (shown === undefined || shown.signed !== signed) {
+      shown = { answer: this.#paymentRequiredResponse(paymentRequired(offers), job, signed), signed };
+      this.#paymentRequired.set(offers, shown);
     }
+    const { answer } = shown;
     return prefersHtml(request) ? this.#pages.render(answer, job, offers) : answer;
   }
 
@@ -43,9 +57,10 @@ export class X402Door implements Door {
     return settlementHeaders(told, paymentVersion(request));
   }
 
-  refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
+  async refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): Promise<HttpResponse> {
     if (!(refusal instanceof PaymentRefusal)) return refusalResponse(refusal, job);
-    const response = this.#paymentRequiredResponse(refusal, job);
+    const signed = await this.#receipts?.signOffers(refusal.offers);
+    const response = this.#paymentRequiredResponse(refusal, job, signed);
     const { settled } = refusal;
     if (settled === undefined) return response;
     return {
@@ -54,10 +69,15 @@ export class X402Door implements Door {
     };
   }
 
-  #paymentRequiredResponse(refusal: PaymentRefusal, job: JobKey): HttpResponse {
+  #paymentRequiredResponse(
+    refusal: PaymentRefusal,
+    job: JobKey,
+    signed: SignedOffers | undefined,
+  ): HttpResponse {
     const details = { ...chargedNothing(refusal.code), ...refusal.details };
     const description = this.#descriptions.withOffers(job, refusal.offers);
-    return paymentRequiredResponse(refusal, description, details);
+    const extensions = { ...description.extensions, ...(signed && { [OFFER_RECEIPT]: signed }) };
+    return paymentRequiredResponse(refusal, { ...description, extensions }, details);
   }
 }
 

@@ -7,6 +7,7 @@ import { ClientGone } from "../../http/uploads.ts";
 import type { AccessTokens } from "../calls/access-tokens.ts";
 import { preferredWaitSecs, type ResultWaits } from "../calls/wait-for-result.ts";
 import type { Door } from "../doors/door.ts";
+import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import { callPath } from "../wire/paths.ts";
 import type { Checkout, UnpaidRequest } from "./checkout.ts";
 import { acceptedAnswer, chargedNothing, resultAnswer } from "./payment-answer.ts";
@@ -17,6 +18,7 @@ interface Parts {
   readonly checkout: Checkout;
   readonly waits: ResultWaits;
   readonly tokens: AccessTokens;
+  readonly receipts: ReceiptSigner | undefined;
   readonly publicUrl: string;
   readonly countRefusal: (code: ErrorCode, job: JobKey) => void;
   readonly logger: Logger;
@@ -80,7 +82,7 @@ export class JobRoute {
 
   /** Answers a payment that bought the job: with its result if the client prefers to wait and it arrives in time. */
   async #accept(request: HttpRequest, job: JobKey, payment: AcceptedPayment): Promise<HttpResponse> {
-    const { door, waits, tokens, publicUrl } = this.#parts;
+    const { door, waits, tokens, receipts, publicUrl } = this.#parts;
     const bought = {
       ...payment,
       accessToken: tokens.tokenOf(payment.payment),
@@ -91,8 +93,10 @@ export class JobRoute {
     if (waitSecs === undefined) return acceptedAnswer(bought, job);
     const waited = await waits.waitFor(payment.callId, waitSecs, request.closed);
     switch (waited.kind) {
-      case "succeeded":
-        return resultAnswer(bought, waitSecs, waited.result);
+      case "succeeded": {
+        const headers = { ...bought.headers, ...(await receipts?.headersOf(waited.call)) };
+        return resultAnswer({ ...bought, headers }, waitSecs, waited.result);
+      }
       case "not_in_time":
         return acceptedAnswer(bought, job, waitSecs);
       case "not_waited":
@@ -100,7 +104,7 @@ export class JobRoute {
     }
   }
 
-  #refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
+  #refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse | Promise<HttpResponse> {
     const { door, countRefusal, logger } = this.#parts;
     const { code } = refusal;
     countRefusal(code, job);

@@ -30,6 +30,8 @@ export function describeLookups(given: Given): void {
       expect(await given.store.findCall(callId)).toEqual({
         callId,
         payment: intent.key,
+        job: { serviceId: intent.serviceId, jobIndex: intent.jobIndex },
+        settlement: "{}",
         state: "succeeded",
         attempt: 1,
         enqueuedAt: START_MS,

@@ -16,6 +16,7 @@ import { openEvents } from "../../helpers/server-sent-events.ts";
 const CALL: CallState = {
   callId: 7,
   payment: { network: "eip155:1", asset: "0x1", payer: "0x2", nonce: "0x3" },
+  job: { serviceId: 1n, jobIndex: 0 },
   state: "queued",
   attempt: 0,
   enqueuedAt: 1_800_000_000_000,

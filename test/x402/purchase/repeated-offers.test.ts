@@ -96,6 +96,7 @@ class Parts {
       }),
       waits: unused,
       tokens: unused,
+      receipts: undefined,
       publicUrl,
       countRefusal: () => undefined,
       logger,

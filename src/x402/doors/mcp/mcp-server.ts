@@ -13,7 +13,9 @@ import type { Checkout, UnpaidRequest } from "../../purchase/checkout.ts";
 import type { ClientLimits } from "../../purchase/client-limits.ts";
 import { chargedNothing } from "../../purchase/payment-answer.ts";
 import type { AcceptedPayment } from "../../purchase/purchase.ts";
+import type { ReceiptSigner } from "../../receipts/receipt-signer.ts";
 import { type Offer, toRequirements } from "../../wire/offer.ts";
+import { OFFER_RECEIPT } from "../../wire/offer-receipt.ts";
 import { callPath } from "../../wire/paths.ts";
 import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts";
 import type { MppDoor } from "../mpp/mpp-door.ts";
@@ -38,6 +40,7 @@ interface Parts {
   /** Absent: MPP is not configured. */
   readonly mpp: MppDoor | undefined;
   readonly seller: Seller;
+  readonly receipts: ReceiptSigner | undefined;
   readonly countRefusal: (code: ErrorCode, job: JobKey) => void;
   /** Longest wait for a result, and the longest for a task's result or one with progress. */
   readonly waits: { readonly toolMs: number; readonly longToolMs: number };
@@ -120,7 +123,7 @@ export class McpServer {
     const payment = new ToolPayment(message.meta, mpp);
     try {
       const sale = await checkout.buy(request, job, payment);
-      if (sale.kind === "unpaid") return this.#askToPay(job, sale.unpaid, context);
+      if (sale.kind === "unpaid") return await this.#askToPay(job, sale.unpaid, context);
       const meta = this.#boughtMeta(sale.payment, payment);
       const taskId = `${sale.payment.callId}.${this.#parts.tokens.tokenOf(sale.payment.payment)}`;
       if (task === undefined) {
@@ -135,7 +138,7 @@ export class McpServer {
     }
   }
 
-  #askToPay(job: ListedJob, unpaid: UnpaidRequest, { session }: Context): object {
+  #askToPay(job: ListedJob, unpaid: UnpaidRequest, { session }: Context): Promise<object> {
     this.#parts.countRefusal("payment_required", job);
     const refusal = paymentRequired(unpaid.offers);
     const data = this.#mppData(unpaid, "payment-required", refusal.message);
@@ -144,7 +147,7 @@ export class McpServer {
     return this.#offersResult(job, refusal, data);
   }
 
-  #refuse(job: ListedJob, payment: ToolPayment, refusal: GatewayError): object {
+  #refuse(job: ListedJob, payment: ToolPayment, refusal: GatewayError): object | Promise<object> {
     const { code, message, details } = refusal;
     this.#parts.countRefusal(code, job);
     if (payment.isByMpp && code === "invalid_payment")
@@ -163,15 +166,17 @@ export class McpServer {
   }
 
   /** The answer to a call that must be paid: x402's, with the challenges of MPP beside it. */
-  #offersResult(job: ListedJob, refusal: PaymentRefusal, mppData: object | undefined): object {
+  async #offersResult(job: ListedJob, refusal: PaymentRefusal, mppData: object | undefined): Promise<object> {
     const { code, message, offers, settled } = refusal;
-    const { resource, extensions } = this.#parts.descriptions.withOffers(job, offers);
+    const { descriptions, receipts } = this.#parts;
+    const { resource, extensions } = descriptions.withOffers(job, offers);
+    const signed = await receipts?.signOffers(offers);
     const required = {
       x402Version: 2,
       error: message,
       resource: { ...resource, url: `mcp://tool/${toolName(job)}` },
       accepts: offers.map(toRequirements),
-      extensions,
+      extensions: { ...extensions, ...(signed && { [OFFER_RECEIPT]: signed }) },
       code,
       ...chargedNothing(code),
     };
@@ -226,7 +231,7 @@ export class McpServer {
     callId: number,
     of: Context & { readonly message: RpcMessage; readonly meta: Meta; readonly maxMs: number },
   ): Promise<object | undefined> {
-    const { watch, calls, waits } = this.#parts;
+    const { watch, calls, waits, receipts } = this.#parts;
     const { progressToken } = of.message.meta;
     const showsProgress = of.notify !== undefined && progressToken !== undefined;
     const over = new AbortController();
@@ -245,8 +250,11 @@ export class McpServer {
           of.notify?.({ jsonrpc: "2.0", method: "notifications/progress", params });
         }
         if (!isFinished(call) && call.state !== "failed") continue;
-        if (call.state === "succeeded")
-          return { ...contentOf(callId, await calls.findResult(callId)), _meta: of.meta };
+        if (call.state === "succeeded") {
+          const settled = await receipts?.settlementOf(call);
+          const meta = { ...of.meta, ...(settled && { "x402/payment-response": settled }) };
+          return { ...contentOf(callId, await calls.findResult(callId)), _meta: meta };
+        }
         const reason =
           call.state === "failed" ? `The job failed: ${call.reason ?? "unknown"}` : "The call has expired.";
         return { isError: true, content: [text(reason)], _meta: of.meta };

@@ -1,0 +1,37 @@
+import type { Logger } from "pino";
+import type { X402Config } from "../config/config.ts";
+import type { BackgroundService } from "../core/background-service.ts";
+import type { Clock } from "../core/clock.ts";
+import type { EventHub } from "../core/events.ts";
+import type { HttpServer } from "../http/server.ts";
+import type { PriceSource } from "../pricing/price-source.ts";
+import type { Store } from "../store/store.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Facilitator } from "./facilitators/facilitator.ts";
+
+export interface X402GatewayOptions {
+  /** The `[x402]` table with `[job_pricing]`, as a configuration loader returns it. */
+  readonly config: X402Config;
+  /** Keeps payments, offers and the JobCalls that were paid for. The embedder opens and closes it. */
+  readonly store: Store;
+  readonly logger: Logger;
+  /** Returns Unix milliseconds. Default: the system's clock. */
+  readonly clock?: Clock;
+  /** Server to share a socket with. Default: a server of the gateway's own at `config.bindAddress`. */
+  readonly server?: HttpServer;
+  /** Returns the price of a job that has none of its own. Default: the prices in `config.jobPricing`. */
+  readonly prices?: PriceSource;
+  /** Returns the price of a job whose own price is "engine". */
+  readonly enginePrices?: PriceSource;
+  /** Lets requests name and pay the quotes that passed through `X402Gateway.quotePayment`. Default: false. */
+  readonly redeemsQuotes?: boolean;
+  /**
+   * Hub that reports changes in the store. Without it, clients that wait for a result or read its events get them up
+   * to a second later.
+   */
+  readonly events?: EventHub;
+  /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
+  readonly localFacilitator?: (Facilitator & BackgroundService) | undefined;
+  /** Receives counts and durations. Default: none are kept. */
+  readonly telemetry?: Telemetry;
+}

@@ -1,0 +1,123 @@
+import { encodePaymentResponseHeader } from "@x402/core/http";
+import type { SettleResponse } from "@x402/core/types";
+import type { LocalAccount } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
+import type { ReceiptsConfig } from "../../config/config.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { CallState } from "../../store/contract/call-lookup.ts";
+import type { Offer } from "../wire/offer.ts";
+import {
+  OFFER_DOMAIN,
+  OFFER_RECEIPT,
+  OFFER_TYPES,
+  OFFERS_SCHEMA,
+  type OfferPayload,
+  offerPayload,
+  RECEIPT_DOMAIN,
+  RECEIPT_SCHEMA,
+  RECEIPT_TYPES,
+  type Signed,
+  type SignedOffers,
+  type SignedReceipt,
+} from "../wire/offer-receipt.ts";
+import { jobUrl } from "../wire/paths.ts";
+import { didRoute } from "./did-document.ts";
+
+/** Most bytes of the offers as JSON. They go out in a header with `bazaar`, and come back in the payment's. */
+const MAX_BYTES = 2_560;
+/** Bound on the signed offers that are kept: up to 3 KB each. */
+const MAX_REMEMBERED = 1_000;
+
+/** Settlement with a receipt. */
+export type ReceiptedSettlement = SettleResponse & {
+  readonly extensions: { readonly [OFFER_RECEIPT]: SignedReceipt };
+};
+
+/** Signs offers, and receipts of delivered calls. Neither changes what can be paid. */
+export class ReceiptSigner {
+  readonly #account: LocalAccount;
+  readonly #publicUrl: string;
+  readonly #clock: Clock;
+  /** By the payloads, which stay the same for a minute. */
+  readonly #signedOffers = boundedCache<string, Promise<SignedOffers>>(MAX_REMEMBERED);
+  /** Names the key to those who do not find it in `pay_to`. */
+  readonly didRoute: ReturnType<typeof didRoute>;
+
+  constructor(parts: {
+    readonly config: ReceiptsConfig;
+    readonly publicUrl: string;
+    readonly clock: Clock;
+  }) {
+    this.#account = privateKeyToAccount(parts.config.signer.privateKey);
+    this.#publicUrl = parts.publicUrl;
+    this.#clock = parts.clock;
+    this.didRoute = didRoute(parts.publicUrl, this.#account);
+  }
+
+  /** Returns the same object while the same offers are signed. */
+  signOffers(offers: readonly Offer[]): Promise<SignedOffers> {
+    const payloads = offers.map((offer) =>
+      offerPayload(offer, jobUrl(this.#publicUrl, offer.job), this.#clock()),
+    );
+    const key = JSON.stringify(payloads);
+    let signed = this.#signedOffers.get(key);
+    if (signed === undefined) {
+      signed = this.#sign(payloads);
+      this.#signedOffers.set(key, signed);
+    }
+    return signed;
+  }
+
+  /** Returns the settlement of a call that was paid for and delivered, with the same receipt each time. */
+  async settlementOf(call: CallState): Promise<ReceiptedSettlement | undefined> {
+    const { state, finishedAt, charge, settlement, job } = call;
+    if (state !== "succeeded" || finishedAt === undefined || charge?.state === "released") return undefined;
+    const { network, payer } = call.payment;
+    const payload = {
+      version: 1,
+      network,
+      resourceUrl: jobUrl(this.#publicUrl, job),
+      payer,
+      issuedAt: Math.floor(finishedAt / 1000),
+      // A receipt may be shown around, and it stays the same when an operator learns the transaction later.
+      transaction: "",
+    } as const;
+    const signature = await this.#account.signTypedData({
+      domain: RECEIPT_DOMAIN,
+      types: RECEIPT_TYPES,
+      primaryType: "Receipt",
+      message: { ...payload, version: BigInt(payload.version), issuedAt: BigInt(payload.issuedAt) },
+    });
+    const settled: SettleResponse =
+      settlement === undefined
+        ? { success: true, transaction: "", network: network as SettleResponse["network"], payer }
+        : JSON.parse(settlement);
+    const receipt = { format: "eip712", payload, signature } as const;
+    const extension = { info: { receipt }, schema: RECEIPT_SCHEMA };
+    return { ...settled, extensions: { ...settled.extensions, [OFFER_RECEIPT]: extension } };
+  }
+
+  /** Headers of an answer with the result of a call. */
+  async headersOf(call: CallState): Promise<Record<string, string>> {
+    const settled = await this.settlementOf(call);
+    return settled === undefined ? {} : { "payment-response": encodePaymentResponseHeader(settled) };
+  }
+
+  async #sign(payloads: readonly OfferPayload[]): Promise<SignedOffers> {
+    const offers: (Signed<OfferPayload> & { acceptIndex: number })[] = [];
+    for (const [acceptIndex, payload] of payloads.entries()) {
+      const signature = await this.#account.signTypedData({
+        domain: OFFER_DOMAIN,
+        types: OFFER_TYPES,
+        primaryType: "Offer",
+        message: { ...payload, version: BigInt(payload.version), validUntil: BigInt(payload.validUntil) },
+      });
+      offers.push({ format: "eip712", acceptIndex, payload, signature });
+      if (Buffer.byteLength(JSON.stringify(offers)) <= MAX_BYTES) continue;
+      offers.pop();
+      break;
+    }
+    return { info: { offers }, schema: OFFERS_SCHEMA };
+  }
+}

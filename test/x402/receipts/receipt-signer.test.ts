@@ -1,0 +1,162 @@
+import type { KeyObject } from "node:crypto";
+import {
+  extractPublicKeyFromKid,
+  verifyOfferSignatureEIP712,
+  verifyReceiptSignatureEIP712,
+} from "@x402/extensions/offer-receipt";
+import pino from "pino";
+import { publicKeyToAddress } from "viem/accounts";
+import { expect, onTestFinished, test } from "vitest";
+import { HttpServer } from "../../../src/http/server.ts";
+import type { CallState } from "../../../src/store/contract/call-lookup.ts";
+import { ReceiptSigner } from "../../../src/x402/receipts/receipt-signer.ts";
+import type { Offer } from "../../../src/x402/wire/offer.ts";
+import type { SignedOffers } from "../../../src/x402/wire/offer-receipt.ts";
+import { accounts } from "../../helpers/accounts.ts";
+
+const START_SECS = 1_800_000_000;
+const OFFER: Offer = {
+  job: { serviceId: 1n, jobIndex: 2 },
+  priceWei: 1n,
+  token: {
+    network: "eip155:84532",
+    asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    symbol: "USDC",
+    payTo: accounts.payTo.address,
+    transferMethod: "eip3009",
+  },
+  amount: "1000",
+  ttlSecs: 300,
+};
+const CALL: CallState = {
+  callId: 7,
+  payment: {
+    network: "eip155:84532",
+    asset: "0x1",
+    payer: accounts.payer.address.toLowerCase(),
+    nonce: "0x3",
+  },
+  job: { serviceId: 1n, jobIndex: 2 },
+  state: "succeeded",
+  attempt: 1,
+  enqueuedAt: START_SECS * 1000,
+  finishedAt: START_SECS * 1000 + 5_900,
+};
+
+/** A signer whose time the test sets. */
+function signerAt(publicUrl = "https://shop.example") {
+  const time = { secs: START_SECS };
+  const config = { signer: { privateKey: accounts.stranger.privateKey } };
+  return { time, signer: new ReceiptSigner({ config, publicUrl, clock: () => time.secs * 1000 }) };
+}
+
+const endsOf = ({ info }: SignedOffers) => info.offers.map(({ payload }) => payload.validUntil);
+
+test("An offer's signature is used for a minute, by every replica, and never promises more than the offer's lifetime", async () => {
+  const { time, signer } = signerAt();
+  const first = await signer.signOffers([OFFER]);
+  time.secs += 59;
+  expect(await signer.signOffers([{ ...OFFER }])).toBe(first);
+  expect(await signerAt().signer.signOffers([OFFER])).toEqual(first);
+  time.secs += 1;
+  const next = await signer.signOffers([OFFER]);
+  expect([endsOf(first), endsOf(next)]).toEqual([[START_SECS + 300], [START_SECS + 360]]);
+  expect(next.info.offers[0]?.signature).not.toBe(first.info.offers[0]?.signature);
+});
+
+test("An offer of a short lifetime still has most of it when its signature is shown last", async () => {
+  const { time, signer } = signerAt();
+  for (; time.secs < START_SECS + 120; time.secs++) {
+    const [end = 0] = endsOf(await signer.signOffers([{ ...OFFER, ttlSecs: 20 }]));
+    expect(end - time.secs).toBeGreaterThanOrEqual(15);
+    expect(end - time.secs).toBeLessThanOrEqual(20);
+  }
+});
+
+test("An offer that ends with its quote is signed until then", async () => {
+  const { time, signer } = signerAt();
+  const quoteExpiry = START_SECS + 90;
+  for (const leftSecs of [90, 61, 2, 1]) {
+    time.secs = quoteExpiry - leftSecs;
+    expect(endsOf(await signer.signOffers([{ ...OFFER, quoteExpiry, ttlSecs: leftSecs }]))).toEqual([
+      quoteExpiry,
+    ]);
+  }
+});
+
+test("Only the first offers are signed when all would make the header too large", async () => {
+  const { signer } = signerAt(`https://${"long-name.".repeat(6)}example`);
+  const offers = Array.from({ length: 20 }, (_, i) => ({ ...OFFER, amount: String(i + 1) }));
+  const signed = await signer.signOffers(offers);
+  const count = signed.info.offers.length;
+  expect(count).toBeGreaterThanOrEqual(3);
+  expect(JSON.stringify(signed).length).toBeLessThan(2_800);
+  expect(signed.info.offers.map(({ acceptIndex, payload }) => [acceptIndex, payload.amount])).toEqual(
+    Array.from({ length: count }, (_, i) => [i, String(i + 1)]),
+  );
+  for (const offer of signed.info.offers) {
+    const verified = await verifyOfferSignatureEIP712(
+      offer as Parameters<typeof verifyOfferSignatureEIP712>[0],
+    );
+    expect(verified.signer).toBe(accounts.stranger.address);
+  }
+});
+
+test("A call that was paid for and delivered has one receipt, issued at its end", async () => {
+  const { time, signer } = signerAt();
+  const settled = await signer.settlementOf(CALL);
+  time.secs += 100_000;
+  expect(await signer.settlementOf({ ...CALL, settlement: JSON.stringify({ success: true }) })).toEqual({
+    success: true,
+    extensions: settled?.extensions,
+  });
+  const { receipt } = settled?.extensions["offer-receipt"].info ?? {};
+  expect(receipt?.payload).toMatchObject({
+    issuedAt: START_SECS + 5,
+    resourceUrl: "https://shop.example/x402/jobs/1/2",
+  });
+  const verified = await verifyReceiptSignatureEIP712(
+    receipt as Parameters<typeof verifyReceiptSignatureEIP712>[0],
+  );
+  expect(verified.signer).toBe(accounts.stranger.address);
+});
+
+test("A call that is not finished, failed, expired or was not charged has no receipt", async () => {
+  const { signer } = signerAt();
+  const { finishedAt: _, ...open } = CALL;
+  const charge = { state: "released", ceiling: "9", amount: "0", symbol: "USDC" } as const;
+  const without: CallState[] = [
+    { ...open, state: "running" },
+    { ...CALL, state: "failed" },
+    { ...open, state: "expired" },
+    { ...CALL, charge },
+  ];
+  for (const call of without) expect(await signer.settlementOf(call)).toBeUndefined();
+  expect(await signer.settlementOf({ ...CALL, charge: { ...charge, state: "settled" } })).toBeDefined();
+});
+
+test.each(["", "/shop"])("did:web leads to the key, below the path %j too", async (path) => {
+  const server = new HttpServer({
+    address: { kind: "tcp", host: "127.0.0.1", port: 0 },
+    logger: pino({ level: "silent" }),
+  });
+  let route: ReceiptSigner["didRoute"] | undefined;
+  // The proxy that serves jobgate below a path takes the path away.
+  const table = (asked: string) =>
+    route && asked === (path === "" ? route[0] : `${path}${route[0]}`) ? route[1] : undefined;
+  await server.mount(table);
+  onTestFinished(() => server.unmount(table));
+  const publicUrl = `http://${server.address}${path}`;
+  route = signerAt(publicUrl).signer.didRoute;
+  const did = `did:web:${encodeURIComponent(server.address)}${path.replace("/", ":")}`;
+  const key = await extractPublicKeyFromKid(`${did}#key`);
+  const { x = "", y = "" } = (key as KeyObject).export({ format: "jwk" });
+  const hex = [x, y].map((part) => Buffer.from(part, "base64url").toString("hex")).join("");
+  expect(publicKeyToAddress(`0x04${hex}`)).toBe(accounts.stranger.address);
+  const document = await (await fetch(`${publicUrl}${route[0]}`)).json();
+  expect(document).toMatchObject({
+    id: did,
+    verificationMethod: [{}, { blockchainAccountId: `eip155:1:${accounts.stranger.address}` }],
+    assertionMethod: [`${did}#key`, `${did}#account`],
+  });
+});
