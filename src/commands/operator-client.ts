@@ -17,7 +17,13 @@ import { Refusal, refusalOfMistakes } from "./input.ts";
 import type { FilterOptions } from "./options.ts";
 
 export type { Message } from "@bufbuild/protobuf";
-export { durationFromMs, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
+export {
+  durationFromMs,
+  type Timestamp,
+  timestampDate,
+  timestampFromMs,
+  timestampMs,
+} from "@bufbuild/protobuf/wkt";
 export type {
   Call,
   ClosePaymentResponse,
@@ -32,6 +38,7 @@ export type {
   GetRevenueResponse,
   GetTotalsResponse,
   ListRunnersResponse,
+  Movement,
   Payment,
   Refund,
 } from "../gen/jobgate/v1/operator_pb.ts";

@@ -161,7 +161,7 @@ function parseJob(value: string): FilterOptions["job"] {
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-function parseTime(value: string): number {
+export function parseTime(value: string): number {
   const [, count, unit] = /^([0-9]{1,6})([smhd])$/.exec(value) ?? [];
   if (count !== undefined) return Date.now() - Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
   const time = /^[0-9]{4}-[0-9]{2}-[0-9]{2}/.test(value) ? Date.parse(value) : Number.NaN;

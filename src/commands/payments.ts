@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { defined } from "../core/objects.ts";
 import { closingText, type PaymentState } from "../core/payment.ts";
 import { PAYMENT_STATES } from "../operator/messages.ts";
+import { addExportCommand } from "./export-payments.ts";
 import { addMissingCommand } from "./missing-payments.ts";
 import {
   type ClosePaymentResponse,
@@ -78,6 +79,7 @@ export function addPaymentsCommand(program: Command): void {
     .action(close);
 
   addMissingCommand(payments);
+  addExportCommand(payments);
 
   addOperatorCommand(payments, {
     name: "totals",

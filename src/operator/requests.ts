@@ -33,12 +33,17 @@ export async function readPage<Item extends { readonly callId: number }>(
   { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
   list: (range: { limit: number; before?: number }) => Promise<Page<Item>>,
 ): Promise<{ readonly items: readonly Item[]; readonly nextPageToken: string }> {
-  const size = Math.min(pageSize === 0 ? DEFAULT_PAGE_SIZE : pageSize, MAX_PAGE_SIZE);
+  const size = pageSizeOf({ pageSize });
   const range = pageToken === "" ? {} : { before: readPageToken(pageToken) };
   const found = await list({ limit: size + 1, ...range });
   const items = found.items.slice(0, size);
   const next = found.items.length > size ? items.at(-1)?.callId : found.next;
   return { items, nextPageToken: next === undefined ? "" : String(next) };
+}
+
+/** Number of entries on a page. */
+export function pageSizeOf({ pageSize }: { readonly pageSize: number }): number {
+  return Math.min(pageSize === 0 ? DEFAULT_PAGE_SIZE : pageSize, MAX_PAGE_SIZE);
 }
 
 /** @throws ConnectError INVALID_ARGUMENT */

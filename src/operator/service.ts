@@ -20,6 +20,7 @@ import type {
   GetRevenueRequest,
   ListCallsRequest,
   ListDeadLettersRequest,
+  ListMovementsRequest,
   ListPaymentsRequest,
   ListRefundsRequest,
   OperatorService,
@@ -34,6 +35,7 @@ import type { MeasuredSettler } from "../telemetry/collectors.ts";
 import type { CounterReader } from "../telemetry/instruments.ts";
 import type { ListedJob } from "../x402/catalogue/listing.ts";
 import { Activity } from "./activity.ts";
+import { listMovements } from "./books.ts";
 import { toConfiguration } from "./configuration.ts";
 import { changeDeadLetters } from "./dead-letters.ts";
 import { toEndpoints } from "./endpoints.ts";
@@ -243,6 +245,10 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     }
     const isDue = refund.state === "owed" ? "owed and sent as soon as there are funds" : refund.state;
     throw new ConnectError(`Refund ${callId} is ${isDue}: it cannot be ${as}.`, Code.FailedPrecondition);
+  }
+
+  listMovements(request: ListMovementsRequest) {
+    return listMovements(request, this.#sources.store, this.#decimalsOf);
   }
 
   async listDeadLetterGroups() {

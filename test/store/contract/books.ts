@@ -170,6 +170,19 @@ export function describeBooks(given: Given): void {
       ]);
     });
 
+    test("Movements outlive their payments", async () => {
+      const { store } = given;
+      await begin(1);
+      await store.settlePayment(paymentIntent(1).key, SETTLEMENT);
+      await store.ack(await claimOne(store));
+      const before = await movements();
+      given.now += 100 * 86_400_000;
+      for (const kind of ["results", "calls", "payments"] as const)
+        await store.prune({ kind, ageMs: 1, after: 0 });
+      expect(await store.findPayment(paymentIntent(1).key)).toBeUndefined();
+      expect(await movements()).toEqual(before);
+    });
+
     test("Pages are in the order of time, without a gap or a repeat, and end before a time", async () => {
       for (const number of [1, 2, 3, 4, 5]) {
         await begin(number);
