@@ -2,9 +2,11 @@ import type { Logger } from "pino";
 import type { Config } from "./config/config.ts";
 import { knownServices } from "./config/job-policies.ts";
 import { afterReload } from "./config/reload.ts";
+import { CallbackKeys } from "./core/callback-keys.ts";
 import { systemClock } from "./core/clock.ts";
 import type { EventHub } from "./core/events.ts";
 import type { BindAddress } from "./core/network-address.ts";
+import { CallbackSender } from "./delivery/callbacks/callback-sender.ts";
 import { decodeJobCall } from "./delivery/job-call-codec.ts";
 import { PushRunners } from "./delivery/push/push-runners.ts";
 import { RunnerServer } from "./delivery/runner-server.ts";
@@ -46,6 +48,8 @@ export class Gateway {
   readonly #webhooks: WebhookGateway | undefined;
   readonly #runner: RunnerServer;
   readonly #push: PushRunners;
+  readonly #callbackKeys: CallbackKeys;
+  readonly #callbacks: CallbackSender;
   readonly #operator: OperatorServer;
   readonly #pruner: Pruner;
   readonly #stopCounting: () => void;
@@ -71,6 +75,7 @@ export class Gateway {
     this.#store = store;
     this.#stopCounting = countEvents(events, telemetry);
 
+    this.#callbackKeys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
     this.#engine =
       config.pricingEngine &&
       optional.engine &&
@@ -98,6 +103,7 @@ export class Gateway {
           ...(enginePrices && config.x402.priceSource === "engine" && { prices: enginePrices }),
           redeemsQuotes: this.#engine !== undefined,
           localFacilitator,
+          callbackKeys: this.#callbackKeys,
           logger,
           telemetry,
         },
@@ -153,6 +159,14 @@ export class Gateway {
       logger,
     });
     this.#push = new PushRunners({ dispatcher: this.#runner.dispatcher, config: config.runner, logger });
+    this.#callbacks = new CallbackSender({
+      store,
+      keys: this.#callbackKeys,
+      callUrl: (callId) => `${this.#config.x402?.publicUrl}/x402/calls/${callId}`,
+      events,
+      logger,
+      telemetry,
+    });
     this.#operator = new OperatorServer({
       server: servers.at(config.operator.bindAddress),
       tokens: () => this.#config.operator.tokens,
@@ -179,6 +193,7 @@ export class Gateway {
   async start(): Promise<void> {
     try {
       await this.#push.use(this.#config.push);
+      await this.#useCallbacks(this.#config);
       for (const { service, table, bindAddress } of this.#services()) {
         await service.start().catch((cause: unknown) => {
           throw new Error(listenProblem(cause, `${table}.bind_address`, bindAddress), { cause });
@@ -186,6 +201,7 @@ export class Gateway {
       }
       await this.#pruner.start();
       await this.#refunds?.start();
+      await this.#callbacks.start();
     } catch (error) {
       await this.stop();
       throw error;
@@ -212,6 +228,7 @@ export class Gateway {
     if (config.x402?.facilitatorService) this.#facilitatorService?.reload(config.x402.facilitatorService);
     if (config.webhooks) this.#webhooks?.reload(config.webhooks);
     await this.#push.use(config.push);
+    await this.#useCallbacks(config);
     this.#config = config;
     this.#knownServices = knownServices(config);
   }
@@ -225,6 +242,7 @@ export class Gateway {
     await Promise.all([this.#x402?.stop(), this.#webhooks?.stop(), this.#pricing?.stop()]);
     await this.#engine?.stop();
     await this.#refunds?.stop();
+    await this.#callbacks.stop();
     await this.#runner.stop();
     await this.#push.stop();
     await this.#operator.stop();
@@ -232,6 +250,11 @@ export class Gateway {
     await this.#store.close();
     this.#stopCounting();
     await this.#telemetry.stop();
+  }
+
+  async #useCallbacks({ callbackKeys, callbacks, x402 }: Config): Promise<void> {
+    await this.#callbackKeys.use(callbackKeys);
+    await this.#callbacks.use({ endpoints: callbacks, buyers: x402?.callbacks });
   }
 
   #services() {

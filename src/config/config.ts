@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { CALLBACK_EVENTS } from "../core/callbacks.ts";
 import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import { jobSchema } from "./jobs.ts";
@@ -109,6 +110,18 @@ const pushTarget = z.object({
   secret: secretOrArray(text("a Standard Webhooks key (whsec_ and base64)"), "keys").optional(),
 });
 
+/** An entry of `[[callbacks]]`. rules/callbacks.ts checks its keys against each other. */
+const callback = z.object({
+  /** Is told of each event by one POST request. */
+  url: httpUrl(),
+  events: z
+    .array(oneOf(CALLBACK_EVENTS))
+    .min(1)
+    .describe(`an array of events: ${CALLBACK_EVENTS.map((event) => `"${event}"`).join(", ")}`),
+  /** Keys that sign each request, in place of `callbackKey`. Several while the receiver changes from one to the next. */
+  secret: secretOrArray(text("a Standard Webhooks key (whsec_ and base64)"), "keys").optional(),
+});
+
 /** The jobs of `[x402]` as tools of an MCP server. */
 const mcp = z.object({
   enabled: trueOrFalse().default(false),
@@ -125,6 +138,12 @@ export const configSchema = z.object({
   store: store.prefault({}),
   runner: runner.prefault({}),
   push: z.array(pushTarget).describe("an array of tables, one for each target").default([]),
+  callbacks: z.array(callback).describe("an array of tables, one for each URL").default([]),
+  /** Keys that sign callbacks to buyers, and to operators without a secret. Absent: one that the store keeps. */
+  callbackKey: secretOrArray(
+    text("an ed25519 key (whsk_ and base64), as env:NAME or file:PATH"),
+    "keys",
+  ).optional(),
   operator: operator.prefault({}),
   /** Absent: the gateway does not listen. */
   x402: x402Schema.optional(),
@@ -153,8 +172,10 @@ export const operatorSchema = z.object({ operator: operator.prefault({}) });
 export const storePlaceSchema = z.object({
   store: store.pick({ url: true, tls: true, ca: true }).prefault({}),
 });
+export type CallbackTable = Checked<z.output<typeof callback>>;
 export type PushTable = Checked<z.output<typeof pushTarget>>;
 
+export type CallbackConfig = Complete<ReturnType<typeof toCallback>>;
 export type PushTargetConfig = Complete<ReturnType<typeof toPushTarget>>;
 export type PricingEngineConfig = Complete<ReturnType<typeof toPricingEngineConfig>>;
 /** EIP-712 domain and signer of the operator's quotes. */
@@ -206,7 +227,19 @@ export function toConfig(
   tables: CompleteTables,
   { tls, ...files }: FileContents & { readonly tls: TlsFiles },
 ) {
-  const { store, push, operator, x402, jobs, jobPricing, webhooks, pricingEngine, mcp } = tables;
+  const {
+    store,
+    push,
+    callbacks,
+    callbackKey,
+    operator,
+    x402,
+    jobs,
+    jobPricing,
+    webhooks,
+    pricingEngine,
+    mcp,
+  } = tables;
   const ownServiceId = serviceIdOf(tables);
   return defined({
     store: defined({ ...store, ca: store.ca && required(tls.storeCa) }),
@@ -215,6 +248,9 @@ export function toConfig(
     /** u64 */
     serviceId: ownServiceId,
     push: push.map(toPushTarget),
+    callbacks: callbacks.map(toCallback),
+    /** Each signs; empty if the store keeps the key. */
+    callbackKeys: secretList(callbackKey),
     x402: x402 && toX402Config(x402, { pricing: jobPricing, jobs, serviceId: ownServiceId, files, mcp }),
     webhooks: webhooks && toWebhooksConfig(webhooks),
     pricingEngine: pricingEngine && toPricingEngineConfig(pricingEngine),
@@ -252,6 +288,11 @@ export function toOperator({ token, ...operator }: Pick<CompleteTables, "operato
 
 function toPushTarget({ secret, ...target }: CompleteTables["push"][number]) {
   return { ...target, secrets: secretList(secret) };
+}
+
+function toCallback({ secret, ...callback }: CompleteTables["callbacks"][number]) {
+  /** Empty: signed with the `callbackKeys`. */
+  return { ...callback, secrets: secretList(secret) };
 }
 
 type EngineTable = NonNullable<CompleteTables["pricingEngine"]>;

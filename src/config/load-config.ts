@@ -17,6 +17,7 @@ import { readConfigFiles } from "./config-files.ts";
 import { fillTokens } from "./fill-tokens.ts";
 import { readJobInputs } from "./job-inputs.ts";
 import { type KeyPath, type Mistake, MistakeList } from "./mistakes.ts";
+import { checkCallbacks } from "./rules/callbacks.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { checkListeners } from "./rules/listeners.ts";
 import { checkPrices } from "./rules/prices.ts";
@@ -70,6 +71,7 @@ export async function loadConfig(options: {
   if (tables !== undefined) {
     checkListeners(tables, mistakes);
     checkPush(tables, mistakes);
+    checkCallbacks(tables, mistakes);
     checkX402(tables, mistakes);
     checkJobs(tables, mistakes);
     checkPrices(tables, mistakes);

@@ -5,7 +5,7 @@ import { fileKey } from "./mistakes.ts";
 
 /**
  * Returns the configuration in effect after a reload. Sockets, the store and settings that runners rely on cannot change
- * while jobgate runs: a reload changes every other key of the two gateways, `[[push]]`, and the secrets of the other
+ * while jobgate runs: a reload changes every other key of the two gateways, `[[push]]`, `[[callbacks]]`, and the secrets of the other
  * tables, user and password of the store's URL too. It neither adds nor removes a listener.
  */
 export function afterReload(running: Config, next: Config): Config {
@@ -15,6 +15,8 @@ export function afterReload(running: Config, next: Config): Config {
     ...running,
     store: isSamePlace(store.url, next.store.url) ? { ...store, url: next.store.url } : store,
     push: next.push,
+    callbacks: next.callbacks,
+    callbackKeys: next.callbackKeys,
     runner: defined({ ...runner, tokens: next.runner.tokens, tls }),
     operator: { ...operator, tokens: next.operator.tokens },
     x402: x402 && next.x402 ? x402AfterReload(x402, next.x402) : x402,

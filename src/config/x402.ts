@@ -112,6 +112,14 @@ const mpp = z.object({
   challengeTtlSecs: integer(1, 31_536_000).optional(),
 });
 
+/** URLs that buyers may give in `Callback-URL`. */
+const buyerCallbacks = z.object({
+  enabled: trueOrFalse().default(true),
+  ports: z.array(integer(1, 65_535)).min(1).describe("an array of ports").default([443]),
+  /** Addresses that are not public, for tests: at any port, and without TLS. */
+  allowedAddresses: z.array(ipRange()).describe("an array of address ranges").default([]),
+});
+
 /** Bounds on the work that clients can cause before anything is paid. */
 const limits = z.object({
   /** Requests without a settled payment from one client address. */
@@ -171,6 +179,7 @@ export const x402Schema = z.object({
   facilitatorService: facilitatorServiceSchema.optional(),
   refunds: refundsSchema.optional(),
   receipts: receiptsSchema.optional(),
+  callbacks: buyerCallbacks.prefault({}),
   acceptedTokens: z.array(acceptedToken).min(1).describe("an array of tables, one for each token"),
   jobPolicies: z.array(jobPolicySchema).describe("an array of tables, one for each job").default([]),
   mpp: mpp.optional(),
@@ -218,6 +227,7 @@ export function toX402Config(
     facilitatorService,
     refunds,
     receipts,
+    callbacks,
     ...x402
   }: Complete<z.output<typeof x402Schema>>,
   of: {
@@ -244,6 +254,8 @@ export function toX402Config(
     refunds: refunds && toRefunds(refunds, refundSigner),
     /** Absent: offers and receipts are not signed. */
     receipts: receipts && { signer: required(receiptSigner) },
+    /** Absent: buyers cannot give a URL. */
+    callbacks: toBuyerCallbacks(callbacks),
     acceptedTokens: x402.acceptedTokens.map((token) => toToken(token, { ratePerNativeUnit, markupBps })),
     /** Those of `[[jobs]]` come last. */
     jobPolicies: [...x402.jobPolicies.map(toPolicy), ...jobs.flatMap(({ policy }) => policy ?? [])],
@@ -251,6 +263,10 @@ export function toX402Config(
     jobPricing: toPriceMap(of.pricing),
     jobs: jobs.length > 0 ? jobs : undefined,
   });
+}
+
+function toBuyerCallbacks({ enabled, ...rules }: Complete<z.output<typeof buyerCallbacks>>) {
+  return enabled ? rules : undefined;
 }
 
 function toMpp(

@@ -63,6 +63,10 @@ export const COUNTERS = {
   },
   jobgate_jobcalls_dead_lettered_total: { help: "JobCalls that became dead letters.", labels: [] },
   jobgate_jobcalls_dropped_total: { help: "Dead letters that the operator dropped.", labels: [] },
+  jobgate_callbacks_total: {
+    help: "Callbacks that this process sent, that failed and are tried again, or that were given up (dead).",
+    labels: ["event", "outcome"],
+  },
   jobgate_leases_expired_total: {
     help: "Leases of this process that expired before a runner finished the JobCall.",
     labels: [],

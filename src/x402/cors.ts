@@ -8,6 +8,7 @@ const ALLOWED = [
   "PAYMENT-SIGNATURE",
   "X-PAYMENT",
   "Prefer",
+  "Callback-URL",
   "Accept-Payment",
   "Idempotency-Key",
   "SIGN-IN-WITH-X",

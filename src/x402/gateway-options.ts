@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
+import type { CallbackKeys } from "../core/callback-keys.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
 import type { HttpServer } from "../http/server.ts";
@@ -32,6 +33,8 @@ export interface X402GatewayOptions {
   readonly events?: EventHub;
   /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
   readonly localFacilitator?: (Facilitator & BackgroundService) | undefined;
+  /** Keys that sign callbacks. Without them nobody sends any, so buyers cannot ask for one. */
+  readonly callbackKeys?: Pick<CallbackKeys, "published">;
   /** Receives counts and durations. Default: none are kept. */
   readonly telemetry?: Telemetry;
 }

@@ -1,5 +1,6 @@
 import type { X402Config } from "../config/config.ts";
 import type { BackgroundService } from "../core/background-service.ts";
+import { CallbackGuard } from "../core/callbacks.ts";
 import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
 import type { Cors } from "../http/cors.ts";
 import type { RouteTable } from "../http/routes.ts";
@@ -38,7 +39,7 @@ import { EarlierPayments } from "./purchase/earlier-payments.ts";
 import { InputChecks } from "./purchase/input-checks.ts";
 import { Purchase } from "./purchase/purchase.ts";
 import { Verification } from "./purchase/verification.ts";
-import { x402Routes } from "./routes.ts";
+import { callbackKeysRoute, x402Routes } from "./routes.ts";
 import { ChainEvidence } from "./settlement/chain-evidence.ts";
 import { Charges } from "./settlement/charges.ts";
 import { PaymentsInProgress } from "./settlement/payments-in-progress.ts";
@@ -208,7 +209,7 @@ export class X402Gateway implements BackgroundService {
    * payable for their lifetime. The address stays as it was.
    */
   async reload(config: X402Config): Promise<void> {
-    const { store, redeemsQuotes = false } = this.#options;
+    const { store, redeemsQuotes = false, callbackKeys } = this.#options;
     const { acceptedTokens: tokens, quoteTtlSecs, maxBodyBytes, publicUrl } = config;
     const [rates, limits, stats, clock] = [this.#rates, this.#limits, this.#stats, this.#clock];
     const receipts = await receiptSigner(config, clock);
@@ -283,7 +284,8 @@ export class X402Gateway implements BackgroundService {
       clock,
     });
     this.#listing = listing;
-    const checkout = new Checkout({ prices, inputs, purchase, limits, maxBodyBytes });
+    const callbacks = callbackKeys && config.callbacks && new CallbackGuard(config.callbacks);
+    const checkout = new Checkout({ prices, inputs, callbacks, purchase, limits, maxBodyBytes });
     this.#routes = x402Routes({
       ...this.#doors.open(config, {
         listing,
@@ -297,7 +299,10 @@ export class X402Gateway implements BackgroundService {
       price: (job) => answerPrice(job, { prices, tokens, rates, publicUrl, clock }),
       call: new CallRoute({ calls: store, events: this.#callEvents, tokens: this.#tokens, limits, receipts }),
       catalogue: new CatalogueRoutes({ listing, seller }),
-      documents: receipts ? [receipts.didRoute] : [],
+      documents: [
+        ...(receipts ? [receipts.didRoute] : []),
+        ...(callbackKeys ? [callbackKeysRoute(callbackKeys)] : []),
+      ],
       stats,
     });
     const atThisConfig = { policies, tokens: payable.forWei, useTerms, quoteTtlSecs, publicUrl };

@@ -1,3 +1,4 @@
+import type { CallbackKeys } from "../core/callback-keys.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
@@ -77,4 +78,13 @@ export function x402Routes(routes: {
         return { route, GET: (request) => showPrice(request, jobPath) };
     }
   }
+}
+
+/** Document with the public keys of callbacks, which may be kept for a few minutes. */
+export function callbackKeysRoute(
+  keys: Pick<CallbackKeys, "published">,
+): readonly [path: string, handlers: MethodHandlers] {
+  const headers = { "content-type": "application/json", "cache-control": "public, max-age=300" };
+  const answer = () => ({ status: 200, headers, body: keys.published });
+  return ["/.well-known/jobgate-keys.json", { GET: answer, HEAD: answer }];
 }

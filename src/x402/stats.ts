@@ -31,6 +31,7 @@ const COUNTERS_OF_REFUSAL: Partial<Record<ErrorCode, readonly CounterName[]>> = 
   invalid_payment: ["payment_invalid"],
   payment_mismatch: ["payment_invalid"],
   payment_invalid: ["payment_invalid"],
+  invalid_callback_url: ["payment_invalid"],
   missing_payment_identifier: ["payment_invalid"],
   payment_identifier_conflict: ["payment_replayed"],
   payment_replay: ["payment_replayed"],

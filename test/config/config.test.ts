@@ -5,6 +5,8 @@ test("An empty file has the defaults and no gateway", async () => {
   expect(await configOf("")).toEqual({
     serviceId: 0n,
     push: [],
+    callbacks: [],
+    callbackKeys: [],
     store: {
       url: "sqlite:jobgate.db",
       maxPending: 100_000,
@@ -37,6 +39,7 @@ test("A gateway with only the required keys has the documented defaults", async 
     maxUndecided: 100_000,
     maxOpenPerPayer: 256,
     settleMarginSecs: 60,
+    callbacks: { ports: [443], allowedAddresses: [] },
     defaultInvocationMode: "disabled",
     corsOrigins: ["*"],
     acceptedTokens: [

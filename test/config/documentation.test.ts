@@ -9,6 +9,7 @@ const file = (name: string) => new URL(`../../${name}`, import.meta.url);
 const EXAMPLE_ENV = {
   RUNNER_TOKEN: "r",
   PUSH_SECRET: `whsec_${"c2VjcmV0".repeat(4)}`,
+  CALLBACK_SECRET: `whsec_${"c2VjcmV0".repeat(4)}`,
   OPERATOR_TOKEN: "o",
   ALERTS_SECRET: "a",
   EXCHANGE_KEY: "e",

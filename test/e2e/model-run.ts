@@ -2,7 +2,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import type { Fault } from "../helpers/fault.ts";
-import { watchBooks } from "./books.ts";
 import { expectBalance } from "./ledger.ts";
 import { type Command, FACILITATOR_FAULTS, MEANWHILE, type Meanwhile } from "./model-commands.ts";
 import { ModelRefunds } from "./model-refunds.ts";
@@ -53,7 +52,6 @@ export async function runCommands(options: {
   const balances = () =>
     Promise.all([accounts.payTo, accounts.payer].map(({ address }) => parts.usdc.balanceOf(address)));
   const [receivedBefore = 0n, ownedBefore = 0n] = await balances();
-  const expectBooks = setUp === "rpc_url" ? await watchBooks(options) : undefined;
 
   function send(purchase: Bought): Promise<void> {
     const { payment, body, job, answers } = purchase;
@@ -200,7 +198,6 @@ export async function runCommands(options: {
   expect(await balances()).toEqual([receivedBefore + paid, ownedBefore - paid + refunded]);
   await expectBalance(gateway);
   if (setUp === "rpc_url") expect((await gateway.journal.totals()).payments.unresolved).toBe(0);
-  await expectBooks?.();
 }
 
 /** @returns whether the payment paid, by the chain */

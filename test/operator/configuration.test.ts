@@ -50,6 +50,8 @@ const FULL: Config = {
     tls: { cert: `/etc/${secret()}`, key: `/etc/${secret()}`, clientCa: `/etc/${secret()}` },
   },
   push: [{ url: secretUrl(), jobIds: [3n], concurrency: 4, timeoutMs: 1_500, secrets: [secret(), secret()] }],
+  callbacks: [{ url: secretUrl(), events: ["dead_letter"], secrets: [secret()] }],
+  callbackKeys: [secret()],
   operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, tokens: [secret()] },
   x402: {
     bindAddress: tcp(8402),

@@ -73,6 +73,8 @@ export async function startOperator(
     store: { url: `sqlite:${opened.path}`, maxPending, retention: { resultsDays: 30, callsDays: 90 } },
     runner: runnerConfig,
     push: [],
+    callbacks: [],
+    callbackKeys: [],
     operator: { bindAddress: loopback, tokens: [] },
   };
   const runners = new RunnerServer({

@@ -14,7 +14,7 @@ const TOTALS: StoreTotals = {
   uncharged: 0,
   refunds: [],
   callbacks: { pending: 2, sent: 0, dead: 1 },
-  oldestCallbackAt: 0,
+  oldestCallbackAt: NOW - 30_000,
   oldestReadyAt: NOW - 90_500,
 };
 
@@ -53,6 +53,10 @@ describe("The store's metrics", () => {
       'jobgate_queue_calls{state="dead"}': "7",
       jobgate_queue_oldest_age_seconds: "90.5",
       jobgate_journal_balanced: "1",
+      'jobgate_callbacks{state="pending"}': "2",
+      'jobgate_callbacks{state="sent"}': "0",
+      'jobgate_callbacks{state="dead"}': "1",
+      jobgate_callbacks_oldest_age_seconds: "30",
     });
   });
 

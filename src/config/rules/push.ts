@@ -28,11 +28,12 @@ function checkTarget({ url, secret }: PushTable, place: Place): void {
     }
   }
   for (const [i, text] of secretList(secret).entries()) {
-    if (text !== undefined) checkKey(text, Array.isArray(secret) ? secretPlace.at(i) : secretPlace);
+    if (text !== undefined) checkSigningKey(text, Array.isArray(secret) ? secretPlace.at(i) : secretPlace);
   }
 }
 
-function checkKey(text: string, place: Place): void {
+/** Checks a key that signs requests. */
+export function checkSigningKey(text: string, place: Place): void {
   const key = parseStandardWebhooksKey(text);
   if (key === undefined) {
     place.report(

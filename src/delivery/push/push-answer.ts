@@ -32,6 +32,14 @@ export interface PushAnswer {
   readonly isCut: boolean;
 }
 
+/** Way to read answers. */
+export interface AnswerReader {
+  /** Returns how many bytes of an answer's body are read. */
+  bodyLimit(status: number): number;
+  /** @param now Unix milliseconds */
+  read(answer: PushAnswer, now: number): PushOutcome;
+}
+
 /** Only the first line of a refusal's body is read. */
 const REFUSAL_BYTES = 4_096;
 /** Longest part of a refusal's first line in a reason. */
@@ -56,6 +64,8 @@ export function readAnswer(answer: PushAnswer, now: number): PushOutcome {
   return { kind: "retry", reason, ...(delayMs !== undefined && { delayMs }), blame };
 }
 
+export const RUNNER_ANSWERS: AnswerReader = { bodyLimit, read: readAnswer };
+
 /** Parses seconds, or an HTTP date. @returns undefined for anything else, and for a time that is not ahead */
 export function retryAfterMs(value: string | undefined, now: number): number | undefined {
   if (value === undefined) return undefined;
@@ -68,7 +78,7 @@ function httpDate(value: string): number {
   return / GMT$/.test(value) ? Date.parse(value) : Number.NaN;
 }
 
-function isSuccess(status: number): boolean {
+export function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 

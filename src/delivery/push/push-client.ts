@@ -1,8 +1,9 @@
+import type { LookupFunction } from "node:net";
 import { type Dispatcher, Pool } from "undici";
 import { splitCredentials } from "../../chain/basic-auth.ts";
 import type { Clock } from "../../core/clock.ts";
 import { version } from "../../node/version.ts";
-import { bodyLimit, type PushOutcome, readAnswer } from "./push-answer.ts";
+import { type AnswerReader, type PushOutcome, RUNNER_ANSWERS } from "./push-answer.ts";
 
 const MAX_CONNECT_MS = 10_000;
 /**
@@ -27,6 +28,7 @@ export class PushClient {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
+  readonly #answers: AnswerReader;
 
   constructor(target: {
     readonly url: string;
@@ -34,6 +36,10 @@ export class PushClient {
     readonly timeoutMs: number;
     /** Wall clock. */
     readonly clock: Clock;
+    /** Default: those of a runner. */
+    readonly answers?: AnswerReader;
+    /** Resolves the name of the host, once for each connection. Default: the system's. */
+    readonly lookup?: LookupFunction | undefined;
   }) {
     const { url, headers } = splitCredentials(target.url);
     const { origin, pathname, search } = new URL(url);
@@ -46,6 +52,7 @@ export class PushClient {
     };
     this.#timeoutMs = target.timeoutMs;
     this.#clock = target.clock;
+    this.#answers = target.answers ?? RUNNER_ANSWERS;
     this.#pool = new Pool(origin, {
       connections: target.concurrency,
       keepAliveTimeout: KEPT_MS,
@@ -53,7 +60,10 @@ export class PushClient {
       // One timer bounds the whole exchange.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: { timeout: Math.min(MAX_CONNECT_MS, target.timeoutMs) },
+      connect: {
+        timeout: Math.min(MAX_CONNECT_MS, target.timeoutMs),
+        ...(target.lookup && { lookup: target.lookup }),
+      },
     });
   }
 
@@ -62,7 +72,12 @@ export class PushClient {
     { headers, body }: { readonly headers: Readonly<Record<string, string>>; readonly body: Uint8Array },
     onSent: () => void,
   ): PushRequest {
-    const exchange = new Exchange({ timeoutMs: this.#timeoutMs, clock: this.#clock, onSent });
+    const exchange = new Exchange({
+      timeoutMs: this.#timeoutMs,
+      clock: this.#clock,
+      answers: this.#answers,
+      onSent,
+    });
     const options = {
       method: "POST",
       path: this.#path,
@@ -83,6 +98,7 @@ export class PushClient {
 class Exchange implements PushRequest, Dispatcher.DispatchHandler {
   readonly outcome: Promise<PushOutcome | undefined>;
   readonly #clock: Clock;
+  readonly #answers: AnswerReader;
   readonly #onSent: () => void;
   readonly #timer: NodeJS.Timeout;
   #resolve: (outcome: PushOutcome | undefined) => void = () => undefined;
@@ -94,8 +110,14 @@ class Exchange implements PushRequest, Dispatcher.DispatchHandler {
   readonly #chunks: Buffer[] = [];
   #size = 0;
 
-  constructor(options: { readonly timeoutMs: number; readonly clock: Clock; readonly onSent: () => void }) {
+  constructor(options: {
+    readonly timeoutMs: number;
+    readonly clock: Clock;
+    readonly answers: AnswerReader;
+    readonly onSent: () => void;
+  }) {
     const { timeoutMs } = options;
+    this.#answers = options.answers;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
@@ -132,7 +154,7 @@ class Exchange implements PushRequest, Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    const room = bodyLimit(this.#status) - this.#size;
+    const room = this.#answers.bodyLimit(this.#status) - this.#size;
     this.#size += chunk.byteLength;
     this.#chunks.push(chunk.byteLength > room ? chunk.subarray(0, room) : chunk);
     if (chunk.byteLength > room) this.#cut(this.#read());
@@ -156,9 +178,9 @@ class Exchange implements PushRequest, Dispatcher.DispatchHandler {
       contentEncoding: single(this.#headers["content-encoding"]),
       retryAfter: single(this.#headers["retry-after"]),
       body: Buffer.concat(this.#chunks),
-      isCut: this.#size > bodyLimit(this.#status),
+      isCut: this.#size > this.#answers.bodyLimit(this.#status),
     };
-    return readAnswer(answer, this.#clock());
+    return this.#answers.read(answer, this.#clock());
   }
 
   /** Ends the request before its whole answer has arrived. */

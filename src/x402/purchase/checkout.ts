@@ -1,3 +1,4 @@
+import type { CallbackGuard } from "../../core/callbacks.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
@@ -42,6 +43,7 @@ export type ToldSettlement = Pick<
 export class Checkout {
   readonly #prices: PriceBook;
   readonly #inputs: InputChecks;
+  readonly #callbacks: CallbackGuard | undefined;
   readonly #purchase: Purchase;
   readonly #limits: ClientLimits;
   readonly #maxBodyBytes: number;
@@ -49,12 +51,15 @@ export class Checkout {
   constructor(parts: {
     readonly prices: PriceBook;
     readonly inputs: InputChecks;
+    /** Absent: buyers cannot give a URL. */
+    readonly callbacks?: CallbackGuard | undefined;
     readonly purchase: Purchase;
     readonly limits: ClientLimits;
     readonly maxBodyBytes: number;
   }) {
     this.#prices = parts.prices;
     this.#inputs = parts.inputs;
+    this.#callbacks = parts.callbacks;
     this.#purchase = parts.purchase;
     this.#limits = parts.limits;
     this.#maxBodyBytes = parts.maxBodyBytes;
@@ -68,14 +73,16 @@ export class Checkout {
     const price = await this.#prices.find(request, job);
     // body_too_large
     const body = await request.readBody(this.#maxBodyBytes);
-    const invalidInput = this.#inputs.refusalOf(job, body);
-    // invalid_payment; with a wrong body, only a payment that may have bought it under an earlier schema counts
+    const callback = readCallbackUrl(request, this.#callbacks);
+    const invalidInput = this.#inputs.refusalOf(job, body) ?? callback.refusal;
+    // invalid_payment; with a wrong body or URL, only a payment that may have bought it under earlier rules counts
     const payment = invalidInput === undefined ? door.readPayment(request) : readable(request, door);
     if (payment !== undefined) {
-      const bought = await this.#purchase.buy({ request, price, body, payment, invalidInput });
+      const { url: callbackUrl } = callback;
+      const bought = await this.#purchase.buy({ request, price, body, payment, callbackUrl, invalidInput });
       return { kind: "bought", payment: bought };
     }
-    // invalid_input, rate_limited
+    // invalid_input, invalid_callback_url, rate_limited
     if (invalidInput !== undefined) return this.#limits.refuseUnpaid(request, invalidInput);
     // rate_limited
     this.#limits.countUnpaid(request);
@@ -90,6 +97,23 @@ export class Checkout {
     this.#limits.countUnpaid(request);
     return { job: price.policy, body: undefined, offers: await price.offers(new Uint8Array()) };
   }
+}
+
+/** Reads where the buyer wants to be told how his call ended. With a refusal, `url` is the text that was sent. */
+function readCallbackUrl(
+  request: JobRequest,
+  guard: CallbackGuard | undefined,
+): { readonly url?: string; readonly refusal?: GatewayError } {
+  const values = request.headerValues("callback-url");
+  const url = values.join(", ");
+  if (values.length === 0) return {};
+  const parsed = guard?.parse(url) ?? { problem: "is not possible here: nobody is called back" };
+  if ("url" in parsed) return parsed;
+  const problem = values.length > 1 ? "was sent more than once" : parsed.problem;
+  return {
+    url,
+    refusal: new GatewayError("invalid_callback_url", `Callback-URL ${problem}. Nothing was charged.`),
+  };
 }
 
 /** Reads the payment of a request; undefined also for one that cannot be read. */

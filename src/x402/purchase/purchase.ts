@@ -10,6 +10,7 @@ import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
 import type { ConfirmedPrice, Price } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
 import {
+  buysTheSame,
   outcomeOfKnown,
   type PaymentOutcome,
   type PurchaseIdentity,
@@ -50,9 +51,10 @@ interface PaidRequest {
   readonly price: Price;
   readonly body: Uint8Array;
   readonly payment: SignedPayment;
-  /** Refusal of the body, by a schema that may be newer than the payment. */
+  readonly callbackUrl?: string | undefined;
+  /** Refusal of the body or the callback's URL, by rules that may be newer than the payment. */
   readonly invalidInput?: GatewayError | undefined;
-  /** Distinguishes this purchase from all others: the same payment may not buy another job or body. */
+  /** Distinguishes this purchase from all others: the same payment may not buy another job, body or callback. */
   readonly identity: PurchaseIdentity;
 }
 
@@ -71,12 +73,14 @@ export class Purchase {
    */
   async buy(paid: Omit<PaidRequest, "identity">): Promise<AcceptedPayment> {
     const { inProgress, stats } = this.#parts;
-    const { price, body, payment } = paid;
+    const { price, body, payment, callbackUrl } = paid;
     const { serviceId, jobIndex } = price.policy;
     const { fingerprint, paymentId, from: payer } = payment;
     const bodyHash = createHash("sha256").update(body).digest("hex");
     const identified = paymentId === undefined ? {} : { paymentId };
-    const identity = { serviceId, jobIndex, bodyHash, fingerprint, ...identified, key: { payer } };
+    const callback = callbackUrl === undefined ? {} : { callbackUrl };
+    const bought = { serviceId, jobIndex, bodyHash, ...callback };
+    const identity = { ...bought, fingerprint, ...identified, key: { payer } };
     let outcome: PaymentOutcome | undefined;
     try {
       // payment_replay
@@ -114,8 +118,8 @@ export class Purchase {
     const { restriction } = price.policy;
     // store_unavailable
     const known = await earlier.find(identity);
-    // invalid_input, rate_limited
-    if (invalidInput !== undefined && known?.bodyHash !== identity.bodyHash) {
+    // invalid_input, invalid_callback_url, rate_limited
+    if (invalidInput !== undefined && (known === undefined || !buysTheSame(known, identity))) {
       return limits.refuseUnpaid(request, invalidInput);
     }
     const first = (record: PaymentRecord) => ({

@@ -28,7 +28,10 @@ export type PaymentOutcome = (
 
 /** The parts of a payment that tell whether two requests are the same purchase. */
 export interface PurchaseIdentity
-  extends Pick<PaymentIntent, "fingerprint" | "paymentId" | "serviceId" | "jobIndex" | "bodyHash"> {
+  extends Pick<
+    PaymentIntent,
+    "fingerprint" | "paymentId" | "serviceId" | "jobIndex" | "bodyHash" | "callbackUrl"
+  > {
   readonly key: Pick<PaymentKey, "payer">;
 }
 
@@ -50,8 +53,13 @@ export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): 
   return { kind: "undecided" };
 }
 
+/** Checks whether two purchases are of the same job, with the same body and callback. */
+export function buysTheSame(one: PurchaseIdentity, other: PurchaseIdentity): boolean {
+  return equalJobs(one, other) && one.bodyHash === other.bodyHash && one.callbackUrl === other.callbackUrl;
+}
+
 /**
- * Accepts the same payment, or the same payer's other payment under one identifier, for the same job and body.
+ * Accepts the same payment, or the same payer's other payment under one identifier, for the same job, body and callback.
  * @throws GatewayError `payment_replay`, `payment_identifier_conflict`
  */
 export function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): void {
@@ -60,17 +68,16 @@ export function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIden
     asked.paymentId !== undefined &&
     known.paymentId === asked.paymentId &&
     known.key.payer === asked.key.payer;
-  const buysTheSame = equalJobs(known, asked) && known.bodyHash === asked.bodyHash;
-  if (buysTheSame && (isSamePayment || hasSameIdentifier)) return;
+  if (buysTheSame(known, asked) && (isSamePayment || hasSameIdentifier)) return;
   if (isSamePayment || !hasSameIdentifier) {
     throw new GatewayError(
       "payment_replay",
-      "This payment was used for another job or body: sign a new one.",
+      "This payment was used for another job, body or Callback-URL: sign a new one.",
     );
   }
   throw new GatewayError(
     "payment_identifier_conflict",
-    "The payer used this payment identifier for another job or body: take a new one. This request charged nothing.",
+    "The payer used this payment identifier for another job, body or Callback-URL: take a new one. This request charged nothing.",
   );
 }
 

@@ -35,7 +35,7 @@ export class PaymentsInProgress {
 
   /**
    * Buys, or waits for the same purchase if that is in progress.
-   * @throws GatewayError `payment_replay` when the payment in progress is for another job or body; errors of `buy`
+   * @throws GatewayError `payment_replay` when the payment in progress is for another job, body or callback; errors of `buy`
    */
   async join(purchase: PurchaseIdentity, buy: () => Promise<PaymentOutcome>): Promise<PaymentOutcome> {
     const { fingerprint } = purchase;

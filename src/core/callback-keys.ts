@@ -1,0 +1,46 @@
+import { createPublicKey, type KeyObject, randomBytes } from "node:crypto";
+import { type SigningKey, toSigningKey } from "./standard-webhooks.ts";
+
+/** Keys that sign callbacks for everyone who shares no secret with jobgate. */
+export class CallbackKeys {
+  readonly #keep: (candidate: string) => Promise<string>;
+  #kept = "";
+  #keys: readonly SigningKey[] = [];
+  #published = "";
+
+  /** @param keep saves a new key unless there is one, and returns the one that is kept */
+  constructor(keep: (candidate: string) => Promise<string>) {
+    this.#keep = keep;
+  }
+
+  /** Uses keys (`whsk_`) from now on; without one, the one that the store keeps for all replicas. */
+  async use(configured: readonly string[]): Promise<void> {
+    if (configured.length === 0 && this.#kept === "")
+      this.#kept = await this.#keep(`whsk_${randomBytes(32).toString("base64")}`);
+    const keys = configured.length === 0 ? [this.#kept] : configured;
+    this.#keys = keys.flatMap((key) => toSigningKey(key) ?? []);
+    this.#published = JSON.stringify({ keys: this.#keys.map((key) => publicKey(key as KeyObject)) });
+  }
+
+  get keys(): readonly SigningKey[] {
+    return this.#keys;
+  }
+
+  /** JSON Web Key Set of the public keys. */
+  get published(): string {
+    return this.#published;
+  }
+}
+
+/** Describes a public key as a JWK, and as Standard Webhooks writes it. */
+function publicKey(key: KeyObject): object {
+  const { kty, crv, x = "" } = createPublicKey(key).export({ format: "jwk" });
+  return {
+    kty,
+    crv,
+    x,
+    use: "sig",
+    alg: "EdDSA",
+    whpk: `whpk_${Buffer.from(x, "base64url").toString("base64")}`,
+  };
+}

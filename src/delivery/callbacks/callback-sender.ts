@@ -1,0 +1,313 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "pino";
+import type { CallbackConfig } from "../../config/config.ts";
+import type { BackgroundService } from "../../core/background-service.ts";
+import type { CallbackKeys } from "../../core/callback-keys.ts";
+import { CallbackGuard, type CallbackRules } from "../../core/callbacks.ts";
+import { type Clock, monotonicClock, systemClock } from "../../core/clock.ts";
+import type { EventHub } from "../../core/events.ts";
+import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
+import { Pause, within } from "../../core/waiting.ts";
+import type { Callback, CallbackOutcome } from "../../store/contract/callback-ledger.ts";
+import type { Store } from "../../store/store.ts";
+import type { Telemetry } from "../../telemetry/telemetry.ts";
+import { type AnswerReader, isSuccess, type PushOutcome, retryAfterMs } from "../push/push-answer.ts";
+import { PushClient, type PushRequest } from "../push/push-client.ts";
+import { type CallbackMessage, callbackHeaders, testMessage, toMessage } from "./callback-request.ts";
+import { createResolver, guardedLookup, type NameResolver } from "./guarded-lookup.ts";
+import { HostPauses, retryDelayMs } from "./host-pauses.ts";
+
+/** Queue name under which one process at a time sends. */
+const LEASE = "callbacks";
+const HELD_MS = 30_000;
+const RENEW_MS = 10_000;
+/** Time for one request, its whole answer included. */
+const TIMEOUT_MS = 10_000;
+const ROUND_MS = 1_000;
+/** Time for requests in progress to end when jobgate stops. */
+const DRAIN_MS = 2_000;
+/** Hosts that are called at a time. */
+const MAX_HOSTS = 32;
+/** Callbacks of a host that are read at a time. */
+const PER_HOST = 16;
+/** Most of an answer that is read, although only its status counts. */
+const ANSWER_BYTES = 65_536;
+
+const ANSWERS: AnswerReader = {
+  bodyLimit: () => ANSWER_BYTES,
+  read({ status, retryAfter }, now): PushOutcome {
+    if (isSuccess(status)) return { kind: "done", result: undefined };
+    const reason = `HTTP ${status}`;
+    if (status === 410) return { kind: "failed", reason, blame: "call" };
+    const delayMs = retryAfterMs(retryAfter, now);
+    const blame = status >= 500 || status === 429 || status === 408 ? "target" : "call";
+    return { kind: "retry", reason, blame, ...(delayMs !== undefined && { delayMs }) };
+  },
+};
+
+/** The configuration, as far as callbacks need it. */
+export interface CallbackTargets {
+  /** URLs of the operator. */
+  readonly endpoints: readonly CallbackConfig[];
+  /** URLs that buyers may give; undefined if they cannot give any. */
+  readonly buyers: CallbackRules | undefined;
+}
+
+interface Parts {
+  readonly store: Pick<
+    Store,
+    "useCallbackEndpoints" | "listDueCallbacks" | "endCallback" | "holdSettler" | "isShared"
+  >;
+  readonly keys: CallbackKeys;
+  /** Returns the URL of a paid call. */
+  readonly callUrl: ((callId: number) => string) | undefined;
+  readonly events: EventHub;
+  readonly logger: Logger;
+  readonly telemetry: Telemetry;
+  /** Wall clock. */
+  readonly clock?: Clock;
+  readonly resolver?: NameResolver;
+  /** Default: 10 s. */
+  readonly timeoutMs?: number;
+}
+
+/** A URL that may be called, and the keys that its owner checks. */
+interface Target {
+  readonly url: string;
+  readonly keys: readonly SigningKey[];
+  /** Undefined for the operator's own URLs, which may be anywhere. */
+  readonly guard: CallbackGuard | undefined;
+}
+
+/**
+ * Calls operators and buyers back. One process does so at a time, with one request at a time for each host. All that it needs
+ * after a crash is in the store: a callback is pending until an answer is recorded, so it may be sent twice, and never not.
+ */
+export class CallbackSender implements BackgroundService {
+  readonly #parts: Parts;
+  readonly #clock: Clock;
+  readonly #resolver: NameResolver;
+  readonly #timeoutMs: number;
+  readonly #owner = randomUUID();
+  readonly #pauses = new HostPauses(monotonicClock);
+  readonly #pause = new Pause();
+  /** Runs by host. */
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #requests = new Set<PushRequest>();
+  #keysByUrl: ReadonlyMap<string, readonly SigningKey[] | undefined> = new Map();
+  #guard: CallbackGuard | undefined;
+  /** Monotonic time; infinite for a store that nobody shares. */
+  #heldUntil = 0;
+  #isInTrouble = false;
+  #isStopped = false;
+  #loop: Promise<void> = Promise.resolve();
+  #unsubscribe = () => {};
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#clock = parts.clock ?? systemClock;
+    this.#timeoutMs = parts.timeoutMs ?? TIMEOUT_MS;
+    this.#resolver = parts.resolver ?? createResolver();
+  }
+
+  /** Calls back at these URLs from now on. Callbacks that wait for another one are given up. */
+  async use({ endpoints, buyers }: CallbackTargets): Promise<void> {
+    this.#keysByUrl = new Map(
+      endpoints.map(({ url, secrets }) => [
+        url,
+        secrets.length === 0 ? undefined : secrets.flatMap((secret) => toSigningKey(secret) ?? []),
+      ]),
+    );
+    this.#guard = buyers && new CallbackGuard(buyers);
+    await this.#parts.store.useCallbackEndpoints(endpoints);
+  }
+
+  async start(): Promise<void> {
+    const wake = () => this.#pause.end();
+    const kinds = ["acked", "deadLettered", "paymentDecided", "refundChanged"] as const;
+    this.#unsubscribe = this.#parts.events.subscribe(wake, kinds);
+    this.#loop = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#unsubscribe();
+    this.#isStopped = true;
+    this.#pause.end();
+    await this.#loop;
+    await within(DRAIN_MS, Promise.all(this.#running.values()));
+    for (const request of this.#requests) request.abort();
+    await Promise.all(this.#running.values());
+    const { store, logger } = this.#parts;
+    if (!store.isShared || this.#heldUntil === 0) return;
+    // Another process takes over at once.
+    await store.holdSettler(LEASE, this.#owner, 0).catch((error: unknown) => {
+      logger.debug({ err: error }, "could not give up the callbacks");
+    });
+  }
+
+  /** Sends what is due now. */
+  poke(): void {
+    this.#pause.end();
+  }
+
+  /** Sends a test message to one of the operator's URLs, once. @returns why it failed; undefined if it did not */
+  async test(url: string): Promise<string | undefined> {
+    const target = { url, keys: this.#keysByUrl.get(url) ?? this.#parts.keys.keys, guard: undefined };
+    const client = this.#client(target);
+    try {
+      const outcome = await this.#post(client, target, testMessage(this.#clock()));
+      return outcome === undefined ? "jobgate stops" : "reason" in outcome ? outcome.reason : undefined;
+    } finally {
+      await client.close();
+    }
+  }
+
+  async #run(): Promise<void> {
+    const { logger } = this.#parts;
+    while (!this.#isStopped) {
+      try {
+        if (await this.#hold()) await this.#round();
+        if (this.#isInTrouble) logger.info("callbacks are sent again");
+        this.#isInTrouble = false;
+      } catch (error) {
+        if (!this.#isInTrouble) logger.warn({ err: error }, "could not send callbacks; trying again");
+        this.#isInTrouble = true;
+      }
+      await this.#pause.wait(ROUND_MS);
+    }
+  }
+
+  /** Takes or renews the right to send. */
+  async #hold(): Promise<boolean> {
+    const { store } = this.#parts;
+    if (!store.isShared) this.#heldUntil = Number.POSITIVE_INFINITY;
+    const now = monotonicClock();
+    if (this.#heldUntil - now > HELD_MS - RENEW_MS) return true;
+    if (await store.holdSettler(LEASE, this.#owner, HELD_MS)) this.#heldUntil = now + HELD_MS;
+    return this.#mayBegin();
+  }
+
+  /** Checks that a request would end before another process may send. */
+  #mayBegin(): boolean {
+    return !this.#isStopped && this.#heldUntil - monotonicClock() > this.#timeoutMs;
+  }
+
+  /** Begins with each host that has something due. */
+  async #round(): Promise<void> {
+    let after = "";
+    do {
+      const page = { hosts: MAX_HOSTS, perHost: PER_HOST, after };
+      const due = byHost(await this.#parts.store.listDueCallbacks(page));
+      for (const [host, callbacks] of due) {
+        if (this.#running.size >= MAX_HOSTS) return;
+        if (this.#running.has(host) || !this.#pauses.isOver(host)) continue;
+        const run = this.#callHost(host, callbacks).finally(() => {
+          this.#running.delete(host);
+          this.#pause.end();
+        });
+        this.#running.set(host, run);
+      }
+      after = due.size < MAX_HOSTS ? "" : ([...due.keys()].at(-1) ?? "");
+    } while (after !== "" && !this.#isStopped);
+  }
+
+  /** Sends one callback after the other, until the host fails. Never rejects. */
+  async #callHost(host: string, callbacks: readonly Callback[]): Promise<void> {
+    const clients = new Map<string, PushClient>();
+    try {
+      for (const callback of callbacks) {
+        if (!this.#mayBegin() || !this.#pauses.isOver(host)) return;
+        if (!(await this.#send(callback, clients))) return;
+      }
+    } catch (error) {
+      this.#parts.logger.warn({ err: error, host }, "could not record a callback; it is sent again");
+      this.#pauses.failed(host);
+    } finally {
+      await Promise.all([...clients.values()].map((client) => client.close()));
+    }
+  }
+
+  /** @returns false when jobgate stops */
+  async #send(callback: Callback, clients: Map<string, PushClient>): Promise<boolean> {
+    const { callUrl } = this.#parts;
+    const target = this.#targetOf(callback);
+    if (typeof target === "string") {
+      await this.#end(callback, { kind: "dead", reason: target });
+      return true;
+    }
+    const client = clients.get(callback.url) ?? this.#client(target);
+    clients.set(callback.url, client);
+    const outcome = await this.#post(client, target, toMessage(callback, callUrl));
+    if (outcome === undefined) return false;
+    if (outcome.kind === "done" || ("blame" in outcome && outcome.blame === "call"))
+      this.#pauses.succeeded(callback.host);
+    else this.#pauses.failed(callback.host);
+    await this.#end(callback, toCallbackOutcome(outcome, callback.attempts));
+    return true;
+  }
+
+  /** @returns the target, or why it may not be called */
+  #targetOf({ url, isBuyers }: Callback): Target | string {
+    const own = this.#parts.keys.keys;
+    if (!isBuyers) {
+      if (!this.#keysByUrl.has(url)) return "the configuration no longer has this URL";
+      return { url, keys: this.#keysByUrl.get(url) ?? own, guard: undefined };
+    }
+    const guard = this.#guard;
+    const parsed = guard?.parse(url);
+    if (guard === undefined || parsed === undefined) return "the configuration no longer allows Callback-URL";
+    return "problem" in parsed ? `Callback-URL ${parsed.problem}` : { url, keys: own, guard };
+  }
+
+  #client({ url, guard }: Target): PushClient {
+    return new PushClient({
+      ...{ url, concurrency: 1, timeoutMs: this.#timeoutMs, clock: this.#clock, answers: ANSWERS },
+      lookup: guard && guardedLookup(guard, this.#resolver),
+    });
+  }
+
+  async #post(
+    client: PushClient,
+    { keys }: Target,
+    message: CallbackMessage,
+  ): Promise<PushOutcome | undefined> {
+    const headers = callbackHeaders(message, keys, this.#clock());
+    const request = client.post({ headers, body: message.body }, () => {});
+    this.#requests.add(request);
+    const outcome = await request.outcome;
+    this.#requests.delete(request);
+    return outcome;
+  }
+
+  async #end({ id, attempts, event, host }: Callback, outcome: CallbackOutcome): Promise<void> {
+    const { store, telemetry, logger } = this.#parts;
+    const callback = await store.endCallback(id, attempts, outcome);
+    if (callback === undefined) return;
+    const became = callback.state === "pending" ? "failed" : callback.state;
+    telemetry.count("jobgate_callbacks_total", { event, outcome: became });
+    const { callId, reason } = callback;
+    if (became === "dead")
+      logger.warn(
+        { callback: id, callId, event, host, reason },
+        "a callback was given up: see jobgate callbacks list",
+      );
+  }
+}
+
+function byHost(callbacks: readonly Callback[]): ReadonlyMap<string, readonly Callback[]> {
+  const groups = new Map<string, Callback[]>();
+  for (const callback of callbacks) {
+    const group = groups.get(callback.host);
+    if (group === undefined) groups.set(callback.host, [callback]);
+    else group.push(callback);
+  }
+  return groups;
+}
+
+function toCallbackOutcome(outcome: PushOutcome, attempts: number): CallbackOutcome {
+  if (outcome.kind === "done") return { kind: "sent" };
+  const { reason } = outcome;
+  if (outcome.kind === "failed") return { kind: "dead", reason };
+  const asked = outcome.kind === "retry" ? (outcome.delayMs ?? 0) : 0;
+  return { kind: "later", delayMs: Math.max(asked, retryDelayMs(attempts, Math.random())), reason };
+}

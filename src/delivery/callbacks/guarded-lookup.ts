@@ -1,0 +1,49 @@
+import { Resolver } from "node:dns/promises";
+import type { LookupFunction } from "node:net";
+import type { CallbackGuard } from "../../core/callbacks.ts";
+
+/** Asks name servers. */
+export type NameResolver = Pick<Resolver, "resolve4" | "resolve6">;
+
+/** Time for one name server's answer. */
+const TIMEOUT_MS = 3_000;
+
+/** Asks only name servers: the system's own resolver would also know the hosts of this machine, and block a thread. */
+export function createResolver(): NameResolver {
+  return new Resolver({ timeout: TIMEOUT_MS, tries: 2 });
+}
+
+/** The name resolves to an address that callbacks must not reach. */
+class GuardedAddress extends Error {
+  override readonly name = "GuardedAddress";
+  /** Shown as the reason. */
+  readonly code = "its name resolves to an address that is not public";
+}
+
+/**
+ * Makes the only lookup of a connection, which connects to just the addresses that were checked here. A name that has one
+ * bad address has no good one: the next connection might take it.
+ */
+export function guardedLookup(guard: CallbackGuard, resolver: NameResolver): LookupFunction {
+  return (hostname, { all }, callback) => {
+    resolveAll(resolver, hostname)
+      .then((found) => {
+        if (!found.every(({ address }) => guard.allows(address))) throw new GuardedAddress();
+        return found;
+      })
+      .then(
+        (found) => (all ? callback(null, found) : callback(null, found[0]?.address ?? "", found[0]?.family)),
+        (error: NodeJS.ErrnoException) => callback(error, []),
+      );
+  };
+}
+
+async function resolveAll(resolver: NameResolver, name: string) {
+  const [ipv4, ipv6] = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+  const found = [
+    ...(ipv4.status === "fulfilled" ? ipv4.value.map((address) => ({ address, family: 4 })) : []),
+    ...(ipv6.status === "fulfilled" ? ipv6.value.map((address) => ({ address, family: 6 })) : []),
+  ];
+  if (found.length === 0) throw Object.assign(new Error(`${name} has no address`), { code: "ENOTFOUND" });
+  return found;
+}

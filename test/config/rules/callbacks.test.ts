@@ -1,0 +1,60 @@
+import { expect, test } from "vitest";
+import { configOf, TOKEN, X402 } from "../config-folder.ts";
+import { testMistakes } from "../mistake-cases.ts";
+
+const KEY = `whsec_${Buffer.alloc(24, 1).toString("base64")}`;
+const PRIVATE_KEY = `whsk_${Buffer.alloc(32, 1).toString("base64")}`;
+const callback = (url: string) =>
+  `[[callbacks]]\nevents = ["dead_letter"]\nsecret = "${KEY}"\nurl = "${url}"`;
+
+testMistakes([
+  {
+    promise: "Calling back in the clear is a mistake",
+    toml: `${callback("http://ops.example.com/")} #!`,
+    keyPath: "callbacks[0].url",
+    message: /uses http/,
+  },
+  {
+    promise: "Credentials in the URL are a mistake",
+    toml: `${callback("https://ada:secret@ops.example.com/")} #!`,
+    keyPath: "callbacks[0].url",
+    message: /user name or password/,
+  },
+  {
+    promise: "The same URL twice is a mistake",
+    toml: `${callback("https://ops.example.com/")}\n${callback("https://ops.example.com")} #!`,
+    keyPath: "callbacks[1].url",
+    message: /one entry for each URL/,
+  },
+  {
+    promise: "An unknown event is a mistake",
+    toml: `[[callbacks]]\nurl = "https://ops.example.com/"\nsecret = "${KEY}"\nevents = ["refund"] #!`,
+    keyPath: "callbacks[0].events[0]",
+    message: /refund\.owed/,
+  },
+  {
+    promise: "No secret is a mistake without [x402], which publishes the key",
+    toml: '[[callbacks]] #!\nurl = "https://ops.example.com/"\nevents = ["dead_letter"]\n',
+    keyPath: "callbacks[0].secret",
+    message: /is missing/,
+  },
+  {
+    promise: "A callback_key that is a shared secret is a mistake",
+    toml: `callback_key = "${KEY}" #!`,
+    keyPath: "callback_key",
+    message: /whsk_/,
+  },
+]);
+
+test("Operators' URLs may be private, and need no secret with [x402]", async () => {
+  const toml = `callback_key = ["${PRIVATE_KEY}"]\n${X402}${TOKEN}
+[[callbacks]]
+url = "http://10.0.0.5:8000/hook"
+events = ["call.finished", "dead_letter"]
+`;
+  const { callbacks, callbackKeys } = await configOf(toml);
+  expect(callbackKeys).toEqual([PRIVATE_KEY]);
+  expect(callbacks).toEqual([
+    { url: "http://10.0.0.5:8000/hook", events: ["call.finished", "dead_letter"], secrets: [] },
+  ]);
+});
