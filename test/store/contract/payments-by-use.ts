@@ -224,6 +224,22 @@ export function describePaymentsByUse(given: Given): void {
       expect(await given.store.beginPayment(other, paidCall(), limits)).toMatchObject({ kind: "begun" });
     });
 
+    test("A result is kept until its charge is decided, and as long as others from then on", async () => {
+      const day = 86_400_000;
+      const callId = await begin(given, 1);
+      await given.store.ack(await claimOne(given.store), RESULT);
+      await given.store.leavePaymentUnresolved(byUse(1).key, "unknown");
+      const prune = () => given.store.prune({ kind: "results", ageMs: day, after: 0 });
+      given.now += 9 * day;
+      expect(await prune()).toEqual({ removed: 0 });
+      await given.store.settlePayment(byUse(1).key, "{}");
+      given.now += day - 1;
+      expect(await prune()).toEqual({ removed: 0 });
+      expect(await given.store.findResult(callId)).toMatchObject({ contentType: "text/plain" });
+      given.now += 2;
+      expect(await prune()).toEqual({ removed: 1 });
+    });
+
     test("Pruned ones still count", async () => {
       for (const number of [1, 2, 3]) await begin(given, number);
       const { calls } = await given.store.claim(claimRequest());
