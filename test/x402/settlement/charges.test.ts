@@ -131,30 +131,68 @@ it("Settles what was acked, each charge once", async () => {
   expect([await stateOf(1), await stateOf(2)]).toEqual(["settled", "settled"]);
 });
 
-it("An ack is settled at once, also one during a round", async () => {
-  const { store, events, acked, start, asked } = await harness();
+/** A journal whose first list of charges arrives once `goOn` was called. */
+function heldList(store: Store) {
   let goOn = () => {};
   const held = new Promise<void>((resolve) => {
     goOn = resolve;
   });
-  let lists = 0;
-  const listUndecided: Store["listUndecided"] = async (filter) => {
-    const found = await store.listUndecided(filter);
-    lists++;
-    await held;
-    return found;
+  const counts = { lists: 0 };
+  const journal: Store = {
+    ...store,
+    async listUndecided(filter) {
+      const found = await store.listUndecided(filter);
+      counts.lists++;
+      await held;
+      return found;
+    },
   };
+  return { journal, goOn, counts };
+}
+
+/** Waits for whole rounds of others, of at least 20 ms each. */
+async function othersGoOn(): Promise<void> {
+  const others = await harness();
+  const own = charges;
+  const started = await others.start({ roundMs: 20 });
+  await others.wholeRound();
+  await started.stop();
+  charges = own;
+}
+
+it("An ack is settled at once, also one during a round, which ends first", async () => {
+  const { store, events, acked, start, asked } = await harness();
+  const { journal, goOn, counts } = heldList(store);
   const ack = async (number: number) => {
     await acked(number);
     events.emit({ at: 0, callId: number, what: { kind: "acked", resultBytes: 0 } });
   };
-  await start({ journal: { ...store, listUndecided }, roundMs: 3_600_000 });
-  await expect.poll(() => lists).toBe(1);
+  await start({ journal, roundMs: 3_600_000 });
+  await expect.poll(() => counts.lists).toBe(1);
   await ack(1);
+  await othersGoOn();
+  expect(counts.lists).toBe(1);
   goOn();
   await asked().toEqual(["fingerprint-1"]);
   await ack(2);
   await asked().toEqual(["fingerprint-1", "fingerprint-2"]);
+});
+
+it("Stopping waits for the round, which begins no charge any more", async () => {
+  const { store, settling, acked, start } = await harness();
+  await acked(1);
+  const { journal, goOn, counts } = heldList(store);
+  const started = await start({ journal });
+  await expect.poll(() => counts.lists).toBe(1);
+  let isStopped = false;
+  const stopping = started.stop().then(() => {
+    isStopped = true;
+  });
+  await othersGoOn();
+  expect(isStopped).toBe(false);
+  goOn();
+  await stopping;
+  expect(settling.asked).toEqual([]);
 });
 
 it("A charge that is not decided is tried again after 1 s, then after twice as long each time, at most 30 s", async () => {
@@ -190,7 +228,7 @@ it("A charge in progress is not begun again, and stopping waits for it", async (
   const stopping = started.stop().then(() => {
     isStopped = true;
   });
-  await new Promise(setImmediate);
+  await othersGoOn();
   expect(isStopped).toBe(false);
   answer();
   await stopping;
@@ -297,10 +335,7 @@ it("Does nothing after it has stopped", async () => {
   await acked(1);
   events.emit({ at: 0, callId: 1, what: { kind: "acked", resultBytes: 0 } });
   expect(events.watches("acked")).toBe(false);
-  // Its next round would have been before these.
-  const another = await harness();
-  await another.start();
-  await another.wholeRound();
+  await othersGoOn();
   expect(times.rounds).toBe(rounds);
   expect(settling.asked).toEqual([]);
 });
