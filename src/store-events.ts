@@ -152,6 +152,7 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
       case "holdRefund":
       case "holdSettler":
       case "keepSecret":
+      case "useCallerNonce":
       case "probe":
       case "prune":
       case "queueTransaction":
