@@ -178,6 +178,7 @@ export class Gateway {
         settlers: () => [...(localFacilitator?.report() ?? []), ...(this.#refunds?.report() ?? [])],
         runners: () => this.#runner.runners(),
         jobs: async () => (await this.#x402?.jobs()) ?? [],
+        callbacks: this.#callbacks,
         counters: telemetry.counters,
         configuration: () => this.#config,
         clock: systemClock,

@@ -26,6 +26,7 @@ export {
 } from "@bufbuild/protobuf/wkt";
 export type {
   Call,
+  Callback,
   ClosePaymentResponse,
   DeadLetter,
   DeadLetterGroup,

@@ -17,6 +17,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void
   jobs: async () => (await import("./jobs.ts")).addJobsCommand,
   payments: async () => (await import("./payments.ts")).addPaymentsCommand,
   refunds: async () => (await import("./refunds.ts")).addRefundsCommand,
+  callbacks: async () => (await import("./callbacks.ts")).addCallbacksCommand,
   store: async () => (await import("./store.ts")).addStoreCommand,
   "dead-letters": async () => (await import("./dead-letters.ts")).addDeadLettersCommand,
   tail: async () => (await import("./tail.ts")).addTailCommand,

@@ -50,8 +50,7 @@ export type WhatHappened =
       readonly reason: string;
     } & PaidAmount);
 
-/** Amount of a token that a payer pays, or gets back. */
-export interface PaidAmount {
+interface PaidAmount {
   readonly network: string;
   readonly asset: string;
   readonly symbol: string;

@@ -24,7 +24,7 @@ const MIN_BUCKET_MS = 1_000;
 const MAX_BUCKETS = 1_000;
 
 /**
- * Reads one page of a list in descending order of call IDs. The token is the last ID that the page before looked at,
+ * Reads one page of a list in descending order of IDs. The token is the last ID that the page before looked at,
  * so new entries neither shift nor repeat anything.
  * @returns the page, with an empty `nextPageToken` if it is the last
  * @throws ConnectError INVALID_ARGUMENT for a malformed token
@@ -32,12 +32,14 @@ const MAX_BUCKETS = 1_000;
 export async function readPage<Item extends { readonly callId: number }>(
   { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
   list: (range: { limit: number; before?: number }) => Promise<Page<Item>>,
+  idOf: (item: Item) => number = ({ callId }) => callId,
 ): Promise<{ readonly items: readonly Item[]; readonly nextPageToken: string }> {
   const size = pageSizeOf({ pageSize });
   const range = pageToken === "" ? {} : { before: readPageToken(pageToken) };
   const found = await list({ limit: size + 1, ...range });
   const items = found.items.slice(0, size);
-  const next = found.items.length > size ? items.at(-1)?.callId : found.next;
+  const last = items.at(-1);
+  const next = last !== undefined && found.items.length > size ? idOf(last) : found.next;
   return { items, nextPageToken: next === undefined ? "" : String(next) };
 }
 
@@ -140,4 +142,8 @@ export function isCallId(callId: bigint): boolean {
 
 export function invalid(message: string): ConnectError {
   return new ConnectError(message, Code.InvalidArgument);
+}
+
+export function notFound(what: string, callId: bigint): ConnectError {
+  return new ConnectError(`There is no ${what} with call id ${callId}.`, Code.NotFound);
 }

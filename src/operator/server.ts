@@ -10,7 +10,8 @@ import type { OperatorTokens } from "./access.ts";
 import { apiRoutes } from "./api-routes.ts";
 import { healthRoutes, metricsRoutes } from "./monitoring-routes.ts";
 import { pageRoutes } from "./page-routes.ts";
-import { OperatorApi, type OperatorSources } from "./service.ts";
+import { OperatorApi } from "./service.ts";
+import type { OperatorSources } from "./sources.ts";
 
 /** The operator listener: API, metrics, health and page. */
 export class OperatorServer implements BackgroundService {

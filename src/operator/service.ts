@@ -1,13 +1,9 @@
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import type { Logger } from "pino";
-import type { Config } from "../config/config.ts";
-import type { Clock } from "../core/clock.ts";
-import type { EventHub } from "../core/events.ts";
 import { defined } from "../core/objects.ts";
 import type { PaymentRecord } from "../core/payment.ts";
 import { decodeJobCall, decodeMetadata } from "../delivery/job-call-codec.ts";
-import type { RunnerReport } from "../delivery/subscription.ts";
 import type {
   ApproveRefundRequest,
   ClosePaymentRequest,
@@ -18,24 +14,23 @@ import type {
   GetDeadLetterRequest,
   GetPaymentRequest,
   GetRevenueRequest,
+  ListCallbacksRequest,
   ListCallsRequest,
   ListDeadLettersRequest,
   ListMovementsRequest,
   ListPaymentsRequest,
   ListRefundsRequest,
   OperatorService,
+  RetryCallbackRequest,
   RetryDeadLettersRequest,
   TailRequest,
+  TestCallbacksRequest,
 } from "../gen/jobgate/v1/operator_pb.ts";
 import { version } from "../node/version.ts";
-import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { Refund, RefundDecision } from "../store/contract/refund-ledger.ts";
-import type { Store } from "../store/store.ts";
-import type { MeasuredSettler } from "../telemetry/collectors.ts";
-import type { CounterReader } from "../telemetry/instruments.ts";
-import type { ListedJob } from "../x402/catalogue/listing.ts";
 import { Activity } from "./activity.ts";
 import { listMovements } from "./books.ts";
+import { CallbackApi } from "./callbacks.ts";
 import { toConfiguration } from "./configuration.ts";
 import { changeDeadLetters } from "./dead-letters.ts";
 import { toEndpoints } from "./endpoints.ts";
@@ -57,6 +52,7 @@ import {
 import {
   invalid,
   isCallId,
+  notFound,
   readCallFilter,
   readClosing,
   readDeadLetterFilter,
@@ -65,32 +61,12 @@ import {
   readRevenuePeriod,
   readSignature,
 } from "./requests.ts";
+import type { OperatorSources } from "./sources.ts";
 import { Tail } from "./tail.ts";
 import { timelineOf } from "./timeline.ts";
 
 /** Most groups of dead letters in one answer. */
 const MAX_GROUPS = 500;
-
-/** Everything that the operator can look at or act on. */
-export interface OperatorSources {
-  readonly store: Store;
-  readonly events: EventHub;
-  /** Every address that this process listens on. */
-  readonly listeners: () => readonly { readonly name: string; readonly address: string }[];
-  /** The current rate of every accepted token. */
-  readonly rates: () => readonly RateReport[];
-  /** Balances and waiting transactions of the local facilitator, by network. */
-  readonly settlers: () => readonly MeasuredSettler[];
-  /** Every open stream of a runner, longest connected first. */
-  readonly runners: () => readonly RunnerReport[];
-  /** The paid jobs for sale. */
-  readonly jobs: () => Promise<readonly ListedJob[]>;
-  /** Counters since the start of this process. */
-  readonly counters: CounterReader;
-  /** The configuration in use, reloads included. */
-  readonly configuration: () => Config;
-  readonly clock: Clock;
-}
 
 /** `jobgate.v1.OperatorService`. */
 export class OperatorApi implements ServiceImpl<typeof OperatorService> {
@@ -98,6 +74,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
   readonly #logger: Logger;
   readonly #tail: Tail;
   readonly #activity: Activity;
+  readonly #callbacks: CallbackApi;
   readonly #startedAt: number;
 
   readonly #decimalsOf: DecimalsOf = ({ network, asset }) =>
@@ -111,6 +88,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     this.#sources = sources;
     this.#logger = logger;
     this.#tail = new Tail(sources.events, this.#decimalsOf);
+    this.#callbacks = new CallbackApi(sources);
     this.#activity = new Activity(sources.counters, sources.clock);
     this.#startedAt = sources.clock();
   }
@@ -251,6 +229,10 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     return listMovements(request, this.#sources.store, this.#decimalsOf);
   }
 
+  readonly listCallbacks = (request: ListCallbacksRequest) => this.#callbacks.list(request);
+  readonly retryCallback = (request: RetryCallbackRequest) => this.#callbacks.retry(request);
+  readonly testCallbacks = (request: TestCallbacksRequest) => this.#callbacks.test(request);
+
   async listDeadLetterGroups() {
     return toDeadLetterGroups(await this.#sources.store.listDeadLetterGroups(MAX_GROUPS));
   }
@@ -335,8 +317,4 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
     const [record] = items;
     return record?.callId === Number(callId) ? record : undefined;
   }
-}
-
-function notFound(what: string, callId: bigint): ConnectError {
-  return new ConnectError(`There is no ${what} with call id ${callId}.`, Code.NotFound);
 }

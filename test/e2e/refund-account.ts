@@ -1,6 +1,7 @@
+import { parseAbiItem } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import type { TestAccount } from "../helpers/accounts.ts";
-import { type PaidParts, type Sent, transfersFrom } from "./paid-parts.ts";
+import type { PaidParts } from "./paid-parts.ts";
 
 /** An account that pays failed jobs back, and the configuration of a gateway that does so. */
 export interface RefundAccount {
@@ -9,7 +10,7 @@ export interface RefundAccount {
   /** Job 0 is refunded when it fails; the operator is asked about job 1. */
   edit(config: string): string;
   /** Transfers that the account has sent. */
-  transfers(): Promise<Sent[]>;
+  transfers(): Promise<{ readonly to: string; readonly value: bigint; readonly transaction: string }[]>;
 }
 
 export async function refundAccount(parts: PaidParts): Promise<RefundAccount> {
@@ -32,6 +33,18 @@ max_fee_per_gas_gwei = "100"
     address,
     owner,
     edit: (config) => `${config}${settings}`,
-    transfers: () => transfersFrom(parts, [address]),
+    async transfers() {
+      const logs = await parts.anvil.client.getLogs({
+        address: parts.usdc.address,
+        event: parseAbiItem("event Transfer(address indexed from, address indexed to, uint256 value)"),
+        args: { from: address },
+        fromBlock: 0n,
+      });
+      return logs.map(({ args: { to = "", value = 0n }, transactionHash: transaction }) => ({
+        to: to.toLowerCase(),
+        value,
+        transaction,
+      }));
+    },
   };
 }

@@ -5,7 +5,7 @@ import { EventHub } from "../../src/core/events.ts";
 import { RunnerServer } from "../../src/delivery/runner-server.ts";
 import { HttpServer } from "../../src/http/server.ts";
 import { OperatorServer } from "../../src/operator/server.ts";
-import type { OperatorSources } from "../../src/operator/service.ts";
+import type { OperatedSender, OperatorSources } from "../../src/operator/sources.ts";
 import type { Store } from "../../src/store/store.ts";
 import { emitEvents } from "../../src/store-events.ts";
 import { countEvents } from "../../src/telemetry/observers.ts";
@@ -42,6 +42,7 @@ export async function startOperator(
     maxPending?: number;
     rates?: OperatorSources["rates"];
     configuration?: Config;
+    callbacks?: OperatedSender;
   } = {},
 ): Promise<OperatorUnderTest> {
   const {
@@ -98,6 +99,7 @@ export async function startOperator(
       settlers: () => [],
       runners: () => runners.runners(),
       jobs: () => Promise.resolve([]),
+      callbacks: options.callbacks ?? { poke: () => {}, test: async () => undefined },
       counters: telemetry.counters,
       configuration: () => configuration,
       clock: systemClock,

@@ -48,7 +48,7 @@ const REASON_LENGTH = 500;
 const MAX_RETRY_AFTER_MS = RUNNER_LIMITS.retryDelayMs;
 
 /** Returns how many bytes of an answer's body are read. */
-export function bodyLimit(status: number): number {
+function bodyLimit(status: number): number {
   return isSuccess(status) ? RUNNER_LIMITS.resultBytes : REFUSAL_BYTES;
 }
 

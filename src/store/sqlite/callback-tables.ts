@@ -19,7 +19,7 @@ const REFUND = `INSERT INTO new_callbacks VALUES ('refund.owed', NEW.call_id, NE
       'amount', NEW.amount, 'payer', NEW.payer, 'waits_for_approval', json(iif(NEW.is_approved, 'false', 'true'))));`;
 
 /** Callbacks that the events of payments add. Written again when payments were moved into a new table. */
-export const PAYMENT_CALLBACKS = `CREATE TRIGGER callbacks_settled AFTER UPDATE OF state ON payments
+const PAYMENT_CALLBACKS = `CREATE TRIGGER callbacks_settled AFTER UPDATE OF state ON payments
   WHEN NEW.state = 'settled' AND OLD.state <> 'settled' AND ${IS_WANTED}
 BEGIN
   INSERT INTO new_callbacks VALUES ('payment.settled', NEW.call_id, NEW.updated_at,

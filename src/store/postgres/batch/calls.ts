@@ -1,17 +1,22 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type {
-  AckedLease,
-  BuriedCall,
   Charge,
   EndedLease,
   JobResult,
   Lease,
+  LeaseOutcome,
   Progress,
 } from "../../contract/work-queue.ts";
 import type { Outcome } from "../../operations.ts";
 import type { RefundRow } from "../../refund-row.ts";
 import { type CallStep, STREAM_ENDED, withStep } from "../../rules/call-steps.ts";
-import { AUTHORIZATION_ENDED, type ChargeColumns, chargeAtEnd, chargedUnits } from "../../rules/charges.ts";
+import {
+  AUTHORIZATION_ENDED,
+  type ChargeColumns,
+  chargeAtEnd,
+  chargedState,
+  chargedUnits,
+} from "../../rules/charges.ts";
 import {
   type AttemptColumns,
   afterRelease,
@@ -23,7 +28,6 @@ import {
 import { canRetry } from "../../rules/refunds.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
-import { AUTHORIZED, type AuthorizedPayment, chargePayments, decidedCharge } from "./charges.ts";
 import { packed } from "./new-rows.ts";
 
 /** Columns of a JobCall that can change. */
@@ -39,7 +43,7 @@ interface CallRow extends LeaseColumns, AttemptColumns, ChargeColumns {
   readonly dead_reason: string | null;
   /** Null: no refund. */
   readonly refund_state: RefundRow["state"] | null;
-  readonly authorized: AuthorizedPayment | null;
+  readonly is_authorized: boolean;
 }
 
 interface FinishedCall {
@@ -54,7 +58,8 @@ const LOCK_CALLS = statement<CallRow>(
   "lock_calls",
   `SELECT call_id, origin, state, visible_at, attempts, forgiven, lease_token, subscriber, claimed_at, history,
           progress_percent, progress_text, dead_at, dead_reason, ceiling, min_charge, charge_so_far,
-          ${AUTHORIZED} AS authorized,
+          ceiling IS NOT NULL AND EXISTS (
+            SELECT FROM jobgate.payments WHERE payments.call_id = job_calls.call_id AND payments.state = 'authorized') AS is_authorized,
           (SELECT refunds.state FROM jobgate.refunds WHERE refunds.call_id = job_calls.call_id) AS refund_state
      FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) ORDER BY call_id FOR UPDATE`,
 );
@@ -89,6 +94,13 @@ const FINISH_CALLS = statement(
      FROM finished LEFT JOIN unnest($4::bigint[], $5::int[], $6::int[], $7::text[])
                              AS result (call_id, start, length, content_type) USING (call_id)
     WHERE origin = 'x402'`,
+);
+
+const CHARGE_PAYMENTS = statement(
+  "charge_payments",
+  `UPDATE jobgate.payments SET state = new ->> 1, amount = new ->> 2, updated_at = $2
+     FROM json_array_elements($1::json) AS new
+    WHERE call_id = (new ->> 0)::bigint AND state = 'authorized'`,
 );
 
 type CallEntry = Entry<
@@ -126,7 +138,7 @@ export class CallsPart implements BatchPart {
     ];
     await Promise.all([
       // Before the triggers of the others, which leave a charged payment alone.
-      chargePayments(context, this.#charged),
+      charge(context, this.#charged),
       update(context.sql, rows),
       finish(context, this.#finished),
     ]);
@@ -178,15 +190,13 @@ export class CallsPart implements BatchPart {
     lease: Lease,
     { result, charge }: { readonly result: JobResult | undefined; readonly charge: Charge | undefined },
     { now, capacity }: BatchContext,
-  ): AckedLease {
+  ): LeaseOutcome {
     const row = this.#rows.get(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
-    if (row === undefined || outcome !== "done") return { outcome };
-    const amount = row.ceiling === null ? null : chargedUnits(row.ceiling, charge);
-    this.#finish(row, result, amount);
+    if (row === undefined || outcome !== "done") return outcome;
+    this.#finish(row, result, row.ceiling === null ? null : chargedUnits(row.ceiling, charge));
     capacity.adjust(-1);
-    const decided = decidedCharge(row, amount ?? "0");
-    return { outcome, ...(decided && { charge: decided }) };
+    return outcome;
   }
 
   #extend(
@@ -237,24 +247,25 @@ export class CallsPart implements BatchPart {
     return true;
   }
 
-  #endAuthorization(callId: number, context: BatchContext): Outcome<"endAuthorization"> {
+  #endAuthorization(callId: number, { now, capacity }: BatchContext): Outcome<"endAuthorization"> {
     const row = this.#rows.get(callId);
     // Without a row it was finished, by a replica of an older version: nothing is charged.
-    if (row?.authorized === null) return { kind: "not_open" };
-    const amount = row && chargeAtEnd(row, context.now);
+    if (row !== undefined && !row.is_authorized) return { kind: "not_open" };
+    const amount = row && chargeAtEnd(row, now);
     if (row !== undefined && amount === undefined) {
-      return { kind: "buried", buried: this.#bury(row, AUTHORIZATION_ENDED, context) };
+      const reason = AUTHORIZATION_ENDED;
+      this.#change(row, { ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason });
+      capacity.adjust(-1);
+      return { kind: "buried", buried: { callId, reason, deadAt: now } };
     }
+    if (row !== undefined) this.#rows.set(callId, { ...row, is_authorized: false });
     this.#charged.set(callId, amount ?? "0");
-    if (row === undefined) return { kind: "charged" };
-    this.#rows.set(callId, { ...row, authorized: null });
-    const charge = decidedCharge(row, amount ?? "0");
-    return { kind: "charged", ...(charge && { charge }) };
+    return { kind: "charged", amount: amount ?? "0" };
   }
 
   /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
   #end(lease: Lease, context: BatchContext, endedBy: string, next: (row: CallRow) => GivenBack): EndedLease {
-    const { now, madeReady } = context;
+    const { now, capacity, madeReady } = context;
     const row = this.#rows.get(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome };
@@ -267,8 +278,12 @@ export class CallsPart implements BatchPart {
       to: now,
       reason: storable(endedBy),
     });
-    if (becomes.state === "dead")
-      return { outcome, buried: this.#bury({ ...row, history }, storable(becomes.reason), context) };
+    if (becomes.state === "dead") {
+      const reason = storable(becomes.reason);
+      this.#change(row, { ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason, history });
+      capacity.adjust(-1);
+      return { outcome, buried: { callId: row.call_id, reason, deadAt: now } };
+    }
     const { state, forgiven } = becomes;
     const isDelayed = becomes.state === "delayed";
     const visible_at = isDelayed ? becomes.visibleAt : null;
@@ -276,14 +291,6 @@ export class CallsPart implements BatchPart {
     this.#change(row, { ...NO_LEASE, state, forgiven, visible_at, subscriber, history });
     if (state === "ready") madeReady.add(row.call_id);
     return { outcome };
-  }
-
-  #bury(row: CallRow, reason: string, { now, capacity }: BatchContext): BuriedCall {
-    const released = decidedCharge(row, "0");
-    const dead = { state: "dead", dead_at: now, dead_reason: reason, authorized: null } as const;
-    this.#change(row, { ...NO_LEASE, ...dead });
-    capacity.adjust(-1);
-    return { callId: row.call_id, reason, deadAt: now, ...(released && { released }) };
   }
 
   #change(row: CallRow, values: Partial<CallRow>): void {
@@ -299,6 +306,12 @@ export class CallsPart implements BatchPart {
 
 async function update(sql: Sql, rows: readonly CallRow[]): Promise<void> {
   if (rows.length > 0) await sql.run(UPDATE_CALLS, [JSON.stringify(rows)]);
+}
+
+async function charge({ sql, now }: BatchContext, charged: ReadonlyMap<number, string>): Promise<void> {
+  if (charged.size === 0) return;
+  const rows = [...charged].map(([callId, amount]) => [callId, chargedState(amount), amount]);
+  await sql.run(CHARGE_PAYMENTS, [JSON.stringify(rows), now]);
 }
 
 /** Removes JobCalls, and keeps how they ended. */

@@ -1,0 +1,93 @@
+import { Argument, type Command } from "commander";
+import { defined } from "../core/objects.ts";
+import { CALLBACK_STATES, fromCallbackState } from "../operator/callbacks.ts";
+import type { CallbackState } from "../store/contract/callback-ledger.ts";
+import { Refusal } from "./input.ts";
+import { type Callback, callOperator, type OperatorSelection, timeText } from "./operator-client.ts";
+import { addCommand, addListOptions, addOperatorCommand, option, parseCallId } from "./options.ts";
+import { type Columns, type ListOptions, printList, shortText } from "./output.ts";
+
+/** Each URL has 10 s to answer. */
+const TEST_TIMEOUT_MS = 30_000;
+
+export function addCallbacksCommand(program: Command): void {
+  const callbacks = addCommand(program, {
+    name: "callbacks",
+    description: "List the callbacks of a running jobgate; try one again, or send a test.",
+    example: "callbacks list --state dead",
+  });
+
+  addListOptions(
+    addOperatorCommand(callbacks, {
+      name: "list",
+      description: "List callbacks, newest first.",
+      example: "callbacks list --state pending",
+    }),
+  )
+    .addOption(
+      option("--state <state>", "only callbacks in this state").choices(Object.keys(CALLBACK_STATES)),
+    )
+    .addOption(option("--call <id>", "only those about this call").argParser(parseCallId))
+    .action(list);
+
+  addOperatorCommand(callbacks, {
+    name: "retry",
+    description: "Try callbacks now, those that were given up too; exit 1 if any was sent or does not exist.",
+    example: "callbacks retry 12 13",
+  })
+    .addArgument(
+      new Argument("<id...>", "IDs of callbacks").argParser(
+        (value: string, previous: bigint[] | undefined) => [...(previous ?? []), parseCallId(value)],
+      ),
+    )
+    .action(retry);
+
+  addOperatorCommand(callbacks, {
+    name: "test",
+    description: "Send a test message to the configured URLs, once; exit 1 if any does not accept it.",
+    example: "callbacks test https://ops.example.com/jobgate",
+  })
+    .addArgument(new Argument("[url]", "only this URL"))
+    .action(test);
+}
+
+function list({
+  state,
+  call: callId,
+  ...options
+}: ListOptions & { readonly state?: CallbackState; readonly call?: bigint }): Promise<void> {
+  const filter = defined({ state: state && CALLBACK_STATES[state], callId });
+  return printList(options, {
+    readPage: (client, page) => client.listCallbacks({ ...page, ...filter }),
+    items: (page) => page.callbacks,
+    columns: COLUMNS,
+  });
+}
+
+const COLUMNS: Columns<Callback> = {
+  ID: ({ id }) => String(id),
+  STATE: ({ state }) => fromCallbackState(state) ?? "-",
+  EVENT: ({ event }) => event,
+  CALL: ({ callId }) => String(callId),
+  "HAPPENED AT": ({ happenedAt }) => timeText(happenedAt),
+  TRIES: ({ attempts }) => String(attempts),
+  NEXT: ({ dueAt }) => timeText(dueAt),
+  URL: ({ url, toBuyer }) => (toBuyer ? `${url} (buyer's)` : url),
+  REASON: ({ reason }) => shortText(reason) || "-",
+};
+
+async function retry(ids: bigint[], options: OperatorSelection): Promise<void> {
+  for (const id of ids) {
+    await callOperator(options, (client) => client.retryCallback({ id }));
+    console.log(`${id} is tried now`);
+  }
+}
+
+async function test(url = "", options: OperatorSelection): Promise<void> {
+  const { outcomes } = await callOperator(options, (client) =>
+    client.testCallbacks({ url }, { timeoutMs: TEST_TIMEOUT_MS }),
+  );
+  const failed = outcomes.filter(({ problem }) => problem !== "");
+  for (const { url, problem } of outcomes) if (problem === "") console.log(`${url} accepts`);
+  if (failed.length > 0) throw new Refusal(failed.map(({ url, problem }) => `${url}: ${problem}`));
+}

@@ -1,0 +1,35 @@
+import type { Config } from "../config/config.ts";
+import type { Clock } from "../core/clock.ts";
+import type { EventHub } from "../core/events.ts";
+import type { CallbackSender } from "../delivery/callbacks/callback-sender.ts";
+import type { RunnerReport } from "../delivery/subscription.ts";
+import type { RateReport } from "../pricing/rates/rate-board.ts";
+import type { Store } from "../store/store.ts";
+import type { MeasuredSettler } from "../telemetry/collectors.ts";
+import type { CounterReader } from "../telemetry/instruments.ts";
+import type { ListedJob } from "../x402/catalogue/listing.ts";
+
+/** The sender of callbacks, as far as the operator acts on it. */
+export type OperatedSender = Pick<CallbackSender, "poke" | "test">;
+
+/** Everything that the operator can look at or act on. */
+export interface OperatorSources {
+  readonly store: Store;
+  readonly events: EventHub;
+  /** Every address that this process listens on. */
+  readonly listeners: () => readonly { readonly name: string; readonly address: string }[];
+  /** The current rate of every accepted token. */
+  readonly rates: () => readonly RateReport[];
+  /** Balances and waiting transactions of the local facilitator, by network. */
+  readonly settlers: () => readonly MeasuredSettler[];
+  /** Every open stream of a runner, longest connected first. */
+  readonly runners: () => readonly RunnerReport[];
+  /** The paid jobs for sale. */
+  readonly jobs: () => Promise<readonly ListedJob[]>;
+  readonly callbacks: OperatedSender;
+  /** Counters since the start of this process. */
+  readonly counters: CounterReader;
+  /** The configuration in use, reloads included. */
+  readonly configuration: () => Config;
+  readonly clock: Clock;
+}
