@@ -5,10 +5,13 @@ import { closingText, type PaymentIntent, type PaymentRecord } from "./core/paym
 import { decodeJobId } from "./delivery/job-call-codec.ts";
 import type { AcceptOnceOutcome } from "./store/contract/intake.ts";
 import type { Refund } from "./store/contract/refund-ledger.ts";
-import type { BuriedCall, EndedLease } from "./store/contract/work-queue.ts";
+import type { BuriedCall, DecidedCharge, EndedLease } from "./store/contract/work-queue.ts";
 import type { Committed } from "./store/operations.ts";
 import { STREAM_ENDED } from "./store/rules/call-steps.ts";
 import { refundChange } from "./store/rules/refunds.ts";
+
+/** Reason of a charge that no ack decided. */
+const AUTHORIZATION_ENDS = "the authorization is about to end";
 
 /** Longest reason in an event: runners write them. */
 const MAX_REASON_LENGTH = 500;
@@ -47,8 +50,14 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
   }
 
   function buried(calls: readonly BuriedCall[]): void {
-    for (const { callId, reason, deadAt } of calls)
+    for (const { callId, reason, deadAt, released } of calls) {
       emit(callId, { kind: "deadLettered", reason: short(reason) }, deadAt);
+      charged(callId, released, reason);
+    }
+  }
+
+  function charged(callId: number, charge: DecidedCharge | undefined, reason = ""): void {
+    if (charge !== undefined) emit(callId, { kind: "paymentDecided", ...charge, reason: short(reason) });
   }
 
   function retried(callId: number, reason: string): void {
@@ -102,11 +111,14 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
       case "expireLeases":
         return buried(outcome);
       case "endAuthorization":
-        return outcome.kind === "buried" ? buried([outcome.buried]) : undefined;
+        if (outcome.kind === "buried") buried([outcome.buried]);
+        else if (outcome.kind === "charged") charged(input[0], outcome.charge, AUTHORIZATION_ENDS);
+        return;
       case "ack": {
         const [{ callId }, result] = input;
-        if (outcome === "done") emit(callId, { kind: "acked", resultBytes: result?.body.byteLength ?? 0 });
-        return;
+        if (outcome.outcome !== "done") return;
+        emit(callId, { kind: "acked", resultBytes: result?.body.byteLength ?? 0 });
+        return charged(callId, outcome.charge);
       }
       case "retry":
         return ended(input[0].callId, outcome, input[1].reason);
@@ -140,6 +152,7 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
       case "holdRefund":
       case "holdSettler":
       case "keepSecret":
+      case "useCallerNonce":
       case "probe":
       case "prune":
       case "queueTransaction":

@@ -19,6 +19,7 @@ export const ERROR_KINDS = {
   too_many_uploads: { status: 503, retryable: true },
   headers_too_large: { status: 431, retryable: false },
   unauthorized: { status: 401, retryable: false },
+  sign_in_required: { status: 402, retryable: false },
   call_not_found: { status: 404, retryable: false },
   result_not_ready: { status: 404, retryable: true },
   call_failed: { status: 410, retryable: false },

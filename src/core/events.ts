@@ -50,7 +50,8 @@ export type WhatHappened =
       readonly reason: string;
     } & PaidAmount);
 
-interface PaidAmount {
+/** Amount of a token that a payer pays, or gets back. */
+export interface PaidAmount {
   readonly network: string;
   readonly asset: string;
   readonly symbol: string;

@@ -175,14 +175,11 @@ export class Dispatcher {
   }
 
   fail(lease: Lease, reason: string): Promise<LeaseOutcome> {
-    return this.#finish(lease, async (held) => (await this.#workQueue.fail(held, reason)).outcome);
+    return this.#finish(lease, (held) => this.#workQueue.fail(held, reason));
   }
 
   async retry(lease: Lease, retry: RetryRequest): Promise<LeaseOutcome> {
-    const outcome = await this.#finish(
-      lease,
-      async (held) => (await this.#workQueue.retry(held, retry)).outcome,
-    );
+    const outcome = await this.#finish(lease, (held) => this.#workQueue.retry(held, retry));
     if (retry.delayMs === 0) this.#wakeAll();
     else this.#dueWatcher.expect(this.#clock() + (retry.delayMs ?? BACKOFF_LOOK_MS));
     return outcome;
@@ -303,12 +300,15 @@ export class Dispatcher {
   }
 
   /** Asks the store to end a lease, and frees its slot once the store has answered. */
-  async #finish(lease: Lease, ask: (lease: Lease) => Promise<LeaseOutcome>): Promise<LeaseOutcome> {
+  async #finish(
+    lease: Lease,
+    ask: (lease: Lease) => Promise<{ readonly outcome: LeaseOutcome }>,
+  ): Promise<LeaseOutcome> {
     const out = this.#leases.find(lease);
     const fromElsewhere = this.#leaseWatch !== undefined && out === undefined;
     if (out !== undefined) this.#leases.beginRequest(out);
     try {
-      const outcome = await ask(fromElsewhere ? { ...lease, fromElsewhere } : lease);
+      const { outcome } = await ask(fromElsewhere ? { ...lease, fromElsewhere } : lease);
       faultPoint("after-ack");
       if (out !== undefined) this.#leases.remove(out);
       return outcome;

@@ -101,6 +101,7 @@ export const OPERATIONS = {
   saveQuote: { channel: "write" },
   findQuote: { channel: "read" },
   keepSecret: { channel: "write" },
+  useCallerNonce: { channel: "write" },
 
   prune: { channel: "write" },
   shrink: { channel: "write" },

@@ -32,7 +32,11 @@ export function selectForPruning(kind: PrunedKind, { schema, after, before, now 
     results: {
       table: "results",
       begun: "enqueued_at",
-      isOld: `finished_at < ${before} AND NOT (state = 'failed' AND ${has("refunds")})`,
+      // Nobody gets the result of a job by use before its charge is decided.
+      isOld: `finished_at < ${before} AND NOT (state = 'failed' AND ${has("refunds")})
+        AND NOT (charge IS NOT NULL AND EXISTS (
+          SELECT 1 FROM ${schema}payments AS payment WHERE payment.call_id = entry.call_id
+             AND (payment.state IN ('settling', 'unresolved') OR payment.updated_at >= ${before})))`,
     },
     calls: { table: "finished_calls", begun: "enqueued_at", isOld: `finished_at < ${before}` },
     payments: {

@@ -1,6 +1,6 @@
 import type { PaymentState, RefundState } from "../core/payment.ts";
 import type { Books } from "./contract/books.ts";
-import type { CallLookup, SecretKeeper } from "./contract/call-lookup.ts";
+import type { CallLookup, NonceLedger, SecretKeeper } from "./contract/call-lookup.ts";
 import type { CallbackLedger, CallbackState } from "./contract/callback-ledger.ts";
 import type { DeadLetterBox } from "./contract/dead-letter-box.ts";
 import type { Intake } from "./contract/intake.ts";
@@ -37,7 +37,8 @@ export interface Store
     OfferLedger,
     QuoteLedger,
     Retention,
-    SecretKeeper {
+    SecretKeeper,
+    NonceLedger {
   /** Present state of the store, from memory: no round trip. */
   status(): StoreStatus;
   /** Totals by state, pruned entries included, for operators and for checking that the journal balances. */

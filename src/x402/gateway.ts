@@ -14,6 +14,7 @@ import { CallerChain } from "./callers/chain.ts";
 import { AccessTokens } from "./calls/access-tokens.ts";
 import { CallRoute } from "./calls/call-route.ts";
 import { CallEvents } from "./calls/events.ts";
+import { PayerCallsRoute } from "./calls/payer-calls-route.ts";
 import { CallWatch } from "./calls/watch.ts";
 import { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
 import { JobDescriptions } from "./catalogue/job-descriptions.ts";
@@ -45,6 +46,8 @@ import { Charges } from "./settlement/charges.ts";
 import { PaymentsInProgress } from "./settlement/payments-in-progress.ts";
 import { Reconciler } from "./settlement/reconciler.ts";
 import { Settlement } from "./settlement/settlement.ts";
+import { AccountContracts } from "./sign-in/account-contracts.ts";
+import { SignIn } from "./sign-in/sign-in.ts";
 import { X402Stats } from "./stats.ts";
 import { IdentifierRule } from "./wire/payment-identifier.ts";
 
@@ -68,6 +71,7 @@ export class X402Gateway implements BackgroundService {
   readonly #callWatch: CallWatch;
   readonly #tokens: AccessTokens;
   readonly #callEvents: CallEvents;
+  readonly #signIn: SignIn;
   readonly #limits: ClientLimits;
   readonly #stats = new X402Stats();
   readonly #doors: Doors;
@@ -172,6 +176,14 @@ export class X402Gateway implements BackgroundService {
     });
     this.#cors = x402Cors(config);
     this.#callEvents = new CallEvents({ watch: this.#callWatch, clock: elapsed });
+    this.#signIn = new SignIn({
+      tokens: this.#tokens,
+      nonces: store,
+      contracts: new AccountContracts({ timeoutMs: rpcTimeoutMs, telemetry }),
+      limits: this.#limits,
+      publicUrl: config.publicUrl,
+      clock,
+    });
   }
 
   /** `host:port`, once started. */
@@ -215,6 +227,7 @@ export class X402Gateway implements BackgroundService {
     const receipts = await receiptSigner(config, clock);
     const inputs = await InputChecks.compile(config.jobs ?? []);
     this.#evidence.watch(tokens);
+    this.#signIn.reload(config);
     this.#facilitators.reload(config.facilitators);
     await rates.watch(tokens);
     limits.reload(config);
@@ -286,6 +299,7 @@ export class X402Gateway implements BackgroundService {
     this.#listing = listing;
     const callbacks = callbackKeys && config.callbacks && new CallbackGuard(config.callbacks);
     const checkout = new Checkout({ prices, inputs, callbacks, purchase, limits, maxBodyBytes });
+    const ofCalls = { calls: store, tokens: this.#tokens, signIn: this.#signIn, limits };
     this.#routes = x402Routes({
       ...this.#doors.open(config, {
         listing,
@@ -297,7 +311,8 @@ export class X402Gateway implements BackgroundService {
         verification,
       }),
       price: (job) => answerPrice(job, { prices, tokens, rates, publicUrl, clock }),
-      call: new CallRoute({ calls: store, events: this.#callEvents, tokens: this.#tokens, limits, receipts }),
+      call: new CallRoute({ ...ofCalls, events: this.#callEvents, receipts }),
+      payerCalls: new PayerCallsRoute({ ...ofCalls, payments: store, publicUrl }),
       catalogue: new CatalogueRoutes({ listing, seller }),
       documents: [
         ...(receipts ? [receipts.didRoute] : []),

@@ -3,6 +3,7 @@ import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, jsonResponse, textResponse } from "../http/response.ts";
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
 import type { CallRoute } from "./calls/call-route.ts";
+import type { PayerCallsRoute } from "./calls/payer-calls-route.ts";
 import type { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
 import type { McpRoute } from "./doors/mcp/mcp-route.ts";
 import { SHOP_FILES } from "./pages/shop-pages.ts";
@@ -22,18 +23,20 @@ export function x402Routes(routes: {
   readonly dryRun: DryRunRoute;
   readonly price: (job: JobPath) => Promise<HttpResponse>;
   readonly call: CallRoute;
+  readonly payerCalls: PayerCallsRoute;
   readonly catalogue: CatalogueRoutes;
   /** Documents with a path of their own. */
   readonly documents: readonly (readonly [path: string, handlers: MethodHandlers])[];
   readonly stats: X402Stats;
 }): RouteTable {
-  const { job, mppJob, mcp, dryRun, price, call, catalogue, documents, stats } = routes;
+  const { job, mppJob, mcp, dryRun, price, call, payerCalls, catalogue, documents, stats } = routes;
   const fixed = new Map<string, MethodHandlers>([
     ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
     ...SHOP_FILES,
     ["/", catalogue.home],
     ["/x402/jobs", catalogue.jobs],
+    ["/x402/calls", { GET: (request) => payerCalls.answer(request) }],
     ["/openapi.json", catalogue.openApi],
     ["/.well-known/x402", catalogue.wellKnown],
     ["/llms.txt", catalogue.llmsText],

@@ -1,12 +1,12 @@
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { expect } from "vitest";
 import { Fail } from "../../src/runner/job.ts";
-import { isBalanced } from "../../src/store/rules/payments.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { type Offer, type Permit2Payment, requestOffer, signPaymentByUse } from "../helpers/clients.ts";
 import { approvePermit2, installPermit2 } from "../helpers/permit2.ts";
 import { withPermit2 } from "./paid-config.ts";
 import { type Answer, type PaidGateway, type PaidGatewayOptions, startPaidGateway } from "./paid-gateway.ts";
-import { type PaidParts, startPaidParts } from "./paid-parts.ts";
+import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 
 /** Parts of payments by use: a chain with Permit2, approved payers, and a facilitator that settles them. */
 export async function startPartsByUse(): Promise<PaidParts> {
@@ -16,6 +16,18 @@ export async function startPartsByUse(): Promise<PaidParts> {
   for (const account of [accounts.payer, accounts.otherPayer])
     await approvePermit2({ anvil, token: usdc.address, account });
   return parts;
+}
+
+/** Returns a payer with the price of so many jobs, who has approved Permit2. */
+export async function newPayer({ anvil, usdc }: PaidParts, jobs = 1n): Promise<TestAccount> {
+  const privateKey = generatePrivateKey();
+  const account = { ...privateKeyToAccount(privateKey), privateKey };
+  const { address } = account;
+  await anvil.client.setBalance({ address, value: 10n ** 18n });
+  await anvil.client.impersonateAccount({ address });
+  await usdc.mint(address, jobs * AMOUNT);
+  await approvePermit2({ anvil, token: usdc.address, account });
+  return account;
 }
 
 /**
@@ -50,9 +62,9 @@ max_run_secs = 120
 /** Waits until the facilitator has said which address it settles by use with. */
 export async function offerByUse(
   gateway: PaidGateway,
-  { body, headers }: { body?: string; headers?: Readonly<Record<string, string>> } = {},
+  { body, headers, job }: { body?: string; headers?: Readonly<Record<string, string>>; job?: number } = {},
 ): Promise<Offer["v2"]> {
-  const ask = async () => (await requestOffer(gateway.urlOf(), body, headers)).v2;
+  const ask = async () => (await requestOffer(gateway.urlOf(job), body, headers)).v2;
   await expect
     .poll(async () => (await ask()).accepts.map(({ scheme }) => scheme), { interval: 20 })
     .toContain("upto");
@@ -61,9 +73,9 @@ export async function offerByUse(
 
 export async function authorize(
   gateway: PaidGateway,
-  { account = accounts.payer, secs }: { account?: TestAccount; secs?: number } = {},
+  { account = accounts.payer, secs, job = 0 }: { account?: TestAccount; secs?: number; job?: number } = {},
 ): Promise<Permit2Payment> {
-  const offer = await offerByUse(gateway);
+  const offer = await offerByUse(gateway, { job });
   return signPaymentByUse({ offer, account, ...(secs === undefined ? {} : { secs }) });
 }
 
@@ -93,12 +105,4 @@ export async function decided(
   const state = async () => (await askForCall(gateway, bought)).charge.state;
   await expect.poll(state, { interval: 50 }).toMatch(/settled|released|failed/);
   return askForCall(gateway, bought);
-}
-
-export async function expectBalance(gateway: PaidGateway): Promise<void> {
-  const totals = await gateway.journal.totals();
-  expect(
-    isBalanced(totals),
-    JSON.stringify(totals, (_, value) => (typeof value === "bigint" ? `${value}` : value)),
-  ).toBe(true);
 }

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { inspect } from "node:util";
 import { expect } from "vitest";
 import type { PaymentState } from "../../src/core/payment.ts";
+import { isBalanced } from "../../src/store/rules/payments.ts";
 import { accounts } from "../helpers/accounts.ts";
 import type { Token } from "../helpers/usdc.ts";
 import type { PaidGateway } from "./paid-gateway.ts";
@@ -64,13 +66,22 @@ export async function watchLedger(
   };
 }
 
-/** Every settled payment is a JobCall that waits, runs, ran or failed; every undecided one holds its JobCall back. */
+/**
+ * Every payment that is settled or by use is a JobCall that waits, runs, ran or failed; every other undecided one holds
+ * its JobCall back.
+ */
 export async function expectBalance({ journal }: Pick<PaidGateway, "journal">): Promise<void> {
-  const { payments, paidCalls, calls } = await journal.totals();
+  const totals = await journal.totals();
+  const { payments, byUse, paidCalls, calls } = totals;
   const { ready, leased, done, dead } = paidCalls;
-  expect({ settled: ready + leased + done + dead, held: calls.held }).toEqual({
-    settled: payments.settled,
-    held: payments.intent + payments.unresolved,
+  const used = Object.values(byUse).reduce((sum, count) => sum + count, 0);
+  expect(
+    { sold: ready + leased + done + dead, held: calls.held, isBalanced: isBalanced(totals) },
+    inspect(totals),
+  ).toEqual({
+    sold: payments.settled - byUse.settled + used,
+    held: payments.intent + payments.unresolved - byUse.unresolved,
+    isBalanced: true,
   });
 }
 

@@ -1,5 +1,6 @@
 import fc from "fast-check";
-import type { Fault } from "../helpers/fault.ts";
+import { FAULT_NAMES, type FaultName } from "./model-faults.ts";
+import { CHARGINGS, type Charging } from "./model-runner.ts";
 
 /** One thing that happens. Indices name a payment of the run, counted from its first, wrapping around. */
 export type Command =
@@ -17,43 +18,55 @@ export type Command =
   | { readonly kind: "front-run" | "cancel"; readonly payment: number }
   | { readonly kind: "refund"; readonly payment: number; readonly as: "approve" | "decline" }
   | { readonly kind: "retry"; readonly payment: number; readonly fails: boolean }
+  | {
+      readonly kind: "use";
+      /** Concurrent copies of the same request. */
+      readonly times: number;
+      readonly wait: boolean;
+      readonly payer: 0 | 1;
+      readonly charging: Charging;
+      readonly fails: boolean;
+      /** The authorization ends soon. */
+      readonly isShort: boolean;
+      readonly settling: "pass" | FaultName | MeanwhileByUse;
+    }
+  | { readonly kind: "use again"; readonly payment: number; readonly as: "same" | "other body" | "result" }
+  | { readonly kind: "retry use"; readonly payment: number }
+  | { readonly kind: "payer"; readonly payer: 0 | 1; readonly as: PayerDeed }
   | { readonly kind: "facilitator"; readonly path: "/verify" | "/settle"; readonly fault: FaultName }
   | { readonly kind: "rpc"; readonly fault: "cut" | "delay" | "500"; readonly times: number }
   | { readonly kind: "jobgate"; readonly signal: "SIGKILL" | "SIGTERM" }
   | { readonly kind: "runner" }
   | { readonly kind: "mining"; readonly on: boolean }
+  | { readonly kind: "reorganisation" }
   | { readonly kind: "time"; readonly seconds: number }
   | { readonly kind: "pause"; readonly ms: number };
 
-/** Chain event between jobgate's settlement request and the facilitator's transaction. */
-export type Meanwhile = (typeof MEANWHILE)[number];
-export const MEANWHILE = ["front-run", "cancel", "kill"] as const;
+/** Event between jobgate's settlement request and the facilitator's transaction. */
+type Meanwhile = (typeof MEANWHILE)[number];
+const MEANWHILE = ["front-run", "cancel", "kill"] as const;
 
-export type FaultName = keyof typeof FACILITATOR_FAULTS;
+/** Deed of a payer by use. */
+export type PayerDeed = (typeof PAYER_DEEDS)[number];
+const PAYER_DEEDS = ["drain", "revoke", "restore"] as const;
 
-/** Fault of the facilitator, or of the connection to it, for one request. */
-export const FACILITATOR_FAULTS = {
-  "lost request": { kind: "cut" },
-  "lost answer": { kind: "lose-answer" },
-  "late request": { kind: "delay-request", ms: 300 },
-  "late answer": { kind: "delay-answer", ms: 1_500 },
-  "status 500": { kind: "answer", status: 500, body: "" },
-  no: { kind: "answer", status: 200, body: { success: false, isValid: false, network: "eip155:84532" } },
-  "a lie": {
-    kind: "answer",
-    status: 200,
-    body: { isValid: true, success: true, transaction: `0x${"1e".repeat(32)}`, network: "eip155:84532" },
-  },
-} as const satisfies Readonly<Record<string, Fault>>;
+/** Event between an ack and the settlement of its charge. */
+type MeanwhileByUse = "cancel" | "kill" | PayerDeed;
 
 const payment = fc.nat({ max: 11 });
 
-/** @param lies whether the facilitator may say that it settled when it did not */
-export function commands(options: { lies: boolean }): fc.Arbitrary<Command[]> {
-  const names = (Object.keys(FACILITATOR_FAULTS) as FaultName[]).filter(
-    (name) => options.lies || name !== "a lie",
-  );
+/**
+ * @param options `readsChain`: the facilitator may say that it settled when it did not, and jobs are sold by use;
+ * `reorganises`: the chain loses its last block now and then
+ */
+export function commands(options: { readsChain: boolean; reorganises: boolean }): fc.Arbitrary<Command[]> {
+  const { readsChain, reorganises } = options;
+  const names = FAULT_NAMES.filter((name) => readsChain || name !== "a lie");
   const command = fc.oneof(
+    ...(readsChain ? byUse(names) : []),
+    ...(reorganises
+      ? [{ weight: 2, arbitrary: fc.record({ kind: fc.constant("reorganisation" as const) }) }]
+      : []),
     {
       weight: 12,
       arbitrary: fc.record({
@@ -127,4 +140,41 @@ export function commands(options: { lies: boolean }): fc.Arbitrary<Command[]> {
     },
   );
   return fc.array(command, { minLength: 20, maxLength: 35, size: "max" });
+}
+
+function byUse(names: readonly FaultName[]) {
+  const passes = ["pass", "pass", "pass"] as const;
+  const payer = fc.constantFrom(0 as const, 1 as const);
+  return [
+    {
+      weight: 8,
+      arbitrary: fc.record({
+        kind: fc.constant("use" as const),
+        times: fc.integer({ min: 1, max: 3 }),
+        wait: fc.boolean(),
+        payer,
+        charging: fc.constantFrom(...CHARGINGS),
+        fails: fc.nat({ max: 7 }).map((n) => n === 0),
+        isShort: fc.boolean(),
+        settling: fc.constantFrom(...passes, ...names, "cancel" as const, "kill" as const, ...PAYER_DEEDS),
+      }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        kind: fc.constant("use again" as const),
+        payment,
+        as: fc.constantFrom("same" as const, "other body" as const, "result" as const),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant("retry use" as const), payment }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        kind: fc.constant("payer" as const),
+        payer,
+        as: fc.constantFrom(...PAYER_DEEDS, "restore" as const),
+      }),
+    },
+  ];
 }

@@ -20,6 +20,10 @@ const ENDS = [
 ];
 const ENDS_WITHOUT_PROMISE = ["succeeded, no refund", "failed, no refund", "expired, no refund"];
 
+export function operatorOf({ jobgate }: PaidGateway) {
+  return createOperatorClient({ address: { url: jobgate.operatorUrl } });
+}
+
 /** Decisions of an operator in one run, and what must hold of its failed jobs in the end. */
 export class ModelRefunds {
   readonly #parts: PaidParts;
@@ -42,7 +46,7 @@ export class ModelRefunds {
 
   async decide(callId: number, as: "approve" | "decline"): Promise<void> {
     const decision = { callId: BigInt(callId), by: "model", note: as };
-    const operator = this.#operator();
+    const operator = operatorOf(this.#gateway);
     const deciding = as === "approve" ? operator.approveRefund(decision) : operator.declineRefund(decision);
     await deciding.catch((error: unknown) => {
       if (![Code.NotFound, Code.FailedPrecondition].includes(ConnectError.from(error).code)) throw error;
@@ -50,16 +54,18 @@ export class ModelRefunds {
   }
 
   async retry(callId: number): Promise<void> {
-    await this.#operator().retryDeadLetters({ callIds: [BigInt(callId)] });
+    await operatorOf(this.#gateway).retryDeadLetters({ callIds: [BigInt(callId)] });
   }
 
-  /** Gives the account enough, and waits until no refund is on its way. */
-  async end(purchases: number): Promise<void> {
+  /** Gives the account enough, and waits until no refund is on its way. @param options `mine` lets the chain go on */
+  async end(purchases: number, { mine }: { readonly mine: () => Promise<void> }): Promise<void> {
     await this.#fund(purchases);
-    const onTheWay = async () =>
-      (await this.#list()).filter(
+    const onTheWay = async () => {
+      await mine();
+      return (await this.#list()).filter(
         ({ state, asks }) => state === RefundState.SENDING || (state === RefundState.OWED && !asks),
       );
+    };
     await expect.poll(onTheWay, { timeout: 120_000, interval: 50 }).toEqual([]);
   }
 
@@ -90,16 +96,12 @@ export class ModelRefunds {
     expect(sent.map(({ value, transaction }) => ({ value, transaction })).sort(byTransaction)).toEqual(
       refunded.sort(byTransaction),
     );
-    expect((await this.#operator().getTotals({})).balanced).toBe(true);
+    expect((await operatorOf(this.#gateway).getTotals({})).balanced).toBe(true);
     return BigInt(sent.length) * AMOUNT;
   }
 
-  #operator() {
-    return createOperatorClient({ address: { url: this.#gateway.jobgate.operatorUrl } });
-  }
-
   async #list(): Promise<Refund[]> {
-    return (await this.#operator().listRefunds({ pageSize: 500 })).refunds;
+    return (await operatorOf(this.#gateway).listRefunds({ pageSize: 500 })).refunds;
   }
 
   async #transfers() {

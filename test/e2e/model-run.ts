@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
-import type { Fault } from "../helpers/fault.ts";
+import { watchBooks } from "./books.ts";
 import { expectBalance } from "./ledger.ts";
-import { type Command, FACILITATOR_FAULTS, MEANWHILE, type Meanwhile } from "./model-commands.ts";
+import type { Command } from "./model-commands.ts";
+import { atSettling, FACILITATOR_FAULTS, RPC_FAULTS } from "./model-faults.ts";
 import { ModelRefunds } from "./model-refunds.ts";
+import type { ModelRunner } from "./model-runner.ts";
+import { ModelUse } from "./model-use.ts";
 import type { Answer, PaidGateway, Payment, SetUp } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
 import type { RefundAccount } from "./refund-account.ts";
@@ -16,20 +19,6 @@ interface Bought {
   readonly job: 0 | 1;
   /** Answers to the very same request; undefined for one that was lost. */
   readonly answers: (Answer | undefined)[];
-  cancelled: boolean;
-}
-
-const RPC_FAULTS: Readonly<Record<"cut" | "delay" | "500", Fault>> = {
-  cut: { kind: "cut" },
-  delay: { kind: "delay-answer", ms: 300 },
-  "500": { kind: "answer", status: 500, body: "" },
-};
-
-const PASS: Fault = { kind: "pass" };
-const HOLD: Fault = { kind: "delay-request", ms: 200 };
-
-function isMeanwhile(settling: string): settling is Meanwhile {
-  return (MEANWHILE as readonly string[]).includes(settling);
 }
 
 /** Runs all `commands`, makes all parts healthy again, and checks the promises about money. */
@@ -38,30 +27,44 @@ export async function runCommands(options: {
   readonly gateway: PaidGateway;
   readonly setUp: SetUp;
   readonly account: RefundAccount | undefined;
-  /** Bodies of the JobCalls that fail. */
-  readonly failing: Set<string>;
+  readonly runner: ModelRunner;
+  /** Each command and each look is followed by a block. */
+  readonly minesAlways: boolean;
   readonly commands: readonly Command[];
   /** Unique to this run. */
   readonly name: string;
 }): Promise<void> {
-  const { parts, gateway, failing, commands, setUp, name } = options;
+  const { parts, gateway, runner, commands, setUp, name, minesAlways } = options;
+  const { failing } = runner;
   const bought: Bought[] = [];
   const inHand = new Set<Promise<void>>();
   const refunds = new ModelRefunds(options);
+  const use = setUp === "rpc_url" ? new ModelUse({ parts, gateway, name, track }) : undefined;
+  runner.isEnd = false;
   await refunds.begin();
+  await use?.begin();
   const balances = () =>
     Promise.all([accounts.payTo, accounts.payer].map(({ address }) => parts.usdc.balanceOf(address)));
   const [receivedBefore = 0n, ownedBefore = 0n] = await balances();
+  const expectBooks = setUp === "rpc_url" ? await watchBooks(options) : undefined;
 
-  function send(purchase: Bought): Promise<void> {
-    const { payment, body, job, answers } = purchase;
-    const sent = gateway.send(payment, { body, job }).then(
-      (answer) => void answers.push(answer),
-      () => void answers.push(undefined),
-    );
-    const done = sent.finally(() => inHand.delete(done));
+  function track(request: Promise<void>): Promise<void> {
+    const done = request.finally(() => inHand.delete(done));
     inHand.add(done);
     return done;
+  }
+
+  function send({ payment, body, job, answers }: Bought): Promise<void> {
+    return track(
+      gateway.send(payment, { body, job }).then(
+        (answer) => void answers.push(answer),
+        () => void answers.push(undefined),
+      ),
+    );
+  }
+
+  async function mine(): Promise<void> {
+    if (minesAlways) await parts.anvil.client.mine({ blocks: 1 });
   }
 
   async function pay({
@@ -73,24 +76,15 @@ export async function runCommands(options: {
   }: Extract<Command, { kind: "pay" }>): Promise<void> {
     const body = `${name} payment ${bought.length}`;
     const payment = await gateway.sign({ job });
-    const purchase: Bought = { payment, body, job, answers: [], cancelled: false };
+    const purchase: Bought = { payment, body, job, answers: [] };
     bought.push(purchase);
     if (fails) failing.add(body);
-    const { nonce } = purchase.payment.signed.authorization;
-    const asksToSettle = new Promise<void>((resolve) => {
-      const when = (request: { body: Buffer }): boolean => {
-        if (!request.body.includes(nonce)) return false;
-        resolve();
-        return true;
-      };
-      const fault = isMeanwhile(settling) ? HOLD : settling === "pass" ? PASS : FACILITATOR_FAULTS[settling];
-      gateway.facilitatorProxy.add({ path: "/settle", times: 1, when, fault });
-    });
+    const { asked, meanwhile } = atSettling(gateway, payment.signed.authorization.nonce, settling);
     const sends = Promise.all(Array.from({ length: times }, () => send(purchase)));
     // A payment that is refused before is never settled.
-    if (isMeanwhile(settling)) await Promise.race([asksToSettle, sends]);
-    if (settling === "kill") await gateway.restart({ signal: "SIGKILL", asProcess: true });
-    else if (isMeanwhile(settling)) await interfere(purchase, settling);
+    if (meanwhile !== undefined) await Promise.race([asked, sends]);
+    if (meanwhile === "kill") await gateway.restart({ signal: "SIGKILL", asProcess: true });
+    else if (meanwhile !== undefined) await interfere(purchase, meanwhile);
     if (wait) await sends;
   }
 
@@ -112,10 +106,8 @@ export async function runCommands(options: {
     const order = { beforePending: true };
     const cancelling = kind === "cancel";
     try {
-      if (cancelling) {
-        await parts.usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce, order);
-        purchase.cancelled = true;
-      } else await parts.usdc.transferWithAuthorization(signed, accounts.stranger, order);
+      if (cancelling) await parts.usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce, order);
+      else await parts.usdc.transferWithAuthorization(signed, accounts.stranger, order);
     } catch (error) {
       // Used, cancelled or expired already.
       if (!String(error).includes("revert")) throw error;
@@ -141,6 +133,14 @@ export async function runCommands(options: {
         else failing.delete(named.body);
         return refunds.retry(callId);
       }
+      case "use":
+        return use?.buy(command, failing);
+      case "use again":
+        return use?.again(command);
+      case "retry use":
+        return use?.retry(command, failing);
+      case "payer":
+        return use?.payer(command);
       case "facilitator": {
         const { path, fault } = command;
         return gateway.facilitatorProxy.add({ path, times: 1, fault: FACILITATOR_FAULTS[fault] });
@@ -155,6 +155,8 @@ export async function runCommands(options: {
         await parts.anvil.client.setAutomine(command.on);
         if (command.on) await parts.anvil.client.mine({ blocks: 1 });
         return;
+      case "reorganisation":
+        return void (await parts.anvil.client.request({ method: "anvil_reorg", params: [1, []] } as never));
       case "time":
         return parts.passTime(command.seconds);
       case "pause":
@@ -163,6 +165,7 @@ export async function runCommands(options: {
   }
 
   async function heal(): Promise<void> {
+    runner.isEnd = true;
     gateway.facilitatorProxy.clear();
     gateway.rpcProxy.clear();
     await parts.anvil.client.setAutomine(true);
@@ -172,14 +175,18 @@ export async function runCommands(options: {
     await parts.passTime(301);
   }
 
-  for (const command of commands) await perform(command);
+  for (const command of commands) {
+    await perform(command);
+    await mine();
+  }
   await heal();
   await expect
     .poll(
       async () => {
+        await mine();
         const { payments, paidCalls } = await gateway.journal.totals();
         return {
-          undecided: setUp === "rpc_url" ? payments.intent : 0,
+          undecided: setUp === "rpc_url" ? payments.intent + payments.settling : 0,
           open: paidCalls.ready + paidCalls.leased,
         };
       },
@@ -188,25 +195,28 @@ export async function runCommands(options: {
     )
     .toEqual({ undecided: 0, open: 0 });
 
-  await refunds.end(bought.length);
+  await refunds.end(bought.length, { mine });
 
   let paid = 0n;
   for (const purchase of bought) if (await expectPromisesKept(options, purchase)) paid += AMOUNT;
   const records = await Promise.all(bought.map(({ payment }) => gateway.journal.paymentOf(payment.signed)));
   const settled = records.flatMap((record) => (record?.state === "settled" ? record.callId : []));
   const refunded = await refunds.expectLaw(settled);
-  expect(await balances()).toEqual([receivedBefore + paid, ownedBefore - paid + refunded]);
+  const used = (await use?.expectLaw()) ?? 0n;
+  expect(await balances()).toEqual([receivedBefore + paid + used, ownedBefore - paid + refunded]);
   await expectBalance(gateway);
   if (setUp === "rpc_url") expect((await gateway.journal.totals()).payments.unresolved).toBe(0);
+  await expectBooks?.();
 }
 
 /** @returns whether the payment paid, by the chain */
 async function expectPromisesKept(
   { parts, gateway, setUp }: { parts: PaidParts; gateway: PaidGateway; setUp: SetUp },
-  { payment, body, answers, cancelled }: Bought,
+  { payment, body, answers }: Bought,
 ): Promise<boolean> {
   const { from, nonce } = payment.signed.authorization;
-  const paid = !cancelled && (await parts.usdc.authorizationState(from, nonce));
+  const isUsed = await parts.usdc.authorizationState(from, nonce);
+  const paid = isUsed && !(await parts.usdc.isCancelled(from, nonce));
   const record = await gateway.journal.paymentOf(payment.signed);
   const deliveries = gateway.jobsWith(body);
   const callIds = new Set(deliveries.map(({ callId }) => Number(callId)));

@@ -1,8 +1,13 @@
 import { it } from "vitest";
-import { runModel } from "./model.ts";
-import { SET_UPS } from "./paid-gateway.ts";
+import { type ModelOptions, runModel } from "./model.ts";
+
+const SET_UPS: readonly Omit<ModelOptions, "durationMs">[] = [
+  { setUp: "rpc_url" },
+  { setUp: "rpc_url", reorganises: true },
+  { setUp: "no rpc_url" },
+];
 
 it.each(SET_UPS)(
-  "Longer random runs, with %s: no settled payment without its job, no second job, no charge for a refusal",
-  (setUp) => runModel({ setUp, durationMs: 60_000 }),
+  "Longer random runs, with %j: no settled payment without its job, no second job, no charge for a refusal",
+  (options) => runModel({ ...options, durationMs: 60_000 }),
 );

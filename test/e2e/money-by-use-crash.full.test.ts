@@ -2,14 +2,8 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import {
-  authorize,
-  decided,
-  expectBalance,
-  offerByUse,
-  startGatewayByUse,
-  startPartsByUse,
-} from "./by-use.ts";
+import { authorize, decided, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
+import { expectBalance } from "./ledger.ts";
 
 /** Steps of a purchase, and those of its charge. */
 const CRASHES = [

@@ -1,14 +1,8 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import {
-  authorize,
-  decided,
-  expectBalance,
-  offerByUse,
-  startGatewayByUse,
-  startPartsByUse,
-} from "./by-use.ts";
+import { authorize, decided, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
+import { expectBalance } from "./ledger.ts";
 import { localSettler } from "./local-facilitator.ts";
 import { type PaidGatewayOptions, SET_UPS } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";

@@ -1,4 +1,3 @@
-import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
@@ -13,12 +12,13 @@ import {
   askForCall,
   authorize,
   decided,
-  expectBalance,
+  newPayer,
   offerByUse,
   startGatewayByUse,
   startPartsByUse,
 } from "./by-use.ts";
 import { askForQuote, engineTable, PROOF_BITS } from "./engine-client.ts";
+import { expectBalance } from "./ledger.ts";
 import type { Answer } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
 
@@ -28,17 +28,6 @@ const parts = startBeforeAll(startPartsByUse);
 const gateway = startBeforeAll(() => startGatewayByUse({ parts, setUp: "rpc_url" }));
 
 const received = () => parts.usdc.balanceOf(payTo.address);
-
-/** A payer with the price of one job, who has approved Permit2. */
-async function newPayer(): Promise<TestAccount> {
-  const privateKey = generatePrivateKey();
-  const account = { ...privateKeyToAccount(privateKey), privateKey };
-  await parts.anvil.client.setBalance({ address: account.address, value: 10n ** 18n });
-  await parts.anvil.client.impersonateAccount({ address: account.address });
-  await parts.usdc.mint(account.address, AMOUNT);
-  await approvePermit2({ anvil: parts.anvil, token: parts.usdc.address, account });
-  return account;
-}
 
 const drain = (account: TestAccount) => parts.usdc.transfer(account, stranger.address, AMOUNT);
 const approve = (account: TestAccount, amount: bigint) =>
@@ -56,7 +45,7 @@ describe("A payer who can no longer pay", () => {
     "When %s before the job begins, it is not run, and nothing is charged",
     async (_, reason, end) => {
       const before = await received();
-      const account = await newPayer();
+      const account = await newPayer(parts);
       const payment = await authorize(gateway, { account });
       gateway.runner.kill();
       const bought = await gateway.send(payment, { body: `1 ${reason}` });
@@ -80,7 +69,7 @@ describe("A payer who can no longer pay", () => {
     ["Permit2 has no allowance", revoke, (account: TestAccount) => approve(account, AMOUNT)],
   ] as const)("%s while the job runs: the result waits until he can pay again", async (what, end, mend) => {
     const before = await received();
-    const account = await newPayer();
+    const account = await newPayer(parts);
     const payment = await authorize(gateway, { account });
     // Verified, and not yet told to settle.
     const isCharging = gateway.duringSettle(() =>
@@ -259,7 +248,7 @@ it("A quote of the pricing engine is the ceiling, and is redeemed once", async (
 // Last: it moves the chain's time.
 it("A payer who takes back the allowance and lets the authorization end gets no result", async () => {
   const before = await received();
-  const account = await newPayer();
+  const account = await newPayer(parts);
   const payment = await authorize(gateway, { account });
   const isCharging = gateway.duringSettle(() => revoke(account));
   const bought = await gateway.send(payment, { body: "9 never" });

@@ -4,14 +4,8 @@ import { payingFetch } from "../helpers/clients.ts";
 import { invalidatePermit2Nonce } from "../helpers/permit2.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startRun } from "../runner/start-run.ts";
-import {
-  authorize,
-  decided,
-  expectBalance,
-  offerByUse,
-  startGatewayByUse,
-  startPartsByUse,
-} from "./by-use.ts";
+import { authorize, decided, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
+import { expectBalance } from "./ledger.ts";
 import { type PaidGateway, SET_UPS, type SetUp } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
 

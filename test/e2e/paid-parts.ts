@@ -1,3 +1,4 @@
+import { type Address, parseAbiItem } from "viem";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { type Anvil, borrowAnvil, startAnvil } from "../helpers/anvil.ts";
 import { type Facilitator, startFacilitator } from "../helpers/facilitator.ts";
@@ -60,4 +61,27 @@ export async function startPaidParts(
       await anvil.stop();
     },
   };
+}
+
+/** Transfer of the token by some accounts. */
+export interface Sent {
+  /** Lower case. */
+  readonly to: string;
+  readonly value: bigint;
+  readonly transaction: string;
+}
+
+/** Finds all transfers that these accounts have sent. */
+export async function transfersFrom({ anvil, usdc }: PaidParts, from: readonly Address[]): Promise<Sent[]> {
+  const logs = await anvil.client.getLogs({
+    address: usdc.address,
+    event: parseAbiItem("event Transfer(address indexed from, address indexed to, uint256 value)"),
+    args: { from: [...from] },
+    fromBlock: 0n,
+  });
+  return logs.map(({ args: { to = "", value = 0n }, transactionHash: transaction }) => ({
+    to: to.toLowerCase(),
+    value,
+    transaction,
+  }));
 }

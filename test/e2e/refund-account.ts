@@ -1,7 +1,6 @@
-import { parseAbiItem } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import type { TestAccount } from "../helpers/accounts.ts";
-import type { PaidParts } from "./paid-parts.ts";
+import { type PaidParts, type Sent, transfersFrom } from "./paid-parts.ts";
 
 /** An account that pays failed jobs back, and the configuration of a gateway that does so. */
 export interface RefundAccount {
@@ -10,7 +9,7 @@ export interface RefundAccount {
   /** Job 0 is refunded when it fails; the operator is asked about job 1. */
   edit(config: string): string;
   /** Transfers that the account has sent. */
-  transfers(): Promise<{ readonly to: string; readonly value: bigint; readonly transaction: string }[]>;
+  transfers(): Promise<Sent[]>;
 }
 
 export async function refundAccount(parts: PaidParts): Promise<RefundAccount> {
@@ -33,18 +32,6 @@ max_fee_per_gas_gwei = "100"
     address,
     owner,
     edit: (config) => `${config}${settings}`,
-    async transfers() {
-      const logs = await parts.anvil.client.getLogs({
-        address: parts.usdc.address,
-        event: parseAbiItem("event Transfer(address indexed from, address indexed to, uint256 value)"),
-        args: { from: address },
-        fromBlock: 0n,
-      });
-      return logs.map(({ args: { to = "", value = 0n }, transactionHash: transaction }) => ({
-        to: to.toLowerCase(),
-        value,
-        transaction,
-      }));
-    },
+    transfers: () => transfersFrom(parts, [address]),
   };
 }

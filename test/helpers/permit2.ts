@@ -4,7 +4,7 @@ import { type Address, encodeFunctionData, type Hex, parseAbi, toHex } from "vie
 import { accounts, type TestAccount } from "./accounts.ts";
 import { type Anvil, sendTransaction } from "./anvil.ts";
 import { compileSolidity } from "./solidity.ts";
-import { eip3009Token, type Token } from "./usdc.ts";
+import { eip3009Token, type Token, type TransactionOrder } from "./usdc.ts";
 
 /** The parts of Permit2 that tests use. */
 const permit2Abi = parseAbi([
@@ -48,19 +48,21 @@ export async function installPermit2(
 }
 
 /** Lets Permit2 move the account's tokens, as each payer does once. Default: all of them. */
-export async function approvePermit2(options: {
-  readonly anvil: Anvil;
-  readonly token: Address;
-  readonly account: TestAccount;
-  readonly amount?: bigint;
-}): Promise<void> {
-  const { anvil, token, account, amount = 2n ** 256n - 1n } = options;
+export async function approvePermit2(
+  options: {
+    readonly anvil: Anvil;
+    readonly token: Address;
+    readonly account: TestAccount;
+    readonly amount?: bigint;
+  } & TransactionOrder,
+): Promise<void> {
+  const { anvil, token, account, amount = 2n ** 256n - 1n, beforePending = false } = options;
   const data = encodeFunctionData({
     abi: erc20Abi,
     functionName: "approve",
     args: [PERMIT2_ADDRESS, amount],
   });
-  await sendTransaction({ anvil, from: account, to: token, data });
+  await sendTransaction({ anvil, from: account, to: token, data, beforePending });
 }
 
 /** Returns true if the owner's nonce was used, by a transfer or by the owner who invalidated it. */
@@ -75,13 +77,18 @@ export async function isPermit2NonceUsed(anvil: Anvil, owner: Address, nonce: st
 }
 
 /** Invalidates a nonce as its owner; a payment with it reverts. Returns the transaction's hash. */
-export async function invalidatePermit2Nonce(anvil: Anvil, owner: TestAccount, nonce: string): Promise<Hex> {
+export async function invalidatePermit2Nonce(
+  anvil: Anvil,
+  owner: TestAccount,
+  nonce: string,
+  order: TransactionOrder = {},
+): Promise<Hex> {
   const data = encodeFunctionData({
     abi: permit2Abi,
     functionName: "invalidateUnorderedNonces",
     args: [BigInt(nonce) >> 8n, 1n << (BigInt(nonce) & 255n)],
   });
-  return (await sendTransaction({ anvil, from: owner, to: PERMIT2_ADDRESS, data })).transactionHash;
+  return (await sendTransaction({ anvil, from: owner, to: PERMIT2_ADDRESS, data, ...order })).transactionHash;
 }
 
 /** A token that only Permit2 can move for its payers. */

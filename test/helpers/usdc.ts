@@ -15,6 +15,7 @@ export const eip3009TokenAbi = parseAbi([
   "function authorizationState(address authorizer, bytes32 nonce) view returns (bool)",
   "function cancelAuthorization(address authorizer, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)",
   "function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)",
+  "event AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce)",
   "event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce)",
   "event Transfer(address indexed from, address indexed to, uint256 value)",
 ]);
@@ -46,12 +47,14 @@ export interface Token {
   readonly name: string;
   readonly version: string;
   readonly decimals: number;
-  mint(to: Address, amount: bigint): Promise<void>;
+  mint(to: Address, amount: bigint, order?: TransactionOrder): Promise<void>;
   /** A plain transfer, without an authorization. */
-  transfer(from: TestAccount, to: Address, amount: bigint): Promise<Hex>;
+  transfer(from: TestAccount, to: Address, amount: bigint, order?: TransactionOrder): Promise<Hex>;
   balanceOf(account: Address): Promise<bigint>;
   /** Returns true if the nonce was used, by a transfer or a cancellation. */
   authorizationState(authorizer: Address, nonce: Hex): Promise<boolean>;
+  /** Returns true if the nonce was used by a cancellation. */
+  isCancelled(authorizer: Address, nonce: Hex): Promise<boolean>;
   /** Cancels an authorization as the payer; later transactions with it revert. Returns the transaction's hash. */
   cancelAuthorization(payer: TestAccount, nonce: Hex, order?: TransactionOrder): Promise<Hex>;
   /** Anyone may carry out a signed transfer, also before the facilitator does. Gives the transaction's hash. */
@@ -111,11 +114,12 @@ export function eip3009Token(options: {
     name,
     version,
     decimals,
-    async mint(to, amount) {
-      await send(accounts.deployer, encodeFunctionData({ abi, functionName: "mint", args: [to, amount] }));
+    async mint(to, amount, order) {
+      const data = encodeFunctionData({ abi, functionName: "mint", args: [to, amount] });
+      await send(accounts.deployer, data, order);
     },
-    transfer: (from, to, amount) =>
-      send(from, encodeFunctionData({ abi, functionName: "transfer", args: [to, amount] })),
+    transfer: (from, to, amount, order) =>
+      send(from, encodeFunctionData({ abi, functionName: "transfer", args: [to, amount] }), order),
     balanceOf: (account) =>
       anvil.client.readContract({ address, abi, functionName: "balanceOf", args: [account] }),
     authorizationState: (authorizer, nonce) =>
@@ -125,6 +129,11 @@ export function eip3009Token(options: {
         functionName: "authorizationState",
         args: [authorizer, nonce],
       }),
+    async isCancelled(authorizer, nonce) {
+      const args = { authorizer, nonce };
+      const event = { abi, address, eventName: "AuthorizationCanceled", args, fromBlock: 0n } as const;
+      return (await anvil.client.getContractEvents(event)).length > 0;
+    },
     async cancelAuthorization(payer, nonce, order) {
       const signature = await payer.signTypedData({
         domain: { name, version, chainId: anvil.chainId, verifyingContract: address },

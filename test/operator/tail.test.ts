@@ -9,7 +9,7 @@ import { type Event, OperatorService, PaymentState } from "../../src/gen/jobgate
 import { Tail } from "../../src/operator/tail.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { startRunner } from "../helpers/runner.ts";
-import { acceptId, paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
+import { acceptId, claimOne, paidCall, paidId, paymentIntent } from "../store/store-fixtures.ts";
 import { type OperatorUnderTest, startOperator } from "./harness.ts";
 
 let jobgate: OperatorUnderTest | undefined;
@@ -87,6 +87,44 @@ test("A tail shows each decision about a payment once, and then the paid JobCall
     { callId, what: { case: "accepted", value: { origin: "x402" } } },
     { what: { value: { state: PaymentState.UNRESOLVED, reason: "no rpc_url" } } },
     { what: { value: { state: PaymentState.FAILED, reason: "expired", payer: failed.key.payer } } },
+  ]);
+});
+
+test("A tail shows what payments by use are charged, and which are released", async () => {
+  const { store } = await start();
+  const tail = await openTail(jobgate as OperatorUnderTest);
+  const byUse = (number: number) => paymentIntent(number, { amount: "1001", ceiling: "1001" });
+  const begin = async (number: number) => {
+    const begun = await store.beginPayment(byUse(number), paidCall());
+    if (begun.kind !== "begun") throw new Error("expected begun");
+    return { callId: BigInt(begun.callId), lease: await claimOne(store) };
+  };
+  const acked = await begin(1);
+  await store.ack(acked.lease, { body: Buffer.from("x"), contentType: "text/plain" }, { units: "7" });
+  await store.settlePayment(byUse(1).key, "{}");
+  const failed = await begin(2);
+  await store.fail(failed.lease, "no ink");
+  const ended = await begin(3);
+  await store.endAuthorization(Number(ended.callId));
+  const events: Event[] = [];
+  while (events.length < 5) {
+    const { event } = await tail.read();
+    if (event?.what.case === "paymentDecided" || event?.what.case === "deadLettered") events.push(event);
+  }
+  const { payer } = byUse(1).key;
+  const charge = { amount: "7", payer, symbol: "USDC" };
+  expect(events).toMatchObject([
+    { callId: acked.callId, what: { value: { state: PaymentState.SETTLING, ...charge } } },
+    { callId: acked.callId, what: { value: { state: PaymentState.SETTLED, ...charge } } },
+    { callId: failed.callId, what: { case: "deadLettered" } },
+    {
+      callId: failed.callId,
+      what: { value: { state: PaymentState.RELEASED, amount: "0", reason: "no ink" } },
+    },
+    {
+      callId: ended.callId,
+      what: { value: { state: PaymentState.RELEASED, reason: "the authorization is about to end" } },
+    },
   ]);
 });
 

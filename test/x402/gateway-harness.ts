@@ -2,6 +2,7 @@ import pino from "pino";
 import { onTestFinished } from "vitest";
 import type { X402Config } from "../../src/config/config.ts";
 import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
+import type { Clock } from "../../src/core/clock.ts";
 import type { Store } from "../../src/store/store.ts";
 import { X402Gateway } from "../../src/x402/gateway.ts";
 import { accounts } from "../helpers/accounts.ts";
@@ -28,6 +29,10 @@ interface Options {
   readonly chainRpcUrl?: string;
   /** Default 1,000. */
   readonly maxPending?: number;
+  /** Default: the system's. */
+  readonly clock?: Clock;
+  /** Store of another gateway. Default: one of its own. */
+  readonly store?: Store;
 }
 
 export interface Reply {
@@ -74,11 +79,11 @@ export async function startAnotherGateway(options: Options = {}): Promise<TestGa
 /** Makes a gateway without starting it. */
 export async function openTestGateway(options: Options = {}): Promise<TestGateway> {
   const logger = pino({ level: "silent" });
-  const { maxPending = 1_000 } = options;
-  const opened = await openTestStore({ maxPending, logger });
-  const { store } = opened;
+  const { maxPending = 1_000, clock } = options;
+  const opened = options.store === undefined ? await openTestStore({ maxPending, logger }) : undefined;
+  const store = opened?.store ?? (options.store as Store);
   const config = configOf(options);
-  const gateway = new X402Gateway({ config, store, logger });
+  const gateway = new X402Gateway({ config, store, logger, ...(clock && { clock }) });
   const jobUrl = (job = 0) => `http://${gateway.address}/x402/jobs/1/${job}`;
   return {
     gateway,
@@ -103,7 +108,7 @@ export async function openTestGateway(options: Options = {}): Promise<TestGatewa
     reload: (config) => gateway.reload(configOf({ config })),
     async stop() {
       await gateway.stop();
-      await opened.stop();
+      await opened?.stop();
     },
   };
 }

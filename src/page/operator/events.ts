@@ -90,6 +90,13 @@ export interface FlowingCall extends EventText {
   readonly at: Event["at"];
   /** True once an event later than payment and acceptance was seen. */
   readonly isDealt: boolean;
+  /** True once a charge was decided: it is paid by use, after the work. */
+  readonly isCharged: boolean;
+}
+
+function isCharge({ what }: Event): boolean {
+  if (what.case !== "paymentDecided") return false;
+  return what.value.state === PaymentState.SETTLING || what.value.state === PaymentState.RELEASED;
 }
 
 const MAX_CALLS = 40;
@@ -112,12 +119,22 @@ export class Flow {
     if ((what.case === "accepted" || what.case === "acked") && at)
       this.#recent.push({ at: timestampMs(at), kind: what.case });
     const known = this.#calls.get(callId);
-    const isBeginning = what.case === "accepted" || what.case === "paymentDecided";
-    // Events milliseconds apart may arrive out of order: a line never returns to its beginning.
+    const isCharged = known?.isCharged === true || isCharge(event);
+    const isBeginning = what.case === "accepted" || (what.case === "paymentDecided" && !isCharged);
+    // Events milliseconds apart may arrive out of order: a line never returns to its beginning. A dead letter stays one.
+    const isOver = isBeginning ? known?.isDealt : what.case === "paymentDecided" && known?.stage === "dead";
     const state =
-      isBeginning && known?.isDealt ? known : { ...describeEvent(event), at, isDealt: !isBeginning };
+      isOver && known !== undefined ? known : { ...describeEvent(event), at, isDealt: !isBeginning };
+    const stage = isCharged && state.state === "paid" ? "done" : state.stage;
     const job = what.case === "accepted" ? what.value : known?.job;
-    this.#calls.set(callId, { ...state, callId, job, amount: amountOf(event) || (known?.amount ?? "") });
+    this.#calls.set(callId, {
+      ...state,
+      stage,
+      isCharged,
+      callId,
+      job,
+      amount: amountOf(event) || (known?.amount ?? ""),
+    });
     const [oldest] = this.#calls.keys();
     if (this.#calls.size > MAX_CALLS && oldest !== undefined) this.#calls.delete(oldest);
   }

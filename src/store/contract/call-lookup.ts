@@ -1,5 +1,5 @@
 import type { JobKey } from "../../core/job-call.ts";
-import type { PaymentKey, PaymentState } from "../../core/payment.ts";
+import type { CallerNonce, PaymentKey, PaymentState } from "../../core/payment.ts";
 import type { Refund } from "./refund-ledger.ts";
 import type { JobResult, Progress } from "./work-queue.ts";
 
@@ -17,6 +17,12 @@ export interface SecretKeeper {
    * @returns the secret that is kept
    */
   keepSecret(name: string, candidate: string): Promise<string>;
+}
+
+/** Nonces that sign-ins use up. */
+export interface NonceLedger {
+  /** Uses up a nonce without a payment. @returns false if it was used up before, or has expired */
+  useCallerNonce(nonce: CallerNonce): Promise<boolean>;
 }
 
 /** Charge for a call that is paid by use. */

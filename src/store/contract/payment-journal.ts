@@ -7,7 +7,7 @@ import type {
   PaymentKey,
   PaymentRecord,
 } from "../../core/payment.ts";
-import type { BuriedCall } from "./work-queue.ts";
+import type { BuriedCall, DecidedCharge } from "./work-queue.ts";
 
 /** Journal of paid jobs: no money moves before its payment is written here. */
 export interface PaymentJournal {
@@ -138,9 +138,12 @@ export type ClosePaymentOutcome =
   | { kind: "closed"; record: PaymentRecord }
   | { kind: "not_open"; record: PaymentRecord | undefined };
 
-/** `not_open`: the payment was charged or released meanwhile. */
+/**
+ * `not_open`: the payment was charged or released meanwhile. `charge` is absent when its JobCall was finished by a replica
+ * of an older version.
+ */
 export type EndAuthorizationOutcome =
-  | { readonly kind: "charged"; readonly amount: string }
+  | { readonly kind: "charged"; readonly charge?: DecidedCharge }
   | { readonly kind: "buried"; readonly buried: BuriedCall }
   | { readonly kind: "not_open" };
 

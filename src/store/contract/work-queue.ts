@@ -1,3 +1,5 @@
+import type { PaidAmount } from "../../core/events.ts";
+
 /** Work for runners, delivered at least once: each delivery holds a lease. */
 export interface WorkQueue {
   /**
@@ -17,7 +19,7 @@ export interface WorkQueue {
    * The runner is done. `result` is kept for the paying client.
    * @param charge for a JobCall that is paid by use, as {@link ceilings} allows it; default: its whole ceiling
    */
-  ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<LeaseOutcome>;
+  ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<AckedLease>;
 
   /** Finds the ceiling of each JobCall, in token units: null if it is not paid by use, undefined if it is finished. */
   ceilings(callIds: readonly number[]): Promise<(string | null | undefined)[]>;
@@ -116,6 +118,19 @@ export interface BuriedCall {
   readonly reason: string;
   /** Unix milliseconds, by the store's clock. */
   readonly deadAt: number;
+  /** Present when its payment, by use, was open: nothing is charged. */
+  readonly released?: DecidedCharge;
+}
+
+/** Decision about a payment by use: the charge that is to be settled, or that nothing is charged. */
+export interface DecidedCharge extends PaidAmount {
+  readonly state: "settling" | "released";
+}
+
+export interface AckedLease {
+  readonly outcome: LeaseOutcome;
+  /** Present when the ack decided a payment by use. */
+  readonly charge?: DecidedCharge;
 }
 
 export interface EndedLease {

@@ -1,6 +1,14 @@
 import type { JobCallOrigin } from "../../core/job-call.ts";
 import type { AcceptOnceOutcome, Delivery } from "../contract/intake.ts";
-import type { BuriedCall, Charge, Claimed, JobResult, Lease, LeaseOutcome } from "../contract/work-queue.ts";
+import type {
+  BuriedCall,
+  Charge,
+  Claimed,
+  DecidedCharge,
+  JobResult,
+  Lease,
+  LeaseOutcome,
+} from "../contract/work-queue.ts";
 import type { OperationOutcome } from "../group-commit.ts";
 import type { NewCall } from "../new-call.ts";
 import { type Input, OPERATIONS, type OperationName, type Outcome } from "../operations.ts";
@@ -78,8 +86,15 @@ const RESULT_FORMS: { readonly [Name in OperationName]?: Form<Outcome<Name>> } =
   accept: ACCEPT_OUTCOME as Form<Outcome<"accept">>,
   acceptOnce: ACCEPT_OUTCOME,
   ack: {
-    write: (to, outcome) => to.number(LEASE_OUTCOMES.indexOf(outcome)),
-    read: (from) => LEASE_OUTCOMES[from.number()] ?? "not_found",
+    write(to, { outcome, charge }) {
+      to.number(LEASE_OUTCOMES.indexOf(outcome));
+      to.boolean(charge !== undefined);
+      if (charge !== undefined) to.other(charge);
+    },
+    read(from) {
+      const outcome = LEASE_OUTCOMES[from.number()] ?? "not_found";
+      return from.boolean() ? { outcome, charge: from.other() as DecidedCharge } : { outcome };
+    },
   },
   claim: { write: writeClaimed, read: readClaimed },
 };

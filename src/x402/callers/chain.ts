@@ -75,16 +75,9 @@ export class CallerChain {
     hash: `0x${string}`,
     signature: `0x${string}`,
   ): Promise<boolean> {
-    const data = isValidSignatureCall(hash, signature);
-    return this.#rpcOf(restriction).ask("isValidSignature", async (rpc) => {
-      try {
-        return (await call(rpc, caller, data)) === ERC1271_MAGIC;
-      } catch (error) {
-        // Contracts revert on signatures that they refuse.
-        if (error instanceof RpcError && error.isRevert) return false;
-        throw error;
-      }
-    });
+    return this.#rpcOf(restriction).ask("isValidSignature", (rpc) =>
+      contractApproves(rpc, { account: caller, hash, signature }),
+    );
   }
 
   #rpcOf({ chainRpcUrl }: JobRestriction): CallerRpc {
@@ -124,6 +117,20 @@ class CallerRpc {
     } catch (cause) {
       throw checkFailed(what, cause instanceof Error ? (cause.message.split("\n", 1)[0] ?? "") : "", cause);
     }
+  }
+}
+
+/** Asks an account's contract about a signature (ERC-1271). An address without code approves none. */
+export async function contractApproves(
+  rpc: Rpc,
+  { account, hash, signature }: Readonly<Record<"account" | "hash" | "signature", `0x${string}`>>,
+): Promise<boolean> {
+  try {
+    return (await call(rpc, account, isValidSignatureCall(hash, signature))) === ERC1271_MAGIC;
+  } catch (error) {
+    // Contracts revert on signatures that they refuse.
+    if (error instanceof RpcError && error.isRevert) return false;
+    throw error;
   }
 }
 

@@ -1,9 +1,12 @@
 import { GatewayError } from "../../core/errors.ts";
+import type { PaymentKey } from "../../core/payment.ts";
 import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../http/response.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 import type { ClientLimits } from "../purchase/client-limits.ts";
 import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
+import type { SignIn } from "../sign-in/sign-in.ts";
+import { carriesSignIn } from "../sign-in/sign-in-message.ts";
 import type { CallPath } from "../wire/paths.ts";
 import type { AccessTokens } from "./access-tokens.ts";
 import { describeCall, resultResponse } from "./call-answer.ts";
@@ -15,9 +18,13 @@ interface Parts {
   readonly tokens: AccessTokens;
   readonly limits: Pick<ClientLimits, "countWrongToken">;
   readonly receipts: ReceiptSigner | undefined;
+  readonly signIn: SignIn;
 }
 
-/** `GET /x402/calls/{call_id}`, `…/result` and `…/events`: shows a paid call to the holder of its access token. */
+/**
+ * `GET /x402/calls/{call_id}`, `…/result` and `…/events`: shows a paid call to the holder of its access token,
+ * and to its payer who signs in.
+ */
 export class CallRoute {
   readonly #parts: Parts;
 
@@ -39,22 +46,15 @@ export class CallRoute {
 
   /**
    * @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` with another call's;
-   * `call_expired`
+   * those of {@link SignIn.payerOf}; `call_expired`
    */
   async #findCall(request: HttpRequest, callId: number): Promise<CallState> {
-    const token = bearerToken(request);
-    if (token === undefined) {
-      throw new GatewayError(
-        "unauthorized",
-        "Send the access_token of the 202 answer as Authorization: Bearer <access_token>.",
-        { headers: { "www-authenticate": "Bearer" } },
-      );
-    }
+    const isBuyer = await this.#proof(request);
     const call = await this.#parts.calls.findCall(callId);
-    // A held call is not paid for yet, so no token opens it.
-    if (call === undefined || call.state === "held" || !this.#parts.tokens.isTokenOf(token, call.payment)) {
+    // A held call is not paid for yet, so nothing opens it.
+    if (call === undefined || call.state === "held" || !isBuyer(call.payment)) {
       this.#parts.limits.countWrongToken(request);
-      throw new GatewayError("call_not_found", "No call with this id has this access token.");
+      throw new GatewayError("call_not_found", "No call with this id has this access token or payer.");
     }
     if (call.state === "expired") {
       throw new GatewayError("call_expired", "This call ended long ago, and its result is no longer kept.", {
@@ -62,6 +62,22 @@ export class CallRoute {
       });
     }
     return call;
+  }
+
+  /** Returns whether a payment is that of whoever asks. */
+  async #proof(request: HttpRequest): Promise<(payment: PaymentKey) => boolean> {
+    const { tokens, signIn } = this.#parts;
+    const token = bearerToken(request);
+    if (token !== undefined) return (payment) => tokens.isTokenOf(token, payment);
+    if (!carriesSignIn(request)) {
+      throw new GatewayError(
+        "unauthorized",
+        "Send the access_token of the 202 answer as Authorization: Bearer <access_token>; a payer who lost it finds it at /x402/calls.",
+        { headers: { "www-authenticate": "Bearer" } },
+      );
+    }
+    const { payer, network } = await signIn.payerOf(request);
+    return (payment) => payment.payer === payer && payment.network === network;
   }
 
   async #showResult(call: CallState): Promise<HttpResponse> {

@@ -99,7 +99,7 @@ export class Charges implements BackgroundService {
   }
 
   #wake(): void {
-    if (this.#isStopped || this.#isWoken) return;
+    if (this.#isWoken) return;
     this.#isWoken = true;
     // A round that is running may have read the journal before the ack.
     if (this.#round === undefined) this.#schedule(GATHER_MS);

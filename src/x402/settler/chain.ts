@@ -178,7 +178,7 @@ export class SettlerChain {
 }
 
 /** Fee of a mined transaction. Rollups built on the OP Stack add what their data costs on the chain below. */
-function feeOf(receipt: object): bigint | undefined {
+export function feeOf(receipt: object): bigint | undefined {
   const { gasUsed, effectiveGasPrice, l1Fee } = receipt as Record<string, unknown>;
   if (typeof gasUsed !== "string" || typeof effectiveGasPrice !== "string") return undefined;
   const dataFee = typeof l1Fee === "string" ? asNumber(l1Fee) : 0n;

@@ -63,5 +63,18 @@ export function describeCallerNonces(given: Given): void {
       await given.store.failPayment(paymentIntent(2).key, "{}", "why");
       expect(await given.store.isCallerNonceUsed(callerNonce("n"))).toBe(true);
     });
+
+    test("Exactly one of 50 uses of a nonce without a payment is the first, until it expires", async () => {
+      const sealed = callerNonce("sealed", { caller: "sign-in-with-x" });
+      const uses = await Promise.all(Array.from({ length: 50 }, () => given.store.useCallerNonce(sealed)));
+      expect(uses.filter(Boolean)).toHaveLength(1);
+      await given.reopen();
+      given.now = START_MS + 59_999;
+      expect(await given.store.useCallerNonce(sealed)).toBe(false);
+      expect(await given.store.useCallerNonce({ ...sealed, nonce: "another" })).toBe(true);
+      given.now = START_MS + 60_001;
+      expect(await given.store.useCallerNonce(sealed)).toBe(false);
+      expect(await given.store.useCallerNonce({ ...sealed, expiresAt: START_MS / 1000 + 120 })).toBe(true);
+    });
   });
 }

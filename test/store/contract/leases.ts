@@ -46,20 +46,20 @@ export function describeLeases(given: Given): void {
       expect(idsOf(claimed)).toEqual([first, second]);
       expect(claimed[0]?.attempt).toBe(2);
       expect(claimed[0]?.leaseToken).not.toBe(lost.leaseToken);
-      expect(await given.store.ack(lost)).toBe("lease_lost");
+      expect(await given.store.ack(lost)).toEqual({ outcome: "lease_lost" });
     });
 
     test("A lease ends at its very expiry, for each way to finish, even without a claim since", async () => {
       await acceptId(given.store);
       const lease = await claimOne(given.store);
       given.now += LEASE_MS;
-      expect(await given.store.ack(lease)).toBe("lease_lost");
+      expect(await given.store.ack(lease)).toEqual({ outcome: "lease_lost" });
       expect(await given.store.fail(lease, "late")).toEqual({ outcome: "lease_lost" });
       expect(await given.store.retry(lease, retryNow())).toEqual({ outcome: "lease_lost" });
       expect(await given.store.release(lease, LOST)).toEqual({ outcome: "lease_lost" });
       expect((await given.store.extend(lease, LEASE_MS)).outcome).toBe("lease_lost");
       given.now -= 1;
-      expect(await given.store.ack(lease)).toBe("done");
+      expect(await given.store.ack(lease)).toEqual({ outcome: "done" });
     });
 
     test("Results count towards the 16 MiB that are written at once", async () => {
@@ -68,19 +68,19 @@ export function describeLeases(given: Given): void {
       const result = { body: Buffer.alloc(6 * 1024 * 1024, 1), contentType: "image/png" };
       given.batches.length = 0;
       const outcomes = await Promise.all(leases.map((lease) => given.store.ack(lease, result)));
-      expect(outcomes).toEqual(["done", "done", "done"]);
+      expect(outcomes).toEqual(leases.map(() => ({ outcome: "done" })));
       expect(given.batches.toSorted()).toEqual([1, 2]);
     });
 
     test("A wrong token is LEASE_LOST; a finished or unknown call is NOT_FOUND", async () => {
       const callId = await acceptId(given.store);
       const foreign = { callId, leaseToken: "foreign" };
-      expect(await given.store.ack(foreign)).toBe("lease_lost");
+      expect(await given.store.ack(foreign)).toEqual({ outcome: "lease_lost" });
       const lease = await claimOne(given.store);
-      expect(await given.store.ack(foreign)).toBe("lease_lost");
-      expect(await given.store.ack(lease)).toBe("done");
-      expect(await given.store.ack(lease)).toBe("not_found");
-      expect(await given.store.ack({ ...lease, callId: callId + 1 })).toBe("not_found");
+      expect(await given.store.ack(foreign)).toEqual({ outcome: "lease_lost" });
+      expect(await given.store.ack(lease)).toEqual({ outcome: "done" });
+      expect(await given.store.ack(lease)).toEqual({ outcome: "not_found" });
+      expect(await given.store.ack({ ...lease, callId: callId + 1 })).toEqual({ outcome: "not_found" });
       await acceptId(given.store);
       const dead = await claimOne(given.store);
       await given.store.fail(dead, "no good");
@@ -91,7 +91,7 @@ export function describeLeases(given: Given): void {
       await acceptId(given.store);
       const released = await claimOne(given.store);
       expect(await given.store.release(released, { ...LOST, excused: true })).toEqual({ outcome: "done" });
-      expect(await given.store.ack(released)).toBe("lease_lost");
+      expect(await given.store.ack(released)).toEqual({ outcome: "lease_lost" });
       expect(await claimOne(given.store)).toMatchObject({ attempt: 2, suspect: false });
     });
 
@@ -100,7 +100,7 @@ export function describeLeases(given: Given): void {
       const lost = await claimOne(given.store);
       const backoff = { baseMs: 5000, maxMs: 5000 };
       expect(await given.store.release(lost, { ...LOST, backoff })).toEqual({ outcome: "done" });
-      expect(await given.store.ack(lost)).toBe("lease_lost");
+      expect(await given.store.ack(lost)).toEqual({ outcome: "lease_lost" });
       const dueInMs = (await given.store.nextDueMs()) ?? Number.NaN;
       expect(dueInMs).toBeLessThan(5000);
       given.now += dueInMs;
@@ -216,7 +216,7 @@ export function describeLeases(given: Given): void {
       const [acked, expired] = (await claimCalls(given.store)) as [ClaimedCall, ClaimedCall];
       await given.reopen();
       expect(await claimCalls(given.store)).toEqual([]);
-      expect(await given.store.ack(acked)).toBe("done");
+      expect(await given.store.ack(acked)).toEqual({ outcome: "done" });
       given.now += LEASE_MS;
       expect((await claimOne(given.store)).callId).toBe(expired.callId);
     });

@@ -57,8 +57,11 @@ export function describePaymentsByUse(given: Given): void {
     ])("An ack charges %s", async (_, charge, amount) => {
       const callId = await begin(given, 1);
       const lease = await claimOne(given.store);
-      expect(await given.store.ack(lease, RESULT, charge)).toBe("done");
-      expect(await given.store.ack(lease, RESULT, { units: "7" })).toBe("not_found");
+      expect(await given.store.ack(lease, RESULT, charge)).toEqual({
+        outcome: "done",
+        charge: decided("settling", amount),
+      });
+      expect(await given.store.ack(lease, RESULT, { units: "7" })).toEqual({ outcome: "not_found" });
       expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
         state: "settling",
         amount,
@@ -90,9 +93,16 @@ export function describePaymentsByUse(given: Given): void {
       for (const number of [1, 2, 3, 4]) await begin(given, number);
       const exact = await paidId(given.store, 5);
       const { calls } = await given.store.claim(claimRequest());
-      await Promise.all(
+      const acked = await Promise.all(
         calls.map((lease, index) => given.store.ack(lease, RESULT, { units: String(index) })),
       );
+      expect(acked).toEqual([
+        ...[0, 1, 2, 3].map((amount) => ({
+          outcome: "done",
+          charge: decided(amount === 0 ? "released" : "settling", String(amount)),
+        })),
+        { outcome: "done" },
+      ]);
       for (const [index, number] of [1, 2, 3, 4].entries()) {
         expect(await given.store.findPayment(byUse(number).key)).toMatchObject({
           state: index === 0 ? "released" : "settling",
@@ -121,7 +131,8 @@ export function describePaymentsByUse(given: Given): void {
 
     test("A dead letter charges nothing, and its retry is free", async () => {
       const callId = await begin(given, 1);
-      await given.store.fail(await claimOne(given.store), "no ink");
+      const failed = await given.store.fail(await claimOne(given.store), "no ink");
+      expect(failed.buried).toMatchObject({ callId, released: decided("released", "0") });
       expect(await given.store.findPayment(byUse(1).key)).toMatchObject({
         state: "released",
         reason: "no ink",
@@ -129,7 +140,9 @@ export function describePaymentsByUse(given: Given): void {
       expect(await given.store.totals()).toMatchObject({ uncharged: 1, kept: 0, byUse: { released: 1 } });
       await expectBalance(given.store);
       expect(await given.store.retryDeadLetter(callId)).toBe("retried");
-      await given.store.ack(await claimOne(given.store), RESULT, { units: "9" });
+      expect(await given.store.ack(await claimOne(given.store), RESULT, { units: "9" })).toEqual({
+        outcome: "done",
+      });
       expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
       expect(await given.store.totals()).toMatchObject({ uncharged: 0 });
       await expectBalance(given.store);
@@ -177,7 +190,10 @@ export function describePaymentsByUse(given: Given): void {
       const endsAt = byUse(1).validBefore;
       expect(await given.store.listEndingAuthorizations(endsAt, 9)).toEqual([]);
       expect(await given.store.listEndingAuthorizations(endsAt + 1, 9)).toEqual([callId]);
-      expect(await given.store.endAuthorization(callId)).toEqual({ kind: "charged", amount: "200" });
+      expect(await given.store.endAuthorization(callId)).toEqual({
+        kind: "charged",
+        charge: decided("settling", "200"),
+      });
       expect(await given.store.endAuthorization(callId)).toEqual({ kind: "not_open" });
       expect(await given.store.listEndingAuthorizations(endsAt + 1, 9)).toEqual([]);
       await given.store.settlePayment(byUse(1).key, "{}");
@@ -185,7 +201,7 @@ export function describePaymentsByUse(given: Given): void {
         state: "running",
         charge: { amount: "200" },
       });
-      await given.store.ack(lease, RESULT);
+      expect(await given.store.ack(lease, RESULT)).toEqual({ outcome: "done" });
       expect(await given.store.findCall(callId)).toMatchObject({
         state: "succeeded",
         charge: { amount: "200" },
@@ -197,17 +213,46 @@ export function describePaymentsByUse(given: Given): void {
       const first = await begin(given, 1, { minCharge: "10" });
       const second = await begin(given, 2);
       await given.store.claim(claimRequest());
-      expect(await given.store.endAuthorization(first)).toEqual({ kind: "charged", amount: "10" });
-      expect(await given.store.endAuthorization(second)).toEqual({ kind: "charged", amount: "0" });
+      expect(await given.store.endAuthorization(first)).toMatchObject({ charge: { amount: "10" } });
+      expect(await given.store.endAuthorization(second)).toEqual({
+        kind: "charged",
+        charge: decided("released", "0"),
+      });
       expect(await given.store.findPayment(byUse(2).key)).toMatchObject({ state: "released" });
       await expectBalance(given.store);
     });
 
     test("A job that does not run when its authorization ends becomes a dead letter, and is not charged", async () => {
       const callId = await begin(given, 1, { minCharge: "10" });
-      const buried = { callId, reason: AUTHORIZATION_ENDED, deadAt: given.now };
+      const released = decided("released", "0");
+      const buried = { callId, reason: AUTHORIZATION_ENDED, deadAt: given.now, released };
       expect(await given.store.endAuthorization(callId)).toEqual({ kind: "buried", buried });
       expect(await given.store.findPayment(byUse(1).key)).toMatchObject({ state: "released", amount: "0" });
+      await expectBalance(given.store);
+    });
+
+    test("Whatever makes a dead letter says which payment it released, once", async () => {
+      const used = await begin(given, 1);
+      const exact = await paidId(given.store, 2);
+      await given.store.claim(claimRequest());
+      given.now += LEASE_MS + 1;
+      const released = decided("released", "0");
+      const expired = await given.store.expireLeases(1);
+      expect(expired).toHaveLength(2);
+      expect(expired).toMatchObject([{ callId: used, released }, { callId: exact }]);
+      expect(expired[1]).not.toHaveProperty("released");
+
+      given.now += 1;
+      await given.store.retryDeadLetter(used);
+      expect((await given.store.fail(await claimOne(given.store), "again")).buried).not.toHaveProperty(
+        "released",
+      );
+
+      const next = await begin(given, 3);
+      const retry = { backoff: { baseMs: 1, maxMs: 1 }, delayMs: 0, maxAttempts: 9, reason: "" };
+      await given.store.retry(await claimOne(given.store), retry);
+      const { buried } = await given.store.claim(claimRequest({ maxAttempts: 1 }));
+      expect(buried).toMatchObject([{ callId: next, released }]);
       await expectBalance(given.store);
     });
 
@@ -222,6 +267,22 @@ export function describePaymentsByUse(given: Given): void {
       const { key } = byUse(4);
       const other = byUse(4, { key: { ...key, payer: "0x70997970c51812dc3a010c7d01b50e0d17dc79c8" } });
       expect(await given.store.beginPayment(other, paidCall(), limits)).toMatchObject({ kind: "begun" });
+    });
+
+    test("A result is kept until its charge is decided, and as long as others from then on", async () => {
+      const day = 86_400_000;
+      const callId = await begin(given, 1);
+      await given.store.ack(await claimOne(given.store), RESULT);
+      await given.store.leavePaymentUnresolved(byUse(1).key, "unknown");
+      const prune = () => given.store.prune({ kind: "results", ageMs: day, after: 0 });
+      given.now += 9 * day;
+      expect(await prune()).toEqual({ removed: 0 });
+      await given.store.settlePayment(byUse(1).key, "{}");
+      given.now += day - 1;
+      expect(await prune()).toEqual({ removed: 0 });
+      expect(await given.store.findResult(callId)).toMatchObject({ contentType: "text/plain" });
+      given.now += 2;
+      expect(await prune()).toEqual({ removed: 1 });
     });
 
     test("Pruned ones still count", async () => {
@@ -244,6 +305,12 @@ export function describePaymentsByUse(given: Given): void {
       await expectBalance(given.store);
     });
   });
+}
+
+/** Decision about the charge of a payment by use. */
+function decided(state: "settling" | "released", amount: string) {
+  const { network, asset, payer } = byUse(1).key;
+  return { state, amount, network, asset, payer, symbol: "USDC" };
 }
 
 function byUse(number: number, overrides: Partial<PaymentIntent> = {}): PaymentIntent {

@@ -36,7 +36,15 @@ const accepted = fc.oneof(
   fc.record({ kind: fc.constantFrom("accepted", "duplicate"), callId }),
   fc.record({ kind: fc.constantFrom("queue_full", "conflict") }),
 );
-const buried = fc.record({ callId, reason: text, deadAt: time });
+const decidedCharge = fc.record({
+  state: fc.constantFrom("settling", "released"),
+  amount: text,
+  payer: text,
+});
+const buried = fc.record(
+  { callId, reason: text, deadAt: time, released: decidedCharge },
+  { requiredKeys: ["callId", "reason", "deadAt"] },
+);
 const claimed = fc.record({
   calls: fc.array(
     fc.record({
@@ -71,7 +79,10 @@ const KINDS: Readonly<
   ],
   ack: [
     fc.oneof(fc.tuple(lease, result), fc.tuple(lease, result, charge)),
-    fc.constantFrom("done", "lease_lost", "not_found"),
+    fc.oneof(
+      fc.record({ outcome: fc.constantFrom("done", "lease_lost", "not_found") }),
+      fc.record({ outcome: fc.constant("done"), charge: decidedCharge }),
+    ),
   ],
   claim: [fc.constant([claimRequest({ jobIds: [2n ** 64n - 1n] })]), claimed],
   extend: [fc.tuple(lease, fc.nat()), fc.record({ outcome: fc.constant("done"), leaseExpiresAt: time })],

@@ -50,5 +50,5 @@ test("A lease does not run out early because the wall clock goes forward an hour
   clocks.wall += HOUR_MS;
   elapse(LEASE_MS - 1);
   expect(await claimCalls(store)).toEqual([]);
-  expect(await store.ack(lease)).toBe("done");
+  expect(await store.ack(lease)).toEqual({ outcome: "done" });
 });

@@ -21,7 +21,7 @@ async function claimForever(): Promise<never> {
     const claimed = await claimCalls(store, { limit: 4 });
     for (const { callId } of claimed) note("leased", callId);
     const [first] = claimed;
-    if (first !== undefined && (await store.ack(first)) === "done") note("acked", first.callId);
+    if (first !== undefined && (await store.ack(first)).outcome === "done") note("acked", first.callId);
   }
 }
 

@@ -1,22 +1,17 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type {
+  AckedLease,
+  BuriedCall,
   Charge,
   EndedLease,
   JobResult,
   Lease,
-  LeaseOutcome,
   Progress,
 } from "../../contract/work-queue.ts";
 import type { Outcome } from "../../operations.ts";
 import type { RefundRow } from "../../refund-row.ts";
 import { type CallStep, STREAM_ENDED, withStep } from "../../rules/call-steps.ts";
-import {
-  AUTHORIZATION_ENDED,
-  type ChargeColumns,
-  chargeAtEnd,
-  chargedState,
-  chargedUnits,
-} from "../../rules/charges.ts";
+import { AUTHORIZATION_ENDED, type ChargeColumns, chargeAtEnd, chargedUnits } from "../../rules/charges.ts";
 import {
   type AttemptColumns,
   afterRelease,
@@ -28,6 +23,7 @@ import {
 import { canRetry } from "../../rules/refunds.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
+import { AUTHORIZED, type AuthorizedPayment, chargePayments, decidedCharge } from "./charges.ts";
 import { packed } from "./new-rows.ts";
 
 /** Columns of a JobCall that can change. */
@@ -43,7 +39,7 @@ interface CallRow extends LeaseColumns, AttemptColumns, ChargeColumns {
   readonly dead_reason: string | null;
   /** Null: no refund. */
   readonly refund_state: RefundRow["state"] | null;
-  readonly is_authorized: boolean;
+  readonly authorized: AuthorizedPayment | null;
 }
 
 interface FinishedCall {
@@ -58,8 +54,7 @@ const LOCK_CALLS = statement<CallRow>(
   "lock_calls",
   `SELECT call_id, origin, state, visible_at, attempts, forgiven, lease_token, subscriber, claimed_at, history,
           progress_percent, progress_text, dead_at, dead_reason, ceiling, min_charge, charge_so_far,
-          ceiling IS NOT NULL AND EXISTS (
-            SELECT FROM jobgate.payments WHERE payments.call_id = job_calls.call_id AND payments.state = 'authorized') AS is_authorized,
+          ${AUTHORIZED} AS authorized,
           (SELECT refunds.state FROM jobgate.refunds WHERE refunds.call_id = job_calls.call_id) AS refund_state
      FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) ORDER BY call_id FOR UPDATE`,
 );
@@ -94,13 +89,6 @@ const FINISH_CALLS = statement(
      FROM finished LEFT JOIN unnest($4::bigint[], $5::int[], $6::int[], $7::text[])
                              AS result (call_id, start, length, content_type) USING (call_id)
     WHERE origin = 'x402'`,
-);
-
-const CHARGE_PAYMENTS = statement(
-  "charge_payments",
-  `UPDATE jobgate.payments SET state = new ->> 1, amount = new ->> 2, updated_at = $2
-     FROM json_array_elements($1::json) AS new
-    WHERE call_id = (new ->> 0)::bigint AND state = 'authorized'`,
 );
 
 type CallEntry = Entry<
@@ -138,7 +126,7 @@ export class CallsPart implements BatchPart {
     ];
     await Promise.all([
       // Before the triggers of the others, which leave a charged payment alone.
-      charge(context, this.#charged),
+      chargePayments(context, this.#charged),
       update(context.sql, rows),
       finish(context, this.#finished),
     ]);
@@ -190,13 +178,15 @@ export class CallsPart implements BatchPart {
     lease: Lease,
     { result, charge }: { readonly result: JobResult | undefined; readonly charge: Charge | undefined },
     { now, capacity }: BatchContext,
-  ): LeaseOutcome {
+  ): AckedLease {
     const row = this.#rows.get(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
-    if (row === undefined || outcome !== "done") return outcome;
-    this.#finish(row, result, row.ceiling === null ? null : chargedUnits(row.ceiling, charge));
+    if (row === undefined || outcome !== "done") return { outcome };
+    const amount = row.ceiling === null ? null : chargedUnits(row.ceiling, charge);
+    this.#finish(row, result, amount);
     capacity.adjust(-1);
-    return outcome;
+    const decided = decidedCharge(row, amount ?? "0");
+    return { outcome, ...(decided && { charge: decided }) };
   }
 
   #extend(
@@ -247,25 +237,24 @@ export class CallsPart implements BatchPart {
     return true;
   }
 
-  #endAuthorization(callId: number, { now, capacity }: BatchContext): Outcome<"endAuthorization"> {
+  #endAuthorization(callId: number, context: BatchContext): Outcome<"endAuthorization"> {
     const row = this.#rows.get(callId);
     // Without a row it was finished, by a replica of an older version: nothing is charged.
-    if (row !== undefined && !row.is_authorized) return { kind: "not_open" };
-    const amount = row && chargeAtEnd(row, now);
+    if (row?.authorized === null) return { kind: "not_open" };
+    const amount = row && chargeAtEnd(row, context.now);
     if (row !== undefined && amount === undefined) {
-      const reason = AUTHORIZATION_ENDED;
-      this.#change(row, { ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason });
-      capacity.adjust(-1);
-      return { kind: "buried", buried: { callId, reason, deadAt: now } };
+      return { kind: "buried", buried: this.#bury(row, AUTHORIZATION_ENDED, context) };
     }
-    if (row !== undefined) this.#rows.set(callId, { ...row, is_authorized: false });
     this.#charged.set(callId, amount ?? "0");
-    return { kind: "charged", amount: amount ?? "0" };
+    if (row === undefined) return { kind: "charged" };
+    this.#rows.set(callId, { ...row, authorized: null });
+    const charge = decidedCharge(row, amount ?? "0");
+    return { kind: "charged", ...(charge && { charge }) };
   }
 
   /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
   #end(lease: Lease, context: BatchContext, endedBy: string, next: (row: CallRow) => GivenBack): EndedLease {
-    const { now, capacity, madeReady } = context;
+    const { now, madeReady } = context;
     const row = this.#rows.get(lease.callId);
     const outcome = leaseOutcome(row, lease, now);
     if (row === undefined || outcome !== "done") return { outcome };
@@ -278,12 +267,8 @@ export class CallsPart implements BatchPart {
       to: now,
       reason: storable(endedBy),
     });
-    if (becomes.state === "dead") {
-      const reason = storable(becomes.reason);
-      this.#change(row, { ...NO_LEASE, state: "dead", dead_at: now, dead_reason: reason, history });
-      capacity.adjust(-1);
-      return { outcome, buried: { callId: row.call_id, reason, deadAt: now } };
-    }
+    if (becomes.state === "dead")
+      return { outcome, buried: this.#bury({ ...row, history }, storable(becomes.reason), context) };
     const { state, forgiven } = becomes;
     const isDelayed = becomes.state === "delayed";
     const visible_at = isDelayed ? becomes.visibleAt : null;
@@ -291,6 +276,14 @@ export class CallsPart implements BatchPart {
     this.#change(row, { ...NO_LEASE, state, forgiven, visible_at, subscriber, history });
     if (state === "ready") madeReady.add(row.call_id);
     return { outcome };
+  }
+
+  #bury(row: CallRow, reason: string, { now, capacity }: BatchContext): BuriedCall {
+    const released = decidedCharge(row, "0");
+    const dead = { state: "dead", dead_at: now, dead_reason: reason, authorized: null } as const;
+    this.#change(row, { ...NO_LEASE, ...dead });
+    capacity.adjust(-1);
+    return { callId: row.call_id, reason, deadAt: now, ...(released && { released }) };
   }
 
   #change(row: CallRow, values: Partial<CallRow>): void {
@@ -306,12 +299,6 @@ export class CallsPart implements BatchPart {
 
 async function update(sql: Sql, rows: readonly CallRow[]): Promise<void> {
   if (rows.length > 0) await sql.run(UPDATE_CALLS, [JSON.stringify(rows)]);
-}
-
-async function charge({ sql, now }: BatchContext, charged: ReadonlyMap<number, string>): Promise<void> {
-  if (charged.size === 0) return;
-  const rows = [...charged].map(([callId, amount]) => [callId, chargedState(amount), amount]);
-  await sql.run(CHARGE_PAYMENTS, [JSON.stringify(rows), now]);
 }
 
 /** Removes JobCalls, and keeps how they ended. */

@@ -3,6 +3,7 @@ import { LEASE_EXPIRED, MAX_STEPS } from "../../rules/call-steps.ts";
 import { MAX_ATTEMPTS_REASON } from "../../rules/leases.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { allSettled, type BatchContext, type Entry } from "./batch.ts";
+import { releasedWith } from "./charges.ts";
 
 /** A JobCall that a claim has found. */
 interface FoundRow {
@@ -129,13 +130,15 @@ export async function runClaims(
     else expired.push(buriedCall(call_id, now));
   }
   capacity.adjust(-expired.length);
+  const allBuried = [...expired, ...claims.flatMap(({ buried }) => buried)];
+  const complete = await releasedWith(sql, now, allBuried);
   for (const [index, { calls, buried, suspectsLeft }] of claims.entries()) {
     for (const { callId } of [...buried, ...calls]) madeReady.delete(callId);
     const entry = entries[index];
-    const allBuried = index === 0 ? [...expired, ...buried] : buried;
+    const reported = (index === 0 ? [...expired, ...buried] : buried).map(complete);
     if (entry?.name === "claim")
-      entry.decide({ calls, buried: allBuried, suspectsLeft: suspectsLeft === true });
-    else entry?.decide(allBuried);
+      entry.decide({ calls, buried: reported, suspectsLeft: suspectsLeft === true });
+    else entry?.decide(reported);
   }
 }
 

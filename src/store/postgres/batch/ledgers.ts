@@ -1,6 +1,8 @@
+import type { CallerNonce } from "../../../core/payment.ts";
 import type { SavedQuote } from "../../contract/price-ledgers.ts";
 import { type Sql, statement } from "../sql.ts";
 import { type BatchPart, type Entry, entriesOf } from "./batch.ts";
+import { CallerNonces } from "./caller-nonces.ts";
 
 /** Expired offers and quotes that are deleted with each write: more than it adds, so that they never pile up. */
 const FORGOTTEN_AT_ONCE = 100;
@@ -44,19 +46,25 @@ const SELECT_SECRET = statement<{ secret: string }>(
   "SELECT secret FROM jobgate.secrets WHERE name = $1",
 );
 
-/** Writes offers, quotes and secrets. */
-export function ledgersPart(entries: readonly Entry<"saveOffers" | "saveQuote" | "keepSecret">[]): BatchPart {
+/** Writes offers, quotes, secrets and nonces that no payment uses up. */
+export function ledgersPart(
+  entries: readonly Entry<"saveOffers" | "saveQuote" | "keepSecret" | "useCallerNonce">[],
+): BatchPart {
   const offerEntries = entriesOf(entries, "saveOffers");
   const quoteEntries = entriesOf(entries, "saveQuote");
   const secretEntries = entriesOf(entries, "keepSecret");
+  const nonceEntries = entriesOf(entries, "useCallerNonce");
+  const nonces = new CallerNonces(nonceEntries.map(({ input: [nonce] }) => nonce));
   return {
     callIds: 0,
-    load: async () => {},
+    load: (sql) => nonces.load(sql),
     async write({ sql, now }) {
+      for (const { input, decide } of nonceEntries) decide(useNonce(nonces, input[0], now));
       await Promise.all([
         saveOffers(sql, offerEntries, now),
         saveQuotes(sql, quoteEntries, now),
         ...secretEntries.map((entry) => keepSecret(sql, entry)),
+        nonces.write(sql, now),
       ]);
     },
   };
@@ -97,6 +105,12 @@ async function saveQuotes(sql: Sql, entries: readonly Entry<"saveQuote">[], now:
     ]),
   );
   for (const { input, decide } of entries) decide(byDigest.get(input[0].digest) ?? input[0]);
+}
+
+function useNonce(nonces: CallerNonces, nonce: CallerNonce, now: number): boolean {
+  if (nonce.expiresAt * 1000 <= now || nonces.isUsed(nonce, now)) return false;
+  nonces.use(nonce, 0);
+  return true;
 }
 
 async function keepSecret(sql: Sql, { input, decide }: Entry<"keepSecret">): Promise<void> {

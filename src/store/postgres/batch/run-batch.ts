@@ -135,7 +135,7 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
       ),
     ),
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
-    ledgersPart(entriesOf(entries, "saveOffers", "saveQuote", "keepSecret")),
+    ledgersPart(entriesOf(entries, "saveOffers", "saveQuote", "keepSecret", "useCallerNonce")),
     new RefundsPart(entriesOf(entries, "holdRefund", "sendRefund", "endRefund", "decideRefund")),
     new CallbacksPart(entriesOf(entries, "useCallbackEndpoints", "endCallback", "retryCallback")),
   ];

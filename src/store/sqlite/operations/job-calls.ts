@@ -1,11 +1,11 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
 import type { PaymentIntent } from "../../../core/payment.ts";
 import { GROUPED_CHARACTERS } from "../../contract/dead-letter-box.ts";
-import type { BuriedCall, Charge, JobResult } from "../../contract/work-queue.ts";
+import type { BuriedCall, Charge, DecidedCharge, JobResult } from "../../contract/work-queue.ts";
 import type { Capacity, NewCall } from "../../new-call.ts";
 import type { PaymentRow } from "../../payment-row.ts";
 import { LEASE_EXPIRED, MAX_STEP_REASON, MAX_STEPS } from "../../rules/call-steps.ts";
-import { chargedUnits } from "../../rules/charges.ts";
+import { chargedState, chargedUnits } from "../../rules/charges.ts";
 import type { Database, Statement } from "../driver.ts";
 import type { NewCalls } from "./new-calls.ts";
 
@@ -56,6 +56,7 @@ export class JobCalls {
   readonly #insertDropped: Statement<unknown>;
   readonly #insertResult: Statement<unknown>;
   readonly #insertFailure: Statement<unknown>;
+  readonly #selectAuthorized: Statement<Omit<DecidedCharge, "state" | "amount">>;
 
   constructor(database: Database, capacity: Capacity, newCalls: NewCalls) {
     this.#capacity = capacity;
@@ -98,6 +99,18 @@ export class JobCalls {
        SELECT call_id, 'failed', attempts, enqueued_at, dead_at, dead_reason
          FROM job_calls WHERE call_id = ? AND origin = 'x402'`,
     );
+    this.#selectAuthorized = database.prepare(
+      "SELECT network, asset, symbol, payer FROM payments WHERE call_id = ? AND state = 'authorized'",
+    );
+  }
+
+  /** Finds what a charge of a JobCall decides, before the change. @returns undefined unless its payment is open, by use */
+  findCharge(callId: number, amount: string): DecidedCharge | undefined {
+    const payment = this.#selectAuthorized.get([callId]);
+    if (payment === undefined) return undefined;
+    // libsql adds a property of its own to rows.
+    const { network, asset, symbol, payer } = payment;
+    return { network, asset, symbol, payer, state: chargedState(amount), amount };
   }
 
   hasRoom(): boolean {
@@ -125,9 +138,10 @@ export class JobCalls {
    * @param endedBy why its delivery ended, if it is leased
    */
   bury(callId: number, reason: string, now: number, endedBy = LEASE_EXPIRED): BuriedCall {
+    const released = this.findCharge(callId, "0");
     this.#bury.run([now, reason, endedBy, callId]);
     this.#capacity.adjust(-1);
-    return { callId, reason, deadAt: now };
+    return { callId, reason, deadAt: now, ...(released && { released }) };
   }
 
   /** Notes that a dead letter is unfinished again. The operator decided that: it may exceed max_pending. */
@@ -151,13 +165,23 @@ export class JobCalls {
     this.#deleteBodies.run([JSON.stringify([callId])]);
   }
 
-  /** Removes acked JobCalls. How they ended is kept, and the results of those that were paid for. */
-  succeed(finished: readonly FinishedCall[]): void {
-    if (finished.length === 0) return;
+  /**
+   * Removes acked JobCalls. How they ended is kept, and the results of those that were paid for.
+   * @returns the charges that this decided, by call ID
+   */
+  succeed(finished: readonly FinishedCall[]): ReadonlyMap<number, DecidedCharge> {
+    const charges = new Map<number, DecidedCharge>();
+    if (finished.length === 0) return charges;
+    for (const { call, charge } of finished) {
+      const { call_id: callId, ceiling } = call;
+      const decided = ceiling === null ? undefined : this.findCharge(callId, chargedUnits(ceiling, charge));
+      if (decided !== undefined) charges.set(callId, decided);
+    }
     this.#insertSucceeded.run([JSON.stringify(finished.map(({ call, now }) => [call.call_id, now]))]);
     this.#delete(finished.map(({ call }) => call.call_id));
     this.#capacity.adjust(-finished.length);
     for (const call of finished) this.#keepResult(call);
+    return charges;
   }
 
   /** Removes a dead letter, which does not count as unfinished. How it failed is kept. */

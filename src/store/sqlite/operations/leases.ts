@@ -1,13 +1,7 @@
 import type { JobCallOrigin } from "../../../core/job-call.ts";
-import type { EndedLease, Lease } from "../../contract/work-queue.ts";
+import type { AckedLease, DecidedCharge, EndedLease, Lease } from "../../contract/work-queue.ts";
 import { STREAM_ENDED } from "../../rules/call-steps.ts";
-import {
-  AUTHORIZATION_ENDED,
-  type ChargeColumns,
-  chargeAtEnd,
-  chargedState,
-  chargedUnits,
-} from "../../rules/charges.ts";
+import { AUTHORIZATION_ENDED, type ChargeColumns, chargeAtEnd, chargedUnits } from "../../rules/charges.ts";
 import {
   type AttemptColumns,
   afterRelease,
@@ -62,9 +56,6 @@ export function leaseOperations(
     "UPDATE job_calls SET visible_at = ?, progress_percent = ?, progress_text = ? WHERE call_id = ?",
   );
   const noteCharge = database.prepare("UPDATE job_calls SET charge_so_far = ? WHERE call_id = ?");
-  const selectAuthorized = database.prepare(
-    "SELECT 1 FROM payments WHERE call_id = ? AND state = 'authorized'",
-  );
   const chargePayment = database.prepare(
     "UPDATE payments SET state = ?, amount = ?, updated_at = ? WHERE call_id = ?",
   );
@@ -95,8 +86,8 @@ export function leaseOperations(
     ack(now, lease, result, charge) {
       const row = selectCall.get([lease.callId]);
       const outcome = leaseOutcome(row, lease, now);
-      if (row !== undefined && outcome === "done") jobCalls.succeed([{ call: row, now, result, charge }]);
-      return outcome;
+      if (row === undefined || outcome !== "done") return { outcome };
+      return acked(row, jobCalls.succeed([{ call: row, now, result, charge }]));
     },
 
     retry: (now, lease, retry) =>
@@ -119,12 +110,13 @@ export function leaseOperations(
 
     endAuthorization(now, callId) {
       const row = selectCall.get([callId]);
-      if (selectAuthorized.get([callId]) === undefined) return { kind: "not_open" };
       const amount = row && chargeAtEnd(row, now);
+      const charge = jobCalls.findCharge(callId, amount ?? "0");
+      if (charge === undefined) return { kind: "not_open" };
       if (row !== undefined && amount === undefined)
         return { kind: "buried", buried: jobCalls.bury(callId, AUTHORIZATION_ENDED, now) };
-      chargePayment.run([chargedState(amount ?? "0"), amount ?? "0", now, callId]);
-      return { kind: "charged", amount: amount ?? "0" };
+      chargePayment.run([charge.state, charge.amount, now, callId]);
+      return { kind: "charged", charge };
     },
 
     retryDeadLetter(now, callId) {
@@ -143,6 +135,14 @@ export function leaseOperations(
   };
 }
 
+function acked(
+  { call_id }: Pick<CallRow, "call_id">,
+  charges: ReadonlyMap<number, DecidedCharge>,
+): AckedLease {
+  const charge = charges.get(call_id);
+  return { outcome: "done", ...(charge && { charge }) };
+}
+
 export function ackInBulk(database: Database, jobCalls: JobCalls): NonNullable<BulkTable["ack"]> {
   const selectCalls = prepareRows<CallRow>(
     database,
@@ -156,12 +156,12 @@ export function ackInBulk(database: Database, jobCalls: JobCalls): NonNullable<B
     const outcomes = operations.map(({ now, input: [lease, result, charge] }) => {
       const row = rows.get(lease.callId);
       const outcome = leaseOutcome(row, lease, now);
-      if (row === undefined || outcome !== "done") return outcome;
+      if (row === undefined || outcome !== "done") return { outcome };
       rows.delete(lease.callId);
       finished.push({ call: row, now, result, charge });
-      return outcome;
+      return row;
     });
-    jobCalls.succeed(finished);
-    return outcomes;
+    const charges = jobCalls.succeed(finished);
+    return outcomes.map((outcome) => ("call_id" in outcome ? acked(outcome, charges) : outcome));
   };
 }

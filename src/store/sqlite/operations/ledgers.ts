@@ -1,6 +1,7 @@
 import type { SavedQuote } from "../../contract/price-ledgers.ts";
 import type { Database } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
+import { CallerNonces } from "./payments.ts";
 
 /** Ended offers that are deleted with each write: more than a write adds, so that they never pile up. */
 const OFFERS_FORGOTTEN_AT_ONCE = 100;
@@ -15,7 +16,7 @@ interface QuoteRow {
 
 export function ledgerOperations(
   database: Database,
-): OperationTable<"saveOffers" | "saveQuote" | "keepSecret"> {
+): OperationTable<"saveOffers" | "saveQuote" | "keepSecret" | "useCallerNonce"> {
   const upsertOffer = database.prepare(
     `INSERT INTO offers (id, service_id, job_index, offer, valid_until) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT (id) DO UPDATE SET valid_until = max(valid_until, excluded.valid_until)`,
@@ -37,6 +38,7 @@ export function ledgerOperations(
   const insertSecret = database.prepare(
     "INSERT INTO secrets (name, secret) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
   );
+  const callerNonces = new CallerNonces(database);
   const selectSecret = database.prepare<{ secret: string }>("SELECT secret FROM secrets WHERE name = ?");
   return {
     saveOffers(now, offers) {
@@ -53,6 +55,11 @@ export function ledgerOperations(
     keepSecret(_now, name, candidate) {
       insertSecret.run([name, candidate]);
       return (selectSecret.get([name]) as { secret: string }).secret;
+    },
+    useCallerNonce(now, nonce) {
+      if (nonce.expiresAt * 1000 <= now || callerNonces.isUsed(nonce, now)) return false;
+      callerNonces.use(nonce, 0, now);
+      return true;
     },
   };
 }

@@ -1,0 +1,84 @@
+import { randomBytes } from "node:crypto";
+import type { Clock } from "../../core/clock.ts";
+import { equalInConstantTime } from "../../core/constant-time.ts";
+import { GatewayError } from "../../core/errors.ts";
+import type { AccessTokens } from "../calls/access-tokens.ts";
+import type { SignInChallenge } from "./sign-in-message.ts";
+
+/** Time for which a challenge can be signed. */
+const LIFETIME_MS = 5 * 60_000;
+/** Difference of the replicas' clocks that is no sign of a wrong time. */
+const MAX_SKEW_MS = 60_000;
+const STATEMENT = "Sign in to read the calls that you paid for.";
+/** 16 bytes as hex, of which a nonce has two: chance, and the seal. */
+const HALF = 32;
+
+/** Makes challenges, and recognises them: each is sealed, so that nothing is kept about it before it is used. */
+export class SignInChallenges {
+  readonly #tokens: Pick<AccessTokens, "seal">;
+  readonly #clock: Clock;
+  #publicUrl: URL;
+
+  constructor(parts: {
+    readonly tokens: Pick<AccessTokens, "seal">;
+    readonly clock: Clock;
+    readonly publicUrl: string;
+  }) {
+    this.#tokens = parts.tokens;
+    this.#clock = parts.clock;
+    this.#publicUrl = new URL(parts.publicUrl);
+  }
+
+  reload(publicUrl: string): void {
+    this.#publicUrl = new URL(publicUrl);
+  }
+
+  make(): SignInChallenge {
+    const now = this.#clock();
+    const times = {
+      issuedAt: new Date(now).toISOString(),
+      expirationTime: new Date(now + LIFETIME_MS).toISOString(),
+    };
+    const chance = randomBytes(HALF / 2).toString("hex");
+    return { ...this.#fixed(), nonce: chance + this.#seal(chance, times), ...times };
+  }
+
+  /**
+   * Checks that jobgate made a challenge, that it is for this host, and that it can still be used.
+   * @throws GatewayError `signature_mismatch`, `signature_expired`
+   */
+  check(challenge: SignInChallenge): void {
+    const { nonce, issuedAt, expirationTime } = challenge;
+    const fixed = this.#fixed();
+    if (challenge.domain !== fixed.domain || challenge.uri !== fixed.uri)
+      throw mismatch(`The message is not for ${fixed.domain}: never sign what another site shows you.`);
+    const seal = this.#seal(nonce.slice(0, HALF), { issuedAt, expirationTime });
+    const isOwn = equalInConstantTime(nonce.slice(HALF), seal);
+    if (!isOwn || challenge.version !== fixed.version || challenge.statement !== fixed.statement)
+      throw mismatch("The challenge was not made here, or was changed.");
+    const now = this.#clock();
+    if (Date.parse(issuedAt) > now + MAX_SKEW_MS) throw mismatch("The challenge is from the future.");
+    if (Date.parse(expirationTime) <= now)
+      throw new GatewayError("signature_expired", "The challenge has expired: sign a new one.");
+  }
+
+  #fixed() {
+    const { host, href } = this.#publicUrl;
+    return {
+      domain: host,
+      uri: `${href.replace(/\/$/, "")}/x402/calls`,
+      version: "1",
+      statement: STATEMENT,
+    };
+  }
+
+  #seal(chance: string, times: Pick<SignInChallenge, "issuedAt" | "expirationTime">): string {
+    const seal = this.#tokens.seal(`sign-in\n${chance}\n${times.issuedAt}\n${times.expirationTime}`);
+    // A nonce has only letters and digits.
+    return Buffer.from(seal, "base64url").toString("hex").slice(0, HALF);
+  }
+}
+
+function mismatch(what: string): GatewayError {
+  return new GatewayError("signature_mismatch", `${what} Sign the challenge of GET /x402/calls.`);
+}

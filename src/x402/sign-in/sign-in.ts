@@ -1,0 +1,132 @@
+import { encodePaymentRequiredHeader } from "@x402/core/http";
+import type { PaymentRequired } from "@x402/core/types";
+import { hashMessage, isErc6492Signature, parseErc6492Signature } from "viem";
+import { recoverSigner } from "../../chain/account-signature.ts";
+import type { X402Config } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
+import { GatewayError } from "../../core/errors.ts";
+import type { HttpRequest } from "../../http/request.ts";
+import { type HttpResponse, jsonResponse } from "../../http/response.ts";
+import type { NonceLedger } from "../../store/contract/call-lookup.ts";
+import type { AccessTokens } from "../calls/access-tokens.ts";
+import type { ClientLimits } from "../purchase/client-limits.ts";
+import type { AccountContracts } from "./account-contracts.ts";
+import { SignInChallenges } from "./sign-in-challenges.ts";
+import { readSignIn, SIGN_IN, type SignInMessage, signInText } from "./sign-in-message.ts";
+
+/**
+ * A payer who signed in. It holds for one network: on another, the contract at his address may be somebody else's.
+ */
+export interface SignedInPayer {
+  /** Lower case. */
+  readonly payer: string;
+  /** CAIP-2. */
+  readonly network: string;
+}
+
+/** Time for which a used nonce is remembered after its challenge has expired, for replicas whose clocks are slow. */
+const MARGIN_SECS = 600;
+
+const SCHEMA = {
+  $schema: "https://json-schema.org/draft/2020-12/schema",
+  type: "object",
+  required: ["domain", "address", "uri", "version", "chainId", "type", "nonce", "issuedAt", "signature"],
+};
+
+interface Parts {
+  readonly tokens: AccessTokens;
+  readonly nonces: NonceLedger;
+  readonly contracts: AccountContracts;
+  readonly limits: Pick<ClientLimits, "countUnpaid" | "countWrongToken">;
+  readonly clock: Clock;
+}
+
+/** Lets payers prove who they are by signing a challenge, once for each request. */
+export class SignIn {
+  readonly #parts: Parts;
+  readonly #challenges: SignInChallenges;
+  #networks: readonly string[] = [];
+
+  constructor({ publicUrl, ...parts }: Parts & Pick<X402Config, "publicUrl">) {
+    this.#parts = parts;
+    this.#challenges = new SignInChallenges({ ...parts, publicUrl });
+  }
+
+  reload({ publicUrl, acceptedTokens }: Pick<X402Config, "publicUrl" | "acceptedTokens">): void {
+    this.#challenges.reload(publicUrl);
+    this.#parts.contracts.watch(acceptedTokens);
+    this.#networks = [...new Set(acceptedTokens.map(({ network }) => network))];
+  }
+
+  /** Returns the 402 with a new challenge. x402 clients look for it there, and pay nothing: there is no offer. */
+  challenge(): HttpResponse {
+    const info = this.#challenges.make();
+    const supportedChains = this.#networks.map((chainId) => ({ chainId, type: "eip191" }));
+    const required: PaymentRequired = {
+      x402Version: 2,
+      error: `Sign in as the payer: sign the challenge, and send it in the header ${SIGN_IN.toUpperCase()}.`,
+      resource: { url: info.uri },
+      accepts: [],
+      extensions: { [SIGN_IN]: { info, supportedChains, schema: SCHEMA } },
+    };
+    const headers = { "payment-required": encodePaymentRequiredHeader(required) };
+    const code = "sign_in_required";
+    return { ...jsonResponse(402, { ...required, code }, headers), refusal: code };
+  }
+
+  /**
+   * Returns the payer who signed the request's challenge, and uses it up.
+   * @throws GatewayError `invalid_signature`, `signature_mismatch`, `signature_expired`, `signature_replay`,
+   * `permission_check_failed`, `rate_limited`
+   */
+  async payerOf(request: HttpRequest): Promise<SignedInPayer> {
+    const { limits, contracts } = this.#parts;
+    limits.countUnpaid(request);
+    const message = this.#readOwn(request);
+    const hash = hashMessage(signInText(message));
+    const payer = message.address.toLowerCase() as `0x${string}`;
+    const signedIn = { payer, network: message.chainId };
+    const isPlain = (await recoverSigner(hash, message.signature)) === payer;
+    // Used up before the RPC is asked: a challenge makes it answer one question, and a client makes few.
+    if (!isPlain) limits.countWrongToken(request);
+    await this.#useUp(message);
+    if (isPlain) return signedIn;
+    const signature = innerSignature(message.signature);
+    if (await contracts.approve(message.chainId, { account: payer, hash, signature })) return signedIn;
+    throw new GatewayError(
+      "signature_mismatch",
+      "The signature is neither the account's own, nor approved by its contract on this network. Sign a new challenge.",
+    );
+  }
+
+  /** Reads a message that answers a challenge of this gateway. */
+  #readOwn(request: HttpRequest): SignInMessage {
+    try {
+      const message = readSignIn(request);
+      this.#challenges.check(message);
+      return message;
+    } catch (error) {
+      this.#parts.limits.countWrongToken(request);
+      throw error;
+    }
+  }
+
+  /** @throws GatewayError `signature_replay` */
+  async #useUp({ nonce, expirationTime }: SignInMessage): Promise<void> {
+    const expiresAt = Math.ceil(Date.parse(expirationTime) / 1000) + MARGIN_SECS;
+    // No caller of a job has this name.
+    const used = { caller: SIGN_IN, serviceId: 0n, jobIndex: 0, nonce, expiresAt };
+    if (await this.#parts.nonces.useCallerNonce(used)) return;
+    throw new GatewayError("signature_replay", "The challenge was used before: sign a new one.");
+  }
+}
+
+/** Leaves out how to deploy the account's contract (ERC-6492): an account that has paid is deployed. */
+function innerSignature(signature: `0x${string}`): `0x${string}` {
+  if (!isErc6492Signature(signature)) return signature;
+  try {
+    return parseErc6492Signature(signature).signature;
+  } catch {
+    return signature;
+  }
+}
