@@ -1,3 +1,4 @@
+import { UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
 import type { Block, Chain } from "./chain.ts";
 import type { Server, WireAnswer } from "./network.ts";
 import type { Simulation } from "./simulation.ts";
@@ -7,11 +8,28 @@ const USED = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5
 const TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 /** `authorizationState(address,bytes32)` */
 const AUTHORIZATION_STATE = "e94a0102";
+/** `nonceBitmap(address,uint256)` */
+const NONCE_BITMAP = "4fe02b44";
+/** `balanceOf(address)`, `allowance(address,address)` */
+const HOLDINGS = ["70a08231", "dd62ed3e"];
+/** Functions that settle, of the proxies for the schemes exact and upto, with the words before the owner's. */
+const SETTLES = { exact: ["13cd3b53", 4], upto: ["ff11e7b4", 5] } as const;
+
+/** Event of the proxies. */
+const SETTLED = `0x${"ab".repeat(32)}`;
+/** Bit of its word that every Permit2 nonce of a client is. */
+const PERMIT2_BIT = 1;
+
+/** Returns the only nonce that a client takes of a word. */
+export function permit2Nonce(word: number): string {
+  return String(word * 256 + PERMIT2_BIT);
+}
 
 class RpcFault extends Error {}
 
 interface Filter {
-  readonly address?: string;
+  readonly address?: string | readonly string[];
+  readonly blockHash?: string;
   readonly topics?: readonly (string | null)[];
   readonly fromBlock?: string;
   readonly toBlock?: string;
@@ -78,6 +96,8 @@ class View {
         );
       case "eth_getLogs":
         return this.#logs(params[0] as Filter);
+      case "eth_getTransactionByHash":
+        return this.#transaction(String(params[0]));
       case "eth_getTransactionReceipt":
         return this.#receipt(String(params[0]));
       default:
@@ -108,20 +128,31 @@ class View {
   }
 
   #isUsed(question: string, block: Block): string {
-    if (!question.startsWith(AUTHORIZATION_STATE)) throw new RpcFault("execution reverted");
+    const selector = question.slice(0, 8);
+    if (HOLDINGS.includes(selector)) return "f".repeat(64);
     const payer = `0x${question.slice(8 + 24, 72)}`;
-    const used = this.#chain.useOf({ payer, nonce: `0x${question.slice(72, 136)}` });
-    return word(used !== undefined && used <= block.number ? 1 : 0);
+    const about = question.slice(72, 136);
+    const isUsed = (nonce: string) =>
+      (this.#chain.useOf({ payer, nonce })?.block ?? Number.POSITIVE_INFINITY) <= block.number;
+    if (selector === AUTHORIZATION_STATE) return word(isUsed(`0x${about}`) ? 1 : 0);
+    if (selector !== NONCE_BITMAP) throw new RpcFault("execution reverted");
+    return word(isUsed(permit2Nonce(Number(`0x${about}`))) ? 1 << PERMIT2_BIT : 0);
   }
 
-  #logs({ address, topics = [], fromBlock = "0x0", toBlock = "latest" }: Filter): unknown[] {
+  #logs({ address, blockHash, topics = [], fromBlock = "0x0", toBlock = "latest" }: Filter): unknown[] {
+    if (blockHash !== undefined) {
+      const block = this.#chain.blockByHash(blockHash);
+      if (block === undefined || block.number > this.#head) throw new RpcFault("unknown block");
+      return [...this.#logsOf(block)];
+    }
     const to = toBlock === "latest" ? this.#head : Math.min(this.#head, Number(toBlock));
     const found: unknown[] = [];
     for (let number = Math.max(0, Number(fromBlock)); number <= to; number++) {
       const block = this.#chain.block(number);
       for (const log of block === undefined ? [] : this.#logsOf(block)) {
         const isNamed = topics.every((topic, i) => topic === null || topic === log.topics[i]);
-        if (isNamed && (address ?? this.#asset).toLowerCase() === log.address) found.push(log);
+        const [from = this.#asset] = [address ?? []].flat();
+        if (isNamed && from.toLowerCase() === log.address) found.push(log);
       }
     }
     return found;
@@ -141,6 +172,19 @@ class View {
     };
   }
 
+  #transaction(hash: string): unknown {
+    const found = this.#chain.find(hash);
+    if (found === undefined || found.block.number > this.#head) return null;
+    const { proxy, nonce, payer } = found.mined.authorization;
+    if (proxy === undefined) return { hash, to: this.#asset, input: "0x" };
+    const [selector, ownerAt] = proxy === UPTO_PROXY ? SETTLES.upto : SETTLES.exact;
+    const words = Array.from({ length: 8 }, (_, at) => {
+      if (at === 2) return BigInt(nonce).toString(16).padStart(64, "0");
+      return at === ownerAt ? payer.slice(2).padStart(64, "0") : word(0);
+    });
+    return { hash, to: proxy, input: `0x${selector}${words.join("")}` };
+  }
+
   #logsOf(block: Block): readonly Log[] {
     const known = logs.get(block);
     if (known !== undefined) return known;
@@ -152,11 +196,13 @@ class View {
   #readLogs({ number, hash: blockHash, transactions }: Block): Log[] {
     return transactions.flatMap(({ hash: transactionHash, isSuccess, authorization }) => {
       if (!isSuccess) return [];
-      const { payer, nonce, to, amount } = authorization;
+      const { payer, nonce, to, amount, proxy } = authorization;
       const place = { address: this.#asset, blockNumber: hex(number), blockHash, transactionHash };
       const from = `0x${payer.slice(2).padStart(64, "0")}`;
       return [
-        { ...place, topics: [USED, from, nonce], data: "0x" },
+        proxy === undefined
+          ? { ...place, topics: [USED, from, nonce], data: "0x" }
+          : { ...place, address: proxy, topics: [SETTLED], data: "0x" },
         {
           ...place,
           topics: [TRANSFER, from, `0x${to.slice(2).padStart(64, "0")}`],

@@ -4,8 +4,12 @@ import type { Simulation } from "./simulation.ts";
 /** A payer's signed permission to move tokens once. Addresses and nonces are lower case. */
 export interface Authorization {
   readonly payer: string;
+  /** EIP-3009: 32 bytes in hex. Permit2: decimal. */
   readonly nonce: string;
+  /** Contract that settles it, if Permit2 keeps the nonce. */
+  readonly proxy?: string;
   readonly to: string;
+  /** Moved by a transaction: for a payment by use, what is charged. */
   readonly amount: bigint;
   /** Unix seconds. */
   readonly validBefore: number;
@@ -39,7 +43,7 @@ export class Chain {
   readonly #maxReorg: number;
   readonly #blocks: Block[] = [];
   /** Block in which each nonce was used, on the chain as it is. */
-  readonly #uses = new Map<string, number>();
+  readonly #uses = new Map<string, { readonly block: number; readonly amount: bigint }>();
   #mempool: Transaction[] = [];
   /** Transactions that somebody will send. */
   #announced = 0;
@@ -65,8 +69,13 @@ export class Chain {
     return this.#blocks.find((block) => block.hash === hash);
   }
 
-  /** Block in which a nonce was used; undefined if it is unused. */
-  useOf({ payer, nonce }: Pick<Authorization, "payer" | "nonce">): number | undefined {
+  /** Block in which a nonce was used, and what moved; undefined if it is unused. */
+  useOf({
+    payer,
+    nonce,
+  }: Pick<Authorization, "payer" | "nonce">):
+    | { readonly block: number; readonly amount: bigint }
+    | undefined {
     return this.#uses.get(`${payer} ${nonce}`);
   }
 
@@ -105,7 +114,7 @@ export class Chain {
   #later(): void {
     const run = this.#simulation;
     run.at(BLOCK_MS, run.world, () => {
-      if (this.#maxReorg > 0 && run.fault("reorganisation", 0.02)) this.#reorganise();
+      if (this.#maxReorg > 0 && run.fault("reorganisation", 0.05)) this.#reorganise();
       this.#mine();
       this.#later();
     });
@@ -129,8 +138,10 @@ export class Chain {
     const mined = transactions.map(({ hash, authorization }) => {
       const { payer, nonce, validBefore } = authorization;
       const isSuccess = this.useOf(authorization) === undefined && timestamp < validBefore;
-      if (isSuccess) this.#uses.set(`${payer} ${nonce}`, number);
-      this.#simulation.say(`block ${number}: ${shortNonce(nonce)} ${isSuccess ? "moves" : "reverts"}`);
+      if (isSuccess) this.#uses.set(`${payer} ${nonce}`, { block: number, amount: authorization.amount });
+      this.#simulation.say(
+        `block ${number}: ${shortNonce(nonce)} ${isSuccess ? `moves ${authorization.amount}` : "reverts"}`,
+      );
       return { hash, authorization, isSuccess };
     });
     const hash = this.#newHash("block");

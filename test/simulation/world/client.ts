@@ -1,10 +1,15 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import type { HttpResponse } from "../../../src/http/response.ts";
+import { PERMIT2_PROXY, UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
+import { permit2Nonce } from "./chain-node.ts";
 import { type Laws, type SignedPayment, shortNonce } from "./laws.ts";
 import type { ClientRequest, Replica } from "./replica.ts";
 import type { Simulation } from "./simulation.ts";
 
-const PATH = "/x402/jobs/1/0";
+/** Jobs at a fixed price, and by use. */
+const PATHS = { fixed: "/x402/jobs/1/0", byUse: "/x402/jobs/1/1" } as const;
+/** Shortest payment by use that is taken: the job's longest run and the margin before the end. */
+const BY_USE_SECS = 35;
 /** Times that a client sends a payment again, and that it signs another one. */
 const MAX_SENDS = 6;
 const MAX_SIGNED = 3;
@@ -12,7 +17,7 @@ const PATIENCE_MS = 15_000;
 
 interface Parts {
   readonly simulation: Simulation;
-  readonly replica: Replica;
+  readonly replicas: readonly Replica[];
   readonly laws: Laws;
   readonly number: number;
 }
@@ -27,6 +32,7 @@ export class Client {
   readonly #parts: Parts;
   readonly #name: string;
   readonly #body: string;
+  readonly #isByUse: boolean;
   #signed = 0;
   isDone = false;
 
@@ -34,6 +40,11 @@ export class Client {
     this.#parts = parts;
     this.#name = `client ${parts.number}`;
     this.#body = `${this.#name}: work`;
+    this.#isByUse = parts.simulation.random(`${this.#name} buys by use`) < 0.3;
+  }
+
+  get #path(): string {
+    return this.#isByUse ? PATHS.byUse : PATHS.fixed;
   }
 
   start(): void {
@@ -45,7 +56,7 @@ export class Client {
       this.#giveUp();
       return;
     }
-    this.#send({ method: "POST", path: PATH, headers: {}, body: this.#body }, (answer) => {
+    this.#send({ method: "POST", path: this.#path, headers: {}, body: this.#body }, (answer) => {
       const required = answer?.headers?.["payment-required"];
       if (answer?.status !== 402 || typeof required !== "string")
         return this.#later(1_000, () => this.#askPrice(left - 1));
@@ -56,22 +67,40 @@ export class Client {
   #sign(required: string): void {
     const { simulation, laws, number } = this.#parts;
     const { accepts, resource } = decodePaymentRequiredHeader(required);
-    const [accepted] = accepts;
+    const scheme = this.#isByUse ? "upto" : "exact";
+    const offered = accepts.filter((offer) => offer.scheme === scheme);
+    const accepted = simulation.pick(`${this.#name} takes an offer`, offered);
+    // Nobody who settles by use is known yet.
     if (accepted === undefined) {
-      simulation.break("a 402 has no offer");
+      this.#later(1_000, () => this.#askPrice(MAX_SENDS));
       return;
     }
     this.#signed++;
     const payer = `0x${number.toString(16).padStart(40, "a")}`;
-    const nonce = `0x${`${this.#signed}`.padStart(58, "0")}${number.toString(16).padStart(6, "0")}`;
-    const secs = 8 + Math.floor(simulation.random(`${this.#name} signs for seconds`) * 50);
-    const authorization = {
-      ...{ from: payer, to: accepted.payTo, value: accepted.amount, nonce },
-      ...{ validAfter: "0", validBefore: String(Math.floor(simulation.wallMs / 1000) + secs) },
-    };
+    const longestSecs = 50;
+    const secs =
+      (this.#isByUse ? BY_USE_SECS : 8) +
+      Math.floor(simulation.random(`${this.#name} signs for seconds`) * longestSecs);
+    const ends = String(Math.floor(simulation.wallMs / 1000) + secs);
+    const word = this.#signed * 4096 + number;
+    const isPermit2 = accepted.extra.assetTransferMethod === "permit2";
+    const nonce = isPermit2 ? permit2Nonce(word) : `0x${word.toString(16).padStart(64, "0")}`;
+    const { payTo, amount, asset } = accepted;
+    const facilitator = accepted.extra.facilitatorAddress;
+    const witness = { to: payTo, validAfter: "0", ...(this.#isByUse && { facilitator }) };
+    const spender = this.#isByUse ? UPTO_PROXY : PERMIT2_PROXY;
+    const permitted = { token: asset, amount };
+    const signed = isPermit2
+      ? { permit2Authorization: { from: payer, permitted, spender, nonce, deadline: ends, witness } }
+      : {
+          authorization: { from: payer, to: payTo, value: amount, nonce, validAfter: "0", validBefore: ends },
+        };
     const signature = `0x${"5".repeat(130)}`;
-    const payload = { x402Version: 2, resource, accepted, payload: { signature, authorization } };
-    const payment: SignedPayment = { payer, nonce, client: this.#name, mayBeCharged: 0, hasFailed: false };
+    const payload = { x402Version: 2, resource, accepted, payload: { signature, ...signed } };
+    const payment: SignedPayment = {
+      ...{ payer, nonce, client: this.#name, isByUse: this.#isByUse },
+      ...{ mayBeCharged: 0, hasFailed: false },
+    };
     laws.payments.push(payment);
     const header = Buffer.from(JSON.stringify(payload)).toString("base64");
     simulation.say(`${this.#name} signs payment ${shortNonce(nonce)} for ${secs} s`);
@@ -110,7 +139,7 @@ export class Client {
     payment.mayBeCharged++;
     const request: ClientRequest = {
       method: "POST",
-      path: PATH,
+      path: this.#path,
       headers: { "payment-signature": header },
       body,
     };
@@ -124,7 +153,8 @@ export class Client {
 
   /** @returns false when nobody listens, and nothing was sent */
   #send(request: ClientRequest, onAnswer: (answer: HttpResponse | undefined) => void): boolean {
-    const { simulation, replica } = this.#parts;
+    const { simulation, replicas } = this.#parts;
+    const replica = simulation.pick(`${this.#name} chooses`, replicas);
     if (replica.running === undefined) {
       this.#later(300, () => onAnswer(undefined));
       return false;

@@ -6,15 +6,22 @@ import type { Simulation } from "./simulation.ts";
 interface Asked {
   readonly paymentPayload: {
     readonly payload: {
-      readonly authorization: {
+      readonly authorization?: {
         readonly from: string;
         readonly to: string;
-        readonly value: string;
         readonly validBefore: string;
         readonly nonce: string;
       };
+      readonly permit2Authorization?: {
+        readonly from: string;
+        readonly spender: string;
+        readonly deadline: string;
+        readonly nonce: string;
+        readonly witness: { readonly to: string };
+      };
     };
   };
+  readonly paymentRequirements: { readonly amount: string };
 }
 
 /** Time after which a facilitator stops waiting for its transaction. */
@@ -35,8 +42,15 @@ export function facilitator(
   {
     name,
     network,
+    address,
     character,
-  }: { readonly name: string; readonly network: string; readonly character: Character },
+  }: {
+    readonly name: string;
+    readonly network: string;
+    /** Settles payments by use. */
+    readonly address: string;
+    readonly character: Character;
+  },
 ): Server {
   const { faultRate, lies } = character;
   const goesWrong = (what: string, part = 1) => simulation.fault(`${name} ${what}`, faultRate * part);
@@ -109,19 +123,36 @@ export function facilitator(
 
   return ({ url, body }, answer) => {
     if (url.pathname.endsWith("/supported")) {
-      const kinds = [{ x402Version: 2, scheme: "exact", network }];
+      const kinds = [
+        { x402Version: 2, scheme: "exact", network },
+        { x402Version: 2, scheme: "upto", network, extra: { facilitatorAddress: address } },
+      ];
       later(() => answer(json(200, { kinds, extensions: [], signers: {} })));
       return;
     }
-    const { from, to, value, validBefore, nonce } = (JSON.parse(body) as Asked).paymentPayload.payload
-      .authorization;
-    const authorization = {
-      ...{ payer: from.toLowerCase(), to: to.toLowerCase(), nonce: nonce.toLowerCase() },
-      ...{ amount: BigInt(value), validBefore: Number(validBefore) },
-    };
+    const authorization = readAuthorization(JSON.parse(body) as Asked);
     const isSettle = url.pathname.endsWith("/settle");
-    if (isSettle) simulation.say(`${name} is asked to settle ${shortNonce(nonce)}`);
+    if (isSettle) simulation.say(`${name} is asked to settle ${shortNonce(authorization.nonce)}`);
     later(() => (isSettle ? settle : verify)(authorization, answer));
+  };
+}
+
+/** Reads the authorization, and the amount that is asked for. */
+function readAuthorization({ paymentPayload, paymentRequirements }: Asked): Authorization {
+  const { authorization, permit2Authorization: permit } = paymentPayload.payload;
+  const amount = BigInt(paymentRequirements.amount);
+  if (permit !== undefined) {
+    const { from, spender, deadline, nonce, witness } = permit;
+    const proxy = spender.toLowerCase();
+    // Permit2 accepts a permit at its very deadline.
+    const validBefore = Number(deadline) + 1;
+    return { payer: from.toLowerCase(), to: witness.to.toLowerCase(), nonce, amount, validBefore, proxy };
+  }
+  if (authorization === undefined) throw new Error("the payment has no authorization");
+  const { from, to, validBefore, nonce } = authorization;
+  return {
+    ...{ payer: from.toLowerCase(), to: to.toLowerCase(), nonce: nonce.toLowerCase() },
+    ...{ amount, validBefore: Number(validBefore) },
   };
 }
 

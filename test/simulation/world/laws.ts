@@ -10,6 +10,8 @@ export interface SignedPayment {
   readonly nonce: string;
   /** Client that signed it. Its requests begin with this name. */
   readonly client: string;
+  /** Charged by what its job uses, once that is done. */
+  readonly isByUse: boolean;
   /** Requests with it that have no answer, or one that leaves a charge possible. */
   mayBeCharged: number;
   /** A client heard that it failed for good. */
@@ -27,6 +29,8 @@ export class Laws {
   /** Bodies of JobCalls that runners got, by call ID. */
   readonly #delivered = new Map<number, string>();
   readonly #calls = new Map<string, number>();
+  /** Charges that runners asked for, by client. */
+  readonly #asked = new Map<string, Set<bigint>>();
   readonly #done = new Set<number>();
   /** Newest block at the last check; undefined once a client has heard something since. */
   #checkedAt: string | undefined;
@@ -62,7 +66,8 @@ export class Laws {
       return;
     }
     if (code === "settlement_failed") {
-      if (bought !== undefined) this.#simulation.break(`${name(payment)} bought a job, and then failed`);
+      if (bought !== undefined && !payment.isByUse)
+        this.#simulation.break(`${name(payment)} bought a job, and then failed`);
       payment.hasFailed = true;
     }
     if (charged === false) payment.mayBeCharged--;
@@ -77,10 +82,16 @@ export class Laws {
     const calls = (this.#calls.get(client) ?? 0) + 1;
     this.#calls.set(client, calls);
     const paid = this.payments.filter(
-      (payment) => payment.client === client && this.#hasMoved(payment),
+      (payment) => payment.client === client && (payment.isByUse || this.#hasMoved(payment)),
     ).length;
     if (paid === 0) run.break(`JobCall ${callId} runs, and nobody has paid for it`);
     else if (calls > paid) run.break(`${client} paid ${paid} times and bought ${calls} jobs`);
+  }
+
+  /** A runner asks for a charge. */
+  asks(body: string, units: bigint): void {
+    const [client = ""] = body.split(":");
+    this.#asked.set(client, (this.#asked.get(client) ?? new Set()).add(units));
   }
 
   /** A runner heard that its ack took effect. */
@@ -97,6 +108,9 @@ export class Laws {
     for (const payment of this.payments) {
       if (!this.#hasMoved(payment)) continue;
       if (payment.hasFailed) this.#simulation.break(`${name(payment)} was charged after a no`);
+      const { amount = 0n } = this.#chain.useOf(payment) ?? {};
+      if (payment.isByUse && !this.#asked.get(payment.client)?.has(amount))
+        this.#simulation.break(`${name(payment)} was charged ${amount}, which no runner asked for`);
       if (payment.mayBeCharged <= 0)
         this.#simulation.break(`${name(payment)} was charged, and every request with it was refused`);
     }
@@ -108,9 +122,9 @@ export class Laws {
 
   /** Everything is decided, and every job done or dead. */
   isQuiet(): boolean {
-    const { intent = 0, settling = 0, unresolved = 0 } = this.#counts("payment");
+    const { intent = 0, authorized = 0, settling = 0, unresolved = 0 } = this.#counts("payment");
     const { held = 0, ready = 0, leased = 0, delayed = 0 } = this.#counts("call");
-    return intent + settling + unresolved + held + ready + leased + delayed === 0;
+    return intent + authorized + settling + unresolved + held + ready + leased + delayed === 0;
   }
 
   describe(): string {
@@ -133,7 +147,7 @@ export class Laws {
       const { state = "unknown", calls = 0 } = row ?? {};
       if (hasMoved && (state !== "settled" || calls !== 1))
         this.#simulation.break(`${name(payment)} was paid: it is ${state} and has ${calls} jobs`);
-      if (!hasMoved && (state === "settled" || payment.bought !== undefined))
+      if (!hasMoved && (state === "settled" || (payment.bought !== undefined && !payment.isByUse)))
         this.#simulation.break(`${name(payment)} was not paid, and bought a job: it is ${state}`);
     }
   }
@@ -150,7 +164,7 @@ export class Laws {
   /** The chain shows the payment as deep as the gateway asks for. */
   #hasMoved(payment: SignedPayment): boolean {
     const used = this.#chain.useOf(payment);
-    return used !== undefined && used <= this.#chain.head.number - (this.#confirmations - 1);
+    return used !== undefined && used.block <= this.#chain.head.number - (this.#confirmations - 1);
   }
 }
 

@@ -9,10 +9,12 @@ import type { HttpRequest } from "../../../src/http/request.ts";
 import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
 import type { HttpServer } from "../../../src/http/server.ts";
+import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
+import type { SharedDatabase } from "./shared-store.ts";
 import type { Process, Simulation } from "./simulation.ts";
 import { closeConnectionsOf } from "./store-link.ts";
 
@@ -38,17 +40,30 @@ export interface Running {
   readonly routes: RouteTable;
 }
 
-/** A gateway on an SQLite file, which is killed and starts again. */
+/** A gateway, which is killed and starts again. */
 export class Replica {
   readonly #simulation: Simulation;
   readonly #config: X402Config;
   readonly #path: string;
+  readonly #database: SharedDatabase | undefined;
+  readonly #name: string;
   #starts = 0;
   #process: Process | undefined;
   #running: Running | undefined;
 
-  constructor(simulation: Simulation, parts: { readonly config: X402Config; readonly path: string }) {
+  constructor(
+    simulation: Simulation,
+    parts: {
+      readonly name: string;
+      readonly config: X402Config;
+      readonly path: string;
+      /** Absent: the file is its own. */
+      readonly database: SharedDatabase | undefined;
+    },
+  ) {
     this.#simulation = simulation;
+    this.#name = parts.name;
+    this.#database = parts.database;
     this.#config = parts.config;
     this.#path = parts.path;
   }
@@ -60,12 +75,11 @@ export class Replica {
 
   start(): void {
     const run = this.#simulation;
-    const process: Process = { name: `gateway ${++this.#starts}`, isAlive: true };
+    const process: Process = { name: `${this.#name}.${++this.#starts}`, isAlive: true };
     this.#process = process;
     run.at(0, process, () => {
       this.#start(process).catch((error: unknown) => {
-        if (!(error instanceof GatewayError) || run.isHealed)
-          run.break(`the gateway does not start: ${String(error)}`);
+        if (run.isHealed) run.break(`the gateway does not start: ${String(error)}`);
         // As whoever runs it does.
         else this.restart();
       });
@@ -81,6 +95,14 @@ export class Replica {
     closeConnectionsOf(process);
     this.#process = undefined;
     this.#running = undefined;
+  }
+
+  /** Stops all that it does for some time, as a loaded machine or a suspended one does. */
+  stall(ms: number): void {
+    const process = this.#process;
+    if (process === undefined) return;
+    this.#simulation.say(`${process.name} stalls for ${Math.round(ms)} ms`);
+    process.stalledUntil = this.#simulation.now + ms;
   }
 
   /** Kills it, and starts it again soon. */
@@ -106,10 +128,11 @@ export class Replica {
   async #start(process: Process): Promise<void> {
     const logger = pino({ level: "silent" });
     const events = new EventHub();
-    const store = await openSqliteStore({
+    const opened = await openSqliteStore({
       ...{ path: this.#path, maxPending: 1_000, encodeJobCall, logger },
       onCommitted: emitEvents(events),
     });
+    const store = this.#database?.share(opened, process) ?? opened;
     let routes: RouteTable = () => undefined;
     const server: Pick<HttpServer, "mount" | "unmount" | "address"> = {
       address: "gateway:1",
@@ -154,7 +177,9 @@ async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpR
     if (typeof found === "function" || "stream" in found) throw new Error("the answer is no whole one");
     return found;
   } catch (error) {
-    if (!(error instanceof GatewayError) || error.code === "internal_error") throw error;
-    return errorResponse(error);
+    const isKnown = error instanceof GatewayError && error.code !== "internal_error";
+    // Nobody knows whether the store has begun the payment.
+    if (!isKnown && !((error as Error).cause instanceof UnknownOutcomeError)) throw error;
+    return errorResponse(error as GatewayError);
   }
 }

@@ -1,6 +1,7 @@
+import { create } from "@bufbuild/protobuf";
 import { decodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import type { CallSink, Subscription } from "../../../src/delivery/subscription.ts";
-import { LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
+import { ChargeSchema, LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
 import type { Laws } from "./laws.ts";
 import { LEASE_MS, type Replica, type Running } from "./replica.ts";
@@ -8,7 +9,10 @@ import type { Simulation } from "./simulation.ts";
 
 interface Parts {
   readonly simulation: Simulation;
+  /** Where it connects. */
   readonly replica: Replica;
+  /** Where it finishes JobCalls, sometimes. */
+  readonly replicas: readonly Replica[];
   readonly laws: Laws;
   readonly name: string;
 }
@@ -18,6 +22,8 @@ interface Stream {
   readonly subscription: Subscription;
 }
 
+/** Price of the job by use, in token units. */
+const CEILING = 3_200_000n;
 const RECONNECT_MS = 400;
 const MAX_ACKS = 5;
 
@@ -72,11 +78,11 @@ export class Runner {
     if (simulation.fault(`${name} forgets a JobCall`, 0.03)) return;
     const isSlow = simulation.fault(`${name} is slower than the lease`, 0.04);
     const workMs = simulation.delay(`${name} works`, 1, 1_500) + (isSlow ? LEASE_MS : 0);
-    simulation.at(workMs, simulation.world, () => this.#finish(call));
+    simulation.at(workMs, simulation.world, () => this.#finish(call, Buffer.from(body).toString()));
   }
 
-  #finish(call: ClaimedCall): void {
-    const { simulation, name } = this.#parts;
+  #finish(call: ClaimedCall, body: string): void {
+    const { simulation, laws, name } = this.#parts;
     const { callId, leaseToken } = call;
     const lease = { callId: BigInt(callId), leaseToken };
     if (simulation.fault(`${name} asks to retry`, 0.05)) {
@@ -89,19 +95,29 @@ export class Runner {
       this.#ask({ nacks: [{ ...lease, outcome }] as never });
       return;
     }
-    this.#ack(call, MAX_ACKS);
-    if (simulation.fault(`${name} acks twice`, 0.05)) this.#ack(call, 1);
+    if (call.byUse && simulation.fault(`${name} charges too much`, 0.1)) {
+      this.#ack(call, 1, String(CEILING + 1n));
+    }
+    // The same each time that the JobCall is done.
+    const units = call.byUse ? (CEILING * BigInt((callId * 7) % 11)) / 10n : undefined;
+    const charge = units === undefined || units > CEILING ? undefined : String(units);
+    if (call.byUse) laws.asks(body, charge === undefined ? CEILING : BigInt(charge));
+    this.#ack(call, MAX_ACKS, charge);
+    if (simulation.fault(`${name} acks twice`, 0.05)) this.#ack(call, 1, charge);
   }
 
-  #ack(call: ClaimedCall, left: number): void {
+  #ack(call: ClaimedCall, left: number, units?: string): void {
     const { simulation, laws } = this.#parts;
     if (left === 0) return;
-    const again = () => simulation.at(700, simulation.world, () => this.#ack(call, left - 1));
+    const again = () => simulation.at(700, simulation.world, () => this.#ack(call, left - 1, units));
     const { callId, leaseToken } = call;
     this.#ask(
-      { acks: [{ callId: BigInt(callId), leaseToken }] },
+      { acks: [{ callId: BigInt(callId), leaseToken, ...(units && { charge: charge(units) }) }] },
       ([status]) => {
-        if (status === LeaseStatus.DONE) laws.done(callId);
+        if (status !== LeaseStatus.DONE) return;
+        laws.done(callId);
+        if (BigInt(units ?? 0) > CEILING)
+          simulation.break(`JobCall ${callId} was charged more than its ceiling`);
       },
       again,
     );
@@ -112,7 +128,9 @@ export class Runner {
     onAnswer: (statuses: readonly LeaseStatus[]) => void = () => undefined,
     onLost: () => void = () => undefined,
   ): void {
-    const { simulation, replica, name } = this.#parts;
+    const { simulation, replicas, name } = this.#parts;
+    const goesElsewhere = simulation.random(`${name} goes elsewhere`) < 0.2;
+    const replica = goesElsewhere ? simulation.pick(`${name} chooses`, replicas) : this.#parts.replica;
     const gateway = replica.running;
     if (gateway === undefined) {
       onLost();
@@ -125,14 +143,15 @@ export class Runner {
       run();
     };
     simulation.at(simulation.delay(`from ${name}`, 0.2, 20), gateway.process, () => {
-      const unexpected = (problem: unknown) => simulation.break(`${name} is told: ${String(problem)}`);
-      gateway.leaseRequests.carryOut(message, unexpected).then(
-        (statuses) =>
-          simulation.at(simulation.delay(`to ${name}`, 0.2, 20), simulation.world, () =>
-            once(() => onAnswer([...statuses.acks, ...statuses.nacks])),
-          ),
-        () => simulation.at(1, simulation.world, () => once(onLost)),
-      );
+      gateway.leaseRequests
+        .carryOut(message, () => undefined)
+        .then(
+          (statuses) =>
+            simulation.at(simulation.delay(`to ${name}`, 0.2, 20), simulation.world, () =>
+              once(() => onAnswer([...statuses.acks, ...statuses.nacks])),
+            ),
+          () => simulation.at(1, simulation.world, () => once(onLost)),
+        );
     });
     simulation.at(1_000, simulation.world, () => once(onLost));
   }
@@ -144,4 +163,8 @@ export class Runner {
     this.#stream = undefined;
     simulation.at(1, from.process, () => from.dispatcher.unsubscribe(stream.subscription));
   }
+}
+
+function charge(units: string) {
+  return create(ChargeSchema, { amount: { case: "units", value: units } });
 }

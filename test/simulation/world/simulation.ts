@@ -2,11 +2,13 @@
 export interface Process {
   readonly name: string;
   isAlive: boolean;
+  /** Nothing of it runs before this time. */
+  stalledUntil?: number;
 }
 
 interface Event {
-  readonly at: number;
-  readonly order: number;
+  at: number;
+  order: number;
   readonly owner: Process;
   readonly run: () => void;
   isCancelled: boolean;
@@ -138,7 +140,13 @@ export class Simulation {
   #next(): Event | undefined {
     for (;;) {
       const event = pop(this.#queue);
-      if (event === undefined || (!event.isCancelled && event.owner.isAlive)) return event;
+      if (event === undefined) return undefined;
+      const { isAlive, stalledUntil = 0 } = event.owner;
+      if (event.isCancelled || !isAlive) continue;
+      if (event.at >= stalledUntil) return event;
+      event.at = stalledUntil;
+      event.order = this.#order++;
+      push(this.#queue, event);
     }
   }
 }

@@ -1,5 +1,6 @@
 /* Takes the place of `src/store/sqlite/worker-link.ts`: the worker's code, in virtual time. */
-import type { OperationOutcome } from "../../../src/store/group-commit.ts";
+import { type OperationOutcome, UnknownOutcomeError } from "../../../src/store/group-commit.ts";
+import { makesWork } from "../../../src/store/operations.ts";
 import {
   decodeBatch,
   decodeOutcomes,
@@ -14,6 +15,14 @@ import {
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import { type Process, simulation } from "./simulation.ts";
 
+/** A database that gateways share, as they share a Postgres. */
+let shared: { readonly connection: Connection; readonly onNewWork: (by: Process) => void } | undefined;
+
+/** Lets every writer that opens from now on use this connection. */
+export function shareDatabase(database: typeof shared): void {
+  shared = database;
+}
+
 const connections = new Map<Process, Set<Connection>>();
 
 /** Closes what a process that died had open. What it has committed stays. */
@@ -25,10 +34,16 @@ export function closeConnectionsOf(process: Process): void {
 export class WorkerLink {
   #connection: Connection | undefined;
   #isWriter = false;
+  #isShared = false;
 
   async open(role: ConnectionRole): Promise<number> {
     const { current } = simulation();
     this.#isWriter = role.role === "writer";
+    if (this.#isWriter && shared !== undefined) {
+      this.#isShared = true;
+      this.#connection = shared.connection;
+      return shared.connection.pending;
+    }
     // Checkpoints change nothing that a query sees.
     const opened = role.role === "writer" ? role : { ...role, makesCheckpoints: false };
     const connection = openConnection(opened, (reason) =>
@@ -44,25 +59,33 @@ export class WorkerLink {
     const run = simulation();
     const { current } = run;
     const kind = this.#isWriter ? "write" : "read";
+    // What was sent to a server arrives even if the sender dies.
+    const worker = this.#isShared ? run.world : current;
     return new Promise((resolve, reject) => {
-      run.at(run.delay(`${kind} begins`, 0.05, 4), current, () => {
+      const fail = (error: Error) =>
+        run.at(run.delay(`${kind} fails`, 0.05, 4), current, () => reject(error));
+      run.at(run.delay(`${kind} begins`, 0.05, 4), worker, () => {
         const connection = this.#connection;
-        if (connection === undefined) return reject(new Error("the database is not open"));
+        if (connection === undefined) return fail(new Error("the database is not open"));
         if (this.#isWriter && run.fault("the store refuses a batch", 0.004)) {
-          return reject(new Error("disk I/O error"));
+          return fail(new Error("disk I/O error"));
         }
         const batch = decodeBatch(encodeBatch(operations));
         const outcomes = decodeOutcomes(operations, encodeOutcomes(batch, connection.run(batch)));
         const { pending } = connection;
         const names = operations.map(({ name }) => name).filter((name) => name !== "claim");
         if (this.#isWriter && names.length > 0) run.say(`${current.name} commits ${names.join(", ")}`);
-        run.at(run.delay(`${kind} ends`, 0.05, 4), current, () => resolve({ outcomes, pending }));
+        if (operations.some(({ name, input }) => makesWork(name, input))) shared?.onNewWork(current);
+        if (this.#isShared && run.fault("the store commits a batch and does not say so", 0.003)) {
+          return fail(new UnknownOutcomeError("the connection was lost during a commit"));
+        }
+        return run.at(run.delay(`${kind} ends`, 0.05, 4), current, () => resolve({ outcomes, pending }));
       });
     });
   }
 
   async close(): Promise<void> {
-    this.#connection?.close();
+    if (!this.#isShared) this.#connection?.close();
     connections.get(simulation().current)?.delete(this.#connection as Connection);
     this.#connection = undefined;
   }

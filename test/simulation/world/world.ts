@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { X402Config } from "../../../src/config/config.ts";
 import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
 import { openDatabase } from "../../../src/store/sqlite/open-database.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { Chain } from "./chain.ts";
 import { chainNode } from "./chain-node.ts";
 import { Client } from "./client.ts";
@@ -12,6 +13,7 @@ import { Laws } from "./laws.ts";
 import { Network, useNetwork } from "./network.ts";
 import { Replica } from "./replica.ts";
 import { Runner } from "./runner.ts";
+import { SharedDatabase } from "./shared-store.ts";
 import { BrokenLaw, Simulation, use } from "./simulation.ts";
 
 const NETWORK = "eip155:84532";
@@ -21,6 +23,7 @@ const TROUBLE_MS = 60_000;
 /** Time within which everything must be decided once nothing goes wrong any more. */
 const PEACE_MS = 1_800_000;
 const MEAN_CRASH_MS = 20_000;
+const MAX_STALL_MS = 20_000;
 const AUDIT_MS = 5_000;
 /** Blocks that confirm what was mined last. */
 const LAST_BLOCKS_MS = 10_000;
@@ -78,7 +81,8 @@ export function prepareFolder(): string {
 class World {
   readonly #simulation: Simulation;
   readonly #chain: Chain;
-  readonly #replica: Replica;
+  readonly #replicas: readonly Replica[];
+  readonly #database: SharedDatabase | undefined;
   readonly #clients: Client[];
   readonly laws: Laws;
 
@@ -91,14 +95,22 @@ class World {
     useNetwork(network);
     network.add("node", chainNode(simulation, chain, { chainId: 84532, asset: ASSET }), 0.005);
     for (const name of ["first", "second"]) {
-      const faultRate = simulation.pick(`faults of ${name}`, [0, 0.05, 0.2]);
+      const faultRate = simulation.pick(`faults of ${name}`, [0, 0.05, 0.3]);
       const lies = simulation.random(`lies of ${name}`) < 0.5;
       const character = { faultRate, lies };
-      network.add(name, facilitator(simulation, chain, { name, network: NETWORK, character }), 0.01);
+      network.add(
+        name,
+        facilitator(simulation, chain, { name, network: NETWORK, address: addressOf(name), character }),
+        0.01,
+      );
     }
-    this.#replica = new Replica(simulation, { config: configOf(confirmations), path });
+    const isShared = simulation.random("the store is shared") < 0.5;
+    this.#database = isShared ? new SharedDatabase(simulation, path) : undefined;
+    const replica = (name: string) =>
+      new Replica(simulation, { name, config: configOf(confirmations), path, database: this.#database });
+    this.#replicas = (isShared ? ["gateway a", "gateway b"] : ["gateway"]).map(replica);
     this.laws = new Laws(simulation, { chain, confirmations, path });
-    const parts = { simulation, replica: this.#replica, laws: this.laws };
+    const parts = { simulation, replicas: this.#replicas, laws: this.laws };
     const count = simulation.pick("clients", [4, 15, 40, 100]);
     this.#clients = Array.from({ length: count }, (_, number) => new Client({ ...parts, number }));
     for (const [i, client] of this.#clients.entries()) {
@@ -106,14 +118,19 @@ class World {
       if (!simulation.takesPart(`client ${i}`)) client.isDone = true;
       else simulation.at(comesAt, simulation.world, () => client.start());
     }
-    for (const name of ["runner a", "runner b"]) new Runner({ ...parts, name }).start();
+    for (const [i, name] of ["runner a", "runner b"].entries()) {
+      const [first] = this.#replicas as [Replica];
+      new Runner({ ...parts, name, replica: this.#replicas[i] ?? first }).start();
+    }
   }
 
   async run(): Promise<void> {
     const run = this.#simulation;
-    this.#replica.start();
-    this.#crashes();
-    this.#audits();
+    for (const replica of this.#replicas) {
+      replica.start();
+      this.#crashes(replica);
+      this.#audits(replica);
+    }
     await run.runUntil(() => this.#checked(run.now >= TROUBLE_MS), TROUBLE_MS);
     run.isHealed = true;
     run.say("everything works from now on");
@@ -130,7 +147,8 @@ class World {
   }
 
   end(): void {
-    this.#replica.kill();
+    for (const replica of this.#replicas) replica.kill();
+    this.#database?.close();
     this.laws.close();
   }
 
@@ -139,29 +157,36 @@ class World {
     return isDone;
   }
 
-  #crashes(): void {
+  #crashes(replica: Replica): void {
     const run = this.#simulation;
     run.at(run.random("time to a crash") * 2 * MEAN_CRASH_MS, run.world, () => {
-      if (run.fault("the gateway is killed", 1)) this.#replica.restart();
-      if (!run.isHealed) this.#crashes();
+      if (run.isHealed) return;
+      if (run.fault("a gateway stalls", 0.3)) replica.stall(run.delay("stall", 100, MAX_STALL_MS));
+      else if (run.fault("a gateway is killed", 1)) replica.restart();
+      this.#crashes(replica);
     });
   }
 
-  #audits(): void {
+  #audits(replica: Replica): void {
     const run = this.#simulation;
     run.at(AUDIT_MS, run.world, () => {
-      const running = this.#replica.running;
-      if (running !== undefined) {
-        run.at(0, running.process, () => {
-          running.store.totals().then(
-            (totals) => this.laws.checkSums(totals),
-            () => undefined,
-          );
-        });
-      }
-      this.#audits();
+      const { running } = replica;
+      if (running !== undefined) run.at(0, running.process, () => this.#audit(running.store));
+      this.#audits(replica);
     });
   }
+
+  #audit(store: Store): void {
+    store.totals().then(
+      (totals) => this.laws.checkSums(totals),
+      () => undefined,
+    );
+  }
+}
+
+/** Some address. */
+function addressOf(name: string): `0x${string}` {
+  return `0x${Buffer.from(name).toString("hex").padEnd(40, "0")}`;
 }
 
 function configOf(confirmations: number): X402Config {
@@ -175,27 +200,26 @@ function configOf(confirmations: number): X402Config {
     corsOrigins: ["*"],
     maxUndecided: 100_000,
     maxOpenPerPayer: 256,
-    settleMarginSecs: 60,
+    settleMarginSecs: 10,
     defaultInvocationMode: "public_paid",
-    acceptedTokens: [
-      {
-        network: NETWORK,
-        asset: ASSET,
-        symbol: "USDC",
-        decimals: 6,
-        payTo: "0x00000000000000000000000000000000000000ee",
-        rate: { kind: "fixed", ratePerNativeUnit: "3200.00" },
-        markupBps: 0,
-        transferMethod: "eip3009",
-        eip3009: { name: "USDC", version: "2" },
-        confirmations,
-        requireOnchainConfirmation: true,
-        rpcUrl: "http://node",
-      },
-    ],
+    acceptedTokens: (["eip3009", "permit2"] as const).map((transferMethod) => ({
+      network: NETWORK,
+      asset: ASSET,
+      symbol: "USDC",
+      decimals: 6,
+      payTo: addressOf("seller"),
+      rate: { kind: "fixed", ratePerNativeUnit: "3200.00" },
+      markupBps: 0,
+      transferMethod,
+      eip3009: { name: "USDC", version: "2" },
+      confirmations,
+      requireOnchainConfirmation: true,
+      rpcUrl: "http://node",
+    })),
     jobPolicies: [],
+    jobs: [{ serviceId: 1n, jobIndex: 1, charge: ["used"], maxRunSecs: 20 }],
     priceSource: "map",
-    jobPricing: new Map([["1/0", 1_000_000_000_000_000n]]),
+    jobPricing: new Map([0, 1].map((job) => [`1/${job}`, 1_000_000_000_000_000n])),
     limits: { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 100, maxVerifies: 100 },
   };
 }
