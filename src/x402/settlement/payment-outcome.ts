@@ -62,7 +62,7 @@ export function buysTheSame(one: PurchaseIdentity, other: PurchaseIdentity): boo
  * Accepts the same payment, or the same payer's other payment under one identifier, for the same job, body and callback.
  * @throws GatewayError `payment_replay`, `payment_identifier_conflict`
  */
-export function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): void {
+function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): void {
   const isSamePayment = known.fingerprint === asked.fingerprint;
   const hasSameIdentifier =
     asked.paymentId !== undefined &&

@@ -1,9 +1,14 @@
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { PaymentIdentifier } from "../../core/payment.ts";
-import { type PaymentOutcome, type PurchaseIdentity, requireSamePurchase } from "./payment-outcome.ts";
+import { buysTheSame, type PaymentOutcome, type PurchaseIdentity } from "./payment-outcome.ts";
 
 /** Payments left undecided whose fingerprints are kept. */
 const MAX_LEFT = 10_000;
+
+interface Purchase {
+  readonly purchase: PurchaseIdentity;
+  readonly outcome: Promise<PaymentOutcome>;
+}
 
 /** A purchase in progress under an identifier. */
 interface Turn {
@@ -17,15 +22,13 @@ interface Turn {
  * outcome each time. Across processes and restarts, the store decides.
  */
 export class PaymentsInProgress {
-  readonly #byFingerprint = new Map<
-    string,
-    { readonly purchase: PurchaseIdentity; readonly outcome: Promise<PaymentOutcome> }
-  >();
+  /** By fingerprint: requests with one payment may ask for different things. */
+  readonly #purchases = new Map<string, readonly Purchase[]>();
   readonly #byIdentifier = new Map<string, Turn>();
   readonly #left = boundedCache<string, true>(MAX_LEFT);
 
   has(fingerprint: string): boolean {
-    return this.#byFingerprint.has(fingerprint);
+    return this.#purchases.has(fingerprint);
   }
 
   /** Reports whether a request of this process asked for the settlement and had to leave it undecided. */
@@ -34,18 +37,17 @@ export class PaymentsInProgress {
   }
 
   /**
-   * Buys, or waits for the same purchase if that is in progress.
-   * @throws GatewayError `payment_replay` when the payment in progress is for another job, body or callback; errors of `buy`
+   * Buys, or waits for the same purchase if that is in progress. With the payment in progress for another job, body or
+   * callback, it buys too: only the journal knows which of them the payment was taken for.
+   * @throws GatewayError errors of `buy`
    */
   async join(purchase: PurchaseIdentity, buy: () => Promise<PaymentOutcome>): Promise<PaymentOutcome> {
     const { fingerprint } = purchase;
-    const existing = this.#byFingerprint.get(fingerprint);
-    if (existing !== undefined) {
-      requireSamePurchase(existing.purchase, purchase);
-      return { ...(await existing.outcome), replayed: true };
-    }
-    const outcome = this.#work(fingerprint, buy);
-    this.#byFingerprint.set(fingerprint, { purchase, outcome });
+    const others = this.#purchases.get(fingerprint) ?? [];
+    const same = others.find((other) => buysTheSame(other.purchase, purchase));
+    if (same !== undefined) return { ...(await same.outcome), replayed: true };
+    const outcome = this.#work(purchase, buy);
+    this.#purchases.set(fingerprint, [...others, { purchase, outcome }]);
     return outcome;
   }
 
@@ -86,13 +88,16 @@ export class PaymentsInProgress {
     }
   }
 
-  async #work(fingerprint: string, buy: () => Promise<PaymentOutcome>): Promise<PaymentOutcome> {
+  async #work(purchase: PurchaseIdentity, buy: () => Promise<PaymentOutcome>): Promise<PaymentOutcome> {
+    const { fingerprint } = purchase;
     try {
       const outcome = await buy();
       if (outcome.kind === "undecided" && !outcome.replayed) this.#left.set(fingerprint, true);
       return outcome;
     } finally {
-      this.#byFingerprint.delete(fingerprint);
+      const others = this.#purchases.get(fingerprint)?.filter((other) => other.purchase !== purchase) ?? [];
+      if (others.length > 0) this.#purchases.set(fingerprint, others);
+      else this.#purchases.delete(fingerprint);
     }
   }
 }

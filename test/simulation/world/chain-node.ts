@@ -1,5 +1,5 @@
 import { UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
-import type { Block, Chain } from "./chain.ts";
+import { type Block, type Chain, FIRST_BLOCK } from "./chain.ts";
 import type { Server, WireAnswer } from "./network.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -15,6 +15,8 @@ const HOLDINGS = ["70a08231", "dd62ed3e"];
 /** Functions that settle, of the proxies for the schemes exact and upto, with the words before the owner's. */
 const SETTLES = { exact: ["13cd3b53", 4], upto: ["ff11e7b4", 5] } as const;
 
+/** Most blocks that a node lags behind. */
+const MAX_LAG = 15;
 /** Event of the proxies. */
 const SETTLED = `0x${"ab".repeat(32)}`;
 /** Bit of its word that every Permit2 nonce of a client is. */
@@ -46,9 +48,14 @@ export function chainNode(
     if (simulation.fault("the chain's node stays silent", 0.003)) return;
     if (simulation.fault("the chain's node answers 503", 0.01)) return answer(json(503, "overloaded"));
     const lag = simulation.fault("the chain's node lags behind", 0.03)
-      ? 1 + Math.floor(simulation.random("lag") * 4)
+      ? 1 + Math.floor(simulation.random("lag") * MAX_LAG)
       : 0;
-    const view = new View(chain, chain.head.number - lag, asset.toLowerCase());
+    const isCareless = lag > 0 && simulation.random("careless node") < 0.5;
+    const view = new View(chain, {
+      head: Math.max(chain.head.number - lag, FIRST_BLOCK),
+      asset: asset.toLowerCase(),
+      isCareless,
+    });
     try {
       const result = method === "eth_chainId" ? hex(chainId) : view.answer(method, params);
       answer(json(200, { jsonrpc: "2.0", id: 1, result }));
@@ -76,11 +83,17 @@ class View {
   readonly #chain: Chain;
   readonly #head: number;
   readonly #asset: string;
+  readonly #isCareless: boolean;
 
-  constructor(chain: Chain, head: number, asset: string) {
+  /** @param parts `isCareless` answers with the state that it has, whatever block the question names */
+  constructor(
+    chain: Chain,
+    parts: { readonly head: number; readonly asset: string; readonly isCareless: boolean },
+  ) {
     this.#chain = chain;
-    this.#head = head;
-    this.#asset = asset;
+    this.#head = parts.head;
+    this.#asset = parts.asset;
+    this.#isCareless = parts.isCareless;
   }
 
   answer(method: string, params: readonly unknown[]): unknown {
@@ -121,10 +134,12 @@ class View {
       typeof at === "object"
         ? this.#chain.blockByHash(at.blockHash)
         : this.#block(at === "latest" ? this.#head : Number(at));
-    if (block === undefined || block.number > this.#head) throw new RpcFault("header not found");
-    if (to !== undefined) return `0x${this.#isUsed(data.slice(2), block)}`;
+    const isMissing = block === undefined || block.number > this.#head;
+    const seen = isMissing && this.#isCareless ? this.#block(this.#head) : block;
+    if (seen === undefined || (isMissing && !this.#isCareless)) throw new RpcFault("header not found");
+    if (to !== undefined) return `0x${this.#isUsed(data.slice(2), seen)}`;
     // The code of `readView`: the block's time, and the answer to the question at its end.
-    return `0x${word(block.timestamp)}${this.#isUsed(data.slice(-136), block)}`;
+    return `0x${word(seen.timestamp)}${this.#isUsed(data.slice(-136), seen)}`;
   }
 
   #isUsed(question: string, block: Block): string {

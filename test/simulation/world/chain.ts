@@ -35,7 +35,7 @@ export interface Block {
 
 const BLOCK_MS = 2_000;
 /** Length of the chain at the beginning of a run. */
-const FIRST_BLOCK = 100;
+export const FIRST_BLOCK = 100;
 
 /** A chain with one token. Blocks that a reorganisation removes are replaced at once by more than there were. */
 export class Chain {
@@ -77,6 +77,15 @@ export class Chain {
     | { readonly block: number; readonly amount: bigint }
     | undefined {
     return this.#uses.get(`${payer} ${nonce}`);
+  }
+
+  /** Hash of the newest transaction that succeeded. */
+  get lastTransaction(): string | undefined {
+    for (let i = this.#blocks.length - 1; i >= 0; i--) {
+      const mined = this.#blocks[i]?.transactions.find(({ isSuccess }) => isSuccess);
+      if (mined !== undefined) return mined.hash;
+    }
+    return undefined;
   }
 
   /** Finds a mined transaction. */

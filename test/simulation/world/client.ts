@@ -6,6 +6,8 @@ import { type Laws, type SignedPayment, shortNonce } from "./laws.ts";
 import type { ClientRequest, Replica } from "./replica.ts";
 import type { Simulation } from "./simulation.ts";
 
+/** Work that no runner can do. */
+export const IMPOSSIBLE = "impossible work";
 /** Jobs at a fixed price, and by use. */
 const PATHS = { fixed: "/x402/jobs/1/0", byUse: "/x402/jobs/1/1" } as const;
 /** Shortest payment by use that is taken: the job's longest run and the margin before the end. */
@@ -39,7 +41,7 @@ export class Client {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#name = `client ${parts.number}`;
-    this.#body = `${this.#name}: work`;
+    this.#body = `${this.#name}: ${parts.simulation.random(`${this.#name} asks`) < 0.05 ? IMPOSSIBLE : "work"}`;
     this.#isByUse = parts.simulation.random(`${this.#name} buys by use`) < 0.3;
   }
 
@@ -85,7 +87,10 @@ export class Client {
     const word = this.#signed * 4096 + number;
     const isPermit2 = accepted.extra.assetTransferMethod === "permit2";
     const nonce = isPermit2 ? permit2Nonce(word) : `0x${word.toString(16).padStart(64, "0")}`;
-    const { payTo, amount, asset } = accepted;
+    const { payTo, asset } = accepted;
+    // The client's own idea of the price.
+    const signsLess = simulation.fault(`${this.#name} signs less than the price`, 0.03);
+    const amount = signsLess ? String(BigInt(accepted.amount) - 1n) : accepted.amount;
     const facilitator = accepted.extra.facilitatorAddress;
     const witness = { to: payTo, validAfter: "0", ...(this.#isByUse && { facilitator }) };
     const spender = this.#isByUse ? UPTO_PROXY : PERMIT2_PROXY;

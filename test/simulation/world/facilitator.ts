@@ -1,3 +1,4 @@
+import { UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
 import type { Authorization, Chain } from "./chain.ts";
 import { shortNonce } from "./laws.ts";
 import type { Server, WireAnswer } from "./network.ts";
@@ -9,11 +10,13 @@ interface Asked {
       readonly authorization?: {
         readonly from: string;
         readonly to: string;
+        readonly value: string;
         readonly validBefore: string;
         readonly nonce: string;
       };
       readonly permit2Authorization?: {
         readonly from: string;
+        readonly permitted: { readonly amount: string };
         readonly spender: string;
         readonly deadline: string;
         readonly nonce: string;
@@ -101,8 +104,8 @@ export function facilitator(
       answer(no("insufficient_funds"));
       return;
     }
-    if (tellsALie("says yes with another transaction")) {
-      answer(yes(`0x${"d".repeat(64)}`));
+    if (tellsALie("says yes with the transaction of another payment")) {
+      answer(yes(chain.lastTransaction ?? transaction));
       return;
     }
     if (goesWrong("says yes before the chain does")) {
@@ -140,19 +143,19 @@ export function facilitator(
 /** Reads the authorization, and the amount that is asked for. */
 function readAuthorization({ paymentPayload, paymentRequirements }: Asked): Authorization {
   const { authorization, permit2Authorization: permit } = paymentPayload.payload;
-  const amount = BigInt(paymentRequirements.amount);
   if (permit !== undefined) {
-    const { from, spender, deadline, nonce, witness } = permit;
+    const { from, permitted, spender, deadline, nonce, witness } = permit;
     const proxy = spender.toLowerCase();
+    const amount = BigInt(proxy === UPTO_PROXY ? paymentRequirements.amount : permitted.amount);
     // Permit2 accepts a permit at its very deadline.
     const validBefore = Number(deadline) + 1;
     return { payer: from.toLowerCase(), to: witness.to.toLowerCase(), nonce, amount, validBefore, proxy };
   }
   if (authorization === undefined) throw new Error("the payment has no authorization");
-  const { from, to, validBefore, nonce } = authorization;
+  const { from, to, value, validBefore, nonce } = authorization;
   return {
     ...{ payer: from.toLowerCase(), to: to.toLowerCase(), nonce: nonce.toLowerCase() },
-    ...{ amount, validBefore: Number(validBefore) },
+    ...{ amount: BigInt(value), validBefore: Number(validBefore) },
   };
 }
 

@@ -1,8 +1,15 @@
+import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
 import { isBalanced } from "../../../src/store/rules/payments.ts";
 import { type Database, openDriver, type Statement } from "../../../src/store/sqlite/driver.ts";
 import type { StoreTotals } from "../../../src/store/store.ts";
 import type { Chain } from "./chain.ts";
 import type { Simulation } from "./simulation.ts";
+
+type TimedLease = Pick<ClaimedCall, "callId" | "leaseToken" | "leaseExpiresAt">;
+
+/** Price of every job, and the least that a running job by use is charged at the end, in token units. */
+export const PRICE = 3_200_000n;
+const LEAST_CHARGE = PRICE / 10n;
 
 /** A payment that a client has signed. */
 export interface SignedPayment {
@@ -31,6 +38,8 @@ export class Laws {
   readonly #calls = new Map<string, number>();
   /** Charges that runners asked for, by client. */
   readonly #asked = new Map<string, Set<bigint>>();
+  /** Latest lease that a runner got, by call ID. */
+  readonly #leases = new Map<number, Omit<TimedLease, "callId">>();
   readonly #done = new Set<number>();
   /** Newest block at the last check; undefined once a client has heard something since. */
   #checkedAt: string | undefined;
@@ -70,12 +79,20 @@ export class Laws {
         this.#simulation.break(`${name(payment)} bought a job, and then failed`);
       payment.hasFailed = true;
     }
-    if (charged === false) payment.mayBeCharged--;
+    if (charged === false) {
+      payment.mayBeCharged--;
+      if (bought?.body === body && status < 500)
+        this.#simulation.break(`${name(payment)} bought a job, and then nothing: ${code}`);
+    }
   }
 
-  delivered(callId: number, body: string): void {
+  delivered({ callId, leaseToken, leaseExpiresAt }: TimedLease, body: string): void {
     const run = this.#simulation;
-    if (this.#done.has(callId)) run.break(`JobCall ${callId} was delivered after its ack`);
+    if (leaseExpiresAt >= (this.#leases.get(callId)?.leaseExpiresAt ?? 0))
+      this.#leases.set(callId, { leaseToken, leaseExpiresAt });
+    // A gateway that stood still delivers what it had claimed before.
+    if (this.#done.has(callId) && run.wallMs < leaseExpiresAt)
+      run.break(`JobCall ${callId} was delivered after its ack`);
     if (this.#delivered.has(callId)) return;
     this.#delivered.set(callId, body);
     const [client = ""] = body.split(":");
@@ -94,8 +111,14 @@ export class Laws {
     this.#asked.set(client, (this.#asked.get(client) ?? new Set()).add(units));
   }
 
+  /** Reports whether an ack that is sent now can take effect. */
+  mayFinish({ callId, leaseToken, leaseExpiresAt }: TimedLease): boolean {
+    return this.#leases.get(callId)?.leaseToken === leaseToken && this.#simulation.wallMs < leaseExpiresAt;
+  }
+
   /** A runner heard that its ack took effect. */
-  done(callId: number): void {
+  done(callId: number, wasAllowed: boolean): void {
+    if (!wasAllowed) this.#simulation.break(`JobCall ${callId} was finished by a lease that was over`);
     if (this.#done.has(callId)) this.#simulation.break(`JobCall ${callId} was finished twice`);
     this.#done.add(callId);
   }
@@ -109,7 +132,10 @@ export class Laws {
       if (!this.#hasMoved(payment)) continue;
       if (payment.hasFailed) this.#simulation.break(`${name(payment)} was charged after a no`);
       const { amount = 0n } = this.#chain.useOf(payment) ?? {};
-      if (payment.isByUse && !this.#asked.get(payment.client)?.has(amount))
+      if (payment.isByUse && amount === 0n)
+        this.#simulation.break(`${name(payment)} was settled for nothing`);
+      const isLeast = amount === LEAST_CHARGE && this.#calls.has(payment.client);
+      if (payment.isByUse && !isLeast && !this.#asked.get(payment.client)?.has(amount))
         this.#simulation.break(`${name(payment)} was charged ${amount}, which no runner asked for`);
       if (payment.mayBeCharged <= 0)
         this.#simulation.break(`${name(payment)} was charged, and every request with it was refused`);

@@ -3,7 +3,8 @@ import { decodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import type { CallSink, Subscription } from "../../../src/delivery/subscription.ts";
 import { ChargeSchema, LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
-import type { Laws } from "./laws.ts";
+import { IMPOSSIBLE } from "./client.ts";
+import { type Laws, PRICE } from "./laws.ts";
 import { LEASE_MS, type Replica, type Running } from "./replica.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -22,8 +23,6 @@ interface Stream {
   readonly subscription: Subscription;
 }
 
-/** Price of the job by use, in token units. */
-const CEILING = 3_200_000n;
 const RECONNECT_MS = 400;
 const MAX_ACKS = 5;
 
@@ -70,7 +69,7 @@ export class Runner {
     const { callId } = call;
     const { body } = decodeJobCall(call.encoded);
     simulation.say(`${name} gets JobCall ${callId} (attempt ${call.attempt})`);
-    laws.delivered(callId, Buffer.from(body).toString());
+    laws.delivered(call, Buffer.from(body).toString());
     if (simulation.fault(`${name} loses its stream`, 0.03)) {
       this.#disconnect(from);
       return;
@@ -85,7 +84,7 @@ export class Runner {
     const { simulation, laws, name } = this.#parts;
     const { callId, leaseToken } = call;
     const lease = { callId: BigInt(callId), leaseToken };
-    if (simulation.fault(`${name} asks to retry`, 0.05)) {
+    if (body.endsWith(IMPOSSIBLE) || simulation.fault(`${name} asks to retry`, 0.05)) {
       const outcome = { case: "retry" as const, value: { reason: "busy" } };
       this.#ask({ nacks: [{ ...lease, outcome }] as never });
       return;
@@ -96,12 +95,12 @@ export class Runner {
       return;
     }
     if (call.byUse && simulation.fault(`${name} charges too much`, 0.1)) {
-      this.#ack(call, 1, String(CEILING + 1n));
+      this.#ack(call, 1, String(PRICE + 1n));
     }
     // The same each time that the JobCall is done.
-    const units = call.byUse ? (CEILING * BigInt((callId * 7) % 11)) / 10n : undefined;
-    const charge = units === undefined || units > CEILING ? undefined : String(units);
-    if (call.byUse) laws.asks(body, charge === undefined ? CEILING : BigInt(charge));
+    const units = call.byUse ? (PRICE * BigInt((callId * 7) % 11)) / 10n : undefined;
+    const charge = units === undefined || units > PRICE ? undefined : String(units);
+    if (call.byUse) laws.asks(body, charge === undefined ? PRICE : BigInt(charge));
     this.#ack(call, MAX_ACKS, charge);
     if (simulation.fault(`${name} acks twice`, 0.05)) this.#ack(call, 1, charge);
   }
@@ -111,12 +110,13 @@ export class Runner {
     if (left === 0) return;
     const again = () => simulation.at(700, simulation.world, () => this.#ack(call, left - 1, units));
     const { callId, leaseToken } = call;
+    const mayFinish = laws.mayFinish(call);
     this.#ask(
       { acks: [{ callId: BigInt(callId), leaseToken, ...(units && { charge: charge(units) }) }] },
       ([status]) => {
         if (status !== LeaseStatus.DONE) return;
-        laws.done(callId);
-        if (BigInt(units ?? 0) > CEILING)
+        laws.done(callId, mayFinish);
+        if (BigInt(units ?? 0) > PRICE)
           simulation.break(`JobCall ${callId} was charged more than its ceiling`);
       },
       again,

@@ -217,7 +217,9 @@ function configOf(confirmations: number): X402Config {
       rpcUrl: "http://node",
     })),
     jobPolicies: [],
-    jobs: [{ serviceId: 1n, jobIndex: 1, charge: ["used"], maxRunSecs: 20 }],
+    jobs: [
+      { serviceId: 1n, jobIndex: 1, charge: ["used"], minCharge: { basisPoints: 1_000 }, maxRunSecs: 20 },
+    ],
     priceSource: "map",
     jobPricing: new Map([0, 1].map((job) => [`1/${job}`, 1_000_000_000_000_000n])),
     limits: { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 100, maxVerifies: 100 },
