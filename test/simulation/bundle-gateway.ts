@@ -47,14 +47,17 @@ export function mutation(mutant: Mutant | undefined): Plugin {
     setup(plugins) {
       if (mutant === undefined) return;
       const path = join(ROOT, "src", mutant.file);
+      const contents = mutated(mutant);
       plugins.onLoad({ filter: /\.ts$/ }, (file) =>
-        file.path === path ? { contents: mutated(path, mutant), loader: "ts" } : undefined,
+        file.path === path ? { contents, loader: "ts" } : undefined,
       );
     },
   };
 }
 
-function mutated(path: string, { from, to }: Mutant): string {
+/** Returns the file without the guard. @throws Error when its text is not there once */
+export function mutated({ file, from, to }: Mutant): string {
+  const path = join(ROOT, "src", file);
   const [before, after, ...others] = readFileSync(path, "utf8").split(from);
   if (before === undefined || after === undefined || others.length > 0)
     throw new Error(`${path} has ${JSON.stringify(from)} not once`);

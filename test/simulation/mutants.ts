@@ -42,7 +42,7 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
   },
   {
     name: "a facilitator's yes counts where the chain can be asked",
-    ...{ file: ATTEMPTS, from: "!evidence.isRequired(payment.key)", to: "evidence.secondLookAfterMs === 0" },
+    ...{ file: ATTEMPTS, from: "!evidence.isRequired(payment.key)", to: "evidence.secondLookAfterMs >= 0" },
     scenario: { ...ONE, lies: 1 },
   },
   {
@@ -76,14 +76,14 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
     name: "a payment that cannot be recorded is said to have failed",
     ...{
       file: SETTLEMENT,
-      from: "this.#unrecorded.set(fingerprint, { key, settlement });",
-      to: 'this.#unrecorded.set(fingerprint, { key, settlement });\n      return { kind: "failed", settlement };',
+      from: "this.#unrecorded.set(fingerprint,",
+      to: 'if (settlement) return { kind: "failed", settlement };\n      this.#unrecorded.set(fingerprint,',
     },
     scenario: { ...ONE, storeFaults: 1 },
   },
   {
     name: "a yes that cannot be recorded is forgotten",
-    ...{ file: SETTLEMENT, from: "this.#unrecorded.set(fingerprint, { key, settlement });", to: "" },
+    ...{ file: SETTLEMENT, from: "this.#unrecorded.set(fingerprint,", to: "new Map().set(fingerprint," },
     scenario: { ...ONE, storeFaults: 1, hasChain: false },
   },
   {
@@ -97,7 +97,7 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
   },
   {
     name: "a payment is taken for another body",
-    ...{ file: OUTCOME, from: "if (buysTheSame && (isSamePayment", to: "if ((isSamePayment" },
+    ...{ file: OUTCOME, from: "if (buysTheSame(known, asked) && (", to: "if ((" },
     scenario: { ...ONE, thefts: 1 },
   },
   {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { openTestStore } from "../helpers/test-store.ts";
-import { loadSimulation } from "./bundle-gateway.ts";
+import { loadSimulation, mutated } from "./bundle-gateway.ts";
 import { expectEqualJournals } from "./equal-journals.ts";
+import { MUTANTS } from "./mutants.ts";
 import { SMALL } from "./scenarios.ts";
 
 const simulation = await loadSimulation();
@@ -16,4 +17,8 @@ describe("In every order of events, a payment has one job, and a refused one is 
 it("The SQLite store answers every sequence of writes as the simulated journal does", async () => {
   const { store, stop } = await openTestStore();
   await expectEqualJournals(store).finally(stop);
+});
+
+it("The code has the guards that the full tests remove", () => {
+  for (const mutant of MUTANTS) expect(() => mutated(mutant), mutant.name).not.toThrow();
 });
