@@ -276,6 +276,29 @@ test("A refund is sent once the operator has said who he is and why", async () =
   expect(await rowOf(page, 12).getByRole("button").count()).toBe(0);
 });
 
+test("A callback that was given up is tried again", async () => {
+  let state = "DEAD";
+  const callback = () => ({
+    ...{ id: "31", call_id: "12", state: `CALLBACK_STATE_${state}`, event: "dead_letter", attempts: 3 },
+    ...{ url: "https://ops.example.com/hook", reason: "HTTP 410", happened_at: new Date().toISOString() },
+  });
+  const retried: unknown[] = [];
+  const page = await openOperatorPage();
+  await page.route("**/ListCallbacks", (route) => route.fulfill({ json: { callbacks: [callback()] } }));
+  await page.route("**/RetryCallback", (route) => {
+    retried.push(route.request().postDataJSON());
+    state = "SENT";
+    return route.fulfill({ json: { callback: callback() } });
+  });
+  await page.goto(`${page.url()}#/callbacks?state=dead`);
+  await logIn(page, OPERATOR_TOKEN);
+  await rowOf(page, 12).getByText("Given up").waitFor();
+  await page.getByRole("button", { name: "Retry callback 31" }).click();
+  await rowOf(page, 12).getByText("Sent", { exact: true }).waitFor();
+  expect(retried).toEqual([{ id: "31" }]);
+  expect(await rowOf(page, 12).getByRole("button").count()).toBe(0);
+});
+
 test("After a token is refused, the next login shows live data as the first did", async () => {
   const page = await openLoggedIn();
   await page.getByRole("button", { name: "Pause" }).click();

@@ -36,8 +36,21 @@ describe("appearance", () => {
       await answerWith(page, "ListRefunds", {
         refunds: [{ call_id: "1", state: "REFUND_STATE_REFUND_FAILED" }],
       });
+      await answerWith(page, "ListCallbacks", {
+        callbacks: [{ id: "1", call_id: "1", state: "CALLBACK_STATE_DEAD", event: "dead_letter" }],
+      });
       const views = [
-        ...["", "jobs", `calls/${callId}`, "payments", "refunds", "dead-letters", "endpoints", "settings"],
+        ...[
+          "",
+          "jobs",
+          `calls/${callId}`,
+          "payments",
+          "refunds",
+          "dead-letters",
+          "callbacks",
+          "endpoints",
+          "settings",
+        ],
       ];
       for (const view of views) {
         await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/${view}`);

@@ -41,10 +41,13 @@ export function Listing<Item extends { readonly callId: bigint }>(options: {
   readonly filters: Filters;
   readonly answer: { readonly data: Entries<Item> | undefined; readonly error: Error | null };
   readonly columns: readonly Column<Item>[];
+  /** Default: its call ID. */
+  readonly keyOf?: (item: Item) => string;
   /** Shown while nothing is listed and nothing filters. */
   readonly noneYet: ComponentChildren;
 }) {
   const { path, caption, filters, columns, noneYet } = options;
+  const { keyOf = ({ callId }) => String(callId) } = options;
   const { data: entries, error } = options.answer;
   const isSearching = entries?.items.length === 0 && entries.nextPageToken !== "";
   const isFiltered = Object.values(filters).some(Boolean);
@@ -57,7 +60,7 @@ export function Listing<Item extends { readonly callId: bigint }>(options: {
           <Table
             caption={caption}
             items={entries?.items}
-            keyOf={({ callId }) => String(callId)}
+            keyOf={keyOf}
             columns={columns}
             empty={isFiltered ? <Hint>Nothing matches.</Hint> : noneYet}
           />

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { announce, announceEvent } from "../shared/announce.js";
 import { countText } from "../shared/format.js";
 import { CallPage } from "./call.tsx";
+import { Callbacks } from "./callbacks.tsx";
 import { errorText, hasCode, isUnreachable, queries, session, useInfo, useTotals } from "./client.ts";
 import { ThemeButton } from "./controls.tsx";
 import { DeadLetters } from "./dead-letters.tsx";
@@ -24,6 +25,7 @@ const VIEWS = {
   payments: "Payments",
   refunds: "Refunds",
   "dead-letters": "Dead letters",
+  callbacks: "Callbacks",
   endpoints: "Endpoints",
   settings: "Settings",
 } as const;
@@ -130,6 +132,8 @@ function contentOf(view: string, item: string, filters: Filters, flow: Flow) {
       return <Refunds filters={filters} />;
     case "dead-letters":
       return <DeadLetters filters={filters} />;
+    case "callbacks":
+      return <Callbacks filters={filters} />;
     case "endpoints":
       return <Endpoints />;
     case "settings":

@@ -1,0 +1,140 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
+import { openDriver } from "../../src/store/sqlite/driver.ts";
+import { bundledScript } from "../helpers/bundle.ts";
+import { freePort } from "../helpers/free-port.ts";
+import { listenHttp } from "../helpers/http-listener.ts";
+import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
+import { testFolder } from "../helpers/test-folder.ts";
+
+const CALLBACKS = Number(process.env.JOBGATE_CALLBACK_CRASH_COUNT ?? 500);
+/** Kills of each, the sender and the receiver. */
+const KILLS = Math.max(8, Math.round(CALLBACKS / 100));
+/** Webhooks that wait for their answers at a time. */
+const AT_ONCE = 32;
+const SECRET = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
+/** Bounds the whole, on a machine that does other things too. */
+const WAIT_MS = 1_500_000;
+
+interface Row {
+  readonly event: string;
+  readonly call_id: number;
+  readonly at: number;
+  readonly state: string;
+}
+
+test(
+  `Of ${CALLBACKS} callbacks none is lost while sender and receiver are killed, and one that comes twice has the same ID`,
+  async () => {
+    const folder = await testFolder();
+    const logPath = join(folder, "received.log");
+    await writeFile(logPath, "");
+    const port = await freePort();
+    const script = fileURLToPath(new URL("./callback-receiver.ts", import.meta.url));
+    const startReceiver = async () => {
+      const args = [bundledScript(`import "${script}";`), String(port), logPath];
+      const child = spawnTethered({ command: process.execPath, args });
+      await new Promise<void>((resolve) =>
+        createInterface({ input: child.stdout }).once("line", () => resolve()),
+      );
+      return child;
+    };
+    const runner = await listenHttp({ handler: (_request, response) => void response.writeHead(204).end() });
+    onTestFinished(() => runner.stop());
+    const config = `service_id = 1
+[store]
+url = "sqlite:jobgate.db"
+[runner]
+bind_address = "127.0.0.1:0"
+lease_secs = 5
+max_attempts = 1000
+[operator]
+bind_address = "127.0.0.1:0"
+[[push]]
+url = "${runner.url}/"
+concurrency = 64
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/a"
+job_id = 3
+[[callbacks]]
+url = "http://127.0.0.1:${port}/hook"
+events = ["call.finished"]
+secret = "${SECRET}"
+`;
+    let jobgate: Jobgate = await startJobgate({ config, folder });
+    let receiver = await startReceiver();
+    onTestFinished(async () => {
+      receiver.kill("SIGKILL");
+      await jobgate.stop();
+    });
+
+    const receivedLines = async () => (await readFile(logPath, "utf8")).split("\n").slice(0, -1);
+    const store = openDriver(join(folder, "jobgate.db"));
+    onTestFinished(() => store.close());
+    const readRows = () => store.prepare<Row>("SELECT event, call_id, at, state FROM callbacks").all([]);
+    const deadline = Date.now() + WAIT_MS;
+    const until = async (check: () => boolean | Promise<boolean>) => {
+      while (!(await check())) {
+        if (Date.now() > deadline) throw new Error(`not in time:\n${jobgate.logs.slice(-20).join("\n")}`);
+        await sleep(20);
+      }
+    };
+
+    let left = CALLBACKS;
+    async function post(): Promise<void> {
+      while (left > 0) {
+        left -= 1;
+        // An unanswered one may have been accepted: then it makes one callback more.
+        await until(() =>
+          fetch(`${jobgate.webhooksUrl}/hooks/a`, { method: "POST", body: `${left}` }).then(
+            ({ status }) => status === 202,
+            () => false,
+          ),
+        );
+      }
+    }
+    async function kill(): Promise<void> {
+      for (let n = 1; n <= KILLS; n++) {
+        const share = (CALLBACKS * n) / (KILLS + 1);
+        await until(async () => (await receivedLines()).length >= share);
+        await sleep(Math.random() * 30);
+        receiver.kill("SIGKILL");
+        await processEnded(receiver);
+        receiver = await startReceiver();
+        await sleep(Math.random() * 30);
+        jobgate.kill("SIGKILL");
+        await jobgate.exited;
+        jobgate = await startJobgate({ config, folder });
+      }
+    }
+    await Promise.all([...Array.from({ length: AT_ONCE }, post), kill()]);
+    await until(() => {
+      const rows = readRows();
+      return rows.length >= CALLBACKS && rows.every(({ state }) => state === "sent");
+    });
+
+    const finished = store.prepare<{ call_id: number }>("SELECT call_id FROM finished_calls").all([]);
+    const rows = readRows();
+    const calls = (list: readonly { call_id: number }[]) =>
+      list.map(({ call_id }) => call_id).toSorted((a, b) => a - b);
+    expect(calls(rows)).toEqual(calls(finished));
+    const bodies = new Map<string, Set<string>>();
+    const lines = await receivedLines();
+    for (const line of lines) {
+      const [id = "", ...body] = line.split(" ");
+      bodies.set(id, (bodies.get(id) ?? new Set()).add(body.join(" ")));
+    }
+    const idOf = ({ event, call_id, at }: Row) => `${event.replace(".", "_")}_${call_id}_${at}`;
+    expect([...bodies.keys()].toSorted()).toEqual(rows.map(idOf).toSorted());
+    expect([...bodies.values()].filter(({ size }) => size > 1)).toEqual([]);
+    console.log(`${rows.length} callbacks, ${lines.length - rows.length} came twice, ${2 * KILLS} kills`);
+  },
+  WAIT_MS,
+);
