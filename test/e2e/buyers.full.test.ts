@@ -11,6 +11,7 @@ import { freePort } from "../helpers/free-port.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
+import { withReceipts } from "./paid-config.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 import { preparePython } from "./workshop.ts";
@@ -49,11 +50,13 @@ input = { schema = "${join(folder, "schema.json")}", example = "${join(folder, "
       contentType: "text/plain",
     }),
     edit: (config) =>
-      config
-        .replace('[x402]\nbind_address = "127.0.0.1:0"', `[x402]\nbind_address = "${address}"`)
-        .replace("http://127.0.0.1:8402", proxy.url)
-        .replace("markup_bps = 200", 'currency = "USD"')
-        .replace(/\[job_pricing[\s\S]*/, job),
+      withReceipts(
+        config
+          .replace('[x402]\nbind_address = "127.0.0.1:0"', `[x402]\nbind_address = "${address}"`)
+          .replace("http://127.0.0.1:8402", proxy.url)
+          .replace("markup_bps = 200", 'currency = "USD"')
+          .replace(/\[job_pricing[\s\S]*/, job),
+      ),
   });
 });
 

@@ -61,3 +61,8 @@ ${tokens.join("\n")}
 1 = "1000000000000000"
 `;
 }
+
+/** Signs offers and receipts with the key of the payments' recipient, as x402's extension recommends. */
+export function withReceipts(config: string): string {
+  return `${config}\n[x402.receipts]\nsigner = { private_key = "${accounts.payTo.privateKey}" }\n`;
+}

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { ONE_PAID_JOB, watchLedger } from "../e2e/ledger.ts";
+import { withReceipts } from "../e2e/paid-config.ts";
 import { startPaidGateway } from "../e2e/paid-gateway.ts";
 import { startPaidParts } from "../e2e/paid-parts.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
@@ -14,7 +15,7 @@ import { askAgent, MCP_CLIENT, runAgent, X402_CLIENT } from "./agents.ts";
 const LONG_JOB_SECS = Number(process.env.JOBGATE_MCP_TASK_SECS ?? 2);
 
 const parts = startBeforeAll(startPaidParts);
-const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url" }));
+const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "rpc_url", edit: withReceipts }));
 
 const MPPX = `
 import { Credential, Method, Receipt, z } from "mppx";
@@ -110,7 +111,10 @@ await client.close();
 it("The official MCP client and the official x402 client buy a job", async () => {
   const expectChanges = await watchLedger(parts, gateway);
   const result = await askAgent(MCP_CLIENT + X402_CLIENT + AS_CALL, `${gateway.jobgate.x402Url}/mcp`);
-  expect(result).toMatchObject({ content: [], _meta: { "x402/payment-response": { success: true } } });
+  expect(result).toMatchObject({
+    content: [],
+    _meta: { "x402/payment-response": { success: true, extensions: { "offer-receipt": {} } } },
+  });
   await gateway.waitForJobs("by the official client");
   await expectChanges(ONE_PAID_JOB);
 });
