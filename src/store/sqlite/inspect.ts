@@ -11,6 +11,7 @@ import {
 import type { Database } from "./driver.ts";
 import { hasForeignLog, openFile } from "./open-database.ts";
 import { MIGRATIONS } from "./schema.ts";
+import { requireSoundFiles } from "./sound-files.ts";
 
 /** Problems of the file that are listed. */
 const MAX_FILE_PROBLEMS = 20;
@@ -26,6 +27,8 @@ export function inspectSqlite(path: string): StoreInspection {
       `${path}-wal belongs to the file that ${path} has replaced: delete ${path}-wal and ${path}-shm`,
     );
   }
+  // Before it is opened: that drops what follows a damaged frame.
+  requireSoundFiles(path);
   const database = openFile(path);
   database.prepare("PRAGMA busy_timeout = 5000").all([]);
   const read = (pragma: string) =>
