@@ -50,6 +50,10 @@ export const NEVER_SILENT: Readonly<Record<string, Fault>> = {
     of: "stopped",
     damage: ({ database }, random) => ({ database: database.subarray(0, PAGE * random(pagesIn(database))) }),
   },
+  "a database that lost a part of its last page": {
+    of: "stopped",
+    damage: ({ database }, random) => ({ database: database.subarray(0, -1 - random(PAGE - 1)) }),
+  },
   "a flipped bit in the log, before the last two commits": {
     of: "killed",
     damage: ({ log }, random) => ({ log: flipBit(log, endOfCommit(log, 2), random) }),
