@@ -308,9 +308,12 @@ it("No other path than /mcp, no query, and no other name of a tool leads to a jo
   await expectChanges(ONE_PAID_JOB);
 });
 
-it("One session waits for a bounded number of calls", async () => {
-  const { headers } = await sendRpc(url(), "initialize", { protocolVersion: "2025-11-25" });
-  const session = { "mcp-session-id": headers.get("mcp-session-id") ?? "" };
+it("One session waits for a bounded number of calls, and another one for its own", async () => {
+  const begin = async () => {
+    const { headers } = await sendRpc(url(), "initialize", { protocolVersion: "2025-11-25" });
+    return { "mcp-session-id": headers.get("mcp-session-id") ?? "" };
+  };
+  const [session, other] = await Promise.all([begin(), begin()]);
   const { result } = await call("many", await payment(), { task: {} });
   const { taskId } = result.task as unknown as { taskId: string };
   const refused: unknown[] = [];
@@ -322,6 +325,10 @@ it("One session waits for a bounded number of calls", async () => {
   const waiting = Array.from({ length: 70 }, wait);
   await expect.poll(() => refused).toHaveLength(6);
   for (const error of refused) expect(error).toMatchObject({ code: -32000, data: { code: "rate_limited" } });
+  const unpaid = { name: "job-1-0", arguments: { body: "text" } };
+  const [full, free] = await Promise.all([session, other].map((own) => rpc("tools/call", unpaid, own)));
+  expect(full?.error).toMatchObject({ data: { code: "rate_limited" } });
+  expect(free?.result).toMatchObject({ structuredContent: { code: "payment_required" } });
   await gateway.waitForJobs("many");
   await expect.poll(() => unfinished.has("many")).toBe(true);
   unfinished.get("many")?.({ body: Buffer.from("ok"), contentType: "text/plain" });

@@ -9,6 +9,7 @@ import {
   requestChallenges,
   signChallenge,
 } from "../helpers/mpp.ts";
+import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startAnotherGateway } from "../x402/gateway-harness.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
@@ -116,6 +117,23 @@ it("Payments under one Idempotency-Key are one purchase, and another body under 
     await gateway.waitForJobs(body);
     await expectChanges(ONE_PAID_JOB);
   }
+});
+
+it("An Idempotency-Key that is too long, empty, sent twice or not visible ASCII is refused before money", async () => {
+  const { headers } = await gateway.at("evm").sign();
+  const expectChanges = await watchLedger(parts, gateway);
+  const path = "POST /x402/jobs/1/0";
+  for (const key of [
+    { "Idempotency-Key": "k".repeat(256) },
+    { "Idempotency-Key": "" },
+    { "Idempotency-Key": "a b" },
+    { "Idempotency-Key": "\u00e4" },
+    { "Idempotency-Key": "a", "idempotency-key": "a" },
+  ]) {
+    const { status, body } = await rawRequest(gateway.jobgate.x402Url, path, { ...headers, ...key }, "work");
+    expect([key, status, JSON.parse(body).code]).toEqual([key, 400, "invalid_payment"]);
+  }
+  await expectChanges({});
 });
 
 it("A request with payments of both protocols is refused", async () => {

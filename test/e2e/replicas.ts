@@ -1,12 +1,11 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
-import { type Runner, startRunner } from "../helpers/runner.ts";
+import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts";
 import type { PaidParts } from "./paid-parts.ts";
 
 /** One of several jobgates. Its addresses stay the same over restarts. */
@@ -17,31 +16,67 @@ export interface Replica {
   readonly runnerAddress: string;
   /** Kills it with SIGKILL, and starts it again. */
   crash(): Promise<void>;
+  /** Stops its process with SIGSTOP while something is done. */
+  freeze(deed: () => Promise<unknown>): Promise<void>;
+  /** Sets its wall clock so far from the true time, also over restarts. Its monotonic clock goes on. */
+  setClock(offsetMs: number): Promise<void>;
   stop(): Promise<void>;
 }
+
+/** Preloaded into a replica: shifts `Date` by what a file says, at the start and at each signal. */
+const CLOCK = `
+const { readFileSync } = require("node:fs");
+const file = __dirname + "/clock-offset";
+const TrueDate = Date;
+let offsetMs = 0;
+const read = () => {
+  offsetMs = Number(readFileSync(file, "utf8"));
+};
+globalThis.Date = class Date extends TrueDate {
+  constructor(...given) {
+    if (given.length === 0) super(TrueDate.now() + offsetMs);
+    else super(...given);
+  }
+  static now() {
+    return TrueDate.now() + offsetMs;
+  }
+};
+read();
+process.on("SIGUSR2", read);
+`;
 
 export async function startReplica(
   parts: PaidParts,
   storeUrl: string,
-  options: { readonly publicUrl?: string; readonly facilitatorUrl?: string; readonly priceWei?: string } = {},
+  options: {
+    readonly publicUrl?: string;
+    readonly facilitatorUrl?: string;
+    readonly priceWei?: string;
+    /** Default 5. */
+    readonly leaseSecs?: number;
+  } = {},
 ): Promise<Replica> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-replica-"));
   const [x402, webhooks, runner, operator] = (await Promise.all([1, 2, 3, 4].map(freePort))).map(
     (port) => `127.0.0.1:${port}`,
   ) as [string, string, string, string];
   const { publicUrl = `http://${x402}`, facilitatorUrl = parts.facilitator.url } = options;
-  const { priceWei = "1000000000000000" } = options;
+  const { priceWei = "1000000000000000", leaseSecs = 5 } = options;
   const config = configOf(parts, {
     storeUrl,
     publicUrl,
     facilitatorUrl,
     priceWei,
+    leaseSecs,
     x402,
     webhooks,
     runner,
     operator,
   });
-  let jobgate: Jobgate = await startJobgate({ config, folder });
+  const [clock, clockOffset] = [join(folder, "clock.cjs"), join(folder, "clock-offset")];
+  await Promise.all([writeFile(clock, CLOCK), writeFile(clockOffset, "0")]);
+  const env = { NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ""} --require ${clock}` };
+  let jobgate: Jobgate = await startJobgate({ config, folder, env });
   return {
     x402Url: `http://${x402}/x402/jobs/1/0`,
     hookUrl: `http://${webhooks}/hooks/load`,
@@ -50,7 +85,15 @@ export async function startReplica(
     async crash() {
       jobgate.kill("SIGKILL");
       await jobgate.exited;
-      jobgate = await startAgain(() => startJobgate({ config, folder }));
+      jobgate = await startAgain(() => startJobgate({ config, folder, env }));
+    },
+    async freeze(deed) {
+      jobgate.kill("SIGSTOP");
+      await deed().finally(() => jobgate.kill("SIGCONT"));
+    },
+    async setClock(offsetMs) {
+      await writeFile(clockOffset, String(offsetMs));
+      jobgate.kill("SIGUSR2");
     },
     async stop() {
       await jobgate.stop();
@@ -81,7 +124,7 @@ export interface RoamingRunner {
 export function startRoamingRunner(
   replicas: readonly Replica[],
   first: number,
-  onCall: (call: JobCall) => void,
+  handle: JobHandler,
 ): RoamingRunner {
   let stopped = false;
   let current: Runner | undefined;
@@ -92,7 +135,7 @@ export function startRoamingRunner(
         current = await startRunner({
           address,
           subscriber: `runner-${first}`,
-          handle: (call) => void onCall(call),
+          handle,
         });
         await current.ended;
       } catch {
@@ -115,6 +158,7 @@ interface Terms {
   readonly publicUrl: string;
   readonly facilitatorUrl: string;
   readonly priceWei: string;
+  readonly leaseSecs: number;
   readonly x402: string;
   readonly webhooks: string;
   readonly runner: string;
@@ -130,7 +174,7 @@ url = "${terms.storeUrl}"
 max_pending = 50000
 [runner]
 bind_address = "${terms.runner}"
-lease_secs = 5
+lease_secs = ${terms.leaseSecs}
 max_attempts = 100
 retry_base_secs = 0.05
 [operator]

@@ -3,6 +3,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { accounts } from "../../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../../helpers/clients.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
+import { buyTool } from "../../helpers/mcp.ts";
 import { startAnotherGateway, type TestGateway } from "../gateway-harness.ts";
 
 const LIMITS = { maxUnpaidPerSecondPerClient: 1_000, maxVerifiesPerClient: 8, maxVerifies: 64 };
@@ -32,10 +33,17 @@ async function startHeldFacilitator() {
   };
 }
 
+type Send = (gateway: TestGateway, payment: Payment, n: number) => Promise<number>;
+type Payment = Awaited<ReturnType<typeof signV2Payment>>;
+
+const forwarded: Send = async (gateway, { headers }, n) =>
+  (await gateway.post({ ...headers, "x-forwarded-for": `6.6.6.6, 203.0.113.${n}` })).status;
+
 /** Sends payments of many clients at once, each forwarded from an address of its own. @returns their statuses */
 async function payAtOnce(
   gateway: TestGateway,
   facilitator: Awaited<ReturnType<typeof startHeldFacilitator>>,
+  send = forwarded,
 ): Promise<number[]> {
   const { v2 } = await requestOffer(gateway.jobUrl());
   const payments = await Promise.all(
@@ -47,8 +55,8 @@ async function payAtOnce(
   };
   facilitator.onArrival(releaseOnceAllAreIn);
   return Promise.all(
-    payments.map(async ({ headers }, n) => {
-      const { status } = await gateway.post({ ...headers, "x-forwarded-for": `6.6.6.6, 203.0.113.${n}` });
+    payments.map(async (payment, n) => {
+      const status = await send(gateway, payment, n);
       answered++;
       releaseOnceAllAreIn();
       return status;
@@ -71,6 +79,19 @@ it("Without trusted proxies the header is ignored, and they are one client", asy
   const config = { facilitatorUrl: facilitator.url, facilitatorTimeoutMs: 20_000, limits: LIMITS };
   const gateway = await startAnotherGateway({ config });
   const statuses = await payAtOnce(gateway, facilitator);
+  expect([facilitator.held.length, count(statuses, 429)]).toEqual([8, PAYERS - 8]);
+});
+
+it("A forwarded address in _meta of a tool call is ignored: only the proxy may send it", async () => {
+  const facilitator = await startHeldFacilitator();
+  const config = { facilitatorUrl: facilitator.url, facilitatorTimeoutMs: 20_000, limits: LIMITS };
+  const mcp = { allowedOrigins: [] };
+  const gateway = await startAnotherGateway({ config: { ...config, mcp, trustedProxies: [LOOPBACK] } });
+  const statuses = await payAtOnce(gateway, facilitator, async (_gateway, { headers }, n) => {
+    const sent = { ...headers, "x-forwarded-for": `203.0.113.${n}` };
+    const { status } = await buyTool(`${gateway.url}/mcp`, { name: "job-1-0", body: "work", headers: sent });
+    return Number(status);
+  });
   expect([facilitator.held.length, count(statuses, 429)]).toEqual([8, PAYERS - 8]);
 });
 
