@@ -253,6 +253,8 @@ export function describeCallbacks(given: Given): void {
         state: "pending",
         attempts: 1,
       });
+      // Another process, which did not know of that attempt, records its own too late.
+      expect(await given.store.endCallback(first?.id ?? 0, 0, delayed)).toBeUndefined();
       expect(await hosts({ after: buyers })).toEqual([ops, ops]);
       given.now += 1_000;
       expect((await due()).at(-1)).toMatchObject({ id: first?.id, attempts: 1, reason: "HTTP 503" });
