@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { PaymentRequired } from "@x402/core/types";
 import { openDriver } from "../../src/store/sqlite/driver.ts";
+import type { X402Periods } from "../../src/x402/periods.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import type { Anvil } from "../helpers/anvil.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
@@ -46,13 +47,14 @@ export interface RestrictedGateway {
   stop(): Promise<void>;
 }
 
-export async function startRestrictedGateway(): Promise<RestrictedGateway> {
+export async function startRestrictedGateway(periods: Partial<X402Periods> = {}): Promise<RestrictedGateway> {
   const payers = [accounts.deployer, accounts.payer, accounts.otherPayer];
   const [parts, tangle] = await Promise.all([startPaidParts({ payers }), startTangle()]);
   const policyRpc = await startFaultProxy({ target: tangle.anvil.rpcUrl });
   const gateway = await startPaidGateway({
     parts,
     setUp: "rpc_url",
+    periods,
     rate: 'rate_per_native_unit = "1000"',
     edit: (config) =>
       config

@@ -1,4 +1,5 @@
 import { afterEach } from "vitest";
+import type { X402Periods } from "../../src/x402/periods.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { claimHeaders, type SignedClaim, signClaim } from "../helpers/caller-claim.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
@@ -27,9 +28,9 @@ export const sign = (options: Partial<Parameters<typeof signClaim>[0]> = {}): Pr
   });
 
 /** One gateway for the tests of a file. Each of them begins without faults. */
-export function withRestrictedGateway() {
+export function withRestrictedGateway(periods?: Partial<X402Periods>) {
   const gateway = startBeforeAll(async () => {
-    const started = await startRestrictedGateway();
+    const started = await startRestrictedGateway(periods);
     await started.tangle.permit(accounts.caller.address);
     return started;
   });

@@ -8,7 +8,8 @@ import { JOB } from "./restricted-gateway.ts";
 import { accepted, NOTHING, ONE_PAYMENT, sign, withRestrictedGateway } from "./restricted-harness.ts";
 
 const { deployer: owner, payer } = accounts;
-const { gateway, buy, watch } = withRestrictedGateway();
+// Fifty checks at once can take long: none of them may be refused for that.
+const { gateway, buy, watch } = withRestrictedGateway({ rpcTimeoutMs: 50_000 });
 
 const REPLAY = { httpStatus: 409, code: "signature_replay", charged: false, retryable: false };
 
