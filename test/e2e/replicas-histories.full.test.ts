@@ -21,6 +21,8 @@ import { type Replica, startReplica, startRoamingRunner } from "./replicas.ts";
 
 /** How long replicas are killed, stopped and lied to about the time. */
 const FAULTS_SECS = Number(process.env.JOBGATE_HISTORY_SECS ?? 10);
+/** All that follows takes as long as in a short run. */
+const TIMEOUT_MS = FAULTS_SECS * 1_000 + 500_000;
 const PAYERS = 8;
 const SENDERS = 4;
 const LEASE_SECS = 1;
@@ -221,31 +223,35 @@ async function totals(): Promise<unknown> {
   return (await fetch(url, { method: "POST", headers, body: "{}" })).json();
 }
 
-it("Three replicas on one Postgres that are killed, stopped and told wrong times answer as one: each payment buys one job, each lease has one holder, and the queue loses nothing", async () => {
-  const before = await parts.usdc.balanceOf(accounts.payTo.address);
-  const over = new AbortController();
-  // The chain's time goes on without payments.
-  const mining = setInterval(() => void parts.anvil.client.mine({ blocks: 1 }), 1_000);
-  const runners = [0, 1].map((first) => startRoamingRunner(shop.replicas, first, onCall));
-  const clients = Promise.all([
-    ...Array.from({ length: SENDERS }, (_, sender) => sendWebhooks(sender, over.signal)),
-    ...Array.from({ length: PAYERS }, (_, payer) => makePayments(payer, over.signal)),
-  ]);
-  const faults = await causeFaults().finally(() => over.abort());
-  await clients;
-  const empty = { ready: "0", leased: "0", held: "0", dead: "0" };
-  await expect.poll(totals, { interval: 200 }).toMatchObject({ balanced: true, calls: empty });
-  clearInterval(mining);
-  await Promise.all(runners.map((runner) => runner.stop()));
-  await Promise.all(underWay);
-  for (const client of runnerClients.values()) client.close();
+it(
+  "Three replicas on one Postgres that are killed, stopped and told wrong times answer as one: each payment buys one job, each lease has one holder, and the queue loses nothing",
+  async () => {
+    const before = await parts.usdc.balanceOf(accounts.payTo.address);
+    const over = new AbortController();
+    // The chain's time goes on without payments.
+    const mining = setInterval(() => void parts.anvil.client.mine({ blocks: 1 }), 1_000);
+    const runners = [0, 1].map((first) => startRoamingRunner(shop.replicas, first, onCall));
+    const clients = Promise.all([
+      ...Array.from({ length: SENDERS }, (_, sender) => sendWebhooks(sender, over.signal)),
+      ...Array.from({ length: PAYERS }, (_, payer) => makePayments(payer, over.signal)),
+    ]);
+    const faults = await causeFaults().finally(() => over.abort());
+    await clients;
+    const empty = { ready: "0", leased: "0", held: "0", dead: "0" };
+    await expect.poll(totals, { interval: 200 }).toMatchObject({ balanced: true, calls: empty });
+    clearInterval(mining);
+    await Promise.all(runners.map((runner) => runner.stop()));
+    await Promise.all(underWay);
+    for (const client of runnerClients.values()) client.close();
 
-  requireLinearizable(payments, PAYMENT);
-  requireLinearizable(leases, LEASE);
-  const { lost, unexpected, ...counts } = queueLosses({ acknowledged, unknown, delivered });
-  expect({ lost, unexpected }).toEqual({ lost: [], unexpected: [] });
-  const paid = [...acknowledged.values()].filter((body) => payments.has(body)).length;
-  expect((await parts.usdc.balanceOf(accounts.payTo.address)) - before).toBe(BigInt(paid) * AMOUNT);
-  const operations = [...payments.values(), ...leases.values()].flat().length;
-  console.log({ ...faults, operations, payments: payments.size, paid, calls: leases.size, ...counts });
-});
+    requireLinearizable(payments, PAYMENT);
+    requireLinearizable(leases, LEASE);
+    const { lost, unexpected, ...counts } = queueLosses({ acknowledged, unknown, delivered });
+    expect({ lost, unexpected }).toEqual({ lost: [], unexpected: [] });
+    const paid = [...acknowledged.values()].filter((body) => payments.has(body)).length;
+    expect((await parts.usdc.balanceOf(accounts.payTo.address)) - before).toBe(BigInt(paid) * AMOUNT);
+    const operations = [...payments.values(), ...leases.values()].flat().length;
+    console.log({ ...faults, operations, payments: payments.size, paid, calls: leases.size, ...counts });
+  },
+  TIMEOUT_MS,
+);
