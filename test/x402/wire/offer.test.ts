@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { MinCharge } from "../../../src/config/config.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
 import { offersOf, PERMIT2_USDC, USDC } from "../payments.ts";
 
@@ -66,5 +67,23 @@ describe("Payment requirements", () => {
     expect(
       JSON.stringify(offersOf({ tokens: [token] }), (_, v) => (typeof v === "bigint" ? `${v}` : v)),
     ).not.toContain("rpc");
+  });
+});
+
+describe("An offer by use", () => {
+  const network = PERMIT2_USDC.network;
+  const least = (minCharge?: MinCharge) => {
+    const facilitators = new Map([[network, USDC.payTo]]);
+    const byUse = { isFixedToo: false, runSecs: 180, facilitators, ...(minCharge && { minCharge }) };
+    return offersOf({ tokens: [PERMIT2_USDC], byUse })[0]?.byUse?.minCharge;
+  };
+
+  it.each<[string, MinCharge | undefined, string | undefined]>([
+    ["nothing", undefined, undefined],
+    ["a share of the ceiling, rounded up", { basisPoints: 3_333 }, "1087892"],
+    ["an amount of the price's currency", { amount: 500_000_000_000_000n }, "1632000"],
+    ["at most the ceiling", { amount: 10n ** 30n }, "3264000"],
+  ])("Charges at least %s", (_, minCharge, units) => {
+    expect(least(minCharge)).toBe(units);
   });
 });
