@@ -81,8 +81,8 @@ describe("An offer by use", () => {
   it.each<[string, MinCharge | undefined, string | undefined]>([
     ["nothing", undefined, undefined],
     ["a share of the ceiling, rounded up", { basisPoints: 3_333 }, "1087892"],
-    ["an amount of the price's currency", { amount: 500_000_000_000_000n }, "1632000"],
-    ["at most the ceiling", { amount: 10n ** 30n }, "3264000"],
+    ["an amount of the price's currency", { unit: "usd", amount: 500_000_000_000_000n }, "1632000"],
+    ["at most the ceiling", { unit: "usd", amount: 10n ** 30n }, "3264000"],
   ])("Charges at least %s", (_, minCharge, units) => {
     expect(least(minCharge)).toBe(units);
   });
