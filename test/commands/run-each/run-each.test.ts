@@ -238,7 +238,7 @@ test("Connects again after jobgate was down, over a unix socket too, and counts 
   await accept({ jobId: 9n, body });
   const eighthId = await accept({ jobId: 8n, body });
   const isDone = async (): Promise<boolean[]> =>
-    (await Promise.all(acks.mock.results.map(({ value }) => value))).map((outcome) => outcome === "done");
+    (await Promise.all(acks.mock.results.map(({ value }) => value))).map(({ outcome }) => outcome === "done");
   await until(async () => (await isDone()).filter(Boolean).length === 2);
   const doneIds = (await isDone()).flatMap((done, index) => (done ? acks.mock.calls[index]?.[0].callId : []));
   expect(doneIds).toEqual([stubbornId, eighthId]);
