@@ -1,9 +1,13 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { ROOT } from "../helpers/bundle.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 import { loadSimulation, mutated } from "./bundle-gateway.ts";
 import { expectEqualJournals } from "./equal-journals.ts";
 import { MUTANTS } from "./mutants.ts";
 import { SMALL } from "./scenarios.ts";
+import { WORLD_MUTANTS } from "./world-mutants.ts";
 
 const simulation = await loadSimulation();
 
@@ -20,5 +24,11 @@ it("The SQLite store answers every sequence of writes as the simulated journal d
 });
 
 it("The code has the guards that the full tests remove", () => {
-  for (const mutant of MUTANTS) expect(() => mutated(mutant), mutant.name).not.toThrow();
+  for (const mutant of [...MUTANTS, ...WORLD_MUTANTS])
+    expect(() => mutated(mutant), mutant.name).not.toThrow();
+});
+
+it("The documentation lists these guards", () => {
+  const text = readFileSync(join(ROOT, "docs/how-we-test.md"), "utf8");
+  for (const { name } of [...MUTANTS, ...WORLD_MUTANTS]) expect(text).toContain(`| ${name} |`);
 });

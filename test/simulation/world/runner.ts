@@ -23,6 +23,7 @@ interface Stream {
   readonly subscription: Subscription;
 }
 
+const MAX_AWAY_MS = 90_000;
 const RECONNECT_MS = 400;
 const MAX_ACKS = 5;
 
@@ -42,6 +43,13 @@ export class Runner {
   /** Connects whenever it has no stream. */
   #connect(): void {
     const { simulation, replica, name } = this.#parts;
+    if (simulation.fault(`${name} goes away`, 0.005)) {
+      if (this.#stream !== undefined) this.#disconnect(this.#stream.gateway);
+      simulation.at(simulation.delay(`${name} stays away`, 1_000, MAX_AWAY_MS), simulation.world, () =>
+        this.#connect(),
+      );
+      return;
+    }
     const gateway = replica.running;
     if (gateway !== undefined && this.#stream?.gateway !== gateway) {
       simulation.at(1, gateway.process, () => {

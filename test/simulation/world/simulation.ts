@@ -109,6 +109,11 @@ export class Simulation {
     this.#broken = new BrokenLaw(law);
   }
 
+  /** @throws BrokenLaw */
+  throwIfBroken(): void {
+    if (this.#broken !== undefined) throw this.#broken;
+  }
+
   /** Runs a function later in a process, unless that dies before. */
   at(delayMs: number, owner: Process, run: () => void): { cancel(): void } {
     const event = { at: this.now + delayMs, order: this.#order++, owner, run, isCancelled: false };
@@ -132,7 +137,7 @@ export class Simulation {
       event.run();
       await drained();
       this.current = this.world;
-      if (this.#broken !== undefined) throw this.#broken;
+      this.throwIfBroken();
     }
     return true;
   }

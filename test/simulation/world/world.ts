@@ -144,6 +144,7 @@ class World {
     if (!isQuiet) throw new BrokenLaw(`it does not end: ${this.laws.describe()}`);
     await run.runUntil(() => this.#checked(false), LAST_BLOCKS_MS);
     this.laws.checkEnd();
+    run.throwIfBroken();
   }
 
   end(): void {
