@@ -79,11 +79,21 @@ export class Permit2Authorization implements Authorization {
     return ((bitmap >> (this.#nonce & 255n)) & 1n) === 1n;
   }
 
-  async useIn(rpc: Rpc, transaction: string): Promise<NonceUse | undefined> {
+  useIn(rpc: Rpc, transaction: string): Promise<NonceUse | undefined> {
+    return this.#useIn(rpc, transaction, { isMined: false });
+  }
+
+  /** @param options `isMined` when a block's logs have shown the transaction: a node without it lags behind */
+  async #useIn(
+    rpc: Rpc,
+    transaction: string,
+    { isMined }: { readonly isMined: boolean },
+  ): Promise<NonceUse | undefined> {
     const [logs, sent] = await Promise.all([
       successfulLogs(rpc, transaction),
       rpc.call("eth_getTransactionByHash", [transaction]),
     ]);
+    if (logs === undefined && isMined) throw new Error("the RPC does not have the transaction's receipt");
     // The proxy emits an event in each call that settles.
     const isOfProxy = ({ address }: RawLog) => address.toLowerCase() === this.#proxy;
     const marks = logs?.filter(isOfProxy) ?? [];
@@ -114,7 +124,7 @@ export class Permit2Authorization implements Authorization {
     let undecidable: Unexplained | undefined;
     for (const transaction of transactions) {
       try {
-        const use = await this.useIn(rpc, transaction);
+        const use = await this.#useIn(rpc, transaction, { isMined: true });
         if (use !== undefined) return use;
       } catch (error) {
         if (!(error instanceof Unexplained)) throw error;

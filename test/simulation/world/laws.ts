@@ -162,17 +162,17 @@ export class Laws {
 
   /** What must hold in the end. */
   checkEnd(): void {
-    const select = this.#database.prepare<{ state: string; call_id: number; calls: number }>(
-      `SELECT state, call_id, (SELECT count(*) FROM job_calls WHERE call_id = payments.call_id)
+    const select = this.#database.prepare<{ state: string; reason: string | null; calls: number }>(
+      `SELECT state, reason, (SELECT count(*) FROM job_calls WHERE call_id = payments.call_id)
          + (SELECT count(*) FROM finished_calls WHERE call_id = payments.call_id) AS calls
          FROM payments WHERE nonce = ?`,
     );
     for (const payment of this.payments) {
       const row = select.get([payment.nonce]);
       const hasMoved = this.#hasMoved(payment);
-      const { state = "unknown", calls = 0 } = row ?? {};
+      const { state = "unknown", reason = null, calls = 0 } = row ?? {};
       if (hasMoved && (state !== "settled" || calls !== 1))
-        this.#simulation.break(`${name(payment)} was paid: it is ${state} and has ${calls} jobs`);
+        this.#simulation.break(`${name(payment)} was paid: it is ${state} (${reason}) and has ${calls} jobs`);
       if (!hasMoved && (state === "settled" || (payment.bought !== undefined && !payment.isByUse)))
         this.#simulation.break(`${name(payment)} was not paid, and bought a job: it is ${state}`);
     }

@@ -395,6 +395,23 @@ describe("An RPC address whose nodes differ", () => {
     expect(await look(paid.intent)).toEqual(PAID(transaction));
   });
 
+  it("A node that lacks the receipts of a block whose logs another has shown decides nothing", async () => {
+    const { payment, intent } = await sign();
+    const transaction = await settle(payment);
+    const noReceipt: Fault = {
+      kind: "answer",
+      status: 200,
+      body: { jsonrpc: "2.0", id: 1, result: null },
+    };
+    rpc.add({ rpcMethod: "eth_getTransactionReceipt", fault: noReceipt });
+    expect(await look(intent)).toEqual({
+      kind: "open",
+      reason: "the chain could not be asked: the RPC does not have the transaction's receipt",
+    });
+    rpc.clear();
+    expect(await look(intent)).toEqual(PAID(transaction));
+  });
+
   it("A chain that changes during a search decides nothing", async () => {
     const { intent } = await sign();
     await invalidatePermit2Nonce(anvil, payer, intent.key.nonce);
