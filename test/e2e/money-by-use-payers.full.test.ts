@@ -97,6 +97,25 @@ describe("A payer who can no longer pay", () => {
   });
 });
 
+it("One payer can have max_open_per_payer ceilings open, and others too", async () => {
+  const bounded = await startGatewayByUse({
+    parts,
+    setUp: "rpc_url",
+    edit: (config) => config.replace("[x402]\n", "[x402]\nmax_open_per_payer = 2\n"),
+  });
+  onTestFinished(() => bounded.stop());
+  bounded.runner.kill();
+  const [account, other] = [await newPayer(parts, 3n), await newPayer(parts)];
+  const buy = async (payer: TestAccount) =>
+    bounded.send(await authorize(bounded, { account: payer }), { body: "1 open" });
+  const [first] = [await buy(account), await buy(account)];
+  expect(await buy(account)).toMatchObject({ status: 429, code: "too_many_open_payments", charged: false });
+  expect((await buy(other)).status).toBe(202);
+  await bounded.replaceRunner();
+  expect(await decided(bounded, first)).toMatchObject({ charge: { state: "settled", amount: "1" } });
+  await expect.poll(async () => (await buy(account)).status).toBe(202);
+});
+
 describe("An authorization", () => {
   it("With a high s buys nothing else, before and after the original", async () => {
     const before = await received();

@@ -113,6 +113,8 @@ describe("Payments by use that cannot be charged", () => {
       result: { status: 402, text: expect.stringContaining("settlement_failed") },
     });
     await expect.poll(() => gateway.jobgate.logs.join("\n")).toContain("could not be charged");
+    const metrics = await (await fetch(`${gateway.jobgate.operatorUrl}/metrics`)).text();
+    expect(metrics).toMatch(/^jobgate_charges_lost_total\{[^}]*symbol="USDC"[^}]*\} 1$/m);
     await expectBalance(gateway);
   });
 
