@@ -2,6 +2,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Files that take longest, in that order: one of them started last would keep a single worker busy at the end. */
 const LONGEST = [
+  "simulation/world.full",
   "e2e/runners.full",
   "e2e/served-facilitator.full",
   "e2e/replicas",
@@ -20,6 +21,8 @@ const LONGEST = [
   "commands/serve",
   "commands/run-each",
   "e2e/model",
+  "e2e/money-replay",
+  "e2e/restricted-nonces",
   "e2e/money-facilitator",
   "e2e/quotes",
   "e2e/engine-prices",

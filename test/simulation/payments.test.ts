@@ -13,7 +13,7 @@ const simulation = await loadSimulation();
 
 describe("In every order of events, a payment has one job, and a refused one is not charged:", () => {
   it.each(Object.entries(SMALL))("%s", async (_, scenario) => {
-    const { states } = await simulation.explore(() => new simulation.PaymentsRun(scenario), 10_000);
+    const { states } = await simulation.explore(() => new simulation.PaymentsRun(scenario), 5_000);
     expect(states).toBeGreaterThan(100);
   });
 });
