@@ -5,7 +5,6 @@ import "context"
 import "github.com/jobgate/jobgate/clients/go"
 
 func shout(ctx context.Context, job *jobgate.Job) (*jobgate.Result, error) {
-	job.ChargeShare(100 * len(job.Body)) // Paid by use, each byte costs 1 % of the ceiling.
 	return &jobgate.Result{Body: bytes.ToUpper(job.Body)}, nil
 }
 func main() { jobgate.Main(shout, nil) }

@@ -10,11 +10,13 @@ import { bundledScript } from "../helpers/bundle.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
+import { startPostgres } from "../helpers/postgres.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 
 const CALLBACKS = Number(process.env.JOBGATE_CALLBACK_CRASH_COUNT ?? 500);
-/** Kills of each, the sender and the receiver. */
-const KILLS = Math.max(8, Math.round(CALLBACKS / 100));
+/** Kills of each, the sender and the receiver. On Postgres the next sender waits 30 s for the lease of the killed one. */
+const KILLS = { SQLite: Math.max(8, Math.round(CALLBACKS / 100)), Postgres: Math.ceil(CALLBACKS / 1_000) };
 /** Webhooks that wait for their answers at a time. */
 const AT_ONCE = 32;
 const SECRET = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
@@ -24,14 +26,18 @@ const WAIT_MS = 1_500_000;
 interface Row {
   readonly event: string;
   readonly call_id: number;
-  readonly at: number;
+  /** Milliseconds as text, as Postgres returns them. */
+  readonly at: string;
   readonly state: string;
 }
 
-test(
-  `Of ${CALLBACKS} callbacks none is lost while sender and receiver are killed, and one that comes twice has the same ID`,
-  async () => {
+const postgres = startBeforeAll(startPostgres);
+
+test.each(["SQLite", "Postgres"] as const)(
+  `Of ${CALLBACKS} callbacks none is lost while sender and receiver are killed, and one that comes twice has the same ID (%s)`,
+  async (kind) => {
     const folder = await testFolder();
+    const databaseUrl = kind === "SQLite" ? "sqlite:jobgate.db" : await postgres.createDatabase();
     const logPath = join(folder, "received.log");
     await writeFile(logPath, "");
     const port = await freePort();
@@ -48,7 +54,7 @@ test(
     onTestFinished(() => runner.stop());
     const config = `service_id = 1
 [store]
-url = "sqlite:jobgate.db"
+url = "${databaseUrl}"
 [runner]
 bind_address = "127.0.0.1:0"
 lease_secs = 5
@@ -76,9 +82,18 @@ secret = "${SECRET}"
     });
 
     const receivedLines = async () => (await readFile(logPath, "utf8")).split("\n").slice(0, -1);
-    const store = openDriver(join(folder, "jobgate.db"));
-    onTestFinished(() => store.close());
-    const readRows = () => store.prepare<Row>("SELECT event, call_id, at, state FROM callbacks").all([]);
+    async function select<Row extends object>(columns: string, table: string): Promise<Row[]> {
+      const sql = `SELECT ${columns} FROM`;
+      if (kind === "Postgres") return postgres.query(databaseUrl, `${sql} jobgate.${table}`);
+      const store = openDriver(join(folder, "jobgate.db"));
+      try {
+        return store.prepare<Row>(`${sql} ${table}`).all([]);
+      } finally {
+        store.close();
+      }
+    }
+    const readRows = () =>
+      select<Row>("event, CAST(call_id AS INTEGER) AS call_id, CAST(at AS TEXT) AS at, state", "callbacks");
     const deadline = Date.now() + WAIT_MS;
     const until = async (check: () => boolean | Promise<boolean>) => {
       while (!(await check())) {
@@ -101,8 +116,8 @@ secret = "${SECRET}"
       }
     }
     async function kill(): Promise<void> {
-      for (let n = 1; n <= KILLS; n++) {
-        const share = (CALLBACKS * n) / (KILLS + 1);
+      for (let n = 1; n <= KILLS[kind]; n++) {
+        const share = (CALLBACKS * n) / (KILLS[kind] + 1);
         await until(async () => (await receivedLines()).length >= share);
         await sleep(Math.random() * 30);
         receiver.kill("SIGKILL");
@@ -115,13 +130,16 @@ secret = "${SECRET}"
       }
     }
     await Promise.all([...Array.from({ length: AT_ONCE }, post), kill()]);
-    await until(() => {
-      const rows = readRows();
+    await until(async () => {
+      const rows = await readRows();
       return rows.length >= CALLBACKS && rows.every(({ state }) => state === "sent");
     });
 
-    const finished = store.prepare<{ call_id: number }>("SELECT call_id FROM finished_calls").all([]);
-    const rows = readRows();
+    const finished = await select<{ call_id: number }>(
+      "CAST(call_id AS INTEGER) AS call_id",
+      "finished_calls",
+    );
+    const rows = await readRows();
     const calls = (list: readonly { call_id: number }[]) =>
       list.map(({ call_id }) => call_id).toSorted((a, b) => a - b);
     expect(calls(rows)).toEqual(calls(finished));
@@ -134,7 +152,9 @@ secret = "${SECRET}"
     const idOf = ({ event, call_id, at }: Row) => `${event.replace(".", "_")}_${call_id}_${at}`;
     expect([...bodies.keys()].toSorted()).toEqual(rows.map(idOf).toSorted());
     expect([...bodies.values()].filter(({ size }) => size > 1)).toEqual([]);
-    console.log(`${rows.length} callbacks, ${lines.length - rows.length} came twice, ${2 * KILLS} kills`);
+    console.log(
+      `${rows.length} callbacks, ${lines.length - rows.length} came twice, ${2 * KILLS[kind]} kills`,
+    );
   },
   WAIT_MS,
 );

@@ -3,7 +3,6 @@ import { basename, dirname, join, resolve } from "node:path";
 import { StoreInUseError } from "../store.ts";
 import type { Database } from "./driver.ts";
 import { openFile, removeForeignLog } from "./open-database.ts";
-import { requireSoundFiles } from "./sound-files.ts";
 
 /** `application_id` of an owner file once the database beside it has tables: "jobg" in ASCII. */
 const DATABASE_WAS_MADE = 0x6a_6f_62_67;
@@ -45,13 +44,7 @@ export class FileOwner {
     }
     heldHere.add(ownerPath);
     const owner = new FileOwner([databasePath, `${databasePath}-wal`, ownerPath], lock);
-    try {
-      removeForeignLog(databasePath);
-      requireSoundFiles(databasePath);
-    } catch (error) {
-      owner.release();
-      throw error;
-    }
+    removeForeignLog(databasePath);
     const size = statSync(databasePath, { throwIfNoEntry: false })?.size ?? 0;
     if (size > 0 || !owner.wasMade) return owner;
     owner.release();

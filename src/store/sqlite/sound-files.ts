@@ -41,7 +41,7 @@ function findProblem(path: string): string | undefined {
   if (logBytes > HEADER_BYTES) {
     const damaged = withFile(`${path}-wal`, (log) => damageIn(log, pageSize));
     if (damaged === undefined) return undefined;
-    return `${path}-wal is damaged at frame ${damaged}, and acknowledged changes follow it. Copy both files. Then restore a backup, or give up what follows: sqlite3 ${path} "PRAGMA wal_checkpoint(TRUNCATE)"`;
+    return `${path}-wal is damaged at frame ${damaged}, and changes follow it that may have been acknowledged: jobgate will drop them when it starts. Copy both files, or restore a backup`;
   }
   // SQLite reads the missing part of the last page as zeros.
   const isCounted = header.readUInt32BE(CHANGE_COUNTER) === header.readUInt32BE(PAGE_COUNT_VALID_FOR);
