@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 
 /* Layouts of SQLite's files: https://sqlite.org/fileformat2.html. Numbers are big-endian. */
 
@@ -34,8 +34,8 @@ function findProblem(path: string): string | undefined {
   const logBytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const header = Buffer.alloc(DATABASE_HEADER_BYTES);
   const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  // SQLite tells about other files itself.
-  if (bytes < DATABASE_HEADER_BYTES) return undefined;
+  // SQLite tells about other files itself, and a file with a journal is still being made.
+  if (bytes < DATABASE_HEADER_BYTES || existsSync(`${path}-journal`)) return undefined;
   withFile(path, (file) => readSync(file, header, 0, DATABASE_HEADER_BYTES, 0));
   const pageSize = header.readUInt16BE(PAGE_SIZE) === 1 ? 65_536 : header.readUInt16BE(PAGE_SIZE);
   if (logBytes > HEADER_BYTES) {
@@ -85,8 +85,8 @@ function damageIn(log: number, pageSize: number): number | undefined {
     const isSound = frameSalts.equals(salts) && equal(sum, frame, FRAME_CHECKSUM);
     if (!isSound) damaged ??= index;
     else if (followsCommit) return damaged;
-    followsCommit =
-      damaged !== undefined && frameSalts.equals(salts) && frame.readUInt32BE(COMMIT_SIZE) !== 0;
+    // The header of a torn frame may be of two frames, so it says nothing.
+    followsCommit = damaged !== undefined && isSound && frame.readUInt32BE(COMMIT_SIZE) !== 0;
     // The next frame continues what this one has, sound or not.
     previous = storedAt(frame, FRAME_CHECKSUM);
   }
