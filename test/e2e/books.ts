@@ -19,7 +19,7 @@ export async function readBooks({ jobgate }: Pick<PaidGateway, "jobgate">): Prom
   return movements;
 }
 
-/** By how much the books say that an account's balance of a token changed. Without a token: of the network's own coin. */
+/** Returns the change of an account's balance by the books: of a token, or without one of the network's own coin. */
 export function sumOf(
   books: readonly Movement[],
   { account, asset = "" }: { readonly account: string; readonly asset?: string },

@@ -1,6 +1,6 @@
 import { isLinearizable, type Model, type Operation } from "../helpers/linearizable.ts";
 
-/** What clients and runners saw of one payment. */
+/** An event of one payment that a client or runner saw. */
 export type PaymentOp = Operation & {
   /** As it came, for readers of the history. */
   readonly answer?: string;
@@ -36,7 +36,7 @@ export const PAYMENT: Model<"none" | "some" | "failed" | number, PaymentOp> = {
 
 export type LeaseStatus = "done" | "lost" | "not found";
 
-/** What runners saw of one JobCall. An ack or nack without an answer has no status. */
+/** An event of one JobCall that a runner saw. An ack or nack without an answer has no status. */
 export type LeaseOp = Operation &
   (
     | { readonly kind: "claim"; readonly token: string; readonly attempt: number }

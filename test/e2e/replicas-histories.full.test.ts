@@ -49,7 +49,7 @@ const shop = startBeforeAll(async () => {
   return { replicas, stop: () => Promise.all(replicas.map((replica) => replica.stop())) };
 });
 
-/** What everybody saw. */
+/** Histories of payments and leases, and bodies of acknowledged calls. */
 const payments = new Map<string, PaymentOp[]>();
 const leases = new Map<string, LeaseOp[]>();
 const acknowledged = new Map<number, string>();

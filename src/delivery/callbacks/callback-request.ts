@@ -1,7 +1,7 @@
 import { type SigningKey, signStandardWebhook } from "../../core/standard-webhooks.ts";
 import type { Callback } from "../../store/contract/callback-ledger.ts";
 
-/** What a request says. */
+/** Content of a request. */
 export interface CallbackMessage {
   /** The same for each attempt, and for everyone who is told of the event. */
   readonly id: string;

@@ -39,7 +39,7 @@ export class ReceiptSigner {
   readonly #account: LocalAccount;
   readonly #publicUrl: string;
   readonly #clock: Clock;
-  /** By the payloads, which stay the same for a minute. */
+  /** Keyed by the payloads, which stay the same for a minute. */
   readonly #signedOffers = boundedCache<string, Promise<SignedOffers>>(MAX_REMEMBERED);
   /** Names the key to those who do not find it in `pay_to`. */
   readonly didRoute: ReturnType<typeof didRoute>;

@@ -22,7 +22,7 @@ interface Turn {
  * outcome each time. Across processes and restarts, the store decides.
  */
 export class PaymentsInProgress {
-  /** By fingerprint: requests with one payment may ask for different things. */
+  /** Keyed by fingerprint: requests with one payment may ask for different things. */
   readonly #purchases = new Map<string, readonly Purchase[]>();
   readonly #byIdentifier = new Map<string, Turn>();
   readonly #left = boundedCache<string, true>(MAX_LEFT);

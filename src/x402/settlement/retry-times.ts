@@ -7,7 +7,7 @@ const MAX_REMEMBERED = 20_000;
 /** Times of the next attempt at each payment. Each delay is twice the last. */
 export class RetryTimes {
   readonly #clock: Clock;
-  /** By fingerprint. */
+  /** Keyed by fingerprint. */
   readonly #times = boundedCache<string, { readonly nextAt: number; readonly delayMs: number }>(
     MAX_REMEMBERED,
   );

@@ -20,7 +20,7 @@ interface NetworkRpc {
 export class AccountContracts {
   readonly #timeoutMs: number;
   readonly #telemetry: Telemetry;
-  /** By CAIP-2 network. */
+  /** Keyed by CAIP-2 network. */
   #rpcs: ReadonlyMap<string, NetworkRpc> = new Map();
 
   constructor(parts: { readonly timeoutMs: number; readonly telemetry: Telemetry }) {

@@ -23,7 +23,7 @@ export interface SignedPayment {
   mayBeCharged: number;
   /** A client heard that it failed for good. */
   hasFailed: boolean;
-  /** What its client heard that it bought. */
+  /** The purchase that its client heard of. */
   bought?: { readonly callId: number; readonly body: string };
 }
 
@@ -160,7 +160,7 @@ export class Laws {
       .join(", ");
   }
 
-  /** What must hold in the end. */
+  /** Checks the laws that hold in the end. */
   checkEnd(): void {
     const select = this.#database.prepare<{ state: string; reason: string | null; calls: number }>(
       `SELECT state, reason, (SELECT count(*) FROM job_calls WHERE call_id = payments.call_id)

@@ -10,9 +10,9 @@ import type { Simulation } from "./simulation.ts";
 
 interface Parts {
   readonly simulation: Simulation;
-  /** Where it connects. */
+  /** The one that it connects to. */
   readonly replica: Replica;
-  /** Where it finishes JobCalls, sometimes. */
+  /** Those at which it sometimes finishes JobCalls. */
   readonly replicas: readonly Replica[];
   readonly laws: Laws;
   readonly name: string;
