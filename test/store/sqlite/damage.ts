@@ -17,7 +17,7 @@ import {
 } from "../store-fixtures.ts";
 
 /**
- * What became of a damaged store, the first that applies:
+ * Fate of a damaged store, the first that applies:
  * - `refused`: jobgate does not start on it, and says why.
  * - `found`: `jobgate store check` finds it.
  * - `fails`: reading it fails, or ends the process.
