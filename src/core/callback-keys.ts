@@ -19,7 +19,7 @@ export class CallbackKeys {
       this.#kept = await this.#keep(`whsk_${randomBytes(32).toString("base64")}`);
     const keys = configured.length === 0 ? [this.#kept] : configured;
     this.#keys = keys.flatMap((key) => toSigningKey(key) ?? []);
-    this.#published = JSON.stringify({ keys: this.#keys.map((key) => publicKey(key as KeyObject)) });
+    this.#published = JSON.stringify({ keys: publicCallbackKeys(keys) });
   }
 
   get keys(): readonly SigningKey[] {
@@ -32,8 +32,12 @@ export class CallbackKeys {
   }
 }
 
-/** Describes a public key as a JWK, and as Standard Webhooks writes it. */
-function publicKey(key: KeyObject): object {
+/** Describes the public keys of private ones (`whsk_`), each as a JWK, and as Standard Webhooks writes it. */
+export function publicCallbackKeys(keys: readonly string[]) {
+  return keys.flatMap((key) => toSigningKey(key) ?? []).map((key) => publicKey(key as KeyObject));
+}
+
+function publicKey(key: KeyObject) {
   const { kty, crv, x = "" } = createPublicKey(key).export({ format: "jwk" });
   return {
     kty,

@@ -1,6 +1,6 @@
-import { createDecipheriv, pbkdf2, scrypt } from "node:crypto";
+import { createDecipheriv, createECDH, pbkdf2, scrypt } from "node:crypto";
 import { promisify } from "node:util";
-import { keccak256 } from "viem/utils";
+import { keccak256, publicKeyToAddress } from "viem/utils";
 import * as z from "zod";
 
 /** 32 bytes as hex with `0x`. */
@@ -14,6 +14,13 @@ export function parsePrivateKey(text: string): PrivateKey | undefined {
   if (!/^0x[0-9a-fA-F]{64}$/.test(text)) return undefined;
   const scalar = BigInt(text);
   return scalar > 0n && scalar < GROUP_ORDER ? (text.toLowerCase() as PrivateKey) : undefined;
+}
+
+/** Returns the address of a key's account, with a checksum. */
+export function accountOf(key: PrivateKey): `0x${string}` {
+  const curve = createECDH("secp256k1");
+  curve.setPrivateKey(key.slice(2), "hex");
+  return publicKeyToAddress(`0x${curve.getPublicKey("hex")}`);
 }
 
 /** A keystore without a usable key. The message completes "the keystore …" and quotes nothing from it. */

@@ -1,6 +1,7 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import type {
   AcceptedToken,
+  CallbackConfig,
   Config,
   FacilitatorConfig,
   Job,
@@ -14,17 +15,22 @@ import type {
   X402Config,
 } from "../config/config.ts";
 import { decimalText } from "../core/amounts.ts";
+import { publicCallbackKeys } from "../core/callback-keys.ts";
 import { addressText, ipRangeText } from "../core/network-address.ts";
 import { priceText } from "../core/price.ts";
+import { accountOf } from "../core/private-keys.ts";
 
 /** Makes the configuration that the operator sees. It shows only the values named here, so new secrets stay hidden. */
 export function toConfiguration(config: Config) {
-  const { serviceId, store, runner, push, operator, x402, webhooks, pricingEngine } = config;
+  const { serviceId, store, runner, push, callbacks, callbackKeys } = config;
+  const { operator, x402, webhooks, pricingEngine } = config;
   return {
     serviceId,
     store: { url: storeText(store.url), maxPending: BigInt(store.maxPending) },
     runner: toRunner(runner),
     push: push.map(toPushTarget),
+    callbacks: callbacks.map(toCallbackTarget),
+    callbackKeys: publicCallbackKeys(callbackKeys).map(({ whpk }) => whpk),
     operator: { bindAddress: addressText(operator.bindAddress), hasToken: operator.tokens.length > 0 },
     ...(x402 ? { x402: toX402(x402) } : {}),
     ...(webhooks ? { webhooks: toWebhooks(webhooks) } : {}),
@@ -51,6 +57,10 @@ function toPushTarget({ url, jobIds, concurrency, timeoutMs, secrets }: PushTarg
   return { url: originOf(url), jobIds: [...jobIds], concurrency, timeout, isSigned: secrets.length > 0 };
 }
 
+function toCallbackTarget({ url, events, secrets }: CallbackConfig) {
+  return { url: originOf(url), events: [...events], hasSecret: secrets.length > 0 };
+}
+
 function toX402(x402: X402Config) {
   const { limits } = x402;
   return {
@@ -75,6 +85,7 @@ function toX402(x402: X402Config) {
     trustedProxies: (x402.trustedProxies ?? []).map(ipRangeText),
     facilitators: x402.facilitators.map(toFacilitator),
     facilitatorService: x402.facilitatorService ? addressText(x402.facilitatorService.bindAddress) : "",
+    receiptsSigner: x402.receipts ? accountOf(x402.receipts.signer.privateKey) : "",
     ...(x402.refunds ? { refunds: toRefunds(x402.refunds, x402.jobs ?? []) } : {}),
   };
 }

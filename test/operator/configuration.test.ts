@@ -1,3 +1,4 @@
+import { privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
 import type { Config } from "../../src/config/config.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
@@ -32,6 +33,10 @@ const token = {
 } as const;
 const live = { maxAgeMs: 60_000, refreshMs: 1_000 };
 
+const RECEIPTS_KEY = `0x${"5e".repeat(32)}` as const;
+/** The private key of test 1 in RFC 8032, section 7.1. */
+const CALLBACK_KEY = "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=";
+
 const FULL: Config = {
   serviceId: 18446744073709551615n,
   store: {
@@ -50,8 +55,11 @@ const FULL: Config = {
     tls: { cert: `/etc/${secret()}`, key: `/etc/${secret()}`, clientCa: `/etc/${secret()}` },
   },
   push: [{ url: secretUrl(), jobIds: [3n], concurrency: 4, timeoutMs: 1_500, secrets: [secret(), secret()] }],
-  callbacks: [{ url: secretUrl(), events: ["dead_letter"], secrets: [secret()] }],
-  callbackKeys: [secret()],
+  callbacks: [
+    { url: secretUrl(), events: ["dead_letter"], secrets: [secret()] },
+    { url: secretUrl(), events: ["payment.settled"], secrets: [] },
+  ],
+  callbackKeys: [CALLBACK_KEY],
   operator: { bindAddress: { kind: "tcp", host: "::1", port: 8405 }, tokens: [secret()] },
   x402: {
     bindAddress: tcp(8402),
@@ -84,6 +92,7 @@ const FULL: Config = {
       maxFeePerGasWei: 1_500_000_000n,
       minBalanceWei: 10n ** 16n,
     },
+    receipts: { signer: { privateKey: RECEIPTS_KEY } },
     jobs: [{ serviceId: 1n, jobIndex: 4, onFailure: "ask" }],
     facilitatorService: { bindAddress: tcp(8406), tokens: [{ name: "shop", token: secret() }] },
     facilitatorTimeoutMs: 30_000,
@@ -176,6 +185,11 @@ test("GetConfiguration shows the settings in use", async () => {
         is_signed: true,
       },
     ],
+    callbacks: [
+      { url: "https://host.example:444", events: ["dead_letter"], has_secret: true },
+      { events: ["payment.settled"], has_secret: false },
+    ],
+    callback_keys: ["whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="],
     operator: { bind_address: "[::1]:8405", has_token: true },
     x402: {
       bind_address: "127.0.0.1:8402",
@@ -194,6 +208,7 @@ test("GetConfiguration shows the settings in use", async () => {
         },
       ],
       facilitator_service: "127.0.0.1:8406",
+      receipts_signer: privateKeyToAccount(RECEIPTS_KEY).address,
       refunds: {
         max_fee_per_gas_gwei: "1.5",
         min_balance: "0.01",
@@ -244,7 +259,8 @@ test("No answer of the API holds a secret of the configuration", async () => {
   for (const method of ["GetConfiguration", "GetInfo", "ListRates", "ListRunners"]) {
     const { status, answer } = await callJson(jobgate.url, method);
     expect(status).toBe(200);
-    expect(JSON.stringify(answer)).not.toContain(SECRET);
+    for (const secret of [SECRET, CALLBACK_KEY, RECEIPTS_KEY, RECEIPTS_KEY.slice(2)])
+      expect(JSON.stringify(answer)).not.toContain(secret);
   }
 });
 
@@ -253,6 +269,14 @@ test("GetConfiguration leaves out gateways that are not configured", async () =>
   const { answer } = await callJson(plain.url, "GetConfiguration");
   await plain.stop();
   const shown = answer.configuration as Record<string, unknown>;
-  expect(Object.keys(shown).sort()).toEqual(["operator", "push", "runner", "service_id", "store"]);
+  expect(Object.keys(shown).sort()).toEqual([
+    "callback_keys",
+    "callbacks",
+    "operator",
+    "push",
+    "runner",
+    "service_id",
+    "store",
+  ]);
   expect(shown.operator).toEqual({ bind_address: "127.0.0.1:0", has_token: false });
 });
