@@ -5,7 +5,7 @@ import type { CallbackState } from "../store/contract/callback-ledger.ts";
 import { Refusal } from "./input.ts";
 import { type Callback, callOperator, type OperatorSelection, timeText } from "./operator-client.ts";
 import { addCommand, addListOptions, addOperatorCommand, option, parseCallId } from "./options.ts";
-import { type Columns, type ListOptions, printList, shortText } from "./output.ts";
+import { type Columns, type ListOptions, printList, shortText, tableOf } from "./output.ts";
 
 /** Each URL has 10 s to answer. */
 const TEST_TIMEOUT_MS = 30_000;
@@ -75,6 +75,12 @@ const COLUMNS: Columns<Callback> = {
   URL: ({ url, toBuyer }) => (toBuyer ? `${url} (buyer's)` : url),
   REASON: ({ reason }) => shortText(reason) || "-",
 };
+
+/** Table of one call's callbacks; empty if there are none. */
+export function callbacksText(callbacks: readonly Callback[]): string {
+  const { CALL: _, ...columns } = COLUMNS;
+  return callbacks.length === 0 ? "" : tableOf(callbacks, columns);
+}
 
 async function retry(ids: bigint[], options: OperatorSelection): Promise<void> {
   for (const id of ids) {

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { defined } from "../core/objects.ts";
 import { CALL_STATES } from "../operator/messages.ts";
 import type { ListedState } from "../store/contract/operator-lists.ts";
+import { callbacksText } from "./callbacks.ts";
 import { eventRow } from "./event-text.ts";
 import {
   type Call,
@@ -57,7 +58,7 @@ export function addJobsCommand(program: Command): void {
 
   addOperatorCommand(jobs, {
     name: "show",
-    description: "Show one JobCall: its payment, its deliveries and how it ended.",
+    description: "Show one JobCall: its payment, its deliveries, how it ended, and its callbacks.",
     example: "jobs show 12",
   })
     .addArgument(callIdArgument())
@@ -107,7 +108,7 @@ function durationBetween(from: Timestamp | undefined, to: Timestamp | undefined)
 const show = (callId: bigint, options: PrintOptions): Promise<void> =>
   printAnswer(options, (client) => client.getCall({ callId }), details);
 
-function details({ call, timeline, metadata }: GetCallResponse): string {
+function details({ call, timeline, metadata, callbacks }: GetCallResponse): string {
   if (call === undefined) throw new Error("The operator API returned no call");
   const facts = fields([
     ["call ID", String(call.callId)],
@@ -126,5 +127,6 @@ function details({ call, timeline, metadata }: GetCallResponse): string {
     const [time = "", ...what] = eventRow(event);
     return [time, durationBetween(startedAt, event.at), ...what];
   });
-  return `${facts}\n\n${table(["TIME", "AFTER", "EVENT", "DETAILS"], rows)}`;
+  const events = table(["TIME", "AFTER", "EVENT", "DETAILS"], rows);
+  return [facts, events, callbacksText(callbacks)].filter((part) => part !== "").join("\n\n");
 }

@@ -71,15 +71,17 @@ export function printEntries<Item extends Message>(
 
 /** Prints entries as a table, and says if there are none. */
 export function printTable<Item>(items: readonly Item[], columns: Columns<Item>): void {
-  const cells = Object.values(columns);
   if (items.length === 0) console.error("There are none.");
-  else
-    console.log(
-      table(
-        Object.keys(columns),
-        items.map((item) => cells.map((cell) => cell(item))),
-      ),
-    );
+  else console.log(tableOf(items, columns));
+}
+
+/** Entries as a table. */
+export function tableOf<Item>(items: readonly Item[], columns: Columns<Item>): string {
+  const cells = Object.values(columns);
+  return table(
+    Object.keys(columns),
+    items.map((item) => cells.map((cell) => cell(item))),
+  );
 }
 
 interface PageRequest {

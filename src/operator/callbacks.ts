@@ -23,6 +23,9 @@ export function fromCallbackState(message: CallbackState): CallbackStateName | u
   return names.find((name) => CALLBACK_STATES[name] === message);
 }
 
+/** Most callbacks that are shown with their call. */
+const MAX_OF_CALL = 50;
+
 /** The part of the operator API that is about callbacks. */
 export class CallbackApi {
   readonly #sources: OperatorSources;
@@ -41,6 +44,10 @@ export class CallbackApi {
       ({ id }) => id,
     );
     return { callbacks: items.map(toCallback), nextPageToken };
+  }
+
+  async ofCall(callId: number) {
+    return (await this.#sources.store.listCallbacks({ callId, limit: MAX_OF_CALL })).map(toCallback);
   }
 
   async retry({ id }: RetryCallbackRequest) {

@@ -144,6 +144,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
         payment: defined({ ...toPayment(payment, this.#decimalsOf), chargeSoFar: call.chargeSoFar }),
       }),
       ...(refund === undefined ? {} : { refund: toRefund(refund, this.#decimalsOf) }),
+      callbacks: await this.#callbacks.ofCall(call.callId),
     };
   }
 

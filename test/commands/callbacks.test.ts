@@ -27,10 +27,11 @@ const jobgate = startBeforeAll(() =>
   }),
 );
 
-const run = (...args: string[]) => {
+const runAny = (...args: string[]) => {
   vi.stubEnv("JOBGATE_OPERATOR_TOKEN", TOKEN);
-  return runHere("callbacks", ...args, "--target", jobgate.operator.address);
+  return runHere(...args, "--target", jobgate.operator.address);
 };
+const run = (...args: string[]) => runAny("callbacks", ...args);
 const rowsOf = (stdout: string) =>
   stdout
     .trimEnd()
@@ -65,6 +66,17 @@ describe("jobgate callbacks", () => {
       ].concat([expect.stringMatching(/^20/) as unknown as string, OPS, reason]),
     ]);
     expect(stdout).not.toContain("secret");
+  });
+
+  test("jobs show has the callbacks of its call, with state, tries, next try and reason", async () => {
+    const reason = "HTTP 503";
+    await jobgate.store.endCallback(callback.id, 0, { kind: "later", delayMs: 60_000, reason });
+    const { stdout } = await runAny("jobs", "show", String(callId));
+    const [, shown = ""] = stdout.split(/(?=^ID +STATE +EVENT +HAPPENED AT +TRIES +NEXT +URL +REASON$)/m);
+    const at = expect.stringMatching(/^20/) as unknown;
+    expect(rowsOf(shown)).toEqual([
+      [String(callback.id), "pending", "dead_letter", at, "1", at, OPS, reason],
+    ]);
   });
 
   test("list selects by --state and --call, in pages, and prints lines of JSON", async () => {

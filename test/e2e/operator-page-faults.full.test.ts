@@ -299,6 +299,27 @@ test("A callback that was given up is tried again", async () => {
   expect(await rowOf(page, 12).getByRole("button").count()).toBe(0);
 });
 
+test("A call shows who is told about it, and a callback is tried again there", async () => {
+  const callback = {
+    ...{ id: "31", call_id: "12", state: "CALLBACK_STATE_PENDING", event: "dead_letter", attempts: 3 },
+    ...{ url: "https://ops.example.com/hook", reason: "HTTP 503", due_at: new Date().toISOString() },
+  };
+  const page = await openOperatorPage();
+  await answerWith(page, "GetCall", { call: { call_id: "12" }, callbacks: [callback] });
+  await answerWith(page, "RetryCallback", { callback });
+  await page.goto(`${page.url()}#/calls/12`);
+  await logIn(page, OPERATOR_TOKEN);
+  const row = page.getByRole("table", { name: "Callbacks" }).getByRole("row").nth(1);
+  await row.getByText("Pending").waitFor();
+  expect(await row.getByRole("cell").allTextContents()).toEqual([
+    ...["dead_letter", "Pending", callback.url, "3", "–", expect.stringMatching(/\d/), "HTTP 503", "Retry"],
+  ]);
+  await row.getByRole("button", { name: "Retry callback 31" }).click();
+  await expect
+    .poll(() => page.locator("#announcements").textContent())
+    .toContain("Callback 31 is tried now.");
+});
+
 test("After a token is refused, the next login shows live data as the first did", async () => {
   const page = await openLoggedIn();
   await page.getByRole("button", { name: "Pause" }).click();

@@ -36,14 +36,19 @@ describe("appearance", () => {
       await answerWith(page, "ListRefunds", {
         refunds: [{ call_id: "1", state: "REFUND_STATE_REFUND_FAILED" }],
       });
-      await answerWith(page, "ListCallbacks", {
-        callbacks: [{ id: "1", call_id: "1", state: "CALLBACK_STATE_DEAD", event: "dead_letter" }],
-      });
+      const callbacks = [{ id: "1", call_id: "1", state: "CALLBACK_STATE_DEAD", event: "dead_letter" }];
+      await answerWith(page, "ListCallbacks", { callbacks });
+      await page.route("**/GetCall", (route) =>
+        route.request().postDataJSON().callId === "999999"
+          ? route.fulfill({ json: { call: { call_id: "999999" }, callbacks } })
+          : route.fallback(),
+      );
       const views = [
         ...[
           "",
           "jobs",
           `calls/${callId}`,
+          "calls/999999",
           "payments",
           "refunds",
           "dead-letters",

@@ -166,6 +166,26 @@ describe("GetCall", () => {
     ]);
   });
 
+  test("Shows the callbacks of a call, and of no other", async () => {
+    const { store } = jobgate;
+    const url = "https://ops.example.com/hook";
+    await store.useCallbackEndpoints([
+      { url: `${url}?key=secret`, events: ["dead_letter", "call.finished"] },
+    ]);
+    const callId = await jobgate.bury();
+    await jobgate.bury();
+    await store.useCallbackEndpoints([]);
+    const [ended] = await store.listCallbacks({ callId, limit: 1 });
+    await store.endCallback(ended?.id ?? 0, 0, { kind: "later", delayMs: 60_000, reason: "HTTP 503" });
+    const call_id = String(callId);
+    const at = expect.stringMatching(/^20.*Z$/);
+    const pending = { call_id, state: "CALLBACK_STATE_PENDING", url, happened_at: at, due_at: at };
+    expect((await callJson(jobgate.url, "GetCall", { call_id })).answer.callbacks).toMatchObject([
+      { ...pending, event: "call.finished", attempts: 1, reason: "HTTP 503" },
+      { ...pending, event: "dead_letter", attempts: 0, reason: "" },
+    ]);
+  });
+
   test("Is NOT_FOUND for an unknown call, and names the payment of one that was never queued", async () => {
     for (const call_id of ["99", "0", "18446744073709551615"]) {
       const { status, answer } = await callJson(jobgate.url, "GetCall", { call_id });

@@ -8,6 +8,7 @@ import {
   PaymentState,
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { momentText, spanText } from "../shared/format.js";
+import { CallbackPanel } from "./callbacks.tsx";
 import { client, ifFound, useAnswer } from "./client.ts";
 import { Hint } from "./controls.tsx";
 import { DeadLetterActions } from "./dead-letters.tsx";
@@ -28,36 +29,39 @@ export function CallPage({ callId: text }: { callId: string }) {
     if (answer !== undefined) return answer;
     // The JobCall of a failed payment was never queued.
     const payment = (await ifFound(client.getPayment({ callId }, options)))?.payment;
-    return { call: undefined, payment, refund: undefined, timeline: [], metadata: {} };
+    return { call: undefined, payment, refund: undefined, timeline: [], metadata: {}, callbacks: [] };
   });
   if (found === undefined) return <p class="empty">…</p>;
-  const { call, payment, refund, timeline, metadata } = found;
+  const { call, payment, refund, timeline, metadata, callbacks } = found;
   if (call === undefined && payment === undefined)
     return <p class="panel">There is no call {text}: it never was, or it was pruned.</p>;
   return (
-    <div class="columns">
-      <div class="stack">
-        {call && <Summary {...call} />}
-        {call === undefined && <p class="panel">This call was never queued, because it was not paid.</p>}
-        {timeline.length > 0 && <Timeline events={timeline} />}
+    <>
+      <div class="columns">
+        <div class="stack">
+          {call && <Summary {...call} />}
+          {call === undefined && <p class="panel">This call was never queued, because it was not paid.</p>}
+          {timeline.length > 0 && <Timeline events={timeline} />}
+        </div>
+        <div class="stack">
+          {refund && <RefundPanel refund={refund} />}
+          {payment && <PaymentPanel payment={payment} />}
+          {Object.keys(metadata).length > 0 && (
+            <section class="panel" aria-labelledby="metadata">
+              <h2 id="metadata">Metadata</h2>
+              <Facts
+                facts={Object.entries(metadata).map(([name, value]) => [
+                  name,
+                  <span class="mono">{value}</span>,
+                ])}
+              />
+            </section>
+          )}
+          {call?.state === CallState.DEAD && <Body callId={callId} />}
+        </div>
       </div>
-      <div class="stack">
-        {refund && <RefundPanel refund={refund} />}
-        {payment && <PaymentPanel payment={payment} />}
-        {Object.keys(metadata).length > 0 && (
-          <section class="panel" aria-labelledby="metadata">
-            <h2 id="metadata">Metadata</h2>
-            <Facts
-              facts={Object.entries(metadata).map(([name, value]) => [
-                name,
-                <span class="mono">{value}</span>,
-              ])}
-            />
-          </section>
-        )}
-        {call?.state === CallState.DEAD && <Body callId={callId} />}
-      </div>
-    </div>
+      {callbacks.length > 0 && <CallbackPanel callbacks={callbacks} />}
+    </>
   );
 }
 

@@ -1,6 +1,8 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Callback, CallbackState } from "../../gen/jobgate/v1/operator_pb.ts";
+import { momentText } from "../shared/format.js";
 import { client, useAction, useAnswer } from "./client.ts";
-import { Hint, Problem } from "./controls.tsx";
+import { type Column, Hint, Problem, Table } from "./controls.tsx";
 import { Ago, Badge, CallLink, SECOND_MS } from "./format.tsx";
 import { Listing, readEntries, StateLinks } from "./lists.tsx";
 import type { Filters } from "./route.ts";
@@ -26,12 +28,7 @@ export function Callbacks({ filters }: { filters: Filters }) {
       return { items: callbacks, nextPageToken };
     }),
   );
-  const { run, problem } = useAction();
-  const retry = (id: bigint) =>
-    void run(async () => {
-      await client.retryCallback({ id });
-      return `Callback ${id} is tried now.`;
-    });
+  const { columns, problem } = useColumns();
   const states = [
     { value: "", name: "All" },
     ...Object.entries(CALLBACK_STATES).map(([value, { name }]) => ({ value, name })),
@@ -52,28 +49,62 @@ export function Callbacks({ filters }: { filters: Filters }) {
             <code>Callback-URL</code> ask for it.
           </Hint>
         }
-        columns={[
-          { label: "Call", cell: ({ callId }) => <CallLink callId={callId} /> },
-          { label: "Event", class: "nowrap", cell: ({ event }) => event },
-          { label: "State", cell: (callback) => <CallbackBadge {...callback} /> },
-          { label: "URL", class: "wide", cell: ({ url, toBuyer }) => (toBuyer ? `${url} (buyer's)` : url) },
-          { label: "Tries", class: "number", cell: ({ attempts }) => String(attempts) },
-          { label: "Happened", class: "nowrap", cell: ({ happenedAt }) => <Ago time={happenedAt} /> },
-          { label: "Reason", class: "wide", cell: ({ reason }) => reason },
-          {
-            label: "Actions",
-            class: "actions",
-            cell: ({ id, state }) =>
-              state !== CallbackState.SENT && (
-                <button type="button" aria-label={`Retry callback ${id}`} onClick={() => retry(id)}>
-                  Retry
-                </button>
-              ),
-          },
-        ]}
+        columns={[{ label: "Call", cell: ({ callId }) => <CallLink callId={callId} /> }, ...columns]}
       />
     </>
   );
+}
+
+/** Callbacks of one call. */
+export function CallbackPanel({ callbacks }: { callbacks: readonly Callback[] }) {
+  const { columns, problem } = useColumns();
+  return (
+    <section class="panel" aria-labelledby="callbacks">
+      <h2 id="callbacks">Callbacks</h2>
+      <Problem text={problem} />
+      <Table
+        caption="Callbacks"
+        items={callbacks}
+        keyOf={({ id }) => String(id)}
+        columns={columns}
+        empty={undefined}
+      />
+    </section>
+  );
+}
+
+/** Columns of a callback without its call, and why its retry failed. */
+function useColumns() {
+  const { run, problem } = useAction();
+  const retry = (id: bigint) =>
+    void run(async () => {
+      await client.retryCallback({ id });
+      return `Callback ${id} is tried now.`;
+    });
+  const columns: Column<Callback>[] = [
+    { label: "Event", class: "nowrap", cell: ({ event }) => event },
+    { label: "State", cell: (callback) => <CallbackBadge {...callback} /> },
+    { label: "URL", class: "wide", cell: ({ url, toBuyer }) => (toBuyer ? `${url} (buyer's)` : url) },
+    { label: "Tries", class: "number", cell: ({ attempts }) => String(attempts) },
+    { label: "Happened", class: "nowrap", cell: ({ happenedAt }) => <Ago time={happenedAt} /> },
+    {
+      label: "Next try",
+      class: "nowrap",
+      cell: ({ dueAt }) => (dueAt ? momentText(timestampMs(dueAt)) : "–"),
+    },
+    { label: "Reason", class: "wide", cell: ({ reason }) => reason },
+    {
+      label: "Actions",
+      class: "actions",
+      cell: ({ id, state }) =>
+        state !== CallbackState.SENT && (
+          <button type="button" aria-label={`Retry callback ${id}`} onClick={() => retry(id)}>
+            Retry
+          </button>
+        ),
+    },
+  ];
+  return { columns, problem };
 }
 
 function CallbackBadge({ state }: Callback) {

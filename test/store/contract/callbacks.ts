@@ -320,6 +320,11 @@ export function describeCallbacks(given: Given): void {
       expect(await ids({ limit: 2, before: made[1]?.id })).toEqual([made[2]?.id]);
       expect(await ids({ limit: 9, callId: made[1]?.callId })).toEqual([made[1]?.id]);
       expect(await ids({ limit: 9, callId: made[1]?.callId, state: "dead" })).toEqual([]);
+      const lost = made[2]?.callId ?? 0;
+      await given.store.endCallback(made[2]?.id ?? 0, 0, { kind: "dead", reason: "HTTP 410" });
+      await given.store.retryDeadLetter(lost);
+      await given.store.fail(await claimOne(given.store), "no ink");
+      expect(await ids({ limit: 1, callId: lost, state: "dead" })).toEqual([made[2]?.id]);
       expect(await ids({ limit: 9, state: "sent" })).toEqual([]);
     });
   });

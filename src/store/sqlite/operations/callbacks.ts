@@ -78,16 +78,14 @@ export function callbackLookups(database: Database): OperationTable<"listDueCall
     );
   const selectNewest = list("");
   const selectInState = list("AND state = ?3");
-  const selectOfCall = list("AND call_id = ?3");
+  const selectOfCall = list("AND call_id = ?3 AND (?4 IS NULL OR state = ?4)");
   return {
     listDueCallbacks: (now, { hosts, perHost, after }) =>
       selectDue.all([after, now, hosts, perHost]).map(toCallback),
     listCallbacks(_now, { state, callId, limit, before = Number.MAX_SAFE_INTEGER }) {
       const rows =
         callId !== undefined
-          ? selectOfCall
-              .all([before, limit, callId])
-              .filter((row) => state === undefined || row.state === state)
+          ? selectOfCall.all([before, limit, callId, state ?? null])
           : state === undefined
             ? selectNewest.all([before, limit])
             : selectInState.all([before, limit, state]);
