@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import type { Clock } from "../core/clock.ts";
 import type { ClaimedCall, WorkQueue } from "../store/contract/work-queue.ts";
 import type { Subscription } from "./subscription.ts";
 
@@ -15,7 +16,8 @@ export class Claimer {
   readonly #leaseMs: number;
   readonly #maxAttempts: number;
   readonly #logger: Logger;
-  readonly #deliver: (call: ClaimedCall, subscription: Subscription) => void;
+  readonly #clock: Clock;
+  readonly #deliver: (call: ClaimedCall, expiresAt: number, subscription: Subscription) => void;
   readonly #giveBack: (calls: readonly ClaimedCall[]) => void;
   readonly #ring: Subscription[] = [];
   /** Names of all its subscribers, kept with each lease. */
@@ -37,7 +39,10 @@ export class Claimer {
     readonly leaseMs: number;
     readonly maxAttempts: number;
     readonly logger: Logger;
-    readonly deliver: (call: ClaimedCall, subscription: Subscription) => void;
+    /** Monotonic. */
+    readonly clock: Clock;
+    /** @param expiresAt end of the lease by `clock`, which the store's may follow by the time that a claim takes */
+    readonly deliver: (call: ClaimedCall, expiresAt: number, subscription: Subscription) => void;
     /** Receives claimed JobCalls that no stream can take any more. */
     readonly giveBack: (calls: readonly ClaimedCall[]) => void;
   }) {
@@ -46,6 +51,7 @@ export class Claimer {
     this.#leaseMs = options.leaseMs;
     this.#maxAttempts = options.maxAttempts;
     this.#logger = options.logger;
+    this.#clock = options.clock;
     this.#deliver = options.deliver;
     this.#giveBack = options.giveBack;
   }
@@ -107,6 +113,8 @@ export class Claimer {
     // Work announced from here on may be too late for this claim; `wake` sets the flag again.
     this.#mayHaveWork = false;
     this.#mayHaveSuspects = false;
+    // The store's clock may show another time than this process's.
+    const expiresAt = this.#clock() + this.#leaseMs;
     try {
       const { calls, suspectsLeft = false } = await this.#workQueue.claim({
         limit,
@@ -120,7 +128,7 @@ export class Claimer {
       // A claim that brings suspects leaves the other work behind.
       if (calls.length === limit || calls[0]?.suspect) this.#mayHaveWork = true;
       if (calls[0]?.suspect) this.#mayHaveSuspects = true;
-      this.#deal(calls, takers);
+      this.#deal(calls, expiresAt, takers);
       if (asksForSuspects) this.#makeRoomForSuspects(suspectsLeft);
     } catch (error) {
       this.#mayHaveWork = true;
@@ -141,14 +149,14 @@ export class Claimer {
     this.roomFreed();
   }
 
-  #deal(calls: readonly ClaimedCall[], takers: ReadonlySet<Subscription>): void {
+  #deal(calls: readonly ClaimedCall[], expiresAt: number, takers: ReadonlySet<Subscription>): void {
     for (const [index, call] of calls.entries()) {
       const subscription = this.#stopped ? undefined : this.#takerOf(call, takers);
       if (subscription === undefined) {
         this.#giveBack(calls.slice(index));
         return;
       }
-      this.#deliver(call, subscription);
+      this.#deliver(call, expiresAt, subscription);
     }
   }
 

@@ -134,6 +134,8 @@ export class Dispatcher {
       connectedSince: this.#wallClock(),
       onRoom: () => claimer.roomFreed(),
       onSent: (lease) => this.#ackSent(lease),
+      onLate: (lease) => this.#letGo(lease, { excused: true }),
+      clock: this.#clock,
     });
     this.#streams.set(subscription, claimer);
     claimer.add(subscription);
@@ -250,7 +252,8 @@ export class Dispatcher {
       leaseMs: this.#leaseMs,
       maxAttempts: this.#maxAttempts,
       logger: this.#logger,
-      deliver: (call, subscription) => this.#deliver(call, subscription),
+      clock: this.#clock,
+      deliver: (...claimed) => this.#deliver(...claimed),
       // No runner has seen these.
       giveBack: (calls) => {
         for (const call of calls) this.#background.release(call, { excused: true });
@@ -262,9 +265,7 @@ export class Dispatcher {
     for (const claimer of this.#claimers.values()) claimer.wake(options);
   }
 
-  #deliver(call: ClaimedCall, subscription: Subscription): void {
-    // Measured by this process's clock, which may differ from the store's. This errs on the side of keeping the slot.
-    const expiresAt = this.#clock() + this.#leaseMs;
+  #deliver(call: ClaimedCall, expiresAt: number, subscription: Subscription): void {
     const { callId, leaseToken, leaseExpiresAt, suspect, byUse } = call;
     faultPoint("before-delivery");
     const lease: OutLease = {

@@ -1,3 +1,4 @@
+import type { Clock } from "../core/clock.ts";
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
 import type { OutLease } from "./lease-table.ts";
 
@@ -59,6 +60,8 @@ export class Subscription {
   readonly #connectedSince: number;
   readonly #onRoom: () => void;
   readonly #onSent: (lease: OutLease) => void;
+  readonly #onLate: (lease: OutLease) => void;
+  readonly #clock: Clock;
   readonly #out = new Set<OutLease>();
   /** JobCalls that wait for the stream to drain, or to be admitted; their leases are in `#out` too. */
   readonly #waiting = new Map<OutLease, Delivery>();
@@ -80,6 +83,10 @@ export class Subscription {
     readonly onRoom: () => void;
     /** Called when a JobCall of an `ackOnSend` stream is written. */
     readonly onSent: (lease: OutLease) => void;
+    /** Called in place of writing a JobCall whose lease is over. */
+    readonly onLate: (lease: OutLease) => void;
+    /** Clock of the leases. */
+    readonly clock: Clock;
   }) {
     this.#request = options.request;
     this.#maxInFlight = options.request.maxInFlight;
@@ -87,6 +94,8 @@ export class Subscription {
     this.#connectedSince = options.connectedSince;
     this.#onRoom = options.onRoom;
     this.#onSent = options.onSent;
+    this.#onLate = options.onLate;
+    this.#clock = options.clock;
   }
 
   get subscriber(): string {
@@ -223,6 +232,11 @@ export class Subscription {
   }
 
   #write({ call, onWritten }: Delivery, lease: OutLease): void {
+    // A process that stood still goes on where it was: another runner may have the JobCall by now, or have finished it.
+    if (lease.expiresAt <= this.#clock()) {
+      this.#onLate(lease);
+      return;
+    }
     this.#blocked = !this.#sink.write(call, () => {
       onWritten();
       if (this.#request.ackOnSend) this.#onSent(lease);

@@ -1,8 +1,11 @@
-import { expect, test } from "vitest";
+import pino from "pino";
+import { expect, onTestFinished, test } from "vitest";
 import { GatewayError } from "../../src/core/errors.ts";
+import { type DeliveryCheck, Dispatcher } from "../../src/delivery/dispatcher.ts";
 import { AckMode } from "../../src/gen/jobgate/v1/runner_pb.ts";
-import type { Claimed, ClaimRequest } from "../../src/store/contract/work-queue.ts";
+import type { Claimed, ClaimedCall, ClaimRequest } from "../../src/store/contract/work-queue.ts";
 import type { Store } from "../../src/store/store.ts";
+import { paidCall, paymentIntent } from "../store/store-fixtures.ts";
 import {
   ackEverything,
   openStoreForTest,
@@ -252,4 +255,83 @@ test("With ACK_MODE_ON_SEND, too, a stopped reader gets no more than it can take
   await sleep(300);
   expect((await store.totals()).calls.ready).toBeGreaterThan(50);
   stopped.cancel();
+});
+
+/** A dispatcher and its store whose time stands still until a test says so, and a stream that takes what `write` lets it. */
+async function startStillDelivery({ write, check }: { write?: () => boolean; check?: DeliveryCheck } = {}) {
+  const time = { now: Date.now() };
+  const clock = () => time.now;
+  const store = await openStoreForTest({ clock });
+  const sent: ClaimedCall[] = [];
+  const dispatcher = (workQueue: Store) => {
+    const options = { leaseMs: LEASE_MS, maxAttempts: 10, backoff: { baseMs: 1, maxMs: 1 }, clock, check };
+    const logger = pino({ level: "silent" });
+    const made = new Dispatcher({ ...options, workQueue, wallClock: clock, logger, observer: undefined });
+    onTestFinished(async () => {
+      made.endStreams();
+      await made.drain(0);
+    });
+    return made;
+  };
+  const sink = {
+    write(call: ClaimedCall) {
+      sent.push(call);
+      return write?.() ?? true;
+    },
+    endForShutdown: () => undefined,
+  };
+  const accept = async () => {
+    const body = Buffer.from("hello");
+    const accepted = await store.accept({ origin: "webhook", jobId: 7n, serviceId: 1n, body, metadata: {} });
+    if (accepted.kind !== "accepted") throw new Error(accepted.kind);
+    return accepted.callId;
+  };
+  const request = { subscriber: "runner", maxInFlight: 2, jobIds: [], ackOnSend: false };
+  return { time, store, sent, sink, accept, request, dispatcher };
+}
+
+const LEASE_MS = 600_000;
+
+test("A JobCall whose lease ended while its claim was answered is not sent under it", async () => {
+  const { time, store, sent, sink, accept, request, dispatcher } = await startStillDelivery();
+  const callId = await accept();
+  let claims = 0;
+  const standing = withClaims(store, async (claim) => {
+    const claimed = await store.claim(claim);
+    if (claims++ === 0) time.now += LEASE_MS;
+    return claimed;
+  });
+  dispatcher(standing).subscribe(request, sink);
+  await until(() => sent.length > 0);
+  expect(sent).toMatchObject([{ callId, attempt: 2 }]);
+});
+
+test("A JobCall whose lease ended while its stream was blocked is not sent under it", async () => {
+  const { time, store, sent, sink, accept, request, dispatcher } = await startStillDelivery({
+    write: () => false,
+  });
+  const first = await accept();
+  await accept();
+  const subscription = dispatcher(store).subscribe(request, sink);
+  await until(() => subscription?.inFlight === 2);
+  expect(sent).toMatchObject([{ callId: first }]);
+  time.now += LEASE_MS;
+  subscription?.drained();
+  await until(() => sent.length === 2);
+  expect(sent[1]).toMatchObject({ attempt: 2 });
+});
+
+test("A JobCall whose lease ended while its payer was checked is not sent under it", async () => {
+  const admissions: (() => void)[] = [];
+  const check = () => new Promise<undefined>((resolve) => admissions.push(() => resolve(undefined)));
+  const { time, store, sent, sink, request, dispatcher } = await startStillDelivery({ check });
+  await store.beginPayment(paymentIntent(1, { ceiling: "3264000" }), paidCall());
+  dispatcher(store).subscribe(request, sink);
+  await until(() => admissions.length === 1);
+  time.now += LEASE_MS;
+  admissions[0]?.();
+  await until(() => admissions.length === 2);
+  admissions[1]?.();
+  await until(() => sent.length > 0);
+  expect(sent).toMatchObject([{ attempt: 2 }]);
 });

@@ -86,13 +86,19 @@ export class Laws {
     }
   }
 
+  /** A gateway sends a JobCall to a runner. */
+  sent({ callId, leaseExpiresAt }: TimedLease): void {
+    const run = this.#simulation;
+    if (this.#done.has(callId)) run.break(`JobCall ${callId} was delivered after its ack`);
+    // Leases are counted in whole milliseconds.
+    if (run.wallMs > leaseExpiresAt) run.break(`JobCall ${callId} was delivered after its lease`);
+  }
+
+  /** A runner gets a JobCall. */
   delivered({ callId, leaseToken, leaseExpiresAt }: TimedLease, body: string): void {
     const run = this.#simulation;
     if (leaseExpiresAt >= (this.#leases.get(callId)?.leaseExpiresAt ?? 0))
       this.#leases.set(callId, { leaseToken, leaseExpiresAt });
-    // A gateway that stood still delivers what it had claimed before.
-    if (this.#done.has(callId) && run.wallMs < leaseExpiresAt)
-      run.break(`JobCall ${callId} was delivered after its ack`);
     if (this.#delivered.has(callId)) return;
     this.#delivered.set(callId, body);
     const [client = ""] = body.split(":");

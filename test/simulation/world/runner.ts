@@ -42,7 +42,7 @@ export class Runner {
 
   /** Connects whenever it has no stream. */
   #connect(): void {
-    const { simulation, replica, name } = this.#parts;
+    const { simulation, replica, laws, name } = this.#parts;
     if (simulation.fault(`${name} goes away`, 0.005)) {
       if (this.#stream !== undefined) this.#disconnect(this.#stream.gateway);
       simulation.at(simulation.delay(`${name} stays away`, 1_000, MAX_AWAY_MS), simulation.world, () =>
@@ -57,6 +57,7 @@ export class Runner {
         const sink: CallSink = {
           carriesOutcomes: true,
           write: (call, onWritten) => {
+            laws.sent(call);
             simulation.at(simulation.delay(`to ${name}`, 0.2, 20), simulation.world, () =>
               this.#take(call, gateway),
             );
