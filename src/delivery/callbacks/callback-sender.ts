@@ -12,7 +12,7 @@ import type { Callback, CallbackOutcome } from "../../store/contract/callback-le
 import type { Store } from "../../store/store.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import { type AnswerReader, isSuccess, type PushOutcome, retryAfterMs } from "../push/push-answer.ts";
-import { PushClient, type PushRequest } from "../push/push-client.ts";
+import type { PushClient, PushRequest } from "../push/push-client.ts";
 import { type CallbackMessage, callbackHeaders, testMessage, toMessage } from "./callback-request.ts";
 import { createResolver, guardedLookup, type NameResolver } from "./guarded-lookup.ts";
 import { HostPauses, retryDelayMs } from "./host-pauses.ts";
@@ -123,7 +123,9 @@ export class CallbackSender implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    const wake = () => this.#pause.end();
+    const wake = () => {
+      if (this.#keysByUrl.size > 0 || this.#guard !== undefined) this.#pause.end();
+    };
     const kinds = ["acked", "deadLettered", "paymentDecided", "refundChanged"] as const;
     this.#unsubscribe = this.#parts.events.subscribe(wake, kinds);
     this.#loop = this.#run();
@@ -153,7 +155,7 @@ export class CallbackSender implements BackgroundService {
   /** Sends a test message to one of the operator's URLs, once. @returns why it failed; undefined if it did not */
   async test(url: string): Promise<string | undefined> {
     const target = { url, keys: this.#keysByUrl.get(url) ?? this.#parts.keys.keys, guard: undefined };
-    const client = this.#client(target);
+    const client = await this.#client(target);
     try {
       const outcome = await this.#post(client, target, testMessage(this.#clock()));
       return outcome === undefined ? "jobgate stops" : "reason" in outcome ? outcome.reason : undefined;
@@ -235,7 +237,7 @@ export class CallbackSender implements BackgroundService {
       await this.#end(callback, { kind: "dead", reason: target });
       return true;
     }
-    const client = clients.get(callback.url) ?? this.#client(target);
+    const client = clients.get(callback.url) ?? (await this.#client(target));
     clients.set(callback.url, client);
     const outcome = await this.#post(client, target, toMessage(callback, callUrl));
     if (outcome === undefined) return false;
@@ -259,7 +261,9 @@ export class CallbackSender implements BackgroundService {
     return "problem" in parsed ? `Callback-URL ${parsed.problem}` : { url, keys: own, guard };
   }
 
-  #client({ url, guard }: Target): PushClient {
+  /** Loads the HTTP client with the first callback: it takes 7 MB, and most gateways call nobody back. */
+  async #client({ url, guard }: Target): Promise<PushClient> {
+    const { PushClient } = await import("../push/push-client.ts");
     return new PushClient({
       ...{ url, concurrency: 1, timeoutMs: this.#timeoutMs, clock: this.#clock, answers: ANSWERS },
       lookup: guard && guardedLookup(guard, this.#resolver),
