@@ -7,7 +7,7 @@ import { jobTitle, optionText, type Seller } from "./seller.ts";
 /** Most categories that the discovery draft allows a service. */
 const MAX_CATEGORIES = 5;
 
-/** Renders `GET /openapi.json`: one operation for each job. */
+/** Renders `GET /openapi.json`: one operation for each job, and the list of a payer's calls. */
 export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
   const { publicUrl, serviceName, sellsBy } = seller;
   const head = {
@@ -15,7 +15,7 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
     info: {
       title: serviceName,
       version,
-      description: `Jobs for sale over x402${sellsBy.mpp ? " and MPP" : ""}. Each operation sells one run of a job; the 402 has the offers.`,
+      description: `Jobs for sale over x402${sellsBy.mpp ? " and MPP" : ""}. Each POST sells one run of a job; the 402 has the offers.`,
     },
     "x-service-info": {
       categories: [...new Set(jobs.flatMap(({ tags = [] }) => tags))].slice(0, MAX_CATEGORIES),
@@ -28,10 +28,11 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
     servers: [{ url: publicUrl }],
   };
   yield `${JSON.stringify(head).slice(0, -1)},"paths":{`;
-  for (const [i, job] of jobs.entries()) {
-    yield `${i === 0 ? "" : ","}${JSON.stringify(pathOf(job))}:${JSON.stringify({ post: operation(job, seller) })}`;
+  for (const job of jobs) {
+    yield `${JSON.stringify(pathOf(job))}:${JSON.stringify({ post: operation(job, seller) })},`;
   }
-  yield `},"components":${JSON.stringify(components(seller)).slice(0, -1)},"schemas":{"CallId":{"type":"integer","minimum":1}`;
+  yield `"/x402/calls":${JSON.stringify({ get: LIST_CALLS })}},"components":`;
+  yield `${JSON.stringify(components(seller)).slice(0, -1)},"schemas":${JSON.stringify(SCHEMAS).slice(0, -1)}`;
   for (const job of jobs) {
     if (job.input?.schema === undefined) continue;
     const name = operationId(job);
@@ -117,6 +118,99 @@ const REFUSAL = {
   required: ["error", "code"],
 };
 
+const text = { type: "string" };
+
+const LINKS = { type: "object", properties: { self: text, result: text, events: text } };
+
+/** Schemas besides those of inputs, whose names begin with a small letter. */
+const SCHEMAS = {
+  CallId: { type: "integer", minimum: 1 },
+  Call: {
+    type: "object",
+    properties: {
+      call_id: { $ref: "#/components/schemas/CallId" },
+      state: { enum: ["queued", "running", "succeeded", "failed"] },
+      reason: { ...text, description: "Why it failed" },
+      service_id: { type: "integer" },
+      job_index: { type: "integer" },
+      enqueued_at: { ...text, format: "date-time" },
+      finished_at: { ...text, format: "date-time" },
+      payment: {
+        type: "object",
+        properties: {
+          network: { ...text, description: "CAIP-2" },
+          ...{ asset: text, symbol: text, transaction: text },
+          amount: { ...text, description: "Base units" },
+        },
+        required: ["network", "asset", "symbol", "amount"],
+      },
+      charge: { type: "object", description: "Charge of a call that is paid by use" },
+      refund: { type: "object" },
+      access_token: { ...text, description: "Bearer token of the links" },
+      links: LINKS,
+    },
+    required: [
+      ...["call_id", "state", "service_id", "job_index", "enqueued_at", "payment", "access_token", "links"],
+    ],
+  },
+};
+
+const refusedBy = (status: number) => ({ [status]: { $ref: "#/components/responses/Refused" } });
+
+/** `GET /x402/calls`. It costs nothing, though it is answered 402: x402's clients sign in then. */
+const LIST_CALLS = {
+  operationId: "list_calls",
+  summary: "List your own calls",
+  description: "Lists the calls that an account paid for, newest first, to the account itself.",
+  parameters: [
+    {
+      name: "SIGN-IN-WITH-X",
+      in: "header",
+      description: "Signed challenge (CAIP-122), JSON in base64. Without it the answer is 402.",
+      schema: text,
+    },
+    {
+      name: "before",
+      in: "query",
+      description: "That of `next` on the page before",
+      schema: { type: "integer", minimum: 1 },
+    },
+  ],
+  responses: {
+    200: {
+      description: "One page of calls; it can be short, or empty, although more follow.",
+      content: {
+        "application/json": {
+          schema: {
+            type: "object",
+            properties: {
+              calls: { type: "array", items: { $ref: "#/components/schemas/Call" } },
+              next: { ...text, description: "Path of the next page; absent on the last" },
+            },
+            required: ["calls"],
+          },
+        },
+      },
+    },
+    402: {
+      description: "Sign in: sign the challenge. There is nothing to pay.",
+      headers: {
+        "PAYMENT-REQUIRED": {
+          description: "JSON in base64, with the challenge in extensions['sign-in-with-x']",
+          schema: text,
+        },
+      },
+      content: { "application/json": { schema: REFUSAL } },
+    },
+    ...refusedBy(400),
+    ...refusedBy(403),
+    ...refusedBy(409),
+    ...refusedBy(429),
+    ...refusedBy(503),
+    default: { $ref: "#/components/responses/Refused" },
+  },
+};
+
 const header = (description: string) => ({ description, schema: { type: "string" } });
 
 const components = ({ sellsBy: { mpp } }: Seller) => ({
@@ -152,14 +246,7 @@ const components = ({ sellsBy: { mpp } }: Seller) => ({
               status: { const: "accepted" },
               call_id: { $ref: "#/components/schemas/CallId" },
               access_token: { type: "string", description: "Bearer token of the call's routes" },
-              links: {
-                type: "object",
-                properties: {
-                  self: { type: "string" },
-                  result: { type: "string" },
-                  events: { type: "string" },
-                },
-              },
+              links: LINKS,
             },
             required: ["status", "call_id", "access_token", "links"],
           },

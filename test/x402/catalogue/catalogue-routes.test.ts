@@ -126,6 +126,7 @@ describe("GET /openapi.json", () => {
       "/x402/jobs/18446744073709551615/7",
       "/x402/jobs/1/0",
       "/x402/jobs/1/1",
+      "/x402/calls",
     ]);
     expect(paths["/x402/jobs/18446744073709551615/7"]?.post).toMatchObject({
       operationId: "summarise",

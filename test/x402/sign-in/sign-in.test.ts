@@ -8,6 +8,7 @@ import {
   type SIWxPayload,
 } from "@x402/extensions/sign-in-with-x";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { type Address, getAddress, type Hex, serializeErc6492Signature } from "viem";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { PaymentKey } from "../../../src/core/payment.ts";
@@ -167,6 +168,34 @@ describe("A payer who signs in", () => {
     const headers = { authorization: `Bearer ${call?.access_token}` };
     expect((await fetch(`${gateway.url}/x402/calls/${second}`, { headers })).status).toBe(200);
     expect(idsOf(await ask(await signed(account, { network: SILENT })))).toEqual([elsewhere]);
+  });
+
+  it("Gets answers that openapi.json describes", async () => {
+    const account = accounts.stranger;
+    await paid(account.address);
+    const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as {
+      paths: Record<string, { get: { responses: Record<string, unknown> } }>;
+    };
+    const ajv = new Ajv2020({ strict: false, formats: { "date-time": true } });
+    ajv.addSchema(document, "openapi");
+    const { responses } = document.paths["/x402/calls"]?.get ?? { responses: {} };
+    const used = await signed(account);
+    for (const [header, code, status] of [
+      [undefined, "sign_in_required", 402],
+      [used, undefined, 200],
+      [used, "signature_replay", 409],
+      ["none", "invalid_signature", 400],
+      [await signed(account, { edit: () => ({ nonce: "1".repeat(64) }) }), "signature_mismatch", 403],
+    ] as const) {
+      const answer = await ask(header);
+      expect(answer).toMatchObject(code === undefined ? { status } : { status, code });
+      const described = responses[status] as { $ref?: string };
+      const response = described.$ref ?? `#/paths/~1x402~1calls/get/responses/${status}`;
+      const schema = `openapi${response}/content/application~1json/schema`;
+      const isDescribed = ajv.compile({ $ref: schema });
+      expect({ status, fits: isDescribed(answer), errors: isDescribed.errors }).toMatchObject({ fits: true });
+      if (status === 200) expect(isDescribed({ calls: [{ call_id: 0 }] })).toBe(false);
+    }
   });
 
   it("Reads one call and its result without the access token, and not that of another", async () => {
