@@ -14,6 +14,7 @@ export class WorkerLink {
   readonly #onDeath: (reason: string) => void;
   #diedOf: string | undefined;
   #closing = false;
+  #writes = false;
   #waiting: { resolve: (answer: WorkerAnswer) => void; reject: (error: Error) => void } | undefined;
 
   constructor(options: {
@@ -40,12 +41,15 @@ export class WorkerLink {
    * @throws Error when it cannot be opened
    */
   async open(role: ConnectionRole): Promise<number> {
-    return (await this.#request({ kind: "open", role }, "opened")).pending;
+    const { pending } = await this.#request({ kind: "open", role }, "opened");
+    this.#writes = role.role === "writer";
+    return pending;
   }
 
   /**
-   * Runs one batch. Rejects when nothing of it was committed, or when the worker is gone.
+   * Runs one batch. Rejects when nothing of it was committed.
    * @returns the outcome of each operation, and the JobCalls not finished
+   * @throws UnknownOutcomeError when the worker ends meanwhile, or loses the database's files
    */
   async run(
     operations: readonly TimedOperation[],
@@ -90,7 +94,7 @@ export class WorkerLink {
   #died(reason: string): void {
     if (this.#diedOf !== undefined || this.#closing) return;
     this.#diedOf = reason;
-    this.#answered({ kind: "failed", reason, isUnknown: false });
+    this.#answered({ kind: "failed", reason, isUnknown: this.#writes });
     this.#onDeath(reason);
   }
 }

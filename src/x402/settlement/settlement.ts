@@ -59,16 +59,15 @@ export class Settlement {
    * record of money that may have moved. Continues when the client hangs up.
    * @param options `requestId` is for the log
    * @throws GatewayError `payment_replay`, `quote_conflict`, `signature_replay`, `queue_full`, `store_unavailable`:
-   * nothing was charged
+   * nothing was charged, unless its details say that this is not known
    */
   async settle(
     intent: PaymentIntent,
     call: JobCall,
     { requestId, limits }: { readonly requestId?: string; readonly limits?: UndecidedLimits } = {},
   ): Promise<PaymentOutcome> {
-    const { journal } = this.#parts;
     faultPoint("before-journal");
-    const begun = await journal.beginPayment(intent, call, ...(limits === undefined ? [] : [limits]));
+    const begun = await this.#begin(intent, call, limits);
     switch (begun.kind) {
       case "payment_known":
         return { ...outcomeOfKnown(begun.record, intent), replayed: true };
@@ -107,6 +106,22 @@ export class Settlement {
         this.#rejections.log(intent, extensionResponses);
         return { ...outcome, extensionResponses: extensionResponses.header };
       }
+    }
+  }
+
+  /** Journals an intent. If the store cannot say whether it did, the reconciler may find it there and charge it. */
+  async #begin(intent: PaymentIntent, call: JobCall, limits: UndecidedLimits | undefined) {
+    const { journal, logger } = this.#parts;
+    try {
+      return await journal.beginPayment(intent, call, ...(limits === undefined ? [] : [limits]));
+    } catch (cause) {
+      if (cause instanceof GatewayError) throw cause;
+      logger.error({ err: cause, payment: intent.key }, "it is not known whether a payment was journalled");
+      throw new GatewayError(
+        "store_unavailable",
+        "It is not known whether the store has this payment. Send the very same request again: if it has, the job will run once.",
+        { cause, details: { charged: "unknown" }, headers: { "retry-after": "5" } },
+      );
     }
   }
 

@@ -9,7 +9,6 @@ import type { HttpRequest } from "../../../src/http/request.ts";
 import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
 import type { HttpServer } from "../../../src/http/server.ts";
-import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
@@ -177,9 +176,7 @@ async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpR
     if (typeof found === "function" || "stream" in found) throw new Error("the answer is no whole one");
     return found;
   } catch (error) {
-    const isKnown = error instanceof GatewayError && error.code !== "internal_error";
-    // Nobody knows whether the store has begun the payment.
-    if (!isKnown && !((error as Error).cause instanceof UnknownOutcomeError)) throw error;
-    return errorResponse(error as GatewayError);
+    if (!(error instanceof GatewayError) || error.code === "internal_error") throw error;
+    return errorResponse(error);
   }
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { beforeEach, expect, test } from "vitest";
 import type { JobCall } from "../../../src/core/job-call.ts";
+import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
@@ -66,8 +67,8 @@ test("An operation that the database rejects is refused alone, not with those th
   }
 });
 
-test("When the writing worker dies, waiting and later operations are refused, and the status says so", async () => {
-  const path = join(folder, "jobgate.db");
+/** Opens a store in threads. The first worker is that which writes. */
+async function openThreads(path: string) {
   // Opening the first store of a checkout bundles the worker's code, which starts a worker too.
   await (await open(path, { threads: true })).close();
   const workers: Worker[] = [];
@@ -75,11 +76,29 @@ test("When the writing worker dies, waiting and later operations are refused, an
   process.on("worker", onWorker);
   const store = await open(path, { threads: true });
   process.off("worker", onWorker);
+  const [writer] = workers;
+  if (writer === undefined) throw new Error("no worker was started");
+  return { store, writer };
+}
+
+test("When the writing worker dies while it has a batch, nobody claims that nothing was changed", async () => {
+  const { store, writer } = await openThreads(join(folder, "jobgate.db"));
+  const waiting = store.accept(webhookCall());
+  // The batch is on its way to the worker now, and its answer cannot be read before the worker's end.
+  setImmediate(() => writer.emit("exit", 1));
+  await expect(waiting).rejects.toThrow(UnknownOutcomeError);
+  await store.close();
+  await writer.terminate();
+});
+
+test("When the writing worker dies, waiting and later operations are refused, and the status says so", async () => {
+  const path = join(folder, "jobgate.db");
+  const { store, writer } = await openThreads(path);
   const callId = await acceptId(store);
 
   // The worker answers nothing from here on, which the store learns only later: the accept waits until then.
-  const terminated = workers[0]?.terminate();
-  const waiting = expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+  const terminated = writer.terminate();
+  const waiting = expect(store.accept(webhookCall())).rejects.toThrow();
   await Promise.all([terminated, waiting]);
   await expect(claimCalls(store)).rejects.toMatchObject({ code: "store_unavailable" });
   expect(store.status()).toMatchObject({ writable: false, reason: expect.stringContaining("worker ended") });

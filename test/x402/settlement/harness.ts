@@ -3,6 +3,7 @@ import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
 import { monotonicClock } from "../../../src/core/clock.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
+import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../../src/telemetry/telemetry.ts";
 import { Facilitators } from "../../../src/x402/facilitators/facilitators.ts";
@@ -44,6 +45,8 @@ export interface SettlementHarness {
 /** Store with a full disk while it `fails`: reads work, writes are refused and change nothing. */
 export interface FailingJournal extends PaymentJournal {
   fails: boolean;
+  /** Payments are begun, but their answers are lost on the way from the database. */
+  losesAnswers: boolean;
 }
 
 export async function startSettlementHarness(): Promise<SettlementHarness> {
@@ -133,14 +136,19 @@ function failingJournal(store: Store): FailingJournal {
   const refuse = () => Promise.reject(new GatewayError("store_unavailable", "The disk is full."));
   const journal: FailingJournal = {
     fails: false,
+    losesAnswers: false,
     isShared: store.isShared,
     findPayment: (key) => store.findPayment(key),
     findPaymentByFingerprint: (fingerprint) => store.findPaymentByFingerprint(fingerprint),
     findPaymentByIdentifier: (identifier) => store.findPaymentByIdentifier(identifier),
     isCallerNonceUsed: (nonce) => store.isCallerNonceUsed(nonce),
     listUndecided: (filter) => store.listUndecided(filter),
-    beginPayment: (intent, call, ...limits) =>
-      journal.fails ? refuse() : store.beginPayment(intent, call, ...limits),
+    async beginPayment(intent, call, ...limits) {
+      if (journal.fails) return refuse();
+      const begun = await store.beginPayment(intent, call, ...limits);
+      if (journal.losesAnswers) throw new UnknownOutcomeError("the connection was lost during a commit");
+      return begun;
+    },
     settlePayment: (key, settlement) => (journal.fails ? refuse() : store.settlePayment(key, settlement)),
     failPayment: (key, settlement, reason) =>
       journal.fails ? refuse() : store.failPayment(key, settlement, reason),

@@ -10,6 +10,7 @@ const harness = startBeforeAll(startSettlementHarness);
 afterEach(() => {
   harness.facilitator.clear();
   harness.journal.fails = false;
+  harness.journal.losesAnswers = false;
 });
 
 const newPayment = (validSecs = 300): Promise<PaymentToSettle> =>
@@ -39,6 +40,22 @@ describe("A store that cannot write", () => {
       code: "store_unavailable",
     });
     expect(harness.facilitator.count("/settle")).toBe(settles);
+  });
+
+  it("Before settling, and lost while it commits: nobody claims that nothing was charged, and a resend joins the payment", async () => {
+    const { intent } = await newPayment();
+    const settles = harness.facilitator.count("/settle");
+    harness.journal.losesAnswers = true;
+    await expect(harness.withRpc.settle(intent, jobCall)).rejects.toMatchObject({
+      code: "store_unavailable",
+      details: { charged: "unknown" },
+      headers: { "retry-after": "5" },
+    });
+    expect(harness.messages).toContain("it is not known whether a payment was journalled");
+    harness.journal.losesAnswers = false;
+    expect(await harness.withRpc.settle(intent, jobCall)).toEqual({ kind: "undecided", replayed: true });
+    expect(harness.facilitator.count("/settle")).toBe(settles);
+    expect(await harness.withoutRpc.recheck(await recordOf(intent))).toMatchObject({ kind: "accepted" });
   });
 
   it.each(["withRpc", "withoutRpc"] as const)(
