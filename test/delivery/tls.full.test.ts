@@ -6,7 +6,7 @@ import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startRun } from "../runner/start-run.ts";
 import { startDelivery, until } from "./harness.ts";
 
-const certificates = startBeforeAll(makeCertificates);
+const certificates = startBeforeAll(() => makeCertificates());
 const file = (name: string) => certificates.file(name);
 
 const pem = (name: string) => readFileSync(file(name), "utf8");

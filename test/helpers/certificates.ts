@@ -16,29 +16,42 @@ export interface Certificates {
   stop(): Promise<void>;
 }
 
-/** Makes `authority` with `server` (for 127.0.0.1) and `runner`, and `stranger` with `impostor`. */
-export async function makeCertificates(): Promise<Certificates> {
+/** A certificate to make. */
+interface Wanted {
+  /** Default: `authority`. */
+  readonly authority?: "authority" | "stranger";
+  /** Default: this machine's. */
+  readonly names?: string;
+  /** Default: 2. An expired one has -1. */
+  readonly days?: number;
+}
+
+/** Makes two authorities, `authority` and `stranger`, and certificates by their names. */
+export async function makeCertificates(
+  wanted: Readonly<Record<string, Wanted>> = {
+    server: {},
+    runner: {},
+    impostor: { authority: "stranger" },
+  },
+): Promise<Certificates> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-tls-"));
   const file = (name: string) => join(folder, name);
   async function makeAuthority(name: string): Promise<void> {
     const out = ["-keyout", file(`${name}.key`), "-out", file(`${name}.pem`)];
     await openssl("req", "-x509", ...NEW_KEY, ...out, "-days", "2", "-subj", `/CN=${name}`);
   }
-  async function makeCertificate(name: string, authority: string): Promise<void> {
+  async function makeCertificate(
+    name: string,
+    { authority = "authority", names = "DNS:localhost,IP:127.0.0.1", days = 2 }: Wanted,
+  ): Promise<void> {
     const request = ["-keyout", file(`${name}.key`), "-out", file(`${name}.csr`), "-subj", `/CN=${name}`];
-    await openssl(
-      ...["req", "-new", ...NEW_KEY, ...request],
-      ...["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
-    );
+    await openssl(...["req", "-new", ...NEW_KEY, ...request], ...["-addext", `subjectAltName=${names}`]);
     const signer = ["-CA", file(`${authority}.pem`), "-CAkey", file(`${authority}.key`), "-CAcreateserial"];
     const paths = ["-in", file(`${name}.csr`), "-out", file(`${name}.pem`)];
-    await openssl("x509", "-req", ...paths, ...signer, "-days", "2", "-copy_extensions", "copy");
+    const until = ["-days", String(days)];
+    await openssl("x509", "-req", ...paths, ...signer, ...until, "-copy_extensions", "copy");
   }
   await Promise.all([makeAuthority("authority"), makeAuthority("stranger")]);
-  await Promise.all([
-    makeCertificate("server", "authority"),
-    makeCertificate("runner", "authority"),
-    makeCertificate("impostor", "stranger"),
-  ]);
+  await Promise.all(Object.entries(wanted).map(([name, how]) => makeCertificate(name, how)));
   return { file, stop: () => rm(folder, { recursive: true, force: true }) };
 }

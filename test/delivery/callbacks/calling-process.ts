@@ -1,0 +1,46 @@
+// Calls buyers back whose names a name server on this machine knows, once each, and prints what came of it.
+import { Resolver } from "node:dns/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import pino from "pino";
+import { CallbackKeys } from "../../../src/core/callback-keys.ts";
+import { EventHub } from "../../../src/core/events.ts";
+import { CallbackSender } from "../../../src/delivery/callbacks/callback-sender.ts";
+import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
+import { openTestStore } from "../../helpers/test-store.ts";
+import { claimCalls, paidCall, paymentIntent } from "../../store/store-fixtures.ts";
+
+const [nameServer = "", port = "", ...hosts] = process.argv.slice(2);
+const resolver = new Resolver();
+resolver.setServers([nameServer]);
+
+const { store, stop } = await openTestStore();
+const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
+await keys.use([]);
+const sender = new CallbackSender({
+  ...{ store, keys, resolver, telemetry: NO_TELEMETRY, callUrl: undefined },
+  events: new EventHub(),
+  logger: pino({ level: "silent" }),
+});
+const loopback = { address: "127.0.0.1", prefixBits: 32, family: "ipv4" } as const;
+await sender.use({ endpoints: [], buyers: { ports: [Number(port)], allowedAddresses: [loopback] } });
+for (const [i, host] of hosts.entries()) {
+  const callbackUrl = `https://${host}:${port}/hook`;
+  const intent = paymentIntent(i, { callbackUrl, validBefore: 4_000_000_000 });
+  await store.beginPayment(intent, paidCall());
+  await store.settlePayment(intent.key, "{}");
+}
+for (const call of await claimCalls(store, { limit: hosts.length })) await store.ack(call, undefined);
+await sender.start();
+const tried = async () => {
+  const callbacks = await store.listCallbacks({ limit: hosts.length + 1 });
+  return callbacks.every(({ attempts }) => attempts > 0) ? callbacks : undefined;
+};
+let found = await tried();
+while (found === undefined) {
+  await sleep(50);
+  found = await tried();
+}
+const outcomes = found.map(({ url, state, reason }) => [new URL(url).hostname, reason ?? state]);
+await sender.stop();
+await stop();
+console.log(JSON.stringify(Object.fromEntries(outcomes)));
