@@ -167,8 +167,10 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
       }
       expect(await send(payment, { body })).toMatchObject({ status: 202 });
       for (const [what, other] of forged) {
-        const { status, call_id } = await send(other, { body });
-        expect([what, status === 402 || status === 409, call_id]).toEqual([what, true, undefined]);
+        const { code, call_id } = await send(other, { body });
+        // With an RPC the chain shows the authorization as used, before the facilitator refuses the signature.
+        const codes = setUp === "rpc_url" ? ["payment_replay"] : ["payment_replay", "payment_invalid"];
+        expect([what, codes.includes(code ?? ""), call_id]).toEqual([what, true, undefined]);
       }
       await gateway.waitForJobs(body);
       await expectChanges({ ...ONE_PAID_JOB, verifyCalls: expect.any(Number) });

@@ -132,7 +132,7 @@ describe("A payer that is a contract (ERC-1271)", () => {
     const third = await gateway.sign({ account: payer(withPrefix(2)), authorization });
     expect(await gateway.send(third, { body })).toMatchObject({
       status: 409,
-      code: "authorization_used",
+      code: "payment_replay",
       charged: "unknown",
     });
     await expectChanges({ ...ONE_PAID_JOB, verifyCalls: 3 });

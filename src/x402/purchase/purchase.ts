@@ -144,8 +144,9 @@ export class Purchase {
     // The same purchase may be made meanwhile at another replica: then its outcome counts.
     const findMade = async (error: unknown): Promise<PaymentRecord> => {
       const made = await earlier.find(identity, paymentKey(payment, offer));
-      if (made === undefined || !(await earlier.isFromPayer(payment, made))) throw error;
-      return made;
+      if (made === undefined) throw error;
+      if (await earlier.isFromPayer(payment, made)) return made;
+      throw made.key.nonce === payment.nonce ? asReplay(error) : error;
     };
     // missing_*, invalid_*, signature_mismatch, signature_expired, signature_replay, caller_not_permitted, permission_check_failed
     const caller =
@@ -158,7 +159,7 @@ export class Purchase {
     const requestMetadata = producer.readHeaders(request, identity);
     // store_unavailable, queue_full
     this.#checkRoom();
-    // rate_limited, authorization_used, payment_invalid, facilitator_unavailable, settler_unfunded
+    // rate_limited, authorization_used, payment_replay, payment_invalid, facilitator_unavailable, settler_unfunded
     const verified = await verification.verify(payment, offer, request).catch(findMade);
     if ("state" in verified) return first(verified);
     // quote_not_found, if the quote has expired since
@@ -189,6 +190,16 @@ export class Purchase {
     }
     if (full) throw queueFull();
   }
+}
+
+/** The chain shows an authorization as used that is in the journal: it came before, with another signature. */
+function asReplay(error: unknown): unknown {
+  if (!(error instanceof GatewayError) || error.code !== "authorization_used") return error;
+  return new GatewayError(
+    "payment_replay",
+    "This authorization was sent before, with another signature. Send that very request again for its outcome, or sign a new payment.",
+    { details: { charged: "unknown" } },
+  );
 }
 
 /** The refusal of a payment that was not settled, or not yet. */
