@@ -1,8 +1,24 @@
 import { expect, test } from "vitest";
-import { acceptId, claimCalls, claimOne, NO_BACKOFF, webhookCall } from "../store-fixtures.ts";
+import {
+  acceptId,
+  claimCalls,
+  claimOne,
+  NO_BACKOFF,
+  paidCall,
+  paymentIntent,
+  webhookCall,
+} from "../store-fixtures.ts";
 import { givenReplica } from "./given-replica.ts";
 
 const given = givenReplica();
+
+/** Resolves once a batch waits for another to be decided. */
+const isWaiting = () =>
+  expect
+    .poll(() =>
+      given.postgres.query(given.url, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
+    )
+    .toHaveLength(1);
 
 test("A batch that loses a race leaves nothing behind: its retried claim gets the calls", async () => {
   // The bodies take a while to arrive, so that the race is lost while the claim still looks for more.
@@ -23,12 +39,7 @@ test("A batch that loses a race leaves nothing behind: its retried claim gets th
     given.store.acceptOnce(webhookCall(), delivery),
     claimCalls(given.store, { limit: 2, maxAttempts: 1 }),
   ]);
-  // Until the batch waits for the other to be decided.
-  await expect
-    .poll(() =>
-      given.postgres.query(given.url, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
-    )
-    .toHaveLength(1);
+  await isWaiting();
   await winner.commit();
 
   const [repeated, claimed] = await asked;
@@ -47,3 +58,26 @@ test("A batch that loses a race leaves nothing behind: its retried claim gets th
     [{ counted: 5 }],
   );
 });
+
+test.each(["endAuthorization", "ack"] as const)(
+  "A payment that another replica has charged meanwhile is not charged by %s, nor said to be",
+  async (operation) => {
+    const intent = { ...paymentIntent(1), ceiling: "1001" };
+    await given.store.beginPayment(intent, paidCall());
+    const lease = await claimOne(given.store);
+    const { callId } = lease;
+    const winner = await given.postgres.hold(
+      given.url,
+      `SELECT FROM jobgate.job_calls WHERE call_id = ${callId} FOR UPDATE;
+       UPDATE jobgate.payments SET state = 'settling', amount = '5' WHERE call_id = ${callId}`,
+    );
+    const ended =
+      operation === "ack"
+        ? given.store.ack(lease, undefined, { units: "7" })
+        : given.store.endAuthorization(callId);
+    await isWaiting();
+    await winner.commit();
+    expect(await ended).toEqual(operation === "ack" ? { outcome: "done" } : { kind: "not_open" });
+    expect(await given.store.findPayment(intent.key)).toMatchObject({ state: "settling", amount: "5" });
+  },
+);

@@ -23,7 +23,13 @@ import {
 import { canRetry } from "../../rules/refunds.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import type { BatchContext, BatchPart, Entry } from "./batch.ts";
-import { AUTHORIZED, type AuthorizedPayment, chargePayments, decidedCharge } from "./charges.ts";
+import {
+  AUTHORIZED,
+  type AuthorizedPayment,
+  chargePayments,
+  decidedCharge,
+  stillAuthorized,
+} from "./charges.ts";
 import { packed } from "./new-rows.ts";
 
 /** Columns of a JobCall that can change. */
@@ -114,7 +120,11 @@ export class CallsPart implements BatchPart {
   async load(sql: Sql): Promise<void> {
     if (this.#entries.length === 0) return;
     const callIds = this.#entries.map(({ input: [call] }) => (typeof call === "number" ? call : call.callId));
-    for (const row of await sql.run(LOCK_CALLS, [numberArray(callIds)])) this.#rows.set(row.call_id, row);
+    const rows = await sql.run(LOCK_CALLS, [numberArray(callIds)]);
+    const byUse = rows.flatMap(({ call_id, authorized }) => (authorized === null ? [] : call_id));
+    const open = await stillAuthorized(sql, byUse);
+    for (const row of rows)
+      this.#rows.set(row.call_id, open.has(row.call_id) ? row : { ...row, authorized: null });
   }
 
   async write(context: BatchContext): Promise<void> {

@@ -11,6 +11,10 @@ export const AUTHORIZED = `CASE WHEN ceiling IS NOT NULL THEN (
   SELECT json_build_object('network', network, 'asset', asset, 'symbol', symbol, 'payer', payer) FROM jobgate.payments
    WHERE payments.call_id = job_calls.call_id AND payments.state = 'authorized') END`;
 
+const STILL_AUTHORIZED = statement<{ readonly call_id: number }>(
+  "still_authorized",
+  "SELECT call_id FROM jobgate.payments WHERE call_id = ANY ($1::bigint[]) AND state = 'authorized'",
+);
 const CHARGE_PAYMENTS = statement(
   "charge_payments",
   `UPDATE jobgate.payments SET state = new ->> 1, amount = new ->> 2, updated_at = $2
@@ -22,6 +26,16 @@ const FIND_RELEASED = statement<AuthorizedPayment & { readonly call_id: number }
   `SELECT call_id, network, asset, symbol, payer FROM jobgate.payments
     WHERE call_id = ANY ($1::bigint[]) AND state = 'released' AND updated_at = $2`,
 );
+
+/**
+ * Finds those of locked JobCalls whose payment is still open. The statement that waited for the lock has read payments as
+ * they were before it waited.
+ */
+export async function stillAuthorized(sql: Sql, callIds: readonly number[]): Promise<ReadonlySet<number>> {
+  if (callIds.length === 0) return new Set();
+  const rows = await sql.run(STILL_AUTHORIZED, [numberArray(callIds)]);
+  return new Set(rows.map(({ call_id }) => call_id));
+}
 
 /** Decides what a JobCall is charged. @returns undefined unless its payment is open, by use */
 export function decidedCharge(
