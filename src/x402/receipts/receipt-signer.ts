@@ -26,7 +26,7 @@ import { didRoute } from "./did-document.ts";
 
 /** Most bytes of the offers as JSON. They go out in a header with `bazaar`, and come back in the payment's. */
 const MAX_BYTES = 2_560;
-/** Bound on the signed offers that are kept: up to 3 KB each. */
+/** Bound on the signed offers that are kept, up to 3 KB each, and on the signatures of receipts. */
 const MAX_REMEMBERED = 1_000;
 
 /** Settlement with a receipt. */
@@ -41,6 +41,8 @@ export class ReceiptSigner {
   readonly #clock: Clock;
   /** Keyed by the payloads, which stay the same for a minute. */
   readonly #signedOffers = boundedCache<string, Promise<SignedOffers>>(MAX_REMEMBERED);
+  /** Keyed by the payloads: results are asked for again, and a signature takes longer than the rest of an answer. */
+  readonly #signatures = boundedCache<string, Promise<`0x${string}`>>(MAX_REMEMBERED);
   /** Names the key to those who do not find it in `pay_to`. */
   readonly didRoute: ReturnType<typeof didRoute>;
 
@@ -83,12 +85,7 @@ export class ReceiptSigner {
       // A receipt may be shown around, and it stays the same when an operator learns the transaction later.
       transaction: "",
     } as const;
-    const signature = await this.#account.signTypedData({
-      domain: RECEIPT_DOMAIN,
-      types: RECEIPT_TYPES,
-      primaryType: "Receipt",
-      message: { ...payload, version: BigInt(payload.version), issuedAt: BigInt(payload.issuedAt) },
-    });
+    const signature = await this.#signReceipt(payload);
     const settled: SettleResponse =
       settlement === undefined
         ? { success: true, transaction: "", network: network as SettleResponse["network"], payer }
@@ -102,6 +99,20 @@ export class ReceiptSigner {
   async headersOf(call: CallState): Promise<Record<string, string>> {
     const settled = await this.settlementOf(call);
     return settled === undefined ? {} : { "payment-response": encodePaymentResponseHeader(settled) };
+  }
+
+  #signReceipt(payload: SignedReceipt["info"]["receipt"]["payload"]): Promise<`0x${string}`> {
+    const key = JSON.stringify(payload);
+    const known = this.#signatures.get(key);
+    if (known !== undefined) return known;
+    const signature = this.#account.signTypedData({
+      domain: RECEIPT_DOMAIN,
+      types: RECEIPT_TYPES,
+      primaryType: "Receipt",
+      message: { ...payload, version: BigInt(payload.version), issuedAt: BigInt(payload.issuedAt) },
+    });
+    this.#signatures.set(key, signature);
+    return signature;
   }
 
   async #sign(payloads: readonly OfferPayload[]): Promise<SignedOffers> {

@@ -121,6 +121,22 @@ test("A call that was paid for and delivered has one receipt, issued at its end"
   expect(verified.signer).toBe(accounts.stranger.address);
 });
 
+test("Each call has a receipt of its own, which stays the same", async () => {
+  const { signer } = signerAt();
+  const other = { ...CALL, callId: 8, finishedAt: (START_SECS + 60) * 1000 };
+  const receiptOf = async (call: CallState) =>
+    (await signer.settlementOf(call))?.extensions["offer-receipt"].info.receipt;
+  const [first, second] = [await receiptOf(CALL), await receiptOf(other)];
+  expect(await receiptOf(CALL)).toEqual(first);
+  for (const receipt of [first, second]) {
+    const verified = await verifyReceiptSignatureEIP712(
+      receipt as Parameters<typeof verifyReceiptSignatureEIP712>[0],
+    );
+    expect(verified.signer).toBe(accounts.stranger.address);
+  }
+  expect(second?.payload.issuedAt).toBe(START_SECS + 60);
+});
+
 test("A call that is not finished, failed, expired or was not charged has no receipt", async () => {
   const { signer } = signerAt();
   const { finishedAt: _, ...open } = CALL;
