@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { type DescMessage, fromBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor, type ServiceImpl } from "@connectrpc/connect";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
+import type { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "pino";
 import { GatewayError } from "../core/errors.ts";
 import { OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
@@ -27,18 +27,25 @@ export function apiRoutes(api: {
   readonly logger: Logger;
 }): RouteTable {
   const { service, tokens, stopping, logger } = api;
-  const adapter = connectNodeAdapter({
-    routes: (router) => router.service(OperatorService, service),
-    grpc: false,
-    acceptCompression: [],
-    readMaxBytes: MAX_REQUEST_BYTES,
-    jsonOptions: JSON_OPTIONS,
-    interceptors: [hideInternalErrors(logger)],
-    shutdownSignal: stopping,
-  });
+  let made: ReturnType<typeof connectNodeAdapter> | undefined;
+  /** Loads the protocols with the first call: they take 3 MB. */
+  const makeAdapter = async () => {
+    const { connectNodeAdapter } = await import("@connectrpc/connect-node");
+    made ??= connectNodeAdapter({
+      routes: (router) => router.service(OperatorService, service),
+      grpc: false,
+      acceptCompression: [],
+      readMaxBytes: MAX_REQUEST_BYTES,
+      jsonOptions: JSON_OPTIONS,
+      interceptors: [hideInternalErrors(logger)],
+      shutdownSignal: stopping,
+    });
+    return made;
+  };
   const handlers = OperatorService.methods.map(({ name, methodKind, input }): [string, MethodHandlers] => {
     const POST = guarded(tokens, async (request) => {
       checkContentType(request);
+      const adapter = made ?? (await makeAdapter());
       if (methodKind !== "unary" || !isPlainBinary(request)) return adapter;
       const body = await readMessage(request, input);
       return (incoming, outgoing) => adapter(withBody(incoming, body), outgoing);
