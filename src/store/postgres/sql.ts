@@ -1,4 +1,4 @@
-import type { ClientBase } from "pg";
+import type { Client, ClientBase } from "pg";
 import type { ListDialect } from "../list-dialect.ts";
 
 /** A query that each connection plans once; `Row` is the type of its rows. */
@@ -28,8 +28,14 @@ export interface Sql {
 }
 
 export function sqlOf(client: ClientBase): Sql {
+  const { stream } = (client as Client).connection;
   return {
     async run<Row>({ name, text }: Statement<Row>, values: readonly unknown[] = []) {
+      // One write for all statements of a turn: each of its own would wake the server.
+      if (stream.writableCorked === 0) {
+        stream.cork();
+        process.nextTick(() => stream.uncork());
+      }
       const { rows } = await client.query({ name, text, values: [...values] });
       return rows as Row[];
     },
