@@ -98,8 +98,12 @@ export const PAYMENT_COLUMNS = [
 
 /** Makes the row of a new intent. */
 export function toPaymentRow(intent: PaymentIntent, callId: number, now: number): PaymentRow {
+  const { network, asset, payer, nonce } = intent.key;
   return {
-    ...intent.key,
+    network,
+    asset,
+    payer,
+    nonce,
     state: intent.ceiling === undefined ? "intent" : "authorized",
     call_id: callId,
     service_id: String(intent.serviceId),

@@ -12,8 +12,12 @@ export interface FlatMessage {
   readonly others: readonly unknown[];
 }
 
-/** Returns the buffers of a message, to be transferred instead of copied. */
+/** Bytes up to which copying a message takes less than handing over its buffers. */
+const MAX_COPIED_BYTES = 4 * 1024;
+
+/** Returns the buffers of a message that are transferred instead of copied. */
 export function buffersOf({ numbers, bytes }: FlatMessage): ArrayBuffer[] {
+  if (bytes.byteLength <= MAX_COPIED_BYTES) return [];
   return [numbers.buffer as ArrayBuffer, bytes.buffer as ArrayBuffer];
 }
 
