@@ -83,7 +83,12 @@ function unescaped(text = ""): Buffer {
 }
 
 /** Change of a file that the disk may or may not have. */
-type Change = { readonly offset: number; readonly bytes: Buffer } | { readonly size: number };
+type Change = WriteChange | { readonly size: number };
+
+interface WriteChange {
+  readonly offset: number;
+  readonly bytes: Buffer;
+}
 
 interface DiskFile {
   content: Buffer;
@@ -100,7 +105,7 @@ const SECTOR_BYTES = 512;
 
 /**
  * A disk that keeps only what was synced when the power fails. Of the rest it has anything: each write whole, in part (by
- * sectors, in any order) or not at all; each file's name or not, until its folder is synced.
+ * sectors, in any order, one of them torn) or not at all; each file's name or not, until its folder is synced.
  */
 export class RecordedDisk {
   readonly #folder: string;
@@ -111,8 +116,14 @@ export class RecordedDisk {
   /** Writes and names covered by the sync that a thread waits for. */
   readonly #covered = new Map<string, ReadonlySet<unknown>>();
 
-  constructor(folder: string) {
+  /** @param files what it has already, by path */
+  constructor(folder: string, files: ReadonlyMap<string, Buffer> = new Map()) {
     this.#folder = folder;
+    for (const [path, content] of files) {
+      const file = { content, unsynced: [] };
+      this.#files.set(path, file);
+      this.#entries.set(path, file);
+    }
   }
 
   apply(event: DiskEvent): void {
@@ -135,19 +146,19 @@ export class RecordedDisk {
 
   /** Returns the files, by path, that the disk may have when the power fails now. */
   afterPowerLoss(): Map<string, Buffer> {
-    // Often nothing or everything: then few writes differ from that.
-    const share = [0, 1, Math.random()][Math.floor(Math.random() * 3)] as number;
-    const isKept = () => (Math.random() < 0.1 ? Math.random() < 0.5 : Math.random() < share);
+    const isKept = chance();
     const entries = new Map(this.#entries);
     for (const change of this.#unsyncedEntries) if (isKept()) name(entries, change);
-    const fate = (change: Change) => {
-      if ("bytes" in change && Math.random() < 0.1)
-        return sectorsOf(change).filter(() => Math.random() < 0.5);
-      return isKept() ? [change] : [];
-    };
-    return new Map(
-      [...entries].map(([path, { content, unsynced }]) => [path, changed(content, unsynced.flatMap(fate))]),
-    );
+    return new Map([...entries].map(([path, file]) => [path, afterLoss(file, isKept)]));
+  }
+
+  /** A sync fails: the disk has anything of what it covered, and no later sync writes the rest. @returns what it has */
+  failSync(path: string): Buffer {
+    const file = this.#files.get(path);
+    if (file === undefined) throw new Error(`there is no file ${path}`);
+    file.content = afterLoss(file, chance());
+    file.unsynced = [];
+    return file.content;
   }
 
   #name(path: string, file: DiskFile | undefined): void {
@@ -165,6 +176,20 @@ export class RecordedDisk {
     );
     file.unsynced = file.unsynced.filter((change) => !covered.has(change));
   }
+}
+
+/** Decides whether something is kept: often nothing or everything is, and few things differ from that. */
+function chance(): () => boolean {
+  const share = [0, 1, Math.random()][Math.floor(Math.random() * 3)] as number;
+  return () => (Math.random() < 0.1 ? Math.random() < 0.5 : Math.random() < share);
+}
+
+function afterLoss({ content, unsynced }: DiskFile, isKept: () => boolean): Buffer {
+  const fate = (change: Change) => {
+    if ("bytes" in change && Math.random() < 0.1) return torn(change);
+    return isKept() ? [change] : [];
+  };
+  return changed(content, unsynced.flatMap(fate));
 }
 
 function name(entries: Map<string, DiskFile>, { path, file }: EntryChange): void {
@@ -192,8 +217,22 @@ function changed(content: Buffer, changes: readonly Change[]): Buffer {
   return bytes.subarray(0, size);
 }
 
-function sectorsOf({ offset, bytes }: Extract<Change, { bytes: Buffer }>): Change[] {
-  const sectors: Change[] = [];
+/** Keeps some sectors of a write, and a part of another one. */
+function torn(change: WriteChange): Change[] {
+  const sectors = sectorsOf(change);
+  const tornAt = Math.floor(Math.random() * sectors.length);
+  return sectors.flatMap((sector, index) => {
+    if (index === tornAt)
+      return {
+        ...sector,
+        bytes: sector.bytes.subarray(0, Math.floor(Math.random() * sector.bytes.byteLength)),
+      };
+    return Math.random() < 0.5 ? [sector] : [];
+  });
+}
+
+function sectorsOf({ offset, bytes }: WriteChange): WriteChange[] {
+  const sectors: WriteChange[] = [];
   const end = offset + bytes.byteLength;
   for (let at = offset; at < end; ) {
     const next = Math.min(end, (Math.floor(at / SECTOR_BYTES) + 1) * SECTOR_BYTES);

@@ -13,6 +13,7 @@ const WORLD = join(ROOT, "test/simulation/world");
 const REPLACED: Readonly<Record<string, string>> = {
   "node:timers/promises": "timers.ts",
   "node:crypto": "crypto.ts",
+  "node:module": "native-sqlite.ts",
   "src/node/json-endpoint.ts": "endpoint.ts",
   "src/store/sqlite/worker-link.ts": "store-link.ts",
   "src/store/sqlite/file-owner.ts": "file-owner.ts",
@@ -37,7 +38,9 @@ export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
       {
         name: "world",
         setup(plugins) {
-          plugins.onResolve({ filter: /^node:(timers\/promises|crypto)$/ }, ({ path, importer }) => {
+          plugins.onResolve({ filter: /^node:(timers\/promises|crypto|module)$/ }, ({ path, importer }) => {
+            if (path === "node:module" && importer !== join(ROOT, "src/store/sqlite/driver.ts"))
+              return undefined;
             const replaced = join(WORLD, REPLACED[path] ?? "");
             return importer === replaced ? { path, external: true } : { path: replaced };
           });

@@ -1,4 +1,5 @@
 import { rmSync } from "node:fs";
+import { join } from "node:path";
 import type { Mutant } from "./bundle-gateway.ts";
 import { loadWorld } from "./bundle-world.ts";
 import type { Outcome } from "./world/world.ts";
@@ -11,13 +12,17 @@ export interface Seeds {
   close(): void;
 }
 
-/** Opens the simulation, in memory, of the gateway or of one without a guard. */
-export async function openSeeds(mutant?: Mutant): Promise<Seeds> {
-  const { prepareFolder, runSeed, shrink } = await loadWorld(mutant);
+/**
+ * Opens the simulation, in memory, of the gateway or of one without a guard.
+ * @param options `hasDisk` puts the databases on a disk that fails, for which SQLite in WebAssembly must be installed
+ */
+export async function openSeeds(mutant?: Mutant, { hasDisk = false } = {}): Promise<Seeds> {
+  const { loadDiskDriver, prepareFolder, runSeed, shrink } = await loadWorld(mutant);
+  if (hasDisk) await loadDiskDriver(join(import.meta.dirname, "sqlite"));
   const folder = prepareFolder();
   return {
-    run: (seed) => runSeed(seed, folder),
-    shrink: (broken) => shrink(broken, (without) => runSeed(broken.seed, folder, without)),
+    run: (seed) => runSeed(seed, folder, { hasDisk }),
+    shrink: (broken) => shrink(broken, (without) => runSeed(broken.seed, folder, { hasDisk, without })),
     close: () => rmSync(folder, { recursive: true, force: true }),
   };
 }

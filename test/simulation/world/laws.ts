@@ -57,6 +57,11 @@ export class Laws {
     );
   }
 
+  /** JobCalls whose end a runner has heard of. */
+  get finished(): ReadonlySet<number> {
+    return this.#done;
+  }
+
   close(): void {
     this.#database.close();
   }

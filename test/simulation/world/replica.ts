@@ -73,11 +73,14 @@ export class Replica {
   }
 
   start(): void {
+    // Another death of it was quicker.
+    if (this.#process !== undefined) return;
     const run = this.#simulation;
     const process: Process = { name: `${this.#name}.${++this.#starts}`, isAlive: true };
     this.#process = process;
     run.at(0, process, () => {
       this.#start(process).catch((error: unknown) => {
+        if (!process.isAlive) return;
         if (run.isHealed) run.break(`the gateway does not start: ${String(error)}`);
         // As whoever runs it does.
         else this.restart();

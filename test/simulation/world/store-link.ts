@@ -13,6 +13,7 @@ import {
   openConnection,
 } from "../../../src/store/sqlite/connection.ts";
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
+import { DISK } from "./disk.ts";
 import { type Process, simulation } from "./simulation.ts";
 
 /** A database that gateways share, as they share a Postgres. */
@@ -44,8 +45,9 @@ export class WorkerLink {
       this.#connection = shared.connection;
       return shared.connection.pending;
     }
-    // Checkpoints change nothing that a query sees.
-    const opened = role.role === "writer" ? role : { ...role, makesCheckpoints: false };
+    // Checkpoints change nothing that a query sees, but what a disk has.
+    const opened =
+      role.role === "writer" || role.path.startsWith(DISK) ? role : { ...role, makesCheckpoints: false };
     const connection = openConnection(opened, (reason) =>
       simulation().break(`the store was lost: ${reason}`),
     );
@@ -71,7 +73,13 @@ export class WorkerLink {
           return fail(new Error("disk I/O error"));
         }
         const batch = decodeBatch(encodeBatch(operations));
-        const outcomes = decodeOutcomes(operations, encodeOutcomes(batch, connection.run(batch)));
+        let outcomes: OperationOutcome[];
+        try {
+          outcomes = decodeOutcomes(operations, encodeOutcomes(batch, connection.run(batch)));
+        } catch (error) {
+          run.say(`${current.name} cannot ${kind}: ${(error as Error).message}`);
+          return fail(error as Error);
+        }
         const { pending } = connection;
         const names = operations.map(({ name }) => name).filter((name) => name !== "claim");
         if (this.#isWriter && names.length > 0) run.say(`${current.name} commits ${names.join(", ")}`);

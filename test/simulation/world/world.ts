@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { X402Config } from "../../../src/config/config.ts";
@@ -8,9 +8,12 @@ import type { Store } from "../../../src/store/store.ts";
 import { Chain } from "./chain.ts";
 import { chainNode } from "./chain-node.ts";
 import { Client } from "./client.ts";
+import { DISK, Disk } from "./disk.ts";
 import { facilitator } from "./facilitator.ts";
 import { Laws } from "./laws.ts";
+import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
+import { checkDisk } from "./power-loss.ts";
 import { Replica } from "./replica.ts";
 import { Runner } from "./runner.ts";
 import { SharedDatabase } from "./shared-store.ts";
@@ -41,14 +44,30 @@ export interface Outcome {
 }
 
 let databases = 0;
+const DATABASE_ON_DISK = `${DISK}/jobgate.db`;
 
-/** Runs the world of a seed. @param without faults that are left out */
-export async function runSeed(seed: number, folder: string, without?: ReadonlySet<string>): Promise<Outcome> {
+export interface RunOptions {
+  /** Databases are on a simulated disk. */
+  readonly hasDisk?: boolean;
+  /** Faults that are left out. */
+  readonly without?: ReadonlySet<string>;
+}
+
+/** Runs the world of a seed. */
+export async function runSeed(
+  seed: number,
+  folder: string,
+  { hasDisk = false, without }: RunOptions = {},
+): Promise<Outcome> {
   const simulation = new Simulation(seed, without);
   use(simulation);
-  const path = join(folder, `${databases++}.db`);
-  copyFileSync(join(folder, "empty.db"), path);
-  const world = new World(simulation, path);
+  const empty = join(folder, "empty.db");
+  const path = hasDisk ? DATABASE_ON_DISK : join(folder, `${databases++}.db`);
+  if (!hasDisk) copyFileSync(empty, path);
+  const files = new Map([[DATABASE_ON_DISK, readFileSync(empty)]]);
+  const disk = hasDisk ? new Disk(simulation, files, () => world.powerFailed()) : undefined;
+  useDisk(disk);
+  const world = new World(simulation, { path, disk, folder });
   let broken: string | undefined;
   try {
     await world.run();
@@ -58,6 +77,7 @@ export async function runSeed(seed: number, folder: string, without?: ReadonlySe
   } finally {
     world.end();
     use(undefined);
+    useDisk(undefined);
     useNetwork(undefined);
     for (const tail of ["", "-wal", "-shm"]) rmSync(path + tail, { force: true });
   }
@@ -84,10 +104,17 @@ class World {
   readonly #replicas: readonly Replica[];
   readonly #database: SharedDatabase | undefined;
   readonly #clients: Client[];
+  readonly #disk: Disk | undefined;
+  readonly #folder: string;
   readonly laws: Laws;
 
-  constructor(simulation: Simulation, path: string) {
+  constructor(
+    simulation: Simulation,
+    { path, disk, folder }: { path: string; disk: Disk | undefined; folder: string },
+  ) {
     this.#simulation = simulation;
+    this.#disk = disk;
+    this.#folder = folder;
     const confirmations = simulation.pick("confirmations", [1, 2, 3]);
     const chain = new Chain(simulation, confirmations - 1);
     this.#chain = chain;
@@ -104,7 +131,7 @@ class World {
         0.01,
       );
     }
-    const isShared = simulation.random("the store is shared") < 0.5;
+    const isShared = simulation.random("the store is shared") < 0.5 && disk === undefined;
     this.#database = isShared ? new SharedDatabase(simulation, path) : undefined;
     const replica = (name: string) =>
       new Replica(simulation, { name, config: configOf(confirmations), path, database: this.#database });
@@ -145,6 +172,19 @@ class World {
     await run.runUntil(() => this.#checked(false), LAST_BLOCKS_MS);
     this.laws.checkEnd();
     run.throwIfBroken();
+    await this.#checkDisk();
+    run.throwIfBroken();
+  }
+
+  /** The power has failed, and all that ran with it. */
+  powerFailed(): void {
+    for (const replica of this.#replicas) replica.restart();
+    void this.#checkDisk();
+  }
+
+  async #checkDisk(): Promise<void> {
+    const [simulation, disk, laws] = [this.#simulation, this.#disk, this.laws];
+    if (disk !== undefined) await checkDisk({ simulation, disk, laws }, this.#folder);
   }
 
   end(): void {
@@ -163,7 +203,10 @@ class World {
     run.at(run.random("time to a crash") * 2 * MEAN_CRASH_MS, run.world, () => {
       if (run.isHealed) return;
       if (run.fault("a gateway stalls", 0.3)) replica.stall(run.delay("stall", 100, MAX_STALL_MS));
-      else if (run.fault("a gateway is killed", 1)) replica.restart();
+      else if (this.#disk !== undefined && run.fault("the power fails", 0.5)) {
+        this.#disk.losePower();
+        this.powerFailed();
+      } else if (run.fault("a gateway is killed", 1)) replica.restart();
       this.#crashes(replica);
     });
   }

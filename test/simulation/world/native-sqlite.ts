@@ -1,0 +1,104 @@
+/* Takes the place of `node:module` for `src/store/sqlite/driver.ts`: opens files on the simulated disk, and all others as it does. */
+import { createRequire as realCreateRequire } from "node:module";
+import { DISK, type Disk } from "./disk.ts";
+import { DiskVfs } from "./disk-vfs.ts";
+import { type Process, simulation } from "./simulation.ts";
+import { loadSqlite, type Sqlite, type WasmDatabase } from "./sqlite-wasm.ts";
+
+type NativeClass = new (path: string) => object;
+
+let loaded: { readonly sqlite: Sqlite; readonly vfs: DiskVfs } | undefined;
+
+/** @param folder with SQLite's package */
+export async function loadDiskDriver(folder: string): Promise<void> {
+  if (loaded !== undefined) return;
+  const sqlite = await loadSqlite(folder);
+  loaded = { sqlite, vfs: new DiskVfs(sqlite) };
+}
+
+/** Makes this the disk whose files are opened from now on. */
+export function useDisk(disk: Disk | undefined): void {
+  loaded?.vfs.use(disk);
+}
+
+export function createRequire(url: string): (name: string) => unknown {
+  const require = realCreateRequire(url);
+  return (name) => {
+    const native = require(name) as { readonly DatabaseSync?: NativeClass };
+    return name === "node:sqlite"
+      ? { DatabaseSync: either(native.DatabaseSync as NativeClass) }
+      : either(native as NativeClass);
+  };
+}
+
+function either(Native: NativeClass): NativeClass {
+  return function open(path: string) {
+    return path.startsWith(DISK) ? new DiskDatabase(path) : new Native(path);
+  } as unknown as NativeClass;
+}
+
+/** A connection to a file on the disk, with the interface of a native driver. It opens the file when it is first used. */
+class DiskDatabase {
+  readonly #path: string;
+  #open:
+    | { readonly database: WasmDatabase; readonly process: Process; readonly powerCycle: number }
+    | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  get #database(): WasmDatabase {
+    const { sqlite, vfs } = theDriver();
+    this.#open ??= {
+      database: new sqlite.oo1.DB({ filename: this.#path, flags: "c", vfs: "disk" }),
+      process: simulation().current,
+      powerCycle: vfs.powerCycle,
+    };
+    return this.#open.database;
+  }
+
+  exec(sql: string): void {
+    this.#database.exec(sql);
+  }
+
+  prepare(sql: string) {
+    const database = this.#database;
+    const statement = database.prepare(sql);
+    /** libsql takes one array, and node:sqlite one value after the other. */
+    const rowsOf = (args: readonly unknown[], most: number): unknown[] => {
+      const values = args.length === 1 && Array.isArray(args[0]) ? args[0] : args;
+      if (values.length > 0) statement.bind(values);
+      const rows: unknown[] = [];
+      try {
+        while (rows.length < most && statement.step()) rows.push(statement.get({}));
+      } finally {
+        statement.reset();
+      }
+      return rows;
+    };
+    return {
+      run: (...args: unknown[]) => {
+        rowsOf(args, Number.POSITIVE_INFINITY);
+        const lastInsertRowid = Number(theDriver().sqlite.capi.sqlite3_last_insert_rowid(database.pointer));
+        return { changes: database.changes(), lastInsertRowid };
+      },
+      get: (...args: unknown[]) => rowsOf(args, 1)[0],
+      all: (...args: unknown[]) => rowsOf(args, Number.POSITIVE_INFINITY),
+    };
+  }
+
+  close(): void {
+    if (this.#open === undefined) return;
+    const { database, process, powerCycle } = this.#open;
+    const { vfs } = theDriver();
+    this.#open = undefined;
+    if (process.isAlive && powerCycle === vfs.powerCycle) database.close();
+    else vfs.ignoring(() => database.close());
+  }
+}
+
+function theDriver() {
+  if (loaded === undefined) throw new Error("SQLite in WebAssembly is not loaded");
+  return loaded;
+}
