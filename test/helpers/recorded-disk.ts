@@ -105,7 +105,7 @@ const SECTOR_BYTES = 512;
 
 /**
  * A disk that keeps only what was synced when the power fails. Of the rest it has anything: each write whole, in part (by
- * sectors, in any order, one of them torn) or not at all; each file's name or not, until its folder is synced.
+ * sectors, in any order) or not at all; each file's name or not, until its folder is synced.
  */
 export class RecordedDisk {
   readonly #folder: string;
@@ -186,7 +186,7 @@ function chance(): () => boolean {
 
 function afterLoss({ content, unsynced }: DiskFile, isKept: () => boolean): Buffer {
   const fate = (change: Change) => {
-    if ("bytes" in change && Math.random() < 0.1) return torn(change);
+    if ("bytes" in change && Math.random() < 0.1) return sectorsOf(change).filter(() => Math.random() < 0.5);
     return isKept() ? [change] : [];
   };
   return changed(content, unsynced.flatMap(fate));
@@ -215,20 +215,6 @@ function changed(content: Buffer, changes: readonly Change[]): Buffer {
     }
   }
   return bytes.subarray(0, size);
-}
-
-/** Keeps some sectors of a write, and a part of another one. */
-function torn(change: WriteChange): Change[] {
-  const sectors = sectorsOf(change);
-  const tornAt = Math.floor(Math.random() * sectors.length);
-  return sectors.flatMap((sector, index) => {
-    if (index === tornAt)
-      return {
-        ...sector,
-        bytes: sector.bytes.subarray(0, Math.floor(Math.random() * sector.bytes.byteLength)),
-      };
-    return Math.random() < 0.5 ? [sector] : [];
-  });
 }
 
 function sectorsOf({ offset, bytes }: WriteChange): WriteChange[] {

@@ -3,12 +3,16 @@ import type { Simulation } from "./simulation.ts";
 
 /** Folder of every file on the disk. No other file system has it. */
 export const DISK = "/simulated-disk";
-/** How often something goes wrong in a sync or a write: a commit has one sync and about ten writes. */
+/** How often something goes wrong in a sync or a write of a good disk: a commit has one sync and about ten writes. */
 const SYNC_FAILS = 0.004;
 const POWER_FAILS_IN_SYNC = 0.002;
 const POWER_FAILS_IN_WRITE = 0.0002;
 const IS_FULL = 0.0002;
+const BAD_DISK = 10;
 const LONGEST_FULL_MS = 4_000;
+/** A system whose disk fails does not live long. */
+const DIES_OF_IT = 0.5;
+const LONGEST_DEATH_MS = 1_000;
 
 /** Error of a file operation. */
 export class DiskError extends Error {
@@ -28,17 +32,20 @@ export class DiskError extends Error {
  */
 export class Disk {
   readonly #simulation: Simulation;
-  readonly #onPowerLoss: () => void;
+  readonly #onDeath: () => void;
+  /** How many times more often than on a good disk something goes wrong. */
+  readonly #badness: number;
   #medium: RecordedDisk;
   #cache: Map<string, Buffer>;
   #fullUntil = 0;
   /** Changes with each power loss: what was opened before it is gone. */
   powerCycle = 0;
 
-  /** @param onPowerLoss called by the world after the power failed in the middle of a write or a sync */
-  constructor(simulation: Simulation, files: ReadonlyMap<string, Buffer>, onPowerLoss: () => void) {
+  /** @param onDeath called by the world when what runs has died of the power or of the disk */
+  constructor(simulation: Simulation, files: ReadonlyMap<string, Buffer>, onDeath: () => void) {
     this.#simulation = simulation;
-    this.#onPowerLoss = onPowerLoss;
+    this.#onDeath = onDeath;
+    this.#badness = simulation.random("the disk is bad") < 0.3 ? BAD_DISK : 1;
     this.#medium = new RecordedDisk(DISK, files);
     this.#cache = copyOf(files);
   }
@@ -61,8 +68,8 @@ export class Disk {
   /** @throws DiskError when a part was not written */
   write(path: string, offset: number, data: Uint8Array): void {
     const run = this.#simulation;
-    if (run.fault("the power fails during a write", POWER_FAILS_IN_WRITE)) this.#failPower();
-    if (run.fault("the disk is full", IS_FULL))
+    if (run.fault("the power fails during a write", this.#badness * POWER_FAILS_IN_WRITE)) this.#failPower();
+    if (run.fault("the disk is full", this.#badness * IS_FULL))
       this.#fullUntil = run.now + run.delay("full", 0, LONGEST_FULL_MS);
     const size = this.#read(path).byteLength;
     const isFull = run.now < this.#fullUntil && !run.isHealed && offset + data.byteLength > size;
@@ -83,11 +90,19 @@ export class Disk {
   /** @throws DiskError when it fails */
   sync(path: string): void {
     const run = this.#simulation;
-    if (run.fault("the power fails during a sync", POWER_FAILS_IN_SYNC)) this.#failPower();
-    if (run.fault("a sync fails", SYNC_FAILS)) {
+    if (run.fault("the power fails during a sync", this.#badness * POWER_FAILS_IN_SYNC)) this.#failPower();
+    if (run.fault("a sync fails", this.#badness * SYNC_FAILS)) {
       const kept = this.#medium.failSync(path);
       // Linux reads the pages again, from the disk, once it needed their memory.
       if (run.random("pages are dropped") < 0.5) this.#cache.set(path, copied(kept, kept.byteLength));
+      if (run.fault("the gateway dies of a failed sync", DIES_OF_IT)) {
+        const ofPower = run.random("it dies of the power") < 0.5;
+        run.at(run.delay("death", 0, LONGEST_DEATH_MS), run.world, () => {
+          if (run.isHealed) return;
+          if (ofPower) this.losePower();
+          this.#onDeath();
+        });
+      }
       throw new DiskError("EIO");
     }
     this.#syncAll(path);
@@ -112,9 +127,9 @@ export class Disk {
   /** Ends the process that runs, in the middle of what it does. */
   #failPower(): never {
     const run = this.#simulation;
-    this.losePower();
     run.current.isAlive = false;
-    run.at(0, run.world, this.#onPowerLoss);
+    this.losePower();
+    run.at(0, run.world, this.#onDeath);
     throw new DiskError("EIO");
   }
 

@@ -22,6 +22,7 @@ interface StructClass {
 }
 
 export interface Sqlite {
+  readonly config: { warn: (...words: readonly unknown[]) => void };
   readonly capi: {
     readonly sqlite3_vfs: StructClass;
     readonly sqlite3_io_methods: StructClass;
@@ -72,5 +73,8 @@ export async function loadSqlite(folder: string): Promise<Sqlite> {
   const path = join(folder, "node_modules/@sqlite.org/sqlite-wasm/dist/node.mjs");
   if (!existsSync(path)) throw new Error(`there is no ${path}: run \`npm ci\` in ${folder}`);
   const { default: load } = (await import(pathToFileURL(path).href)) as { default: () => Promise<Sqlite> };
-  return load();
+  const sqlite = await load();
+  // Failures are what the worlds are about.
+  sqlite.config.warn = () => undefined;
+  return sqlite;
 }

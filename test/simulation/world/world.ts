@@ -65,7 +65,7 @@ export async function runSeed(
   const path = hasDisk ? DATABASE_ON_DISK : join(folder, `${databases++}.db`);
   if (!hasDisk) copyFileSync(empty, path);
   const files = new Map([[DATABASE_ON_DISK, readFileSync(empty)]]);
-  const disk = hasDisk ? new Disk(simulation, files, () => world.powerFailed()) : undefined;
+  const disk = hasDisk ? new Disk(simulation, files, () => world.died()) : undefined;
   useDisk(disk);
   const world = new World(simulation, { path, disk, folder });
   let broken: string | undefined;
@@ -176,8 +176,8 @@ class World {
     run.throwIfBroken();
   }
 
-  /** The power has failed, and all that ran with it. */
-  powerFailed(): void {
+  /** All that ran has died of the power or of the disk. */
+  died(): void {
     for (const replica of this.#replicas) replica.restart();
     void this.#checkDisk();
   }
@@ -205,7 +205,7 @@ class World {
       if (run.fault("a gateway stalls", 0.3)) replica.stall(run.delay("stall", 100, MAX_STALL_MS));
       else if (this.#disk !== undefined && run.fault("the power fails", 0.5)) {
         this.#disk.losePower();
-        this.powerFailed();
+        this.died();
       } else if (run.fault("a gateway is killed", 1)) replica.restart();
       this.#crashes(replica);
     });

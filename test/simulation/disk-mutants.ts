@@ -1,0 +1,45 @@
+import type { Mutant } from "./bundle-gateway.ts";
+
+const OPEN = "store/sqlite/open-database.ts";
+const CONNECTION = "store/sqlite/connection.ts";
+const TRANSACTION = "store/sqlite/transaction.ts";
+
+/** Guards that are missed in some world whose disk fails. */
+export const DISK_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
+  {
+    name: "commits are left to the system's cache",
+    ...{ file: OPEN, from: '{ name: "synchronous", value: 2 }', to: '{ name: "synchronous", value: 0 }' },
+  },
+  {
+    name: "only checkpoints are synced",
+    ...{ file: OPEN, from: '{ name: "synchronous", value: 2 }', to: '{ name: "synchronous", value: 1 }' },
+  },
+  {
+    name: "checkpoints are not synced",
+    file: CONNECTION,
+    ...{
+      from: "const readVersion = database",
+      to: 'database.exec("PRAGMA synchronous = OFF");\n  const readVersion = database',
+    },
+  },
+  {
+    name: "the database has a journal in memory",
+    ...{ file: OPEN, from: 'value: "wal"', to: 'value: "memory"' },
+  },
+  {
+    name: "a commit that failed is answered as done",
+    file: TRANSACTION,
+    ...{
+      from: 'isRunning = false;\n    database.exec("COMMIT");',
+      to: 'isRunning = false;\n    try { database.exec("COMMIT"); } catch { rollBack(database); }',
+    },
+  },
+  {
+    name: "a commit is answered before it is made",
+    file: TRANSACTION,
+    ...{
+      from: 'isRunning = false;\n    database.exec("COMMIT");',
+      to: 'isRunning = false;\n    setTimeout(() => { try { database.exec("COMMIT"); } catch {} }, 1);',
+    },
+  },
+];
