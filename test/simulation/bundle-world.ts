@@ -14,10 +14,17 @@ const REPLACED: Readonly<Record<string, string>> = {
   "node:timers/promises": "timers.ts",
   "node:crypto": "crypto.ts",
   "node:module": "native-sqlite.ts",
+  "node:fs": "disk-files.ts",
   "src/node/json-endpoint.ts": "endpoint.ts",
   "src/store/sqlite/worker-link.ts": "store-link.ts",
   "src/store/sqlite/file-owner.ts": "file-owner.ts",
   "src/store/sqlite/watched-files.ts": "watched-files.ts",
+};
+
+/** Modules of Node that have another one only for one of the gateway's. */
+const ONLY_FOR: Readonly<Record<string, string>> = {
+  "node:module": "src/store/sqlite/driver.ts",
+  "node:fs": "src/store/sqlite/durable-log.ts",
 };
 
 let bundles = 0;
@@ -38,12 +45,15 @@ export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
       {
         name: "world",
         setup(plugins) {
-          plugins.onResolve({ filter: /^node:(timers\/promises|crypto|module)$/ }, ({ path, importer }) => {
-            if (path === "node:module" && importer !== join(ROOT, "src/store/sqlite/driver.ts"))
-              return undefined;
-            const replaced = join(WORLD, REPLACED[path] ?? "");
-            return importer === replaced ? { path, external: true } : { path: replaced };
-          });
+          plugins.onResolve(
+            { filter: /^node:(timers\/promises|crypto|module|fs)$/ },
+            ({ path, importer }) => {
+              const only = ONLY_FOR[path];
+              if (only !== undefined && importer !== join(ROOT, only)) return undefined;
+              const replaced = join(WORLD, REPLACED[path] ?? "");
+              return importer === replaced ? { path, external: true } : { path: replaced };
+            },
+          );
           plugins.onLoad({ filter: /\/src\/.*\.ts$/ }, (file) => {
             const replaced = REPLACED[file.path.slice(ROOT.length)];
             return replaced === undefined

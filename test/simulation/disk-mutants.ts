@@ -30,16 +30,20 @@ export const DISK_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
     name: "a commit that failed is answered as done",
     file: TRANSACTION,
     ...{
-      from: 'isRunning = false;\n    database.exec("COMMIT");',
-      to: 'isRunning = false;\n    try { database.exec("COMMIT"); } catch { rollBack(database); }',
+      from: "isRunning = false;\n    commit(database);",
+      to: "isRunning = false;\n    try { commit(database); } catch { rollBack(database); }",
     },
   },
   {
     name: "a commit is answered before it is made",
     file: TRANSACTION,
     ...{
-      from: 'isRunning = false;\n    database.exec("COMMIT");',
-      to: 'isRunning = false;\n    setTimeout(() => { try { database.exec("COMMIT"); } catch {} }, 1);',
+      from: "isRunning = false;\n    commit(database);",
+      to: "isRunning = false;\n    setTimeout(() => { try { commit(database); } catch {} }, 1);",
     },
+  },
+  {
+    name: "a start trusts the log that it finds",
+    ...{ file: CONNECTION, from: "makeLogDurable(role.path);", to: "" },
   },
 ];

@@ -1,6 +1,7 @@
 import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
 import { Capacity } from "../new-call.ts";
 import type { Database } from "./driver.ts";
+import { makeLogDurable } from "./durable-log.ts";
 import { AUTOCHECKPOINT_PAGES, convertSmallFile, openDatabase } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
 import { Undecided } from "./operations/undecided.ts";
@@ -35,6 +36,7 @@ export interface Connection {
  */
 export function openConnection(role: ConnectionRole, onLost: (reason: string) => void): Connection {
   if (role.role === "reader") return reader(openDatabase(role.path, { isNew: false }), role.makesCheckpoints);
+  makeLogDurable(role.path);
   const database = openDatabase(role.path, role);
   convertSmallFile(database);
   return watched(writer(database, role.maxPending), watchedFiles(database, role.watch), onLost);

@@ -1,4 +1,4 @@
-import type { OperationOutcome } from "../group-commit.ts";
+import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
 import { type Input, type Operation, type OperationName, type Outcome, runsLast } from "../operations.ts";
 import type { Database } from "./driver.ts";
 
@@ -47,6 +47,7 @@ interface BatchOptions {
 /**
  * Runs a whole batch as one transaction. When an operation throws, the batch runs again, one operation after the other;
  * one that throws then is left out with its error and the rest runs again, so that it harms no other.
+ * @throws UnknownOutcomeError when the disk failed during the commit
  * @throws the error that kept the batch from being committed; then nothing of it was
  */
 export function runBatch(batch: readonly TimedOperation[], options: BatchOptions): OperationOutcome[] {
@@ -60,7 +61,7 @@ export function runBatch(batch: readonly TimedOperation[], options: BatchOptions
     const outcomes = runGrouped(batch, options);
     options.finish?.();
     isRunning = false;
-    database.exec("COMMIT");
+    commit(database);
     return outcomes;
   } catch (error) {
     rollBack(database);
@@ -142,7 +143,7 @@ function runInOrder(batch: readonly TimedOperation[], options: BatchOptions): Op
         finish?.();
       }
       running = undefined;
-      database.exec("COMMIT");
+      commit(database);
       return outcomes;
     } catch (error) {
       rollBack(database);
@@ -150,6 +151,15 @@ function runInOrder(batch: readonly TimedOperation[], options: BatchOptions): Op
       if (running === undefined || isDatabaseFault(error) || culprits.size === MAX_CULPRITS) throw error;
       culprits.set(running, String(error));
     }
+  }
+}
+
+/** Commits. When a sync fails, the log may have the whole commit all the same, and the next start finds it there. */
+function commit(database: Database): void {
+  try {
+    database.exec("COMMIT");
+  } catch (cause) {
+    throw isDatabaseFault(cause) ? new UnknownOutcomeError(String(cause), { cause }) : cause;
   }
 }
 

@@ -1,6 +1,7 @@
 /* Takes the place of `node:module` for `src/store/sqlite/driver.ts`: opens files on the simulated disk, and all others as it does. */
 import { createRequire as realCreateRequire } from "node:module";
 import { DISK, type Disk } from "./disk.ts";
+import { useFilesOf } from "./disk-files.ts";
 import { DiskVfs } from "./disk-vfs.ts";
 import { type Process, simulation } from "./simulation.ts";
 import { loadSqlite, type Sqlite, type WasmDatabase } from "./sqlite-wasm.ts";
@@ -19,6 +20,7 @@ export async function loadDiskDriver(folder: string): Promise<void> {
 /** Makes this the disk whose files are opened from now on. */
 export function useDisk(disk: Disk | undefined): void {
   loaded?.vfs.use(disk);
+  useFilesOf(disk);
 }
 
 export function createRequire(url: string): (name: string) => unknown {

@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DISK_MUTANTS } from "./disk-mutants.ts";
+import { describeRun, firstBroken, openSeeds, type Seeds } from "./seeds.ts";
+
+const HAS_DISK = { hasDisk: true };
+/** More seeds than any missing guard needs. */
+const MOST_SEEDS = 30;
+
+describe("A simulated world whose disk fails", () => {
+  let seeds: Seeds;
+  beforeAll(async () => {
+    seeds = await openSeeds(undefined, HAS_DISK);
+  });
+  afterAll(() => seeds.close());
+
+  it("Keeps the laws of money, and all that was acknowledged, in every run", async () => {
+    const broken = await firstBroken(seeds, 1_000, 40);
+    expect(broken && describeRun(broken)).toBeUndefined();
+  });
+
+  it("Does the same each time that it runs from one seed", async () => {
+    const first = await seeds.run(6);
+    await seeds.run(7);
+    expect((await seeds.run(6)).trace).toEqual(first.trace);
+  });
+});
+
+describe("Without one of its guards the gateway loses something in some world whose disk fails:", () => {
+  it.each(DISK_MUTANTS)("$name", async (mutant) => {
+    const seeds = await openSeeds(mutant, HAS_DISK);
+    const broken = await firstBroken(seeds, 1, MOST_SEEDS);
+    seeds.close();
+    expect(broken?.broken).toMatch(/[a-z]/);
+  });
+});
