@@ -4,7 +4,7 @@ import { describeRun, firstBroken, openSeeds, type Seeds } from "./seeds.ts";
 
 const HAS_DISK = { hasDisk: true };
 /** More seeds than any missing guard needs. */
-const MOST_SEEDS = 30;
+const MOST_SEEDS = 150;
 
 describe("A simulated world whose disk fails", () => {
   let seeds: Seeds;

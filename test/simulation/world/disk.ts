@@ -10,9 +10,9 @@ const POWER_FAILS_IN_WRITE = 0.0002;
 const IS_FULL = 0.0002;
 const BAD_DISK = 10;
 const LONGEST_FULL_MS = 4_000;
-/** A system whose disk fails does not live long. */
+/** A system whose disk fails does not live long: gateways die of it until the power goes. */
 const DIES_OF_IT = 0.5;
-const LONGEST_DEATH_MS = 1_000;
+const LONGEST_LIFE_MS = 1_000;
 
 /** Error of a file operation. */
 export class DiskError extends Error {
@@ -95,14 +95,7 @@ export class Disk {
       const kept = this.#medium.failSync(path);
       // Linux reads the pages again, from the disk, once it needed their memory.
       if (run.random("pages are dropped") < 0.5) this.#cache.set(path, copied(kept, kept.byteLength));
-      if (run.fault("the gateway dies of a failed sync", DIES_OF_IT)) {
-        const ofPower = run.random("it dies of the power") < 0.5;
-        run.at(run.delay("death", 0, LONGEST_DEATH_MS), run.world, () => {
-          if (run.isHealed) return;
-          if (ofPower) this.losePower();
-          this.#onDeath();
-        });
-      }
+      if (run.fault("the gateway dies of a failed sync", DIES_OF_IT)) this.#die();
       throw new DiskError("EIO");
     }
     this.#syncAll(path);
@@ -131,6 +124,16 @@ export class Disk {
     this.losePower();
     run.at(0, run.world, this.#onDeath);
     throw new DiskError("EIO");
+  }
+
+  #die(): void {
+    const run = this.#simulation;
+    run.at(run.delay("life on a failed disk", 0, LONGEST_LIFE_MS), run.world, () => {
+      if (run.isHealed) return;
+      if (run.random("the power goes") < 0.4) this.losePower();
+      else this.#die();
+      this.#onDeath();
+    });
   }
 
   #syncAll(path: string): void {
