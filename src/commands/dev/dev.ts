@@ -132,6 +132,9 @@ Buy one run of the sample job, which returns text in capitals:
 Send a webhook:
   curl -d '${alert}' -H 'X-Signature-256: sha256=${signature}' ${facts.webhook_url}
 
+See what came of them:
+  ${programName()} status --target ${facts.operator_url}
+
 End with Ctrl-C.`;
 }
 

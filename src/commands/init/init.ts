@@ -187,7 +187,7 @@ function nextSteps({ job, webhook }: NewConfig, out: string): string {
     ]);
   if (webhook)
     steps.push([
-      `${self} sign-webhook${c} --endpoint ${webhook.path} --body alert.json`,
+      `echo '{}' | ${self} sign-webhook${c} --endpoint ${webhook.path} --body -`,
       "prints the headers that a sender adds",
     ]);
   const width = Math.max(...steps.map(([command]) => command.length));

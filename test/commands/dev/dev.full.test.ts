@@ -42,6 +42,10 @@ describe("jobgate dev", () => {
     expect(JSON.parse(await runLine("curl"))).toMatchObject({ status: "accepted", job_id: 30 });
   });
 
+  test("Shows in the printed status what came of both", async () => {
+    expect(await runLine("jobgate status")).toMatch(/since start +2 jobs accepted/);
+  });
+
   test.each(["shop", "operator page"])("Serves the printed address of the %s", async (name) => {
     const page = await fetch(addressOf(name), { headers: { accept: "text/html" } });
     expect(page.headers.get("content-type")).toMatch(/^text\/html/);
