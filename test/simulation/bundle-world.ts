@@ -9,12 +9,14 @@ export type SimulatedWorld = typeof import("./world/index.ts");
 
 const WORLD = join(ROOT, "test/simulation/world");
 
-/** Modules of Node and of the gateway that have another one in a simulated world. */
+/** Modules of Node, of packages and of the gateway that have another one in a simulated world. */
 const REPLACED: Readonly<Record<string, string>> = {
   "node:timers/promises": "timers.ts",
   "node:crypto": "crypto.ts",
   "node:module": "native-sqlite.ts",
   "node:fs": "disk-files.ts",
+  viem: "viem.ts",
+  "hash-wasm": "hash-wasm.ts",
   "src/node/json-endpoint.ts": "endpoint.ts",
   "src/store/sqlite/worker-link.ts": "store-link.ts",
   "src/store/sqlite/file-owner.ts": "file-owner.ts",
@@ -46,7 +48,7 @@ export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
         name: "world",
         setup(plugins) {
           plugins.onResolve(
-            { filter: /^node:(timers\/promises|crypto|module|fs)$/ },
+            { filter: /^(node:(timers\/promises|crypto|module|fs)|viem|hash-wasm)$/ },
             ({ path, importer }) => {
               const only = ONLY_FOR[path];
               if (only !== undefined && importer !== join(ROOT, only)) return undefined;

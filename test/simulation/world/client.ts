@@ -1,9 +1,10 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
+import type { PaymentRequirements } from "@x402/core/types";
 import type { HttpResponse } from "../../../src/http/response.ts";
-import { PERMIT2_PROXY, UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
-import { permit2Nonce } from "./chain-node.ts";
-import { type Laws, type SignedPayment, shortNonce } from "./laws.ts";
-import type { ClientRequest, Replica } from "./replica.ts";
+import { shortNonce, UNCHECKED_ASSET } from "./laws.ts";
+import type { Customer, Surroundings } from "./part.ts";
+import { Requests } from "./requests.ts";
+import { type Signed, signPayment } from "./sign-payment.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** Work that no runner can do. */
@@ -13,43 +14,63 @@ const PATHS = { fixed: "/x402/jobs/1/0", byUse: "/x402/jobs/1/1" } as const;
 /** Shortest payment by use that is taken: the job's longest run and the margin before the end. */
 const BY_USE_SECS = 35;
 /** Times that a client sends a payment again, and that it signs another one. */
-const MAX_SENDS = 6;
+export const MAX_SENDS = 6;
 const MAX_SIGNED = 3;
-const PATIENCE_MS = 15_000;
 
-interface Parts {
-  readonly simulation: Simulation;
-  readonly replicas: readonly Replica[];
-  readonly laws: Laws;
+/** What a client wants to buy. */
+export interface Order {
+  /** The client's name for itself. */
+  readonly name: string;
+  /** No other client has it; below 4096. */
   readonly number: number;
+  readonly path: string;
+  /** Begins with the name of the one who is to have paid for it. */
+  readonly body: string;
+  readonly isByUse?: boolean;
+  /** Longest time, beyond the shortest, that its payments last. */
+  readonly longestSecs?: number;
+  /** Default: one of its own. */
+  readonly payer?: string;
+  /** Of all payments with this, one moves. */
+  readonly once?: string;
+  /** Sent with every request. */
+  headers?(): Readonly<Record<string, string>>;
+  /** Default: any whose chain can be asked. */
+  takes?(offer: PaymentRequirements): boolean;
 }
 
-interface Signed {
-  readonly payment: SignedPayment;
-  readonly header: string;
+/** Orders of a client who buys what every world sells. */
+export function plainOrder(simulation: Simulation, number: number): Order {
+  const name = `client ${number}`;
+  const isPossible = simulation.random(`${name} asks`) >= 0.05;
+  const isByUse = simulation.random(`${name} buys by use`) < 0.3;
+  const path = isByUse ? PATHS.byUse : PATHS.fixed;
+  return { name, number, path, body: `${name}: ${isPossible ? "work" : IMPOSSIBLE}`, isByUse };
+}
+
+function isChecked({ asset }: PaymentRequirements): boolean {
+  return asset.toLowerCase() !== UNCHECKED_ASSET;
 }
 
 /** A client that buys one run of a job. */
-export class Client {
-  readonly #parts: Parts;
-  readonly #name: string;
-  readonly #body: string;
-  readonly #isByUse: boolean;
+export class Client implements Customer {
+  readonly name: string;
+  readonly #surroundings: Surroundings;
+  readonly #order: Order;
+  readonly #requests: Requests;
+  #headers: Readonly<Record<string, string>> = {};
   #signed = 0;
   isDone = false;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    this.#name = `client ${parts.number}`;
-    this.#body = `${this.#name}: ${parts.simulation.random(`${this.#name} asks`) < 0.05 ? IMPOSSIBLE : "work"}`;
-    this.#isByUse = parts.simulation.random(`${this.#name} buys by use`) < 0.3;
-  }
-
-  get #path(): string {
-    return this.#isByUse ? PATHS.byUse : PATHS.fixed;
+  constructor(surroundings: Surroundings, order: Order) {
+    this.#surroundings = surroundings;
+    this.#order = order;
+    this.name = order.name;
+    this.#requests = new Requests({ ...surroundings, name: order.name });
   }
 
   start(): void {
+    this.#headers = this.#order.headers?.() ?? {};
     this.#askPrice(MAX_SENDS);
   }
 
@@ -58,77 +79,62 @@ export class Client {
       this.#giveUp();
       return;
     }
-    this.#send({ method: "POST", path: this.#path, headers: {}, body: this.#body }, (answer) => {
+    const { path, body } = this.#order;
+    const headers = this.#headers;
+    this.#requests.send({ method: "POST", path, headers, body }, "without a payment", (answer) => {
       const required = answer?.headers?.["payment-required"];
       if (answer?.status !== 402 || typeof required !== "string")
-        return this.#later(1_000, () => this.#askPrice(left - 1));
+        return this.#requests.later(1_000, () => this.#askPrice(left - 1));
       this.#sign(required);
     });
   }
 
   #sign(required: string): void {
-    const { simulation, laws, number } = this.#parts;
+    const { simulation, laws } = this.#surroundings;
+    const { name, number, isByUse = false, longestSecs = 50, once, takes = isChecked } = this.#order;
     const { accepts, resource } = decodePaymentRequiredHeader(required);
-    const scheme = this.#isByUse ? "upto" : "exact";
-    const offered = accepts.filter((offer) => offer.scheme === scheme);
-    const accepted = simulation.pick(`${this.#name} takes an offer`, offered);
+    const scheme = isByUse ? "upto" : "exact";
+    const offered = accepts.filter((offer) => offer.scheme === scheme && takes(offer));
+    const accepted = simulation.pick(`${name} takes an offer`, offered);
     // Nobody who settles by use is known yet.
     if (accepted === undefined) {
-      this.#later(1_000, () => this.#askPrice(MAX_SENDS));
+      this.#requests.later(1_000, () => this.#askPrice(MAX_SENDS));
       return;
     }
     this.#signed++;
-    const payer = `0x${number.toString(16).padStart(40, "a")}`;
-    const longestSecs = 50;
-    const secs =
-      (this.#isByUse ? BY_USE_SECS : 8) +
-      Math.floor(simulation.random(`${this.#name} signs for seconds`) * longestSecs);
-    const ends = String(Math.floor(simulation.wallMs / 1000) + secs);
-    const word = this.#signed * 4096 + number;
-    const isPermit2 = accepted.extra.assetTransferMethod === "permit2";
-    const nonce = isPermit2 ? permit2Nonce(word) : `0x${word.toString(16).padStart(64, "0")}`;
-    const { payTo, asset } = accepted;
+    const { payer = `0x${number.toString(16).padStart(40, "a")}` } = this.#order;
+    const shortestSecs = isByUse ? BY_USE_SECS : 8;
+    const secs = shortestSecs + Math.floor(simulation.random(`${name} signs for seconds`) * longestSecs);
     // The client's own idea of the price.
-    const signsLess = simulation.fault(`${this.#name} signs less than the price`, 0.03);
-    const amount = signsLess ? String(BigInt(accepted.amount) - 1n) : accepted.amount;
-    const facilitator = accepted.extra.facilitatorAddress;
-    const witness = { to: payTo, validAfter: "0", ...(this.#isByUse && { facilitator }) };
-    const spender = this.#isByUse ? UPTO_PROXY : PERMIT2_PROXY;
-    const permitted = { token: asset, amount };
-    const signed = isPermit2
-      ? { permit2Authorization: { from: payer, permitted, spender, nonce, deadline: ends, witness } }
-      : {
-          authorization: { from: payer, to: payTo, value: amount, nonce, validAfter: "0", validBefore: ends },
-        };
-    const signature = `0x${"5".repeat(130)}`;
-    const payload = { x402Version: 2, resource, accepted, payload: { signature, ...signed } };
-    const payment: SignedPayment = {
-      ...{ payer, nonce, client: this.#name, isByUse: this.#isByUse },
-      ...{ mayBeCharged: 0, hasFailed: false },
-    };
-    laws.payments.push(payment);
-    const header = Buffer.from(JSON.stringify(payload)).toString("base64");
-    simulation.say(`${this.#name} signs payment ${shortNonce(nonce)} for ${secs} s`);
-    this.#pay({ payment, header }, MAX_SENDS);
+    const signsLess = simulation.fault(`${name} signs less than the price`, 0.03);
+    const signed = signPayment({
+      ...{ resource, accepted, payer, once, word: this.#signed * 4096 + number },
+      amount: signsLess ? String(BigInt(accepted.amount) - 1n) : accepted.amount,
+      ends: Math.floor(simulation.wallMs / 1000) + secs,
+      client: this.#order.body.split(":", 1)[0] ?? name,
+    });
+    laws.payments.push(signed.payment);
+    simulation.say(`${name} signs payment ${shortNonce(signed.payment.nonce)} for ${secs} s`);
+    this.#pay(signed, MAX_SENDS);
   }
 
   #pay(signed: Signed, left: number): void {
-    const { simulation } = this.#parts;
+    const { simulation } = this.#surroundings;
+    const { name, body } = this.#order;
     if (left === 0) {
       this.#giveUp();
       return;
     }
-    if (simulation.fault(`${this.#name} sends twice at once`, 0.1))
-      this.#post(signed, this.#body, () => undefined);
-    if (simulation.fault(`${this.#name} sends another body`, 0.05)) {
-      this.#post(signed, `${this.#body} and more`, () => undefined);
+    if (simulation.fault(`${name} sends twice at once`, 0.1)) this.#post(signed, body, () => undefined);
+    if (simulation.fault(`${name} sends another body`, 0.05)) {
+      this.#post(signed, `${body} and more`, () => undefined);
     }
-    this.#post(signed, this.#body, (answer) => {
+    this.#post(signed, body, (answer) => {
       if (answer === undefined || answer.status >= 500 || answer.status === 429)
-        return this.#later(2_000, () => this.#pay(signed, left - 1));
+        return this.#requests.later(2_000, () => this.#pay(signed, left - 1));
       if (answer.status === 202) {
-        if (simulation.fault(`${this.#name} sends again what was accepted`, 0.1))
-          return this.#later(5_000, () => this.#pay(signed, left - 1));
+        if (simulation.fault(`${name} sends again what was accepted`, 0.1))
+          return this.#requests.later(5_000, () => this.#pay(signed, left - 1));
         this.isDone = true;
       } else if (answer.status === 402 && this.#signed < MAX_SIGNED) this.#askPrice(MAX_SENDS);
       else this.#giveUp();
@@ -140,15 +146,14 @@ export class Client {
     body: string,
     onAnswer: (answer: HttpResponse | undefined) => void,
   ): void {
-    const { laws } = this.#parts;
+    const { laws } = this.#surroundings;
+    const { path } = this.#order;
     payment.mayBeCharged++;
-    const request: ClientRequest = {
-      method: "POST",
-      path: this.#path,
-      headers: { "payment-signature": header },
-      body,
+    const request = {
+      ...{ method: "POST" as const, path, body },
+      headers: { ...this.#headers, "payment-signature": header },
     };
-    const wasSent = this.#send(request, (answer) => {
+    const wasSent = this.#requests.send(request, "with its payment", (answer) => {
       if (answer !== undefined)
         laws.heard(payment, body, answer.status, JSON.parse(String(answer.body)) as Record<string, unknown>);
       onAnswer(answer);
@@ -156,39 +161,8 @@ export class Client {
     if (!wasSent) payment.mayBeCharged--;
   }
 
-  /** @returns false when nobody listens, and nothing was sent */
-  #send(request: ClientRequest, onAnswer: (answer: HttpResponse | undefined) => void): boolean {
-    const { simulation, replicas } = this.#parts;
-    const replica = simulation.pick(`${this.#name} chooses`, replicas);
-    if (replica.running === undefined) {
-      this.#later(300, () => onAnswer(undefined));
-      return false;
-    }
-    let isOver = false;
-    const end = (answer: HttpResponse | undefined) => {
-      if (isOver) return;
-      isOver = true;
-      const code = answer?.refusal ?? "";
-      simulation.say(`${this.#name} hears ${answer === undefined ? "nothing" : `${answer.status} ${code}`}`);
-      onAnswer(answer);
-    };
-    const paid =
-      request.headers["payment-signature"] === undefined ? "without a payment" : "with its payment";
-    simulation.say(`${this.#name} sends ${JSON.stringify(request.body)} ${paid}`);
-    replica.request(request, (answer) => {
-      if (!simulation.fault(`the answer to ${this.#name} is lost`, 0.03)) end(answer);
-    });
-    this.#later(PATIENCE_MS, () => end(undefined));
-    return true;
-  }
-
-  #later(delayMs: number, run: () => void): void {
-    const { simulation } = this.#parts;
-    simulation.at(delayMs, simulation.world, run);
-  }
-
   #giveUp(): void {
-    this.#parts.simulation.say(`${this.#name} gives up`);
+    this.#surroundings.simulation.say(`${this.name} gives up`);
     this.isDone = true;
   }
 }

@@ -1,6 +1,6 @@
 import { UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
 import type { Authorization, Chain } from "./chain.ts";
-import { shortNonce } from "./laws.ts";
+import { type Laws, shortNonce } from "./laws.ts";
 import type { Server, WireAnswer } from "./network.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -47,12 +47,15 @@ export function facilitator(
     network,
     address,
     character,
+    laws,
   }: {
     readonly name: string;
     readonly network: string;
     /** Settles payments by use. */
     readonly address: string;
     readonly character: Character;
+    /** Hear what it is asked, and what it says. */
+    readonly laws: () => Pick<Laws, "settleAsked" | "saysYes">;
   },
 ): Server {
   const { faultRate, lies } = character;
@@ -76,7 +79,10 @@ export function facilitator(
 
   function settle(authorization: Authorization, answer: (answer: WireAnswer) => void): void {
     const { payer } = authorization;
-    const yes = (transaction: string) => json(200, { success: true, payer, transaction, network });
+    const yes = (transaction: string) => {
+      laws().saysYes(authorization);
+      return json(200, { success: true, payer, transaction, network });
+    };
     const no = (errorReason: string) =>
       json(200, { success: false, payer, transaction: "", network, errorReason });
     if (goesWrong("says no and sends nothing")) {
@@ -135,6 +141,7 @@ export function facilitator(
     }
     const authorization = readAuthorization(JSON.parse(body) as Asked);
     const isSettle = url.pathname.endsWith("/settle");
+    if (isSettle) laws().settleAsked(authorization, name);
     if (isSettle) simulation.say(`${name} is asked to settle ${shortNonce(authorization.nonce)}`);
     later(() => (isSettle ? settle : verify)(authorization, answer));
   };

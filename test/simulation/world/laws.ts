@@ -1,12 +1,27 @@
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
+import type { OperationOutcome } from "../../../src/store/group-commit.ts";
 import { isBalanced } from "../../../src/store/rules/payments.ts";
 import { type Database, openDriver, type Statement } from "../../../src/store/sqlite/driver.ts";
+import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import type { StoreTotals } from "../../../src/store/store.ts";
 import type { Chain } from "./chain.ts";
 import type { Simulation } from "./simulation.ts";
 
+/** Token whose chain cannot be asked: who settled a payment in it is believed. */
+export const UNCHECKED_ASSET: `0x${string}` = `0x${"8".repeat(40)}`;
+
+/** What facilitators were asked, and have said, about a payment. */
+interface Word {
+  readonly asked: Set<string>;
+  /** Unix milliseconds. */
+  askedAtMs: number;
+  saidYes: boolean;
+}
+
 type TimedLease = Pick<ClaimedCall, "callId" | "leaseToken" | "leaseExpiresAt">;
 
+/** Time for which a runner has a JobCall. */
+export const LEASE_MS = 5_000;
 /** Price of every job, and the least that a running job by use is charged at the end, in token units. */
 export const PRICE = 3_200_000n;
 const LEAST_CHARGE = PRICE / 10n;
@@ -19,6 +34,12 @@ export interface SignedPayment {
   readonly client: string;
   /** Charged by what its job uses, once that is done. */
   readonly isByUse: boolean;
+  /** Lower case. */
+  readonly asset: string;
+  /** Unix seconds. */
+  readonly ends: number;
+  /** Of all payments with this, one moves. */
+  readonly once: string | undefined;
   /** Requests with it that have no answer, or one that leaves a charge possible. */
   mayBeCharged: number;
   /** A client heard that it failed for good. */
@@ -36,14 +57,20 @@ export class Laws {
   /** Bodies of JobCalls that runners got, by call ID. */
   readonly #delivered = new Map<number, string>();
   readonly #calls = new Map<string, number>();
+  readonly #words = new Map<string, Word>();
+  readonly #lastChecks: (() => void)[] = [];
+  readonly #orderers = new Map<string, (callId: number, body: string) => void>();
   /** Charges that runners asked for, by client. */
   readonly #asked = new Map<string, Set<bigint>>();
   /** Latest lease that a runner got, by call ID. */
   readonly #leases = new Map<number, Omit<TimedLease, "callId">>();
   readonly #done = new Set<number>();
+  /** Clocks of gateways are right, so that leases end when they say. */
+  areClocksRight = true;
   /** Newest block at the last check; undefined once a client has heard something since. */
   #checkedAt: string | undefined;
   readonly #state: Statement<{ kind: string; n: number }>;
+  readonly #lease: Statement<{ state: string; visible_at: number | null }>;
   readonly #database: Database;
 
   constructor(simulation: Simulation, parts: { chain: Chain; confirmations: number; path: string }) {
@@ -51,9 +78,15 @@ export class Laws {
     this.#chain = parts.chain;
     this.#confirmations = parts.confirmations;
     this.#database = openDriver(parts.path);
+    this.#lease = this.#database.prepare("SELECT state, visible_at FROM job_calls WHERE call_id = ?");
+    simulation.onCommit = (operation, outcome) => this.committed(operation, outcome);
     this.#state = this.#database.prepare(
-      `SELECT 'payment ' || state AS kind, count(*) AS n FROM payments GROUP BY state
-       UNION ALL SELECT 'call ' || state, count(*) FROM job_calls GROUP BY state`,
+      // What nobody can decide but the operator stays as it is.
+      `WITH left_open AS (SELECT call_id FROM payments WHERE state = 'unresolved' AND asset = '${UNCHECKED_ASSET}')
+       SELECT 'payment ' || state AS kind, count(*) AS n FROM payments
+         WHERE call_id NOT IN left_open GROUP BY state
+       UNION ALL SELECT 'call ' || state, count(*) FROM job_calls
+         WHERE call_id NOT IN left_open GROUP BY state`,
     );
   }
 
@@ -91,12 +124,35 @@ export class Laws {
     }
   }
 
+  /** A facilitator is asked to settle a payment. */
+  settleAsked({ nonce }: { readonly nonce: string }, facilitator: string): void {
+    const word = this.wordOn(nonce);
+    word.asked.add(facilitator);
+    word.askedAtMs = this.#simulation.wallMs;
+    this.#words.set(nonce, word);
+  }
+
+  /** A facilitator says that it has settled a payment. */
+  saysYes({ nonce }: { readonly nonce: string }): void {
+    const word = this.#words.get(nonce);
+    if (word !== undefined) word.saidYes = true;
+  }
+
+  wordOn(nonce: string): Word {
+    return this.#words.get(nonce) ?? { asked: new Set(), askedAtMs: 0, saidYes: false };
+  }
+
+  /** Watches the JobCalls of one who does not pay. @param name what their bodies begin with, before a colon */
+  watch(name: string, onDelivered: (callId: number, body: string) => void): void {
+    this.#orderers.set(name, onDelivered);
+  }
+
   /** A gateway sends a JobCall to a runner. */
   sent({ callId, leaseExpiresAt }: TimedLease): void {
     const run = this.#simulation;
     if (this.#done.has(callId)) run.break(`JobCall ${callId} was delivered after its ack`);
     // Leases are counted in whole milliseconds.
-    if (run.wallMs > leaseExpiresAt) run.break(`JobCall ${callId} was delivered after its lease`);
+    if (this.areClocksRight && run.wallMs > leaseExpiresAt) run.break(`JobCall ${callId} was delivered after its lease`);
   }
 
   /** A runner gets a JobCall. */
@@ -107,11 +163,14 @@ export class Laws {
     if (this.#delivered.has(callId)) return;
     this.#delivered.set(callId, body);
     const [client = ""] = body.split(":");
+    const orderer = this.#orderers.get(client);
+    if (orderer !== undefined) {
+      orderer(callId, body);
+      return;
+    }
     const calls = (this.#calls.get(client) ?? 0) + 1;
     this.#calls.set(client, calls);
-    const paid = this.payments.filter(
-      (payment) => payment.client === client && (payment.isByUse || this.#hasMoved(payment)),
-    ).length;
+    const paid = this.payments.filter((payment) => payment.client === client && this.#isPaid(payment)).length;
     if (paid === 0) run.break(`JobCall ${callId} runs, and nobody has paid for it`);
     else if (calls > paid) run.break(`${client} paid ${paid} times and bought ${calls} jobs`);
   }
@@ -122,9 +181,30 @@ export class Laws {
     this.#asked.set(client, (this.#asked.get(client) ?? new Set()).add(units));
   }
 
+  /** A runner heard that its lease was extended. */
+  extended({ callId, leaseToken }: TimedLease): void {
+    const leaseExpiresAt = this.#simulation.wallMs + LEASE_MS;
+    if (this.#leases.get(callId)?.leaseToken === leaseToken)
+      this.#leases.set(callId, { leaseToken, leaseExpiresAt });
+  }
+
+  /** The store has made a write. */
+  committed({ name, input, now }: TimedOperation, outcome: OperationOutcome | undefined): void {
+    if (name !== "endAuthorization" || outcome === undefined || !("result" in outcome)) return;
+    const [callId] = input;
+    const { kind } = outcome.result as { kind: string };
+    const row = this.#lease.get([callId]);
+    const isAtWork = row?.state === "leased" && (row.visible_at ?? 0) > now;
+    if (kind === "charged" && row !== undefined && !isAtWork)
+      this.#simulation.break(
+        `JobCall ${callId} does not run, and was charged as its payment was about to end`,
+      );
+  }
+
   /** Reports whether an ack that is sent now can take effect. */
   mayFinish({ callId, leaseToken, leaseExpiresAt }: TimedLease): boolean {
-    return this.#leases.get(callId)?.leaseToken === leaseToken && this.#simulation.wallMs < leaseExpiresAt;
+    if (this.#leases.get(callId)?.leaseToken !== leaseToken) return !this.areClocksRight;
+    return !this.areClocksRight || this.#simulation.wallMs < leaseExpiresAt;
   }
 
   /** A runner heard that its ack took effect. */
@@ -139,8 +219,12 @@ export class Laws {
     const at = this.#chain.head.hash;
     if (at === this.#checkedAt) return;
     this.#checkedAt = at;
+    const moved = new Set<string>();
     for (const payment of this.payments) {
-      if (!this.#hasMoved(payment)) continue;
+      if (!this.hasMoved(payment)) continue;
+      const { once } = payment;
+      if (once !== undefined && moved.has(once)) this.#simulation.break(`${once} was paid for twice`);
+      if (once !== undefined) moved.add(once);
       if (payment.hasFailed) this.#simulation.break(`${name(payment)} was charged after a no`);
       const { amount = 0n } = this.#chain.useOf(payment) ?? {};
       if (payment.isByUse && amount === 0n)
@@ -178,15 +262,47 @@ export class Laws {
          + (SELECT count(*) FROM finished_calls WHERE call_id = payments.call_id) AS calls
          FROM payments WHERE nonce = ?`,
     );
+    for (const check of this.#lastChecks) check();
     for (const payment of this.payments) {
       const row = select.get([payment.nonce]);
-      const hasMoved = this.#hasMoved(payment);
+      const hasMoved = this.hasMoved(payment);
       const { state = "unknown", reason = null, calls = 0 } = row ?? {};
+      if (payment.asset === UNCHECKED_ASSET) {
+        if (payment.bought !== undefined && (state !== "settled" || calls !== 1))
+          this.#simulation.break(`${name(payment)} bought a job: it is ${state} and has ${calls} jobs`);
+        continue;
+      }
       if (hasMoved && (state !== "settled" || calls !== 1))
         this.#simulation.break(`${name(payment)} was paid: it is ${state} (${reason}) and has ${calls} jobs`);
       if (!hasMoved && (state === "settled" || (payment.bought !== undefined && !payment.isByUse)))
         this.#simulation.break(`${name(payment)} was not paid, and bought a job: it is ${state}`);
     }
+  }
+
+  /** Checks a law of some part of the world in the end. */
+  atEnd(check: () => void): void {
+    this.#lastChecks.push(check);
+  }
+
+  /** Returns the number of a client's payments that the store knows. */
+  begun(client: string): number {
+    return this.payments.filter((payment) => payment.client === client && this.stateOf(payment) !== undefined)
+      .length;
+  }
+
+  /** Returns a payment's state in the store; undefined if it does not know the payment. */
+  stateOf({ nonce }: SignedPayment): string | undefined {
+    const select = this.#database.prepare<{ state: string }>("SELECT state FROM payments WHERE nonce = ?");
+    return select.get([nonce])?.state;
+  }
+
+  /** Returns the number of traces that the store has of a JobCall: one of every call. */
+  tracesOf(callId: number): number {
+    const select = this.#database.prepare<{ n: number }>(
+      `SELECT (SELECT count(*) FROM job_calls WHERE call_id = ?1)
+         + (SELECT count(*) FROM finished_calls WHERE call_id = ?1) AS n`,
+    );
+    return select.get([callId])?.n ?? 0;
   }
 
   #counts(kind: string): Record<string, number> {
@@ -198,8 +314,14 @@ export class Laws {
     return found;
   }
 
+  /** There is as much proof that it was paid as there can be before its job runs. */
+  #isPaid(payment: SignedPayment): boolean {
+    const isBelieved = payment.asset === UNCHECKED_ASSET && this.wordOn(payment.nonce).saidYes;
+    return payment.isByUse || isBelieved || this.hasMoved(payment);
+  }
+
   /** The chain shows the payment as deep as the gateway asks for. */
-  #hasMoved(payment: SignedPayment): boolean {
+  hasMoved(payment: SignedPayment): boolean {
     const used = this.#chain.useOf(payment);
     return used !== undefined && used.block <= this.#chain.head.number - (this.#confirmations - 1);
   }

@@ -1,5 +1,4 @@
 import { pino } from "pino";
-import type { X402Config } from "../../../src/config/config.ts";
 import { GatewayError } from "../../../src/core/errors.ts";
 import { EventHub } from "../../../src/core/events.ts";
 import { Dispatcher } from "../../../src/delivery/dispatcher.ts";
@@ -9,15 +8,18 @@ import type { HttpRequest } from "../../../src/http/request.ts";
 import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
 import type { HttpServer } from "../../../src/http/server.ts";
+import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
+import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
+import { LEASE_MS } from "./laws.ts";
+import type { Shop } from "./part.ts";
 import type { SharedDatabase } from "./shared-store.ts";
 import type { Process, Simulation } from "./simulation.ts";
 import { closeConnectionsOf } from "./store-link.ts";
 
-export const LEASE_MS = 5_000;
 const MAX_ATTEMPTS = 4;
 const BACKOFF = { baseMs: 500, maxMs: 4_000 };
 const RESTART_MS = 200;
@@ -42,10 +44,11 @@ export interface Running {
 /** A gateway, which is killed and starts again. */
 export class Replica {
   readonly #simulation: Simulation;
-  readonly #config: X402Config;
+  readonly #shop: Shop;
   readonly #path: string;
   readonly #database: SharedDatabase | undefined;
   readonly #name: string;
+  readonly #clock = { aheadMs: 0 };
   #starts = 0;
   #process: Process | undefined;
   #running: Running | undefined;
@@ -54,7 +57,7 @@ export class Replica {
     simulation: Simulation,
     parts: {
       readonly name: string;
-      readonly config: X402Config;
+      readonly shop: Shop;
       readonly path: string;
       /** Absent: the file is its own. */
       readonly database: SharedDatabase | undefined;
@@ -63,7 +66,7 @@ export class Replica {
     this.#simulation = simulation;
     this.#name = parts.name;
     this.#database = parts.database;
-    this.#config = parts.config;
+    this.#shop = parts.shop;
     this.#path = parts.path;
   }
 
@@ -76,7 +79,7 @@ export class Replica {
     // Another death of it was quicker.
     if (this.#process !== undefined) return;
     const run = this.#simulation;
-    const process: Process = { name: `${this.#name}.${++this.#starts}`, isAlive: true };
+    const process: Process = { name: `${this.#name}.${++this.#starts}`, isAlive: true, clock: this.#clock };
     this.#process = process;
     run.at(0, process, () => {
       this.#start(process).catch((error: unknown) => {
@@ -107,6 +110,12 @@ export class Replica {
     process.stalledUntil = this.#simulation.now + ms;
   }
 
+  /** Sets its wall clock. Restarts do not change that. */
+  setClock(aheadMs: number): void {
+    this.#simulation.say(`the clock of ${this.#name} is set to ${Math.round(aheadMs)} ms ahead`);
+    this.#clock.aheadMs = Math.round(aheadMs);
+  }
+
   /** Kills it, and starts it again soon. */
   restart(): void {
     const run = this.#simulation;
@@ -135,16 +144,17 @@ export class Replica {
       onCommitted: emitEvents(events),
     });
     const store = this.#database?.share(opened, process) ?? opened;
-    let routes: RouteTable = () => undefined;
+    const tables: RouteTable[] = [];
     const server: Pick<HttpServer, "mount" | "unmount" | "address"> = {
       address: "gateway:1",
       mount: async (table) => {
-        routes = table;
+        tables.push(table);
       },
       unmount: async () => undefined,
     };
-    const config = this.#config;
-    const gateway = new X402Gateway({ config, store, events, logger, server: server as HttpServer });
+    const { x402: config, webhooks } = this.#shop;
+    const shared = { store, events, logger, server: server as HttpServer };
+    const gateway = new X402Gateway({ config, ...shared });
     const dispatcher = new Dispatcher({
       workQueue: store,
       ...{ leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS, backoff: BACKOFF },
@@ -159,7 +169,10 @@ export class Replica {
       ...{ leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS, backoff: BACKOFF },
     });
     await gateway.start();
+    if (webhooks)
+      await new WebhookGateway({ config: webhooks, serviceId: 1n, intake: store, ...shared }).start();
     this.#simulation.say(`${process.name} runs`);
+    const routes: RouteTable = (path) => tables.map((table) => table(path)).find(Boolean);
     this.#running = { process, store, dispatcher, leaseRequests, routes };
   }
 }
@@ -179,6 +192,9 @@ async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpR
     if (typeof found === "function" || "stream" in found) throw new Error("the answer is no whole one");
     return found;
   } catch (error) {
+    // Nobody knows whether the store has taken a webhook: the server answers 500.
+    if (error instanceof UnknownOutcomeError)
+      return errorResponse(new GatewayError("internal_error", error.message));
     if (!(error instanceof GatewayError) || error.code === "internal_error") throw error;
     return errorResponse(error);
   }

@@ -4,8 +4,9 @@ import type { CallSink, Subscription } from "../../../src/delivery/subscription.
 import { ChargeSchema, LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
 import { IMPOSSIBLE } from "./client.ts";
-import { type Laws, PRICE } from "./laws.ts";
-import { LEASE_MS, type Replica, type Running } from "./replica.ts";
+import { type Laws, LEASE_MS, PRICE } from "./laws.ts";
+import { isLong, workLong } from "./long-work.ts";
+import type { Replica, Running } from "./replica.ts";
 import type { Simulation } from "./simulation.ts";
 
 interface Parts {
@@ -84,9 +85,30 @@ export class Runner {
       return;
     }
     if (simulation.fault(`${name} forgets a JobCall`, 0.03)) return;
+    const text = Buffer.from(body).toString();
+    if (isLong(text)) {
+      this.#workLong(call, text);
+      return;
+    }
     const isSlow = simulation.fault(`${name} is slower than the lease`, 0.04);
     const workMs = simulation.delay(`${name} works`, 1, 1_500) + (isSlow ? LEASE_MS : 0);
-    simulation.at(workMs, simulation.world, () => this.#finish(call, Buffer.from(body).toString()));
+    simulation.at(workMs, simulation.world, () => this.#finish(call, text));
+  }
+
+  #workLong(call: ClaimedCall, body: string): void {
+    const { laws } = this.#parts;
+    const { callId, leaseToken } = call;
+    workLong(this.#parts, body, {
+      report: (units, onAnswer) => {
+        const lease = { callId: BigInt(callId), leaseToken, chargeSoFar: charge(units) };
+        const hear = ([status]: readonly LeaseStatus[]) => {
+          if (status === LeaseStatus.DONE) laws.extended(call);
+          onAnswer(status === LeaseStatus.DONE);
+        };
+        this.#ask({ extends: [lease] as never }, hear, () => onAnswer(true));
+      },
+      finish: (units) => this.#ack(call, MAX_ACKS, units),
+    });
   }
 
   #finish(call: ClaimedCall, body: string): void {
@@ -157,7 +179,7 @@ export class Runner {
         .then(
           (statuses) =>
             simulation.at(simulation.delay(`to ${name}`, 0.2, 20), simulation.world, () =>
-              once(() => onAnswer([...statuses.acks, ...statuses.nacks])),
+              once(() => onAnswer([...statuses.acks, ...statuses.nacks, ...statuses.extends])),
             ),
           () => simulation.at(1, simulation.world, () => once(onLost)),
         );

@@ -45,7 +45,7 @@ export class SharedDatabase {
       look: (leases) =>
         new Promise((resolve) => {
           const look = () =>
-            resolve(leases.map((lease) => leaseStanding(select.get([lease.callId]), lease, run.wallMs)));
+            resolve(leases.map((lease) => leaseStanding(select.get([lease.callId]), lease, run.trueMs)));
           run.at(run.delay("a look at leases", 0.1, 5), process, look);
         }),
       // News may be lost.

@@ -1,9 +1,14 @@
+import type { OperationOutcome } from "../../../src/store/group-commit.ts";
+import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
+
 /** Something that dies as a whole: a gateway, or the world around it. Its events are lost with it. */
 export interface Process {
   readonly name: string;
   isAlive: boolean;
   /** Nothing of it runs before this time. */
   stalledUntil?: number;
+  /** Its machine's wall clock, if that is ever wrong. */
+  readonly clock?: { aheadMs: number };
 }
 
 interface Event {
@@ -38,9 +43,13 @@ export class Simulation {
   now = 0;
   /** Nothing goes wrong from now on. */
   isHealed = false;
+  /** Unix milliseconds since which nothing goes wrong. */
+  healedAtMs = Number.POSITIVE_INFINITY;
   /** Names of those who took part and of the faults that happened, in order. */
   readonly faults: string[] = [];
   readonly trace: string[] = [];
+  /** Hears of every write of a store. */
+  onCommit: (operation: TimedOperation, outcome: OperationOutcome | undefined) => void = () => undefined;
   readonly #without: ReadonlySet<string>;
   readonly #counts = new Map<string, number>();
   readonly #queue: Event[] = [];
@@ -54,7 +63,12 @@ export class Simulation {
     this.#without = without;
   }
 
+  /** What the clock shows on the machine whose code runs now. */
   get wallMs(): number {
+    return this.trueMs + (this.current.clock?.aheadMs ?? 0);
+  }
+
+  get trueMs(): number {
     return STARTED_AT + Math.floor(this.now);
   }
 

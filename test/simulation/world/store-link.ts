@@ -32,6 +32,10 @@ export function closeConnectionsOf(process: Process): void {
   connections.delete(process);
 }
 
+function atServer(operation: TimedOperation): TimedOperation {
+  return { ...operation, now: simulation().trueMs, clockStepMs: 0 };
+}
+
 export class WorkerLink {
   #connection: Connection | undefined;
   #isWriter = false;
@@ -72,7 +76,9 @@ export class WorkerLink {
         if (this.#isWriter && run.fault("the store refuses a batch", 0.004)) {
           return fail(new Error("disk I/O error"));
         }
-        const batch = decodeBatch(encodeBatch(operations));
+        // A shared database has a clock of its own.
+        const timed = this.#isShared ? operations.map(atServer) : operations;
+        const batch = decodeBatch(encodeBatch(timed));
         let outcomes: OperationOutcome[];
         try {
           outcomes = decodeOutcomes(operations, encodeOutcomes(batch, connection.run(batch)));
@@ -80,6 +86,7 @@ export class WorkerLink {
           run.say(`${current.name} cannot ${kind}: ${(error as Error).message}`);
           return fail(error as Error);
         }
+        for (const [i, operation] of timed.entries()) run.onCommit(operation, outcomes[i]);
         const { pending } = connection;
         const names = operations.map(({ name }) => name).filter((name) => name !== "claim");
         if (this.#isWriter && names.length > 0) run.say(`${current.name} commits ${names.join(", ")}`);

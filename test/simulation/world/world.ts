@@ -5,19 +5,26 @@ import type { X402Config } from "../../../src/config/config.ts";
 import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
 import { openDatabase } from "../../../src/store/sqlite/open-database.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { Callers } from "./callers.ts";
 import { Chain } from "./chain.ts";
 import { chainNode } from "./chain-node.ts";
-import { Client } from "./client.ts";
+import { Client, plainOrder } from "./client.ts";
+import { WrongClocks } from "./clocks.ts";
 import { DISK, Disk } from "./disk.ts";
 import { facilitator } from "./facilitator.ts";
+import { IdentifiedClients } from "./identified.ts";
 import { Laws } from "./laws.ts";
+import { LongWork } from "./long-work.ts";
 import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
 import { checkDisk } from "./power-loss.ts";
+import type { Customer, Part, Shop } from "./part.ts";
 import { Replica } from "./replica.ts";
 import { Runner } from "./runner.ts";
+import { Senders } from "./sender.ts";
 import { SharedDatabase } from "./shared-store.ts";
 import { BrokenLaw, Simulation, use } from "./simulation.ts";
+import { TrustingClients } from "./trusting.ts";
 
 const NETWORK = "eip155:84532";
 const ASSET = "0x036cbd53842c5426634e7929541ec2318f3dcf7e";
@@ -103,9 +110,9 @@ class World {
   readonly #chain: Chain;
   readonly #replicas: readonly Replica[];
   readonly #database: SharedDatabase | undefined;
-  readonly #clients: Client[];
   readonly #disk: Disk | undefined;
   readonly #folder: string;
+  readonly #customers: readonly Customer[];
   readonly laws: Laws;
 
   constructor(
@@ -127,27 +134,41 @@ class World {
       const character = { faultRate, lies };
       network.add(
         name,
-        facilitator(simulation, chain, { name, network: NETWORK, address: addressOf(name), character }),
+        facilitator(simulation, chain, {
+          name,
+          network: NETWORK,
+          address: addressOf(name),
+          character,
+          laws: () => this.laws,
+        }),
         0.01,
       );
     }
+    const parts = drawParts(simulation);
+    for (const { host, server, lossRate } of parts.flatMap(({ servers = [] }) => servers))
+      network.add(host, server, lossRate);
+    const plain: Shop = { x402: configOf(confirmations) };
+    const shop = parts.reduce((sold, part) => part.configure?.(sold) ?? sold, plain);
     const isShared = simulation.random("the store is shared") < 0.5 && disk === undefined;
     this.#database = isShared ? new SharedDatabase(simulation, path) : undefined;
-    const replica = (name: string) =>
-      new Replica(simulation, { name, config: configOf(confirmations), path, database: this.#database });
+    const replica = (name: string) => new Replica(simulation, { name, shop, path, database: this.#database });
     this.#replicas = (isShared ? ["gateway a", "gateway b"] : ["gateway"]).map(replica);
     this.laws = new Laws(simulation, { chain, confirmations, path });
-    const parts = { simulation, replicas: this.#replicas, laws: this.laws };
+    const surroundings = { simulation, replicas: this.#replicas, laws: this.laws };
     const count = simulation.pick("clients", [4, 15, 40, 100]);
-    this.#clients = Array.from({ length: count }, (_, number) => new Client({ ...parts, number }));
-    for (const [i, client] of this.#clients.entries()) {
-      const comesAt = simulation.random(`client ${i} comes`) * TROUBLE_MS;
-      if (!simulation.takesPart(`client ${i}`)) client.isDone = true;
-      else simulation.at(comesAt, simulation.world, () => client.start());
+    const clients = Array.from({ length: count }, (_, number) => plainOrder(simulation, number));
+    this.#customers = [
+      ...clients.map((order) => new Client(surroundings, order)),
+      ...parts.flatMap((part) => part.customers(surroundings)),
+    ];
+    for (const customer of this.#customers) {
+      const comesAt = simulation.random(`${customer.name} comes`) * TROUBLE_MS;
+      if (!simulation.takesPart(customer.name)) customer.isDone = true;
+      else simulation.at(comesAt, simulation.world, () => customer.start());
     }
     for (const [i, name] of ["runner a", "runner b"].entries()) {
       const [first] = this.#replicas as [Replica];
-      new Runner({ ...parts, name, replica: this.#replicas[i] ?? first }).start();
+      new Runner({ ...surroundings, name, replica: this.#replicas[i] ?? first }).start();
     }
   }
 
@@ -160,12 +181,13 @@ class World {
     }
     await run.runUntil(() => this.#checked(run.now >= TROUBLE_MS), TROUBLE_MS);
     run.isHealed = true;
+    run.healedAtMs = run.wallMs;
     run.say("everything works from now on");
     let nextLook = 0;
     const isOver = () => {
       if (run.now < nextLook) return false;
       nextLook = run.now + 1_000;
-      return this.#clients.every(({ isDone }) => isDone) && this.#chain.isQuiet() && this.laws.isQuiet();
+      return this.#customers.every(({ isDone }) => isDone) && this.#chain.isQuiet() && this.laws.isQuiet();
     };
     const isQuiet = await run.runUntil(() => this.#checked(isOver()), PEACE_MS);
     if (!isQuiet) throw new BrokenLaw(`it does not end: ${this.laws.describe()}`);
@@ -226,6 +248,19 @@ class World {
       () => undefined,
     );
   }
+}
+
+/** Draws what only some worlds have. */
+function drawParts(simulation: Simulation): readonly Part[] {
+  const has = (what: string) => simulation.random(`the world has ${what}`) < 0.4;
+  return [
+    ...(has("wrong clocks") ? [new WrongClocks()] : []),
+    ...(has("long work") ? [new LongWork(simulation)] : []),
+    ...(has("webhooks") ? [new Senders(simulation)] : []),
+    ...(has("restricted jobs") ? [new Callers(simulation)] : []),
+    ...(has("payment identifiers") ? [new IdentifiedClients(simulation)] : []),
+    ...(has("a token without a chain") ? [new TrustingClients(simulation)] : []),
+  ];
 }
 
 /** Some address. */

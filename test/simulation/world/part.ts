@@ -1,0 +1,33 @@
+import type { WebhooksConfig, X402Config } from "../../../src/config/config.ts";
+import type { Laws } from "./laws.ts";
+import type { Server } from "./network.ts";
+import type { Replica } from "./replica.ts";
+import type { Simulation } from "./simulation.ts";
+
+/** Somebody who comes at some time and wants something of the gateways. */
+export interface Customer {
+  readonly name: string;
+  start(): void;
+  isDone: boolean;
+}
+
+/** Configuration of every gateway. */
+export interface Shop {
+  readonly x402: X402Config;
+  readonly webhooks?: WebhooksConfig;
+}
+
+/** What customers deal with. */
+export interface Surroundings {
+  readonly simulation: Simulation;
+  readonly replicas: readonly Replica[];
+  readonly laws: Laws;
+}
+
+/** What only some worlds have. */
+export interface Part {
+  configure?(shop: Shop): Shop;
+  /** Servers that gateways ask. */
+  readonly servers?: readonly { readonly host: string; readonly server: Server; readonly lossRate: number }[];
+  customers(surroundings: Surroundings): readonly Customer[];
+}

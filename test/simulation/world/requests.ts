@@ -1,0 +1,55 @@
+import type { HttpResponse } from "../../../src/http/response.ts";
+import type { ClientRequest, Replica } from "./replica.ts";
+import type { Simulation } from "./simulation.ts";
+
+/** Time after which a client stops waiting for an answer. */
+const PATIENCE_MS = 15_000;
+
+/** Requests of one client, each to a gateway that it chooses by chance. */
+export class Requests {
+  readonly #simulation: Simulation;
+  readonly #replicas: readonly Replica[];
+  readonly #name: string;
+
+  constructor(parts: {
+    readonly simulation: Simulation;
+    readonly replicas: readonly Replica[];
+    readonly name: string;
+  }) {
+    this.#simulation = parts.simulation;
+    this.#replicas = parts.replicas;
+    this.#name = parts.name;
+  }
+
+  /**
+   * @param what for the trace
+   * @param onAnswer gets undefined when there is no answer
+   * @returns false when nobody listens, and nothing was sent
+   */
+  send(request: ClientRequest, what: string, onAnswer: (answer: HttpResponse | undefined) => void): boolean {
+    const [simulation, name] = [this.#simulation, this.#name];
+    const replica = simulation.pick(`${name} chooses`, this.#replicas);
+    if (replica.running === undefined) {
+      this.later(300, () => onAnswer(undefined));
+      return false;
+    }
+    let isOver = false;
+    const end = (answer: HttpResponse | undefined) => {
+      if (isOver) return;
+      isOver = true;
+      const code = answer?.refusal ?? "";
+      simulation.say(`${name} hears ${answer === undefined ? "nothing" : `${answer.status} ${code}`}`);
+      onAnswer(answer);
+    };
+    simulation.say(`${name} sends ${JSON.stringify(request.body)} ${what}`);
+    replica.request(request, (answer) => {
+      if (!simulation.fault(`the answer to ${name} is lost`, 0.03)) end(answer);
+    });
+    this.later(PATIENCE_MS, () => end(undefined));
+    return true;
+  }
+
+  later(delayMs: number, run: () => void): void {
+    this.#simulation.at(delayMs, this.#simulation.world, run);
+  }
+}

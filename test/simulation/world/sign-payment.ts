@@ -1,0 +1,96 @@
+import type { PaymentRequirements } from "@x402/core/types";
+import { authorizationTypes } from "@x402/evm";
+import { hashTypedData } from "viem";
+import { PERMIT2_PROXY, UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
+import { permit2Nonce } from "./chain-node.ts";
+import type { SignedPayment } from "./laws.ts";
+import { signHash } from "./viem.ts";
+
+export interface Signed {
+  readonly payment: SignedPayment;
+  readonly header: string;
+}
+
+/** What a payer signs. */
+export interface Terms {
+  readonly resource: unknown;
+  readonly accepted: PaymentRequirements;
+  /** Token units. */
+  readonly amount: string;
+  readonly payer: string;
+  /** No other payment of the payer has it. */
+  readonly word: number;
+  /** Unix seconds. */
+  readonly ends: number;
+  /** Client that pays. */
+  readonly client: string;
+  /** Of several payments for the same, one moves. */
+  readonly once?: string | undefined;
+  readonly extensions?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** A signature that only facilitators could check, and these do not. */
+const SOME_SIGNATURE = `0x${"5".repeat(130)}`;
+
+/** Signs a payment in the way that its offer asks for. */
+export function signPayment(terms: Terms): Signed {
+  const { accepted, amount, payer, word, ends } = terms;
+  const isByUse = accepted.scheme === "upto";
+  const isPermit2 = accepted.extra.assetTransferMethod === "permit2";
+  if (!isPermit2) return payWith(terms, SOME_SIGNATURE, authorizationOf(terms));
+  const nonce = permit2Nonce(word);
+  const facilitator = accepted.extra.facilitatorAddress;
+  const witness = { to: accepted.payTo, validAfter: "0", ...(isByUse && { facilitator }) };
+  const permitted = { token: accepted.asset, amount };
+  const spender = isByUse ? UPTO_PROXY : PERMIT2_PROXY;
+  const permit2Authorization = { from: payer, permitted, spender, nonce, deadline: String(ends), witness };
+  return payWith(terms, SOME_SIGNATURE, { permit2Authorization });
+}
+
+/** Signs an EIP-3009 payment so that the gateway can check who has signed it. */
+export function signProvably(terms: Terms): Signed {
+  const { accepted } = terms;
+  const signed = authorizationOf(terms);
+  const { from, to, value, validAfter, validBefore, nonce } = signed.authorization;
+  const { name, version } = accepted.extra as { name: string; version: string };
+  const hash = hashTypedData({
+    domain: {
+      ...{ name, version, chainId: Number(accepted.network.split(":")[1]) },
+      verifyingContract: accepted.asset as `0x${string}`,
+    },
+    types: authorizationTypes,
+    primaryType: "TransferWithAuthorization",
+    message: {
+      ...{ from: from as `0x${string}`, to: to as `0x${string}`, value: BigInt(value) },
+      ...{ validAfter: BigInt(validAfter), validBefore: BigInt(validBefore), nonce: nonce as `0x${string}` },
+    },
+  });
+  return payWith(terms, signHash(from, hash), signed);
+}
+
+function authorizationOf({ accepted, amount, payer, word, ends }: Terms) {
+  const nonce = `0x${word.toString(16).padStart(64, "0")}`;
+  const authorization = {
+    ...{ from: payer, to: accepted.payTo, value: amount, nonce },
+    ...{ validAfter: "0", validBefore: String(ends) },
+  };
+  return { authorization };
+}
+
+type Authorized =
+  | { readonly authorization: { readonly nonce: string } }
+  | { readonly permit2Authorization: { readonly nonce: string } };
+
+function payWith(terms: Terms, signature: string, signed: Authorized): Signed {
+  const { resource, accepted, client, once, extensions, ends } = terms;
+  const { nonce } = "authorization" in signed ? signed.authorization : signed.permit2Authorization;
+  const payload = {
+    ...{ x402Version: 2, resource, accepted, payload: { signature, ...signed } },
+    ...(extensions && { extensions }),
+  };
+  const payment: SignedPayment = {
+    ...{ payer: terms.payer.toLowerCase(), nonce, client, once, isByUse: accepted.scheme === "upto", ends },
+    ...{ asset: accepted.asset.toLowerCase(), mayBeCharged: 0, hasFailed: false },
+  };
+  return { payment, header: Buffer.from(JSON.stringify(payload)).toString("base64") };
+}
