@@ -35,11 +35,11 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "an earlier settlement of this process counts as another's",
-    ...{ file: SETTLEMENT, from: "!this.#asked.has(fingerprint) && ", to: "" },
+    ...{ file: SETTLEMENT, from: "this.#unasked.delete(callId);", to: "" },
   },
   {
     name: "a settlement before a restart counts as another's",
-    ...{ file: SETTLEMENT, from: " && record.updatedAt > this.#startedAt", to: "" },
+    ...{ file: SETTLEMENT, from: "const isFirst = this.#unasked.has(callId);", to: "const isFirst = true;" },
   },
   {
     name: "a settlement by another gateway counts as another's",

@@ -12,7 +12,7 @@ import { UndecidedPayments } from "./undecided-payments.ts";
 
 interface Parts {
   readonly journal: PaymentJournal & Pick<TransactionJournal, "holdSettler"> & Pick<CallLookup, "findCall">;
-  readonly settlement: Pick<Settlement, "charge" | "findShortfall">;
+  readonly settlement: Pick<Settlement, "charge" | "noteCharge" | "findShortfall">;
   /** Reports acks at once. Without it a charge waits for the next round. */
   readonly events: EventHub | undefined;
   /** Time between two rounds. */
@@ -68,7 +68,14 @@ export class Charges implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    this.#unsubscribe = this.#parts.events?.subscribe(() => this.#wake(), ["acked"]);
+    const { events, settlement } = this.#parts;
+    this.#unsubscribe = events?.subscribe(
+      ({ callId, what }) => {
+        if (what.kind === "acked") this.#wake();
+        else if (what.kind === "paymentDecided" && what.state === "settling") settlement.noteCharge(callId);
+      },
+      ["acked", "paymentDecided"],
+    );
     this.#run();
   }
 

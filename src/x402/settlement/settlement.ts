@@ -31,8 +31,8 @@ interface Settled {
   readonly block?: string | undefined;
 }
 
-/** Charges whose facilitator's being asked is remembered. */
-const MAX_ASKED = 20_000;
+/** Decided charges that are remembered until a facilitator is asked. */
+const MAX_UNASKED = 20_000;
 
 /** Moves the money: journals payments, has them settled, and decides their outcome. */
 export class Settlement {
@@ -41,16 +41,14 @@ export class Settlement {
   /** Payments known to be paid that may not be in the journal as settled yet, by fingerprint. */
   readonly #unrecorded = new Map<string, { readonly key: PaymentKey; readonly settled: Settled }>();
 
-  /** Charges that a facilitator was asked for, by fingerprint. */
-  readonly #asked = boundedCache<string, true>(MAX_ASKED);
-  readonly #startedAt: number;
+  /** Charges that were decided here, and that no facilitator was asked for yet, by call ID. */
+  readonly #unasked = boundedCache<number, true>(MAX_UNASKED);
 
   readonly #rejections: ExtensionRejections;
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#attempts = new SettlementAttempts(parts);
-    this.#startedAt = parts.clock();
     this.#rejections = new ExtensionRejections(parts.logger);
   }
 
@@ -148,16 +146,21 @@ export class Settlement {
     return this.#parts.evidence.findShortfall(record);
   }
 
+  /** Notes a charge that was decided just now, so that nobody can have asked for it before. */
+  noteCharge(callId: number): void {
+    this.#unasked.set(callId, true);
+  }
+
   /**
    * Settles a charge, or finds out what became of an earlier attempt. Looks at the chain before it asks: an authorization
    * that was shown to another seller, too, may have been used there.
    */
   async charge(record: PaymentRecord): Promise<PaymentOutcome> {
     const { evidence, clock } = this.#parts;
-    const { fingerprint, validBefore, key } = record;
+    const { fingerprint, validBefore, key, callId } = record;
     const paid = this.#unrecorded.get(fingerprint);
     if (paid !== undefined) return this.#accept(record, paid.settled);
-    const isFirst = !this.#asked.has(fingerprint) && record.updatedAt > this.#startedAt;
+    const isFirst = this.#unasked.has(callId);
     if (evidence.covers(key)) {
       const found = await evidence.look(record);
       // This process knows that nobody has asked for this charge: it pays for something else.
@@ -170,7 +173,7 @@ export class Settlement {
         "the authorization has expired, and no chain can be asked: set the token's rpc_url",
       );
     }
-    this.#asked.set(fingerprint, true);
+    this.#unasked.delete(callId);
     faultPoint("before-charge");
     const { found } = await this.#attempts.settle(record);
     return this.#decide(record, found);

@@ -18,7 +18,7 @@ interface Word {
   saidYes: boolean;
 }
 
-type TimedLease = Pick<ClaimedCall, "callId" | "leaseToken" | "leaseExpiresAt">;
+type TimedLease = Pick<ClaimedCall, "callId" | "leaseToken" | "leaseExpiresAt" | "attempt">;
 
 /** Time for which a runner has a JobCall. */
 export const LEASE_MS = 5_000;
@@ -152,14 +152,15 @@ export class Laws {
     const run = this.#simulation;
     if (this.#done.has(callId)) run.break(`JobCall ${callId} was delivered after its ack`);
     // Leases are counted in whole milliseconds.
-    if (this.areClocksRight && run.wallMs > leaseExpiresAt) run.break(`JobCall ${callId} was delivered after its lease`);
+    if (this.areClocksRight && run.wallMs > leaseExpiresAt)
+      run.break(`JobCall ${callId} was delivered after its lease`);
   }
 
   /** A runner gets a JobCall. */
-  delivered({ callId, leaseToken, leaseExpiresAt }: TimedLease, body: string): void {
+  delivered({ callId, leaseToken, leaseExpiresAt, attempt }: TimedLease, body: string): void {
     const run = this.#simulation;
-    if (leaseExpiresAt >= (this.#leases.get(callId)?.leaseExpiresAt ?? 0))
-      this.#leases.set(callId, { leaseToken, leaseExpiresAt });
+    if (attempt >= (this.#leases.get(callId)?.attempt ?? 0))
+      this.#leases.set(callId, { leaseToken, leaseExpiresAt, attempt });
     if (this.#delivered.has(callId)) return;
     this.#delivered.set(callId, body);
     const [client = ""] = body.split(":");
@@ -182,10 +183,10 @@ export class Laws {
   }
 
   /** A runner heard that its lease was extended. */
-  extended({ callId, leaseToken }: TimedLease): void {
+  extended({ callId, leaseToken, attempt }: TimedLease): void {
     const leaseExpiresAt = this.#simulation.wallMs + LEASE_MS;
     if (this.#leases.get(callId)?.leaseToken === leaseToken)
-      this.#leases.set(callId, { leaseToken, leaseExpiresAt });
+      this.#leases.set(callId, { leaseToken, leaseExpiresAt, attempt });
   }
 
   /** The store has made a write. */
@@ -202,9 +203,10 @@ export class Laws {
   }
 
   /** Reports whether an ack that is sent now can take effect. */
-  mayFinish({ callId, leaseToken, leaseExpiresAt }: TimedLease): boolean {
-    if (this.#leases.get(callId)?.leaseToken !== leaseToken) return !this.areClocksRight;
-    return !this.areClocksRight || this.#simulation.wallMs < leaseExpiresAt;
+  mayFinish({ callId, leaseToken }: TimedLease): boolean {
+    const lease = this.#leases.get(callId);
+    const isHeld = lease?.leaseToken === leaseToken && this.#simulation.wallMs < lease.leaseExpiresAt;
+    return isHeld || !this.areClocksRight;
   }
 
   /** A runner heard that its ack took effect. */

@@ -70,6 +70,7 @@ async function harness() {
             settling.asked.push(record.fingerprint);
             return settling.charge(record);
           },
+          noteCharge: () => undefined,
           findShortfall: async ({ fingerprint }) => `${fingerprint} is short`,
         },
         events,

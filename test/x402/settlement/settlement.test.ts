@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { PaymentIntent, PaymentRecord } from "../../../src/core/payment.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { claimOne } from "../../store/store-fixtures.ts";
 import { jobCall, type PaymentToSettle, paymentToSettle } from "../payment-fixtures.ts";
 import { startSettlementHarness } from "./harness.ts";
 
@@ -30,6 +31,34 @@ function storeFailsDuringSettle(fault: "pass" | "cut"): void {
   };
   harness.facilitator.add({ path: "/settle", when, times: 1, fault: { kind: fault } });
 }
+
+describe("A charge that the chain shows as settled, and the journal does not", () => {
+  /** Charges a job in a process that ends before it can write that down. */
+  async function charged(): Promise<PaymentRecord> {
+    const { intent } = await newPayment();
+    await harness.withRpc.settle({ ...intent, ceiling: intent.amount }, jobCall);
+    await harness.store.ack(await claimOne(harness.store, { now: harness.clock() }));
+    harness.journal.fails = true;
+    const record = await recordOf(intent);
+    expect(await harness.patient(1).charge(record)).toEqual({ kind: "undecided" });
+    harness.journal.fails = false;
+    return record;
+  }
+
+  it("Counts in the next process, even if the clock was set back", async () => {
+    harness.moveClock(3_600_000);
+    const record = await charged();
+    harness.moveClock(-3_600_000);
+    expect(await harness.patient(1).charge(record)).toMatchObject({ kind: "accepted" });
+  });
+
+  it("Paid for something else in a process that has decided the charge and not asked for it", async () => {
+    const record = await charged();
+    const settlement = harness.patient(1);
+    settlement.noteCharge(record.callId);
+    expect(await settlement.charge(record)).toMatchObject({ kind: "failed" });
+  });
+});
 
 describe("A store that cannot write", () => {
   it("Before settling: the refusal says so, and the facilitator is not asked", async () => {
