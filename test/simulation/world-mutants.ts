@@ -6,6 +6,9 @@ const OUTCOME = "x402/settlement/payment-outcome.ts";
 const PAYMENTS = "store/sqlite/operations/payments.ts";
 const LEASES = "store/rules/leases.ts";
 const CHARGES = "store/rules/charges.ts";
+const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
+const DELIVERIES = "store/rules/repeated-deliveries.ts";
+const QUOTES = "x402/prices/quote-book.ts";
 const CALLS = "store/sqlite/operations/job-calls.ts";
 
 /** Guards that are missed in some world: with each seed, clients, faults and crashes are others. */
@@ -47,7 +50,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a yes that the chain does not show counts",
-    file: "x402/settlement/settlement-attempts.ts",
+    file: ATTEMPTS,
     ...{ from: "success !== undefined && !evidence.isRequired(payment.key)", to: "success !== undefined" },
   },
   {
@@ -138,5 +141,100 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
       from: "UPDATE payments SET state = 'released', amount = '0',",
       to: "UPDATE payments SET state = 'settling',",
     },
+  },
+  {
+    name: "a reported charge counts twice as a payment ends",
+    ...{
+      file: CHARGES,
+      from: "String(reported > least ? reported : least)",
+      to: "String(2n * reported + least)",
+    },
+  },
+  {
+    name: "a job that does not run is charged as its payment ends",
+    ...{ file: CHARGES, from: ' || state !== "leased" || (visible_at ?? 0) <= now', to: "" },
+  },
+  {
+    name: "a job is charged only once its payment has ended",
+    file: "x402/settlement/charges.ts",
+    ...{ from: "Math.ceil(clock() / 1000) + this.#settleMarginSecs", to: "Math.ceil(clock() / 1000)" },
+  },
+  {
+    name: "a webhook that is not authentic starts a job",
+    file: "webhooks/route.ts",
+    ...{
+      from: "if (authentic === undefined) throw unauthorized(this.#endpoint.auth);",
+      to: "if (!authentic) return;",
+    },
+  },
+  {
+    name: "a repeated webhook starts another job",
+    ...{
+      file: DELIVERIES,
+      from: "if (first === undefined) return undefined;",
+      to: "if (first !== null) return undefined;",
+    },
+  },
+  {
+    name: "another webhook with an ID that was seen is taken for the first",
+    ...{ file: DELIVERIES, from: "found.every(({ body_hash }) => body_hash === bodyHash)", to: "bodyHash" },
+  },
+  {
+    name: "a webhook that was overheard starts another job under another ID",
+    ...{ file: "webhooks/dedupe.ts", from: "identifies: scheme.signsBody", to: "identifies: false" },
+  },
+  {
+    name: "a caller who is not permitted buys a restricted job",
+    ...{ file: "x402/callers/chain.ts", from: "return permitted;", to: "return true;" },
+  },
+  {
+    name: "a caller's signature is not checked",
+    file: "x402/callers/caller-auth.ts",
+    ...{ from: "if ((await recoverSigner(hash, signature)) !== caller) {", to: "if (hash === signature) {" },
+  },
+  {
+    name: "payments of one purchase are told apart",
+    file: "x402/purchase/purchase.ts",
+    ...{ from: "paymentId === undefined ? {} : { paymentId };", to: "{};" },
+  },
+  {
+    name: "a facilitator's no counts where no chain can be asked",
+    ...{
+      file: ATTEMPTS,
+      from: '{ kind: "open", reason: answer.kind };',
+      to: '{ kind: "not_paid", reason: answer.kind };',
+    },
+  },
+  {
+    name: "a payment whose chain cannot be asked is given up at once",
+    ...{ file: SETTLEMENT, from: "if (clock() < record.validBefore * 1000) {", to: "if (clock() < 0) {" },
+  },
+  {
+    name: "a quote is paid for another input",
+    ...{
+      file: QUOTES,
+      from: "256)}` !== quote.inputsHash) {",
+      to: "256)}` === quote.inputsHash.slice(2)) {",
+    },
+  },
+  {
+    name: "a quote is paid by another payer",
+    ...{
+      file: QUOTES,
+      from: "use.payer !== undefined && use.payer !== quote.requester",
+      to: 'use.payer === ""',
+    },
+  },
+  {
+    name: "a quote is paid after its end",
+    file: "store/sqlite/operations/ledgers.ts",
+    ...{
+      from: "FROM quotes WHERE digest = ? AND expires_at > ?",
+      to: "FROM quotes WHERE digest = ? AND ? > 0",
+    },
+  },
+  {
+    name: "a price that a stranger has signed is asked for",
+    ...{ file: "pricing/job-quote.ts", from: "if (signer !== operator) {", to: 'if (signer === "") {' },
   },
 ];

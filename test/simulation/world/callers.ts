@@ -22,7 +22,6 @@ const LIFETIME_SECS = 600;
 export class Callers implements Part {
   readonly #simulation: Simulation;
   readonly #cacheSecs: number;
-  readonly #isDelegated: boolean;
   readonly #addresses: readonly string[];
   readonly #permitted = new Set<string>();
   /** Answers in which a node permitted a caller, true or not. */
@@ -32,7 +31,6 @@ export class Callers implements Part {
   constructor(simulation: Simulation) {
     this.#simulation = simulation;
     this.#cacheSecs = simulation.pick("permissions are kept", [0, 0, 5]);
-    this.#isDelegated = simulation.random("callers sign") < 0.5;
     const count = simulation.pick("callers", NUMBERS);
     this.#addresses = Array.from(
       { length: count },
@@ -100,24 +98,23 @@ export class Callers implements Part {
   #orders(address: string, i: number): readonly Order[] {
     const name = `caller ${i}`;
     const order = { name, number: FIRST + i, body: `${name}: work` };
-    if (!this.#isDelegated) return [{ ...order, path: `/x402/jobs/1/${JOBS.payer}`, payer: address }];
+    if (i % 2 === 0) return [{ ...order, path: `/x402/jobs/1/${JOBS.payer}`, payer: address }];
     const path = `/x402/jobs/1/${JOBS.delegated}`;
-    const headers = () => this.#claim(address, address, order.body);
+    const headers = () => this.#claim(address, address, order.body, "the-only-one");
     const once = `the permission of ${name}`;
     // Two payments with one claim.
     const again = { ...order, name: `${name} again`, number: FIRST + 100 + i };
     const impostor = { name: `impostor ${i}`, number: FIRST + 200 + i, body: `impostor ${i}: work`, path };
-    const forged = () => this.#claim(address, `0x${"f".repeat(40)}`, impostor.body);
+    const forged = () => this.#claim(address, `0x${"f".repeat(40)}`, impostor.body, "another");
     return [
       { ...order, path, headers, once },
       ...(this.#simulation.random(`${name} comes twice`) < 0.4 ? [{ ...again, path, headers, once }] : []),
-      ...(this.#simulation.random(`${name} has an impostor`) < 0.3 ? [{ ...impostor, headers: forged }] : []),
+      ...(this.#simulation.random(`${name} has an impostor`) < 0.6 ? [{ ...impostor, headers: forged }] : []),
     ];
   }
 
   /** Returns the headers of a claim that some account signs for a caller. */
-  #claim(caller: string, signer: string, body: string): Readonly<Record<string, string>> {
-    const nonce = "the-only-one";
+  #claim(caller: string, signer: string, body: string, nonce: string): Readonly<Record<string, string>> {
     const expiry = Math.floor(this.#simulation.wallMs / 1000) + LIFETIME_SECS;
     const bodyHash = keccak256(Buffer.from(body)).slice(2);
     const message = `x402-authorize:1:${JOBS.delegated}:${bodyHash}:${nonce}:${expiry}`;

@@ -33,6 +33,10 @@ export interface Order {
   readonly payer?: string;
   /** Of all payments with this, one moves. */
   readonly once?: string;
+  /** How often it sends another body, too. Default: rarely. */
+  readonly otherBodies?: number;
+  /** Time between its signature and its first request with it. */
+  readonly waitsMs?: number;
   /** Sent with every request. */
   headers?(): Readonly<Record<string, string>>;
   /** Default: any whose chain can be asked. */
@@ -115,18 +119,20 @@ export class Client implements Customer {
     });
     laws.payments.push(signed.payment);
     simulation.say(`${name} signs payment ${shortNonce(signed.payment.nonce)} for ${secs} s`);
-    this.#pay(signed, MAX_SENDS);
+    const { waitsMs } = this.#order;
+    if (waitsMs === undefined) this.#pay(signed, MAX_SENDS);
+    else this.#requests.later(waitsMs, () => this.#pay(signed, MAX_SENDS));
   }
 
   #pay(signed: Signed, left: number): void {
     const { simulation } = this.#surroundings;
-    const { name, body } = this.#order;
+    const { name, body, otherBodies = 0.05 } = this.#order;
     if (left === 0) {
       this.#giveUp();
       return;
     }
     if (simulation.fault(`${name} sends twice at once`, 0.1)) this.#post(signed, body, () => undefined);
-    if (simulation.fault(`${name} sends another body`, 0.05)) {
+    if (simulation.fault(`${name} sends another body`, otherBodies)) {
       this.#post(signed, `${body} and more`, () => undefined);
     }
     this.#post(signed, body, (answer) => {

@@ -36,6 +36,8 @@ export interface SignedPayment {
   readonly isByUse: boolean;
   /** Lower case. */
   readonly asset: string;
+  /** Token units. */
+  readonly amount: bigint;
   /** Unix seconds. */
   readonly ends: number;
   /** Of all payments with this, one moves. */

@@ -1,4 +1,5 @@
 import type { WebhooksConfig, X402Config } from "../../../src/config/config.ts";
+import type { Engine } from "./engine.ts";
 import type { Laws } from "./laws.ts";
 import type { Server } from "./network.ts";
 import type { Replica } from "./replica.ts";
@@ -15,6 +16,7 @@ export interface Customer {
 export interface Shop {
   readonly x402: X402Config;
   readonly webhooks?: WebhooksConfig;
+  readonly engine?: Engine;
 }
 
 /** What customers deal with. */

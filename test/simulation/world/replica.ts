@@ -14,6 +14,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
 import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
+import type { AskQuote } from "./engine.ts";
 import { LEASE_MS } from "./laws.ts";
 import type { Shop } from "./part.ts";
 import type { SharedDatabase } from "./shared-store.ts";
@@ -39,6 +40,7 @@ export interface Running {
   readonly dispatcher: Dispatcher;
   readonly leaseRequests: LeaseRequests;
   readonly routes: RouteTable;
+  readonly askQuote: AskQuote | undefined;
 }
 
 /** A gateway, which is killed and starts again. */
@@ -152,9 +154,11 @@ export class Replica {
       },
       unmount: async () => undefined,
     };
-    const { x402: config, webhooks } = this.#shop;
+    const { x402: config, webhooks, engine } = this.#shop;
     const shared = { store, events, logger, server: server as HttpServer };
-    const gateway = new X402Gateway({ config, ...shared });
+    const pricing = engine?.connect(logger, (quote) => gateway.quotePayment(quote));
+    const sold = pricing && { enginePrices: pricing.prices, redeemsQuotes: true };
+    const gateway: X402Gateway = new X402Gateway({ config, ...shared, ...sold });
     const dispatcher = new Dispatcher({
       workQueue: store,
       ...{ leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS, backoff: BACKOFF },
@@ -173,7 +177,7 @@ export class Replica {
       await new WebhookGateway({ config: webhooks, serviceId: 1n, intake: store, ...shared }).start();
     this.#simulation.say(`${process.name} runs`);
     const routes: RouteTable = (path) => tables.map((table) => table(path)).find(Boolean);
-    this.#running = { process, store, dispatcher, leaseRequests, routes };
+    this.#running = { process, store, dispatcher, leaseRequests, routes, askQuote: pricing?.askQuote };
   }
 }
 

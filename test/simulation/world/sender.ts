@@ -156,11 +156,20 @@ class Sender implements Customer {
     if (this.#laws.tracesOf(callId) !== 1)
       this.#simulation.break(`the event of ${this.name} was taken, and has no JobCall`);
     this.#callId = callId;
+    this.#checkRun(callId);
+  }
+
+  /** What was taken as the event is nothing else. */
+  #checkRun(callId: number): void {
+    const ran = this.#ran.get(callId);
+    if (callId === this.#callId && ran !== undefined && ran !== this.#event.body)
+      this.#simulation.break(`the event of ${this.name} became a JobCall for another one`);
   }
 
   #runs(callId: number, body: string): void {
     if (this.#forged.has(body)) this.#simulation.break(`JobCall ${callId} runs, and a stranger sent it`);
     this.#ran.set(callId, body);
+    this.#checkRun(callId);
     // Of an event and another one with its ID, one is taken.
     if (this.#ran.size > 1)
       this.#simulation.break(`${this.name} has JobCalls ${[...this.#ran.keys()].join(" and ")}`);

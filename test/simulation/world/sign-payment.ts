@@ -90,7 +90,8 @@ function payWith(terms: Terms, signature: string, signed: Authorized): Signed {
   };
   const payment: SignedPayment = {
     ...{ payer: terms.payer.toLowerCase(), nonce, client, once, isByUse: accepted.scheme === "upto", ends },
-    ...{ asset: accepted.asset.toLowerCase(), mayBeCharged: 0, hasFailed: false },
+    ...{ asset: accepted.asset.toLowerCase(), amount: BigInt(terms.amount) },
+    ...{ mayBeCharged: 0, hasFailed: false },
   };
   return { payment, header: Buffer.from(JSON.stringify(payload)).toString("base64") };
 }

@@ -19,6 +19,7 @@ import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
 import { checkDisk } from "./power-loss.ts";
 import type { Customer, Part, Shop } from "./part.ts";
+import { QuotedJob } from "./quotes.ts";
 import { Replica } from "./replica.ts";
 import { Runner } from "./runner.ts";
 import { Senders } from "./sender.ts";
@@ -259,6 +260,7 @@ function drawParts(simulation: Simulation): readonly Part[] {
     ...(has("webhooks") ? [new Senders(simulation)] : []),
     ...(has("restricted jobs") ? [new Callers(simulation)] : []),
     ...(has("payment identifiers") ? [new IdentifiedClients(simulation)] : []),
+    ...(has("a pricing engine") ? [new QuotedJob(simulation)] : []),
     ...(has("a token without a chain") ? [new TrustingClients(simulation)] : []),
   ];
 }

@@ -37,7 +37,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
   async function charged(): Promise<PaymentRecord> {
     const { intent } = await newPayment();
     await harness.withRpc.settle({ ...intent, ceiling: intent.amount }, jobCall);
-    await harness.store.ack(await claimOne(harness.store, { now: harness.clock() }));
+    await harness.store.ack(await claimOne(harness.store));
     harness.journal.fails = true;
     const record = await recordOf(intent);
     expect(await harness.patient(1).charge(record)).toEqual({ kind: "undecided" });
