@@ -21,6 +21,8 @@ interface Event {
 
 /** Wall clock at the beginning of every run, Unix milliseconds: the first moment of 2026. */
 const STARTED_AT = 1_767_225_600_000;
+/** Time for which things go wrong. */
+export const TROUBLE_MS = 60_000;
 /** More events than any run has. */
 const MAX_EVENTS = 2_000_000;
 

@@ -24,13 +24,11 @@ import { Replica } from "./replica.ts";
 import { Runner } from "./runner.ts";
 import { Senders } from "./sender.ts";
 import { SharedDatabase } from "./shared-store.ts";
-import { BrokenLaw, Simulation, use } from "./simulation.ts";
+import { BrokenLaw, Simulation, TROUBLE_MS, use } from "./simulation.ts";
 import { TrustingClients } from "./trusting.ts";
 
 const NETWORK = "eip155:84532";
 const ASSET = "0x036cbd53842c5426634e7929541ec2318f3dcf7e";
-/** Time for which things go wrong. */
-const TROUBLE_MS = 60_000;
 /** Time within which everything must be decided once nothing goes wrong any more. */
 const PEACE_MS = 1_800_000;
 const MEAN_CRASH_MS = 20_000;
@@ -253,9 +251,9 @@ class World {
 
 /** Draws what only some worlds have. */
 function drawParts(simulation: Simulation): readonly Part[] {
-  const has = (what: string) => simulation.random(`the world has ${what}`) < 0.4;
+  const has = (what: string, rate = 0.4) => simulation.random(`the world has ${what}`) < rate;
   return [
-    ...(has("wrong clocks") ? [new WrongClocks()] : []),
+    ...(has("wrong clocks", 0.2) ? [new WrongClocks()] : []),
     ...(has("long work") ? [new LongWork(simulation)] : []),
     ...(has("webhooks") ? [new Senders(simulation)] : []),
     ...(has("restricted jobs") ? [new Callers(simulation)] : []),
