@@ -17,8 +17,8 @@ import { Laws } from "./laws.ts";
 import { LongWork } from "./long-work.ts";
 import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
-import { checkDisk } from "./power-loss.ts";
 import type { Customer, Part, Shop } from "./part.ts";
+import { checkDisk } from "./power-loss.ts";
 import { QuotedJob } from "./quotes.ts";
 import { Replica } from "./replica.ts";
 import { Runner } from "./runner.ts";
@@ -143,7 +143,7 @@ class World {
         0.01,
       );
     }
-    const parts = drawParts(simulation);
+    const parts = disk === undefined ? drawParts(simulation) : [];
     for (const { host, server, lossRate } of parts.flatMap(({ servers = [] }) => servers))
       network.add(host, server, lossRate);
     const plain: Shop = { x402: configOf(confirmations) };
