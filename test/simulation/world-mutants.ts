@@ -45,10 +45,6 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
     ...{ file: SETTLEMENT, from: "const isFirst = this.#unasked.has(callId);", to: "const isFirst = true;" },
   },
   {
-    name: "a settlement by another gateway counts as another's",
-    ...{ file: SETTLEMENT, from: "isFirst && !this.#parts.journal.isShared", to: "isFirst" },
-  },
-  {
     name: "a yes that the chain does not show counts",
     file: ATTEMPTS,
     ...{ from: "success !== undefined && !evidence.isRequired(payment.key)", to: "success !== undefined" },

@@ -67,6 +67,8 @@ export class Laws {
   /** Latest lease that a runner got, by call ID. */
   readonly #leases = new Map<number, Omit<TimedLease, "callId">>();
   readonly #done = new Set<number>();
+  /** A facilitator is asked to settle a payment by use. */
+  onCharge: () => void = () => undefined;
   /** Clocks of gateways are right, so that leases end when they say. */
   areClocksRight = true;
   /** Newest block at the last check; undefined once a client has heard something since. */
@@ -132,6 +134,7 @@ export class Laws {
     word.asked.add(facilitator);
     word.askedAtMs = this.#simulation.wallMs;
     this.#words.set(nonce, word);
+    if (this.payments.some((payment) => payment.nonce === nonce && payment.isByUse)) this.onCharge();
   }
 
   /** A facilitator says that it has settled a payment. */

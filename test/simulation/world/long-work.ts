@@ -26,7 +26,12 @@ export class LongWork implements Part {
   }
 
   customers(surroundings: Surroundings): readonly Customer[] {
-    surroundings.laws.atEnd(() => checkEnd(surroundings));
+    const { simulation, laws, replicas } = surroundings;
+    laws.atEnd(() => checkEnd(surroundings));
+    laws.onCharge = () => {
+      if (simulation.fault("a gateway is killed as one charges", 0.5))
+        simulation.pick("killed as one charges", replicas).restart();
+    };
     return Array.from({ length: this.#count }, (_, i) => {
       const name = `patient ${i}`;
       const body = `${name}: ${LONG}`;

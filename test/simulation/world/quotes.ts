@@ -126,7 +126,7 @@ class QuotedClient implements Customer {
     };
     const orders = [order];
     if (fault("pays twice"))
-      orders.push({ ...order, name: `${this.name} again`, number: FIRST + 100 + this.#number });
+      orders.push({ ...order, name: `${this.name} again`, number: 100 + this.#number });
     const thief = `thief of ${this.name}`;
     if (fault("is robbed of its quote"))
       orders.push({ ...order, name: thief, number: 500 + this.#number, payer: payerOf(500 + this.#number) });
