@@ -199,10 +199,12 @@ export class CallbackSender implements BackgroundService {
     let after = "";
     do {
       const page = { hosts: MAX_HOSTS, perHost: PER_HOST, after };
+      // What a run records meanwhile may still be listed.
+      const busy = new Set(this.#running.keys());
       const due = byHost(await this.#parts.store.listDueCallbacks(page));
       for (const [host, callbacks] of due) {
         if (this.#running.size >= MAX_HOSTS) return;
-        if (this.#running.has(host) || !this.#pauses.isOver(host)) continue;
+        if (busy.has(host) || !this.#pauses.isOver(host)) continue;
         const run = this.#callHost(host, callbacks).finally(() => {
           this.#running.delete(host);
           this.#pause.end();

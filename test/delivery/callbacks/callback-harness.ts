@@ -79,7 +79,13 @@ export async function startCalling(
     }[];
     readonly buyers?: CallbackTargets["buyers"];
   },
-  options: { readonly resolver?: NameResolver; readonly starts?: boolean; readonly timeoutMs?: number } = {},
+  options: {
+    readonly resolver?: NameResolver;
+    readonly starts?: boolean;
+    readonly timeoutMs?: number;
+    /** Returns the store that the sender uses. */
+    readonly withStore?: (store: Store) => Store;
+  } = {},
 ): Promise<Calling> {
   const events = new EventHub();
   const { store, stop } = await openTestStore({ onCommitted: emitEvents(events) });
@@ -87,7 +93,8 @@ export async function startCalling(
   await keys.use([]);
   const telemetry = new ProcessTelemetry();
   const sender = new CallbackSender({
-    ...{ store, keys, events, telemetry, logger: pino({ level: "silent" }) },
+    ...{ keys, events, telemetry, logger: pino({ level: "silent" }) },
+    store: options.withStore?.(store) ?? store,
     callUrl: (callId) => `https://shop.example/x402/calls/${callId}`,
     ...(options.timeoutMs && { timeoutMs: options.timeoutMs }),
     ...(options.resolver && { resolver: options.resolver }),

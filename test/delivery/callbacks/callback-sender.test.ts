@@ -180,6 +180,42 @@ function resolverOf(...answers: readonly string[][]) {
 }
 type Resolver = NonNullable<NonNullable<Parameters<typeof startCalling>[1]>["resolver"]>;
 
+test("A callback that is recorded as sent while due ones are read is not sent again", async () => {
+  let goOn: (() => void) | undefined;
+  const receiver = await startReceiver(({ response }) => {
+    if (receiver.calls.length > 1) response.writeHead(204).end();
+  });
+  let isHolding = false;
+  const calling = await startCalling(
+    { endpoints: [{ url: receiver.url, events: ["dead_letter"] }] },
+    {
+      withStore: (store) => ({
+        ...store,
+        async listDueCallbacks(page) {
+          const due = await store.listDueCallbacks(page);
+          if (isHolding && due.length > 0)
+            await new Promise<void>((resolve) => {
+              goOn = resolve;
+            });
+          return due;
+        },
+      }),
+    },
+  );
+  await calling.bury();
+  const [first] = await eventually(() => expect(receiver.calls).toHaveLength(1)).then(() => receiver.calls);
+  isHolding = true;
+  calling.sender.poke();
+  await eventually(() => expect(goOn).toBeDefined());
+  isHolding = false;
+  first?.response.writeHead(204).end();
+  await calling.last(({ state }) => state === "sent");
+  goOn?.();
+  const callId = await calling.bury();
+  await calling.last((callback) => callback.callId === callId && callback.state === "sent");
+  expect(receiver.calls).toHaveLength(2);
+});
+
 test("A name is resolved once for each connection, which goes to the very address that was checked", async () => {
   const inside = await startReceiver();
   // 127.0.0.1 stands for a public address, and 127.0.0.2 for a private one.
