@@ -29,6 +29,22 @@ export interface RunnerLibrary {
 
 /** Client libraries by language. */
 export const LIBRARIES: Readonly<Record<string, RunnerLibrary>> = {
+  rust: {
+    readme: "clients/rust/README.md",
+    fence: "rust",
+    source: "src/main.rs",
+    pack: packCrate,
+    async install(folder, library) {
+      await cp(join(library, "Cargo.lock"), join(folder, "Cargo.lock"));
+      // Cargo takes packages of one name for the same, whatever their folder, and builds what is newer than the last build.
+      await run("touch", ["src/main.rs"], folder);
+      const patch = `patch.crates-io.jobgate-runner.path = "${library}"`;
+      await cargo(["build", "--config", patch], folder);
+      await cp(join(CARGO_TARGET, "debug/runner-rust"), join(folder, "runner-rust"));
+      return { command: join(folder, "runner-rust"), args: [], cwd: folder };
+    },
+  },
+
   node: {
     readme: "clients/node/README.md",
     fence: "js",
@@ -94,31 +110,33 @@ export const LIBRARIES: Readonly<Record<string, RunnerLibrary>> = {
       return { command: join(folder, "runner-go"), args: [], cwd: folder };
     },
   },
-
-  rust: {
-    readme: "clients/rust/README.md",
-    fence: "rust",
-    source: "src/main.rs",
-    pack: packCrate,
-    async install(folder, library) {
-      await cp(join(library, "Cargo.lock"), join(folder, "Cargo.lock"));
-      // Cargo takes packages of one name for the same, whatever their folder, and builds what is newer than the last build.
-      await run("touch", ["src/main.rs"], folder);
-      const patch = `patch.crates-io.jobgate-runner.path = "${library}"`;
-      await cargo(["build", "--config", patch], folder);
-      await cp(join(CARGO_TARGET, "debug/runner-rust"), join(folder, "runner-rust"));
-      return { command: join(folder, "runner-rust"), args: [], cwd: folder };
-    },
-  },
 };
 
-/** Installs a library's test program. */
-export async function prepareProgram(language: string, library: RunnerLibrary): Promise<RunnerCommand> {
-  const folder = join(WORKSHOP, "runner-programs", language);
+/** Copies a library's example into a folder, test program or not, and installs it. Each library is built once. */
+export async function installRunner(
+  language: string,
+  folder: string,
+  program?: string,
+): Promise<RunnerCommand> {
+  const library = LIBRARIES[language] as RunnerLibrary;
   await copySources(join(ROOT, "examples", `runner-${language}`), folder);
-  await copySources(join(ROOT, "test/e2e/runner-programs", language), folder);
-  return library.install(folder, await library.pack());
+  if (program !== undefined) await copySources(program, folder);
+  const packed = packages.get(language) ?? library.pack();
+  packages.set(language, packed);
+  return library.install(folder, await packed);
 }
+const packages = new Map<string, Promise<string>>();
+
+/** Installs a library's test program, once. */
+function prepareProgram(language: string): Promise<RunnerCommand> {
+  const folder = join(WORKSHOP, "runner-programs", language);
+  const program =
+    programs.get(language) ??
+    installRunner(language, folder, join(ROOT, "test/e2e/runner-programs", language));
+  programs.set(language, program);
+  return program;
+}
+const programs = new Map<string, Promise<RunnerCommand>>();
 
 /** The test programs' work on a body, as a program for run-each. */
 const JOB = `body=$(cat); echo "delivery $JOBGATE_CALL_ID $JOBGATE_ATTEMPT" >&2
@@ -129,16 +147,18 @@ case $body in
 esac
 printf %s "$body" | rev`;
 
-/** Runners without a client library. Each installs its dependencies from the registries, builds, and returns the command. */
-export const OTHER_RUNNERS: Readonly<Record<string, () => Promise<RunnerCommand>>> = {
+/** Runners by name, those that take longest to build first: a function that installs each from the registries. */
+export const RUNNERS: Readonly<Record<string, () => Promise<RunnerCommand>>> = {
+  ...Object.fromEntries(Object.keys(LIBRARIES).map((language) => [language, () => prepareProgram(language)])),
+
+  async "python with asyncio"() {
+    const runner = await prepareProgram("python");
+    return { ...runner, args: [...runner.args, "asyncio"] };
+  },
+
   async "run-each"() {
     const main = join(ROOT, "src/main.ts");
     const args = ["--import", import.meta.resolve("tsx"), main, "run-each", "--concurrency", "8"];
     return { command: process.execPath, args: [...args, "--", "sh", "-c", JOB], cwd: ROOT };
-  },
-
-  async "python with asyncio"() {
-    const runner = await prepareProgram("python", LIBRARIES.python as RunnerLibrary);
-    return { ...runner, args: [...runner.args, "asyncio"] };
   },
 };

@@ -1,4 +1,5 @@
 import { it } from "vitest";
+import { atOnce } from "../helpers/at-once.ts";
 import { type ModelOptions, runModel } from "./model.ts";
 
 const SET_UPS: readonly Omit<ModelOptions, "durationMs">[] = [
@@ -7,7 +8,5 @@ const SET_UPS: readonly Omit<ModelOptions, "durationMs">[] = [
   { setUp: "no rpc_url" },
 ];
 
-it.each(SET_UPS)(
-  "Longer random runs, with %j: no settled payment without its job, no second job, no charge for a refusal",
-  (options) => runModel({ ...options, durationMs: 60_000 }),
-);
+it("Longer random runs, in each set-up: no settled payment without its job, no second job, no charge for a refusal", () =>
+  atOnce(SET_UPS, (options) => runModel({ ...options, durationMs: 90_000 })));
