@@ -4,7 +4,15 @@ import { CALLBACK_STATES, fromCallbackState } from "../operator/callbacks.ts";
 import type { CallbackState } from "../store/contract/callback-ledger.ts";
 import { Refusal } from "./input.ts";
 import { type Callback, callOperator, type OperatorSelection, timeText } from "./operator-client.ts";
-import { addCommand, addListOptions, addOperatorCommand, option, parseCallId } from "./options.ts";
+import {
+  addCommand,
+  addOperatorCommand,
+  idsArgument,
+  listOptions,
+  option,
+  parseCallId,
+  stateOption,
+} from "./options.ts";
 import { type Columns, type ListOptions, printList, shortText, tableOf } from "./output.ts";
 
 /** Each URL has 10 s to answer. */
@@ -17,38 +25,30 @@ export function addCallbacksCommand(program: Command): void {
     example: "callbacks list --state dead",
   });
 
-  addListOptions(
-    addOperatorCommand(callbacks, {
-      name: "list",
-      description: "List callbacks, newest first.",
-      example: "callbacks list --state pending",
-    }),
-  )
-    .addOption(
-      option("--state <state>", "only callbacks in this state").choices(Object.keys(CALLBACK_STATES)),
-    )
-    .addOption(option("--call <id>", "only those about this call").argParser(parseCallId))
-    .action(list);
+  addOperatorCommand(callbacks, {
+    name: "list",
+    description: "List callbacks, newest first.",
+    example: "callbacks list --state pending",
+    takes: [
+      ...listOptions(),
+      stateOption("callbacks", CALLBACK_STATES),
+      option("--call <id>", "only those about this call").argParser(parseCallId),
+    ],
+  }).action(list);
 
   addOperatorCommand(callbacks, {
     name: "retry",
     description: "Try callbacks now, those that were given up too; exit 1 if any was sent or does not exist.",
     example: "callbacks retry 12 13",
-  })
-    .addArgument(
-      new Argument("<id...>", "IDs of callbacks").argParser(
-        (value: string, previous: bigint[] | undefined) => [...(previous ?? []), parseCallId(value)],
-      ),
-    )
-    .action(retry);
+    takes: [idsArgument("IDs of callbacks")],
+  }).action(retry);
 
   addOperatorCommand(callbacks, {
     name: "test",
     description: "Send a test message to the configured URLs, once; exit 1 if any does not accept it.",
     example: "callbacks test https://ops.example.com/jobgate",
-  })
-    .addArgument(new Argument("[url]", "only this URL"))
-    .action(test);
+    takes: [new Argument("[url]", "only this URL")],
+  }).action(test);
 }
 
 function list({

@@ -10,16 +10,15 @@ export function addCheckCommand(program: Command): void {
     name: "check",
     description: "List every mistake in the configuration; exit 1 if there is one.",
     example: "check -c jobgate.toml --online",
-  })
-    .addOption(configOption())
-    .addOption(serviceIdOption())
-    .addOption(
+    takes: [
+      configOption(),
+      serviceIdOption(),
       option(
         "--online",
         "also query the facilitator, each chain RPC, each rate source, the pricing engine and the store",
       ),
-    )
-    .action(check);
+    ],
+  }).action(check);
 }
 
 async function check(options: ConfigSelection & { readonly online?: boolean }): Promise<void> {

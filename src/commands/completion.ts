@@ -13,9 +13,8 @@ export function addCompletionCommand(program: Command): void {
   zsh   source <(jobgate completion zsh)
   fish  jobgate completion fish | source`,
     example: "completion bash > ~/.local/share/bash-completion/completions/jobgate",
-  })
-    .addArgument(new Argument("<shell>", "shell to print it for").choices(SHELLS))
-    .action((shell: Shell) => console.log(SCRIPTS[shell](commandsOf(program))));
+    takes: [new Argument("<shell>", "shell to print it for").choices(SHELLS)],
+  }).action((shell: Shell) => console.log(SCRIPTS[shell](commandsOf(program))));
 }
 
 /** A command, or a group of commands, as a shell completes it. */

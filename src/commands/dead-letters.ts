@@ -14,13 +14,13 @@ import {
 } from "./operator-client.ts";
 import {
   addCommand,
-  addListOptions,
   addOperatorCommand,
   callIdArgument,
-  callIdsArgument,
   type FilterOptions,
+  idsArgument,
   jobOption,
   jsonOption,
+  listOptions,
   option,
   originOption,
 } from "./options.ts";
@@ -47,40 +47,38 @@ export function addDeadLettersCommand(program: Command): void {
     name: "groups",
     description: "Count dead letters by job and reason, the largest group first.",
     example: "dead-letters groups",
-  })
-    .addOption(jsonOption())
-    .action(groups);
+    takes: [jsonOption()],
+  }).action(groups);
 
-  const listCommand = addOperatorCommand(deadLetters, {
+  addOperatorCommand(deadLetters, {
     name: "list",
     description: "List dead letters, newest first.",
     example: 'dead-letters list --job 1/30 --reason "no ink"',
-  });
-  addListOptions(addGroupOptions(listCommand)).action(list);
+    takes: [...groupOptions(), ...listOptions()],
+  }).action(list);
 
   addOperatorCommand(deadLetters, {
     name: "show",
     description: "Show one dead letter, with its metadata and body.",
     example: "dead-letters show 12",
-  })
-    .addArgument(callIdArgument())
-    .addOption(jsonOption())
-    .action(show);
+    takes: [callIdArgument(), jsonOption()],
+  }).action(show);
 
   for (const change of [RETRY, DROP]) {
     const { name, description } = change;
-    const command = addOperatorCommand(deadLetters, {
+    addOperatorCommand(deadLetters, {
       name,
       description: `${description}; exit 1 if any ID is not a dead letter.`,
       example: `dead-letters ${name} --job 1/30 --reason "no ink"`,
-    });
-    addGroupOptions(command)
-      .addArgument(callIdsArgument().argOptional())
-      // No variable sets it: one that stays set would make every call select all.
-      .addOption(new Option("--all", `${name} all of them, or all that the other options select`))
-      .action((callIds: bigint[], options: ChangeOptions) =>
-        callIds.length === 0 ? changeGroups(change, options) : changeEach(change, callIds, options),
-      );
+      takes: [
+        ...groupOptions(),
+        idsArgument().argOptional(),
+        // No variable sets it: one that stays set would make every call select all.
+        new Option("--all", `${name} all of them, or all that the other options select`),
+      ],
+    }).action((callIds: bigint[], options: ChangeOptions) =>
+      callIds.length === 0 ? changeGroups(change, options) : changeEach(change, callIds, options),
+    );
   }
 }
 
@@ -91,12 +89,11 @@ interface GroupOptions {
   readonly reason?: string;
 }
 
-function addGroupOptions(command: Command): Command {
-  return command
-    .addOption(originOption())
-    .addOption(jobOption())
-    .addOption(option("--reason <text>", "only those with this reason, as `groups` prints it"));
-}
+const groupOptions = () => [
+  originOption(),
+  jobOption(),
+  option("--reason <text>", "only those with this reason, as `groups` prints it"),
+];
 
 async function groups(options: PrintOptions): Promise<void> {
   const { groups } = await callOperator(options, (client) => client.listDeadLetterGroups({}));

@@ -19,16 +19,15 @@ export function addExportCommand(payments: Command): void {
     name: "export",
     description: "Print the books of a period: every payment, charge, refund and network fee, oldest first.",
     example: "payments export --from 2026-01-01 --to 2026-02-01 --format csv > january.csv",
-  })
-    .addOption(
+    takes: [
       time(
         "--from <time>",
         "movements recorded from then on: 2026-01-31, 2026-01-31T10:00Z, or an age such as 7d",
       ),
-    )
-    .addOption(time("--to <time>", "movements recorded before then"))
-    .addOption(option("--format <format>", "rows").choices(["csv", "jsonl"]).default("csv"))
-    .action(exportBooks);
+      time("--to <time>", "movements recorded before then"),
+      option("--format <format>", "rows").choices(["csv", "jsonl"]).default("csv"),
+    ],
+  }).action(exportBooks);
 }
 
 interface ExportOptions extends OperatorSelection {

@@ -15,13 +15,14 @@ import {
 } from "./operator-client.ts";
 import {
   addCommand,
-  addFilterOptions,
   addOperatorCommand,
   callIdArgument,
   type FilterOptions,
+  filterOptions,
   jsonOption,
   option,
   originOption,
+  stateOption,
 } from "./options.ts";
 import {
   type Columns,
@@ -42,28 +43,24 @@ export function addJobsCommand(program: Command): void {
     example: "jobs list --state ready",
   });
 
-  addFilterOptions(
-    addOperatorCommand(jobs, {
-      name: "list",
-      description: "List JobCalls, newest first.",
-      example: "jobs list --origin webhook --since 2h --text 72d3162e",
-    }),
-  )
-    .addOption(option("--state <state>", "only JobCalls in this state").choices(Object.keys(CALL_STATES)))
-    .addOption(originOption())
-    .addOption(
+  addOperatorCommand(jobs, {
+    name: "list",
+    description: "List JobCalls, newest first.",
+    example: "jobs list --origin webhook --since 2h --text 72d3162e",
+    takes: [
+      ...filterOptions(),
+      stateOption("JobCalls", CALL_STATES),
+      originOption(),
       option("--text <text>", "only JobCalls with this text in their metadata, letter case included"),
-    )
-    .action(list);
+    ],
+  }).action(list);
 
   addOperatorCommand(jobs, {
     name: "show",
     description: "Show one JobCall: its payment, its deliveries, how it ended, and its callbacks.",
     example: "jobs show 12",
-  })
-    .addArgument(callIdArgument())
-    .addOption(jsonOption())
-    .action(show);
+    takes: [callIdArgument(), jsonOption()],
+  }).action(show);
 }
 
 interface JobListOptions extends ListOptions, FilterOptions {

@@ -12,10 +12,11 @@ export function addMissingCommand(payments: Command): void {
     name: "missing",
     description: "List transfers to pay_to on the chain that no payment in the journal made.",
     example: "payments missing --since 2026-01-31T10:00Z",
-  })
-    .addOption(sinceOption("time of the copy that was restored").makeOptionMandatory())
-    .addOption(jsonOption("print JSON lines"))
-    .action(missing);
+    takes: [
+      sinceOption("time of the copy that was restored").makeOptionMandatory(),
+      jsonOption("print JSON lines"),
+    ],
+  }).action(missing);
 }
 
 /** A transfer that no payment in the journal made. */

@@ -16,10 +16,16 @@ export function addCommand(
     readonly notes?: string;
     /** Without `jobgate`. */
     readonly example: string;
+    /** Arguments and options, in the order of the help. */
+    readonly takes?: readonly (Argument | Option)[];
   },
 ): Command {
-  const { name, description, notes, example } = about;
+  const { name, description, notes, example, takes = [] } = about;
   const command = parent.command(name).description(description);
+  for (const one of takes) {
+    if (one instanceof Argument) command.addArgument(one);
+    else command.addOption(one);
+  }
   if (notes !== undefined) command.addHelpText("after", `\n${notes}`);
   return command.addHelpText("after", `\nExample:\n  $ jobgate ${example}`);
 }
@@ -27,18 +33,18 @@ export function addCommand(
 /** Adds a command that calls a running jobgate. */
 export function addOperatorCommand(
   parent: Command,
-  about: { readonly name: string; readonly description: string; readonly example: string },
+  about: Omit<Parameters<typeof addCommand>[1], "notes">,
 ): Command {
-  const notes =
-    "The token is JOBGATE_OPERATOR_TOKEN or, if that is not set, operator.token of the configuration file.";
-  return addCommand(parent, { ...about, notes })
-    .addOption(configOption())
-    .addOption(
-      option(
-        "--target <address>",
-        "host:port, unix:PATH or URL of the operator listener; overrides the configuration file",
-      ),
-    );
+  const target = option(
+    "--target <address>",
+    "host:port, unix:PATH or URL of the operator listener; overrides the configuration file",
+  );
+  return addCommand(parent, {
+    ...about,
+    notes:
+      "The token is JOBGATE_OPERATOR_TOKEN or, if that is not set, operator.token of the configuration file.",
+    takes: [configOption(), target, ...(about.takes ?? [])],
+  });
 }
 
 /** Makes an option that a variable can set as well: `--pay-to <address>` has the twin JOBGATE_PAY_TO. */
@@ -112,17 +118,14 @@ export const jobOption = () =>
 export const originOption = () =>
   option("--origin <origin>", "only paid ones, or only those of webhooks").choices(["x402", "webhook"]);
 
-/** Adds the options of every command that prints a list. */
-export function addListOptions(command: Command): Command {
-  return command
-    .addOption(
-      option("--limit <N>", "maximum number of entries, newest first")
-        .default(50)
-        .argParser((value) => parseInteger(value, 1, MAX_LIMIT)),
-    )
-    .addOption(option("--all", "every entry, however many; with --json as they are read").conflicts("limit"))
-    .addOption(jsonOption());
-}
+/** Options of every command that prints a list. */
+export const listOptions = () => [
+  option("--limit <N>", "maximum number of entries, newest first")
+    .default(50)
+    .argParser((value) => parseInteger(value, 1, MAX_LIMIT)),
+  option("--all", "every entry, however many; with --json as they are read").conflicts("limit"),
+  jsonOption(),
+];
 
 /** @param description what the time is */
 export const sinceOption = (description: string) =>
@@ -132,16 +135,19 @@ export const sinceOption = (description: string) =>
   ).argParser(parseTime);
 
 /** Options that select entries of a list, apart from their states. */
-export function addFilterOptions(command: Command): Command {
-  const filtered = command
-    .addOption(jobOption())
-    .addOption(option("--payer <address>", "only what this address paid for"))
-    .addOption(sinceOption("only requests from then on"))
-    .addOption(option("--until <time>", "only requests before then").argParser(parseTime));
-  return addListOptions(filtered);
-}
+export const filterOptions = () => [
+  jobOption(),
+  option("--payer <address>", "only what this address paid for"),
+  sinceOption("only requests from then on"),
+  option("--until <time>", "only requests before then").argParser(parseTime),
+  ...listOptions(),
+];
 
-/** Values of {@link addFilterOptions}. */
+/** Selects entries in one of these states. */
+export const stateOption = (things: string, states: Readonly<Record<string, unknown>>) =>
+  option("--state <state>", `only ${things} in this state`).choices(Object.keys(states));
+
+/** Values of {@link filterOptions}. */
 export interface FilterOptions {
   readonly job?: { readonly serviceId?: bigint | undefined; readonly jobId: bigint };
   readonly payer?: string;
@@ -172,8 +178,8 @@ export function parseTime(value: string): number {
 
 export const callIdArgument = () => new Argument("<id>", "call ID").argParser(parseCallId);
 
-export const callIdsArgument = () =>
-  new Argument("<id...>", "call IDs").argParser((value: string, previous: bigint[] | undefined) => [
+export const idsArgument = (description = "call IDs") =>
+  new Argument("<id...>", description).argParser((value: string, previous: bigint[] | undefined) => [
     ...(previous ?? []),
     parseCallId(value),
   ]);

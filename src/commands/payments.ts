@@ -17,14 +17,15 @@ import {
 } from "./operator-client.ts";
 import {
   addCommand,
-  addFilterOptions,
   addOperatorCommand,
   byOption,
   callIdArgument,
   type FilterOptions,
+  filterOptions,
   jsonOption,
   noteOption,
   option,
+  stateOption,
 } from "./options.ts";
 import {
   type Columns,
@@ -43,40 +44,34 @@ export function addPaymentsCommand(program: Command): void {
     example: "payments list --state unresolved",
   });
 
-  addFilterOptions(
-    addOperatorCommand(payments, {
-      name: "list",
-      description: "List payments, newest first.",
-      example: "payments list --state settled --since 24h --job 1/0",
-    }),
-  )
-    .addOption(option("--state <state>", "only payments in this state").choices(Object.keys(PAYMENT_STATES)))
-    .action(list);
+  addOperatorCommand(payments, {
+    name: "list",
+    description: "List payments, newest first.",
+    example: "payments list --state settled --since 24h --job 1/0",
+    takes: [...filterOptions(), stateOption("payments", PAYMENT_STATES)],
+  }).action(list);
 
   addOperatorCommand(payments, {
     name: "show",
     description: "Show one payment.",
     example: "payments show 12",
-  })
-    .addArgument(callIdArgument())
-    .addOption(jsonOption())
-    .action(show);
+    takes: [callIdArgument(), jsonOption()],
+  }).action(show);
 
   addOperatorCommand(payments, {
     name: "close",
     description: "Decide a payment that jobgate cannot decide; exit 1 if it is decided, or may still be.",
     example: 'payments close 12 --as paid --note "transfer in block 9184"',
-  })
-    .addArgument(callIdArgument())
-    .addOption(
+    takes: [
+      callIdArgument(),
       option("--as <verdict>", "paid: its job is queued; not-paid: it fails")
         .choices(["paid", "not-paid"])
         .makeOptionMandatory(),
-    )
-    .addOption(noteOption())
-    .addOption(byOption())
-    .addOption(jsonOption())
-    .action(close);
+      noteOption(),
+      byOption(),
+      jsonOption(),
+    ],
+  }).action(close);
 
   addMissingCommand(payments);
   addExportCommand(payments);
@@ -85,9 +80,8 @@ export function addPaymentsCommand(program: Command): void {
     name: "totals",
     description: "Count payments and JobCalls by state, and check that the journal balances.",
     example: "payments totals",
-  })
-    .addOption(jsonOption())
-    .action(totals);
+    takes: [jsonOption()],
+  }).action(totals);
 }
 
 function list(options: ListOptions & FilterOptions & { readonly state?: PaymentState }): Promise<void> {

@@ -5,13 +5,13 @@ import { REFUND_STATES } from "../operator/messages.ts";
 import { type OperatorClient, type Refund, refundStateText, timeText } from "./operator-client.ts";
 import {
   addCommand,
-  addListOptions,
   addOperatorCommand,
   byOption,
   callIdArgument,
   jsonOption,
+  listOptions,
   noteOption,
-  option,
+  stateOption,
 } from "./options.ts";
 import {
   type Columns,
@@ -29,15 +29,12 @@ export function addRefundsCommand(program: Command): void {
     example: "refunds list --state owed",
   });
 
-  addListOptions(
-    addOperatorCommand(refunds, {
-      name: "list",
-      description: "List refunds, newest first.",
-      example: "refunds list --state refund_failed",
-    }),
-  )
-    .addOption(option("--state <state>", "only refunds in this state").choices(Object.keys(REFUND_STATES)))
-    .action(list);
+  addOperatorCommand(refunds, {
+    name: "list",
+    description: "List refunds, newest first.",
+    example: "refunds list --state refund_failed",
+    takes: [...listOptions(), stateOption("refunds", REFUND_STATES)],
+  }).action(list);
 
   addDecision(refunds, {
     name: "approve",
@@ -95,17 +92,16 @@ function addDecision(
   },
 ): void {
   const { decide, ...about } = decision;
-  addOperatorCommand(refunds, { ...about, example: `refunds ${about.name} 12 --note "as agreed by mail"` })
-    .addArgument(callIdArgument())
-    .addOption(noteOption())
-    .addOption(byOption())
-    .addOption(jsonOption())
-    .action((callId: bigint, { note, by, ...options }: DecisionOptions) =>
-      printAnswer(
-        options,
-        async (client) => decide(client, { callId, by, note }),
-        ({ refund }) =>
-          `${callId} ${refund === undefined ? "decided" : `${refundStateText(refund.state)}, ${refund.amountText}`}`,
-      ),
-    );
+  addOperatorCommand(refunds, {
+    ...about,
+    example: `refunds ${about.name} 12 --note "as agreed by mail"`,
+    takes: [callIdArgument(), noteOption(), byOption(), jsonOption()],
+  }).action((callId: bigint, { note, by, ...options }: DecisionOptions) =>
+    printAnswer(
+      options,
+      async (client) => decide(client, { callId, by, note }),
+      ({ refund }) =>
+        `${callId} ${refund === undefined ? "decided" : `${refundStateText(refund.state)}, ${refund.amountText}`}`,
+    ),
+  );
 }

@@ -13,12 +13,8 @@ export function addServeCommand(program: Command): void {
     name: "serve",
     description: "Run the gateways until SIGTERM or SIGINT, then drain. SIGHUP reloads the configuration.",
     example: "serve -c jobgate.toml --service-id 1",
-  })
-    .addOption(configOption())
-    .addOption(serviceIdOption())
-    .addOption(logLevelOption())
-    .addOption(logFormatOption())
-    .action(serve);
+    takes: [configOption(), serviceIdOption(), logLevelOption(), logFormatOption()],
+  }).action(serve);
 }
 
 async function serve(

@@ -13,35 +13,26 @@ export function addSignCallerCommand(program: Command): void {
     name: "sign-caller",
     description: "Print the headers that authenticate the caller of a restricted job.",
     example: "sign-caller --service-id 1 --job-index 7 --body job.json --key env:CALLER_KEY",
-  })
-    .addOption(
+    takes: [
       option("--service-id <N>", "service ID of the job").argParser(parseServiceId).makeOptionMandatory(),
-    )
-    .addOption(
       option("--job-index <N>", "index of the job")
         .argParser((value) => parseInteger(value, 0, MAX_JOB_INDEX))
         .makeOptionMandatory(),
-    )
-    .addOption(bodyOption())
-    .addOption(
+      bodyOption(),
       option(
         "--nonce <text>",
         "1 to 128 visible ASCII characters, different for each request of a job (default: random)",
       ).argParser(matching(/^[\x21-\x7e]{1,128}$/, "1 to 128 visible ASCII characters")),
-    )
-    .addOption(
       option(
         "--expiry <seconds>",
         "Unix time in seconds at which the signature expires, at most 24 hours ahead (default: in 10 minutes)",
       ).argParser(matching(/^(0|[1-9][0-9]{0,14})$/, "Unix time in seconds, decimal")),
-    )
-    .addOption(
       option(
         "--key <env:NAME>",
         "environment variable with the caller's private key in hex",
       ).makeOptionMandatory(),
-    )
-    .action(sign);
+    ],
+  }).action(sign);
 }
 
 async function sign(options: {

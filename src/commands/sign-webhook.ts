@@ -22,18 +22,17 @@ export function addSignWebhookCommand(program: Command): void {
       "Print the headers that a sender must send with a body to a webhook endpoint, or its path with the token.",
     example: `sign-webhook --endpoint /hooks/alerts --body alert.json |
       curl --header @- --data-binary @alert.json http://127.0.0.1:9090/hooks/alerts`,
-  })
-    .addOption(configOption())
-    .addOption(option("--endpoint <path>", "path of the endpoint").makeOptionMandatory())
-    .addOption(bodyOption())
-    .addOption(option("--delivery-id <id>", "delivery ID, for an auth mode that has one (default: random)"))
-    .addOption(
+    takes: [
+      configOption(),
+      option("--endpoint <path>", "path of the endpoint").makeOptionMandatory(),
+      bodyOption(),
+      option("--delivery-id <id>", "delivery ID, for an auth mode that has one (default: random)"),
       option(
         "--key <env:NAME>",
         "environment variable with the sender's private key (whsk_…), for an endpoint that holds the public key",
       ),
-    )
-    .action(sign);
+    ],
+  }).action(sign);
 }
 
 async function sign(options: SignWebhookOptions): Promise<void> {

@@ -20,9 +20,8 @@ export function addStatusCommand(program: Command): void {
     name: "status",
     description: "Show in one screen how a running jobgate does, and what needs you.",
     example: "status",
-  })
-    .addOption(jsonOption())
-    .action(status);
+    takes: [jsonOption()],
+  }).action(status);
 }
 
 const DAY_MS = 86_400_000;

@@ -19,27 +19,24 @@ export function addStoreCommand(program: Command): void {
     name: "info",
     description: "Show kind, place, size, schema version, and what is in it.",
     example: "store info",
-  })
-    .addOption(configOption())
-    .addOption(jsonOption("print JSON"))
-    .action(info);
+    takes: [configOption(), jsonOption("print JSON")],
+  }).action(info);
 
   addCommand(store, {
     name: "check",
     description:
       "Check the file, the journal's balance, and that rows belong together; exit 1 if something is wrong.",
     example: "store check",
-  })
-    .addOption(configOption())
-    .action(check);
+    takes: [configOption()],
+  }).action(check);
 
   addCommand(store, {
     name: "backup",
     description: "Write a consistent copy of an SQLite store to a new file.",
     example: "store backup /backups/jobgate-$(date +%F).db",
+    takes: [configOption()],
   })
     .argument("<file>", "the new file")
-    .addOption(configOption())
     .action(backup);
 }
 

@@ -17,16 +17,15 @@ export function addTailCommand(program: Command): void {
     name: "tail",
     description: "Print the events of a running jobgate as they happen. Runners still get every JobCall.",
     example: "tail --history 20 --only retried dead-lettered",
-  })
-    .addOption(option("--only <kind...>", "only events of these kinds").choices(KINDS))
-    .addOption(option("--call <id>", "only events of this JobCall").argParser(parseCallId))
-    .addOption(
+    takes: [
+      option("--only <kind...>", "only events of these kinds").choices(KINDS),
+      option("--call <id>", "only events of this JobCall").argParser(parseCallId),
       option("--history <N>", "number of the latest events to print first")
         .default(0)
         .argParser((value) => parseInteger(value, 0, MAX_HISTORY)),
-    )
-    .addOption(jsonOption("print JSON lines, as without a terminal"))
-    .action(tail);
+      jsonOption("print JSON lines, as without a terminal"),
+    ],
+  }).action(tail);
 }
 
 interface TailOptions extends PrintOptions {

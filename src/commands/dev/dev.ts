@@ -46,13 +46,14 @@ export function addDevCommand(program: Command): void {
       "Run everything on this machine until Ctrl-C: chain, token, facilitator, gateway and a runner.",
     notes: "Nothing of it is kept: money, payments and jobs end with it.",
     example: "dev",
-  })
-    .addOption(option("--free-ports", "listen on free ports instead of the usual ones"))
-    .addOption(option("--no-runner", "leave the jobs to your own runner"))
-    .addOption(jsonOption("print the addresses and keys as one line of JSON"))
-    .addOption(logLevelOption())
-    .addOption(logFormatOption())
-    .action(dev);
+    takes: [
+      option("--free-ports", "listen on free ports instead of the usual ones"),
+      option("--no-runner", "leave the jobs to your own runner"),
+      jsonOption("print the addresses and keys as one line of JSON"),
+      logLevelOption(),
+      logFormatOption(),
+    ],
+  }).action(dev);
 }
 
 async function dev(options: DevOptions): Promise<void> {

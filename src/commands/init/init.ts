@@ -41,31 +41,24 @@ export function addInitCommand(program: Command): void {
     name: "init",
     description: "Write a configuration to start from. Asks what the options leave open.",
     example: "init --yes --job shout --price 0.01 --pay-to 0x…",
-  })
-    .addOption(option("--out <file>", "file to write").default("jobgate.toml"))
-    .addOption(option("--job <name>", `job to sell, ${NONE} for none (default: "shout")`).argParser(parseJob))
-    .addOption(option("--description <text>", "description of the job, for its buyers"))
-    .addOption(
+    takes: [
+      option("--out <file>", "file to write").default("jobgate.toml"),
+      option("--job <name>", `job to sell, ${NONE} for none (default: "shout")`).argParser(parseJob),
+      option("--description <text>", "description of the job, for its buyers"),
       option("--price <amount>", 'price of the job in dollars (default: "$0.01")').argParser(parsePrice),
-    )
-    .addOption(
       option("--network <name>", 'network of the payments (default: "base-sepolia", test money)').argParser(
         parsePayableNetwork,
       ),
-    )
-    .addOption(option("--pay-to <address>", "your address, which is paid").argParser(parseAddress))
-    .addOption(option("--facilitator <url>", "facilitator that settles the payments").argParser(parseUrl))
-    .addOption(
+      option("--pay-to <address>", "your address, which is paid").argParser(parseAddress),
+      option("--facilitator <url>", "facilitator that settles the payments").argParser(parseUrl),
       option("--webhook <path>", `path of a webhook, ${NONE} for none (default: "/hooks/alerts")`).argParser(
         parsePath,
       ),
-    )
-    .addOption(
       option("--auth <mode>", "authentication of the webhook").choices(AUTH_MODES).default(AUTH_MODES[0]),
-    )
-    .addOption(option("-y, --yes", "ask nothing"))
-    .addOption(option("--force", "overwrite the file"))
-    .action(init);
+      option("-y, --yes", "ask nothing"),
+      option("--force", "overwrite the file"),
+    ],
+  }).action(init);
 }
 
 async function init(options: InitOptions): Promise<void> {

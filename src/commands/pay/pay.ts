@@ -23,41 +23,33 @@ export function addPayCommand(program: Command): void {
       "The result goes to stdout, everything else to stderr. The key is a private key in hex; no option takes it." +
       "\nIf an answer is lost, the same payment is sent again, never a new one.",
     example: "pay https://jobs.example.com/x402/jobs/1/0 --body text.txt --max 0.05",
-  })
-    .argument("<url>", "URL of the job, as `x402_endpoint` in the seller's list of jobs")
-    .addOption(option("--body <file>", "file with the request body, - for stdin (default: empty)"))
-    .addOption(
+    takes: [
+      option("--body <file>", "file with the request body, - for stdin (default: empty)"),
       option(
         "--max <amount>",
         "most to pay, in dollars for tokens that jobgate knows, in base units of any other; without it you are asked, except for test money",
       ).argParser(parseMax),
-    )
-    .addOption(
       option("--network <name>", "pay on this network only, such as base or eip155:8453").argParser(
         parseNetworkOption,
       ),
-    )
-    .addOption(option("--method <method>", "HTTP method").default("POST"))
-    .addOption(
+      option("--method <method>", "HTTP method").default("POST"),
       option(
         "-H, --header <line...>",
         "header of the request, such as `content-type: text/plain`, or several lines of them",
       ),
-    )
-    .addOption(option("--key-file <file>", `file with the payer's private key (default: ${KEY_VARIABLE})`))
-    .addOption(
+      option("--key-file <file>", `file with the payer's private key (default: ${KEY_VARIABLE})`),
       option(
         "--payment-id <id>",
         "identifier of a purchase that was interrupted, which is not charged again (default: random)",
       ),
-    )
-    .addOption(
       option("--timeout <seconds>", "longest wait for the payment and the result")
         .default(600)
         .argParser((value) => parseInteger(value, 1, MAX_TIMEOUT_SECS)),
-    )
-    .addOption(option("--no-wait", "end once the job is accepted"))
-    .addOption(jsonOption("print the purchase and the result as one line of JSON"))
+      option("--no-wait", "end once the job is accepted"),
+      jsonOption("print the purchase and the result as one line of JSON"),
+    ],
+  })
+    .argument("<url>", "URL of the job, as `x402_endpoint` in the seller's list of jobs")
     .action(pay);
 }
 

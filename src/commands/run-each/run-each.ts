@@ -32,45 +32,29 @@ export function addRunEachCommand(program: Command): void {
       "Run a program once for each JobCall. The program reads the body from stdin and prints the result.",
     notes: "The token of the runner listener is JOBGATE_RUNNER_TOKEN.",
     example: "run-each --concurrency 4 --timeout 60 -- ./resize.sh --width 200",
-  })
-    .usage("[options] -- PROGRAM [ARGS...]")
-    .argument("<program>", "program to run, without a shell; exit code 0 means success")
-    .argument("[args...]", "arguments of the program")
-    .addOption(
+    takes: [
       option("--runner <address>", "host:port or unix:PATH of the runner listener")
         .default("127.0.0.1:8403")
         .argParser(parseRunner),
-    )
-    .addOption(
       option("--concurrency <N>", "maximum number of programs at once")
         .default(1)
         .argParser((value) => parseInteger(value, 1, MAX_CONCURRENCY)),
-    )
-    .addOption(
       option("--job-ids <ids>", "job IDs to run, separated by commas (default: all)")
         .default([], "all")
         .argParser((value) => value.split(",").map(parseServiceId)),
-    )
-    .addOption(
       option("--subscriber <name>", "name of this runner in jobgate (default: host and program)").argParser(
         matching(
           new RegExp(`^.{0,${MAX_SUBSCRIBER_LENGTH}}$`, "s"),
           `at most ${MAX_SUBSCRIBER_LENGTH} characters`,
         ),
       ),
-    )
-    .addOption(
       option(
         "--timeout <seconds>",
         "longest run of a program; after it the program is killed and the JobCall retried (default: none)",
       ).argParser((value) => parseInteger(value, 1, MAX_TIMEOUT_SECS)),
-    )
-    .addOption(
       option("--content-type <type>", "media type of the results")
         .default("application/octet-stream")
         .argParser(parseContentType),
-    )
-    .addOption(
       option(
         "--fail-on <codes>",
         "exit codes that make the JobCall a dead letter; other codes but 0 retry it",
@@ -79,9 +63,13 @@ export function addRunEachCommand(program: Command): void {
         .argParser((value) =>
           value === "" ? [] : value.split(",").map((code) => parseInteger(code, 1, 255)),
         ),
-    )
-    .addOption(logLevelOption())
-    .addOption(logFormatOption())
+      logLevelOption(),
+      logFormatOption(),
+    ],
+  })
+    .usage("[options] -- PROGRAM [ARGS...]")
+    .argument("<program>", "program to run, without a shell; exit code 0 means success")
+    .argument("[args...]", "arguments of the program")
     .action(runEach);
 }
 
