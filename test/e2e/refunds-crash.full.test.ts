@@ -1,3 +1,4 @@
+import pLimit from "p-limit";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { describe, expect, it } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
@@ -119,20 +120,25 @@ describe.each(["SQLite", "two replicas on Postgres"])(
   (store) => {
     const on = () => (store === "SQLite" ? {} : { on: postgres });
 
+    // A replica that gets no CPU for 10 s loses its right to send, and is not killed then: those take turns.
+    const limit = pLimit(store === "SQLite" ? CRASHES.length : 1);
+
     it("although jobgate is killed at each step of a refund", { timeout }, () =>
-      atOnce(CRASHES, async (crashAt) => {
-        for (let round = 0; round < ROUNDS; round++) {
-          const site = await startSite({ buyers: BUYERS_IN_MATRIX, crashAt, ...on() });
-          try {
-            await site.buyAll();
-            expect(await site.first.jobgate.exited).toEqual({ code: null, signal: "SIGKILL" });
-            await site.first.startAgain({ asProcess: true });
-            await site.expectAllRefunded();
-          } finally {
-            await site.stop();
-          }
-        }
-      }),
+      atOnce(
+        CRASHES.flatMap((crashAt) => Array<typeof crashAt>(ROUNDS).fill(crashAt)),
+        (crashAt) =>
+          limit(async () => {
+            const site = await startSite({ buyers: BUYERS_IN_MATRIX, crashAt, ...on() });
+            try {
+              await site.buyAll();
+              expect(await site.first.jobgate.exited).toEqual({ code: null, signal: "SIGKILL" });
+              await site.first.startAgain({ asProcess: true });
+              await site.expectAllRefunded();
+            } finally {
+              await site.stop();
+            }
+          }),
+      ),
     );
 
     it(`although there are ${BUYERS} of them at once and jobgate is killed in between`, {
