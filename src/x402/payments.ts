@@ -1,0 +1,101 @@
+import type { X402Config } from "../config/config.ts";
+import type { BackgroundService } from "../core/background-service.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+import { Facilitators } from "./facilitators/facilitators.ts";
+import type { X402GatewayOptions } from "./gateway-options.ts";
+import type { X402Periods } from "./periods.ts";
+import { ChainEvidence } from "./settlement/chain-evidence.ts";
+import { Charges } from "./settlement/charges.ts";
+import { PaymentsInProgress } from "./settlement/payments-in-progress.ts";
+import { Reconciler } from "./settlement/reconciler.ts";
+import { Settlement } from "./settlement/settlement.ts";
+
+interface Parts
+  extends Pick<X402GatewayOptions, "config" | "store" | "events" | "localFacilitator" | "logger"> {
+  readonly clock: Clock;
+  /** Measures durations. */
+  readonly elapsed: Clock;
+  readonly telemetry: Telemetry;
+}
+
+type Periods = Omit<X402Periods, "confirmationTimeoutMs"> &
+  Partial<Pick<X402Periods, "confirmationTimeoutMs">>;
+
+/** Verifies, settles and reconciles payments, and charges the jobs that are paid by use. */
+export class Payments implements BackgroundService {
+  readonly facilitators: Facilitators;
+  readonly evidence: ChainEvidence;
+  readonly settlement: Settlement;
+  readonly inProgress = new PaymentsInProgress();
+  /** Charges of the jobs that are paid by use. */
+  readonly charges: Charges;
+  readonly #reconciler: Reconciler;
+
+  constructor(parts: Parts, periods: Periods) {
+    const { config, store: journal, events, localFacilitator, clock, elapsed, logger, telemetry } = parts;
+    const { facilitatorTimeoutMs: settleTimeoutMs, acceptedTokens: tokens, settleMarginSecs } = config;
+    const { rpcTimeoutMs, secondLookAfterMs, pendingLookMs, verifyPatienceMs } = periods;
+    const { roundMs, firstDelayMs, slowRoundMs, confirmationTimeoutMs = settleTimeoutMs } = periods;
+    const { inProgress } = this;
+
+    const facilitators = new Facilitators({
+      configs: config.facilitators,
+      timeoutMs: settleTimeoutMs,
+      verifyPatienceMs,
+      readsSupported: tokens.some(({ transferMethod }) => transferMethod === "permit2"),
+      local: localFacilitator,
+      clock: elapsed,
+      logger,
+      telemetry,
+    });
+    const evidence = new ChainEvidence({ tokens, rpcTimeoutMs, secondLookAfterMs, telemetry });
+    const looks = { confirmationTimeoutMs, pendingLookMs };
+    const settlement = new Settlement({
+      journal,
+      facilitators,
+      evidence,
+      ...looks,
+      clock,
+      logger,
+      telemetry,
+    });
+    const rounds = { roundMs, firstDelayMs };
+    this.#reconciler = new Reconciler({
+      journal,
+      settlement,
+      evidence,
+      settleTimeoutMs,
+      inProgress,
+      ...rounds,
+      slowRoundMs,
+      clock: elapsed,
+      logger,
+    });
+    this.charges = new Charges(
+      { journal, settlement, events, ...rounds, elapsed, clock, logger },
+      settleMarginSecs,
+    );
+    this.facilitators = facilitators;
+    this.evidence = evidence;
+    this.settlement = settlement;
+  }
+
+  async start(): Promise<void> {
+    await this.facilitators.start();
+    await this.#reconciler.start();
+    await this.charges.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.charges.stop();
+    await this.#reconciler.stop();
+    await this.facilitators.stop();
+  }
+
+  reload({ acceptedTokens, facilitators, settleMarginSecs }: X402Config): void {
+    this.evidence.watch(acceptedTokens);
+    this.facilitators.reload(facilitators);
+    this.charges.reload(settleMarginSecs);
+  }
+}

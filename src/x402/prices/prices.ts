@@ -1,0 +1,76 @@
+import type { Logger } from "pino";
+import type { X402Config } from "../../config/config.ts";
+import type { Clock } from "../../core/clock.ts";
+import { createJobPrices, createPriceMap } from "../../pricing/price-source.ts";
+import type { QuotePayment, ReceivedQuote } from "../../pricing/quote-payment.ts";
+import { RateBoard } from "../../pricing/rates/rate-board.ts";
+import type { Store } from "../../store/store.ts";
+import type { Facilitators } from "../facilitators/facilitators.ts";
+import type { X402GatewayOptions } from "../gateway-options.ts";
+import { JobPolicies } from "./job-policies.ts";
+import { OfferBook } from "./offer-book.ts";
+import { PayableTokens } from "./payable-tokens.ts";
+import { PriceBook } from "./price-book.ts";
+import { PriceChecks } from "./price-checks.ts";
+import { QuoteBook } from "./quote-book.ts";
+import { JobUseTerms } from "./use-terms.ts";
+
+interface Parts extends Pick<X402GatewayOptions, "enginePrices" | "prices" | "redeemsQuotes"> {
+  readonly store: Store;
+  readonly facilitators: Facilitators;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Rates, offers and quotes, and the prices that they make at the current configuration. */
+export class Prices {
+  readonly #parts: Parts;
+  readonly rates: RateBoard;
+  readonly #checks: PriceChecks;
+  readonly #offers: OfferBook;
+  readonly #quotes: QuoteBook;
+  /** Ways to pay a quote at the current configuration. */
+  #quotePayment = (_quote: ReceivedQuote): Promise<QuotePayment | undefined> => Promise.resolve(undefined);
+
+  constructor(parts: Parts) {
+    const { store: ledger, clock, logger } = parts;
+    this.#parts = parts;
+    const rates = new RateBoard({ clock, logger });
+    this.rates = rates;
+    this.#offers = new OfferBook({ ledger, rates, clock, logger });
+    this.#checks = new PriceChecks({ rates, clock, logger });
+    this.#quotes = new QuoteBook({ ledger, rates, checks: this.#checks, clock });
+  }
+
+  /** Applies a configuration whose rates are watched. @returns its prices */
+  reload(config: X402Config) {
+    const { enginePrices, prices, redeemsQuotes = false, facilitators, clock } = this.#parts;
+    const { acceptedTokens, jobs = [], jobPricing, quoteTtlSecs, publicUrl } = config;
+    const useTerms = new JobUseTerms({ config, facilitators });
+    const tokens = new PayableTokens(acceptedTokens);
+    const source = this.#checks.payablePrices(
+      createJobPrices({ jobs, engine: enginePrices, otherwise: prices ?? createPriceMap(jobPricing) }),
+      tokens,
+    );
+    const policies = new JobPolicies(config, source);
+    const book = new PriceBook({
+      policies,
+      prices: source,
+      offers: this.#offers,
+      quotes: redeemsQuotes ? this.#quotes : undefined,
+      tokens,
+      useTerms,
+      refunds: config.refunds !== undefined,
+      quoteTtlSecs,
+      clock,
+    });
+    const atThisConfig = { policies, tokens: tokens.forWei, useTerms, quoteTtlSecs, publicUrl };
+    this.#quotePayment = (quote) => this.#quotes.paymentFor(quote, atThisConfig);
+    return { book, source, policies, tokens };
+  }
+
+  /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
+  quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined> {
+    return this.#quotePayment(quote);
+  }
+}
