@@ -1,7 +1,7 @@
 type PresentKeys<T> = { [Key in keyof T]: undefined extends T[Key] ? never : Key }[keyof T];
 
 /** Fields of which none is undefined: those that could be are optional. */
-export type Defined<T> = Pick<T, PresentKeys<T>> & {
+type Defined<T> = Pick<T, PresentKeys<T>> & {
   [Key in Exclude<keyof T, PresentKeys<T>>]?: Exclude<T[Key], undefined>;
 };
 

@@ -4,13 +4,13 @@ import type { Cors } from "./cors.ts";
 import type { HttpRequest } from "./request.ts";
 import type { HttpResponse, StreamingResponse } from "./response.ts";
 
-/** Answers on Node's own objects, for routes that speak a protocol of their own. */
-export type TakeOver = (incoming: IncomingMessage, outgoing: ServerResponse) => void;
-
-/** Returns the answer, whole or in pieces, or a function that takes the request over. */
 export type RouteHandler = (request: HttpRequest) => RouteAnswer | Promise<RouteAnswer>;
 
-export type RouteAnswer = HttpResponse | StreamingResponse | TakeOver;
+/** Answer, whole or in pieces, or a function that answers on Node's own objects in a protocol of its own. */
+export type RouteAnswer =
+  | HttpResponse
+  | StreamingResponse
+  | ((incoming: IncomingMessage, outgoing: ServerResponse) => void);
 
 const METHODS = ["GET", "HEAD", "POST", "DELETE"] as const;
 

@@ -15,7 +15,7 @@ import type { EngineClient } from "./engine-client.ts";
  * Changes an answer's message on its way back. Never rejects.
  * @param deadlineMs Unix milliseconds after which nobody waits for the answer
  */
-export type Amendment = (message: Buffer, deadlineMs: number) => Promise<Buffer>;
+type Amendment = (message: Buffer, deadlineMs: number) => Promise<Buffer>;
 
 /** Deadline of calls that come without one. */
 const DEFAULT_DEADLINE_MS = 30_000;

@@ -34,18 +34,12 @@ export interface StoreOptions {
   readonly tracing?: Tracing | undefined;
 }
 
-/** A dialect's way to the database. */
-export interface Channels {
+/** Parts of a store that differ between dialects. */
+interface Dialect extends Pick<Store, "isShared" | "sharedLeases" | "status" | "useUrl" | "close"> {
   /** Resolves once the operation is durable. */
   write<Name extends WriteName>(name: Name, input: Input<Name>): Promise<Outcome<Name>>;
   /** Runs on a connection of its own, so that no lookup delays a write. */
   read<Name extends ReadName>(name: Name, input: Input<Name>): Promise<Outcome<Name>>;
-}
-
-/** Parts of a store that differ between dialects. */
-export interface Dialect
-  extends Channels,
-    Pick<Store, "isShared" | "sharedLeases" | "status" | "useUrl" | "close"> {
   /** Calls those that wait for work. */
   readonly work: Listeners;
 }

@@ -12,16 +12,8 @@ const MAX_PRINTED = 10_000;
 /** Version that jobgate is tested with. */
 const ANVIL = "@foundry-rs/anvil@1.7.1";
 
-/** A local chain of its own process, which cannot outlive this one. It mines a block for each transaction at once. */
-export interface LocalChain {
-  readonly rpcUrl: string;
-  readonly port: number;
-  readonly rpc: Rpc;
-  stop(): Promise<void>;
-}
-
 /**
- * Starts anvil on 127.0.0.1.
+ * Starts anvil on 127.0.0.1, in a process that cannot outlive this one. It mines a block for each transaction at once.
  * @throws Refusal when it is not installed; another error, with what it printed, when it does not start
  */
 export async function startChain(options: {
@@ -29,7 +21,7 @@ export async function startChain(options: {
   /** 0: a free one. */
   readonly port: number;
   readonly extraArgs?: readonly string[];
-}): Promise<LocalChain> {
+}) {
   const { chainId, port: wanted, extraArgs = [] } = options;
   const child = spawnTethered({
     command: anvilProgram(),

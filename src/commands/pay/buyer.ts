@@ -23,7 +23,7 @@ export interface ChosenOffer {
   readonly paymentId?: string | undefined;
 }
 
-export interface BuyerOptions {
+interface BuyerOptions {
   readonly privateKey: PrivateKey;
   /** Identifies the purchase across all its payments. */
   readonly paymentId: string;

@@ -5,7 +5,7 @@ import { type JobKey, SECOND_MS } from "./format.tsx";
 import { refundState } from "./refunds.tsx";
 
 /** An event in words. */
-export interface EventText {
+interface EventText {
   /** Stage that colours the state. */
   readonly stage: "waiting" | "running" | "done" | "dead" | "unsure";
   readonly state: string;

@@ -26,7 +26,7 @@ export interface NonceLedger {
 }
 
 /** Charge for a call that is paid by use. */
-export interface CallCharge {
+interface CallCharge {
   readonly state: Exclude<PaymentState, "intent">;
   /** Token units, decimal, as is `amount`. */
   readonly ceiling: string;

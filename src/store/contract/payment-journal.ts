@@ -142,7 +142,7 @@ export type ClosePaymentOutcome =
  * `not_open`: the payment was charged or released meanwhile. `charge` is absent when its JobCall was finished by a replica
  * of an older version.
  */
-export type EndAuthorizationOutcome =
+type EndAuthorizationOutcome =
   | { readonly kind: "charged"; readonly charge?: DecidedCharge }
   | { readonly kind: "buried"; readonly buried: BuriedCall }
   | { readonly kind: "not_open" };

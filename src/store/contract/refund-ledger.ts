@@ -92,6 +92,6 @@ export interface RefundDecision {
 }
 
 /** `refund` is the refund as it is; undefined if there is none. */
-export type DecideRefundOutcome =
+type DecideRefundOutcome =
   | { readonly kind: "decided"; readonly refund: Refund }
   | { readonly kind: "not_open"; readonly refund: Refund | undefined };

@@ -19,7 +19,7 @@ export function isHeldBy(lease: SettlerLease | undefined, owner: string, now: nu
 }
 
 /** State on which signatures for one network depend. */
-export interface SignContext {
+interface SignContext {
   findRow(reference: string): TransactionRow | undefined;
   findLastNonce(account: string): number | undefined;
   readonly now: number;

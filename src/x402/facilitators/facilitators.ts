@@ -41,7 +41,7 @@ interface Listed {
 }
 
 /** Verdict, with the facilitator that gave it. */
-export type NamedVerification = Verification & { readonly facilitator: string };
+type NamedVerification = Verification & { readonly facilitator: string };
 
 /**
  * The configured facilitators, in order. Verifying is harmless, so whoever answers first counts. Settling is not: only

@@ -29,11 +29,6 @@ const MAX_BYTES = 2_560;
 /** Bound on the signed offers that are kept, up to 3 KB each, and on the signatures of receipts. */
 const MAX_REMEMBERED = 1_000;
 
-/** Settlement with a receipt. */
-export type ReceiptedSettlement = SettleResponse & {
-  readonly extensions: { readonly [OFFER_RECEIPT]: SignedReceipt };
-};
-
 /** Signs offers, and receipts of delivered calls. Neither changes what can be paid. */
 export class ReceiptSigner {
   readonly #account: LocalAccount;
@@ -72,7 +67,7 @@ export class ReceiptSigner {
   }
 
   /** Returns the settlement of a call that was paid for and delivered, with the same receipt each time. */
-  async settlementOf(call: CallState): Promise<ReceiptedSettlement | undefined> {
+  async settlementOf(call: CallState) {
     const { state, finishedAt, charge, settlement, job } = call;
     if (state !== "succeeded" || finishedAt === undefined || charge?.state === "released") return undefined;
     const { network, payer } = call.payment;

@@ -21,19 +21,16 @@ interface Parts {
   /** Account that refunds are sent from. */
   readonly account: string;
   readonly settler: NetworkSettler;
-  readonly store: RefundStore;
+  readonly store: Pick<
+    Store,
+    "listOpenRefunds" | "sendRefund" | "endRefund" | "holdRefund" | "findTransactions" | "listPayments"
+  >;
   readonly evidence: Pick<ChainEvidence, "look" | "covers">;
   /** Tokens of the network. */
   readonly tokens: () => readonly Pick<AcceptedToken, "asset" | "confirmations" | "decimals">[];
   readonly roundMs: number;
   readonly logger: Logger;
 }
-
-/** The store, as far as refunds need it. */
-export type RefundStore = Pick<
-  Store,
-  "listOpenRefunds" | "sendRefund" | "endRefund" | "holdRefund" | "findTransactions" | "listPayments"
->;
 
 /** Most refunds of a network that are being sent at a time. */
 const MAX_SENDING = 64;

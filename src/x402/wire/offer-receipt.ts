@@ -19,7 +19,7 @@ export interface OfferPayload {
   readonly validUntil: number;
 }
 
-export interface ReceiptPayload {
+interface ReceiptPayload {
   readonly version: 1;
   readonly network: string;
   readonly resourceUrl: string;

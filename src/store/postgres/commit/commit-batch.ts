@@ -13,7 +13,7 @@ import { findOutcome } from "./outcome.ts";
 
 type Operation = AnyOperation<WriteName>;
 
-export interface CommitterOptions extends RunBatchOptions {
+interface CommitterOptions extends RunBatchOptions {
   readonly writers: ConnectionPool;
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;

@@ -17,7 +17,7 @@ export interface PostgresAddress {
  * - `require`: encrypted, but any certificate is accepted.
  * - `verify-full`: the server's certificate must be valid for this host.
  */
-export type PostgresTls = "disable" | "require" | "verify-full";
+type PostgresTls = "disable" | "require" | "verify-full";
 
 /** Limits in milliseconds; each one that is exceeded ends in an error. */
 export interface PostgresTimeouts {
