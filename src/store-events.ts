@@ -16,155 +16,162 @@ const AUTHORIZATION_ENDS = "the authorization is about to end";
 /** Longest reason in an event: runners write them. */
 const MAX_REASON_LENGTH = 500;
 
+/** A change as an event, without the time if that is now. */
+interface Happened {
+  readonly callId: number;
+  readonly what: WhatHappened;
+  /** Unix milliseconds. */
+  readonly at?: number;
+}
+
 /** Makes the listener that turns each change committed in the store into events. */
 export function emitEvents(events: EventHub): (committed: Committed) => void {
-  function emit(callId: number, what: WhatHappened, at = systemClock()): void {
-    events.emit({ at, callId, what });
-  }
-
-  function accepted({ origin, jobId, serviceId }: JobCall, outcome: AcceptOnceOutcome): void {
-    if (outcome.kind === "accepted") emit(outcome.callId, { kind: "accepted", origin, jobId, serviceId });
-  }
-
-  function decided(
-    { callId, key, symbol, amount }: PaymentRecord,
-    state: "settled" | "failed" | "unresolved",
-    reason: string,
-  ): void {
-    const { network, asset, payer } = key;
-    const token = { network, asset, symbol };
-    emit(callId, { kind: "paymentDecided", state, ...token, amount, payer, reason: short(reason) });
-  }
-
-  function settled(record: PaymentRecord, reason: string): void {
-    decided(record, "settled", reason);
-    if (record.ceiling === undefined) queued(record.callId, record);
-  }
-
-  function queued(callId: number, { jobIndex, serviceId }: PaymentIntent): void {
-    emit(callId, { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId });
-  }
-
-  function refunding(refund: Refund | undefined): void {
-    if (refund !== undefined) emit(refund.callId, refundChange(refund), refund.updatedAt);
-  }
-
-  function buried(calls: readonly BuriedCall[]): void {
-    for (const { callId, reason, deadAt, released } of calls) {
-      emit(callId, { kind: "deadLettered", reason: short(reason) }, deadAt);
-      charged(callId, released, reason);
-    }
-  }
-
-  function charged(callId: number, charge: DecidedCharge | undefined, reason = ""): void {
-    if (charge !== undefined) emit(callId, { kind: "paymentDecided", ...charge, reason: short(reason) });
-  }
-
-  function retried(callId: number, reason: string): void {
-    emit(callId, { kind: "retried", reason: short(reason) });
-  }
-
-  function ended(callId: number, { outcome, buried: dead }: EndedLease, reason: string): void {
-    if (dead !== undefined) buried([dead]);
-    else if (outcome === "done") retried(callId, reason);
-  }
-
-  return ({ operation, input, outcome }) => {
-    switch (operation) {
-      case "accept":
-      case "acceptOnce":
-        return accepted(input[0], outcome);
-
-      case "beginPayment":
-        // The JobCall of any other payment is queued once that is settled.
-        return outcome.kind === "begun" && input[0].ceiling !== undefined
-          ? queued(outcome.callId, input[0])
-          : undefined;
-      case "settlePayment":
-        return outcome.kind === "settled" && outcome.changed ? settled(outcome.record, "") : undefined;
-      case "failPayment":
-        return outcome.kind === "failed" ? decided(outcome.record, "failed", input[2]) : undefined;
-      case "closePayment": {
-        if (outcome.kind !== "closed") return;
-        const { record } = outcome;
-        const reason = closingText(input[1]);
-        return record.state === "settled" ? settled(record, reason) : decided(record, "failed", reason);
-      }
-      case "leavePaymentUnresolved":
-        return outcome === undefined ? undefined : decided(outcome, "unresolved", input[1]);
-
-      case "claim": {
-        buried(outcome.buried);
-        if (!events.watches("delivered")) return;
-        const [{ subscriber }] = input;
-        for (const { callId, attempt, leaseExpiresAt, encoded } of outcome.calls) {
-          emit(callId, {
-            kind: "delivered",
-            jobId: decodeJobId(encoded),
-            attempt,
-            leaseExpiresAt,
-            subscriber,
-          });
-        }
-        return;
-      }
-      case "expireLeases":
-        return buried(outcome);
-      case "endAuthorization":
-        if (outcome.kind === "buried") buried([outcome.buried]);
-        else if (outcome.kind === "charged") charged(input[0], outcome.charge, AUTHORIZATION_ENDS);
-        return;
-      case "ack": {
-        const [{ callId }, result] = input;
-        if (outcome.outcome !== "done") return;
-        emit(callId, { kind: "acked", resultBytes: result?.body.byteLength ?? 0 });
-        return charged(callId, outcome.charge);
-      }
-      case "retry":
-        return ended(input[0].callId, outcome, input[1].reason);
-      case "release":
-        return ended(input[0].callId, outcome, STREAM_ENDED);
-      case "fail":
-        return ended(input[0].callId, outcome, "");
-      case "extend": {
-        const [{ callId }, , progress] = input;
-        if (outcome.outcome === "done" && progress !== undefined)
-          emit(callId, { kind: "progressed", ...progress });
-        return;
-      }
-
-      case "retryDeadLetter":
-        return outcome === "retried" ? retried(input[0], "operator") : undefined;
-      case "dropDeadLetter":
-        return outcome ? emit(input[0], { kind: "dropped" }) : undefined;
-
-      case "sendRefund":
-      case "endRefund":
-        return refunding(outcome);
-      case "decideRefund":
-        return outcome.kind === "decided" ? refunding(outcome.refund) : undefined;
-
-      // Nothing that anyone watches.
-      case "contradictPayment":
-      case "endCallback":
-      case "endWatches":
-      case "finishTransactions":
-      case "holdRefund":
-      case "holdSettler":
-      case "keepSecret":
-      case "useCallerNonce":
-      case "probe":
-      case "prune":
-      case "queueTransaction":
-      case "retryCallback":
-      case "saveOffers":
-      case "saveQuote":
-      case "shrink":
-      case "signTransactions":
-      case "useCallbackEndpoints":
-        return;
-    }
+  return (committed) => {
+    for (const { callId, what, at = systemClock() } of eventsOf(committed, events))
+      events.emit({ at, callId, what });
   };
+}
+
+/** Returns what a committed change means for the calls, in the order in which it happened. */
+function eventsOf(
+  { operation, input, outcome }: Committed,
+  events: Pick<EventHub, "watches">,
+): readonly Happened[] {
+  switch (operation) {
+    case "accept":
+    case "acceptOnce":
+      return accepted(input[0], outcome);
+
+    case "beginPayment":
+      // The JobCall of any other payment is queued once that is settled.
+      return outcome.kind === "begun" && input[0].ceiling !== undefined
+        ? [queued(outcome.callId, input[0])]
+        : [];
+    case "settlePayment":
+      return outcome.kind === "settled" && outcome.changed ? settled(outcome.record, "") : [];
+    case "failPayment":
+      return outcome.kind === "failed" ? [decided(outcome.record, "failed", input[2])] : [];
+    case "closePayment": {
+      if (outcome.kind !== "closed") return [];
+      const { record } = outcome;
+      const reason = closingText(input[1]);
+      return record.state === "settled" ? settled(record, reason) : [decided(record, "failed", reason)];
+    }
+    case "leavePaymentUnresolved":
+      return outcome === undefined ? [] : [decided(outcome, "unresolved", input[1])];
+
+    case "claim": {
+      const buriedOnes = outcome.buried.flatMap(buried);
+      // Decoding takes time.
+      if (!events.watches("delivered")) return buriedOnes;
+      const [{ subscriber }] = input;
+      const delivered = outcome.calls.map(({ callId, attempt, leaseExpiresAt, encoded }): Happened => {
+        const jobId = decodeJobId(encoded);
+        return { callId, what: { kind: "delivered", jobId, attempt, leaseExpiresAt, subscriber } };
+      });
+      return [...buriedOnes, ...delivered];
+    }
+    case "expireLeases":
+      return outcome.flatMap(buried);
+    case "endAuthorization":
+      if (outcome.kind === "buried") return buried(outcome.buried);
+      return outcome.kind === "charged" ? charged(input[0], outcome.charge, AUTHORIZATION_ENDS) : [];
+    case "ack": {
+      const [{ callId }, result] = input;
+      if (outcome.outcome !== "done") return [];
+      const acked: Happened = { callId, what: { kind: "acked", resultBytes: result?.body.byteLength ?? 0 } };
+      return [acked, ...charged(callId, outcome.charge)];
+    }
+    case "retry":
+      return ended(input[0].callId, outcome, input[1].reason);
+    case "release":
+      return ended(input[0].callId, outcome, STREAM_ENDED);
+    case "fail":
+      return ended(input[0].callId, outcome, "");
+    case "extend": {
+      const [{ callId }, , progress] = input;
+      const isReported = outcome.outcome === "done" && progress !== undefined;
+      return isReported ? [{ callId, what: { kind: "progressed", ...progress } }] : [];
+    }
+
+    case "retryDeadLetter":
+      return outcome === "retried" ? [retried(input[0], "operator")] : [];
+    case "dropDeadLetter":
+      return outcome ? [{ callId: input[0], what: { kind: "dropped" } }] : [];
+
+    case "sendRefund":
+    case "endRefund":
+      return outcome === undefined ? [] : [refunding(outcome)];
+    case "decideRefund":
+      return outcome.kind === "decided" ? [refunding(outcome.refund)] : [];
+
+    // Nothing that anyone watches.
+    case "contradictPayment":
+    case "endCallback":
+    case "endWatches":
+    case "finishTransactions":
+    case "holdRefund":
+    case "holdSettler":
+    case "keepSecret":
+    case "useCallerNonce":
+    case "probe":
+    case "prune":
+    case "queueTransaction":
+    case "retryCallback":
+    case "saveOffers":
+    case "saveQuote":
+    case "shrink":
+    case "signTransactions":
+    case "useCallbackEndpoints":
+      return [];
+  }
+}
+
+function accepted({ origin, jobId, serviceId }: JobCall, outcome: AcceptOnceOutcome): Happened[] {
+  if (outcome.kind !== "accepted") return [];
+  return [{ callId: outcome.callId, what: { kind: "accepted", origin, jobId, serviceId } }];
+}
+
+function decided(
+  { callId, key, symbol, amount }: PaymentRecord,
+  state: "settled" | "failed" | "unresolved",
+  reason: string,
+): Happened {
+  const { network, asset, payer } = key;
+  const token = { network, asset, symbol };
+  return { callId, what: { kind: "paymentDecided", state, ...token, amount, payer, reason: short(reason) } };
+}
+
+function settled(record: PaymentRecord, reason: string): Happened[] {
+  const payment = decided(record, "settled", reason);
+  return record.ceiling === undefined ? [payment, queued(record.callId, record)] : [payment];
+}
+
+function queued(callId: number, { jobIndex, serviceId }: PaymentIntent): Happened {
+  return { callId, what: { kind: "accepted", origin: "x402", jobId: BigInt(jobIndex), serviceId } };
+}
+
+function refunding(refund: Refund): Happened {
+  return { callId: refund.callId, what: refundChange(refund), at: refund.updatedAt };
+}
+
+function buried({ callId, reason, deadAt, released }: BuriedCall): Happened[] {
+  const dead: Happened = { callId, what: { kind: "deadLettered", reason: short(reason) }, at: deadAt };
+  return [dead, ...charged(callId, released, reason)];
+}
+
+function charged(callId: number, charge: DecidedCharge | undefined, reason = ""): Happened[] {
+  if (charge === undefined) return [];
+  return [{ callId, what: { kind: "paymentDecided", ...charge, reason: short(reason) } }];
+}
+
+function retried(callId: number, reason: string): Happened {
+  return { callId, what: { kind: "retried", reason: short(reason) } };
+}
+
+function ended(callId: number, { outcome, buried: dead }: EndedLease, reason: string): Happened[] {
+  if (dead !== undefined) return buried(dead);
+  return outcome === "done" ? [retried(callId, reason)] : [];
 }
 
 function short(reason: string): string {
