@@ -18,6 +18,7 @@ const REPLACED: Readonly<Record<string, string>> = {
   viem: "viem.ts",
   "hash-wasm": "hash-wasm.ts",
   "src/node/json-endpoint.ts": "endpoint.ts",
+  "src/x402/settler/account.ts": "settler-account.ts",
   "src/store/sqlite/worker-link.ts": "store-link.ts",
   "src/store/sqlite/file-owner.ts": "file-owner.ts",
   "src/store/sqlite/watched-files.ts": "watched-files.ts",
@@ -29,6 +30,9 @@ const ONLY_FOR: Readonly<Record<string, string>> = {
   "node:fs": "src/store/sqlite/durable-log.ts",
 };
 
+/** Packages that ask for the time, or load modules when they need them: their first import would take real time. */
+const BUNDLED = /^(@x402\/evm|viem|ox|abitype|@noble)(\/|$)/;
+
 let bundles = 0;
 
 /** Loads the gateway's code with a simulated world around it. */
@@ -38,7 +42,6 @@ export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
     ...MODULES,
     // Modules that are loaded later would be read from a real disk.
     splitting: false,
-    packages: "external",
     entryPoints: [join(WORLD, "index.ts")],
     outdir,
     inject: [join(WORLD, "globals.ts")],
@@ -55,6 +58,9 @@ export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
               const replaced = join(WORLD, REPLACED[path] ?? "");
               return importer === replaced ? { path, external: true } : { path: replaced };
             },
+          );
+          plugins.onResolve({ filter: /^[^./]/ }, ({ path }) =>
+            BUNDLED.test(path) ? undefined : { path, external: true },
           );
           plugins.onLoad({ filter: /\/src\/.*\.ts$/ }, (file) => {
             const replaced = REPLACED[file.path.slice(ROOT.length)];

@@ -1,4 +1,5 @@
 import type { Mutant } from "./bundle-gateway.ts";
+import { SETTLER_MUTANTS } from "./settler-mutants.ts";
 
 const SETTLEMENT = "x402/settlement/settlement.ts";
 const EVIDENCE = "x402/settlement/chain-evidence.ts";
@@ -233,4 +234,5 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
     name: "a price that a stranger has signed is asked for",
     ...{ file: "pricing/job-quote.ts", from: "if (signer !== operator) {", to: 'if (signer === "") {' },
   },
+  ...SETTLER_MUTANTS,
 ];

@@ -1,5 +1,9 @@
+import { toHex } from "../../../src/chain/rpc.ts";
 import { UPTO_PROXY } from "../../../src/x402/wire/payer-signature.ts";
+import { AccountView } from "./account-view.ts";
+import { gasUsed } from "./accounts.ts";
 import { type Block, type Chain, FIRST_BLOCK } from "./chain.ts";
+import { RpcFault, readCall, SETTLES } from "./contracts.ts";
 import type { Server, WireAnswer } from "./network.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -12,8 +16,8 @@ const AUTHORIZATION_STATE = "e94a0102";
 const NONCE_BITMAP = "4fe02b44";
 /** `balanceOf(address)`, `allowance(address,address)` */
 const HOLDINGS = ["70a08231", "dd62ed3e"];
-/** Functions that settle, of the proxies for the schemes exact and upto, with the words before the owner's. */
-const SETTLES = { exact: ["13cd3b53", 4], upto: ["ff11e7b4", 5] } as const;
+/** `isValidSignature(bytes32,bytes)`, of payers that are contracts. Its answer is the selector. */
+const IS_VALID_SIGNATURE = "1626ba7e";
 
 /** Most blocks that a node lags behind. */
 const MAX_LAG = 15;
@@ -26,8 +30,6 @@ const PERMIT2_BIT = 1;
 export function permit2Nonce(word: number): string {
   return String(word * 256 + PERMIT2_BIT);
 }
-
-class RpcFault extends Error {}
 
 interface Filter {
   readonly address?: string | readonly string[];
@@ -51,7 +53,7 @@ export function chainNode(
       ? 1 + Math.floor(simulation.random("lag") * MAX_LAG)
       : 0;
     const isCareless = lag > 0 && simulation.random("careless node") < 0.5;
-    const view = new View(chain, {
+    const view = new View(simulation, chain, {
       head: Math.max(chain.head.number - lag, FIRST_BLOCK),
       asset: asset.toLowerCase(),
       isCareless,
@@ -84,9 +86,11 @@ class View {
   readonly #head: number;
   readonly #asset: string;
   readonly #isCareless: boolean;
+  readonly #accounts: AccountView;
 
   /** @param parts `isCareless` answers with the state that it has, whatever block the question names */
   constructor(
+    simulation: Simulation,
     chain: Chain,
     parts: { readonly head: number; readonly asset: string; readonly isCareless: boolean },
   ) {
@@ -94,6 +98,7 @@ class View {
     this.#head = parts.head;
     this.#asset = parts.asset;
     this.#isCareless = parts.isCareless;
+    this.#accounts = new AccountView(simulation, chain, parts);
   }
 
   answer(method: string, params: readonly unknown[]): unknown {
@@ -101,10 +106,10 @@ class View {
       case "eth_blockNumber":
         return hex(this.#head);
       case "eth_getBlockByNumber":
-        return this.#blockAnswer(String(params[0]));
+        return this.#blockAnswer(String(params[0]), params[1] === true);
       case "eth_call":
         return this.#call(
-          params[0] as { to?: string; data: string },
+          params[0] as { from?: string; to?: string; data: string },
           params[1] as string | { blockHash: string },
         );
       case "eth_getLogs":
@@ -114,22 +119,29 @@ class View {
       case "eth_getTransactionReceipt":
         return this.#receipt(String(params[0]));
       default:
-        throw new Error(`the node does not know ${method}`);
+        return this.#accounts.answer(method, params);
     }
   }
 
-  #blockAnswer(which: string): unknown {
+  #blockAnswer(which: string, withTransactions: boolean): unknown {
     const block = this.#block(which === "latest" ? this.#head : Number(which));
     if (block === undefined) return null;
-    const { number, hash, parentHash, timestamp } = block;
-    return { number: hex(number), hash, parentHash, timestamp: hex(timestamp) };
+    const { number, hash, parentHash, timestamp, baseFee, transactions } = block;
+    return {
+      ...{ number: hex(number), hash, parentHash, timestamp: hex(timestamp), baseFeePerGas: hex(baseFee) },
+      ...(withTransactions && {
+        transactions: transactions.flatMap(({ hash: of, sent }) =>
+          sent === undefined ? [] : { hash: of, from: sent.from, nonce: hex(sent.nonce) },
+        ),
+      }),
+    };
   }
 
   #block(number: number): Block | undefined {
     return number > this.#head ? undefined : this.#chain.block(number);
   }
 
-  #call({ to, data }: { to?: string; data: string }, at: string | { blockHash: string }): string {
+  #call(call: { from?: string; to?: string; data: string }, at: string | { blockHash: string }): string {
     const block =
       typeof at === "object"
         ? this.#chain.blockByHash(at.blockHash)
@@ -137,6 +149,11 @@ class View {
     const isMissing = block === undefined || block.number > this.#head;
     const seen = isMissing && this.#isCareless ? this.#block(this.#head) : block;
     if (seen === undefined || (isMissing && !this.#isCareless)) throw new RpcFault("header not found");
+    const { from, to, data } = call;
+    if (to !== undefined && data.startsWith(IS_VALID_SIGNATURE, 2))
+      return `0x${IS_VALID_SIGNATURE.padEnd(64, "0")}`;
+    const moving = to === undefined ? undefined : readCall(to, data);
+    if (moving !== undefined) return this.#accounts.simulate(moving, from);
     if (to !== undefined) return `0x${this.#isUsed(data.slice(2), seen)}`;
     // The code of `readView`: the block's time, and the answer to the question at its end.
     return `0x${word(seen.timestamp)}${this.#isUsed(data.slice(-136), seen)}`;
@@ -144,8 +161,11 @@ class View {
 
   #isUsed(question: string, block: Block): string {
     const selector = question.slice(0, 8);
-    if (HOLDINGS.includes(selector)) return "f".repeat(64);
     const payer = `0x${question.slice(8 + 24, 72)}`;
+    if (HOLDINGS.includes(selector)) {
+      const tokens = this.#chain.accounts.at(payer, block.number)?.tokens;
+      return tokens === undefined ? "f".repeat(64) : tokens.toString(16).padStart(64, "0");
+    }
     const about = question.slice(72, 136);
     const isUsed = (nonce: string) =>
       (this.#chain.useOf({ payer, nonce })?.block ?? Number.POSITIVE_INFINITY) <= block.number;
@@ -178,20 +198,24 @@ class View {
     if (found === undefined || found.block.number > this.#head) return null;
     const logs = this.#logsOf(found.block).filter(({ transactionHash }) => transactionHash === hash);
     const { number, hash: blockHash } = found.block;
+    const { sent, gasPrice = 0n } = found.mined;
+    if (!this.#chain.accounts.hasReceipt(hash)) return null;
     return {
       transactionHash: hash,
       status: found.mined.isSuccess ? "0x1" : "0x0",
       blockNumber: hex(number),
       blockHash,
       logs,
+      ...(sent && { gasUsed: hex(gasUsed(sent)), effectiveGasPrice: hex(gasPrice) }),
     };
   }
 
   #transaction(hash: string): unknown {
     const found = this.#chain.find(hash);
     if (found === undefined || found.block.number > this.#head) return null;
-    const { proxy, nonce, payer } = found.mined.authorization;
-    if (proxy === undefined) return { hash, to: this.#asset, input: "0x" };
+    const { authorization } = found.mined;
+    if (authorization?.proxy === undefined) return { hash, to: this.#asset, input: "0x" };
+    const { proxy, nonce, payer } = authorization;
     const [selector, ownerAt] = proxy === UPTO_PROXY ? SETTLES.upto : SETTLES.exact;
     const words = Array.from({ length: 8 }, (_, at) => {
       if (at === 2) return BigInt(nonce).toString(16).padStart(64, "0");
@@ -209,31 +233,36 @@ class View {
   }
 
   #readLogs({ number, hash: blockHash, transactions }: Block): Log[] {
-    return transactions.flatMap(({ hash: transactionHash, isSuccess, authorization }) => {
+    return transactions.flatMap(({ hash: transactionHash, isSuccess, authorization, sent }) => {
       if (!isSuccess) return [];
-      const { payer, nonce, to, amount, proxy } = authorization;
       const place = { address: this.#asset, blockNumber: hex(number), blockHash, transactionHash };
-      const from = `0x${payer.slice(2).padStart(64, "0")}`;
-      return [
+      const transfer = (from: string, to: string, amount: bigint): Log => ({
+        ...place,
+        topics: [TRANSFER, topic(from), topic(to)],
+        data: `0x${amount.toString(16).padStart(64, "0")}`,
+      });
+      if (sent?.call?.kind === "transfer") return [transfer(sent.from, sent.call.to, sent.call.amount)];
+      if (authorization === undefined) return [];
+      const { payer, nonce, to, amount, proxy } = authorization;
+      const settled =
         proxy === undefined
-          ? { ...place, topics: [USED, from, nonce], data: "0x" }
-          : { ...place, address: proxy, topics: [SETTLED], data: "0x" },
-        {
-          ...place,
-          topics: [TRANSFER, from, `0x${to.slice(2).padStart(64, "0")}`],
-          data: `0x${amount.toString(16).padStart(64, "0")}`,
-        },
-      ];
+          ? { ...place, topics: [USED, topic(payer), nonce], data: "0x" }
+          : { ...place, address: proxy, topics: [SETTLED], data: "0x" };
+      return [settled, transfer(payer, to, amount)];
     });
   }
+}
+
+function topic(address: string): string {
+  return `0x${address.slice(2).padStart(64, "0")}`;
 }
 
 function json(status: number, value: unknown): WireAnswer {
   return { status, headers: { "content-type": "application/json" }, text: JSON.stringify(value) };
 }
 
-function hex(number: number): string {
-  return `0x${number.toString(16)}`;
+function hex(number: number | bigint): string {
+  return toHex(BigInt(number));
 }
 
 function word(number: number): string {

@@ -1,3 +1,5 @@
+import { Accounts, type AccountTransaction, BASE_FEE } from "./accounts.ts";
+import type { Call } from "./contracts.ts";
 import { shortNonce } from "./laws.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -17,11 +19,16 @@ export interface Authorization {
 
 export interface Transaction {
   readonly hash: string;
-  readonly authorization: Authorization;
+  /** Permission that it uses, if it settles. */
+  readonly authorization: Authorization | undefined;
+  /** Account that sent it, if its nonces matter here. */
+  readonly sent?: AccountTransaction;
 }
 
 export interface Mined extends Transaction {
   readonly isSuccess: boolean;
+  /** Wei for each unit of gas, for those with an account. */
+  readonly gasPrice?: bigint;
 }
 
 export interface Block {
@@ -30,6 +37,7 @@ export interface Block {
   readonly parentHash: string;
   /** Unix seconds. */
   readonly timestamp: number;
+  readonly baseFee: bigint;
   readonly transactions: readonly Mined[];
 }
 
@@ -39,6 +47,8 @@ export const FIRST_BLOCK = 100;
 
 /** A chain with one token. Blocks that a reorganisation removes are replaced at once by more than there were. */
 export class Chain {
+  /** Accounts that send transactions. */
+  readonly accounts: Accounts;
   readonly #simulation: Simulation;
   readonly #maxReorg: number;
   readonly #blocks: Block[] = [];
@@ -53,6 +63,7 @@ export class Chain {
   constructor(simulation: Simulation, maxReorg: number) {
     this.#simulation = simulation;
     this.#maxReorg = maxReorg;
+    this.accounts = new Accounts(simulation);
     for (let i = 0; i < 20; i++) this.#add([]);
     this.#later();
   }
@@ -117,7 +128,7 @@ export class Chain {
 
   /** Nothing is on its way. */
   isQuiet(): boolean {
-    return this.#mempool.length + this.#announced === 0;
+    return this.#mempool.length + this.#announced === 0 && this.accounts.isQuiet;
   }
 
   #later(): void {
@@ -136,36 +147,72 @@ export class Chain {
     const [left, taken]: [Transaction[], Transaction[]] = [[], []];
     for (const transaction of this.#mempool) (waits(transaction) ? left : taken).push(transaction);
     this.#mempool = left;
-    this.#add(taken);
+    const baseFee = this.accounts.nextBaseFee();
+    const ofAccounts = this.accounts
+      .take(baseFee)
+      .map((sent) => ({ hash: sent.hash, sent, ...settles(sent) }));
+    this.#add([...taken, ...ofAccounts], baseFee);
   }
 
-  #add(transactions: readonly Transaction[]): void {
+  #add(transactions: readonly Transaction[], baseFee = BASE_FEE): void {
     const parent = this.#blocks.at(-1);
     const number = parent === undefined ? FIRST_BLOCK : parent.number + 1;
     const wallSecs = Math.floor(this.#simulation.wallMs / 1000);
     const timestamp = parent === undefined ? wallSecs - 60 : Math.max(parent.timestamp + 1, wallSecs);
-    const mined = transactions.map(({ hash, authorization }) => {
-      const { payer, nonce, validBefore } = authorization;
-      const isSuccess = this.useOf(authorization) === undefined && timestamp < validBefore;
-      if (isSuccess) this.#uses.set(`${payer} ${nonce}`, { block: number, amount: authorization.amount });
-      this.#simulation.say(
-        `block ${number}: ${shortNonce(nonce)} ${isSuccess ? `moves ${authorization.amount}` : "reverts"}`,
-      );
-      return { hash, authorization, isSuccess };
-    });
+    const mined = transactions.map((transaction) => this.#apply(transaction, { number, timestamp, baseFee }));
     const hash = this.#newHash("block");
-    this.#blocks.push({ number, hash, parentHash: parent?.hash ?? hash, timestamp, transactions: mined });
+    this.#blocks.push({
+      number,
+      hash,
+      parentHash: parent?.hash ?? hash,
+      timestamp,
+      baseFee,
+      transactions: mined,
+    });
+  }
+
+  #apply(transaction: Transaction, block: Pick<Block, "number" | "timestamp" | "baseFee">): Mined {
+    const { number, baseFee } = block;
+    const { authorization, sent } = transaction;
+    const isSuccess = this.succeeds(sent?.call ?? settling(authorization), sent?.from, block);
+    if (isSuccess && authorization !== undefined) {
+      const { payer, nonce, amount } = authorization;
+      this.#uses.set(`${payer} ${nonce}`, { block: number, amount });
+    }
+    const name =
+      authorization === undefined ? `nonce ${sent?.nonce} of ${sent?.from}` : shortNonce(authorization.nonce);
+    const amount = sent?.call?.kind === "transfer" ? sent.call.amount : (authorization?.amount ?? "nothing");
+    this.#simulation.say(`block ${number}: ${name} ${isSuccess ? `moves ${amount}` : "reverts"}`);
+    if (sent === undefined) return { ...transaction, isSuccess };
+    const gasPrice = this.accounts.apply(sent, number, baseFee, isSuccess);
+    return { ...transaction, isSuccess, gasPrice };
+  }
+
+  /** Reports whether a call succeeds in a block, as far as its node knows the chain. */
+  succeeds(
+    call: Call | undefined,
+    from: string | undefined,
+    { number, timestamp }: Pick<Block, "number" | "timestamp">,
+  ): boolean {
+    if (call?.kind === "transfer") return from !== undefined && this.accounts.canTransfer(from, call);
+    if (call === undefined) return true;
+    const { authorization, sender } = call;
+    const { block: usedIn = Number.POSITIVE_INFINITY } = this.useOf(authorization) ?? {};
+    const isSender = sender === undefined || sender === from;
+    return isSender && usedIn > number && timestamp < authorization.validBefore;
   }
 
   #reorganise(): void {
     const run = this.#simulation;
     const depth = 1 + Math.floor(run.random("reorganisation depth") * this.#maxReorg);
     const removed = this.#blocks.splice(-depth);
+    this.accounts.rollBack(this.head.number);
     for (const { transactions } of removed) {
-      for (const { hash, authorization, isSuccess } of transactions) {
-        if (isSuccess) this.#uses.delete(`${authorization.payer} ${authorization.nonce}`);
-        if (!run.fault("a reorganisation drops a transaction", 0.3))
-          this.#mempool.push({ hash, authorization });
+      for (const { hash, authorization, sent, isSuccess } of transactions) {
+        if (isSuccess && authorization) this.#uses.delete(`${authorization.payer} ${authorization.nonce}`);
+        if (run.fault("a reorganisation drops a transaction", 0.3)) continue;
+        if (sent === undefined) this.#mempool.push({ hash, authorization });
+        else this.accounts.putBack(sent);
       }
     }
     run.say(`the chain drops ${depth} blocks`);
@@ -176,4 +223,13 @@ export class Chain {
     this.#count++;
     return `0x${kind === "tx" ? "7" : "b"}${this.#count.toString(16).padStart(63, "0")}`;
   }
+}
+
+function settling(authorization: Authorization | undefined): Call | undefined {
+  return authorization && { kind: "settle", authorization };
+}
+
+/** Permission that an account's transaction uses. */
+function settles({ call }: AccountTransaction): Pick<Transaction, "authorization"> {
+  return { authorization: call?.kind === "settle" ? call.authorization : undefined };
 }

@@ -12,8 +12,11 @@ import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
+import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
 import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
+import { Refunds } from "../../../src/x402/refunds/refunds.ts";
+import { LocalFacilitator } from "../../../src/x402/settler/local-facilitator.ts";
 import type { AskQuote } from "./engine.ts";
 import { LEASE_MS } from "./laws.ts";
 import type { Shop } from "./part.ts";
@@ -156,9 +159,12 @@ export class Replica {
     };
     const { x402: config, webhooks, engine } = this.#shop;
     const shared = { store, events, logger, server: server as HttpServer };
+    const localFacilitator = config.facilitators.some(({ kind }) => kind === "local")
+      ? new LocalFacilitator({ config, journal: store, logger })
+      : undefined;
     const pricing = engine?.connect(logger, (quote) => gateway.quotePayment(quote));
     const sold = pricing && { enginePrices: pricing.prices, redeemsQuotes: true };
-    const gateway: X402Gateway = new X402Gateway({ config, ...shared, ...sold });
+    const gateway: X402Gateway = new X402Gateway({ config, ...shared, ...sold, localFacilitator });
     const dispatcher = new Dispatcher({
       workQueue: store,
       ...{ leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS, backoff: BACKOFF },
@@ -175,6 +181,10 @@ export class Replica {
     await gateway.start();
     if (webhooks)
       await new WebhookGateway({ config: webhooks, serviceId: 1n, intake: store, ...shared }).start();
+    if (config.refunds !== undefined) {
+      const { refunds, acceptedTokens: tokens } = config;
+      await new Refunds({ config: refunds, tokens, store, logger, telemetry: NO_TELEMETRY }).start();
+    }
     this.#simulation.say(`${process.name} runs`);
     const routes: RouteTable = (path) => tables.map((table) => table(path)).find(Boolean);
     this.#running = { process, store, dispatcher, leaseRequests, routes, askQuote: pricing?.askQuote };

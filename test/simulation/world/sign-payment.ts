@@ -30,7 +30,7 @@ export interface Terms {
 }
 
 /** A signature that only facilitators could check, and these do not. */
-const SOME_SIGNATURE = `0x${"5".repeat(130)}`;
+const SOME_SIGNATURE = `0x${"5".repeat(128)}1c`;
 
 /** Signs a payment in the way that its offer asks for. */
 export function signPayment(terms: Terms): Signed {

@@ -1,8 +1,8 @@
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { resetAssetContractCache } from "@x402/evm";
 import type { X402Config } from "../../../src/config/config.ts";
-import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
 import { openDatabase } from "../../../src/store/sqlite/open-database.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { Callers } from "./callers.ts";
@@ -17,12 +17,14 @@ import { Laws } from "./laws.ts";
 import { LongWork } from "./long-work.ts";
 import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
+import { Operator } from "./operator.ts";
 import type { Customer, Part, Shop } from "./part.ts";
 import { checkDisk } from "./power-loss.ts";
 import { QuotedJob } from "./quotes.ts";
 import { Replica } from "./replica.ts";
 import { Runner } from "./runner.ts";
 import { Senders } from "./sender.ts";
+import { BY_OTHERS, REMOTE, settledBy, settlingOf } from "./settling.ts";
 import { SharedDatabase } from "./shared-store.ts";
 import { BrokenLaw, Simulation, TROUBLE_MS, use } from "./simulation.ts";
 import { TrustingClients } from "./trusting.ts";
@@ -67,6 +69,8 @@ export async function runSeed(
 ): Promise<Outcome> {
   const simulation = new Simulation(seed, without);
   use(simulation);
+  // The SDK remembers contracts for as long as a process lives.
+  resetAssetContractCache();
   const empty = join(folder, "empty.db");
   const path = hasDisk ? DATABASE_ON_DISK : join(folder, `${databases++}.db`);
   if (!hasDisk) copyFileSync(empty, path);
@@ -127,7 +131,7 @@ class World {
     const network = new Network(simulation);
     useNetwork(network);
     network.add("node", chainNode(simulation, chain, { chainId: 84532, asset: ASSET }), 0.005);
-    for (const name of ["first", "second"]) {
+    for (const name of REMOTE) {
       const faultRate = simulation.pick(`faults of ${name}`, [0, 0.05, 0.3]);
       const lies = simulation.random(`lies of ${name}`) < 0.5;
       const character = { faultRate, lies };
@@ -146,7 +150,11 @@ class World {
     const parts = disk === undefined ? drawParts(simulation) : [];
     for (const { host, server, lossRate } of parts.flatMap(({ servers = [] }) => servers))
       network.add(host, server, lossRate);
-    const plain: Shop = { x402: configOf(confirmations) };
+    const settling =
+      disk === undefined
+        ? settlingOf(simulation, chain.accounts, { network: NETWORK, rpcUrl: "http://node" })
+        : BY_OTHERS;
+    const plain: Shop = { x402: settledBy(configOf(confirmations), settling) };
     const shop = parts.reduce((sold, part) => part.configure?.(sold) ?? sold, plain);
     const isShared = simulation.random("the store is shared") < 0.5 && disk === undefined;
     this.#database = isShared ? new SharedDatabase(simulation, path) : undefined;
@@ -154,6 +162,7 @@ class World {
     this.#replicas = (isShared ? ["gateway a", "gateway b"] : ["gateway"]).map(replica);
     this.laws = new Laws(simulation, { chain, confirmations, path });
     const surroundings = { simulation, replicas: this.#replicas, laws: this.laws };
+    if (chain.accounts.addresses.length > 0) new Operator(simulation, this.#replicas, chain.accounts).start();
     const count = simulation.pick("clients", [4, 15, 40, 100]);
     const clients = Array.from({ length: count }, (_, number) => plainOrder(simulation, number));
     this.#customers = [
@@ -268,11 +277,10 @@ function addressOf(name: string): `0x${string}` {
   return `0x${Buffer.from(name).toString("hex").padEnd(40, "0")}`;
 }
 
-function configOf(confirmations: number): X402Config {
+function configOf(confirmations: number): Omit<X402Config, "facilitators"> {
   return {
     bindAddress: { kind: "tcp", host: "127.0.0.1", port: 1 },
     publicUrl: "https://shop.example",
-    facilitators: [toRemoteFacilitator("http://first"), toRemoteFacilitator("http://second")],
     facilitatorTimeoutMs: 8_000,
     quoteTtlSecs: 120,
     maxBodyBytes: 1_000,

@@ -1,0 +1,88 @@
+import type { Mutant } from "./bundle-gateway.ts";
+
+const SENDER = "x402/settler/sender.ts";
+const SENT = "x402/settler/sent-transactions.ts";
+const REFUND_RULES = "store/rules/refunds.ts";
+
+/** Guards of the transactions that a gateway sends itself, of refunds and of the books. */
+export const SETTLER_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
+  {
+    name: "a transaction is broadcast before it is journalled",
+    file: SENDER,
+    from: 'await this.#write("signed", () => journal.signTransactions(network, owner, signed));',
+    to: 'this.#write("signed", () => journal.signTransactions(network, owner, signed)).catch(() => undefined);',
+  },
+  {
+    name: "a transaction that was sent before a restart is forgotten",
+    ...{ file: SENDER, from: "if (isSigned(record)) sent.add(record, head);", to: "" },
+  },
+  {
+    name: "bytes that were replaced count as another's",
+    ...{
+      file: SENT,
+      from: "return [signed.hash, ...signed.earlierHashes.toReversed()];",
+      to: "return [signed.hash];",
+    },
+  },
+  {
+    name: "a block that was replaced counts as final",
+    ...{
+      file: SENT,
+      from: "(await hashes.get(blockNumber)) === blockHash",
+      to: "await hashes.get(blockNumber)",
+    },
+  },
+  {
+    name: "a missing receipt proves that another transaction has the nonce",
+    ...{
+      file: SENT,
+      from: "if (hash !== undefined && !hashesOf(record).includes(hash.toLowerCase()))",
+      to: "if (hash === undefined || !hashesOf(record).includes(hash.toLowerCase()))",
+    },
+  },
+  {
+    name: "nobody notices that somebody else used a nonce",
+    ...{ file: SENT, from: "...foreign, ...(await this", to: "...(await this" },
+  },
+  {
+    name: "a transaction whose fee is too low is not replaced",
+    ...{ file: SENDER, from: "if (stuck.length === 0) return;", to: "if (stuck) return;" },
+  },
+  {
+    name: "a refund without a receipt has failed",
+    file: "x402/refunds/refund-outcome.ts",
+    from: 'if (receipt?.status !== "success" ||',
+    to: 'if (receipt === undefined) return { state: "refund_failed", reason: "no receipt" };\n      if (receipt?.status !== "success" ||',
+  },
+  {
+    name: "a refund that is being sent is approved again",
+    ...{
+      file: REFUND_RULES,
+      from: '(state === "owed" && row?.is_approved === 0) ||',
+      to: 'state === "sending" || (state === "owed" && row?.is_approved === 0) ||',
+    },
+  },
+  {
+    name: "a refund that is being sent is declined",
+    ...{
+      file: REFUND_RULES,
+      from: '? state === "owed" || state === "refund_failed"',
+      to: '? state !== "refunded"',
+    },
+  },
+  {
+    name: "a refund is sent although the operator has to be asked",
+    file: "store/sqlite/by-use-tables.ts",
+    ...{ from: "on_failure = 'refund' AND closed IS NULL,", to: "1," },
+  },
+  {
+    name: "a refund that is sent stays owed",
+    file: "store/sqlite/operations/refunds.ts",
+    ...{ from: "refunds.write(row);\n      queueTransaction(", to: "queueTransaction(" },
+  },
+  {
+    name: "the fee of a transaction that reverted is not booked",
+    file: "store/sqlite/books-tables.ts",
+    ...{ from: "NEW.state IN ('succeeded', 'reverted')", to: "NEW.state = 'succeeded'" },
+  },
+];
