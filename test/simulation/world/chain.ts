@@ -134,7 +134,8 @@ export class Chain {
   #later(): void {
     const run = this.#simulation;
     run.at(BLOCK_MS, run.world, () => {
-      if (this.#maxReorg > 0 && run.fault("reorganisation", 0.05)) this.#reorganise();
+      const rate = this.accounts.addresses.length > 0 ? 0.15 : 0.05;
+      if (this.#maxReorg > 0 && run.fault("reorganisation", rate)) this.#reorganise();
       this.#mine();
       this.#later();
     });
