@@ -77,7 +77,7 @@ export class Laws {
   readonly #state: Statement<{ kind: string; n: number }>;
   readonly #lease: Statement<{ state: string; visible_at: number | null }>;
   readonly #database: Database;
-  readonly #books: Books;
+  readonly books: Books;
 
   constructor(simulation: Simulation, parts: { chain: Chain; confirmations: number; path: string }) {
     this.#simulation = simulation;
@@ -86,7 +86,7 @@ export class Laws {
     this.#database = openDriver(parts.path);
     this.#lease = this.#database.prepare("SELECT state, visible_at FROM job_calls WHERE call_id = ?");
     simulation.onCommit = (operation, outcome) => this.committed(operation, outcome);
-    this.#books = new Books(simulation, { ...parts, database: this.#database });
+    this.books = new Books(simulation, { ...parts, database: this.#database });
     this.#state = this.#database.prepare(
       // What nobody can decide but the operator stays as it is.
       `WITH left_open AS (SELECT call_id FROM payments WHERE state = 'unresolved' AND asset = '${UNCHECKED_ASSET}')
@@ -162,7 +162,7 @@ export class Laws {
     // Leases are counted in whole milliseconds.
     if (this.areClocksRight && run.wallMs > leaseExpiresAt)
       run.break(`JobCall ${callId} was delivered after its lease`);
-    this.#books.sent(callId);
+    this.books.sent(callId);
   }
 
   /** A runner gets a JobCall. */
@@ -230,7 +230,7 @@ export class Laws {
     const at = this.#chain.head.hash;
     if (at === this.#checkedAt) return;
     this.#checkedAt = at;
-    this.#books.check();
+    this.books.check();
     const moved = new Set<string>();
     for (const payment of this.payments) {
       if (!this.hasMoved(payment)) continue;
@@ -257,8 +257,7 @@ export class Laws {
   isQuiet(): boolean {
     const { intent = 0, authorized = 0, settling = 0, unresolved = 0 } = this.#counts("payment");
     const { held = 0, ready = 0, leased = 0, delayed = 0 } = this.#counts("call");
-    const open = intent + authorized + settling + unresolved + held + ready + leased + delayed;
-    return open === 0 && this.#books.isQuiet();
+    return intent + authorized + settling + unresolved + held + ready + leased + delayed === 0;
   }
 
   describe(): string {
@@ -290,7 +289,7 @@ export class Laws {
       if (!hasMoved && (state === "settled" || (payment.bought !== undefined && !payment.isByUse)))
         this.#simulation.break(`${name(payment)} was not paid, and bought a job: it is ${state}`);
     }
-    this.#books.checkEnd(this.payments);
+    this.books.checkEnd(this.payments);
   }
 
   /** Checks a law of some part of the world in the end. */

@@ -195,7 +195,9 @@ class World {
     const isOver = () => {
       if (run.now < nextLook) return false;
       nextLook = run.now + 1_000;
-      return this.#customers.every(({ isDone }) => isDone) && this.#chain.isQuiet() && this.laws.isQuiet();
+      const { laws } = this;
+      const areServed = this.#customers.every(({ isDone }) => isDone);
+      return areServed && this.#chain.isQuiet() && laws.isQuiet() && laws.books.isQuiet();
     };
     const isQuiet = await run.runUntil(() => this.#checked(isOver()), PEACE_MS);
     if (!isQuiet) throw new BrokenLaw(`it does not end: ${this.laws.describe()}`);
