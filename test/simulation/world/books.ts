@@ -13,6 +13,7 @@ interface RefundFacts {
   readonly nonce: string;
   readonly payment: string;
   readonly on_failure: string;
+  readonly asset: string;
   readonly paid: string;
   readonly call: string | null;
 }
@@ -53,7 +54,7 @@ export class Books {
     this.#open = database.prepare(OPEN);
     this.#refundsTo = database.prepare(
       `SELECT refunds.call_id, refunds.state, refunds.amount, hash, decision, nonce, payments.state AS payment, on_failure,
-              payments.amount AS paid, (SELECT state FROM job_calls WHERE call_id = refunds.call_id) AS call
+              lower(payments.asset) AS asset, payments.amount AS paid, (SELECT state FROM job_calls WHERE call_id = refunds.call_id) AS call
          FROM refunds JOIN payments USING (call_id) WHERE refunds.payer = ?`,
     );
     this.#refundOf = database.prepare("SELECT state FROM refunds WHERE call_id = ?");
@@ -113,7 +114,7 @@ export class Books {
     const allowed = begun.filter(isSame);
     if (transfers.length > allowed.length)
       run.break(`${to} was paid back ${amount} ${transfers.length} times, for ${allowed.length} refunds`);
-    for (const { call_id, nonce, payment, paid, call, on_failure, decision, state } of allowed) {
+    for (const { call_id, nonce, payment, paid, call, on_failure, decision, state, asset } of allowed) {
       if (payment !== "settled") run.break(`JobCall ${call_id} was paid back: its payment is ${payment}`);
       if (call !== "dead") run.break(`JobCall ${call_id} was paid back: it is ${call ?? "gone"}`);
       if (amount > BigInt(paid)) run.break(`JobCall ${call_id} was paid back more than it cost`);
@@ -122,7 +123,7 @@ export class Books {
       const isChosen = decision !== null && JSON.parse(decision).as === "approved";
       if (on_failure === "ask" && !isChosen)
         run.break(`JobCall ${call_id} was paid back, and nobody chose so`);
-      if (!this.#isConfirmed(this.#chain.useOf({ payer: to, nonce })?.block))
+      if (asset !== UNCHECKED_ASSET && !this.#isConfirmed(this.#chain.useOf({ payer: to, nonce })?.block))
         run.break(`JobCall ${call_id} was paid back, and nobody had paid for it`);
     }
   }
@@ -183,7 +184,8 @@ export class Books {
     const rows = this.#database
       .prepare<{ kind: string; account: string | null; amount: string }>(
         // What came in another token, facilitators alone know.
-        `SELECT kind, lower(account) AS account, amount FROM movements WHERE asset IS NOT '${UNCHECKED_ASSET}'`,
+        `SELECT kind, lower(account) AS account, amount FROM movements
+          WHERE kind NOT IN ('payment', 'charge') OR asset IS NOT '${UNCHECKED_ASSET}'`,
       )
       .all([]);
     for (const { kind, account, amount } of rows) {

@@ -241,7 +241,8 @@ class View {
         topics: [TRANSFER, topic(from), topic(to)],
         data: `0x${amount.toString(16).padStart(64, "0")}`,
       });
-      if (sent?.call?.kind === "transfer") return [transfer(sent.from, sent.call.to, sent.call.amount)];
+      if (sent?.call?.kind === "transfer")
+        return [{ ...transfer(sent.from, sent.call.to, sent.call.amount), address: sent.call.token }];
       if (authorization === undefined) return [];
       const { payer, nonce, to, amount, proxy } = authorization;
       const settled =

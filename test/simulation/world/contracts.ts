@@ -4,7 +4,7 @@ import type { Authorization } from "./chain.ts";
 export type Call =
   /** `sender` is the only address that may send it, of a payment by use. */
   | { readonly kind: "settle"; readonly authorization: Authorization; readonly sender?: string }
-  | { readonly kind: "transfer"; readonly to: string; readonly amount: bigint };
+  | { readonly kind: "transfer"; readonly token: string; readonly to: string; readonly amount: bigint };
 
 /** Functions that settle, of the proxies for the schemes exact and upto, with the words before the owner's. */
 export const SETTLES = { exact: ["13cd3b53", 4], upto: ["ff11e7b4", 5] } as const;
@@ -22,7 +22,8 @@ export function readCall(to: string, data: string): Call | undefined {
   const word = (at: number) => data.slice(10 + 64 * at, 74 + 64 * at);
   const address = (at: number) => `0x${word(at).slice(24)}`;
   const number = (at: number) => BigInt(`0x${word(at)}`);
-  if (selector === TRANSFER) return { kind: "transfer", to: address(0), amount: number(1) };
+  if (selector === TRANSFER)
+    return { kind: "transfer", token: to.toLowerCase(), to: address(0), amount: number(1) };
   if (TRANSFERS_WITH_AUTHORIZATION.includes(selector)) {
     const validBefore = Number(number(4));
     const authorization = { payer: address(0), to: address(1), amount: number(2), validBefore };
