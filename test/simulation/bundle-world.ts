@@ -16,7 +16,9 @@ const REPLACED: Readonly<Record<string, string>> = {
   "node:module": "native-sqlite.ts",
   "node:fs": "disk-files.ts",
   viem: "viem.ts",
+  undici: "undici.ts",
   "hash-wasm": "hash-wasm.ts",
+  "src/grpc/server.ts": "grpc-server.ts",
   "src/node/json-endpoint.ts": "endpoint.ts",
   "src/x402/settler/account.ts": "settler-account.ts",
   "src/store/sqlite/worker-link.ts": "store-link.ts",
@@ -51,7 +53,7 @@ export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
         name: "world",
         setup(plugins) {
           plugins.onResolve(
-            { filter: /^(node:(timers\/promises|crypto|module|fs)|viem|hash-wasm)$/ },
+            { filter: /^(node:(timers\/promises|crypto|module|fs)|viem|undici|hash-wasm)$/ },
             ({ path, importer }) => {
               const only = ONLY_FOR[path];
               if (only !== undefined && importer !== join(ROOT, only)) return undefined;

@@ -1,4 +1,5 @@
 import type { Mutant } from "./bundle-gateway.ts";
+import { DELIVERY_MUTANTS } from "./delivery-mutants.ts";
 import { SETTLER_MUTANTS } from "./settler-mutants.ts";
 
 const SETTLEMENT = "x402/settlement/settlement.ts";
@@ -235,4 +236,5 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
     ...{ file: "pricing/job-quote.ts", from: "if (signer !== operator) {", to: 'if (signer === "") {' },
   },
   ...SETTLER_MUTANTS,
+  ...DELIVERY_MUTANTS,
 ];

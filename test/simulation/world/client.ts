@@ -1,8 +1,9 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import type { PaymentRequirements } from "@x402/core/types";
 import type { HttpResponse } from "../../../src/http/response.ts";
+import { callbackUrlOf } from "./callback-hosts.ts";
 import { shortNonce, UNCHECKED_ASSET } from "./laws.ts";
-import type { Customer, Surroundings } from "./part.ts";
+import type { Customer, Shop, Surroundings } from "./part.ts";
 import { Requests } from "./requests.ts";
 import { type Signed, signPayment } from "./sign-payment.ts";
 import type { Simulation } from "./simulation.ts";
@@ -44,12 +45,20 @@ export interface Order {
 }
 
 /** Orders of a client who buys what every world sells. */
-export function plainOrder(simulation: Simulation, number: number): Order {
+export function plainOrder(
+  simulation: Simulation,
+  number: number,
+  { callsBack = false }: Pick<Shop, "callsBack">,
+): Order {
   const name = `client ${number}`;
   const isPossible = simulation.random(`${name} asks`) >= 0.05;
   const isByUse = simulation.random(`${name} buys by use`) < 0.3;
   const path = isByUse ? PATHS.byUse : PATHS.fixed;
-  return { name, number, path, body: `${name}: ${isPossible ? "work" : IMPOSSIBLE}`, isByUse };
+  const url = callsBack ? callbackUrlOf(simulation, name) : undefined;
+  return {
+    ...{ name, number, path, body: `${name}: ${isPossible ? "work" : IMPOSSIBLE}`, isByUse },
+    ...(url && { headers: () => ({ "callback-url": url }) }),
+  };
 }
 
 function isChecked({ asset }: PaymentRequirements): boolean {

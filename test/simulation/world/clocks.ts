@@ -9,7 +9,7 @@ const MEAN_STEP_MS = 25_000;
 export class WrongClocks implements Part {
   customers(surroundings: Surroundings): readonly Customer[] {
     const { simulation, laws, replicas } = surroundings;
-    laws.areClocksRight = false;
+    laws.leases.areClocksRight = false;
     for (const replica of replicas) {
       step(replica, surroundings);
       simulation.at(TROUBLE_MS, simulation.world, () => replica.setClock(0));

@@ -1,11 +1,13 @@
-import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
+import { decodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import type { OperationOutcome } from "../../../src/store/group-commit.ts";
+import type { Committed } from "../../../src/store/operations.ts";
 import { isBalanced } from "../../../src/store/rules/payments.ts";
 import { type Database, openDriver, type Statement } from "../../../src/store/sqlite/driver.ts";
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import type { StoreTotals } from "../../../src/store/store.ts";
 import { Books } from "./books.ts";
 import type { Chain } from "./chain.ts";
+import { LeaseLaws, type SentCall } from "./lease-laws.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** Token whose chain cannot be asked: who settled a payment in it is believed. */
@@ -19,10 +21,6 @@ interface Word {
   saidYes: boolean;
 }
 
-type TimedLease = Pick<ClaimedCall, "callId" | "leaseToken" | "leaseExpiresAt" | "attempt">;
-
-/** Time for which a runner has a JobCall. */
-export const LEASE_MS = 5_000;
 /** Price of every job, and the least that a running job by use is charged at the end, in token units. */
 export const PRICE = 3_200_000n;
 const LEAST_CHARGE = PRICE / 10n;
@@ -60,18 +58,17 @@ export class Laws {
   /** Bodies of JobCalls that runners got, by call ID. */
   readonly #delivered = new Map<number, string>();
   readonly #calls = new Map<string, number>();
+  /** Clients whose JobCalls were leased. */
+  readonly #running = new Set<string>();
   readonly #words = new Map<string, Word>();
-  readonly #lastChecks: (() => void)[] = [];
+  readonly #lastChecks: ((database: Database) => void)[] = [];
   readonly #orderers = new Map<string, (callId: number, body: string) => void>();
   /** Charges that runners asked for, by client. */
   readonly #asked = new Map<string, Set<bigint>>();
-  /** Latest lease that a runner got, by call ID. */
-  readonly #leases = new Map<number, Omit<TimedLease, "callId">>();
-  readonly #done = new Set<number>();
+  readonly leases: LeaseLaws;
+  readonly #listeners: ((committed: Committed) => void)[] = [];
   /** A facilitator is asked to settle a payment by use. */
   onCharge: () => void = () => undefined;
-  /** Clocks of gateways are right, so that leases end when they say. */
-  areClocksRight = true;
   /** Newest block at the last check; undefined once a client has heard something since. */
   #checkedAt: string | undefined;
   readonly #state: Statement<{ kind: string; n: number }>;
@@ -83,9 +80,10 @@ export class Laws {
     this.#simulation = simulation;
     this.#chain = parts.chain;
     this.#confirmations = parts.confirmations;
+    this.leases = new LeaseLaws(simulation);
     this.#database = openDriver(parts.path);
     this.#lease = this.#database.prepare("SELECT state, visible_at FROM job_calls WHERE call_id = ?");
-    simulation.onCommit = (operation, outcome) => this.committed(operation, outcome);
+    simulation.onCommit = (operation, outcome) => this.#committed(operation, outcome);
     this.books = new Books(simulation, { ...parts, database: this.#database });
     this.#state = this.#database.prepare(
       // What nobody can decide but the operator stays as it is.
@@ -93,13 +91,19 @@ export class Laws {
        SELECT 'payment ' || state AS kind, count(*) AS n FROM payments
          WHERE call_id NOT IN left_open GROUP BY state
        UNION ALL SELECT 'call ' || state, count(*) FROM job_calls
-         WHERE call_id NOT IN left_open GROUP BY state`,
+         WHERE call_id NOT IN left_open GROUP BY state
+       UNION ALL SELECT 'callback ' || state, count(*) FROM callbacks GROUP BY state`,
     );
+  }
+
+  /** Clocks of gateways are right, so that leases end when they say. */
+  get areClocksRight(): boolean {
+    return this.leases.areClocksRight;
   }
 
   /** JobCalls whose end a runner has heard of. */
   get finished(): ReadonlySet<number> {
-    return this.#done;
+    return this.leases.finished;
   }
 
   close(): void {
@@ -156,20 +160,14 @@ export class Laws {
   }
 
   /** A gateway sends a JobCall to a runner. */
-  sent({ callId, leaseExpiresAt }: TimedLease): void {
-    const run = this.#simulation;
-    if (this.#done.has(callId)) run.break(`JobCall ${callId} was delivered after its ack`);
-    // Leases are counted in whole milliseconds.
-    if (this.areClocksRight && run.wallMs > leaseExpiresAt)
-      run.break(`JobCall ${callId} was delivered after its lease`);
-    this.books.sent(callId);
+  sent(call: SentCall): void {
+    this.leases.sent(call);
+    this.books.sent(call.callId);
   }
 
   /** A runner gets a JobCall. */
-  delivered({ callId, leaseToken, leaseExpiresAt, attempt }: TimedLease, body: string): void {
+  delivered(callId: number, body: string): void {
     const run = this.#simulation;
-    if (attempt >= (this.#leases.get(callId)?.attempt ?? 0))
-      this.#leases.set(callId, { leaseToken, leaseExpiresAt, attempt });
     if (this.#delivered.has(callId)) return;
     this.#delivered.set(callId, body);
     const [client = ""] = body.split(":");
@@ -191,38 +189,32 @@ export class Laws {
     this.#asked.set(client, (this.#asked.get(client) ?? new Set()).add(units));
   }
 
-  /** A runner heard that its lease was extended. */
-  extended({ callId, leaseToken, attempt }: TimedLease): void {
-    const leaseExpiresAt = this.#simulation.wallMs + LEASE_MS;
-    if (this.#leases.get(callId)?.leaseToken === leaseToken)
-      this.#leases.set(callId, { leaseToken, leaseExpiresAt, attempt });
+  /** Watches what stores commit. */
+  onCommit(listener: (committed: Committed) => void): void {
+    this.#listeners.push(listener);
   }
 
-  /** The store has made a write. */
-  committed({ name, input, now }: TimedOperation, outcome: OperationOutcome | undefined): void {
-    if (name !== "endAuthorization" || outcome === undefined || !("result" in outcome)) return;
-    const [callId] = input;
-    const { kind } = outcome.result as { kind: string };
+  #committed({ name, input, now }: TimedOperation, outcome: OperationOutcome | undefined): void {
+    if (outcome === undefined) this.leases.stop();
+    if (outcome === undefined || !("result" in outcome)) return;
+    const committed = { operation: name, input, outcome: outcome.result } as Committed;
+    this.leases.committed(committed, now);
+    for (const listener of this.#listeners) listener(committed);
+    if (committed.operation === "claim")
+      for (const { encoded } of committed.outcome.calls) this.#running.add(clientOf(encoded));
+    else if (committed.operation === "endAuthorization") this.#authorizationEnded(committed, now);
+  }
+
+  #authorizationEnded(
+    { input: [callId], outcome: { kind } }: Committed & { readonly operation: "endAuthorization" },
+    now: number,
+  ): void {
     const row = this.#lease.get([callId]);
     const isAtWork = row?.state === "leased" && (row.visible_at ?? 0) > now;
     if (kind === "charged" && row !== undefined && !isAtWork)
       this.#simulation.break(
         `JobCall ${callId} does not run, and was charged as its payment was about to end`,
       );
-  }
-
-  /** Reports whether an ack that is sent now can take effect. */
-  mayFinish({ callId, leaseToken }: TimedLease): boolean {
-    const lease = this.#leases.get(callId);
-    const isHeld = lease?.leaseToken === leaseToken && this.#simulation.wallMs < lease.leaseExpiresAt;
-    return isHeld || !this.areClocksRight;
-  }
-
-  /** A runner heard that its ack took effect. */
-  done(callId: number, wasAllowed: boolean): void {
-    if (!wasAllowed) this.#simulation.break(`JobCall ${callId} was finished by a lease that was over`);
-    if (this.#done.has(callId)) this.#simulation.break(`JobCall ${callId} was finished twice`);
-    this.#done.add(callId);
   }
 
   /** Laws that hold at any time. Nothing that they depend on changes but by blocks and answers. */
@@ -241,7 +233,7 @@ export class Laws {
       const { amount = 0n } = this.#chain.useOf(payment) ?? {};
       if (payment.isByUse && amount === 0n)
         this.#simulation.break(`${name(payment)} was settled for nothing`);
-      const isLeast = amount === LEAST_CHARGE && this.#calls.has(payment.client);
+      const isLeast = amount === LEAST_CHARGE && this.#running.has(payment.client);
       if (payment.isByUse && !isLeast && !this.#asked.get(payment.client)?.has(amount))
         this.#simulation.break(`${name(payment)} was charged ${amount}, which no runner asked for`);
       if (payment.mayBeCharged <= 0)
@@ -257,7 +249,8 @@ export class Laws {
   isQuiet(): boolean {
     const { intent = 0, authorized = 0, settling = 0, unresolved = 0 } = this.#counts("payment");
     const { held = 0, ready = 0, leased = 0, delayed = 0 } = this.#counts("call");
-    return intent + authorized + settling + unresolved + held + ready + leased + delayed === 0;
+    const { pending = 0 } = this.#counts("callback");
+    return intent + authorized + settling + unresolved + held + ready + leased + delayed + pending === 0;
   }
 
   describe(): string {
@@ -274,7 +267,7 @@ export class Laws {
          + (SELECT count(*) FROM finished_calls WHERE call_id = payments.call_id) AS calls
          FROM payments WHERE nonce = ?`,
     );
-    for (const check of this.#lastChecks) check();
+    for (const check of this.#lastChecks) check(this.#database);
     for (const payment of this.payments) {
       const row = select.get([payment.nonce]);
       const hasMoved = this.hasMoved(payment);
@@ -293,7 +286,7 @@ export class Laws {
   }
 
   /** Checks a law of some part of the world in the end. */
-  atEnd(check: () => void): void {
+  atEnd(check: (database: Database) => void): void {
     this.#lastChecks.push(check);
   }
 
@@ -338,6 +331,11 @@ export class Laws {
     const used = this.#chain.useOf(payment);
     return used !== undefined && used.block <= this.#chain.head.number - (this.#confirmations - 1);
   }
+}
+
+function clientOf(encoded: Uint8Array): string {
+  const [client = ""] = Buffer.from(decodeJobCall(encoded).body).toString().split(":");
+  return client;
 }
 
 function name({ nonce, client }: SignedPayment): string {

@@ -52,8 +52,8 @@ export function workLong(
   body: string,
   runner: {
     /** Extends the lease. */
-    readonly report: (units: string, onAnswer: (isHeld: boolean) => void) => void;
-    readonly finish: (units: string) => void;
+    readonly report: (units: bigint, onAnswer: (isHeld: boolean) => void) => void;
+    readonly finish: (units: bigint) => void;
   },
 ): void {
   const startedAt = simulation.now;
@@ -61,10 +61,10 @@ export function workLong(
   const goOn = () => {
     laws.asks(body, units);
     if (simulation.now - startedAt > WORK_MS) {
-      runner.finish(String(units));
+      runner.finish(units);
       return;
     }
-    runner.report(String(units), (isHeld) => {
+    runner.report(units, (isHeld) => {
       units += NEXT_REPORT;
       if (isHeld) simulation.at(REPORT_MS, simulation.world, goOn);
     });

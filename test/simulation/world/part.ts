@@ -2,6 +2,7 @@ import type { WebhooksConfig, X402Config } from "../../../src/config/config.ts";
 import type { Engine } from "./engine.ts";
 import type { Laws } from "./laws.ts";
 import type { Server } from "./network.ts";
+import type { Peer } from "./peers.ts";
 import type { Replica } from "./replica.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -17,6 +18,10 @@ export interface Shop {
   readonly x402: X402Config;
   readonly webhooks?: WebhooksConfig;
   readonly engine?: Engine;
+  /** JobCalls are pushed, too. */
+  readonly pushes?: boolean;
+  /** Buyers and the operator are called back. */
+  readonly callsBack?: boolean;
 }
 
 /** What customers deal with. */
@@ -31,5 +36,7 @@ export interface Part {
   configure?(shop: Shop): Shop;
   /** Servers that gateways ask. */
   readonly servers?: readonly { readonly host: string; readonly server: Server; readonly lossRate: number }[];
-  customers(surroundings: Surroundings): readonly Customer[];
+  /** Hosts that gateways send to. */
+  peers?(surroundings: Surroundings): readonly Peer[];
+  customers?(surroundings: Surroundings): readonly Customer[];
 }

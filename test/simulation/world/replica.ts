@@ -1,9 +1,7 @@
 import { pino } from "pino";
 import { GatewayError } from "../../../src/core/errors.ts";
 import { EventHub } from "../../../src/core/events.ts";
-import { Dispatcher } from "../../../src/delivery/dispatcher.ts";
 import { encodeJobCall } from "../../../src/delivery/job-call-codec.ts";
-import { LeaseRequests } from "../../../src/delivery/lease-requests.ts";
 import type { HttpRequest } from "../../../src/http/request.ts";
 import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
@@ -17,15 +15,13 @@ import { WebhookGateway } from "../../../src/webhooks/gateway.ts";
 import { X402Gateway } from "../../../src/x402/gateway.ts";
 import { Refunds } from "../../../src/x402/refunds/refunds.ts";
 import { LocalFacilitator } from "../../../src/x402/settler/local-facilitator.ts";
+import { callbackKeys, startDelivery } from "./delivery.ts";
 import type { AskQuote } from "./engine.ts";
-import { LEASE_MS } from "./laws.ts";
 import type { Shop } from "./part.ts";
 import type { SharedDatabase } from "./shared-store.ts";
 import type { Process, Simulation } from "./simulation.ts";
 import { closeConnectionsOf } from "./store-link.ts";
 
-const MAX_ATTEMPTS = 4;
-const BACKOFF = { baseMs: 500, maxMs: 4_000 };
 const RESTART_MS = 200;
 
 /** A client's request as it arrives. */
@@ -40,8 +36,6 @@ export interface ClientRequest {
 export interface Running {
   readonly process: Process;
   readonly store: Store;
-  readonly dispatcher: Dispatcher;
-  readonly leaseRequests: LeaseRequests;
   readonly routes: RouteTable;
   readonly askQuote: AskQuote | undefined;
 }
@@ -164,20 +158,12 @@ export class Replica {
       : undefined;
     const pricing = engine?.connect(logger, (quote) => gateway.quotePayment(quote));
     const sold = pricing && { enginePrices: pricing.prices, redeemsQuotes: true };
-    const gateway: X402Gateway = new X402Gateway({ config, ...shared, ...sold, localFacilitator });
-    const dispatcher = new Dispatcher({
-      workQueue: store,
-      ...{ leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS, backoff: BACKOFF },
-      clock: () => this.#simulation.now,
-      wallClock: () => this.#simulation.wallMs,
-      logger,
-      observer: undefined,
-      check: (callId) => gateway.charges.findShortfall(callId),
+    const keys = await callbackKeys();
+    const gateway: X402Gateway = new X402Gateway({
+      ...{ config, ...shared, ...sold, localFacilitator, callbackKeys: keys },
     });
-    const leaseRequests = new LeaseRequests({
-      dispatcher,
-      ...{ leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS, backoff: BACKOFF },
-    });
+    const parts = { store, gateway, keys, events, logger };
+    await startDelivery(this.#simulation, this.#shop, parts);
     await gateway.start();
     if (webhooks)
       await new WebhookGateway({ config: webhooks, serviceId: 1n, intake: store, ...shared }).start();
@@ -187,7 +173,7 @@ export class Replica {
     }
     this.#simulation.say(`${process.name} runs`);
     const routes: RouteTable = (path) => tables.map((table) => table(path)).find(Boolean);
-    this.#running = { process, store, dispatcher, leaseRequests, routes, askQuote: pricing?.askQuote };
+    this.#running = { process, store, routes, askQuote: pricing?.askQuote };
   }
 }
 

@@ -1,12 +1,11 @@
 import { create } from "@bufbuild/protobuf";
-import { decodeJobCall } from "../../../src/delivery/job-call-codec.ts";
-import type { CallSink, Subscription } from "../../../src/delivery/subscription.ts";
-import { ChargeSchema, LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
-import type { ClaimedCall } from "../../../src/store/contract/work-queue.ts";
+import { ChargeSchema, type JobCall, LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import { IMPOSSIBLE } from "./client.ts";
-import { type Laws, LEASE_MS, PRICE } from "./laws.ts";
+import { LEASE_MS } from "./delivery.ts";
+import { type Laws, PRICE } from "./laws.ts";
 import { isLong, workLong } from "./long-work.ts";
 import type { Replica, Running } from "./replica.ts";
+import { askOnce, type LeaseRequest, RunnerLink } from "./runner-link.ts";
 import type { Simulation } from "./simulation.ts";
 
 interface Parts {
@@ -19,22 +18,31 @@ interface Parts {
   readonly name: string;
 }
 
-interface Stream {
-  readonly gateway: Running;
-  readonly subscription: Subscription;
-}
-
 const MAX_AWAY_MS = 90_000;
+const MAX_REST_MS = 8_000;
 const RECONNECT_MS = 400;
-const MAX_ACKS = 5;
+const MAX_ASKS = 5;
+/** Time after which a runner asks again, and then between its extensions. */
+const PATIENCE_MS = 1_000;
+const EXTEND_MS = LEASE_MS / 3;
+
+/** A request about a lease without what its sender does with the answer. */
+type Question = LeaseRequest extends infer Request
+  ? Request extends LeaseRequest
+    ? Pick<Request, "kind" | "lease">
+    : never
+  : never;
 
 /** A runner that works on JobCalls, most of the time as it should. */
 export class Runner {
   readonly #parts: Parts;
-  #stream: Stream | undefined;
+  readonly #isWork: boolean;
+  #gateway: Running | undefined;
+  #link: RunnerLink | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#isWork = parts.simulation.random(`${parts.name} uses Work`) < 0.7;
   }
 
   start(): void {
@@ -45,157 +53,162 @@ export class Runner {
   #connect(): void {
     const { simulation, replica, laws, name } = this.#parts;
     if (simulation.fault(`${name} goes away`, 0.005)) {
-      if (this.#stream !== undefined) this.#disconnect(this.#stream.gateway);
-      simulation.at(simulation.delay(`${name} stays away`, 1_000, MAX_AWAY_MS), simulation.world, () =>
-        this.#connect(),
-      );
+      this.#link?.cancel();
+      this.#link = undefined;
+      const awayMs = simulation.delay(`${name} stays away`, 1_000, MAX_AWAY_MS);
+      simulation.at(awayMs, simulation.world, () => this.#connect());
       return;
     }
+    this.#link?.checkGateway();
     const gateway = replica.running;
-    if (gateway !== undefined && this.#stream?.gateway !== gateway) {
-      simulation.at(1, gateway.process, () => {
-        const request = { subscriber: name, maxInFlight: 4, jobIds: [], ackOnSend: false };
-        const sink: CallSink = {
-          carriesOutcomes: true,
-          write: (call, onWritten) => {
-            laws.sent(call);
-            simulation.at(simulation.delay(`to ${name}`, 0.2, 20), simulation.world, () =>
-              this.#take(call, gateway),
-            );
-            simulation.at(0.1, gateway.process, onWritten);
-            return true;
-          },
-          endForShutdown: () => undefined,
-        };
-        const subscription = gateway.dispatcher.subscribe(request, sink);
-        if (subscription !== undefined) this.#stream = { gateway, subscription };
+    if (gateway !== undefined && this.#link?.isOpen !== true) {
+      this.#gateway = gateway;
+      this.#link = new RunnerLink(gateway, {
+        ...{ simulation, laws, name, isWork: this.#isWork },
+        onCall: (call) => this.#take(call),
       });
     }
     simulation.at(RECONNECT_MS, simulation.world, () => this.#connect());
   }
 
-  #take(call: ClaimedCall, from: Running): void {
+  #take(call: JobCall): void {
     const { simulation, laws, name } = this.#parts;
-    const { callId } = call;
-    const { body } = decodeJobCall(call.encoded);
-    simulation.say(`${name} gets JobCall ${callId} (attempt ${call.attempt})`);
-    laws.delivered(call, Buffer.from(body).toString());
-    if (simulation.fault(`${name} loses its stream`, 0.03)) {
-      this.#disconnect(from);
+    const link = this.#link;
+    const body = Buffer.from(call.body).toString();
+    simulation.say(`${name} gets JobCall ${call.callId} (attempt ${call.attempt})`);
+    laws.delivered(Number(call.callId), body);
+    const isCut = simulation.fault(`${name} loses its stream`, 0.03);
+    if (isCut) link?.cut();
+    if (isCut || simulation.fault(`${name} forgets a JobCall`, 0.03)) return;
+    if (simulation.fault(`${name} stops reading`, 0.02))
+      link?.stopReading(simulation.delay(`${name} reads again`, 100, MAX_REST_MS));
+    if (this.#isWork && simulation.fault(`${name} pauses`, 0.02))
+      link?.pause(simulation.delay(`${name} goes on`, 100, MAX_REST_MS));
+    if (this.#isWork && simulation.fault(`${name} ends its stream`, 0.02)) link?.halfClose();
+    if (isLong(body)) {
+      this.#workLong(call, body);
       return;
     }
-    if (simulation.fault(`${name} forgets a JobCall`, 0.03)) return;
-    const text = Buffer.from(body).toString();
-    if (isLong(text)) {
-      this.#workLong(call, text);
-      return;
-    }
-    const isSlow = simulation.fault(`${name} is slower than the lease`, 0.04);
+    const isSlow = simulation.fault(`${name} is slower than the lease`, 0.05);
     const workMs = simulation.delay(`${name} works`, 1, 1_500) + (isSlow ? LEASE_MS : 0);
-    simulation.at(workMs, simulation.world, () => this.#finish(call, text));
+    if (isSlow && simulation.random(`${name} extends`) < 0.5) this.#keep(call, body, simulation.now + workMs);
+    simulation.at(workMs, simulation.world, () => this.#finish(call, body));
   }
 
-  #workLong(call: ClaimedCall, body: string): void {
-    const { laws } = this.#parts;
-    const { callId, leaseToken } = call;
+  #workLong(call: JobCall, body: string): void {
     workLong(this.#parts, body, {
-      report: (units, onAnswer) => {
-        const lease = { callId: BigInt(callId), leaseToken, chargeSoFar: charge(units) };
-        const hear = ([status]: readonly LeaseStatus[]) => {
-          if (status === LeaseStatus.DONE) laws.extended(call);
-          onAnswer(status === LeaseStatus.DONE);
-        };
-        this.#ask({ extends: [lease] as never }, hear, () => onAnswer(true));
+      report: (units, onAnswer) =>
+        this.#extend(
+          call,
+          units,
+          (isHeld) => onAnswer(isHeld),
+          () => onAnswer(true),
+        ),
+      finish: (units) => {
+        this.#link?.finished(call.callId);
+        this.#ack(call, MAX_ASKS, units);
       },
-      finish: (units) => this.#ack(call, MAX_ACKS, units),
     });
   }
 
-  #finish(call: ClaimedCall, body: string): void {
+  /** Keeps a lease until some time. */
+  #keep(call: JobCall, body: string, until: number): void {
+    const { simulation, laws } = this.#parts;
+    if (simulation.now >= until) return;
+    const units = this.#unitsOf(call);
+    if (units !== undefined) laws.asks(body, units / 2n);
+    this.#extend(call, units === undefined ? undefined : units / 2n);
+    simulation.at(EXTEND_MS, simulation.world, () => this.#keep(call, body, until));
+  }
+
+  /** @param units the charge so far */
+  #extend(
+    { callId, leaseToken }: JobCall,
+    units: bigint | undefined,
+    onAnswer: (isHeld: boolean) => void = () => undefined,
+    onNothing?: () => void,
+  ): void {
+    const lease = { callId, leaseToken, ...(units !== undefined && { chargeSoFar: charge(units) }) };
+    const hear = (status: LeaseStatus | undefined) => {
+      if (status === LeaseStatus.DONE) this.#link?.extended(callId, LEASE_MS);
+      onAnswer(status === LeaseStatus.DONE);
+    };
+    this.#ask({ kind: "extends", lease }, hear, onNothing);
+  }
+
+  #finish(call: JobCall, body: string): void {
     const { simulation, laws, name } = this.#parts;
     const { callId, leaseToken } = call;
-    const lease = { callId: BigInt(callId), leaseToken };
+    this.#link?.finished(callId);
+    const nack = (outcome: (LeaseRequest & { kind: "nacks" })["lease"]["outcome"]) =>
+      this.#ask({ kind: "nacks", lease: { callId, leaseToken, ...(outcome && { outcome }) } });
     if (body.endsWith(IMPOSSIBLE) || simulation.fault(`${name} asks to retry`, 0.05)) {
-      const outcome = { case: "retry" as const, value: { reason: "busy" } };
-      this.#ask({ nacks: [{ ...lease, outcome }] as never });
+      nack({ case: "retry", value: { reason: "busy" } });
       return;
     }
     if (simulation.fault(`${name} fails a JobCall`, 0.03)) {
-      const outcome = { case: "fail" as const, value: { reason: "impossible" } };
-      this.#ask({ nacks: [{ ...lease, outcome }] as never });
+      nack({ case: "fail", value: { reason: "impossible" } });
       return;
     }
-    if (call.byUse && simulation.fault(`${name} charges too much`, 0.1)) {
-      this.#ack(call, 1, String(PRICE + 1n));
-    }
-    // The same each time that the JobCall is done.
-    const units = call.byUse ? (PRICE * BigInt((callId * 7) % 11)) / 10n : undefined;
-    const charge = units === undefined || units > PRICE ? undefined : String(units);
-    if (call.byUse) laws.asks(body, charge === undefined ? PRICE : BigInt(charge));
-    this.#ack(call, MAX_ACKS, charge);
-    if (simulation.fault(`${name} acks twice`, 0.05)) this.#ack(call, 1, charge);
+    const units = this.#unitsOf(call);
+    if (units !== undefined && simulation.fault(`${name} charges too much`, 0.1))
+      this.#ack(call, 1, PRICE + 1n);
+    if (units !== undefined) laws.asks(body, units);
+    this.#ack(call, MAX_ASKS, units);
+    if (simulation.fault(`${name} acks twice`, 0.05)) this.#ack(call, 1, units);
   }
 
-  #ack(call: ClaimedCall, left: number, units?: string): void {
+  /** Returns what the JobCall costs if it is paid by use: the same each time that it is done. */
+  #unitsOf({ callId, metadata }: JobCall): bigint | undefined {
+    if (metadata["X-X402-PAYMENT-SCHEME"] !== "upto") return undefined;
+    return (PRICE * ((callId * 7n) % 11n)) / 10n;
+  }
+
+  #ack({ callId, leaseToken }: JobCall, left: number, units?: bigint): void {
     const { simulation, laws } = this.#parts;
     if (left === 0) return;
-    const again = () => simulation.at(700, simulation.world, () => this.#ack(call, left - 1, units));
-    const { callId, leaseToken } = call;
-    const mayFinish = laws.mayFinish(call);
+    if (units === undefined || units <= PRICE) laws.leases.asks(Number(callId), leaseToken);
+    const lease = { callId, leaseToken, ...(units !== undefined && { charge: charge(units) }) };
+    const again = () => this.#ack({ callId, leaseToken } as JobCall, left - 1, units);
     this.#ask(
-      { acks: [{ callId: BigInt(callId), leaseToken, ...(units && { charge: charge(units) }) }] },
-      ([status]) => {
+      { kind: "acks", lease },
+      (status) => {
         if (status !== LeaseStatus.DONE) return;
-        laws.done(callId, mayFinish);
-        if (BigInt(units ?? 0) > PRICE)
+        laws.leases.heardDone(Number(callId), leaseToken);
+        if (units !== undefined && units > PRICE)
           simulation.break(`JobCall ${callId} was charged more than its ceiling`);
       },
-      again,
+      () => simulation.at(700, simulation.world, again),
     );
   }
 
+  /** Asks over its stream, in a call of its own, or at another gateway. */
   #ask(
-    message: Parameters<Running["leaseRequests"]["carryOut"]>[0],
-    onAnswer: (statuses: readonly LeaseStatus[]) => void = () => undefined,
-    onLost: () => void = () => undefined,
+    question: Question,
+    onAnswer: (status: LeaseStatus | undefined) => void = () => undefined,
+    onNothing: () => void = () => undefined,
   ): void {
     const { simulation, replicas, name } = this.#parts;
-    const goesElsewhere = simulation.random(`${name} goes elsewhere`) < 0.2;
-    const replica = goesElsewhere ? simulation.pick(`${name} chooses`, replicas) : this.#parts.replica;
-    const gateway = replica.running;
-    if (gateway === undefined) {
-      onLost();
-      return;
-    }
     let isOver = false;
     const once = (run: () => void) => {
       if (isOver) return;
       isOver = true;
       run();
     };
-    simulation.at(simulation.delay(`from ${name}`, 0.2, 20), gateway.process, () => {
-      gateway.leaseRequests
-        .carryOut(message, () => undefined)
-        .then(
-          (statuses) =>
-            simulation.at(simulation.delay(`to ${name}`, 0.2, 20), simulation.world, () =>
-              once(() => onAnswer([...statuses.acks, ...statuses.nacks, ...statuses.extends])),
-            ),
-          () => simulation.at(1, simulation.world, () => once(onLost)),
-        );
-    });
-    simulation.at(1_000, simulation.world, () => once(onLost));
-  }
-
-  #disconnect(from: Running): void {
-    const { simulation } = this.#parts;
-    const stream = this.#stream;
-    if (stream?.gateway !== from) return;
-    this.#stream = undefined;
-    simulation.at(1, from.process, () => from.dispatcher.unsubscribe(stream.subscription));
+    const request = {
+      ...question,
+      onStatus: (status: LeaseStatus | undefined) => once(() => onAnswer(status)),
+      onLost: () => once(onNothing),
+    } as LeaseRequest;
+    simulation.at(PATIENCE_MS, simulation.world, request.onLost);
+    const goesElsewhere = simulation.random(`${name} goes elsewhere`) < 0.2;
+    if (!goesElsewhere && this.#link?.ask(request)) return;
+    const gateway = goesElsewhere ? simulation.pick(`${name} chooses`, replicas).running : this.#gateway;
+    if (gateway?.process.isAlive) askOnce(simulation, gateway, name, request);
+    else request.onLost();
   }
 }
 
-function charge(units: string) {
-  return create(ChargeSchema, { amount: { case: "units", value: units } });
+function charge(units: bigint) {
+  return create(ChargeSchema, { amount: { case: "units", value: String(units) } });
 }

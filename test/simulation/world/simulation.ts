@@ -50,7 +50,7 @@ export class Simulation {
   /** Names of those who took part and of the faults that happened, in order. */
   readonly faults: string[] = [];
   readonly trace: string[] = [];
-  /** Hears of every write of a store. */
+  /** Hears of every write of a store, in their order; without an outcome when a disk may have it or not. */
   onCommit: (operation: TimedOperation, outcome: OperationOutcome | undefined) => void = () => undefined;
   readonly #without: ReadonlySet<string>;
   readonly #counts = new Map<string, number>();

@@ -1,6 +1,7 @@
 /* Takes the place of `src/store/sqlite/worker-link.ts`: the worker's code, in virtual time. */
+import type { Claimed } from "../../../src/store/contract/work-queue.ts";
 import { type OperationOutcome, UnknownOutcomeError } from "../../../src/store/group-commit.ts";
-import { makesWork } from "../../../src/store/operations.ts";
+import { makesWork, runsLast } from "../../../src/store/operations.ts";
 import {
   decodeBatch,
   decodeOutcomes,
@@ -23,6 +24,9 @@ let shared: { readonly connection: Connection; readonly onNewWork: (by: Process)
 export function shareDatabase(database: typeof shared): void {
   shared = database;
 }
+
+/** Longer than a lease. */
+const MAX_STANDSTILL_MS = 12_000;
 
 const connections = new Map<Process, Set<Connection>>();
 
@@ -84,9 +88,14 @@ export class WorkerLink {
           outcomes = decodeOutcomes(operations, encodeOutcomes(batch, connection.run(batch)));
         } catch (error) {
           run.say(`${current.name} cannot ${kind}: ${(error as Error).message}`);
+          if (this.#isWriter) for (const operation of timed) run.onCommit(operation, undefined);
           return fail(error as Error);
         }
-        for (const [i, operation] of timed.entries()) run.onCommit(operation, outcomes[i]);
+        for (const isLast of [false, true])
+          for (const [i, operation] of timed.entries())
+            if (runsLast(operation) === isLast) run.onCommit(operation, outcomes[i]);
+        if (bringsWork(operations, outcomes) && run.fault("a gateway stands still while it claims", 0.02))
+          current.stalledUntil = run.now + run.delay("stands still", 100, MAX_STANDSTILL_MS);
         const { pending } = connection;
         const names = operations.map(({ name }) => name).filter((name) => name !== "claim");
         if (this.#isWriter && names.length > 0) run.say(`${current.name} commits ${names.join(", ")}`);
@@ -104,4 +113,13 @@ export class WorkerLink {
     connections.get(simulation().current)?.delete(this.#connection as Connection);
     this.#connection = undefined;
   }
+}
+
+/** Checks whether a claim among the operations leases a JobCall. */
+function bringsWork(operations: readonly TimedOperation[], outcomes: readonly OperationOutcome[]): boolean {
+  return operations.some(({ name }, i) => {
+    const outcome = outcomes[i];
+    const claimed = name === "claim" && outcome !== undefined && "result" in outcome && outcome.result;
+    return claimed !== false && (claimed as Claimed).calls.length > 0;
+  });
 }

@@ -5,6 +5,7 @@ import { resetAssetContractCache } from "@x402/evm";
 import type { X402Config } from "../../../src/config/config.ts";
 import { openDatabase } from "../../../src/store/sqlite/open-database.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { CALLBACKS } from "./callback-hosts.ts";
 import { Callers } from "./callers.ts";
 import { Chain } from "./chain.ts";
 import { chainNode } from "./chain-node.ts";
@@ -19,7 +20,9 @@ import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
 import { Operator } from "./operator.ts";
 import type { Customer, Part, Shop } from "./part.ts";
+import { usePeers } from "./peers.ts";
 import { checkDisk } from "./power-loss.ts";
+import { PUSH } from "./push-endpoint.ts";
 import { QuotedJob } from "./quotes.ts";
 import { Replica } from "./replica.ts";
 import { Runner } from "./runner.ts";
@@ -162,12 +165,13 @@ class World {
     this.#replicas = (isShared ? ["gateway a", "gateway b"] : ["gateway"]).map(replica);
     this.laws = new Laws(simulation, { chain, confirmations, path });
     const surroundings = { simulation, replicas: this.#replicas, laws: this.laws };
+    usePeers(parts.flatMap((part) => part.peers?.(surroundings) ?? []));
     if (chain.accounts.addresses.length > 0) new Operator(simulation, this.#replicas, chain.accounts).start();
     const count = simulation.pick("clients", [4, 15, 40, 100]);
-    const clients = Array.from({ length: count }, (_, number) => plainOrder(simulation, number));
+    const clients = Array.from({ length: count }, (_, number) => plainOrder(simulation, number, shop));
     this.#customers = [
       ...clients.map((order) => new Client(surroundings, order)),
-      ...parts.flatMap((part) => part.customers(surroundings)),
+      ...parts.flatMap((part) => part.customers?.(surroundings) ?? []),
     ];
     for (const customer of this.#customers) {
       const comesAt = simulation.random(`${customer.name} comes`) * TROUBLE_MS;
@@ -271,6 +275,8 @@ function drawParts(simulation: Simulation): readonly Part[] {
     ...(has("payment identifiers") ? [new IdentifiedClients(simulation)] : []),
     ...(has("a pricing engine") ? [new QuotedJob(simulation)] : []),
     ...(has("a token without a chain") ? [new TrustingClients(simulation)] : []),
+    ...(has("push targets", 0.3) ? [PUSH] : []),
+    ...(has("callbacks", 0.3) ? [CALLBACKS] : []),
   ];
 }
 

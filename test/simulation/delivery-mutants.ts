@@ -1,0 +1,75 @@
+import type { Mutant } from "./bundle-gateway.ts";
+
+const SENDER = "delivery/callbacks/callback-sender.ts";
+
+/** Guards of deliveries and callbacks that are missed in some world. */
+export const DELIVERY_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
+  {
+    name: "a claim counts no attempt",
+    file: "store/sqlite/operations/claims.ts",
+    ...{ from: "SET state = 'leased', attempts = attempts + 1,", to: "SET state = 'leased'," },
+  },
+  {
+    name: "a JobCall is sent although its lease is over",
+    file: "delivery/subscription.ts",
+    ...{ from: "if (lease.expiresAt <= this.#clock()) {", to: "if (lease.expiresAt === 0) {" },
+  },
+  {
+    name: "a runner gets more JobCalls than it asked for",
+    file: "delivery/subscription.ts",
+    ...{ from: "Math.min(this.#maxInFlight - this.#out.size, MAX_CLAIMED_AHEAD)", to: "MAX_CLAIMED_AHEAD" },
+  },
+  {
+    name: "a stream that is over is written to",
+    file: "grpc/grpc-call.ts",
+    ...{ from: "written.length === 0 || this.#status !== undefined", to: "written.length === 0" },
+  },
+  {
+    name: "a refusal of a push target counts as done",
+    file: "delivery/push/push-answer.ts",
+    ...{ from: "status >= 200 && status < 300", to: "status >= 200" },
+  },
+  {
+    name: "a pushed JobCall is not signed",
+    file: "delivery/push/cloud-event.ts",
+    ...{ from: "if (keys.length === 0) return {};", to: "if (keys.length >= 0) return {};" },
+  },
+  {
+    name: "a callback has another id each time",
+    file: "delivery/callbacks/callback-request.ts",
+    ...{ from: "const id = `", to: "const id = Math.random() + `" },
+  },
+  {
+    name: "two gateways call back at a time",
+    file: SENDER,
+    ...{ from: "if (!store.isShared) this.#heldUntil", to: "this.#heldUntil" },
+  },
+  {
+    name: "a host gets two callbacks at a time",
+    file: SENDER,
+    ...{ from: "busy.has(host) || !this", to: "!this" },
+  },
+  {
+    name: "a callback goes to a private address",
+    file: "delivery/callbacks/guarded-lookup.ts",
+    ...{ from: "if (!found.every(({ address }) => guard.allows(address)))", to: "if (found.length === 0)" },
+  },
+  {
+    name: "a callback that failed is given up",
+    file: SENDER,
+    ...{ from: 'if (outcome.kind === "failed") return', to: "if (outcome.kind) return" },
+  },
+  {
+    name: "a callback that failed counts as sent",
+    file: SENDER,
+    ...{
+      from: 'if (outcome.kind === "done") return { kind: "sent" };\n  const',
+      to: 'if (outcome.kind) return { kind: "sent" };\n  const',
+    },
+  },
+  {
+    name: "nobody is called back about a job by use",
+    file: "store/sqlite/callback-tables.ts",
+    ...{ from: "WHEN NEW.ceiling IS NOT NULL AND", to: "WHEN NEW.ceiling = '' AND" },
+  },
+];

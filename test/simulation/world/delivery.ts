@@ -1,0 +1,62 @@
+import type { Logger } from "pino";
+import type { RunnerConfig } from "../../../src/config/config.ts";
+import { CallbackKeys } from "../../../src/core/callback-keys.ts";
+import type { EventHub } from "../../../src/core/events.ts";
+import { CallbackSender } from "../../../src/delivery/callbacks/callback-sender.ts";
+import { PushRunners } from "../../../src/delivery/push/push-runners.ts";
+import { RunnerServer } from "../../../src/delivery/runner-server.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
+import type { X402Gateway } from "../../../src/x402/gateway.ts";
+import { CALLBACK_ENDPOINT, CALLBACK_KEY, resolverOf } from "./callback-hosts.ts";
+import type { Shop } from "./part.ts";
+import { PUSH_TARGET } from "./push-endpoint.ts";
+import type { Simulation } from "./simulation.ts";
+
+export const LEASE_MS = 5_000;
+
+const CONFIG: RunnerConfig = {
+  bindAddress: { kind: "tcp", host: "127.0.0.1", port: 2 },
+  tokens: [],
+  leaseMs: LEASE_MS,
+  maxAttempts: 4,
+  retryBaseMs: 500,
+  retryMaxMs: 4_000,
+  drainMs: 1_000,
+};
+
+/** Keys that sign callbacks. */
+export async function callbackKeys(): Promise<CallbackKeys> {
+  const keys = new CallbackKeys((candidate) => Promise.resolve(candidate));
+  await keys.use([CALLBACK_KEY]);
+  return keys;
+}
+
+/** Starts what carries a gateway's JobCalls to runners, and callbacks to buyers. */
+export async function startDelivery(
+  simulation: Simulation,
+  { pushes, x402, callsBack }: Shop,
+  parts: {
+    readonly store: Store;
+    readonly gateway: X402Gateway;
+    readonly keys: CallbackKeys;
+    readonly events: EventHub;
+    readonly logger: Logger;
+  },
+): Promise<void> {
+  const { store, gateway, logger, keys, events } = parts;
+  const server = new RunnerServer({
+    ...{ config: CONFIG, workQueue: store, logger, status: () => store.status() },
+    check: (callId) => gateway.charges.findShortfall(callId),
+  });
+  await server.start();
+  const { dispatcher } = server;
+  if (pushes) await new PushRunners({ dispatcher, config: CONFIG, logger }).use([PUSH_TARGET]);
+  if (!callsBack) return;
+  const callbacks = new CallbackSender({
+    ...{ store, keys, events, logger, telemetry: NO_TELEMETRY, resolver: resolverOf(simulation) },
+    callUrl: (callId) => `https://shop.example/x402/calls/${callId}`,
+  });
+  await callbacks.use({ endpoints: [CALLBACK_ENDPOINT], buyers: x402.callbacks });
+  await callbacks.start();
+}

@@ -1,0 +1,146 @@
+import type { Committed } from "../../../src/store/operations.ts";
+import type { Simulation } from "./simulation.ts";
+
+/** Time by which clocks of whole milliseconds may differ. */
+const ROUNDING_MS = 1;
+
+/** A JobCall as a gateway sends it. */
+export interface SentCall {
+  readonly callId: number;
+  readonly leaseToken: string;
+  readonly attempt: number;
+}
+
+interface Lease {
+  readonly token: string;
+  /** Virtual time. */
+  endsAt: number;
+}
+
+/** A JobCall as the store's commits have left it. */
+interface Known {
+  attempt: number;
+  lease: Lease | undefined;
+  /** Lease under which it was acknowledged. */
+  doneUnder: string | undefined;
+  /** Leases under which runners asked to acknowledge it. */
+  readonly asked: Set<string>;
+}
+
+/** Laws of deliveries, checked at each commit of the store and at each message of a gateway. */
+export class LeaseLaws {
+  readonly #simulation: Simulation;
+  readonly #calls = new Map<number, Known>();
+  /** JobCalls whose runners heard that they are done. */
+  readonly finished = new Set<number>();
+  /** Clocks of gateways are right, so that leases end when they say. */
+  areClocksRight = true;
+  #isStopped = false;
+
+  constructor(simulation: Simulation) {
+    this.#simulation = simulation;
+  }
+
+  /** Checks nothing more: nobody knows what the store holds. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** A store has committed an operation. */
+  committed(committed: Committed, askedAt: number): void {
+    if (this.#isStopped) return;
+    const { now, wallMs } = this.#simulation;
+    const virtual = (unixMs: number) => now + unixMs - wallMs;
+    const at = virtual(askedAt);
+    const { operation, input } = committed;
+    if (operation === "claim") {
+      for (const { callId, attempt, leaseToken, leaseExpiresAt } of committed.outcome.calls)
+        this.#claimed(callId, attempt, { token: leaseToken, endsAt: virtual(leaseExpiresAt) }, at);
+    } else if (operation === "extend" && committed.outcome.outcome === "done") {
+      const lease = this.#held(input[0], at, "extended");
+      if (lease !== undefined) lease.endsAt = virtual(committed.outcome.leaseExpiresAt);
+    } else if (operation === "ack" && committed.outcome.outcome === "done") {
+      this.#acknowledged(input[0], at);
+    } else if (operation === "retry" || operation === "fail" || operation === "release") {
+      if (committed.outcome.outcome !== "done") return;
+      this.#held(input[0], at, "given back");
+      this.#of(input[0].callId).lease = undefined;
+    } else if (operation === "endAuthorization" && committed.outcome.kind === "buried") {
+      this.#of(input[0]).lease = undefined;
+    }
+  }
+
+  /** A gateway sends a JobCall to a runner. */
+  sent({ callId, leaseToken, attempt }: SentCall): void {
+    if (this.#isStopped) return;
+    const run = this.#simulation;
+    const { lease, doneUnder, attempt: latest } = this.#of(callId);
+    const name = `JobCall ${callId}`;
+    if (doneUnder !== undefined) run.break(`${name} was delivered after its ack`);
+    else if (lease?.token !== leaseToken) run.break(`${name} was delivered under a lease that had ended`);
+    else if (this.#isOver(lease, run.now)) run.break(`${name} was delivered after its lease`);
+    else if (attempt !== latest)
+      run.break(`${name} was delivered as attempt ${attempt}, and it is ${latest}`);
+  }
+
+  /** A runner asks to acknowledge a JobCall. */
+  asks(callId: number, leaseToken: string): void {
+    this.#of(callId).asked.add(leaseToken);
+  }
+
+  /** A runner heard that its ack took effect. */
+  heardDone(callId: number, leaseToken: string): void {
+    this.finished.add(callId);
+    if (!this.#isStopped && this.#of(callId).doneUnder !== leaseToken)
+      this.#simulation.break(`a runner heard that JobCall ${callId} is done, and it is not`);
+  }
+
+  #claimed(callId: number, attempt: number, lease: Lease, at: number): void {
+    const run = this.#simulation;
+    const known = this.#of(callId);
+    const name = `JobCall ${callId}`;
+    if (known.doneUnder !== undefined) run.break(`${name} was leased after its ack`);
+    if (this.areClocksRight && known.lease !== undefined && known.lease.endsAt > at + ROUNDING_MS)
+      run.break(`${name} was leased while another lease held`);
+    if (attempt !== known.attempt + 1)
+      run.break(`attempt ${attempt} of ${name} came after attempt ${known.attempt}`);
+    known.attempt = attempt;
+    known.lease = lease;
+  }
+
+  #acknowledged(lease: { readonly callId: number; readonly leaseToken: string }, at: number): void {
+    const { callId, leaseToken } = lease;
+    const known = this.#of(callId);
+    this.#held(lease, at, "finished");
+    if (known.doneUnder !== undefined) this.#simulation.break(`JobCall ${callId} was finished twice`);
+    if (!known.asked.has(leaseToken))
+      this.#simulation.break(`JobCall ${callId} was finished, and its runner did not ask for it`);
+    known.doneUnder = leaseToken;
+    known.lease = undefined;
+  }
+
+  /** Checks that a change is one under the lease that holds. */
+  #held(
+    { callId, leaseToken }: { readonly callId: number; readonly leaseToken: string },
+    at: number,
+    change: string,
+  ): Lease | undefined {
+    const { lease } = this.#of(callId);
+    if (lease?.token === leaseToken && !this.#isOver(lease, at)) return lease;
+    this.#simulation.break(`JobCall ${callId} was ${change} by a lease that was over`);
+    return undefined;
+  }
+
+  #isOver({ endsAt }: Lease, at: number): boolean {
+    return this.areClocksRight && at > endsAt + ROUNDING_MS;
+  }
+
+  #of(callId: number): Known {
+    const known = this.#calls.get(callId) ?? {
+      ...{ attempt: 0, lease: undefined, doneUnder: undefined },
+      asked: new Set<string>(),
+    };
+    this.#calls.set(callId, known);
+    return known;
+  }
+}
