@@ -9,7 +9,7 @@ afterAll(() => seeds.close());
 
 describe("A simulated world with crashes, lies and lost messages", () => {
   it("Keeps the laws of money in every run", async () => {
-    const broken = await firstBroken(seeds, 1, 5);
+    const broken = await firstBroken(seeds, 1, 3);
     expect(broken && describeRun(broken)).toBeUndefined();
   });
 
