@@ -43,12 +43,13 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 export class EnginePrices implements PriceSource {
   readonly #source: EngineQuotes;
   readonly #clock: Clock;
+  readonly #elapsed: Clock;
   readonly #logger: Logger;
   readonly #maxWaitMs: number;
   readonly #quotes = boundedCache<string, CurrentQuote>(MAX_REMEMBERED, ({ renewTimer }) =>
     clearTimeout(renewTimer),
   );
-  /** Refusals by job, each until a time in Unix milliseconds. */
+  /** Refusals by job, each until a time of {@link #elapsed}. */
   readonly #refusals = boundedCache<string, { readonly answer: Refusal; readonly untilMs: number }>(
     MAX_REMEMBERED,
   );
@@ -56,12 +57,16 @@ export class EnginePrices implements PriceSource {
 
   constructor(parts: {
     readonly quotes: EngineQuotes;
+    /** Wall clock, which quotes expire by. */
     readonly clock: Clock;
+    /** Measures durations. */
+    readonly elapsed: Clock;
     readonly logger: Logger;
     readonly maxWaitMs?: number | undefined;
   }) {
     this.#source = parts.quotes;
     this.#clock = parts.clock;
+    this.#elapsed = parts.elapsed;
     this.#logger = parts.logger;
     this.#maxWaitMs = parts.maxWaitMs ?? MAX_WAIT_MS;
   }
@@ -95,7 +100,7 @@ export class EnginePrices implements PriceSource {
 
   #refusalOf(key: string): Refusal | undefined {
     const refusal = this.#refusals.get(key);
-    return refusal !== undefined && this.#clock() < refusal.untilMs ? refusal.answer : undefined;
+    return refusal !== undefined && this.#elapsed() < refusal.untilMs ? refusal.answer : undefined;
   }
 
   /** Returns the open question about a job, which is a new one if there is none. */
@@ -116,7 +121,7 @@ export class EnginePrices implements PriceSource {
       return toPrice(answer.quote);
     }
     const forMs = answer.kind === "unpriced" ? UNPRICED_MS : FAILED_MS;
-    this.#refusals.set(key, { answer, untilMs: this.#clock() + forMs });
+    this.#refusals.set(key, { answer, untilMs: this.#elapsed() + forMs });
     if (answer.kind === "untrustworthy") {
       this.#logger.error({ job: key, reason: answer.reason }, "pricing engine's quote refused");
     } else if (answer.kind === "unavailable") {

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { PricingEngineConfig } from "../config/config.ts";
-import { type Clock, systemClock } from "../core/clock.ts";
+import { type Clock, monotonicClock, systemClock } from "../core/clock.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
 import { EngineClient } from "./engine-client.ts";
 import { EnginePrices } from "./engine-prices.ts";
@@ -22,17 +22,19 @@ export class PricingEngine {
     readonly isKnownService?: (serviceId: bigint) => boolean;
     readonly logger: Logger;
     readonly clock?: Clock;
+    /** Measures durations. */
+    readonly elapsed?: Clock;
     readonly telemetry?: Telemetry;
     readonly maxWaitMs?: number;
   }) {
     const { config, isKnownService, logger, clock = systemClock, telemetry = NO_TELEMETRY } = parts;
-    const { maxWaitMs } = parts;
+    const { elapsed = monotonicClock, maxWaitMs } = parts;
     const { url, signing, proofOfWorkBits } = config;
     this.client = new EngineClient(url, telemetry);
     if (signing === undefined) return;
     this.#proofs = new ProofMaker({ difficulty: proofOfWorkBits, isKnownService, clock, logger });
     const quotes = new EngineQuotes({ client: this.client, proofs: this.#proofs, signing, clock });
-    this.prices = new EnginePrices({ quotes, clock, logger, maxWaitMs });
+    this.prices = new EnginePrices({ quotes, clock, elapsed, logger, maxWaitMs });
   }
 
   /** Ends calls in progress and the thread that makes proofs. */

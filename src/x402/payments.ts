@@ -57,6 +57,7 @@ export class Payments implements BackgroundService {
       evidence,
       ...looks,
       clock,
+      elapsed,
       logger,
       telemetry,
     });

@@ -2,7 +2,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { Metadata, status } from "@grpc/grpc-js";
 import { bytesToHex } from "viem";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import {
   GetJobPriceRequestSchema,
   type GetJobPriceResponse,
@@ -18,29 +18,32 @@ import { startLog } from "./log.ts";
 const JOB = { serviceId: 1n, jobIndex: 0 };
 const PRICE = 10n ** 15n;
 const BITS = 8;
+const REAL_CLOCKS = { clock: systemClock, elapsed: systemClock };
 const UNAVAILABLE = { code: "price_unavailable", headers: { "retry-after": "2" } };
 
-/** An engine, and jobgate as its client with a clock that can be moved. */
+/** An engine, and jobgate as its client whose time can pass and whose wall clock can be set. */
 async function startPrices(options: PricingEngineOptions = {}, { maxWaitMs }: { maxWaitMs?: number } = {}) {
   const engine = await startPricingEngine({ prices: { "1/0": PRICE }, difficulty: BITS, ...options });
   onTestFinished(() => engine.stop());
-  const time = { aheadMs: 0, now: systemClock };
+  const time = { aheadMs: 0, setMs: 0, now: systemClock };
+  const elapsed = () => time.now() + time.aheadMs;
+  const clocks = { clock: () => elapsed() + time.setMs, elapsed };
   const log = startLog();
-  const { prices } = openPrices(engine, BITS, () => time.now() + time.aheadMs, log, maxWaitMs);
+  const { prices } = openPrices(engine, BITS, clocks, log, maxWaitMs);
   return { engine, prices, time, log };
 }
 
 function openPrices(
   { url, signing }: Pick<Awaited<ReturnType<typeof startPricingEngine>>, "url" | "signing">,
   proofOfWorkBits: number,
-  clock: () => number,
+  clocks: { readonly clock: Clock; readonly elapsed: Clock },
   { logger } = startLog(),
   maxWaitMs?: number,
 ): { prices: PriceSource } {
   const bindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
   const client = new PricingEngine({
     config: { url, bindAddress, signing, proofOfWorkBits },
-    clock,
+    ...clocks,
     logger,
     ...(maxWaitMs === undefined ? {} : { maxWaitMs }),
   });
@@ -155,12 +158,16 @@ test("A hundred concurrent requests for one job ask the engine once; other jobs 
 test("The engine is not asked again for 5 s about a job that it does not price", async () => {
   const { engine, prices, time } = await startPrices();
   const unpriced = { serviceId: 1n, jobIndex: 9 };
+  const startedAt = systemClock();
+  time.now = () => startedAt;
   expect(await prices.priceOf(unpriced)).toBeUndefined();
   engine.prices.set("1/9", 3n);
   time.aheadMs = 4_500;
+  time.setMs = 3_600_000;
   expect(await prices.priceOf(unpriced)).toBeUndefined();
   expect(engine.calls).toHaveLength(1);
   time.aheadMs = 5_100;
+  time.setMs = 0;
   expect(await prices.priceOf(unpriced)).toMatchObject({ priceWei: 3n });
 });
 
@@ -257,7 +264,7 @@ test("A replayed quote for other inputs is refused", async () => {
   engine.faults.tamper = (response) => {
     overheard = structuredClone(response);
   };
-  await openPrices(engine, BITS, systemClock).prices.priceOf(JOB);
+  await openPrices(engine, BITS, REAL_CLOCKS).prices.priceOf(JOB);
   expect(overheard?.quoteDetails).toMatchObject(JOB);
   engine.faults.tamper = (response) => Object.assign(response, overheard);
   await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
@@ -297,7 +304,7 @@ test("Proofs of too few bits give no price, and the log says why", async () => {
   const engine = await startPricingEngine({ prices: { "1/0": PRICE }, difficulty: 24 });
   onTestFinished(() => engine.stop());
   const log = startLog();
-  const { prices } = openPrices(engine, 1, systemClock, log);
+  const { prices } = openPrices(engine, 1, REAL_CLOCKS, log);
   await expect(prices.priceOf(JOB)).rejects.toMatchObject(UNAVAILABLE);
   expect(log.lines[0]).toMatchObject({
     level: 40,

@@ -219,6 +219,7 @@ export class PaymentsRun implements Run {
       confirmationTimeoutMs: 0,
       pendingLookMs: EARLY_LOOK_MS,
       clock: () => 0,
+      elapsed: () => 0,
       logger: pino({ level: "silent" }),
     });
   }

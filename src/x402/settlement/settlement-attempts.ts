@@ -21,7 +21,8 @@ export interface AttemptParts {
   readonly confirmationTimeoutMs: number;
   /** Time after which a settlement without the facilitator's answer is first looked for on the chain. */
   readonly pendingLookMs: number;
-  readonly clock: Clock;
+  /** Measures durations. */
+  readonly elapsed: Clock;
   readonly logger: Logger;
 }
 
@@ -153,12 +154,12 @@ export class SettlementAttempts {
 
   /** Polls the chain: the facilitator answers when the transaction is mined, and this RPC may see it a little later. */
   async #awaitConfirmation(payment: JournalledPayment, transaction: string): Promise<Evidence> {
-    const { evidence, clock, confirmationTimeoutMs } = this.#parts;
-    const deadline = clock() + confirmationTimeoutMs;
+    const { evidence, elapsed, confirmationTimeoutMs } = this.#parts;
+    const deadline = elapsed() + confirmationTimeoutMs;
     for (;;) {
       const found = await evidence.look(payment, transaction);
       const isOpen = found.kind === "open" && found.isAlmostNotPaid !== true;
-      if (!isOpen || clock() >= deadline) return found;
+      if (!isOpen || elapsed() >= deadline) return found;
       await sleep(CONFIRMATION_POLL_MS);
     }
   }

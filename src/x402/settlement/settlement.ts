@@ -1,5 +1,6 @@
 import type { SettleResponse } from "@x402/core/types";
 import { boundedCache } from "../../core/bounded-cache.ts";
+import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
@@ -22,6 +23,8 @@ import { type AttemptParts, isUnused, SettlementAttempts } from "./settlement-at
 
 interface Parts extends AttemptParts {
   readonly journal: PaymentJournal;
+  /** Wall clock, which authorizations end by. */
+  readonly clock: Clock;
   readonly telemetry?: Telemetry;
 }
 

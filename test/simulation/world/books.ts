@@ -135,7 +135,7 @@ export class Books {
     this.#checkBooks(payments);
   }
 
-  /** What the journal says of each transaction is what the chain shows, and each nonce was used. */
+  /** Holds the journal's transactions against the chain's, whose nonces are all used. */
   #checkNonces(): void {
     const run = this.#simulation;
     const rows = this.#database

@@ -18,7 +18,7 @@ const BY_USE_SECS = 35;
 export const MAX_SENDS = 6;
 const MAX_SIGNED = 3;
 
-/** What a client wants to buy. */
+/** One purchase that a client wants. */
 export interface Order {
   /** The client's name for itself. */
   readonly name: string;
@@ -32,7 +32,7 @@ export interface Order {
   readonly longestSecs?: number;
   /** Default: one of its own. */
   readonly payer?: string;
-  /** Of all payments with this, one moves. */
+  /** At most one of all payments with this moves. */
   readonly once?: string;
   /** How often it sends another body, too. Default: rarely. */
   readonly otherBodies?: number;

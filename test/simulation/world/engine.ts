@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { type Metadata, status } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import { bytesToHex, hexToBytes, numberToBytes } from "viem";
-import { systemClock } from "../../../src/core/clock.ts";
+import { monotonicClock, systemClock } from "../../../src/core/clock.ts";
 import {
   GetJobPriceRequestSchema,
   GetJobPriceResponseSchema,
@@ -24,7 +24,7 @@ export const SIGNING = {
   verifyingContract: `0x${"0c".repeat(20)}`,
   operatorAddress: OPERATOR,
 } as const;
-/** What a job costs, and what it costs in a quote that is not the operator's, in wei. */
+/** Price of a job, and its price in a quote that is not the operator's, in wei. */
 const [PRICE_WEI, FALSE_PRICE_WEI] = [1_000_000_000_000_000n, 500_000_000_000_000n];
 /** The false price in token units. */
 export const FALSE_PRICE = 1_600_000n;
@@ -55,7 +55,7 @@ export class Engine {
     const quotes = new EngineQuotes({ client, proofs, ...shared });
     const writer = new QuotePaymentWriter({ findPayment, ...shared, logger });
     return {
-      prices: new EnginePrices({ quotes, clock: systemClock, logger }),
+      prices: new EnginePrices({ quotes, clock: systemClock, elapsed: monotonicClock, logger }),
       askQuote: async (request) => {
         const { message } = await this.#call(request);
         return message && writer.amend(message, Date.now() + CALL_MS);

@@ -34,7 +34,7 @@ class IdentifiedClient implements Customer {
   readonly #body: string;
   readonly #id: string;
   readonly #signed: Signed[] = [];
-  /** Of the body that was accepted first. */
+  /** The purchase that was accepted first. */
   #bought: { readonly callId: number; readonly body: string } | undefined;
   isDone = false;
 

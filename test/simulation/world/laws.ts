@@ -13,7 +13,7 @@ import type { Simulation } from "./simulation.ts";
 /** Token whose chain cannot be asked: who settled a payment in it is believed. */
 export const UNCHECKED_ASSET: `0x${string}` = `0x${"8".repeat(40)}`;
 
-/** What facilitators were asked, and have said, about a payment. */
+/** Questions to facilitators about a payment, and their answers. */
 interface Word {
   readonly asked: Set<string>;
   /** Unix milliseconds. */
@@ -39,7 +39,7 @@ export interface SignedPayment {
   readonly amount: bigint;
   /** Unix seconds. */
   readonly ends: number;
-  /** Of all payments with this, one moves. */
+  /** At most one of all payments with this moves. */
   readonly once: string | undefined;
   /** Requests with it that have no answer, or one that leaves a charge possible. */
   mayBeCharged: number;

@@ -24,14 +24,14 @@ export interface Shop {
   readonly callsBack?: boolean;
 }
 
-/** What customers deal with. */
+/** The parts that customers deal with. */
 export interface Surroundings {
   readonly simulation: Simulation;
   readonly replicas: readonly Replica[];
   readonly laws: Laws;
 }
 
-/** What only some worlds have. */
+/** Parts that only some worlds have. */
 export interface Part {
   configure?(shop: Shop): Shop;
   /** Servers that gateways ask. */

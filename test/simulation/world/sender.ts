@@ -159,7 +159,7 @@ class Sender implements Customer {
     this.#checkRun(callId);
   }
 
-  /** What was taken as the event is nothing else. */
+  /** Checks that the JobCall taken as the event has its body. */
   #checkRun(callId: number): void {
     const ran = this.#ran.get(callId);
     if (callId === this.#callId && ran !== undefined && ran !== this.#event.body)

@@ -11,7 +11,7 @@ export interface Signed {
   readonly header: string;
 }
 
-/** What a payer signs. */
+/** The terms that a payer signs. */
 export interface Terms {
   readonly resource: unknown;
   readonly accepted: PaymentRequirements;
@@ -24,7 +24,7 @@ export interface Terms {
   readonly ends: number;
   /** Client that pays. */
   readonly client: string;
-  /** Of several payments for the same, one moves. */
+  /** At most one of all payments with this moves. */
   readonly once?: string | undefined;
   readonly extensions?: Readonly<Record<string, unknown>> | undefined;
 }

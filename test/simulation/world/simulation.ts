@@ -65,7 +65,7 @@ export class Simulation {
     this.#without = without;
   }
 
-  /** What the clock shows on the machine whose code runs now. */
+  /** Time on the wall clock of the machine whose code runs now. */
   get wallMs(): number {
     return this.trueMs + (this.current.clock?.aheadMs ?? 0);
   }

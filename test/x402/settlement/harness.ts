@@ -100,6 +100,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
       confirmationTimeoutMs: 200,
       pendingLookMs,
       clock,
+      elapsed: monotonicClock,
       logger,
       telemetry,
     });

@@ -31,7 +31,7 @@ function attemptsOf(findings: readonly Evidence[]) {
     } as unknown as ChainEvidence,
     confirmationTimeoutMs: 0,
     pendingLookMs: 60_000,
-    clock: monotonicClock,
+    elapsed: monotonicClock,
     logger: pino({ level: "silent" }),
   });
   return { attempts, asked };

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import type { PaymentIntent, PaymentRecord } from "../../../src/core/payment.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
@@ -153,6 +153,25 @@ describe("A store that cannot write", () => {
     await harness.withoutRpc.recheck(await recordOf(intent));
     expect((await recordOf(intent)).state).toBe("unresolved");
   });
+});
+
+it("A settlement that the chain never shows is waited for no longer when the clock is set back", async () => {
+  const { intent } = await newPayment();
+  const body = { success: true, transaction: `0x${"11".repeat(32)}`, network: "eip155:84532" };
+  harness.facilitator.add({ path: "/settle", fault: { kind: "answer", status: 200, body } });
+  let setBackMs = 0;
+  const when = (): boolean => {
+    setBackMs += 3_600_000;
+    harness.moveClock(-3_600_000);
+    return true;
+  };
+  harness.rpc.add({ when, fault: { kind: "pass" } });
+  onTestFinished(() => {
+    harness.rpc.clear();
+    harness.moveClock(setBackMs);
+  });
+  expect(await harness.patient(1).settle(intent, jobCall)).toEqual({ kind: "undecided" });
+  expect(setBackMs).toBeGreaterThan(0);
 });
 
 describe("Without rpc_url", () => {
