@@ -21,6 +21,7 @@ const LONGEST = [
   "e2e/undecided.full",
   "e2e/quote-client.full",
   "e2e/memory.full",
+  "simulation/",
   "commands/serve",
   "commands/run-each",
   "e2e/model",

@@ -14,6 +14,13 @@ export interface Mutant {
   readonly to: string;
 }
 
+/** A mutant that breaks a law in some simulated worlds. */
+export interface WorldMutant extends Mutant {
+  readonly name: string;
+  /** Seed of the first such world. Default: 1. */
+  readonly seed?: number;
+}
+
 export type Simulation = typeof import("./index.ts");
 
 let bundles = 0;

@@ -1,9 +1,9 @@
-import type { Mutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./bundle-gateway.ts";
 
 const SENDER = "delivery/callbacks/callback-sender.ts";
 
 /** Guards of deliveries and callbacks that are missed in some world. */
-export const DELIVERY_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
+export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a claim counts no attempt",
     file: "store/sqlite/operations/claims.ts",
@@ -16,16 +16,19 @@ export const DELIVERY_MUTANTS: readonly (Mutant & { readonly name: string })[] =
   },
   {
     name: "a runner gets more JobCalls than it asked for",
+    seed: 3,
     file: "delivery/subscription.ts",
     ...{ from: "Math.min(this.#maxInFlight - this.#out.size, MAX_CLAIMED_AHEAD)", to: "MAX_CLAIMED_AHEAD" },
   },
   {
     name: "a stream that is over is written to",
+    seed: 2,
     file: "grpc/grpc-call.ts",
     ...{ from: "written.length === 0 || this.#status !== undefined", to: "written.length === 0" },
   },
   {
     name: "a refusal of a push target counts as done",
+    seed: 5,
     file: "delivery/push/push-answer.ts",
     ...{ from: "status >= 200 && status < 300", to: "status >= 200" },
   },
@@ -36,31 +39,37 @@ export const DELIVERY_MUTANTS: readonly (Mutant & { readonly name: string })[] =
   },
   {
     name: "a callback has another id each time",
+    seed: 5,
     file: "delivery/callbacks/callback-request.ts",
     ...{ from: "const id = `", to: "const id = Math.random() + `" },
   },
   {
     name: "two gateways call back at a time",
+    seed: 5,
     file: SENDER,
     ...{ from: "if (!store.isShared) this.#heldUntil", to: "this.#heldUntil" },
   },
   {
     name: "a host gets two callbacks at a time",
+    seed: 5,
     file: SENDER,
     ...{ from: "busy.has(host) || !this", to: "!this" },
   },
   {
     name: "a callback goes to a private address",
+    seed: 6,
     file: "delivery/callbacks/guarded-lookup.ts",
     ...{ from: "if (!found.every(({ address }) => guard.allows(address)))", to: "if (found.length === 0)" },
   },
   {
     name: "a callback that failed is given up",
+    seed: 5,
     file: SENDER,
     ...{ from: 'if (outcome.kind === "failed") return', to: "if (outcome.kind) return" },
   },
   {
     name: "a callback that failed counts as sent",
+    seed: 5,
     file: SENDER,
     ...{
       from: 'if (outcome.kind === "done") return { kind: "sent" };\n  const',
@@ -69,6 +78,7 @@ export const DELIVERY_MUTANTS: readonly (Mutant & { readonly name: string })[] =
   },
   {
     name: "nobody is called back about a job by use",
+    seed: 5,
     file: "store/sqlite/callback-tables.ts",
     ...{ from: "WHEN NEW.ceiling IS NOT NULL AND", to: "WHEN NEW.ceiling = '' AND" },
   },

@@ -1,17 +1,18 @@
-import type { Mutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./bundle-gateway.ts";
 
 const OPEN = "store/sqlite/open-database.ts";
 const CONNECTION = "store/sqlite/connection.ts";
 const TRANSACTION = "store/sqlite/transaction.ts";
 
 /** Guards that are missed in some world whose disk fails. */
-export const DISK_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
+export const DISK_MUTANTS: readonly WorldMutant[] = [
   {
     name: "commits are left to the system's cache",
     ...{ file: OPEN, from: '{ name: "synchronous", value: 2 }', to: '{ name: "synchronous", value: 0 }' },
   },
   {
     name: "only checkpoints are synced",
+    seed: 3,
     ...{ file: OPEN, from: '{ name: "synchronous", value: 2 }', to: '{ name: "synchronous", value: 1 }' },
   },
   {
@@ -24,10 +25,12 @@ export const DISK_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "the database has a journal in memory",
+    seed: 4,
     ...{ file: OPEN, from: 'value: "wal"', to: 'value: "memory"' },
   },
   {
     name: "a commit that failed is answered as done",
+    seed: 3,
     file: TRANSACTION,
     ...{
       from: "isRunning = false;\n    commit(database);",
@@ -36,6 +39,7 @@ export const DISK_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a commit is answered before it is made",
+    seed: 3,
     file: TRANSACTION,
     ...{
       from: "isRunning = false;\n    commit(database);",
@@ -44,6 +48,7 @@ export const DISK_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a start trusts the log that it finds",
+    seed: 41,
     ...{ file: CONNECTION, from: "makeLogDurable(role.path);", to: "" },
   },
 ];

@@ -1,11 +1,11 @@
-import type { Mutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./bundle-gateway.ts";
 
 const SENDER = "x402/settler/sender.ts";
 const SENT = "x402/settler/sent-transactions.ts";
 const REFUND_RULES = "store/rules/refunds.ts";
 
 /** Guards of the transactions that a gateway sends itself, of refunds and of the books. */
-export const SETTLER_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
+export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a transaction is broadcast before it is journalled",
     file: SENDER,
@@ -26,6 +26,7 @@ export const SETTLER_MUTANTS: readonly (Mutant & { readonly name: string })[] = 
   },
   {
     name: "a block that was replaced counts as final",
+    seed: 150,
     ...{
       file: SENT,
       from: "(await hashes.get(blockNumber)) === blockHash",
@@ -34,6 +35,7 @@ export const SETTLER_MUTANTS: readonly (Mutant & { readonly name: string })[] = 
   },
   {
     name: "a missing receipt proves that another transaction has the nonce",
+    seed: 9,
     ...{
       file: SENT,
       from: "if (hash !== undefined && !hashesOf(record).includes(hash.toLowerCase()))",
@@ -42,20 +44,24 @@ export const SETTLER_MUTANTS: readonly (Mutant & { readonly name: string })[] = 
   },
   {
     name: "nobody notices that somebody else used a nonce",
+    seed: 3,
     ...{ file: SENT, from: "...foreign, ...(await this", to: "...(await this" },
   },
   {
     name: "a transaction whose fee is too low is not replaced",
+    seed: 3,
     ...{ file: SENDER, from: "if (stuck.length === 0) return;", to: "if (stuck) return;" },
   },
   {
     name: "a refund without a receipt has failed",
+    seed: 3,
     file: "x402/refunds/refund-outcome.ts",
     from: 'if (receipt?.status !== "success" ||',
     to: 'if (receipt === undefined) return { state: "refund_failed", reason: "no receipt" };\n      if (receipt?.status !== "success" ||',
   },
   {
     name: "a refund that is being sent is approved again",
+    seed: 25,
     ...{
       file: REFUND_RULES,
       from: '(state === "owed" && row?.is_approved === 0) ||',
@@ -64,6 +70,7 @@ export const SETTLER_MUTANTS: readonly (Mutant & { readonly name: string })[] = 
   },
   {
     name: "a refund that is being sent is declined",
+    seed: 3,
     ...{
       file: REFUND_RULES,
       from: '? state === "owed" || state === "refund_failed"',
@@ -72,16 +79,19 @@ export const SETTLER_MUTANTS: readonly (Mutant & { readonly name: string })[] = 
   },
   {
     name: "a refund is sent although the operator has to be asked",
+    seed: 5,
     file: "store/sqlite/by-use-tables.ts",
     ...{ from: "on_failure = 'refund' AND closed IS NULL,", to: "1," },
   },
   {
     name: "a refund that is sent stays owed",
+    seed: 3,
     file: "store/sqlite/operations/refunds.ts",
     ...{ from: "refunds.write(row);\n      queueTransaction(", to: "queueTransaction(" },
   },
   {
     name: "the fee of a transaction that reverted is not booked",
+    seed: 3,
     file: "store/sqlite/books-tables.ts",
     ...{ from: "NEW.state IN ('succeeded', 'reverted')", to: "NEW.state = 'succeeded'" },
   },

@@ -1,4 +1,4 @@
-import type { Mutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./bundle-gateway.ts";
 import { DELIVERY_MUTANTS } from "./delivery-mutants.ts";
 import { SETTLER_MUTANTS } from "./settler-mutants.ts";
 
@@ -14,13 +14,14 @@ const QUOTES = "x402/prices/quote-book.ts";
 const CALLS = "store/sqlite/operations/job-calls.ts";
 
 /** Guards that are missed in some world: with each seed, clients, faults and crashes are others. */
-export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
+export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "the newest block counts as confirmed",
     ...{ file: EVIDENCE, from: "head - (token.confirmations - 1n)", to: "head" },
   },
   {
     name: "a payment below the price is taken",
+    seed: 16,
     file: "x402/wire/match-offer.ts",
     ...{ from: "value === BigInt(amount);", to: "value <= BigInt(amount);" },
   },
@@ -36,10 +37,12 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "the job of a failed payment stays in the queue",
+    seed: 2,
     ...{ file: PAYMENTS, from: "jobCalls.removeHeld(record.callId);", to: "" },
   },
   {
     name: "an earlier settlement of this process counts as another's",
+    seed: 4,
     ...{ file: SETTLEMENT, from: "this.#unasked.delete(callId);", to: "" },
   },
   {
@@ -65,6 +68,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a resent payment is not looked up",
+    seed: 3,
     ...{ file: "x402/purchase/purchase.ts", from: "if (known !== undefined) {", to: "if (known === null) {" },
   },
   {
@@ -86,6 +90,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a lease of an earlier delivery still holds",
+    seed: 3,
     ...{ file: LEASES, from: "call.lease_token === leaseToken && ", to: "" },
   },
   {
@@ -107,6 +112,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a runner charges more than the ceiling",
+    seed: 3,
     ...{
       file: CHARGES,
       from: "if (BigInt(charge.units) <= BigInt(ceiling)) return undefined;",
@@ -115,6 +121,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a charge of nothing is settled",
+    seed: 2,
     file: "store/sqlite/by-use-tables.ts",
     ...{ from: "iif(NEW.charge = '0', 'released', 'settling')", to: "'settling'" },
   },
@@ -134,6 +141,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a job that failed is charged",
+    seed: 3,
     file: "store/sqlite/by-use-tables.ts",
     ...{
       from: "UPDATE payments SET state = 'released', amount = '0',",
@@ -142,6 +150,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a reported charge counts twice as a payment ends",
+    seed: 6,
     ...{
       file: CHARGES,
       from: "String(reported > least ? reported : least)",
@@ -150,15 +159,18 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a job that does not run is charged as its payment ends",
+    seed: 5,
     ...{ file: CHARGES, from: ' || state !== "leased" || (visible_at ?? 0) <= now', to: "" },
   },
   {
     name: "a job is charged only once its payment has ended",
+    seed: 6,
     file: "x402/settlement/charges.ts",
     ...{ from: "Math.ceil(clock() / 1000) + this.#settleMarginSecs", to: "Math.ceil(clock() / 1000)" },
   },
   {
     name: "a webhook that is not authentic starts a job",
+    seed: 4,
     file: "webhooks/route.ts",
     ...{
       from: "if (authentic === undefined) throw unauthorized(this.#endpoint.auth);",
@@ -167,6 +179,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a repeated webhook starts another job",
+    seed: 4,
     ...{
       file: DELIVERIES,
       from: "if (first === undefined) return undefined;",
@@ -175,10 +188,12 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "another webhook with an ID that was seen is taken for the first",
+    seed: 4,
     ...{ file: DELIVERIES, from: "found.every(({ body_hash }) => body_hash === bodyHash)", to: "bodyHash" },
   },
   {
     name: "a webhook that was overheard starts another job under another ID",
+    seed: 4,
     ...{ file: "webhooks/dedupe.ts", from: "identifies: scheme.signsBody", to: "identifies: false" },
   },
   {
@@ -187,6 +202,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a caller's signature is not checked",
+    seed: 7,
     file: "x402/callers/caller-auth.ts",
     ...{ from: "if ((await recoverSigner(hash, signature)) !== caller) {", to: "if (hash === signature) {" },
   },
@@ -197,6 +213,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a facilitator's no counts where no chain can be asked",
+    seed: 2,
     ...{
       file: ATTEMPTS,
       from: '{ kind: "open", reason: answer.kind };',
@@ -205,10 +222,12 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a payment whose chain cannot be asked is given up at once",
+    seed: 7,
     ...{ file: SETTLEMENT, from: "if (clock() < record.validBefore * 1000) {", to: "if (clock() < 0) {" },
   },
   {
     name: "a quote is paid for another input",
+    seed: 36,
     ...{
       file: QUOTES,
       from: "256)}` !== quote.inputsHash) {",
@@ -217,6 +236,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a quote is paid by another payer",
+    seed: 3,
     ...{
       file: QUOTES,
       from: "use.payer !== undefined && use.payer !== quote.requester",
@@ -233,6 +253,7 @@ export const WORLD_MUTANTS: readonly (Mutant & { readonly name: string })[] = [
   },
   {
     name: "a price that a stranger has signed is asked for",
+    seed: 20,
     ...{ file: "pricing/job-quote.ts", from: "if (signer !== operator) {", to: 'if (signer === "") {' },
   },
   ...SETTLER_MUTANTS,
