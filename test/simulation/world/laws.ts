@@ -130,7 +130,9 @@ export class Laws {
     }
     if (charged === false) {
       payment.mayBeCharged--;
-      if (bought?.body === body && status < 500)
+      // A gateway whose clock is wrong refuses what another one takes at the same time.
+      const isExcused = code === "payment_mismatch" && !this.areClocksRight;
+      if (bought?.body === body && status < 500 && !isExcused)
         this.#simulation.break(`${name(payment)} bought a job, and then nothing: ${code}`);
     }
   }
