@@ -105,3 +105,24 @@ export class GatewayError extends Error {
     return ERROR_KINDS[this.code].retryable;
   }
 }
+
+/**
+ * The outcome of a change is unknown and could not be found out in time: the database went away while it committed, and
+ * did not come back. No GatewayError: no answer may claim that nothing has happened.
+ */
+export class UnknownOutcomeError extends Error {
+  override readonly name = "UnknownOutcomeError";
+}
+
+/** Returns the refusal that answers an error. Only `internal_error` is a fault in jobgate. */
+export function refusalOf(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error;
+  if (error instanceof UnknownOutcomeError) {
+    return new GatewayError(
+      "store_unavailable",
+      "It is not known whether the store has this change. Try again later.",
+      { cause: error, headers: { "retry-after": "5" } },
+    );
+  }
+  return new GatewayError("internal_error", "Something went wrong inside jobgate.", { cause: error });
+}

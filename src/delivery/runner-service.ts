@@ -1,7 +1,7 @@
 import { create, type Message } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import { GatewayError } from "../core/errors.ts";
+import { refusalOf } from "../core/errors.ts";
 import {
   type AckRequest,
   type AckResponse,
@@ -99,8 +99,8 @@ export class RunnerServiceHandlers {
   #grpcStatus(error: unknown): GrpcStatus {
     if (error instanceof InvalidRequestError)
       return { code: status.INVALID_ARGUMENT, details: error.message };
-    if (error instanceof GatewayError && error.retryable)
-      return { code: status.UNAVAILABLE, details: error.message };
+    const { code, retryable, message } = refusalOf(error);
+    if (retryable && code !== "internal_error") return { code: status.UNAVAILABLE, details: message };
     this.#logger.error({ err: error }, "A runner's request failed");
     return { code: status.INTERNAL, details: "Something went wrong inside jobgate: its log says what." };
   }

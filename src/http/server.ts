@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, refusalOf } from "../core/errors.ts";
 import { addressText, type BindAddress } from "../core/network-address.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
@@ -299,9 +299,9 @@ export class HttpServer {
   }
 
   #refusalOf(error: unknown, { id, route }: Exchange): GatewayError {
-    if (error instanceof GatewayError && error.code !== "internal_error") return error;
-    this.#logger.error({ err: error, request: id, route }, "request failed unexpectedly");
-    if (error instanceof GatewayError) return error;
-    return new GatewayError("internal_error", "Something went wrong inside jobgate.");
+    const refusal = refusalOf(error);
+    if (refusal !== error || refusal.code === "internal_error")
+      this.#logger.error({ err: error, request: id, route }, "request failed unexpectedly");
+    return refusal;
   }
 }

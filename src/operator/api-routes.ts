@@ -4,7 +4,7 @@ import { type DescMessage, fromBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor, type ServiceImpl } from "@connectrpc/connect";
 import type { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Logger } from "pino";
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, refusalOf } from "../core/errors.ts";
 import { OperatorService } from "../gen/jobgate/v1/operator_pb.ts";
 import type { HttpRequest } from "../http/request.ts";
 import type { MethodHandlers, RouteTable } from "../http/routes.ts";
@@ -108,8 +108,8 @@ function hideInternalErrors(logger: Logger): Interceptor {
       return await next(request);
     } catch (error) {
       if (error instanceof ConnectError) throw error;
-      if (error instanceof GatewayError && error.retryable)
-        throw new ConnectError(error.message, Code.Unavailable);
+      const { code, retryable, message } = refusalOf(error);
+      if (retryable && code !== "internal_error") throw new ConnectError(message, Code.Unavailable);
       logger.error({ err: error, method: request.method.name }, "operator API call failed");
       throw new ConnectError("Internal error in jobgate; its log has the details.", Code.Internal);
     }

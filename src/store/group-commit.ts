@@ -1,13 +1,5 @@
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, UnknownOutcomeError } from "../core/errors.ts";
 import type { BatchListener } from "./store.ts";
-
-/**
- * The outcome of a change is unknown and could not be found out in time: the database went away while it committed, and
- * did not come back. Not a refusal: no answer may claim that nothing has happened.
- */
-export class UnknownOutcomeError extends Error {
-  override readonly name = "UnknownOutcomeError";
-}
 
 /** Outcome of one operation of a committed batch. */
 export type OperationOutcome =
@@ -145,5 +137,6 @@ function rejection(cause: unknown): GatewayError | UnknownOutcomeError {
 function unavailable(cause: unknown): GatewayError {
   return new GatewayError("store_unavailable", "The store could not write this down; nothing was changed.", {
     cause,
+    headers: { "retry-after": "5" },
   });
 }

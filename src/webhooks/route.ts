@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { WebhookChallenge, WebhookEndpoint } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
-import { GatewayError } from "../core/errors.ts";
+import { GatewayError, refusalOf, UnknownOutcomeError } from "../core/errors.ts";
 import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
 import type { IpRange } from "../core/network-address.ts";
 import { createSourceCheck } from "../http/client-address.ts";
@@ -122,11 +122,22 @@ export class WebhookRoute {
     );
   }
 
-  #accept(request: HttpRequest, body: Uint8Array): Promise<AcceptOnceOutcome> {
+  async #accept(request: HttpRequest, body: Uint8Array): Promise<AcceptOnceOutcome> {
+    const { intake } = this.#parts;
     const requestMetadata = this.#forwardedHeaders.read(request);
     const call = { ...this.#call, body, requestMetadata };
-    if (this.#deliveryOf === undefined) return this.#parts.intake.accept(call);
-    return this.#parts.intake.acceptOnce(call, this.#deliveryOf(request, body));
+    const delivery = this.#deliveryOf?.(request, body);
+    try {
+      return await (delivery === undefined ? intake.accept(call) : intake.acceptOnce(call, delivery));
+    } catch (error) {
+      if (!(error instanceof UnknownOutcomeError)) throw error;
+      const { path } = this.#endpoint;
+      this.#parts.logger.error(
+        { err: error, endpoint: path },
+        "it is not known whether a webhook was stored",
+      );
+      throw maybeStored(error, delivery !== undefined);
+    }
   }
 
   #answer(outcome: AcceptOnceOutcome): HttpResponse {
@@ -153,6 +164,18 @@ export class WebhookRoute {
       }
     }
   }
+}
+
+/** The refusal of an event that may be in the store. */
+function maybeStored(cause: UnknownOutcomeError, recognisesRepeats: boolean): GatewayError {
+  const repeat = recognisesRepeats
+    ? "Send it again unchanged: it starts one job."
+    : "This endpoint does not recognise repeats: sent again, it may start a second job.";
+  const { code, headers } = refusalOf(cause);
+  return new GatewayError(code, `It is not known whether the store has this event. ${repeat}`, {
+    cause,
+    headers,
+  });
 }
 
 /** Returns the headers that the runner gets: those that the sender's scheme gives a meaning, and the configured ones. */

@@ -3,6 +3,7 @@ import { timestampMs, timestampNow } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { UnknownOutcomeError } from "../../src/core/errors.ts";
 import { DeadLetterStatus, OperatorService, PaymentState } from "../../src/gen/jobgate/v1/operator_pb.ts";
 import { AckRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { version } from "../../src/node/version.ts";
@@ -79,6 +80,15 @@ describe("totals and information", () => {
     const { payments, balanced } = await clientOver(transport).getTotals({});
     expect({ settled: payments?.settled, balanced }).toEqual({ settled: 5n, balanced: true });
   });
+});
+
+test("A change that the store neither confirms nor denies is answered with unavailable", async () => {
+  const { store } = jobgate;
+  const { retryDeadLetter } = store;
+  store.retryDeadLetter = () => Promise.reject(new UnknownOutcomeError("the connection was lost"));
+  const { answer } = await callJson(jobgate.url, "RetryDeadLetters", { call_ids: ["1"] });
+  store.retryDeadLetter = retryDeadLetter;
+  expect(answer).toEqual({ code: "unavailable", message: expect.stringContaining("It is not known") });
 });
 
 describe("payments", () => {

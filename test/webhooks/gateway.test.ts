@@ -2,6 +2,7 @@ import { createHmac } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { WebhookEndpoint } from "../../src/config/config.ts";
+import { UnknownOutcomeError } from "../../src/core/errors.ts";
 import { signWebhook, webhookPath } from "../../src/webhooks/auth/schemes.ts";
 import { mistakesOf } from "../config/config-folder.ts";
 import { rawRequest, sendRaw } from "../helpers/raw-request.ts";
@@ -123,6 +124,27 @@ describe("routes and limits", () => {
     const over = await webhooks.post(HMAC.path, signed(`${full}x`), `${full}x`);
     expect([over.status, over.json.code]).toEqual([413, "body_too_large"]);
   });
+
+  it.each<[string, Partial<WebhookEndpoint>, string, number]>([
+    ["by its ID", { dedupe: { by: "header", header: "x-id", windowMs: 60_000 } }, "it starts one job", 1],
+    ["nowhere", {}, "it may start a second job", 2],
+  ])(
+    "A store lost while it commits is 503, which says what a repeat does where it is recognised %s",
+    async (...row) => {
+      const [, more, advice, calls] = row;
+      const { store, post, waiting } = await startAlone({ ...OPEN, ...more }, 10);
+      const { accept, acceptOnce } = store;
+      const lose = () => Promise.reject(new UnknownOutcomeError("the connection was lost during a commit"));
+      store.accept = (call) => accept.call(store, call).then(lose);
+      store.acceptOnce = (call, delivery) => acceptOnce.call(store, call, delivery).then(lose);
+      const { status, json, headers } = await post(OPEN.path, { "x-id": "7" }, BODY);
+      expect([status, json.code, headers["retry-after"]]).toEqual([503, "store_unavailable", "5"]);
+      expect(json.error).toContain(advice);
+      Object.assign(store, { accept, acceptOnce });
+      expect((await post(OPEN.path, { "x-id": "7" }, BODY)).status).toBe(202);
+      expect(await waiting()).toBe(calls);
+    },
+  );
 
   it("A full queue is 503 queue_full, until work is done", async () => {
     const alone = await startAlone(OPEN, 2);

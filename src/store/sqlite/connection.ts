@@ -1,4 +1,5 @@
-import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
+import { UnknownOutcomeError } from "../../core/errors.ts";
+import type { OperationOutcome } from "../group-commit.ts";
 import { Capacity } from "../new-call.ts";
 import type { Database } from "./driver.ts";
 import { makeLogDurable } from "./durable-log.ts";

@@ -1,5 +1,5 @@
 import type { MessagePort } from "node:worker_threads";
-import { UnknownOutcomeError } from "../group-commit.ts";
+import { UnknownOutcomeError } from "../../core/errors.ts";
 import { decodeBatch, encodeOutcomes } from "./batch-codec.ts";
 import { type Connection, type ConnectionRole, openConnection } from "./connection.ts";
 import { buffersOf, type FlatMessage } from "./flat-message.ts";

@@ -1,4 +1,5 @@
-import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
+import { UnknownOutcomeError } from "../../core/errors.ts";
+import type { OperationOutcome } from "../group-commit.ts";
 import { type Input, type Operation, type OperationName, type Outcome, runsLast } from "../operations.ts";
 import type { Database } from "./driver.ts";
 

@@ -1,6 +1,7 @@
 import { MessageChannel, type MessagePort, type Worker } from "node:worker_threads";
+import { UnknownOutcomeError } from "../../core/errors.ts";
 import { startWorkerThread } from "../../node/worker-thread.ts";
-import { type OperationOutcome, UnknownOutcomeError } from "../group-commit.ts";
+import type { OperationOutcome } from "../group-commit.ts";
 import { decodeOutcomes, encodeBatch } from "./batch-codec.ts";
 import type { ConnectionRole } from "./connection.ts";
 import { buffersOf } from "./flat-message.ts";

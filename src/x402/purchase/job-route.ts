@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import { type ErrorCode, GatewayError } from "../../core/errors.ts";
+import { type ErrorCode, GatewayError, refusalOf } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
@@ -67,10 +67,9 @@ export class JobRoute {
     } catch (error) {
       if (error instanceof GatewayError) return this.#refuse(request, job, error);
       if (error instanceof ClientGone) throw error;
-      throw new GatewayError("internal_error", "Something went wrong inside jobgate.", {
-        cause: error,
-        details: { ...chargedNothing("internal_error"), charged: "unknown" },
-      });
+      const { code, message, headers } = refusalOf(error);
+      const details = { ...chargedNothing(code), charged: "unknown" };
+      throw new GatewayError(code, message, { cause: error, details, headers });
     }
   }
 

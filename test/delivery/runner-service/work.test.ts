@@ -1,6 +1,6 @@
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
-import { GatewayError } from "../../../src/core/errors.ts";
+import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { AckMode, LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
 import { named, openStoreForTest, type RunnerMessageInit, startDelivery, until } from "../harness.ts";
 
@@ -96,16 +96,16 @@ test.each<[string, RunnerMessageInit]>([
   expect((await stream.ask({ acks })).acks).toEqual([DONE]);
 });
 
-test("A message that the store cannot write is answered with UNAVAILABLE, and the stream goes on", async () => {
+test.each([
+  ["cannot write", new GatewayError("store_unavailable", "It is away.")],
+  ["is lost with", new UnknownOutcomeError("the connection was lost during a commit")],
+])("A message that the store %s is answered with UNAVAILABLE, and the stream goes on", async (_, error) => {
   const store = await openStoreForTest();
   let isAway = true;
   const { accept, connect } = await startDelivery({
     store: {
       ...store,
-      ack: (lease, result) =>
-        isAway
-          ? Promise.reject(new GatewayError("store_unavailable", "It is away."))
-          : store.ack(lease, result),
+      ack: (lease, result) => (isAway ? Promise.reject(error) : store.ack(lease, result)),
     },
   });
   await accept();

@@ -1,12 +1,11 @@
 import { pino } from "pino";
-import { GatewayError } from "../../../src/core/errors.ts";
+import { refusalOf } from "../../../src/core/errors.ts";
 import { EventHub } from "../../../src/core/events.ts";
 import { encodeJobCall } from "../../../src/delivery/job-call-codec.ts";
 import type { HttpRequest } from "../../../src/http/request.ts";
 import { errorResponse, type HttpResponse } from "../../../src/http/response.ts";
 import { handlerOf, type RouteTable } from "../../../src/http/routes.ts";
 import type { HttpServer } from "../../../src/http/server.ts";
-import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
@@ -192,10 +191,8 @@ async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpR
     if (typeof found === "function" || "stream" in found) throw new Error("the answer is no whole one");
     return found;
   } catch (error) {
-    // Nobody knows whether the store has taken a webhook: the server answers 500.
-    if (error instanceof UnknownOutcomeError)
-      return errorResponse(new GatewayError("internal_error", error.message));
-    if (!(error instanceof GatewayError) || error.code === "internal_error") throw error;
-    return errorResponse(error);
+    const refusal = refusalOf(error);
+    if (refusal.code === "internal_error") throw error;
+    return errorResponse(refusal);
   }
 }

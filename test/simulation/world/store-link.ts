@@ -1,6 +1,7 @@
 /* Takes the place of `src/store/sqlite/worker-link.ts`: the worker's code, in virtual time. */
+import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import type { Claimed } from "../../../src/store/contract/work-queue.ts";
-import { type OperationOutcome, UnknownOutcomeError } from "../../../src/store/group-commit.ts";
+import type { OperationOutcome } from "../../../src/store/group-commit.ts";
 import { makesWork, runsLast } from "../../../src/store/operations.ts";
 import {
   decodeBatch,

@@ -1,6 +1,5 @@
 import { expect } from "vitest";
-import { GatewayError } from "../../../src/core/errors.ts";
-import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
+import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { claimCalls, webhookCall } from "../store-fixtures.ts";
 

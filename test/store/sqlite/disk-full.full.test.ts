@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
-import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
+import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { StoreUnderTest } from "../contract/given.ts";
 import { acceptId, claimCalls, webhookCall } from "../store-fixtures.ts";

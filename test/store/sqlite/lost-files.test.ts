@@ -3,7 +3,7 @@ import { copyFile, open as openFile, rename, rm, truncate } from "node:fs/promis
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
+import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { openConnection } from "../../../src/store/sqlite/connection.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";

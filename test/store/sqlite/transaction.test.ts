@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
+import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import type { Database } from "../../../src/store/sqlite/driver.ts";
 import { runBatch, type TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 

@@ -1,9 +1,8 @@
 import { type Logger, pino } from "pino";
 import { toRemoteFacilitator } from "../../../src/config/facilitators.ts";
 import { monotonicClock } from "../../../src/core/clock.ts";
-import { GatewayError } from "../../../src/core/errors.ts";
+import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
-import { UnknownOutcomeError } from "../../../src/store/group-commit.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../../src/telemetry/telemetry.ts";
 import { Facilitators } from "../../../src/x402/facilitators/facilitators.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { UnknownOutcomeError } from "../../group-commit.ts";
+import { UnknownOutcomeError } from "../../../core/errors.ts";
 import type { PostgresTimeouts } from "../connection/connect.ts";
 import type { ConnectionPool } from "../connection/connection-pool.ts";
 import { sqlOf, statement } from "../sql.ts";

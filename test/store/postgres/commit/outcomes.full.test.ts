@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { UnknownOutcomeError } from "../../../../src/store/group-commit.ts";
+import { UnknownOutcomeError } from "../../../../src/core/errors.ts";
 import type { PostgresTimeouts } from "../../../../src/store/postgres/connection/connect.ts";
 import type { Store } from "../../../../src/store/store.ts";
 import { startPostgres } from "../../../helpers/postgres.ts";
