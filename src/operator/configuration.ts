@@ -6,6 +6,7 @@ import type {
   FacilitatorConfig,
   Job,
   JobPolicy,
+  MppConfig,
   PricingEngineConfig,
   PushTargetConfig,
   RateSource,
@@ -26,7 +27,7 @@ export function toConfiguration(config: Config) {
   const { operator, x402, webhooks, pricingEngine } = config;
   return {
     serviceId,
-    store: { url: storeText(store.url), maxPending: BigInt(store.maxPending) },
+    store: toStore(store),
     runner: toRunner(runner),
     push: push.map(toPushTarget),
     callbacks: callbacks.map(toCallbackTarget),
@@ -36,6 +37,24 @@ export function toConfiguration(config: Config) {
     ...(webhooks ? { webhooks: toWebhooks(webhooks) } : {}),
     ...(pricingEngine ? { pricingEngine: toPricingEngine(pricingEngine) } : {}),
   };
+}
+
+function toStore({ url, maxPending, retention }: Config["store"]) {
+  const { resultsDays, callsDays, paymentsDays, deadLettersDays } = retention;
+  return {
+    url: storeText(url),
+    maxPending: BigInt(maxPending),
+    retention: {
+      results: durationFromDays(resultsDays),
+      calls: durationFromDays(callsDays),
+      ...(paymentsDays === undefined ? {} : { payments: durationFromDays(paymentsDays) }),
+      ...(deadLettersDays === undefined ? {} : { deadLetters: durationFromDays(deadLettersDays) }),
+    },
+  };
+}
+
+function durationFromDays(days: number) {
+  return durationFromMs(Math.round(days * 86_400_000));
 }
 
 function toRunner(runner: RunnerConfig) {
@@ -86,8 +105,14 @@ function toX402(x402: X402Config) {
     facilitators: x402.facilitators.map(toFacilitator),
     facilitatorService: x402.facilitatorService ? addressText(x402.facilitatorService.bindAddress) : "",
     receiptsSigner: x402.receipts ? accountOf(x402.receipts.signer.privateKey) : "",
+    ...(x402.mpp ? { mpp: toMpp(x402.mpp) } : {}),
+    ...(x402.mcp ? { mcp: { allowedOrigins: [...x402.mcp.allowedOrigins] } } : {}),
     ...(x402.refunds ? { refunds: toRefunds(x402.refunds, x402.jobs ?? []) } : {}),
   };
+}
+
+function toMpp({ realm, challengeTtlSecs }: MppConfig) {
+  return { realm, challengeTtl: durationFromMs(challengeTtlSecs * 1_000) };
 }
 
 function toRefunds({ maxFeePerGasWei, minBalanceWei }: RefundsConfig, jobs: readonly Job[]) {

@@ -42,7 +42,7 @@ const FULL: Config = {
   store: {
     url: `postgres://${secret()}:${secret()}@db.example:5432/jobgate?password=${secret()}`,
     maxPending: 1_000,
-    retention: { resultsDays: 30, callsDays: 90 },
+    retention: { resultsDays: 30, callsDays: 90, paymentsDays: 0.5 },
   },
   runner: {
     bindAddress: { kind: "unix", path: "/run/jobgate/runner.sock" },
@@ -93,6 +93,8 @@ const FULL: Config = {
       minBalanceWei: 10n ** 16n,
     },
     receipts: { signer: { privateKey: RECEIPTS_KEY } },
+    mpp: { realm: "pay.example", secretKeys: [secret(), secret()], challengeTtlSecs: 120 },
+    mcp: { allowedOrigins: ["https://agent.example"] },
     jobs: [{ serviceId: 1n, jobIndex: 4, onFailure: "ask" }],
     facilitatorService: { bindAddress: tcp(8406), tokens: [{ name: "shop", token: secret() }] },
     facilitatorTimeoutMs: 30_000,
@@ -164,7 +166,11 @@ test("GetConfiguration shows the settings in use", async () => {
   const { answer } = await callJson(jobgate.url, "GetConfiguration");
   expect(answer.configuration).toMatchObject({
     service_id: "18446744073709551615",
-    store: { url: "postgres://db.example:5432/jobgate", max_pending: "1000" },
+    store: {
+      url: "postgres://db.example:5432/jobgate",
+      max_pending: "1000",
+      retention: { results: "2592000s", calls: "7776000s", payments: "43200s" },
+    },
     runner: {
       bind_address: "unix:/run/jobgate/runner.sock",
       has_token: true,
@@ -209,6 +215,8 @@ test("GetConfiguration shows the settings in use", async () => {
       ],
       facilitator_service: "127.0.0.1:8406",
       receipts_signer: privateKeyToAccount(RECEIPTS_KEY).address,
+      mpp: { realm: "pay.example", challenge_ttl: "120s" },
+      mcp: { allowed_origins: ["https://agent.example"] },
       refunds: {
         max_fee_per_gas_gwei: "1.5",
         min_balance: "0.01",

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file jobgate/v1/configuration.proto.
  */
 export const file_jobgate_v1_configuration: GenFile = /*@__PURE__*/
-  fileDesc("Ch5qb2JnYXRlL3YxL2NvbmZpZ3VyYXRpb24ucHJvdG8SCmpvYmdhdGUudjEi8RcKDUNvbmZpZ3VyYXRpb24SEgoKc2VydmljZV9pZBgBIAEoBBIuCgVzdG9yZRgCIAEoCzIfLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5TdG9yZRIwCgZydW5uZXIYAyABKAsyIC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUnVubmVyEjQKCG9wZXJhdG9yGAQgASgLMiIuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk9wZXJhdG9yEiwKBHg0MDIYBSABKAsyHi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uWDQwMhI0Cgh3ZWJob29rcxgGIAEoCzIiLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5XZWJob29rcxI/Cg5wcmljaW5nX2VuZ2luZRgHIAEoCzInLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5QcmljaW5nRW5naW5lEjIKBHB1c2gYCCADKAsyJC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUHVzaFRhcmdldBI7CgljYWxsYmFja3MYCSADKAsyKC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uQ2FsbGJhY2tUYXJnZXQSFQoNY2FsbGJhY2tfa2V5cxgKIAMoCRopCgVTdG9yZRILCgN1cmwYASABKAkSEwoLbWF4X3BlbmRpbmcYAiABKAQaoAIKBlJ1bm5lchIUCgxiaW5kX2FkZHJlc3MYASABKAkSEQoJaGFzX3Rva2VuGAIgASgIEg8KB2hhc190bHMYAyABKAgSFQoNaGFzX2NsaWVudF9jYRgEIAEoCBIoCgVsZWFzZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIUCgxtYXhfYXR0ZW1wdHMYBiABKA0SLQoKcmV0cnlfYmFzZRgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCglyZXRyeV9tYXgYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFZHJhaW4YCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24aMwoIT3BlcmF0b3ISFAoMYmluZF9hZGRyZXNzGAEgASgJEhEKCWhhc190b2tlbhgCIAEoCBrPBgoEWDQwMhIUCgxiaW5kX2FkZHJlc3MYASABKAkSEgoKcHVibGljX3VybBgCIAEoCRIXCg9mYWNpbGl0YXRvcl91cmwYAyABKAkSNgoTZmFjaWxpdGF0b3JfdGltZW91dBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCglxdW90ZV90dGwYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFgoObWF4X2JvZHlfYnl0ZXMYBiABKAQSHwoXZGVmYXVsdF9pbnZvY2F0aW9uX21vZGUYByABKAkSFAoMcHJpY2Vfc291cmNlGAggASgJEkAKD2FjY2VwdGVkX3Rva2VucxgJIAMoCzInLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5BY2NlcHRlZFRva2VuEjkKDGpvYl9wb2xpY2llcxgKIAMoCzIjLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5Kb2JQb2xpY3kSNgoKam9iX3ByaWNlcxgLIAMoCzIiLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5Kb2JQcmljZRIoCiBtYXhfdW5wYWlkX3Blcl9zZWNvbmRfcGVyX2NsaWVudBgMIAEoDRIfChdtYXhfdmVyaWZpZXNfcGVyX2NsaWVudBgNIAEoDRIUCgxtYXhfdmVyaWZpZXMYDiABKA0SFQoNbWF4X3VuZGVjaWRlZBgPIAEoDRIaChJtYXhfb3Blbl9wZXJfcGF5ZXIYECABKA0SFAoMY29yc19vcmlnaW5zGBEgAygJEhcKD3RydXN0ZWRfcHJveGllcxgSIAMoCRI7CgxmYWNpbGl0YXRvcnMYEyADKAsyJS5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uRmFjaWxpdGF0b3ISGwoTZmFjaWxpdGF0b3Jfc2VydmljZRgUIAEoCRIyCgdyZWZ1bmRzGBUgASgLMiEuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLlJlZnVuZHMSMAoNc2V0dGxlX21hcmdpbhgWIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIXCg9yZWNlaXB0c19zaWduZXIYFyABKAkadAoHUmVmdW5kcxIcChRtYXhfZmVlX3Blcl9nYXNfZ3dlaRgBIAEoCRITCgttaW5fYmFsYW5jZRgCIAEoCRI2Cghwcm9taXNlcxgDIAMoCzIkLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5Kb2JQcm9taXNlGkcKCkpvYlByb21pc2USEgoKc2VydmljZV9pZBgBIAEoBBIRCglqb2JfaW5kZXgYAiABKA0SEgoKb25fZmFpbHVyZRgDIAEoCRp/CgtGYWNpbGl0YXRvchIMCgRuYW1lGAEgASgJEgwKBGF1dGgYAiABKAkSEAoIbmV0d29ya3MYAyADKAkSDwoHc2lnbmVycxgEIAEoDRIcChRtYXhfZmVlX3Blcl9nYXNfZ3dlaRgFIAEoCRITCgttaW5fYmFsYW5jZRgGIAEoCRqDAgoNQWNjZXB0ZWRUb2tlbhIPCgduZXR3b3JrGAEgASgJEg0KBWFzc2V0GAIgASgJEg4KBnN5bWJvbBgDIAEoCRIQCghkZWNpbWFscxgEIAEoDRIOCgZwYXlfdG8YBSABKAkSEwoLcmF0ZV9zb3VyY2UYBiABKAkSEAoIcmF0ZV91cmwYByABKAkSEgoKbWFya3VwX2JwcxgIIAEoDRIXCg90cmFuc2Zlcl9tZXRob2QYCSABKAkSDwoHcnBjX3VybBgKIAEoCRIVCg1jb25maXJtYXRpb25zGAsgASgNEiQKHHJlcXVpcmVfb25jaGFpbl9jb25maXJtYXRpb24YDCABKAgajQEKCUpvYlBvbGljeRISCgpzZXJ2aWNlX2lkGAEgASgEEhEKCWpvYl9pbmRleBgCIAEoDRIXCg9pbnZvY2F0aW9uX21vZGUYAyABKAkSEQoJYXV0aF9tb2RlGAQgASgJEhUKDWNoYWluX3JwY191cmwYBSABKAkSFgoOY2hhaW5fY29udHJhY3QYBiABKAkaUwoISm9iUHJpY2USEgoKc2VydmljZV9pZBgBIAEoBBIRCglqb2JfaW5kZXgYAiABKA0SEQoJcHJpY2Vfd2VpGAMgASgJEg0KBXByaWNlGAQgASgJGo8BCghXZWJob29rcxIUCgxiaW5kX2FkZHJlc3MYASABKAkSFgoObWF4X2JvZHlfYnl0ZXMYAiABKAQSPAoJZW5kcG9pbnRzGAMgAygLMikuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLldlYmhvb2tFbmRwb2ludBIXCg90cnVzdGVkX3Byb3hpZXMYBCADKAkaSwoPV2ViaG9va0VuZHBvaW50EgwKBHBhdGgYASABKAkSDgoGam9iX2lkGAIgASgEEgwKBGF1dGgYAyABKAkSDAoEbmFtZRgEIAEoCRplCg1QcmljaW5nRW5naW5lEgsKA3VybBgBIAEoCRIUCgxiaW5kX2FkZHJlc3MYAiABKAkSGgoScHJvb2Zfb2Zfd29ya19iaXRzGAMgASgNEhUKDWNoZWNrc19xdW90ZXMYBCABKAgafgoKUHVzaFRhcmdldBILCgN1cmwYASABKAkSDwoHam9iX2lkcxgCIAMoBBITCgtjb25jdXJyZW5jeRgDIAEoDRIqCgd0aW1lb3V0GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCWlzX3NpZ25lZBgFIAEoCBpBCg5DYWxsYmFja1RhcmdldBILCgN1cmwYASABKAkSDgoGZXZlbnRzGAIgAygJEhIKCmhhc19zZWNyZXQYAyABKAhCbQoNaW8uam9iZ2F0ZS52MUISQ29uZmlndXJhdGlvblByb3RvUAFaOWdpdGh1Yi5jb20vam9iZ2F0ZS9qb2JnYXRlL2NsaWVudHMvZ28vam9iZ2F0ZXYxO2pvYmdhdGV2MaoCCkpvYmdhdGUuVjFiBnByb3RvMw", [file_google_protobuf_duration]);
+  fileDesc("Ch5qb2JnYXRlL3YxL2NvbmZpZ3VyYXRpb24ucHJvdG8SCmpvYmdhdGUudjEiqxsKDUNvbmZpZ3VyYXRpb24SEgoKc2VydmljZV9pZBgBIAEoBBIuCgVzdG9yZRgCIAEoCzIfLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5TdG9yZRIwCgZydW5uZXIYAyABKAsyIC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUnVubmVyEjQKCG9wZXJhdG9yGAQgASgLMiIuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk9wZXJhdG9yEiwKBHg0MDIYBSABKAsyHi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uWDQwMhI0Cgh3ZWJob29rcxgGIAEoCzIiLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5XZWJob29rcxI/Cg5wcmljaW5nX2VuZ2luZRgHIAEoCzInLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5QcmljaW5nRW5naW5lEjIKBHB1c2gYCCADKAsyJC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUHVzaFRhcmdldBI7CgljYWxsYmFja3MYCSADKAsyKC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uQ2FsbGJhY2tUYXJnZXQSFQoNY2FsbGJhY2tfa2V5cxgKIAMoCRphCgVTdG9yZRILCgN1cmwYASABKAkSEwoLbWF4X3BlbmRpbmcYAiABKAQSNgoJcmV0ZW50aW9uGAMgASgLMiMuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLlJldGVudGlvbhq/AQoJUmV0ZW50aW9uEioKB3Jlc3VsdHMYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFY2FsbHMYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoIcGF5bWVudHMYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoMZGVhZF9sZXR0ZXJzGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGqACCgZSdW5uZXISFAoMYmluZF9hZGRyZXNzGAEgASgJEhEKCWhhc190b2tlbhgCIAEoCBIPCgdoYXNfdGxzGAMgASgIEhUKDWhhc19jbGllbnRfY2EYBCABKAgSKAoFbGVhc2UYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFAoMbWF4X2F0dGVtcHRzGAYgASgNEi0KCnJldHJ5X2Jhc2UYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLAoJcmV0cnlfbWF4GAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBWRyYWluGAkgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGjMKCE9wZXJhdG9yEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRIRCgloYXNfdG9rZW4YAiABKAgapwcKBFg0MDISFAoMYmluZF9hZGRyZXNzGAEgASgJEhIKCnB1YmxpY191cmwYAiABKAkSFwoPZmFjaWxpdGF0b3JfdXJsGAMgASgJEjYKE2ZhY2lsaXRhdG9yX3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLAoJcXVvdGVfdHRsGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhYKDm1heF9ib2R5X2J5dGVzGAYgASgEEh8KF2RlZmF1bHRfaW52b2NhdGlvbl9tb2RlGAcgASgJEhQKDHByaWNlX3NvdXJjZRgIIAEoCRJACg9hY2NlcHRlZF90b2tlbnMYCSADKAsyJy5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uQWNjZXB0ZWRUb2tlbhI5Cgxqb2JfcG9saWNpZXMYCiADKAsyIy5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uSm9iUG9saWN5EjYKCmpvYl9wcmljZXMYCyADKAsyIi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uSm9iUHJpY2USKAogbWF4X3VucGFpZF9wZXJfc2Vjb25kX3Blcl9jbGllbnQYDCABKA0SHwoXbWF4X3ZlcmlmaWVzX3Blcl9jbGllbnQYDSABKA0SFAoMbWF4X3ZlcmlmaWVzGA4gASgNEhUKDW1heF91bmRlY2lkZWQYDyABKA0SGgoSbWF4X29wZW5fcGVyX3BheWVyGBAgASgNEhQKDGNvcnNfb3JpZ2lucxgRIAMoCRIXCg90cnVzdGVkX3Byb3hpZXMYEiADKAkSOwoMZmFjaWxpdGF0b3JzGBMgAygLMiUuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkZhY2lsaXRhdG9yEhsKE2ZhY2lsaXRhdG9yX3NlcnZpY2UYFCABKAkSMgoHcmVmdW5kcxgVIAEoCzIhLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5SZWZ1bmRzEjAKDXNldHRsZV9tYXJnaW4YFiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPcmVjZWlwdHNfc2lnbmVyGBcgASgJEioKA21wcBgYIAEoCzIdLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5NcHASKgoDbWNwGBkgASgLMh0uam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk1jcBpGCgNNcHASDQoFcmVhbG0YASABKAkSMAoNY2hhbGxlbmdlX3R0bBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhoeCgNNY3ASFwoPYWxsb3dlZF9vcmlnaW5zGAEgAygJGnQKB1JlZnVuZHMSHAoUbWF4X2ZlZV9wZXJfZ2FzX2d3ZWkYASABKAkSEwoLbWluX2JhbGFuY2UYAiABKAkSNgoIcHJvbWlzZXMYAyADKAsyJC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uSm9iUHJvbWlzZRpHCgpKb2JQcm9taXNlEhIKCnNlcnZpY2VfaWQYASABKAQSEQoJam9iX2luZGV4GAIgASgNEhIKCm9uX2ZhaWx1cmUYAyABKAkafwoLRmFjaWxpdGF0b3ISDAoEbmFtZRgBIAEoCRIMCgRhdXRoGAIgASgJEhAKCG5ldHdvcmtzGAMgAygJEg8KB3NpZ25lcnMYBCABKA0SHAoUbWF4X2ZlZV9wZXJfZ2FzX2d3ZWkYBSABKAkSEwoLbWluX2JhbGFuY2UYBiABKAkagwIKDUFjY2VwdGVkVG9rZW4SDwoHbmV0d29yaxgBIAEoCRINCgVhc3NldBgCIAEoCRIOCgZzeW1ib2wYAyABKAkSEAoIZGVjaW1hbHMYBCABKA0SDgoGcGF5X3RvGAUgASgJEhMKC3JhdGVfc291cmNlGAYgASgJEhAKCHJhdGVfdXJsGAcgASgJEhIKCm1hcmt1cF9icHMYCCABKA0SFwoPdHJhbnNmZXJfbWV0aG9kGAkgASgJEg8KB3JwY191cmwYCiABKAkSFQoNY29uZmlybWF0aW9ucxgLIAEoDRIkChxyZXF1aXJlX29uY2hhaW5fY29uZmlybWF0aW9uGAwgASgIGo0BCglKb2JQb2xpY3kSEgoKc2VydmljZV9pZBgBIAEoBBIRCglqb2JfaW5kZXgYAiABKA0SFwoPaW52b2NhdGlvbl9tb2RlGAMgASgJEhEKCWF1dGhfbW9kZRgEIAEoCRIVCg1jaGFpbl9ycGNfdXJsGAUgASgJEhYKDmNoYWluX2NvbnRyYWN0GAYgASgJGlMKCEpvYlByaWNlEhIKCnNlcnZpY2VfaWQYASABKAQSEQoJam9iX2luZGV4GAIgASgNEhEKCXByaWNlX3dlaRgDIAEoCRINCgVwcmljZRgEIAEoCRqPAQoIV2ViaG9va3MSFAoMYmluZF9hZGRyZXNzGAEgASgJEhYKDm1heF9ib2R5X2J5dGVzGAIgASgEEjwKCWVuZHBvaW50cxgDIAMoCzIpLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5XZWJob29rRW5kcG9pbnQSFwoPdHJ1c3RlZF9wcm94aWVzGAQgAygJGksKD1dlYmhvb2tFbmRwb2ludBIMCgRwYXRoGAEgASgJEg4KBmpvYl9pZBgCIAEoBBIMCgRhdXRoGAMgASgJEgwKBG5hbWUYBCABKAkaZQoNUHJpY2luZ0VuZ2luZRILCgN1cmwYASABKAkSFAoMYmluZF9hZGRyZXNzGAIgASgJEhoKEnByb29mX29mX3dvcmtfYml0cxgDIAEoDRIVCg1jaGVja3NfcXVvdGVzGAQgASgIGn4KClB1c2hUYXJnZXQSCwoDdXJsGAEgASgJEg8KB2pvYl9pZHMYAiADKAQSEwoLY29uY3VycmVuY3kYAyABKA0SKgoHdGltZW91dBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIRCglpc19zaWduZWQYBSABKAgaQQoOQ2FsbGJhY2tUYXJnZXQSCwoDdXJsGAEgASgJEg4KBmV2ZW50cxgCIAMoCRISCgpoYXNfc2VjcmV0GAMgASgIQm0KDWlvLmpvYmdhdGUudjFCEkNvbmZpZ3VyYXRpb25Qcm90b1ABWjlnaXRodWIuY29tL2pvYmdhdGUvam9iZ2F0ZS9jbGllbnRzL2dvL2pvYmdhdGV2MTtqb2JnYXRldjGqAgpKb2JnYXRlLlYxYgZwcm90bzM", [file_google_protobuf_duration]);
 
 /**
  * Configuration is the effective configuration, defaults and reloads included.
@@ -118,6 +118,13 @@ export type Configuration_Store = Message<"jobgate.v1.Configuration.Store"> & {
    * @generated from field: uint64 max_pending = 2;
    */
   maxPending: bigint;
+
+  /**
+   * Ages from which the store forgets.
+   *
+   * @generated from field: jobgate.v1.Configuration.Retention retention = 3;
+   */
+  retention?: Configuration_Retention | undefined;
 };
 
 /**
@@ -126,6 +133,48 @@ export type Configuration_Store = Message<"jobgate.v1.Configuration.Store"> & {
  */
 export const Configuration_StoreSchema: GenMessage<Configuration_Store> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_configuration, 0, 0);
+
+/**
+ * Retention has ages, counted from the end of what is forgotten. What has none is kept.
+ *
+ * @generated from message jobgate.v1.Configuration.Retention
+ */
+export type Configuration_Retention = Message<"jobgate.v1.Configuration.Retention"> & {
+  /**
+   * Results of paid calls, and how they ended.
+   *
+   * @generated from field: google.protobuf.Duration results = 1;
+   */
+  results?: Duration | undefined;
+
+  /**
+   * Finished JobCalls.
+   *
+   * @generated from field: google.protobuf.Duration calls = 2;
+   */
+  calls?: Duration | undefined;
+
+  /**
+   * Decided payments.
+   *
+   * @generated from field: google.protobuf.Duration payments = 3;
+   */
+  payments?: Duration | undefined;
+
+  /**
+   * Dead letters.
+   *
+   * @generated from field: google.protobuf.Duration dead_letters = 4;
+   */
+  deadLetters?: Duration | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.Configuration.Retention.
+ * Use `create(Configuration_RetentionSchema)` to create a new message.
+ */
+export const Configuration_RetentionSchema: GenMessage<Configuration_Retention> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_configuration, 0, 1);
 
 /**
  * Runner is the listener for runners, with leases and retries.
@@ -202,7 +251,7 @@ export type Configuration_Runner = Message<"jobgate.v1.Configuration.Runner"> & 
  * Use `create(Configuration_RunnerSchema)` to create a new message.
  */
 export const Configuration_RunnerSchema: GenMessage<Configuration_Runner> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 1);
+  messageDesc(file_jobgate_v1_configuration, 0, 2);
 
 /**
  * Operator is the listener of this API.
@@ -230,7 +279,7 @@ export type Configuration_Operator = Message<"jobgate.v1.Configuration.Operator"
  * Use `create(Configuration_OperatorSchema)` to create a new message.
  */
 export const Configuration_OperatorSchema: GenMessage<Configuration_Operator> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 2);
+  messageDesc(file_jobgate_v1_configuration, 0, 3);
 
 /**
  * X402 is the gateway for paid jobs.
@@ -398,6 +447,20 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
    * @generated from field: string receipts_signer = 23;
    */
   receiptsSigner: string;
+
+  /**
+   * Absent if jobs are not sold over MPP.
+   *
+   * @generated from field: jobgate.v1.Configuration.Mpp mpp = 24;
+   */
+  mpp?: Configuration_Mpp | undefined;
+
+  /**
+   * Absent if there is no MCP server.
+   *
+   * @generated from field: jobgate.v1.Configuration.Mcp mcp = 25;
+   */
+  mcp?: Configuration_Mcp | undefined;
 };
 
 /**
@@ -405,7 +468,56 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
  * Use `create(Configuration_X402Schema)` to create a new message.
  */
 export const Configuration_X402Schema: GenMessage<Configuration_X402> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 3);
+  messageDesc(file_jobgate_v1_configuration, 0, 4);
+
+/**
+ * Mpp sells jobs over MPP.
+ *
+ * @generated from message jobgate.v1.Configuration.Mpp
+ */
+export type Configuration_Mpp = Message<"jobgate.v1.Configuration.Mpp"> & {
+  /**
+   * Realm of the challenges.
+   *
+   * @generated from field: string realm = 1;
+   */
+  realm: string;
+
+  /**
+   * Lifetime of challenges.
+   *
+   * @generated from field: google.protobuf.Duration challenge_ttl = 2;
+   */
+  challengeTtl?: Duration | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.Configuration.Mpp.
+ * Use `create(Configuration_MppSchema)` to create a new message.
+ */
+export const Configuration_MppSchema: GenMessage<Configuration_Mpp> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_configuration, 0, 5);
+
+/**
+ * Mcp sells jobs as tools of an MCP server.
+ *
+ * @generated from message jobgate.v1.Configuration.Mcp
+ */
+export type Configuration_Mcp = Message<"jobgate.v1.Configuration.Mcp"> & {
+  /**
+   * Web pages that may use it besides those of public_url, by their origin; * is every page.
+   *
+   * @generated from field: repeated string allowed_origins = 1;
+   */
+  allowedOrigins: string[];
+};
+
+/**
+ * Describes the message jobgate.v1.Configuration.Mcp.
+ * Use `create(Configuration_McpSchema)` to create a new message.
+ */
+export const Configuration_McpSchema: GenMessage<Configuration_Mcp> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_configuration, 0, 6);
 
 /**
  * Refunds sends tokens back to the buyers of failed jobs.
@@ -440,7 +552,7 @@ export type Configuration_Refunds = Message<"jobgate.v1.Configuration.Refunds"> 
  * Use `create(Configuration_RefundsSchema)` to create a new message.
  */
 export const Configuration_RefundsSchema: GenMessage<Configuration_Refunds> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 4);
+  messageDesc(file_jobgate_v1_configuration, 0, 7);
 
 /**
  * JobPromise is what buyers of a job are promised if it fails.
@@ -475,7 +587,7 @@ export type Configuration_JobPromise = Message<"jobgate.v1.Configuration.JobProm
  * Use `create(Configuration_JobPromiseSchema)` to create a new message.
  */
 export const Configuration_JobPromiseSchema: GenMessage<Configuration_JobPromise> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 5);
+  messageDesc(file_jobgate_v1_configuration, 0, 8);
 
 /**
  * Facilitator verifies and settles payments.
@@ -531,7 +643,7 @@ export type Configuration_Facilitator = Message<"jobgate.v1.Configuration.Facili
  * Use `create(Configuration_FacilitatorSchema)` to create a new message.
  */
 export const Configuration_FacilitatorSchema: GenMessage<Configuration_Facilitator> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 6);
+  messageDesc(file_jobgate_v1_configuration, 0, 9);
 
 /**
  * AcceptedToken is a token that pays for jobs.
@@ -629,7 +741,7 @@ export type Configuration_AcceptedToken = Message<"jobgate.v1.Configuration.Acce
  * Use `create(Configuration_AcceptedTokenSchema)` to create a new message.
  */
 export const Configuration_AcceptedTokenSchema: GenMessage<Configuration_AcceptedToken> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 7);
+  messageDesc(file_jobgate_v1_configuration, 0, 10);
 
 /**
  * JobPolicy determines who may invoke a job.
@@ -685,7 +797,7 @@ export type Configuration_JobPolicy = Message<"jobgate.v1.Configuration.JobPolic
  * Use `create(Configuration_JobPolicySchema)` to create a new message.
  */
 export const Configuration_JobPolicySchema: GenMessage<Configuration_JobPolicy> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 8);
+  messageDesc(file_jobgate_v1_configuration, 0, 11);
 
 /**
  * JobPrice is a job's own price, or one line of the price map.
@@ -727,7 +839,7 @@ export type Configuration_JobPrice = Message<"jobgate.v1.Configuration.JobPrice"
  * Use `create(Configuration_JobPriceSchema)` to create a new message.
  */
 export const Configuration_JobPriceSchema: GenMessage<Configuration_JobPrice> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 9);
+  messageDesc(file_jobgate_v1_configuration, 0, 12);
 
 /**
  * Webhooks is the gateway for webhooks.
@@ -769,7 +881,7 @@ export type Configuration_Webhooks = Message<"jobgate.v1.Configuration.Webhooks"
  * Use `create(Configuration_WebhooksSchema)` to create a new message.
  */
 export const Configuration_WebhooksSchema: GenMessage<Configuration_Webhooks> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 10);
+  messageDesc(file_jobgate_v1_configuration, 0, 13);
 
 /**
  * WebhookEndpoint is one path that senders call.
@@ -811,7 +923,7 @@ export type Configuration_WebhookEndpoint = Message<"jobgate.v1.Configuration.We
  * Use `create(Configuration_WebhookEndpointSchema)` to create a new message.
  */
 export const Configuration_WebhookEndpointSchema: GenMessage<Configuration_WebhookEndpoint> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 11);
+  messageDesc(file_jobgate_v1_configuration, 0, 14);
 
 /**
  * PricingEngine is the operator's pricing engine.
@@ -853,7 +965,7 @@ export type Configuration_PricingEngine = Message<"jobgate.v1.Configuration.Pric
  * Use `create(Configuration_PricingEngineSchema)` to create a new message.
  */
 export const Configuration_PricingEngineSchema: GenMessage<Configuration_PricingEngine> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 12);
+  messageDesc(file_jobgate_v1_configuration, 0, 15);
 
 /**
  * PushTarget is one runner that JobCalls are pushed to.
@@ -902,7 +1014,7 @@ export type Configuration_PushTarget = Message<"jobgate.v1.Configuration.PushTar
  * Use `create(Configuration_PushTargetSchema)` to create a new message.
  */
 export const Configuration_PushTargetSchema: GenMessage<Configuration_PushTarget> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 13);
+  messageDesc(file_jobgate_v1_configuration, 0, 16);
 
 /**
  * CallbackTarget is one URL of the operator that is called back.
@@ -937,5 +1049,5 @@ export type Configuration_CallbackTarget = Message<"jobgate.v1.Configuration.Cal
  * Use `create(Configuration_CallbackTargetSchema)` to create a new message.
  */
 export const Configuration_CallbackTargetSchema: GenMessage<Configuration_CallbackTarget> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 14);
+  messageDesc(file_jobgate_v1_configuration, 0, 17);
 
