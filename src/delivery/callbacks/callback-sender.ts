@@ -24,6 +24,8 @@ const RENEW_MS = 10_000;
 /** Time for one request, its whole answer included. */
 const TIMEOUT_MS = 10_000;
 const ROUND_MS = 1_000;
+/** Time between two rounds while nobody may be called: they only give up what is left. */
+const IDLE_MS = 60_000;
 /** Time for requests in progress to end when jobgate stops. */
 const DRAIN_MS = 2_000;
 /** Hosts that are called at a time. */
@@ -119,12 +121,13 @@ export class CallbackSender implements BackgroundService {
       ]),
     );
     this.#guard = buyers && new CallbackGuard(buyers);
+    this.#pause.end();
     await this.#parts.store.useCallbackEndpoints(endpoints);
   }
 
   async start(): Promise<void> {
     const wake = () => {
-      if (this.#keysByUrl.size > 0 || this.#guard !== undefined) this.#pause.end();
+      if (this.#callsAnybody()) this.#pause.end();
     };
     const kinds = ["acked", "deadLettered", "paymentDecided", "refundChanged"] as const;
     this.#unsubscribe = this.#parts.events.subscribe(wake, kinds);
@@ -175,8 +178,12 @@ export class CallbackSender implements BackgroundService {
         if (!this.#isInTrouble) logger.warn({ err: error }, "could not send callbacks; trying again");
         this.#isInTrouble = true;
       }
-      await this.#pause.wait(ROUND_MS);
+      await this.#pause.wait(this.#callsAnybody() ? ROUND_MS : IDLE_MS);
     }
+  }
+
+  #callsAnybody(): boolean {
+    return this.#keysByUrl.size > 0 || this.#guard !== undefined;
   }
 
   /** Takes or renews the right to send. */

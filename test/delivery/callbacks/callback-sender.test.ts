@@ -1,7 +1,7 @@
 import { createPublicKey, verify } from "node:crypto";
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { eventually } from "../../helpers/eventually.ts";
 import { type Called, LOCAL_BUYERS, startCalling, startReceiver } from "./callback-harness.ts";
 
@@ -281,4 +281,38 @@ test("A test message is signed and sent once, and says why it failed", async () 
   });
   await receiver.stop();
   expect(await calling.sender.test(receiver.url)).toBe("ECONNREFUSED");
+});
+
+test("The store is not asked each second while nobody may be called, and at once when somebody may", async () => {
+  let asked = 0;
+  const calling = await startCalling(
+    {},
+    {
+      starts: false,
+      withStore: (store) => ({
+        ...store,
+        listDueCallbacks(page) {
+          asked += 1;
+          return store.listDueCallbacks(page);
+        },
+      }),
+    },
+  );
+  await calling.sender.use({ endpoints: [], buyers: undefined });
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  await calling.sender.start();
+  const pauses = () => eventually(() => expect(vi.getTimerCount()).toBe(1));
+  await pauses();
+  const before = asked;
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(asked).toBe(before);
+  await calling.sender.use({
+    endpoints: [{ url: "https://ops.example/", events: ["dead_letter"], secrets: [] }],
+    buyers: undefined,
+  });
+  await eventually(() => expect(asked).toBe(before + 1));
+  await pauses();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(asked).toBe(before + 2);
 });
