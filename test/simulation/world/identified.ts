@@ -36,7 +36,8 @@ class IdentifiedClient implements Customer {
   readonly #signed: Signed[] = [];
   /** The purchase that was accepted first. */
   #bought: { readonly callId: number; readonly body: string } | undefined;
-  isDone = false;
+  /** Requests, each with those that follow from its answer, that are under way. */
+  #underway = 1;
 
   constructor(surroundings: Surroundings, i: number) {
     this.name = `identified ${i}`;
@@ -48,14 +49,18 @@ class IdentifiedClient implements Customer {
     surroundings.laws.atEnd(() => this.#checkEnd());
   }
 
+  get isDone(): boolean {
+    return this.#underway === 0;
+  }
+
   start(): void {
     this.#askPrice(MAX_SENDS);
   }
 
   /** Signs one more payment for the purchase, and pays with it. */
   #askPrice(left: number): void {
-    if (left === 0 || this.#signed.length === MAX_SIGNED) {
-      this.isDone = true;
+    if (left === 0 || this.#signed.length >= MAX_SIGNED) {
+      this.#underway--;
       return;
     }
     const request = { method: "POST" as const, path: PATH, headers: {}, body: this.#body };
@@ -91,14 +96,21 @@ class IdentifiedClient implements Customer {
   #pay(signed: Signed, left: number): void {
     const { simulation } = this.#surroundings;
     if (left === 0) {
-      this.isDone = true;
+      this.#underway--;
       return;
     }
-    if (simulation.fault(`${this.name} asks for something else`, 0.1))
-      this.#post(signed, `${this.#body} and more`, () => undefined);
-    if (simulation.fault(`${this.name} signs again at once`, 0.3)) this.#askPrice(1);
+    if (simulation.fault(`${this.name} asks for something else`, 0.1)) {
+      this.#underway++;
+      this.#post(signed, `${this.#body} and more`, () => {
+        this.#underway--;
+      });
+    }
+    if (simulation.fault(`${this.name} signs again at once`, 0.3)) {
+      this.#underway++;
+      this.#askPrice(1);
+    }
     this.#post(signed, this.#body, (status) => {
-      if (status === 202 || status === 409) this.isDone = true;
+      if (status === 202 || status === 409) this.#underway--;
       else if (status === 402) this.#askPrice(MAX_SENDS);
       else if (simulation.fault(`${this.name} signs again`, 0.3)) this.#askPrice(MAX_SENDS);
       else this.#requests.later(2_000, () => this.#pay(signed, left - 1));
