@@ -72,7 +72,6 @@ export class Laws {
   /** Newest block at the last check; undefined once a client has heard something since. */
   #checkedAt: string | undefined;
   readonly #state: Statement<{ kind: string; n: number }>;
-  readonly #lease: Statement<{ state: string; visible_at: number | null }>;
   readonly #database: Database;
   readonly books: Books;
 
@@ -82,7 +81,6 @@ export class Laws {
     this.#confirmations = parts.confirmations;
     this.leases = new LeaseLaws(simulation);
     this.#database = openDriver(parts.path);
-    this.#lease = this.#database.prepare("SELECT state, visible_at FROM job_calls WHERE call_id = ?");
     simulation.onCommit = (operation, outcome) => this.#committed(operation, outcome);
     this.books = new Books(simulation, { ...parts, database: this.#database });
     this.#state = this.#database.prepare(
@@ -211,9 +209,7 @@ export class Laws {
     { input: [callId], outcome: { kind } }: Committed & { readonly operation: "endAuthorization" },
     now: number,
   ): void {
-    const row = this.#lease.get([callId]);
-    const isAtWork = row?.state === "leased" && (row.visible_at ?? 0) > now;
-    if (kind === "charged" && row !== undefined && !isAtWork)
+    if (kind === "charged" && !this.leases.isHeld(callId, now))
       this.#simulation.break(
         `JobCall ${callId} does not run, and was charged as its payment was about to end`,
       );

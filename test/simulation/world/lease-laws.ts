@@ -49,16 +49,14 @@ export class LeaseLaws {
   /** A store has committed an operation. */
   committed(committed: Committed, askedAt: number): void {
     if (this.#isStopped) return;
-    const { now, wallMs } = this.#simulation;
-    const virtual = (unixMs: number) => now + unixMs - wallMs;
-    const at = virtual(askedAt);
+    const at = this.#virtual(askedAt);
     const { operation, input } = committed;
     if (operation === "claim") {
       for (const { callId, attempt, leaseToken, leaseExpiresAt } of committed.outcome.calls)
-        this.#claimed(callId, attempt, { token: leaseToken, endsAt: virtual(leaseExpiresAt) }, at);
+        this.#claimed(callId, attempt, { token: leaseToken, endsAt: this.#virtual(leaseExpiresAt) }, at);
     } else if (operation === "extend" && committed.outcome.outcome === "done") {
       const lease = this.#held(input[0], at, "extended");
-      if (lease !== undefined) lease.endsAt = virtual(committed.outcome.leaseExpiresAt);
+      if (lease !== undefined) lease.endsAt = this.#virtual(committed.outcome.leaseExpiresAt);
     } else if (operation === "ack" && committed.outcome.outcome === "done") {
       this.#acknowledged(input[0], at);
     } else if (operation === "retry" || operation === "fail" || operation === "release") {
@@ -95,6 +93,12 @@ export class LeaseLaws {
       this.#simulation.break(`a runner heard that JobCall ${callId} is done, and it is not`);
   }
 
+  /** Reports whether a lease of the JobCall holds, as far as that can be known. */
+  isHeld(callId: number, askedAt: number): boolean {
+    const { lease } = this.#of(callId);
+    return this.#isStopped || (lease !== undefined && !this.#isOver(lease, this.#virtual(askedAt)));
+  }
+
   #claimed(callId: number, attempt: number, lease: Lease, at: number): void {
     const run = this.#simulation;
     const known = this.#of(callId);
@@ -129,6 +133,12 @@ export class LeaseLaws {
     if (lease?.token === leaseToken && !this.#isOver(lease, at)) return lease;
     this.#simulation.break(`JobCall ${callId} was ${change} by a lease that was over`);
     return undefined;
+  }
+
+  /** Returns the simulated time at which the wall clock shows a time, as it is set now. */
+  #virtual(unixMs: number): number {
+    const { now, wallMs } = this.#simulation;
+    return now + unixMs - wallMs;
   }
 
   #isOver({ endsAt }: Lease, at: number): boolean {

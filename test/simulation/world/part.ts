@@ -10,7 +10,7 @@ import type { Simulation } from "./simulation.ts";
 export interface Customer {
   readonly name: string;
   start(): void;
-  isDone: boolean;
+  readonly isDone: boolean;
 }
 
 /** Configuration of every gateway. */

@@ -69,11 +69,6 @@ class QuotedClient implements Customer {
     return this.#hasGivenUp || (this.#clients.length > 0 && this.#clients.every(({ isDone }) => isDone));
   }
 
-  /** Does not come. */
-  set isDone(isDone: boolean) {
-    this.#hasGivenUp = isDone;
-  }
-
   start(): void {
     this.#ask(MAX_ASKS);
   }
