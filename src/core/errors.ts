@@ -114,7 +114,10 @@ export class UnknownOutcomeError extends Error {
   override readonly name = "UnknownOutcomeError";
 }
 
-/** Returns the refusal that answers an error. Only `internal_error` is a fault in jobgate. */
+/**
+ * Returns the refusal that answers an error. An error that is none itself belongs in the log, where it is answered: a fault
+ * in jobgate (`internal_error`), or a change that the store may have.
+ */
 export function refusalOf(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   if (error instanceof UnknownOutcomeError) {

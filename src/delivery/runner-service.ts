@@ -44,7 +44,7 @@ export class RunnerServiceHandlers {
   /** Returns the handlers of methods that take one message, by the method's name. */
   byMethod(): Readonly<Record<string, CallHandler>> {
     const { method } = RunnerService;
-    const statusOf = (error: unknown) => this.#grpcStatus(error);
+    const statusOf = (error: unknown, call: GrpcCall) => this.#grpcStatus(error, call);
     return {
       subscribe: (request: Message, call) => this.#subscribe(request as SubscribeRequest, call),
       ack: unary(method.ack, (request) => this.#ack(request), statusOf),
@@ -78,11 +78,11 @@ export class RunnerServiceHandlers {
       const request = readSubscribe(message, call.peer);
       const sink: CallSink = {
         write: (claimed, onWritten) => call.write(encodeDelivery(claimed), onWritten),
-        endForShutdown: () => call.end(this.#grpcStatus(shuttingDown())),
+        endForShutdown: () => call.end(this.#grpcStatus(shuttingDown(), call)),
       };
       openStream(call, { request, sink, dispatcher: this.#dispatcher, logger: this.#logger });
     } catch (error) {
-      call.end(this.#grpcStatus(error));
+      call.end(this.#grpcStatus(error, call));
     }
   }
 
@@ -91,17 +91,19 @@ export class RunnerServiceHandlers {
       call,
       dispatcher: this.#dispatcher,
       leaseRequests: this.#leaseRequests,
-      statusOf: (error) => this.#grpcStatus(error),
+      statusOf: (error) => this.#grpcStatus(error, call),
       logger: this.#logger,
     });
   }
 
-  #grpcStatus(error: unknown): GrpcStatus {
+  #grpcStatus(error: unknown, { peer }: GrpcCall): GrpcStatus {
     if (error instanceof InvalidRequestError)
       return { code: status.INVALID_ARGUMENT, details: error.message };
-    const { code, retryable, message } = refusalOf(error);
+    const refusal = refusalOf(error);
+    const { code, retryable, message } = refusal;
+    if (refusal !== error || !retryable)
+      this.#logger.error({ err: error, peer }, "A runner's request failed");
     if (retryable && code !== "internal_error") return { code: status.UNAVAILABLE, details: message };
-    this.#logger.error({ err: error }, "A runner's request failed");
     return { code: status.INTERNAL, details: "Something went wrong inside jobgate: its log says what." };
   }
 }

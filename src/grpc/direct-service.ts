@@ -99,12 +99,12 @@ function readingOneMessage({ input }: DescMethod, handler: CallHandler): StreamH
 export function unary<Input extends DescMessage, Output extends DescMessage>(
   { output }: DescMethodUnary<Input, Output>,
   answer: (request: MessageShape<Input>) => Promise<MessageShape<Output>>,
-  statusOf: (error: unknown) => GrpcStatus,
+  statusOf: (error: unknown, call: GrpcCall) => GrpcStatus,
 ): CallHandler {
   return (request, call) => {
     answer(request as MessageShape<Input>).then(
       (response) => call.answer(toBinary(output, response)),
-      (error: unknown) => call.end(statusOf(error)),
+      (error: unknown) => call.end(statusOf(error, call)),
     );
   };
 }

@@ -237,13 +237,13 @@ export class HttpServer {
   }
 
   #refuse(error: unknown, exchange: Exchange): void {
-    const { outgoing } = exchange;
+    const { outgoing, id, route } = exchange;
     try {
       if (error instanceof ClientGone) outgoing.destroy();
       else if (outgoing.headersSent) throw error;
       else this.#send(errorResponse(this.#refusalOf(error, exchange)), exchange);
     } catch (failure) {
-      this.#logger.error({ err: failure }, "an answer could not be sent");
+      this.#logger.error({ err: failure, request: id, route }, "an answer could not be sent");
       exchange.failure = failure instanceof Error ? failure : new Error(String(failure));
       // No more of it will be sent.
       exchange.isSent = true;
@@ -300,7 +300,7 @@ export class HttpServer {
 
   #refusalOf(error: unknown, { id, route }: Exchange): GatewayError {
     const refusal = refusalOf(error);
-    if (refusal !== error || refusal.code === "internal_error")
+    if (refusal !== error)
       this.#logger.error({ err: error, request: id, route }, "request failed unexpectedly");
     return refusal;
   }

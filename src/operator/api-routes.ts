@@ -108,9 +108,11 @@ function hideInternalErrors(logger: Logger): Interceptor {
       return await next(request);
     } catch (error) {
       if (error instanceof ConnectError) throw error;
-      const { code, retryable, message } = refusalOf(error);
+      const refusal = refusalOf(error);
+      const { code, retryable, message } = refusal;
+      if (refusal !== error || !retryable)
+        logger.error({ err: error, method: request.method.name }, "operator API call failed");
       if (retryable && code !== "internal_error") throw new ConnectError(message, Code.Unavailable);
-      logger.error({ err: error, method: request.method.name }, "operator API call failed");
       throw new ConnectError("Internal error in jobgate; its log has the details.", Code.Internal);
     }
   };

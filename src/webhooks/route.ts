@@ -131,9 +131,8 @@ export class WebhookRoute {
       return await (delivery === undefined ? intake.accept(call) : intake.acceptOnce(call, delivery));
     } catch (error) {
       if (!(error instanceof UnknownOutcomeError)) throw error;
-      const { path } = this.#endpoint;
       this.#parts.logger.error(
-        { err: error, endpoint: path },
+        { err: error, request: request.id, endpoint: this.#endpoint.path },
         "it is not known whether a webhook was stored",
       );
       throw maybeStored(error, delivery !== undefined);

@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import type { ClientDuplexStream, ClientReadableStream, ServiceError, StatusObject } from "@grpc/grpc-js";
-import pino from "pino";
 import { onTestFinished } from "vitest";
 import type { RunnerConfig } from "../../src/config/config.ts";
 import { RunnerServer } from "../../src/delivery/runner-server.ts";
@@ -20,6 +19,7 @@ import {
   SubscribeRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { Store } from "../../src/store/store.ts";
+import { type Log, startLog } from "../helpers/log.ts";
 import { makeRunnerClient, type RunnerConnection } from "../helpers/runner-client.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 
@@ -47,6 +47,7 @@ export interface Delivery {
   readonly store: Store;
   readonly server: RunnerServer;
   readonly address: string;
+  readonly errors: Log["lines"];
   /** Accepts one webhook JobCall. @returns its call id */
   accept(options?: { body?: Uint8Array; jobId?: bigint }): Promise<number>;
   /** Opens a new channel. */
@@ -68,6 +69,7 @@ export async function startDelivery({
   ...config
 }: DeliveryOptions = {}): Promise<Delivery> {
   const store = given ?? (await openStoreForTest());
+  const { logger, lines: errors } = startLog("error");
   const server = new RunnerServer({
     config: {
       bindAddress: { kind: "tcp", host: "127.0.0.1", port: 0 },
@@ -81,7 +83,7 @@ export async function startDelivery({
     },
     workQueue: store,
     status: status ?? (() => store.status()),
-    logger: pino({ level: "silent" }),
+    logger,
     ...(keepalive && { keepalive }),
     ...(observer && { observer }),
     check,
@@ -92,6 +94,7 @@ export async function startDelivery({
     store,
     server,
     address: server.address,
+    errors,
     async accept({ body = Buffer.from("hello"), jobId = 7n } = {}) {
       const metadata = { "X-WEBHOOK-ORIGIN": "webhook", "X-WEBHOOK-PATH": "/hooks/test" };
       const accepted = await store.accept({ origin: "webhook", jobId, serviceId: 1n, body, metadata });

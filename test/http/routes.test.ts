@@ -50,18 +50,20 @@ describe("paths and methods", () => {
 });
 
 describe("faults in a route", () => {
-  it("Answers an unexpected error with 500, without its text", async () => {
+  it("Answers an unexpected error with 500, without its text, which the log has", async () => {
     const fail: MethodHandlers = {
       POST: () => {
         throw new Error("secret detail");
       },
     };
-    const { url } = await startServer({ routes: { "/fail": fail } });
+    const { url, errors } = await startServer({ routes: { "/fail": fail } });
     const answer = await rawRequest(url, "POST /fail");
     expect([answer.status, JSON.parse(answer.body)]).toEqual([
       500,
       { error: "Something went wrong inside jobgate.", code: "internal_error" },
     ]);
+    const logged = { request: "r1", route: "/fail", err: { message: "secret detail" } };
+    expect(errors).toMatchObject([{ msg: "request failed unexpectedly", ...logged }]);
   });
 
   it("Answers 500 instead of a header with a line break, which would split the answer", async () => {

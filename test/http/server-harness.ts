@@ -1,10 +1,11 @@
 import type { Socket } from "node:net";
-import pino from "pino";
+import type { Logger } from "pino";
 import { onTestFinished } from "vitest";
 import type { BindAddress } from "../../src/core/network-address.ts";
 import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers, RouteHandler, RouteTable } from "../../src/http/routes.ts";
 import { HttpServer, type HttpTimeouts } from "../../src/http/server.ts";
+import { startLog } from "../helpers/log.ts";
 import { openSocket } from "../helpers/raw-request.ts";
 
 const LOCAL: BindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 };
@@ -24,9 +25,14 @@ export function tableOf(routes: Record<string, MethodHandlers>): RouteTable {
 
 /** Makes a server with nothing mounted, and so without a socket. */
 export function newServer(
-  options: { address?: BindAddress; timeouts?: Partial<HttpTimeouts>; maxHeldBodyBytes?: number } = {},
+  options: {
+    address?: BindAddress;
+    timeouts?: Partial<HttpTimeouts>;
+    maxHeldBodyBytes?: number;
+    logger?: Logger;
+  } = {},
 ): HttpServer {
-  return new HttpServer({ address: LOCAL, logger: pino({ level: "silent" }), ...options });
+  return new HttpServer({ address: LOCAL, logger: startLog("error").logger, ...options });
 }
 
 /** Starts a server for one test, with {@link COUNT} at `/count` and the given routes. */
@@ -39,13 +45,14 @@ export async function startServer(
   } = {},
 ) {
   const { routes = {}, ...rest } = options;
-  const server = newServer(rest);
+  const { logger, lines: errors } = startLog("error");
+  const server = newServer({ ...rest, logger });
   const table = tableOf({ "/count": COUNT, ...routes });
   await server.mount(table);
   const stop = () => server.unmount(table);
   onTestFinished(stop);
   const url = rest.address?.kind === "unix" ? server.address : `http://${server.address}`;
-  return { server, stop, url };
+  return { server, stop, url, errors };
 }
 
 /** Makes a route that holds POST requests until they are released, and then answers with `answer`. */

@@ -1,4 +1,3 @@
-import pino from "pino";
 import type { Config } from "../../src/config/config.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { EventHub } from "../../src/core/events.ts";
@@ -10,6 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import { emitEvents } from "../../src/store-events.ts";
 import { countEvents } from "../../src/telemetry/observers.ts";
 import { ProcessTelemetry } from "../../src/telemetry/process-telemetry.ts";
+import { type Log, startLog } from "../helpers/log.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 
 /** An operator listener and a runner listener on one store. */
@@ -21,6 +21,7 @@ export interface OperatorUnderTest {
   /** `http://host:port`; empty on a unix socket. */
   readonly url: string;
   readonly runnerAddress: string;
+  readonly errors: Log["lines"];
   /** Number of streams that jobgate believes to be open. It notices the end of one a moment later. */
   connectedRunners(): number;
   /** Makes a dead letter. @returns its call id */
@@ -53,7 +54,7 @@ export async function startOperator(
     maxPending = 100_000,
     rates = () => [],
   } = options;
-  const logger = pino({ level: "silent" });
+  const { logger, lines: errors } = startLog("error");
   const events = new EventHub();
   const telemetry = new ProcessTelemetry();
   const stopCounting = countEvents(events, telemetry);
@@ -114,6 +115,7 @@ export async function startOperator(
     operator,
     url: socketPath === undefined ? `http://${operator.address}` : "",
     runnerAddress: runners.address,
+    errors,
     connectedRunners: () => runners.runners().length,
     async bury(body = "hello", reason = "no good") {
       const metadata = { "X-WEBHOOK-ORIGIN": "webhook", "X-WEBHOOK-PATH": "/hooks/test" };

@@ -89,6 +89,10 @@ test("A change that the store neither confirms nor denies is answered with unava
   const { answer } = await callJson(jobgate.url, "RetryDeadLetters", { call_ids: ["1"] });
   store.retryDeadLetter = retryDeadLetter;
   expect(answer).toEqual({ code: "unavailable", message: expect.stringContaining("It is not known") });
+  const err = { message: "the connection was lost" };
+  expect(jobgate.errors).toMatchObject([
+    { msg: "operator API call failed", method: "RetryDeadLetters", err },
+  ]);
 });
 
 describe("payments", () => {

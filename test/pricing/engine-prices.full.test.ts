@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { PricingEngine } from "../../src/pricing/pricing-engine.ts";
+import { startLog } from "../helpers/log.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
-import { startLog } from "./log.ts";
 
 const bindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
 

@@ -12,8 +12,8 @@ import type { PriceSource } from "../../src/pricing/price-source.ts";
 import { PricingEngine } from "../../src/pricing/pricing-engine.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { freePort } from "../helpers/free-port.ts";
+import { startLog } from "../helpers/log.ts";
 import { type PricingEngineOptions, startPricingEngine } from "../helpers/pricing-engine.ts";
-import { startLog } from "./log.ts";
 
 const JOB = { serviceId: 1n, jobIndex: 0 };
 const PRICE = 10n ** 15n;

@@ -4,8 +4,8 @@ import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { EngineQuotes } from "../../src/pricing/engine-quotes.ts";
 import { type Proof, ProofMaker } from "../../src/pricing/proof-maker.ts";
 import { accounts } from "../helpers/accounts.ts";
+import { startLog } from "../helpers/log.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
-import { startLog } from "./log.ts";
 
 test("A service has priority once the engine has quoted it, not because clients request it", async () => {
   const engine = await startPricingEngine({ prices: { "1/0": 5n, "3/0": 5n }, difficulty: 8 });

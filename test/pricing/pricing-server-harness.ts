@@ -10,8 +10,8 @@ import { PricingServer } from "../../src/pricing/pricing-server.ts";
 import { solveChallenge } from "../../src/pricing/proof-of-work.ts";
 import type { FindQuotePayment } from "../../src/pricing/quote-payment.ts";
 import { accounts } from "../helpers/accounts.ts";
+import { startLog } from "../helpers/log.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
-import { startLog } from "./log.ts";
 
 const BITS = 8;
 export const PRICE = 10n ** 15n;

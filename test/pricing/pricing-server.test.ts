@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { GetJobPriceRequestSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { PricingServer } from "../../src/pricing/pricing-server.ts";
-import { startLog } from "./log.ts";
+import { startLog } from "../helpers/log.ts";
 import { bindAddress, jobRequest, PAYMENT, startServer } from "./pricing-server-harness.ts";
 
 test("A client without .proto files finds the service and can call it", async () => {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { ProofMaker } from "../../src/pricing/proof-maker.ts";
+import { startLog } from "../helpers/log.ts";
 import { isProof } from "../helpers/pricing-engine.ts";
-import { startLog } from "./log.ts";
 
 const NOW_MS = 1_700_000_000_400;
 const NOW_SECS = 1_700_000_000n;

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { GetJobPriceResponseSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
 import { QuotePaymentWriter } from "../../src/pricing/quote-payment.ts";
-import { startLog } from "./log.ts";
+import { startLog } from "../helpers/log.ts";
 import { PAYMENT, parse, soon, startServer } from "./pricing-server-harness.ts";
 
 const QUOTE = Buffer.from(

@@ -132,7 +132,7 @@ describe("routes and limits", () => {
     "A store lost while it commits is 503, which says what a repeat does where it is recognised %s",
     async (...row) => {
       const [, more, advice, calls] = row;
-      const { store, post, waiting } = await startAlone({ ...OPEN, ...more }, 10);
+      const { store, post, waiting, log } = await startAlone({ ...OPEN, ...more }, 10);
       const { accept, acceptOnce } = store;
       const lose = () => Promise.reject(new UnknownOutcomeError("the connection was lost during a commit"));
       store.accept = (call) => accept.call(store, call).then(lose);
@@ -140,6 +140,12 @@ describe("routes and limits", () => {
       const { status, json, headers } = await post(OPEN.path, { "x-id": "7" }, BODY);
       expect([status, json.code, headers["retry-after"]]).toEqual([503, "store_unavailable", "5"]);
       expect(json.error).toContain(advice);
+      const logged = {
+        msg: "it is not known whether a webhook was stored",
+        request: "r1",
+        endpoint: OPEN.path,
+      };
+      expect(log.filter(({ level }) => Number(level) >= 50)).toMatchObject([logged]);
       Object.assign(store, { accept, acceptOnce });
       expect((await post(OPEN.path, { "x-id": "7" }, BODY)).status).toBe(202);
       expect(await waiting()).toBe(calls);

@@ -1,4 +1,3 @@
-import pino from "pino";
 import { onTestFinished } from "vitest";
 import type { X402Config } from "../../src/config/config.ts";
 import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
@@ -7,6 +6,7 @@ import type { Store } from "../../src/store/store.ts";
 import { X402Gateway } from "../../src/x402/gateway.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
+import { type Log, startLog } from "../helpers/log.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 import { PRICE_WEI, USDC } from "./payments.ts";
 
@@ -49,6 +49,7 @@ export interface TestGateway {
   readonly gateway: X402Gateway;
   readonly store: Store;
   readonly config: X402Config;
+  readonly errors: Log["lines"];
   /** Set once the gateway is started. */
   readonly url: string;
   jobUrl(job?: number): string;
@@ -78,7 +79,7 @@ export async function startAnotherGateway(options: Options = {}): Promise<TestGa
 
 /** Makes a gateway without starting it. */
 export async function openTestGateway(options: Options = {}): Promise<TestGateway> {
-  const logger = pino({ level: "silent" });
+  const { logger, lines: errors } = startLog("error");
   const { maxPending = 1_000, clock } = options;
   const opened = options.store === undefined ? await openTestStore({ maxPending, logger }) : undefined;
   const store = opened?.store ?? (options.store as Store);
@@ -89,6 +90,7 @@ export async function openTestGateway(options: Options = {}): Promise<TestGatewa
     gateway,
     store,
     config,
+    errors,
     get url() {
       return `http://${gateway.address}`;
     },

@@ -1,3 +1,5 @@
+import type { Logger } from "pino";
+import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
@@ -43,11 +45,17 @@ type WaitOutcome =
 export class ResultWaits {
   readonly #calls: Pick<CallLookup, "findResult">;
   readonly #watch: CallWatch;
+  readonly #logger: Logger;
   #waiting = 0;
 
-  constructor(parts: { readonly calls: Pick<CallLookup, "findResult">; readonly watch: CallWatch }) {
+  constructor(parts: {
+    readonly calls: Pick<CallLookup, "findResult">;
+    readonly watch: CallWatch;
+    readonly logger: Logger;
+  }) {
     this.#calls = parts.calls;
     this.#watch = parts.watch;
+    this.#logger = parts.logger;
   }
 
   /**
@@ -70,7 +78,9 @@ export class ResultWaits {
         if (state === "failed") break;
       }
       return { kind: "not_in_time" };
-    } catch {
+    } catch (error) {
+      if (!(error instanceof GatewayError))
+        this.#logger.error({ err: error, callId }, "could not wait for a result");
       return { kind: "not_in_time" };
     } finally {
       clearTimeout(timer);

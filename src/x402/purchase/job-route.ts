@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import { type ErrorCode, GatewayError, refusalOf } from "../../core/errors.ts";
+import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
@@ -10,7 +10,7 @@ import type { Door } from "../doors/door.ts";
 import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import { callPath } from "../wire/paths.ts";
 import type { Checkout, UnpaidRequest } from "./checkout.ts";
-import { acceptedAnswer, chargedNothing, resultAnswer } from "./payment-answer.ts";
+import { acceptedAnswer, purchaseRefusalOf, resultAnswer } from "./payment-answer.ts";
 import type { AcceptedPayment } from "./purchase.ts";
 
 interface Parts {
@@ -65,11 +65,8 @@ export class JobRoute {
     try {
       return await answer();
     } catch (error) {
-      if (error instanceof GatewayError) return this.#refuse(request, job, error);
       if (error instanceof ClientGone) throw error;
-      const { code, message, headers } = refusalOf(error);
-      const details = { ...chargedNothing(code), charged: "unknown" };
-      throw new GatewayError(code, message, { cause: error, details, headers });
+      return this.#refuse(request, job, error);
     }
   }
 
@@ -103,15 +100,15 @@ export class JobRoute {
     }
   }
 
-  #refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse | Promise<HttpResponse> {
+  #refuse(request: HttpRequest, job: JobKey, error: unknown): HttpResponse | Promise<HttpResponse> {
     const { door, countRefusal, logger } = this.#parts;
+    const refusal = purchaseRefusalOf(error);
     const { code } = refusal;
     countRefusal(code, job);
+    const fields = { request: request.id, job: jobKeyText(job.serviceId, job.jobIndex), code };
+    if (refusal !== error) logger.error({ err: error, ...fields }, "request failed unexpectedly");
     // A request without a payment is only in the debug log.
-    if (door.carriesPayment(request)) {
-      const key = jobKeyText(job.serviceId, job.jobIndex);
-      logger.info({ request: request.id, job: key, code }, "paid request refused");
-    }
+    else if (door.carriesPayment(request)) logger.info(fields, "paid request refused");
     return door.refuse(request, job, refusal);
   }
 }

@@ -1,4 +1,4 @@
-import { ERROR_KINDS, type ErrorCode, type GatewayError } from "../../core/errors.ts";
+import { ERROR_KINDS, type ErrorCode, GatewayError, refusalOf } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { errorResponse, type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
@@ -72,6 +72,14 @@ export function refusalResponse(refusal: GatewayError, { serviceId, jobIndex }: 
     ...(status === 403 || status === 404 ? { service_id: serviceId, job_index: jobIndex } : {}),
     ...details,
   });
+}
+
+/** Returns the refusal that answers an error of a purchase. Before an error that is none itself, money may have moved. */
+export function purchaseRefusalOf(error: unknown): GatewayError {
+  const refusal = refusalOf(error);
+  if (refusal === error) return refusal;
+  const { code, message, headers } = refusal;
+  return new GatewayError(code, message, { cause: error, details: { charged: "unknown" }, headers });
 }
 
 /** Fields that every refusal of a paid request has besides its code, unless money may have moved. */

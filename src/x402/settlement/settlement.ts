@@ -34,6 +34,12 @@ interface Settled {
   readonly block?: string | undefined;
 }
 
+interface SettleOptions {
+  /** For the log. */
+  readonly requestId?: string;
+  readonly limits?: UndecidedLimits;
+}
+
 /** Decided charges that are remembered until a facilitator is asked. */
 const MAX_UNASKED = 20_000;
 
@@ -58,17 +64,12 @@ export class Settlement {
   /**
    * Journals the intent, settles, and makes the outcome durable, in this order, so that a crash anywhere leaves a
    * record of money that may have moved. Continues when the client hangs up.
-   * @param options `requestId` is for the log
    * @throws GatewayError `payment_replay`, `quote_conflict`, `signature_replay`, `queue_full`, `store_unavailable`:
    * nothing was charged, unless its details say that this is not known
    */
-  async settle(
-    intent: PaymentIntent,
-    call: JobCall,
-    { requestId, limits }: { readonly requestId?: string; readonly limits?: UndecidedLimits } = {},
-  ): Promise<PaymentOutcome> {
+  async settle(intent: PaymentIntent, call: JobCall, options: SettleOptions = {}): Promise<PaymentOutcome> {
     faultPoint("before-journal");
-    const begun = await this.#begin(intent, call, limits);
+    const begun = await this.#begin(intent, call, options);
     switch (begun.kind) {
       case "payment_known":
         return { ...outcomeOfKnown(begun.record, intent), replayed: true };
@@ -100,6 +101,7 @@ export class Settlement {
           const { key, receipt } = intent;
           return { kind: "accepted", callId, payment: key, receipt, takenAt: this.#parts.clock() };
         }
+        const { requestId } = options;
         const payment = { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) };
         const { found, extensionResponses } = await this.#attempts.settle(payment);
         const outcome = await this.#decide(payment, found);
@@ -111,13 +113,16 @@ export class Settlement {
   }
 
   /** Journals an intent. If the store cannot say whether it did, the reconciler may find it there and charge it. */
-  async #begin(intent: PaymentIntent, call: JobCall, limits: UndecidedLimits | undefined) {
+  async #begin(intent: PaymentIntent, call: JobCall, { requestId: request, limits }: SettleOptions) {
     const { journal, logger } = this.#parts;
     try {
       return await journal.beginPayment(intent, call, ...(limits === undefined ? [] : [limits]));
     } catch (cause) {
       if (cause instanceof GatewayError) throw cause;
-      logger.error({ err: cause, payment: intent.key }, "it is not known whether a payment was journalled");
+      logger.error(
+        { err: cause, request, payment: intent.key },
+        "it is not known whether a payment was journalled",
+      );
       throw new GatewayError(
         "store_unavailable",
         "It is not known whether the store has this payment. Send the very same request again: if it has, the job will run once.",

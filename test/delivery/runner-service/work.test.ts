@@ -97,12 +97,17 @@ test.each<[string, RunnerMessageInit]>([
 });
 
 test.each([
-  ["cannot write", new GatewayError("store_unavailable", "It is away.")],
-  ["is lost with", new UnknownOutcomeError("the connection was lost during a commit")],
-])("A message that the store %s is answered with UNAVAILABLE, and the stream goes on", async (_, error) => {
+  ["cannot write", new GatewayError("store_unavailable", "It is away."), []],
+  [
+    "is lost with",
+    new UnknownOutcomeError("lost"),
+    [{ err: { message: "lost" }, peer: expect.stringContaining("127.0.0.1:") }],
+  ],
+])("A message that the store %s is answered with UNAVAILABLE, and the stream goes on", async (...row) => {
+  const [, error, logged] = row;
   const store = await openStoreForTest();
   let isAway = true;
-  const { accept, connect } = await startDelivery({
+  const { accept, connect, errors } = await startDelivery({
     store: {
       ...store,
       ack: (lease, result) => (isAway ? Promise.reject(error) : store.ack(lease, result)),
@@ -112,6 +117,7 @@ test.each([
   const stream = await connect().work();
   const acks = [named(await stream.next())];
   expect(await stream.ask({ acks })).toMatchObject({ errorCode: status.UNAVAILABLE, acks: [] });
+  expect(errors).toMatchObject(logged);
   isAway = false;
   expect((await stream.ask({ acks })).acks).toEqual([DONE]);
 });

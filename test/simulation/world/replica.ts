@@ -189,6 +189,7 @@ async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpR
   try {
     const found = await handlerOf(handlers, seen as HttpRequest)(seen as HttpRequest);
     if (typeof found === "function" || "stream" in found) throw new Error("the answer is no whole one");
+    if (found.refusal === "internal_error") throw new Error(`${path} failed unexpectedly`);
     return found;
   } catch (error) {
     const refusal = refusalOf(error);

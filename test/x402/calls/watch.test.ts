@@ -6,6 +6,7 @@ import { emitEvents } from "../../../src/store-events.ts";
 import { ResultWaits } from "../../../src/x402/calls/wait-for-result.ts";
 import { CallWatch } from "../../../src/x402/calls/watch.ts";
 import { eventually } from "../../helpers/eventually.ts";
+import { startLog } from "../../helpers/log.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
 import { claimOne, paidId } from "../../store/store-fixtures.ts";
 
@@ -15,6 +16,7 @@ let store: Store;
 /** While true, changes emit no events: as if another process had made them. */
 let isQuiet = false;
 let payments = 0;
+const { logger, lines } = startLog("error");
 
 beforeAll(async () => {
   const emit = emitEvents(events);
@@ -140,7 +142,7 @@ test("Aborting and stop end the subscription; a watcher that starts after stop s
 
 test("A wait ends when its client hangs up, even before the wait begins", async () => {
   const callId = await newCall();
-  const waits = new ResultWaits({ calls: store, watch: openWatch() });
+  const waits = new ResultWaits({ calls: store, watch: openWatch(), logger });
   const leaving = new AbortController();
   const waiting = waits.waitFor(callId, 60, leaving.signal);
   await eventually(() => expect(events.watches("accepted")).toBe(true));
@@ -155,13 +157,14 @@ test("A result that cannot be read does not reject the wait: the call is paid fo
   const callId = await newCall();
   await store.ack(await claimOne(store));
   const calls = { findResult: () => Promise.reject(new Error("busy")) };
-  const waits = new ResultWaits({ calls, watch: openWatch() });
+  const waits = new ResultWaits({ calls, watch: openWatch(), logger });
   expect(await waits.waitFor(callId, 5, new AbortController().signal)).toEqual({ kind: "not_in_time" });
+  expect(lines).toMatchObject([{ msg: "could not wait for a result", callId, err: { message: "busy" } }]);
 });
 
 test("10,000 requests wait at once; the next does not wait, and room comes back", async () => {
   const callId = await newCall();
-  const waits = new ResultWaits({ calls: store, watch: openWatch() });
+  const waits = new ResultWaits({ calls: store, watch: openWatch(), logger });
   const { signal } = new AbortController();
   const waiting = Array.from({ length: 10_000 }, () =>
     waits.waitFor(callId, 60, new AbortController().signal),

@@ -6,8 +6,8 @@ import {
 import { accounts } from "../../helpers/accounts.ts";
 import { base64Json } from "../../helpers/clients.ts";
 import { type HttpListener, listenHttp } from "../../helpers/http-listener.ts";
+import { startLog } from "../../helpers/log.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { startLog } from "../../pricing/log.ts";
 import { startTestGateway } from "../gateway-harness.ts";
 import { JOB } from "../payments.ts";
 

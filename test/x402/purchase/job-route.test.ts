@@ -2,7 +2,7 @@ import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/
 import { parsePaymentRequired } from "@x402/core/schemas";
 import type { PaymentPayload } from "@x402/core/types";
 import { describe, expect, it } from "vitest";
-import { GatewayError } from "../../../src/core/errors.ts";
+import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { requestOffer, signV1Payment, signV2Payment } from "../../helpers/clients.ts";
@@ -146,20 +146,19 @@ describe("A paid request", () => {
     expect(await sold.post({ "payment-signature": "x" }, { body: '"a"' })).toMatchObject(refused);
   });
 
-  it("Gets 500 after an unexpected error, without a claim that nothing was charged", async () => {
+  it.each([
+    ["500 after an unexpected error", 500, "internal_error", new TypeError("a bug")],
+    ["503 after a change of unknown outcome", 503, "store_unavailable", new UnknownOutcomeError("a bug")],
+  ])("Gets %s, without a claim that nothing was charged, and the log has it once", async (...row) => {
+    const [, status, code, error] = row;
     const broken = await startAnotherGateway();
     const payment = await broken.sign();
-    broken.store.findPaymentByFingerprint = () => Promise.reject(new TypeError("a bug"));
-    const { status, body } = await broken.post(payment.headers);
-    expect([status, body]).toEqual([
-      500,
-      {
-        error: expect.not.stringContaining("a bug"),
-        code: "internal_error",
-        charged: "unknown",
-        retryable: true,
-      },
-    ]);
+    broken.store.findPaymentByFingerprint = () => Promise.reject(error);
+    const answer = await broken.post(payment.headers);
+    const told = { error: expect.not.stringContaining("a bug"), code, charged: "unknown", retryable: true };
+    expect([answer.status, answer.body]).toEqual([status, told]);
+    const logged = { request: expect.stringMatching(/^r\d+$/), job: "1/0", code, err: { message: "a bug" } };
+    expect(broken.errors).toMatchObject([{ msg: "request failed unexpectedly", ...logged }]);
   });
 
   it("Gets 503 while the store cannot look for an earlier use of the payment, without a claim that nothing was charged", async () => {

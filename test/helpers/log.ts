@@ -6,8 +6,9 @@ export interface Log {
   readonly lines: { readonly level: number; readonly msg: string; readonly [field: string]: unknown }[];
 }
 
-export function startLog(): Log {
+/** @param level `error` costs nothing where nothing goes wrong */
+export function startLog(level: "debug" | "error" = "debug"): Log {
   const lines: Log["lines"] = [];
-  const logger = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line)) });
+  const logger = pino({ level }, { write: (line) => void lines.push(JSON.parse(line)) });
   return { logger, lines };
 }
