@@ -38,7 +38,10 @@ export async function sendText(
     },
     signal: AbortSignal.timeout(55_000),
   });
-  const text = await response.text();
+  const sent = await response.text();
+  const isStream = response.headers.get("content-type") === "text/event-stream";
+  // Progress comes before the answer.
+  const text = isStream ? (sent.match(/^data: (.*)$/gm)?.at(-1) ?? "").slice("data: ".length) : sent;
   return { status: response.status, headers: response.headers, ...(text === "" ? {} : JSON.parse(text)) };
 }
 

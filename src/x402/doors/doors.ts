@@ -101,6 +101,7 @@ export class Doors {
       receipts,
       countRefusal,
       waits,
+      logger,
     });
     const { allowedOrigins } = config.mcp ?? {};
     return {

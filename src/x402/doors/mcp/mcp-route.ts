@@ -1,7 +1,7 @@
 import type { HttpRequest } from "../../../http/request.ts";
 import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../../http/response.ts";
 import type { MethodHandlers } from "../../../http/routes.ts";
-import { parseMessage, RPC, RpcError, type RpcMessage, rpcError, rpcResult } from "./json-rpc.ts";
+import { parseMessage, RPC, RpcError, type RpcMessage, rpcError } from "./json-rpc.ts";
 import { type McpServer, PROTOCOL_VERSIONS } from "./mcp-server.ts";
 import type { Session, Sessions } from "./sessions.ts";
 
@@ -62,16 +62,7 @@ export class McpRoute {
         stream: this.#stream(request, message, session),
       };
     }
-    return jsonResponse(200, await this.#answer(message, { request, session }), headers);
-  }
-
-  async #answer(message: RpcMessage, context: Parameters<McpServer["answer"]>[1]): Promise<object> {
-    try {
-      return rpcResult(message.id, await this.#server.answer(message, context));
-    } catch (error) {
-      if (error instanceof RpcError) return rpcError(message.id, error);
-      throw error;
-    }
+    return jsonResponse(200, await this.#server.answer(message, { request, session }), headers);
   }
 
   /** Streams progress, and then the answer. */
@@ -87,14 +78,10 @@ export class McpRoute {
       wake();
     };
     let answer: object | undefined;
-    const answered = this.#answer(message, { request, session, notify })
-      .catch(() =>
-        rpcError(message.id, new RpcError(RPC.internalError, "Something went wrong inside jobgate.")),
-      )
-      .then((done) => {
-        answer = done;
-        wake();
-      });
+    const answered = this.#server.answer(message, { request, session, notify }).then((done) => {
+      answer = done;
+      wake();
+    });
     for (;;) {
       const woken = new Promise<void>((resolve) => {
         wake = resolve;

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type ErrorCode, GatewayError } from "../../../core/errors.ts";
+import type { Logger } from "pino";
+import { type ErrorCode, type GatewayError, refusalOf } from "../../../core/errors.ts";
 import type { JobKey } from "../../../core/job-call.ts";
 import type { HttpRequest } from "../../../http/request.ts";
 import { version } from "../../../node/version.ts";
@@ -11,7 +12,7 @@ import type { ListedJob, Listing } from "../../catalogue/listing.ts";
 import type { Seller } from "../../catalogue/seller.ts";
 import type { Checkout, UnpaidRequest } from "../../purchase/checkout.ts";
 import type { ClientLimits } from "../../purchase/client-limits.ts";
-import { chargedNothing } from "../../purchase/payment-answer.ts";
+import { chargedNothing, purchaseRefusalOf } from "../../purchase/payment-answer.ts";
 import type { AcceptedPayment } from "../../purchase/purchase.ts";
 import type { ReceiptSigner } from "../../receipts/receipt-signer.ts";
 import { type Offer, toRequirements } from "../../wire/offer.ts";
@@ -19,7 +20,7 @@ import { OFFER_RECEIPT } from "../../wire/offer-receipt.ts";
 import { callPath } from "../../wire/paths.ts";
 import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts";
 import type { MppDoor } from "../mpp/mpp-door.ts";
-import { RPC, RpcError, type RpcMessage } from "./json-rpc.ts";
+import { RPC, RpcError, type RpcMessage, rpcError, rpcResult } from "./json-rpc.ts";
 import type { Session, Sessions } from "./sessions.ts";
 import { progressAfter, stillRunning, type ToldProgress, taskOf, text } from "./tasks.ts";
 import { plainChallenge, ToolPayment, toolRequest } from "./tool-payment.ts";
@@ -44,6 +45,7 @@ interface Parts {
   readonly countRefusal: (code: ErrorCode, job: JobKey) => void;
   /** Longest wait for a result, and the longest for a task's result or one with progress. */
   readonly waits: { readonly toolMs: number; readonly longToolMs: number };
+  readonly logger: Logger;
 }
 
 type Meta = Readonly<Record<string, unknown>>;
@@ -65,8 +67,32 @@ export class McpServer {
     this.#parts = parts;
   }
 
-  /** Returns the result of a request. @throws RpcError */
-  answer(message: RpcMessage, context: Context): unknown {
+  /** Returns the response to a request. Never rejects: HTTP has begun to answer, perhaps. */
+  async answer(message: RpcMessage, context: Context): Promise<object> {
+    try {
+      return rpcResult(message.id, await this.#resultOf(message, context));
+    } catch (error) {
+      if (error instanceof RpcError) return rpcError(message.id, error);
+      const {
+        code,
+        message: why,
+        retryable,
+        details,
+      } = this.#logged(refusalOf(error), error, message, context);
+      const number = code === "internal_error" ? RPC.internalError : RPC.refused;
+      return rpcError(message.id, new RpcError(number, why, { code, retryable, ...details }));
+    }
+  }
+
+  /** Logs the error that a refusal answers, unless it is the refusal itself. */
+  #logged(refusal: GatewayError, error: unknown, { method }: RpcMessage, { request }: Context): GatewayError {
+    if (refusal !== error)
+      this.#parts.logger.error({ err: error, request: request.id, method }, "request failed unexpectedly");
+    return refusal;
+  }
+
+  /** @throws RpcError */
+  #resultOf(message: RpcMessage, context: Context): unknown {
     switch (message.method) {
       case "initialize":
         return this.#initialize(message);
@@ -113,7 +139,7 @@ export class McpServer {
   }
 
   async #callTool(message: RpcMessage, context: Context): Promise<object> {
-    const { listing, checkout, mpp } = this.#parts;
+    const { listing, checkout, mpp, waits, tokens, calls } = this.#parts;
     const { name, arguments: args = {}, task } = message.params;
     const job = (await listing.jobs()).find((job) => toolName(job) === name);
     if (job === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${String(name)}.`);
@@ -121,21 +147,25 @@ export class McpServer {
     const contentType = contentTypeOf(job);
     const request = toolRequest(context.request, { meta: message.meta, body, contentType });
     const payment = new ToolPayment(message.meta, mpp);
+    let bought: AcceptedPayment;
     try {
       const sale = await checkout.buy(request, job, payment);
       if (sale.kind === "unpaid") return await this.#askToPay(job, sale.unpaid, context);
-      const meta = this.#boughtMeta(sale.payment, payment);
-      const taskId = `${sale.payment.callId}.${this.#parts.tokens.tokenOf(sale.payment.payment)}`;
-      if (task === undefined) {
-        const waiting = { ...context, message, meta, maxMs: this.#parts.waits.toolMs };
-        return (await this.#wait(sale.payment.callId, waiting)) ?? stillRunning(taskId, meta);
-      }
-      const call = await this.#parts.calls.findCall(sale.payment.callId);
-      return { task: taskOf(taskId, call), _meta: meta };
+      bought = sale.payment;
     } catch (error) {
-      if (error instanceof GatewayError) return this.#refuse(job, payment, error);
-      throw error;
+      if (error instanceof RpcError) throw error;
+      return this.#refuse(job, payment, this.#logged(purchaseRefusalOf(error), error, message, context));
     }
+    const { callId } = bought;
+    const meta = this.#boughtMeta(bought, payment);
+    const taskId = `${callId}.${tokens.tokenOf(bought.payment)}`;
+    // The job is paid for: an error from here on must not look like a refusal.
+    const unlessFailed = <Found>(found: Promise<Found>) =>
+      found.catch((error: unknown) => void this.#logged(refusalOf(error), error, message, context));
+    if (task !== undefined)
+      return { task: taskOf(taskId, await unlessFailed(calls.findCall(callId))), _meta: meta };
+    const waiting = { ...context, message, meta, maxMs: waits.toolMs };
+    return (await unlessFailed(this.#wait(callId, waiting))) ?? stillRunning(taskId, meta);
   }
 
   #askToPay(job: ListedJob, unpaid: UnpaidRequest, { session }: Context): Promise<object> {

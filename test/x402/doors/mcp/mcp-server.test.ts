@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+import { GatewayError, UnknownOutcomeError } from "../../../../src/core/errors.ts";
+import { startPaidParts } from "../../../e2e/paid-parts.ts";
+import { sendRpc } from "../../../helpers/mcp.ts";
+import { startBeforeAll } from "../../../helpers/start-before-all.ts";
+import { startAnotherGateway, type TestGateway } from "../../gateway-harness.ts";
+
+const parts = startBeforeAll(startPaidParts);
+const startShop = () =>
+  startAnotherGateway({ config: { facilitatorUrl: parts.facilitator.url, mcp: { allowedOrigins: [] } } });
+const unavailable = () => Promise.reject(new GatewayError("store_unavailable", "The store is away."));
+const logged = (method: string, message: string) => [
+  { msg: "request failed unexpectedly", request: expect.stringMatching(/^r\d+$/), method, err: { message } },
+];
+
+/** Calls the tool of job 0 with a payment. */
+async function buy(shop: TestGateway, params: object = {}, meta: object = {}) {
+  const { payload } = await shop.sign();
+  const _meta = { "x402/payment": payload, ...meta };
+  return sendRpc(`${shop.url}/mcp`, "tools/call", {
+    name: "job-1-0",
+    arguments: { body: "work" },
+    _meta,
+    ...params,
+  });
+}
+
+describe.each([
+  ["as JSON", {}],
+  ["as a stream", { progressToken: "p" }],
+])("An answer %s", (_, meta) => {
+  it.each([
+    ["internal_error", new TypeError("a bug")],
+    ["store_unavailable", new UnknownOutcomeError("a bug")],
+  ])(
+    "Is %s after an unexpected error of a purchase, claims nothing, and the log has it once",
+    async (...row) => {
+      const [code, error] = row;
+      const shop = await startShop();
+      shop.store.findPaymentByFingerprint = () => Promise.reject(error);
+      const { result } = await buy(shop, {}, meta);
+      const told = { error: expect.not.stringContaining("a bug"), code, charged: "unknown", retryable: true };
+      expect([result?.isError, result?.structuredContent]).toEqual([true, told]);
+      expect(shop.errors).toMatchObject(logged("tools/call", "a bug"));
+    },
+  );
+
+  it("Names the refusal of a task, and hides an unexpected error, which the log has once", async () => {
+    const shop = await startShop();
+    const ask = () => sendRpc(`${shop.url}/mcp`, "tasks/get", { taskId: `1.${"x".repeat(43)}`, _meta: meta });
+    shop.store.findCall = unavailable;
+    expect((await ask()).error).toEqual({
+      code: -32000,
+      message: "The store is away.",
+      data: { code: "store_unavailable", retryable: true },
+    });
+    expect(shop.errors).toEqual([]);
+    shop.store.findCall = () => Promise.reject(new TypeError("a bug"));
+    expect((await ask()).error).toEqual({
+      code: -32603,
+      message: "Something went wrong inside jobgate.",
+      data: { code: "internal_error", retryable: true },
+    });
+    expect(shop.errors).toMatchObject(logged("tasks/get", "a bug"));
+  });
+});
+
+describe("A call that is paid for", () => {
+  it("Is a task at work while the store cannot be read, and never a refusal", async () => {
+    const shop = await startShop();
+    shop.store.findCall = unavailable;
+    const { result } = await buy(shop, { task: {} });
+    expect(result).toMatchObject({
+      task: { taskId: expect.any(String), status: "working" },
+      _meta: { "x402/payment-response": { success: true }, "jobgate/call": { call_id: 1 } },
+    });
+    expect(shop.errors).toEqual([]);
+  });
+
+  it("Is still running while its result cannot be read; the log has an unexpected error once", async () => {
+    const shop = await startShop();
+    const { findCall } = shop.store;
+    shop.store.findCall = async (callId) => {
+      const call = await findCall.call(shop.store, callId);
+      return call && { ...call, state: "succeeded" };
+    };
+    shop.store.findResult = () => Promise.reject(new TypeError("a bug"));
+    const { result } = await buy(shop);
+    expect(result).toMatchObject({
+      structuredContent: { status: "running", task_id: expect.any(String) },
+      _meta: { "x402/payment-response": { success: true }, "jobgate/call": { call_id: 1 } },
+    });
+    expect(result?.isError).toBeUndefined();
+    expect(shop.errors).toMatchObject(logged("tools/call", "a bug"));
+  });
+});
