@@ -54,7 +54,10 @@ function toPaidJob({ serviceId, jobIndex, name, title, description = "", price, 
     name: title ?? name ?? "",
     description,
     price: price === undefined ? "" : priceText({ unit, amount: price.priceWei }),
-    amounts: job.offers.map(({ amount, token, decimals }) => amountText(amount, token.symbol, decimals)),
+    amounts: job.offers.map(({ amount, token, decimals, byUse }) => {
+      const text = amountText(amount, token.symbol, decimals);
+      return byUse === undefined ? text : `up to ${text}`;
+    }),
     auth: job.authMode ?? "",
   };
 }

@@ -153,7 +153,7 @@ export class X402Gateway implements BackgroundService {
     await rates.watch(tokens);
     limits.reload(config);
     this.#cors.allow(requestsOfPages(config));
-    const { book: prices, source, policies, tokens: payable } = this.#prices.reload(config);
+    const { book: prices, source, policies, tokens: payable, useTerms } = this.#prices.reload(config);
 
     const identifiers = new IdentifierRule(jobs);
     const seller = sellerOf(config);
@@ -187,6 +187,7 @@ export class X402Gateway implements BackgroundService {
       prices: source,
       isConfigured: ({ price }) => price !== "engine" && !(price === undefined && this.#options.prices),
       tokens: payable,
+      useTerms,
       rates,
       clock,
     });

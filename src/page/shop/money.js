@@ -61,7 +61,9 @@ export function tokenAmount({ symbol, decimals }, units) {
 /** Formats what one run costs. @param {Job} job */
 export function priceText({ price, settlement_options: options }) {
   const [first] = options;
-  return price ?? (first ? tokenAmount(first, first.amount) : "no price now");
+  if (price === undefined && first === undefined) return "no price now";
+  const ceiling = first !== undefined && options.every(({ scheme }) => scheme === "upto") ? "up to " : "";
+  return `${ceiling}${price ?? (first && tokenAmount(first, first.amount))}`;
 }
 
 /** Returns a job's title, or else its name or ids. @param {Job} job */

@@ -8,7 +8,8 @@ import type { JobPrice, PriceSource } from "../../pricing/price-source.ts";
 import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { JobPolicies } from "../prices/job-policies.ts";
 import type { PayableTokens } from "../prices/payable-tokens.ts";
-import { makeOffers, type Offer } from "../wire/offer.ts";
+import type { JobUseTerms } from "../prices/use-terms.ts";
+import { makeOffers, type Offer, schemeOf } from "../wire/offer.ts";
 import { jobUrl } from "../wire/paths.ts";
 
 /** A job that is for sale. */
@@ -36,6 +37,7 @@ interface Parts {
   /** Returns true if the price of a job is in the configuration. Others are asked for, one by one. */
   readonly isConfigured: (job: Job) => boolean;
   readonly tokens: PayableTokens;
+  readonly useTerms: Pick<JobUseTerms, "of">;
   readonly rates: Pick<RateBoard, "rateOf">;
   readonly clock: Clock;
 }
@@ -152,11 +154,12 @@ export class Listing {
   }
 
   #offers({ serviceId, jobIndex }: Job, price: JobPrice): ListedOffer[] {
-    const { tokens, rates, config } = this.#parts;
-    const terms = { job: { serviceId, jobIndex }, ...pick(price), ttlSecs: config.quoteTtlSecs };
+    const { tokens, useTerms, rates, config } = this.#parts;
+    const job = { serviceId, jobIndex };
+    const terms = { job, ...pick(price), byUse: useTerms.of(job), ttlSecs: config.quoteTtlSecs };
     return tokens.for(price).flatMap((token) => {
-      const [offer] = makeOffers({ ...terms, tokens: [token] }, rates);
-      return offer ? { ...offer, decimals: token.decimals } : [];
+      const offers = makeOffers({ ...terms, tokens: [token] }, rates);
+      return offers.map((offer) => ({ ...offer, decimals: token.decimals }));
     });
   }
 }
@@ -188,11 +191,15 @@ function isSame(left: ListedJob, right: ListedJob): boolean {
     left.price?.priceWei === right.price?.priceWei &&
     left.price?.currency === right.price?.currency &&
     left.offers.length === right.offers.length &&
-    left.offers.every(
-      ({ token, amount }, i) =>
-        token.asset === right.offers[i]?.token.asset &&
-        token.network === right.offers[i]?.token.network &&
-        amount === right.offers[i]?.amount,
-    )
+    left.offers.every((offer, i) => {
+      const other = right.offers[i];
+      return (
+        other !== undefined &&
+        offer.token.asset === other.token.asset &&
+        offer.token.network === other.token.network &&
+        offer.amount === other.amount &&
+        schemeOf(offer) === schemeOf(other)
+      );
+    })
   );
 }

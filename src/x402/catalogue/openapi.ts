@@ -82,11 +82,10 @@ function requestBody(job: ListedJob, input: ListedJob["input"]) {
 }
 
 /** The ways to pay, as the discovery draft has them; an amount of null while it is not known. */
-function paymentOffers({ offers, charge }: ListedJob, { sellsBy }: Seller) {
+function paymentOffers({ offers }: ListedJob, { sellsBy }: Seller) {
   if (offers.length === 0) return [{ intent: "charge", method: "x402", amount: null }];
-  const isFixed = charge === undefined || charge.includes("fixed");
   return offers.flatMap((offer) => {
-    const methods = sellsBy.mpp && isFixed && EVM.takes(offer) ? ["x402", EVM.name] : ["x402"];
+    const methods = sellsBy.mpp && EVM.takes(offer) ? ["x402", EVM.name] : ["x402"];
     return methods.map((method) => ({
       intent: "charge",
       method,

@@ -66,7 +66,7 @@ export class Prices {
     });
     const atThisConfig = { policies, tokens: tokens.forWei, useTerms, quoteTtlSecs, publicUrl };
     this.#quotePayment = (quote) => this.#quotes.paymentFor(quote, atThisConfig);
-    return { book, source, policies, tokens };
+    return { book, source, policies, tokens, useTerms };
   }
 
   /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */

@@ -216,7 +216,8 @@ describe("With MPP and MCP", () => {
       { ...offer, method: "evm" },
       { ...offer, method: "x402", description: expect.stringContaining("Permit2") },
     ]);
-    expect(offersOf(1)).toMatchObject([{ method: "x402" }, { method: "x402" }]);
+    // Nobody settles by use here.
+    expect(offersOf(1)).toEqual([{ intent: "charge", method: "x402", amount: null }]);
     expect(components.responses.PaymentRequired.headers).toHaveProperty("WWW-Authenticate");
     const { jobs } = JSON.parse(await read("/x402/jobs"));
     expect(jobs[0].mpp_endpoint).toBe(`${PUBLIC_URL}/mpp/jobs/1/0`);

@@ -7,8 +7,10 @@ import { Listing } from "../../../src/x402/catalogue/listing.ts";
 import { sellerOf } from "../../../src/x402/catalogue/seller.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
+import { JobUseTerms } from "../../../src/x402/prices/use-terms.ts";
+import { schemeOf } from "../../../src/x402/wire/offer.ts";
 import { PUBLIC_URL } from "../gateway-harness.ts";
-import { PRICE_WEI, requestWith, USDC } from "../payments.ts";
+import { PERMIT2_USDC, PRICE_WEI, requestWith, USDC } from "../payments.ts";
 
 const job = (jobIndex: number, more: Partial<Job> = {}): Job => ({ serviceId: 1n, jobIndex, ...more });
 const engineJob = (jobIndex: number) => job(jobIndex, { price: "engine" });
@@ -22,6 +24,9 @@ const policy = (jobIndex: number, invocationMode: JobPolicy["invocationMode"]): 
 class World {
   nowMs = 1_000_000;
   rate: string | undefined = "3200.00";
+  tokens = [USDC];
+  /** Address that settles payments by use. */
+  facilitator: string | undefined;
   priceOf: PriceSource["priceOf"] = async () => ({ priceWei: PRICE_WEI });
   readonly asked: number[] = [];
 
@@ -44,7 +49,11 @@ class World {
       policies: new JobPolicies({ jobPolicies, defaultInvocationMode: "public_paid" }, prices),
       prices,
       isConfigured: ({ price }) => price !== "engine",
-      tokens: new PayableTokens([USDC]),
+      tokens: new PayableTokens(this.tokens),
+      useTerms: new JobUseTerms({
+        config: { jobs, acceptedTokens: this.tokens, settleMarginSecs: 60 },
+        facilitators: { settlesByUse: () => this.facilitator },
+      }),
       rates: { rateOf: () => (this.rate === undefined ? undefined : { ratePerNativeUnit: this.rate }) },
       clock: () => this.nowMs,
     });
@@ -85,6 +94,27 @@ describe("The listing", () => {
     ]);
     world.rate = undefined;
     expect((await world.listing({ jobs: [job(0)] }).jobs())[0]).toMatchObject({ offers: [] });
+  });
+
+  it("Offers a job by use as its 402 does, once its facilitator is known", async () => {
+    const world = new World();
+    world.tokens = [USDC, PERMIT2_USDC];
+    const listing = world.listing({
+      jobs: [job(0), job(1, { charge: ["used"] }), job(2, { charge: ["used", "fixed"] })],
+    });
+    const schemes = async () =>
+      (await listing.jobs()).map(({ offers }) =>
+        offers.map((offer) => `${schemeOf(offer)} ${offer.token.transferMethod}`),
+      );
+    const fixed = ["exact eip3009", "exact permit2"];
+    expect(await schemes()).toEqual([fixed, [], fixed]);
+    world.facilitator = PUBLIC_URL;
+    world.nowMs += 6_000;
+    expect(await schemes()).toEqual([
+      fixed,
+      ["upto permit2"],
+      ["exact eip3009", "upto permit2", "exact permit2"],
+    ]);
   });
 
   it("Does not wait long for a pricing engine, and asks it about a bounded number of jobs", async () => {
