@@ -12,6 +12,8 @@ export const BUNDLE = {
   target: "node20",
   // Packages with native code, optional ones, and one that grpc-js loads only for services that jobgate does not have.
   external: ["libsql", "pg", "@grpc/proto-loader"],
+  // Its CommonJS form, which Node loads, would lose its names where it is loaded late.
+  alias: { "hash-wasm": "hash-wasm/dist/index.esm.js" },
   logLevel: "error",
 } as const satisfies BuildOptions;
 

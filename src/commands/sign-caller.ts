@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import { systemClock } from "../core/clock.ts";
+import { type PrivateKey, parsePrivateKey } from "../core/private-keys.ts";
 import { signCaller } from "../x402/callers/sign-caller.ts";
 import { keyVariable, Refusal, readBody, readKey } from "./input.ts";
 import { addCommand, bodyOption, matching, option, parseInteger, parseServiceId } from "./options.ts";
@@ -52,18 +53,16 @@ async function sign(options: {
     ...{ serviceId, jobIndex, body },
     nonce: nonce ?? randomBytes(16).toString("hex"),
     expiry: expiry ?? String(Math.floor(systemClock() / 1000) + DEFAULT_LIFETIME_SECS),
-  }).catch(() => {
-    throw new Refusal([`environment variable ${variable} does not hold a private key: it is 0 or too large`]);
   });
   for (const [name, value] of Object.entries(headers)) console.log(`${name}: ${value}`);
 }
 
 /** Reads the key; its value never becomes part of a message. */
-function readPrivateKey(variable: string): `0x${string}` {
-  const digits = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(readKey(variable))?.[1];
-  if (digits === undefined)
+function readPrivateKey(variable: string): PrivateKey {
+  const key = parsePrivateKey(`0x${readKey(variable).replace(/^0x/, "")}`);
+  if (key === undefined)
     throw new Refusal([
-      `environment variable ${variable} does not hold a private key; expected 32 bytes in hex`,
+      `environment variable ${variable} does not hold a private key; expected 32 bytes in hex, neither 0 nor too large`,
     ]);
-  return `0x${digits}`;
+  return key;
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
-import { jobgateProgram } from "../helpers/jobgate-program.ts";
+import { jobgateProgram, type ProgramSource } from "../helpers/jobgate-program.ts";
 
 export interface Ended {
   readonly code: number | null;
@@ -20,6 +20,7 @@ export async function runJobgate(
   options: {
     readonly files?: Record<string, string | Uint8Array>;
     readonly env?: Record<string, string>;
+    readonly from?: ProgramSource;
   } = {},
 ): Promise<Ended> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-cli-"));
@@ -28,7 +29,7 @@ export async function runJobgate(
       await writeFile(join(folder, name), content);
     const child = spawnTethered({
       command: process.execPath,
-      args: [...jobgateProgram(), ...args],
+      args: [...jobgateProgram(options.from), ...args],
       env: { PATH: process.env.PATH, ...options.env },
       cwd: folder,
     });
