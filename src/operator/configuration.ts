@@ -6,12 +6,15 @@ import type {
   FacilitatorConfig,
   Job,
   JobPolicy,
+  MinCharge,
   MppConfig,
   PricingEngineConfig,
   PushTargetConfig,
+  QuoteSigning,
   RateSource,
   RefundsConfig,
   RunnerConfig,
+  WebhookEndpoint,
   WebhooksConfig,
   X402Config,
 } from "../config/config.ts";
@@ -39,11 +42,13 @@ export function toConfiguration(config: Config) {
   };
 }
 
-function toStore({ url, maxPending, retention }: Config["store"]) {
+function toStore({ url, maxPending, retention, poolSize = 0, tls }: Config["store"]) {
   const { resultsDays, callsDays, paymentsDays, deadLettersDays } = retention;
   return {
     url: storeText(url),
     maxPending: BigInt(maxPending),
+    poolSize,
+    tls: tls ?? "",
     retention: {
       results: durationFromDays(resultsDays),
       calls: durationFromDays(callsDays),
@@ -108,15 +113,41 @@ function toX402(x402: X402Config) {
     ...(x402.mpp ? { mpp: toMpp(x402.mpp) } : {}),
     ...(x402.mcp ? { mcp: { allowedOrigins: [...x402.mcp.allowedOrigins] } } : {}),
     ...(x402.refunds ? { refunds: toRefunds(x402.refunds, x402.jobs ?? []) } : {}),
+    ...(x402.callbacks ? { callbacks: toBuyerCallbacks(x402.callbacks) } : {}),
+    serviceName: x402.serviceName ?? "",
+    forwardHeaders: [...(x402.forwardHeaders ?? [])],
+    facilitatorServiceSellers: (x402.facilitatorService?.tokens ?? []).map(({ name }) => name),
+    jobs: (x402.jobs ?? []).map(toJob),
   };
+}
+
+function toBuyerCallbacks({ ports, allowedAddresses }: NonNullable<X402Config["callbacks"]>) {
+  return { ports: [...ports], allowedAddresses: allowedAddresses.map(ipRangeText) };
+}
+
+/** Describes a job without what its price, its policy and its promise say, and what the job list says. */
+function toJob(job: Job) {
+  const { serviceId, jobIndex, name = "", charge = ["fixed"], minCharge, maxRunSecs } = job;
+  return {
+    ...{ serviceId, jobIndex, name, charge: [...charge] },
+    minCharge: minCharge === undefined ? "" : minChargeText(minCharge),
+    requirePaymentIdentifier: job.requirePaymentIdentifier === true,
+    forwardHeaders: [...(job.forwardHeaders ?? [])],
+    ...(maxRunSecs === undefined ? {} : { maxRun: durationFromMs(maxRunSecs * 1_000) }),
+  };
+}
+
+function minChargeText(minCharge: MinCharge): string {
+  return "unit" in minCharge ? priceText(minCharge) : `${minCharge.basisPoints / 100}%`;
 }
 
 function toMpp({ realm, challengeTtlSecs }: MppConfig) {
   return { realm, challengeTtl: durationFromMs(challengeTtlSecs * 1_000) };
 }
 
-function toRefunds({ maxFeePerGasWei, minBalanceWei }: RefundsConfig, jobs: readonly Job[]) {
+function toRefunds({ signer, maxFeePerGasWei, minBalanceWei }: RefundsConfig, jobs: readonly Job[]) {
   return {
+    account: accountOf(signer.privateKey),
     maxFeePerGasGwei: decimalText(maxFeePerGasWei, 9),
     minBalance: decimalText(minBalanceWei, 18),
     promises: jobs.flatMap(({ serviceId, jobIndex, onFailure }) =>
@@ -140,6 +171,8 @@ function toFacilitator(facilitator: FacilitatorConfig) {
     name,
     networks: chains.map(({ network }) => network),
     signers: signers.length,
+    accounts: signers.map(({ privateKey }) => accountOf(privateKey)),
+    rpcUrls: chains.map(({ rpcUrl }) => originOf(rpcUrl)),
     maxFeePerGasGwei: decimalText(maxFeePerGasWei, 9),
     minBalance: decimalText(minBalanceWei, 18),
   };
@@ -147,30 +180,36 @@ function toFacilitator(facilitator: FacilitatorConfig) {
 
 function toToken(token: AcceptedToken) {
   const { network, asset, symbol, decimals, payTo, rate, markupBps, transferMethod, rpcUrl } = token;
-  const { confirmations, requireOnchainConfirmation } = token;
+  const { currency = "", eip3009, confirmations, requireOnchainConfirmation } = token;
   return {
-    ...{ network, asset, symbol, decimals, payTo, markupBps, transferMethod },
+    ...{ network, asset, symbol, decimals, currency, payTo, markupBps, transferMethod },
     ...{ confirmations, requireOnchainConfirmation },
-    rateSource: rate?.kind ?? "",
-    rateUrl: rate === undefined ? "" : rateUrl(rate),
+    eip3009Name: eip3009?.name ?? "",
+    eip3009Version: eip3009?.version ?? "",
+    ...(rate && toRate(rate)),
     rpcUrl: originOf(rpcUrl),
   };
 }
 
-function rateUrl(rate: RateSource): string {
-  switch (rate.kind) {
-    case "fixed":
-      return "";
-    case "chainlink":
-      return originOf(rate.rpcUrl);
-    case "http":
-      return originOf(rate.url);
-  }
+function toRate(rate: RateSource) {
+  const { kind: rateSource } = rate;
+  if (rate.kind === "fixed") return { rateSource, ratePerNativeUnit: rate.ratePerNativeUnit };
+  const isOnChain = rate.kind === "chainlink";
+  return {
+    rateSource,
+    rateUrl: originOf(isOnChain ? rate.rpcUrl : rate.url),
+    rateFeed: isOnChain ? rate.feed : "",
+    rateMaxAge: durationFromMs(rate.maxAgeMs),
+    rateRefresh: durationFromMs(rate.refreshMs),
+  };
 }
 
 function toPolicy({ serviceId, jobIndex, invocationMode, restriction }: JobPolicy) {
-  const { authMode = "", chainContract = "", chainRpcUrl } = restriction ?? {};
-  return { serviceId, jobIndex, invocationMode, authMode, chainContract, chainRpcUrl: originOf(chainRpcUrl) };
+  const policy = { serviceId, jobIndex, invocationMode };
+  if (restriction === undefined) return policy;
+  const { authMode, chainContract, chainRpcUrl, permissionCacheSecs } = restriction;
+  const permissionCache = durationFromMs(permissionCacheSecs * 1_000);
+  return { ...policy, authMode, chainContract, chainRpcUrl: originOf(chainRpcUrl), permissionCache };
 }
 
 function toPrice([job, priceWei]: readonly [string, bigint]) {
@@ -193,8 +232,25 @@ function toWebhooks({ bindAddress, maxBodyBytes, endpoints, trustedProxies = [] 
   return {
     bindAddress: addressText(bindAddress),
     maxBodyBytes: BigInt(maxBodyBytes),
-    endpoints: endpoints.map(({ path, jobId, auth, name = "" }) => ({ path, jobId, auth: auth.mode, name })),
+    endpoints: endpoints.map(toEndpoint),
     trustedProxies: trustedProxies.map(ipRangeText),
+  };
+}
+
+function toEndpoint(endpoint: WebhookEndpoint) {
+  const { path, jobId, auth, name = "", dedupe, challenge, rateLimitPerSecond = 0 } = endpoint;
+  return {
+    ...{ path, jobId, auth: auth.mode, name, rateLimitPerSecond },
+    secrets: auth.mode === "none" ? [] : auth.secrets.map(({ name }) => name),
+    apiKeyHeader: auth.mode === "api-key" ? auth.header : "",
+    ...("toleranceSecs" in auth ? { tolerance: durationFromMs(auth.toleranceSecs * 1_000) } : {}),
+    ...(dedupe && {
+      dedupe: dedupe.by === "header" ? dedupe.header : dedupe.by,
+      dedupeWindow: durationFromMs(dedupe.windowMs),
+    }),
+    challenge: challenge ? `${challenge.method} ${challenge.parameter}` : "",
+    allowCidrs: (endpoint.allowCidrs ?? []).map(ipRangeText),
+    forwardHeaders: [...(endpoint.forwardHeaders ?? [])],
   };
 }
 
@@ -204,7 +260,12 @@ function toPricingEngine({ url, bindAddress, proofOfWorkBits, signing }: Pricing
     bindAddress: addressText(bindAddress),
     proofOfWorkBits,
     checksQuotes: signing !== undefined,
+    ...(signing && toSigning(signing)),
   };
+}
+
+function toSigning({ chainId, verifyingContract, operatorAddress }: QuoteSigning) {
+  return { chainId: BigInt(chainId), verifyingContract, operatorAddress };
 }
 
 /** Scheme, host and port of a URL; user, path and query may each hold a key. Empty if there is no URL. */

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file jobgate/v1/configuration.proto.
  */
 export const file_jobgate_v1_configuration: GenFile = /*@__PURE__*/
-  fileDesc("Ch5qb2JnYXRlL3YxL2NvbmZpZ3VyYXRpb24ucHJvdG8SCmpvYmdhdGUudjEiqxsKDUNvbmZpZ3VyYXRpb24SEgoKc2VydmljZV9pZBgBIAEoBBIuCgVzdG9yZRgCIAEoCzIfLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5TdG9yZRIwCgZydW5uZXIYAyABKAsyIC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUnVubmVyEjQKCG9wZXJhdG9yGAQgASgLMiIuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk9wZXJhdG9yEiwKBHg0MDIYBSABKAsyHi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uWDQwMhI0Cgh3ZWJob29rcxgGIAEoCzIiLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5XZWJob29rcxI/Cg5wcmljaW5nX2VuZ2luZRgHIAEoCzInLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5QcmljaW5nRW5naW5lEjIKBHB1c2gYCCADKAsyJC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUHVzaFRhcmdldBI7CgljYWxsYmFja3MYCSADKAsyKC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uQ2FsbGJhY2tUYXJnZXQSFQoNY2FsbGJhY2tfa2V5cxgKIAMoCRphCgVTdG9yZRILCgN1cmwYASABKAkSEwoLbWF4X3BlbmRpbmcYAiABKAQSNgoJcmV0ZW50aW9uGAMgASgLMiMuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLlJldGVudGlvbhq/AQoJUmV0ZW50aW9uEioKB3Jlc3VsdHMYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFY2FsbHMYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoIcGF5bWVudHMYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoMZGVhZF9sZXR0ZXJzGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGqACCgZSdW5uZXISFAoMYmluZF9hZGRyZXNzGAEgASgJEhEKCWhhc190b2tlbhgCIAEoCBIPCgdoYXNfdGxzGAMgASgIEhUKDWhhc19jbGllbnRfY2EYBCABKAgSKAoFbGVhc2UYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFAoMbWF4X2F0dGVtcHRzGAYgASgNEi0KCnJldHJ5X2Jhc2UYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLAoJcmV0cnlfbWF4GAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBWRyYWluGAkgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGjMKCE9wZXJhdG9yEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRIRCgloYXNfdG9rZW4YAiABKAgapwcKBFg0MDISFAoMYmluZF9hZGRyZXNzGAEgASgJEhIKCnB1YmxpY191cmwYAiABKAkSFwoPZmFjaWxpdGF0b3JfdXJsGAMgASgJEjYKE2ZhY2lsaXRhdG9yX3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLAoJcXVvdGVfdHRsGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhYKDm1heF9ib2R5X2J5dGVzGAYgASgEEh8KF2RlZmF1bHRfaW52b2NhdGlvbl9tb2RlGAcgASgJEhQKDHByaWNlX3NvdXJjZRgIIAEoCRJACg9hY2NlcHRlZF90b2tlbnMYCSADKAsyJy5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uQWNjZXB0ZWRUb2tlbhI5Cgxqb2JfcG9saWNpZXMYCiADKAsyIy5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uSm9iUG9saWN5EjYKCmpvYl9wcmljZXMYCyADKAsyIi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uSm9iUHJpY2USKAogbWF4X3VucGFpZF9wZXJfc2Vjb25kX3Blcl9jbGllbnQYDCABKA0SHwoXbWF4X3ZlcmlmaWVzX3Blcl9jbGllbnQYDSABKA0SFAoMbWF4X3ZlcmlmaWVzGA4gASgNEhUKDW1heF91bmRlY2lkZWQYDyABKA0SGgoSbWF4X29wZW5fcGVyX3BheWVyGBAgASgNEhQKDGNvcnNfb3JpZ2lucxgRIAMoCRIXCg90cnVzdGVkX3Byb3hpZXMYEiADKAkSOwoMZmFjaWxpdGF0b3JzGBMgAygLMiUuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkZhY2lsaXRhdG9yEhsKE2ZhY2lsaXRhdG9yX3NlcnZpY2UYFCABKAkSMgoHcmVmdW5kcxgVIAEoCzIhLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5SZWZ1bmRzEjAKDXNldHRsZV9tYXJnaW4YFiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPcmVjZWlwdHNfc2lnbmVyGBcgASgJEioKA21wcBgYIAEoCzIdLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5NcHASKgoDbWNwGBkgASgLMh0uam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk1jcBpGCgNNcHASDQoFcmVhbG0YASABKAkSMAoNY2hhbGxlbmdlX3R0bBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhoeCgNNY3ASFwoPYWxsb3dlZF9vcmlnaW5zGAEgAygJGnQKB1JlZnVuZHMSHAoUbWF4X2ZlZV9wZXJfZ2FzX2d3ZWkYASABKAkSEwoLbWluX2JhbGFuY2UYAiABKAkSNgoIcHJvbWlzZXMYAyADKAsyJC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uSm9iUHJvbWlzZRpHCgpKb2JQcm9taXNlEhIKCnNlcnZpY2VfaWQYASABKAQSEQoJam9iX2luZGV4GAIgASgNEhIKCm9uX2ZhaWx1cmUYAyABKAkafwoLRmFjaWxpdGF0b3ISDAoEbmFtZRgBIAEoCRIMCgRhdXRoGAIgASgJEhAKCG5ldHdvcmtzGAMgAygJEg8KB3NpZ25lcnMYBCABKA0SHAoUbWF4X2ZlZV9wZXJfZ2FzX2d3ZWkYBSABKAkSEwoLbWluX2JhbGFuY2UYBiABKAkagwIKDUFjY2VwdGVkVG9rZW4SDwoHbmV0d29yaxgBIAEoCRINCgVhc3NldBgCIAEoCRIOCgZzeW1ib2wYAyABKAkSEAoIZGVjaW1hbHMYBCABKA0SDgoGcGF5X3RvGAUgASgJEhMKC3JhdGVfc291cmNlGAYgASgJEhAKCHJhdGVfdXJsGAcgASgJEhIKCm1hcmt1cF9icHMYCCABKA0SFwoPdHJhbnNmZXJfbWV0aG9kGAkgASgJEg8KB3JwY191cmwYCiABKAkSFQoNY29uZmlybWF0aW9ucxgLIAEoDRIkChxyZXF1aXJlX29uY2hhaW5fY29uZmlybWF0aW9uGAwgASgIGo0BCglKb2JQb2xpY3kSEgoKc2VydmljZV9pZBgBIAEoBBIRCglqb2JfaW5kZXgYAiABKA0SFwoPaW52b2NhdGlvbl9tb2RlGAMgASgJEhEKCWF1dGhfbW9kZRgEIAEoCRIVCg1jaGFpbl9ycGNfdXJsGAUgASgJEhYKDmNoYWluX2NvbnRyYWN0GAYgASgJGlMKCEpvYlByaWNlEhIKCnNlcnZpY2VfaWQYASABKAQSEQoJam9iX2luZGV4GAIgASgNEhEKCXByaWNlX3dlaRgDIAEoCRINCgVwcmljZRgEIAEoCRqPAQoIV2ViaG9va3MSFAoMYmluZF9hZGRyZXNzGAEgASgJEhYKDm1heF9ib2R5X2J5dGVzGAIgASgEEjwKCWVuZHBvaW50cxgDIAMoCzIpLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5XZWJob29rRW5kcG9pbnQSFwoPdHJ1c3RlZF9wcm94aWVzGAQgAygJGksKD1dlYmhvb2tFbmRwb2ludBIMCgRwYXRoGAEgASgJEg4KBmpvYl9pZBgCIAEoBBIMCgRhdXRoGAMgASgJEgwKBG5hbWUYBCABKAkaZQoNUHJpY2luZ0VuZ2luZRILCgN1cmwYASABKAkSFAoMYmluZF9hZGRyZXNzGAIgASgJEhoKEnByb29mX29mX3dvcmtfYml0cxgDIAEoDRIVCg1jaGVja3NfcXVvdGVzGAQgASgIGn4KClB1c2hUYXJnZXQSCwoDdXJsGAEgASgJEg8KB2pvYl9pZHMYAiADKAQSEwoLY29uY3VycmVuY3kYAyABKA0SKgoHdGltZW91dBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIRCglpc19zaWduZWQYBSABKAgaQQoOQ2FsbGJhY2tUYXJnZXQSCwoDdXJsGAEgASgJEg4KBmV2ZW50cxgCIAMoCRISCgpoYXNfc2VjcmV0GAMgASgIQm0KDWlvLmpvYmdhdGUudjFCEkNvbmZpZ3VyYXRpb25Qcm90b1ABWjlnaXRodWIuY29tL2pvYmdhdGUvam9iZ2F0ZS9jbGllbnRzL2dvL2pvYmdhdGV2MTtqb2JnYXRldjGqAgpKb2JnYXRlLlYxYgZwcm90bzM", [file_google_protobuf_duration]);
+  fileDesc("Ch5qb2JnYXRlL3YxL2NvbmZpZ3VyYXRpb24ucHJvdG8SCmpvYmdhdGUudjEikyQKDUNvbmZpZ3VyYXRpb24SEgoKc2VydmljZV9pZBgBIAEoBBIuCgVzdG9yZRgCIAEoCzIfLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5TdG9yZRIwCgZydW5uZXIYAyABKAsyIC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUnVubmVyEjQKCG9wZXJhdG9yGAQgASgLMiIuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk9wZXJhdG9yEiwKBHg0MDIYBSABKAsyHi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uWDQwMhI0Cgh3ZWJob29rcxgGIAEoCzIiLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5XZWJob29rcxI/Cg5wcmljaW5nX2VuZ2luZRgHIAEoCzInLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5QcmljaW5nRW5naW5lEjIKBHB1c2gYCCADKAsyJC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uUHVzaFRhcmdldBI7CgljYWxsYmFja3MYCSADKAsyKC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uQ2FsbGJhY2tUYXJnZXQSFQoNY2FsbGJhY2tfa2V5cxgKIAMoCRqBAQoFU3RvcmUSCwoDdXJsGAEgASgJEhMKC21heF9wZW5kaW5nGAIgASgEEjYKCXJldGVudGlvbhgDIAEoCzIjLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5SZXRlbnRpb24SEQoJcG9vbF9zaXplGAQgASgNEgsKA3RscxgFIAEoCRq/AQoJUmV0ZW50aW9uEioKB3Jlc3VsdHMYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFY2FsbHMYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoIcGF5bWVudHMYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLwoMZGVhZF9sZXR0ZXJzGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGqACCgZSdW5uZXISFAoMYmluZF9hZGRyZXNzGAEgASgJEhEKCWhhc190b2tlbhgCIAEoCBIPCgdoYXNfdGxzGAMgASgIEhUKDWhhc19jbGllbnRfY2EYBCABKAgSKAoFbGVhc2UYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFAoMbWF4X2F0dGVtcHRzGAYgASgNEi0KCnJldHJ5X2Jhc2UYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLAoJcmV0cnlfbWF4GAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBWRyYWluGAkgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGjMKCE9wZXJhdG9yEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRIRCgloYXNfdG9rZW4YAiABKAga5QgKBFg0MDISFAoMYmluZF9hZGRyZXNzGAEgASgJEhIKCnB1YmxpY191cmwYAiABKAkSFwoPZmFjaWxpdGF0b3JfdXJsGAMgASgJEjYKE2ZhY2lsaXRhdG9yX3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLAoJcXVvdGVfdHRsGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhYKDm1heF9ib2R5X2J5dGVzGAYgASgEEh8KF2RlZmF1bHRfaW52b2NhdGlvbl9tb2RlGAcgASgJEhQKDHByaWNlX3NvdXJjZRgIIAEoCRJACg9hY2NlcHRlZF90b2tlbnMYCSADKAsyJy5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uQWNjZXB0ZWRUb2tlbhI5Cgxqb2JfcG9saWNpZXMYCiADKAsyIy5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uSm9iUG9saWN5EjYKCmpvYl9wcmljZXMYCyADKAsyIi5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uSm9iUHJpY2USKAogbWF4X3VucGFpZF9wZXJfc2Vjb25kX3Blcl9jbGllbnQYDCABKA0SHwoXbWF4X3ZlcmlmaWVzX3Blcl9jbGllbnQYDSABKA0SFAoMbWF4X3ZlcmlmaWVzGA4gASgNEhUKDW1heF91bmRlY2lkZWQYDyABKA0SGgoSbWF4X29wZW5fcGVyX3BheWVyGBAgASgNEhQKDGNvcnNfb3JpZ2lucxgRIAMoCRIXCg90cnVzdGVkX3Byb3hpZXMYEiADKAkSOwoMZmFjaWxpdGF0b3JzGBMgAygLMiUuam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLkZhY2lsaXRhdG9yEhsKE2ZhY2lsaXRhdG9yX3NlcnZpY2UYFCABKAkSMgoHcmVmdW5kcxgVIAEoCzIhLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5SZWZ1bmRzEjAKDXNldHRsZV9tYXJnaW4YFiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPcmVjZWlwdHNfc2lnbmVyGBcgASgJEioKA21wcBgYIAEoCzIdLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5NcHASKgoDbWNwGBkgASgLMh0uam9iZ2F0ZS52MS5Db25maWd1cmF0aW9uLk1jcBI7CgljYWxsYmFja3MYGiABKAsyKC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uQnV5ZXJDYWxsYmFja3MSFAoMc2VydmljZV9uYW1lGBsgASgJEhcKD2ZvcndhcmRfaGVhZGVycxgcIAMoCRIjChtmYWNpbGl0YXRvcl9zZXJ2aWNlX3NlbGxlcnMYHSADKAkSKwoEam9icxgeIAMoCzIdLmpvYmdhdGUudjEuQ29uZmlndXJhdGlvbi5Kb2IaOgoOQnV5ZXJDYWxsYmFja3MSDQoFcG9ydHMYASADKA0SGQoRYWxsb3dlZF9hZGRyZXNzZXMYAiADKAkaxwEKA0pvYhISCgpzZXJ2aWNlX2lkGAEgASgEEhEKCWpvYl9pbmRleBgCIAEoDRIMCgRuYW1lGAMgASgJEg4KBmNoYXJnZRgEIAMoCRISCgptaW5fY2hhcmdlGAUgASgJEiIKGnJlcXVpcmVfcGF5bWVudF9pZGVudGlmaWVyGAYgASgIEhcKD2ZvcndhcmRfaGVhZGVycxgHIAMoCRIqCgdtYXhfcnVuGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGkYKA01wcBINCgVyZWFsbRgBIAEoCRIwCg1jaGFsbGVuZ2VfdHRsGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uGh4KA01jcBIXCg9hbGxvd2VkX29yaWdpbnMYASADKAkahQEKB1JlZnVuZHMSHAoUbWF4X2ZlZV9wZXJfZ2FzX2d3ZWkYASABKAkSEwoLbWluX2JhbGFuY2UYAiABKAkSNgoIcHJvbWlzZXMYAyADKAsyJC5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uSm9iUHJvbWlzZRIPCgdhY2NvdW50GAQgASgJGkcKCkpvYlByb21pc2USEgoKc2VydmljZV9pZBgBIAEoBBIRCglqb2JfaW5kZXgYAiABKA0SEgoKb25fZmFpbHVyZRgDIAEoCRqjAQoLRmFjaWxpdGF0b3ISDAoEbmFtZRgBIAEoCRIMCgRhdXRoGAIgASgJEhAKCG5ldHdvcmtzGAMgAygJEg8KB3NpZ25lcnMYBCABKA0SHAoUbWF4X2ZlZV9wZXJfZ2FzX2d3ZWkYBSABKAkSEwoLbWluX2JhbGFuY2UYBiABKAkSEAoIYWNjb3VudHMYByADKAkSEAoIcnBjX3VybHMYCCADKAka1wMKDUFjY2VwdGVkVG9rZW4SDwoHbmV0d29yaxgBIAEoCRINCgVhc3NldBgCIAEoCRIOCgZzeW1ib2wYAyABKAkSEAoIZGVjaW1hbHMYBCABKA0SDgoGcGF5X3RvGAUgASgJEhMKC3JhdGVfc291cmNlGAYgASgJEhAKCHJhdGVfdXJsGAcgASgJEhIKCm1hcmt1cF9icHMYCCABKA0SFwoPdHJhbnNmZXJfbWV0aG9kGAkgASgJEg8KB3JwY191cmwYCiABKAkSFQoNY29uZmlybWF0aW9ucxgLIAEoDRIkChxyZXF1aXJlX29uY2hhaW5fY29uZmlybWF0aW9uGAwgASgIEhAKCGN1cnJlbmN5GA0gASgJEhwKFHJhdGVfcGVyX25hdGl2ZV91bml0GA4gASgJEi8KDHJhdGVfbWF4X2FnZRgPIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIvCgxyYXRlX3JlZnJlc2gYECABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEQoJcmF0ZV9mZWVkGBEgASgJEhQKDGVpcDMwMDlfbmFtZRgSIAEoCRIXCg9laXAzMDA5X3ZlcnNpb24YEyABKAkawgEKCUpvYlBvbGljeRISCgpzZXJ2aWNlX2lkGAEgASgEEhEKCWpvYl9pbmRleBgCIAEoDRIXCg9pbnZvY2F0aW9uX21vZGUYAyABKAkSEQoJYXV0aF9tb2RlGAQgASgJEhUKDWNoYWluX3JwY191cmwYBSABKAkSFgoOY2hhaW5fY29udHJhY3QYBiABKAkSMwoQcGVybWlzc2lvbl9jYWNoZRgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhpTCghKb2JQcmljZRISCgpzZXJ2aWNlX2lkGAEgASgEEhEKCWpvYl9pbmRleBgCIAEoDRIRCglwcmljZV93ZWkYAyABKAkSDQoFcHJpY2UYBCABKAkajwEKCFdlYmhvb2tzEhQKDGJpbmRfYWRkcmVzcxgBIAEoCRIWCg5tYXhfYm9keV9ieXRlcxgCIAEoBBI8CgllbmRwb2ludHMYAyADKAsyKS5qb2JnYXRlLnYxLkNvbmZpZ3VyYXRpb24uV2ViaG9va0VuZHBvaW50EhcKD3RydXN0ZWRfcHJveGllcxgEIAMoCRrEAgoPV2ViaG9va0VuZHBvaW50EgwKBHBhdGgYASABKAkSDgoGam9iX2lkGAIgASgEEgwKBGF1dGgYAyABKAkSDAoEbmFtZRgEIAEoCRIPCgdzZWNyZXRzGAUgAygJEhYKDmFwaV9rZXlfaGVhZGVyGAYgASgJEiwKCXRvbGVyYW5jZRgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIOCgZkZWR1cGUYCCABKAkSMAoNZGVkdXBlX3dpbmRvdxgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIRCgljaGFsbGVuZ2UYCiABKAkSHQoVcmF0ZV9saW1pdF9wZXJfc2Vjb25kGAsgASgNEhMKC2FsbG93X2NpZHJzGAwgAygJEhcKD2ZvcndhcmRfaGVhZGVycxgNIAMoCRqtAQoNUHJpY2luZ0VuZ2luZRILCgN1cmwYASABKAkSFAoMYmluZF9hZGRyZXNzGAIgASgJEhoKEnByb29mX29mX3dvcmtfYml0cxgDIAEoDRIVCg1jaGVja3NfcXVvdGVzGAQgASgIEhAKCGNoYWluX2lkGAUgASgEEhoKEnZlcmlmeWluZ19jb250cmFjdBgGIAEoCRIYChBvcGVyYXRvcl9hZGRyZXNzGAcgASgJGn4KClB1c2hUYXJnZXQSCwoDdXJsGAEgASgJEg8KB2pvYl9pZHMYAiADKAQSEwoLY29uY3VycmVuY3kYAyABKA0SKgoHdGltZW91dBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIRCglpc19zaWduZWQYBSABKAgaQQoOQ2FsbGJhY2tUYXJnZXQSCwoDdXJsGAEgASgJEg4KBmV2ZW50cxgCIAMoCRISCgpoYXNfc2VjcmV0GAMgASgIQm0KDWlvLmpvYmdhdGUudjFCEkNvbmZpZ3VyYXRpb25Qcm90b1ABWjlnaXRodWIuY29tL2pvYmdhdGUvam9iZ2F0ZS9jbGllbnRzL2dvL2pvYmdhdGV2MTtqb2JnYXRldjGqAgpKb2JnYXRlLlYxYgZwcm90bzM", [file_google_protobuf_duration]);
 
 /**
  * Configuration is the effective configuration, defaults and reloads included.
@@ -125,6 +125,20 @@ export type Configuration_Store = Message<"jobgate.v1.Configuration.Store"> & {
    * @generated from field: jobgate.v1.Configuration.Retention retention = 3;
    */
   retention?: Configuration_Retention | undefined;
+
+  /**
+   * Postgres connections of this process; 0 for the default.
+   *
+   * @generated from field: uint32 pool_size = 4;
+   */
+  poolSize: number;
+
+  /**
+   * disable, require or verify-full; empty if the URL decides.
+   *
+   * @generated from field: string tls = 5;
+   */
+  tls: string;
 };
 
 /**
@@ -461,6 +475,41 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
    * @generated from field: jobgate.v1.Configuration.Mcp mcp = 25;
    */
   mcp?: Configuration_Mcp | undefined;
+
+  /**
+   * Absent if buyers cannot give a URL.
+   *
+   * @generated from field: jobgate.v1.Configuration.BuyerCallbacks callbacks = 26;
+   */
+  callbacks?: Configuration_BuyerCallbacks | undefined;
+
+  /**
+   * Name that the jobs are listed under; empty for the host of public_url.
+   *
+   * @generated from field: string service_name = 27;
+   */
+  serviceName: string;
+
+  /**
+   * Headers that runners get, of jobs without a list of their own.
+   *
+   * @generated from field: repeated string forward_headers = 28;
+   */
+  forwardHeaders: string[];
+
+  /**
+   * Names of the other sellers that facilitator_service serves.
+   *
+   * @generated from field: repeated string facilitator_service_sellers = 29;
+   */
+  facilitatorServiceSellers: string[];
+
+  /**
+   * Described jobs, in the configured order.
+   *
+   * @generated from field: repeated jobgate.v1.Configuration.Job jobs = 30;
+   */
+  jobs: Configuration_Job[];
 };
 
 /**
@@ -469,6 +518,104 @@ export type Configuration_X402 = Message<"jobgate.v1.Configuration.X402"> & {
  */
 export const Configuration_X402Schema: GenMessage<Configuration_X402> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_configuration, 0, 4);
+
+/**
+ * BuyerCallbacks restricts the URLs that buyers give to be told how their calls end.
+ *
+ * @generated from message jobgate.v1.Configuration.BuyerCallbacks
+ */
+export type Configuration_BuyerCallbacks = Message<"jobgate.v1.Configuration.BuyerCallbacks"> & {
+  /**
+   * Ports that they may have.
+   *
+   * @generated from field: repeated uint32 ports = 1;
+   */
+  ports: number[];
+
+  /**
+   * Ranges of addresses that are not public and may still be called.
+   *
+   * @generated from field: repeated string allowed_addresses = 2;
+   */
+  allowedAddresses: string[];
+};
+
+/**
+ * Describes the message jobgate.v1.Configuration.BuyerCallbacks.
+ * Use `create(Configuration_BuyerCallbacksSchema)` to create a new message.
+ */
+export const Configuration_BuyerCallbacksSchema: GenMessage<Configuration_BuyerCallbacks> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_configuration, 0, 5);
+
+/**
+ * Job is a job with a description; the list of jobs for sale has the rest of it.
+ *
+ * @generated from message jobgate.v1.Configuration.Job
+ */
+export type Configuration_Job = Message<"jobgate.v1.Configuration.Job"> & {
+  /**
+   * Service of the job.
+   *
+   * @generated from field: uint64 service_id = 1;
+   */
+  serviceId: bigint;
+
+  /**
+   * The job.
+   *
+   * @generated from field: uint32 job_index = 2;
+   */
+  jobIndex: number;
+
+  /**
+   * Empty without one.
+   *
+   * @generated from field: string name = 3;
+   */
+  name: string;
+
+  /**
+   * Ways in which it is sold: fixed, used or both.
+   *
+   * @generated from field: repeated string charge = 4;
+   */
+  charge: string[];
+
+  /**
+   * Least charge of a run that its payment's end cuts short: 10% or $0.01; empty without one.
+   *
+   * @generated from field: string min_charge = 5;
+   */
+  minCharge: string;
+
+  /**
+   * True if clients must send a payment identifier.
+   *
+   * @generated from field: bool require_payment_identifier = 6;
+   */
+  requirePaymentIdentifier: boolean;
+
+  /**
+   * Headers that its runners get instead of those of all jobs; empty without a list of its own.
+   *
+   * @generated from field: repeated string forward_headers = 7;
+   */
+  forwardHeaders: string[];
+
+  /**
+   * Time that a run may take, for clients; unset if they are not told.
+   *
+   * @generated from field: google.protobuf.Duration max_run = 8;
+   */
+  maxRun?: Duration | undefined;
+};
+
+/**
+ * Describes the message jobgate.v1.Configuration.Job.
+ * Use `create(Configuration_JobSchema)` to create a new message.
+ */
+export const Configuration_JobSchema: GenMessage<Configuration_Job> = /*@__PURE__*/
+  messageDesc(file_jobgate_v1_configuration, 0, 6);
 
 /**
  * Mpp sells jobs over MPP.
@@ -496,7 +643,7 @@ export type Configuration_Mpp = Message<"jobgate.v1.Configuration.Mpp"> & {
  * Use `create(Configuration_MppSchema)` to create a new message.
  */
 export const Configuration_MppSchema: GenMessage<Configuration_Mpp> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 5);
+  messageDesc(file_jobgate_v1_configuration, 0, 7);
 
 /**
  * Mcp sells jobs as tools of an MCP server.
@@ -517,7 +664,7 @@ export type Configuration_Mcp = Message<"jobgate.v1.Configuration.Mcp"> & {
  * Use `create(Configuration_McpSchema)` to create a new message.
  */
 export const Configuration_McpSchema: GenMessage<Configuration_Mcp> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 6);
+  messageDesc(file_jobgate_v1_configuration, 0, 8);
 
 /**
  * Refunds sends tokens back to the buyers of failed jobs.
@@ -545,6 +692,13 @@ export type Configuration_Refunds = Message<"jobgate.v1.Configuration.Refunds"> 
    * @generated from field: repeated jobgate.v1.Configuration.JobPromise promises = 3;
    */
   promises: Configuration_JobPromise[];
+
+  /**
+   * Account that pays.
+   *
+   * @generated from field: string account = 4;
+   */
+  account: string;
 };
 
 /**
@@ -552,7 +706,7 @@ export type Configuration_Refunds = Message<"jobgate.v1.Configuration.Refunds"> 
  * Use `create(Configuration_RefundsSchema)` to create a new message.
  */
 export const Configuration_RefundsSchema: GenMessage<Configuration_Refunds> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 7);
+  messageDesc(file_jobgate_v1_configuration, 0, 9);
 
 /**
  * JobPromise is what buyers of a job are promised if it fails.
@@ -587,7 +741,7 @@ export type Configuration_JobPromise = Message<"jobgate.v1.Configuration.JobProm
  * Use `create(Configuration_JobPromiseSchema)` to create a new message.
  */
 export const Configuration_JobPromiseSchema: GenMessage<Configuration_JobPromise> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 8);
+  messageDesc(file_jobgate_v1_configuration, 0, 10);
 
 /**
  * Facilitator verifies and settles payments.
@@ -636,6 +790,20 @@ export type Configuration_Facilitator = Message<"jobgate.v1.Configuration.Facili
    * @generated from field: string min_balance = 6;
    */
   minBalance: string;
+
+  /**
+   * Accounts of those keys.
+   *
+   * @generated from field: repeated string accounts = 7;
+   */
+  accounts: string[];
+
+  /**
+   * Scheme, host and port of its RPC on each of its networks; empty for a remote one.
+   *
+   * @generated from field: repeated string rpc_urls = 8;
+   */
+  rpcUrls: string[];
 };
 
 /**
@@ -643,7 +811,7 @@ export type Configuration_Facilitator = Message<"jobgate.v1.Configuration.Facili
  * Use `create(Configuration_FacilitatorSchema)` to create a new message.
  */
 export const Configuration_FacilitatorSchema: GenMessage<Configuration_Facilitator> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 9);
+  messageDesc(file_jobgate_v1_configuration, 0, 11);
 
 /**
  * AcceptedToken is a token that pays for jobs.
@@ -734,6 +902,55 @@ export type Configuration_AcceptedToken = Message<"jobgate.v1.Configuration.Acce
    * @generated from field: bool require_onchain_confirmation = 12;
    */
   requireOnchainConfirmation: boolean;
+
+  /**
+   * Currency that it is pegged to, or empty.
+   *
+   * @generated from field: string currency = 13;
+   */
+  currency: string;
+
+  /**
+   * Fixed rate, in whole tokens for one native unit; empty for a live one.
+   *
+   * @generated from field: string rate_per_native_unit = 14;
+   */
+  ratePerNativeUnit: string;
+
+  /**
+   * Age from which a live rate is not used.
+   *
+   * @generated from field: google.protobuf.Duration rate_max_age = 15;
+   */
+  rateMaxAge?: Duration | undefined;
+
+  /**
+   * Time between two requests for a live rate.
+   *
+   * @generated from field: google.protobuf.Duration rate_refresh = 16;
+   */
+  rateRefresh?: Duration | undefined;
+
+  /**
+   * Contract with the rate; empty unless it is on a chain.
+   *
+   * @generated from field: string rate_feed = 17;
+   */
+  rateFeed: string;
+
+  /**
+   * Name in the token's EIP-712 domain, or empty.
+   *
+   * @generated from field: string eip3009_name = 18;
+   */
+  eip3009Name: string;
+
+  /**
+   * Version in the token's EIP-712 domain, or empty.
+   *
+   * @generated from field: string eip3009_version = 19;
+   */
+  eip3009Version: string;
 };
 
 /**
@@ -741,7 +958,7 @@ export type Configuration_AcceptedToken = Message<"jobgate.v1.Configuration.Acce
  * Use `create(Configuration_AcceptedTokenSchema)` to create a new message.
  */
 export const Configuration_AcceptedTokenSchema: GenMessage<Configuration_AcceptedToken> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 10);
+  messageDesc(file_jobgate_v1_configuration, 0, 12);
 
 /**
  * JobPolicy determines who may invoke a job.
@@ -790,6 +1007,13 @@ export type Configuration_JobPolicy = Message<"jobgate.v1.Configuration.JobPolic
    * @generated from field: string chain_contract = 6;
    */
   chainContract: string;
+
+  /**
+   * Time for which a permission is reused; unset unless restricted.
+   *
+   * @generated from field: google.protobuf.Duration permission_cache = 7;
+   */
+  permissionCache?: Duration | undefined;
 };
 
 /**
@@ -797,7 +1021,7 @@ export type Configuration_JobPolicy = Message<"jobgate.v1.Configuration.JobPolic
  * Use `create(Configuration_JobPolicySchema)` to create a new message.
  */
 export const Configuration_JobPolicySchema: GenMessage<Configuration_JobPolicy> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 11);
+  messageDesc(file_jobgate_v1_configuration, 0, 13);
 
 /**
  * JobPrice is a job's own price, or one line of the price map.
@@ -839,7 +1063,7 @@ export type Configuration_JobPrice = Message<"jobgate.v1.Configuration.JobPrice"
  * Use `create(Configuration_JobPriceSchema)` to create a new message.
  */
 export const Configuration_JobPriceSchema: GenMessage<Configuration_JobPrice> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 12);
+  messageDesc(file_jobgate_v1_configuration, 0, 14);
 
 /**
  * Webhooks is the gateway for webhooks.
@@ -881,7 +1105,7 @@ export type Configuration_Webhooks = Message<"jobgate.v1.Configuration.Webhooks"
  * Use `create(Configuration_WebhooksSchema)` to create a new message.
  */
 export const Configuration_WebhooksSchema: GenMessage<Configuration_Webhooks> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 13);
+  messageDesc(file_jobgate_v1_configuration, 0, 15);
 
 /**
  * WebhookEndpoint is one path that senders call.
@@ -916,6 +1140,69 @@ export type Configuration_WebhookEndpoint = Message<"jobgate.v1.Configuration.We
    * @generated from field: string name = 4;
    */
   name: string;
+
+  /**
+   * Names of its secrets, the current one first.
+   *
+   * @generated from field: repeated string secrets = 5;
+   */
+  secrets: string[];
+
+  /**
+   * Header with the API key; empty in other modes.
+   *
+   * @generated from field: string api_key_header = 6;
+   */
+  apiKeyHeader: string;
+
+  /**
+   * Longest distance between now and the time of signing; unset if senders sign no time.
+   *
+   * @generated from field: google.protobuf.Duration tolerance = 7;
+   */
+  tolerance?: Duration | undefined;
+
+  /**
+   * Identity of a repeated delivery: id, body or a header; empty if each request starts a job.
+   *
+   * @generated from field: string dedupe = 8;
+   */
+  dedupe: string;
+
+  /**
+   * Time for which a delivery is remembered.
+   *
+   * @generated from field: google.protobuf.Duration dedupe_window = 9;
+   */
+  dedupeWindow?: Duration | undefined;
+
+  /**
+   * Method and query parameter of the sender's handshake, such as GET challenge; empty without one.
+   *
+   * @generated from field: string challenge = 10;
+   */
+  challenge: string;
+
+  /**
+   * Authentic requests per second above which others are refused; 0 without a limit.
+   *
+   * @generated from field: uint32 rate_limit_per_second = 11;
+   */
+  rateLimitPerSecond: number;
+
+  /**
+   * Ranges of the addresses that may send; empty if all may.
+   *
+   * @generated from field: repeated string allow_cidrs = 12;
+   */
+  allowCidrs: string[];
+
+  /**
+   * Headers that runners get.
+   *
+   * @generated from field: repeated string forward_headers = 13;
+   */
+  forwardHeaders: string[];
 };
 
 /**
@@ -923,7 +1210,7 @@ export type Configuration_WebhookEndpoint = Message<"jobgate.v1.Configuration.We
  * Use `create(Configuration_WebhookEndpointSchema)` to create a new message.
  */
 export const Configuration_WebhookEndpointSchema: GenMessage<Configuration_WebhookEndpoint> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 14);
+  messageDesc(file_jobgate_v1_configuration, 0, 16);
 
 /**
  * PricingEngine is the operator's pricing engine.
@@ -958,6 +1245,27 @@ export type Configuration_PricingEngine = Message<"jobgate.v1.Configuration.Pric
    * @generated from field: bool checks_quotes = 4;
    */
   checksQuotes: boolean;
+
+  /**
+   * Chain in the EIP-712 domain of its quotes; 0 if they cannot be checked.
+   *
+   * @generated from field: uint64 chain_id = 5;
+   */
+  chainId: bigint;
+
+  /**
+   * Contract in that domain, or empty.
+   *
+   * @generated from field: string verifying_contract = 6;
+   */
+  verifyingContract: string;
+
+  /**
+   * Signer of its quotes, or empty.
+   *
+   * @generated from field: string operator_address = 7;
+   */
+  operatorAddress: string;
 };
 
 /**
@@ -965,7 +1273,7 @@ export type Configuration_PricingEngine = Message<"jobgate.v1.Configuration.Pric
  * Use `create(Configuration_PricingEngineSchema)` to create a new message.
  */
 export const Configuration_PricingEngineSchema: GenMessage<Configuration_PricingEngine> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 15);
+  messageDesc(file_jobgate_v1_configuration, 0, 17);
 
 /**
  * PushTarget is one runner that JobCalls are pushed to.
@@ -1014,7 +1322,7 @@ export type Configuration_PushTarget = Message<"jobgate.v1.Configuration.PushTar
  * Use `create(Configuration_PushTargetSchema)` to create a new message.
  */
 export const Configuration_PushTargetSchema: GenMessage<Configuration_PushTarget> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 16);
+  messageDesc(file_jobgate_v1_configuration, 0, 18);
 
 /**
  * CallbackTarget is one URL of the operator that is called back.
@@ -1049,5 +1357,5 @@ export type Configuration_CallbackTarget = Message<"jobgate.v1.Configuration.Cal
  * Use `create(Configuration_CallbackTargetSchema)` to create a new message.
  */
 export const Configuration_CallbackTargetSchema: GenMessage<Configuration_CallbackTarget> = /*@__PURE__*/
-  messageDesc(file_jobgate_v1_configuration, 0, 17);
+  messageDesc(file_jobgate_v1_configuration, 0, 19);
 
