@@ -5,7 +5,7 @@ import type { BackgroundService } from "../../core/background-service.ts";
 import type { CallbackKeys } from "../../core/callback-keys.ts";
 import { CallbackGuard, type CallbackRules } from "../../core/callbacks.ts";
 import { type Clock, monotonicClock, systemClock } from "../../core/clock.ts";
-import type { EventHub } from "../../core/events.ts";
+import type { EventHub, GatewayEvent } from "../../core/events.ts";
 import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
 import { Pause, within } from "../../core/waiting.ts";
 import type { Callback, CallbackOutcome } from "../../store/contract/callback-ledger.ts";
@@ -24,6 +24,8 @@ const RENEW_MS = 10_000;
 /** Time for one request, its whole answer included. */
 const TIMEOUT_MS = 10_000;
 const ROUND_MS = 1_000;
+/** Time from an event to the round that it begins: events come by the thousand, and few of them add a callback. */
+const WAKE_MS = 100;
 /** Time between two rounds while nobody may be called: they only give up what is left. */
 const IDLE_MS = 60_000;
 /** Time for requests in progress to end when jobgate stops. */
@@ -102,6 +104,7 @@ export class CallbackSender implements BackgroundService {
   #heldUntil = 0;
   #isInTrouble = false;
   #isStopped = false;
+  #wakeTimer: NodeJS.Timeout | undefined;
   #loop: Promise<void> = Promise.resolve();
   #unsubscribe = () => {};
 
@@ -126,16 +129,14 @@ export class CallbackSender implements BackgroundService {
   }
 
   async start(): Promise<void> {
-    const wake = () => {
-      if (this.#callsAnybody()) this.#pause.end();
-    };
     const kinds = ["acked", "deadLettered", "paymentDecided", "refundChanged"] as const;
-    this.#unsubscribe = this.#parts.events.subscribe(wake, kinds);
+    this.#unsubscribe = this.#parts.events.subscribe((event) => this.#wakeFor(event), kinds);
     this.#loop = this.#run();
   }
 
   async stop(): Promise<void> {
     this.#unsubscribe();
+    clearTimeout(this.#wakeTimer);
     this.#isStopped = true;
     this.#pause.end();
     await this.#loop;
@@ -180,6 +181,16 @@ export class CallbackSender implements BackgroundService {
       }
       await this.#pause.wait(this.#callsAnybody() ? ROUND_MS : IDLE_MS);
     }
+  }
+
+  #wakeFor({ what }: GatewayEvent): void {
+    // Buyers are told how their calls ended. Where the charge of a payment by use ends one, the next round tells them.
+    const isForOperators = what.kind === "paymentDecided";
+    if (this.#keysByUrl.size === 0 && (isForOperators || this.#guard === undefined)) return;
+    this.#wakeTimer ??= setTimeout(() => {
+      this.#wakeTimer = undefined;
+      this.#pause.end();
+    }, WAKE_MS).unref();
   }
 
   #callsAnybody(): boolean {

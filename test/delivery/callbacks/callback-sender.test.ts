@@ -2,7 +2,9 @@ import { createPublicKey, verify } from "node:crypto";
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { expect, onTestFinished, test, vi } from "vitest";
+import type { CallbackTargets } from "../../../src/delivery/callbacks/callback-sender.ts";
 import { eventually } from "../../helpers/eventually.ts";
+import { paidCall, paymentIntent } from "../../store/store-fixtures.ts";
 import { type Called, LOCAL_BUYERS, startCalling, startReceiver } from "./callback-harness.ts";
 
 const SECRET = `whsec_${Buffer.from("a key of twenty-four bytes").toString("base64")}`;
@@ -284,9 +286,42 @@ test("A test message is signed and sent once, and says why it failed", async () 
 });
 
 test("The store is not asked each second while nobody may be called, and at once when somebody may", async () => {
+  const { calling, asked, pauses } = await startCounted(undefined);
+  const before = asked();
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(asked()).toBe(before);
+  await calling.sender.use({
+    endpoints: [{ url: "https://ops.example/", events: ["dead_letter"], secrets: [] }],
+    buyers: undefined,
+  });
+  await eventually(() => expect(asked()).toBe(before + 1));
+  await pauses();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(asked()).toBe(before + 2);
+});
+
+test("Many ends of calls ask the store once, and payments not at all where only buyers are called", async () => {
+  const { calling, asked, pauses } = await startCounted(LOCAL_BUYERS);
+  const { store, bury } = calling;
+  const before = asked();
+  const intent = paymentIntent(1);
+  await store.beginPayment(intent, paidCall());
+  await store.settlePayment(intent.key, "{}");
+  // The round's own pause.
+  expect(vi.getTimerCount()).toBe(1);
+  for (let calls = 0; calls < 5; calls += 1) await bury();
+  expect(asked()).toBe(before);
+  await vi.advanceTimersByTimeAsync(100);
+  await eventually(() => expect(asked()).toBe(before + 1));
+  await pauses();
+  expect(asked()).toBe(before + 1);
+});
+
+/** Starts a sender whose timers the test turns on, and counts its questions for due callbacks. */
+async function startCounted(buyers: CallbackTargets["buyers"]) {
   let asked = 0;
   const calling = await startCalling(
-    {},
+    { buyers },
     {
       starts: false,
       withStore: (store) => ({
@@ -298,21 +333,10 @@ test("The store is not asked each second while nobody may be called, and at once
       }),
     },
   );
-  await calling.sender.use({ endpoints: [], buyers: undefined });
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());
   await calling.sender.start();
   const pauses = () => eventually(() => expect(vi.getTimerCount()).toBe(1));
   await pauses();
-  const before = asked;
-  await vi.advanceTimersByTimeAsync(5_000);
-  expect(asked).toBe(before);
-  await calling.sender.use({
-    endpoints: [{ url: "https://ops.example/", events: ["dead_letter"], secrets: [] }],
-    buyers: undefined,
-  });
-  await eventually(() => expect(asked).toBe(before + 1));
-  await pauses();
-  await vi.advanceTimersByTimeAsync(1_000);
-  expect(asked).toBe(before + 2);
-});
+  return { calling, asked: () => asked, pauses };
+}
