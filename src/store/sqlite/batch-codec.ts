@@ -235,8 +235,10 @@ function writeClaimed(to: FlatWriter, { calls, buried, suspectsLeft = false }: C
 }
 
 function readClaimed(from: FlatReader): Claimed {
+  // Without a spread, which costs V8 11 more than all the rest.
   const calls = Array.from({ length: from.number() }, () => ({
-    ...readLease(from),
+    callId: from.number(),
+    leaseToken: from.text(),
     encoded: from.bytes(),
     attempt: from.number(),
     enqueuedAt: from.number(),

@@ -83,8 +83,13 @@ export function claimOperations(
       const lease = { subscriber, claimedAt: now, expiresAt: now + leaseMs, nextToken: () => tokens.next() };
       const fresh = newCalls.lease(jobIds, limit - found.length, lease).map(
         ({ callId, leaseToken, call: { encoded }, enqueuedAt, byUse }): ClaimedCall => ({
-          ...{ callId, leaseToken, encoded, enqueuedAt },
-          ...{ attempt: 1, leaseExpiresAt: lease.expiresAt, suspect: false },
+          callId,
+          leaseToken,
+          encoded,
+          enqueuedAt,
+          attempt: 1,
+          leaseExpiresAt: lease.expiresAt,
+          suspect: false,
           byUse: byUse.ceiling !== undefined,
         }),
       );
