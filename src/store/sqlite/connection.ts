@@ -19,6 +19,8 @@ export type ConnectionRole =
       /** False refuses a database without tables. */
       readonly isNew: boolean;
       readonly maxPending: number;
+      /** Unix milliseconds by the store's clock. */
+      readonly now: number;
     }
   /** One of the readers also copies the log into the database. */
   | { readonly role: "reader"; readonly path: string; readonly makesCheckpoints: boolean };
@@ -40,7 +42,7 @@ export function openConnection(role: ConnectionRole, onLost: (reason: string) =>
   makeLogDurable(role.path);
   const database = openDatabase(role.path, role);
   convertSmallFile(database);
-  return watched(writer(database, role.maxPending), watchedFiles(database, role.watch), onLost);
+  return watched(writer(database, role), watchedFiles(database, role.watch), onLost);
 }
 
 function watchedFiles(database: Database, paths: readonly string[]): WatchedFiles {
@@ -105,18 +107,22 @@ function watched(connection: Connection, files: WatchedFiles, onLost: (reason: s
   };
 }
 
-function writer(database: Database, maxPending: number): Connection {
+function writer(
+  database: Database,
+  { maxPending, now }: Extract<ConnectionRole, { role: "writer" }>,
+): Connection {
   const counted = database
     .prepare<{ n: number }>("SELECT count(*) AS n FROM job_calls WHERE state != 'dead'")
     .get([]);
   const capacity = new Capacity(counted?.n ?? 0, maxPending);
   const undecided = new Undecided(database, capacity);
-  undecided.recount(Date.now());
+  undecided.recount(now);
   undecided.forget();
   const { operations, bulk, newCalls } = writeOperations(database, capacity, undecided);
+  shortenFutureLeases(database, now);
   // Leases and delays go on for as long as they have left.
   const shiftDue = database.prepare(
-    "UPDATE job_calls SET visible_at = visible_at + ? WHERE state IN ('leased', 'delayed')",
+    "UPDATE job_calls SET visible_at = visible_at + ?1, claimed_at = claimed_at + ?1 WHERE state IN ('leased', 'delayed')",
   );
   const shiftCallbacks = database.prepare(
     "UPDATE callbacks SET due_at = due_at + ?1, give_up_at = give_up_at + ?1 WHERE state = 'pending'",
@@ -149,6 +155,22 @@ function writer(database: Database, maxPending: number): Connection {
     },
     close: () => database.close(),
   };
+}
+
+/** Time at which a lease or delay was set. */
+const SET_AT = "ifnull(claimed_at, history ->> '$[#-1].to')";
+
+/**
+ * Lets leases and delays begin now that were set at a time still to come: before the clock was set back, or by a right
+ * clock before a restart under a slow one. However long ago that really was, none ends too early.
+ */
+function shortenFutureLeases(database: Database, now: number): void {
+  const shorten = database.prepare(
+    `UPDATE job_calls INDEXED BY job_calls_waiting
+        SET visible_at = ?1 + visible_at - ${SET_AT}, claimed_at = iif(claimed_at IS NULL, NULL, ?1)
+      WHERE state IN ('leased', 'delayed') AND ?1 < ${SET_AT} AND ${SET_AT} < visible_at`,
+  );
+  shorten.run([now]);
 }
 
 function reader(database: Database, makesCheckpoints: boolean): Connection {

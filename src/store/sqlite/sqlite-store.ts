@@ -82,7 +82,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   try {
     // The writer makes the tables.
     const isNew = !owner.wasMade;
-    await writer.open({ role: "writer", path, watch: owner.files, isNew, maxPending });
+    await writer.open({ role: "writer", path, watch: owner.files, isNew, maxPending, now: clock() });
     owner.markMade();
     await reader.open({ role: "reader", path, makesCheckpoints: true });
   } catch (error) {

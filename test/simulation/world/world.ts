@@ -36,7 +36,7 @@ const NETWORK = "eip155:84532";
 const ASSET = "0x036cbd53842c5426634e7929541ec2318f3dcf7e";
 /** Time within which everything must be decided once nothing goes wrong any more. */
 const PEACE_MS = 1_800_000;
-/** Time by which leases and delays end later that a gateway found under a wrong clock when it started. */
+/** Time by which delays of callbacks end later that a gateway found under a wrong clock when it started. */
 const LARGEST_ERROR_MS = 7_200_000;
 const MEAN_CRASH_MS = 20_000;
 const MAX_STALL_MS = 20_000;

@@ -36,6 +36,7 @@ class TestDatabase {
       watch: [],
       isNew: true,
       maxPending: MAX_PENDING,
+      now: Date.now(),
     } as const;
     this.#connection = openConnection(role, () => undefined);
   }
@@ -173,7 +174,7 @@ test("Deliveries that repeat each other have the same outcomes together as one b
 
 test("An operation that the database rejects is refused alone among many of its kind", () => {
   const connection = openConnection(
-    { role: "writer", path: join(folder, "a.db"), watch: [], isNew: true, maxPending: 100 },
+    { role: "writer", path: join(folder, "a.db"), watch: [], isNew: true, maxPending: 100, now: Date.now() },
     () => undefined,
   );
   const accept = (jobId: string): TimedOperation => ({

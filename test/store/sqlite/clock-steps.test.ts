@@ -10,20 +10,29 @@ const HOUR_MS = 3_600_000;
 async function openWithClocks() {
   const clocks = { wall: START_MS, monotonic: 5_000 };
   const folder = await testFolder();
-  const store = await openSqliteStore({
-    path: join(folder, "jobgate.db"),
-    maxPending: 10,
-    threads: false,
-    encodeJobCall: ({ body }) => body,
-    clock: () => clocks.wall,
-    monotonic: () => clocks.monotonic,
-  });
+  const open = () =>
+    openSqliteStore({
+      path: join(folder, "jobgate.db"),
+      maxPending: 10,
+      threads: false,
+      encodeJobCall: ({ body }) => body,
+      clock: () => clocks.wall,
+      monotonic: () => clocks.monotonic,
+    });
+  let store = await open();
   onTestFinished(() => store.close());
+  /** Sets the clock while no gateway runs. */
+  const restartAt = async (wall: number) => {
+    await store.close();
+    clocks.wall = wall;
+    store = await open();
+    return store;
+  };
   const elapse = (ms: number) => {
     clocks.wall += ms;
     clocks.monotonic += ms;
   };
-  return { store, clocks, elapse };
+  return { store, clocks, elapse, restartAt };
 }
 
 test("A lease and a delay run out in their time although the wall clock goes back an hour", async () => {
@@ -51,4 +60,74 @@ test("A lease does not run out early because the wall clock goes forward an hour
   elapse(LEASE_MS - 1);
   expect(await claimCalls(store)).toEqual([]);
   expect(await store.ack(lease)).toEqual({ outcome: "done" });
+});
+
+test("A lease, an extended one and a delay that a fast clock dealt keep nobody waiting for longer after it is set right", async () => {
+  const { store, clocks, elapse, restartAt } = await openWithClocks();
+  clocks.wall += HOUR_MS;
+  const leased = await acceptId(store);
+  const lease = await claimOne(store);
+  const extended = await acceptId(store);
+  const longLease = await claimOne(store);
+  elapse(20_000);
+  await store.extend(longLease, LEASE_MS);
+  const delayed = await acceptId(store);
+  const backoff = { baseMs: 0, maxMs: 0 };
+  await store.retry(await claimOne(store), { delayMs: 10_000, backoff, maxAttempts: 3, reason: "busy" });
+
+  const restarted = await restartAt(START_MS);
+  elapse(9_999);
+  expect(await claimCalls(restarted)).toEqual([]);
+  elapse(1);
+  const again = await claimOne(restarted);
+  expect(again.callId).toBe(delayed);
+  await restarted.ack(again);
+  elapse(LEASE_MS - 10_001);
+  expect((await restarted.extend(lease, 1)).outcome).toBe("done");
+  elapse(1);
+  expect(await claimCalls(restarted)).toMatchObject([{ callId: leased }]);
+  elapse(19_999);
+  expect(await claimCalls(restarted)).toEqual([]);
+  elapse(1);
+  expect(await claimCalls(restarted)).toMatchObject([{ callId: extended }]);
+});
+
+test("A lease found by a start under a slow clock runs out in its time once the clock is set right", async () => {
+  const { store, clocks, elapse, restartAt } = await openWithClocks();
+  const callId = await acceptId(store);
+  await claimOne(store);
+  const restarted = await restartAt(START_MS - 5 * HOUR_MS);
+  elapse(1_000);
+  clocks.wall += 5 * HOUR_MS;
+  elapse(LEASE_MS - 1_001);
+  expect(await claimCalls(restarted)).toEqual([]);
+  elapse(1);
+  expect(await claimCalls(restarted)).toMatchObject([{ callId }]);
+});
+
+test("A lease that a fast clock dealt does not end early because the clock is set right in two steps, before and after a restart", async () => {
+  const { store, clocks, elapse, restartAt } = await openWithClocks();
+  clocks.wall += HOUR_MS;
+  const callId = await acceptId(store);
+  await claimOne(store);
+  clocks.wall -= LEASE_MS / 2;
+  // The store notices with its next write.
+  await store.retryDeadLetter(99);
+  const restarted = await restartAt(START_MS);
+  elapse(LEASE_MS - 1);
+  expect(await claimCalls(restarted)).toEqual([]);
+  elapse(1);
+  expect(await claimCalls(restarted)).toMatchObject([{ callId }]);
+});
+
+test("A right clock changes no lease at a start", async () => {
+  const { store, clocks, elapse, restartAt } = await openWithClocks();
+  const callId = await acceptId(store);
+  await claimOne(store);
+  elapse(1_000);
+  const restarted = await restartAt(clocks.wall);
+  elapse(LEASE_MS - 1_001);
+  expect(await claimCalls(restarted)).toEqual([]);
+  elapse(1);
+  expect(await claimCalls(restarted)).toMatchObject([{ callId }]);
 });

@@ -41,7 +41,7 @@ async function openAt(path: string, { threads = false } = {}) {
 
 test("Says of a batch during which its database is lost that its outcome is unknown", () => {
   const connection = openConnection(
-    { role: "writer", path, watch: [path], isNew: true, maxPending: 10 },
+    { role: "writer", path, watch: [path], isNew: true, maxPending: 10, now: Date.now() },
     () => undefined,
   );
   const operation = {

@@ -27,7 +27,10 @@ const accepts = (count: number) =>
   );
 
 function openWriter(onLost = (reason: string): void => expect.fail(reason)): Connection {
-  return openConnection({ role: "writer", path, watch: [path], isNew: true, maxPending: 10_000 }, onLost);
+  return openConnection(
+    { role: "writer", path, watch: [path], isNew: true, maxPending: 10_000, now: Date.now() },
+    onLost,
+  );
 }
 
 function checkpoint(): void {
