@@ -58,7 +58,7 @@ export class HttpServer {
   readonly #uploads: Uploads;
   readonly #exchanges: ExchangeObserver;
   readonly #tables = new Map<RouteTable, TableOwner>();
-  /** Tables whose gateway is stopping: their paths are known, but take no requests. */
+  /** Tables whose gateway stops or has stopped, while others share the socket: their paths take no requests. */
   readonly #leaving = new Map<RouteTable, TableOwner>();
   readonly #answers = new AnswersInProgress();
   #server: Server | undefined;
@@ -85,6 +85,7 @@ export class HttpServer {
    * Adds routes, and starts to listen if these are the first. Rejects when the address cannot be bound.
    */
   async mount(routes: RouteTable, owner = UNNAMED): Promise<void> {
+    this.#leaving.delete(routes);
     this.#tables.set(routes, owner);
     this.#listening ??= this.#listen();
     try {
@@ -102,9 +103,9 @@ export class HttpServer {
     if (owner === undefined) return;
     this.#tables.delete(routes);
     this.#leaving.set(routes, owner);
-    if (this.#tables.size > 0) await this.#answers.settle();
-    else await this.#close();
-    this.#leaving.delete(routes);
+    if (this.#tables.size > 0) return this.#answers.settle();
+    await this.#close();
+    this.#leaving.clear();
   }
 
   /** `host:port` as bound, or `unix:path`. */

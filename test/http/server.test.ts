@@ -25,7 +25,10 @@ describe("mounting and stopping", () => {
     expect((await rawRequest(url, "GET /b")).body).toBe("b");
 
     await server.unmount(a);
-    expect((await rawRequest(url, "GET /a")).status).toBe(404);
+    const left = await rawRequest(url, "GET /a");
+    expect(left).toMatchObject({ status: 503, headers: { "retry-after": "5" } });
+    expect(JSON.parse(left.body)).toMatchObject({ code: "shutting_down" });
+    expect((await rawRequest(url, "GET /c")).status).toBe(404);
     expect((await rawRequest(url, "GET /b")).body).toBe("b");
     await server.unmount(b);
     await server.unmount(b);
