@@ -7,10 +7,8 @@ export default defineConfig({
     ...base.test,
     include: ["test/**/*.full.test.ts"],
     exclude: configDefaults.exclude,
-    maxWorkers: 4,
     // Tests of one file that run at once.
     maxConcurrency: 3,
-    isolate: true,
     expect: { poll: { timeout: 120_000 } },
     testTimeout: 600_000,
     // Hooks install what tests need from registries.

@@ -9,4 +9,4 @@ const SET_UPS: readonly Omit<ModelOptions, "durationMs">[] = [
 ];
 
 it("Longer random runs, in each set-up: no settled payment without its job, no second job, no charge for a refusal", () =>
-  atOnce(SET_UPS, (options) => runModel({ ...options, durationMs: 90_000 })));
+  atOnce(SET_UPS, (options) => runModel({ ...options, durationMs: 60_000 })));

@@ -14,8 +14,11 @@ import {
   rowOf,
   scene,
   settled,
+  startSceneBeforeAll,
 } from "./operator-page-harness.ts";
 import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
+
+startSceneBeforeAll();
 
 describe("the connection", () => {
   test("Without the event stream the page polls, and says so", async () => {

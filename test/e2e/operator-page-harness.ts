@@ -3,10 +3,6 @@ import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { openPage, startBrowser, type WatchedPage } from "../helpers/browser.ts";
 import { OPERATOR_TOKEN, type OperatorScene, startOperatorScene } from "./operator-page-scene.ts";
 
-/*
- * One jobgate and one browser for all tests of a file that imports this. Errors of a page fail its test.
- */
-
 export const PHONE = { viewport: { width: 390, height: 844 } };
 
 /** The running page and its parts; set before a file's tests run. */
@@ -16,32 +12,35 @@ let open: WatchedPage[] = [];
 /** Bodies that the runner cannot do now. */
 export const undoable = new Set<string>();
 
-beforeAll(async () => {
-  [scene, browser] = await Promise.all([
-    startOperatorScene({
-      handle(call) {
-        const body = Buffer.from(call.body).toString();
-        if (undoable.has(body)) throw new Error(`cannot do ${body}`);
-        return { body: Buffer.from("result") };
-      },
-    }),
-    startBrowser(),
-  ]);
-});
-afterEach(async () => {
-  const watched = open;
-  open = [];
-  for (const { close } of watched) await close();
-  // Refused logins and deliberate failures are console errors too: no others are allowed.
-  const faults = watched
-    .flatMap(({ faults }) => faults)
-    .filter((text) => !/\b(400|401|503)\b|ERR_(FAILED|INTERNET)/.test(text));
-  expect(faults).toEqual([]);
-});
-afterAll(async () => {
-  await browser?.close();
-  await scene?.stop();
-});
+/** Starts one jobgate and one browser for all tests of a file. Errors of a page fail its test. */
+export function startSceneBeforeAll(): void {
+  beforeAll(async () => {
+    [scene, browser] = await Promise.all([
+      startOperatorScene({
+        handle(call) {
+          const body = Buffer.from(call.body).toString();
+          if (undoable.has(body)) throw new Error(`cannot do ${body}`);
+          return { body: Buffer.from("result") };
+        },
+      }),
+      startBrowser(),
+    ]);
+  });
+  afterEach(async () => {
+    const watched = open;
+    open = [];
+    for (const { close } of watched) await close();
+    // Refused logins and deliberate failures are console errors too: no others are allowed.
+    const faults = watched
+      .flatMap(({ faults }) => faults)
+      .filter((text) => !/\b(400|401|503)\b|ERR_(FAILED|INTERNET)/.test(text));
+    expect(faults).toEqual([]);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await scene?.stop();
+  });
+}
 
 export async function openOperatorPage(options: Parameters<typeof openPage>[2] = {}): Promise<Page> {
   return (await openWatched(scene.gateway.jobgate.operatorUrl, options)).page;

@@ -9,8 +9,11 @@ import {
   openOperatorPage,
   PHONE,
   scene,
+  startSceneBeforeAll,
 } from "./operator-page-harness.ts";
 import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
+
+startSceneBeforeAll();
 
 describe("appearance", () => {
   let callId: number;

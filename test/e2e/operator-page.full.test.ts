@@ -13,9 +13,12 @@ import {
   rowOf,
   scene,
   settled,
+  startSceneBeforeAll,
   undoable,
 } from "./operator-page-harness.ts";
 import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
+
+startSceneBeforeAll();
 
 describe("the token", () => {
   test("A wrong token is refused, the right one is accepted, a reload keeps it and logging out forgets it", async () => {

@@ -6,11 +6,6 @@ import { type BrowserWallet, installWallet } from "../helpers/browser-wallet.ts"
 import type { JobHandler } from "../helpers/runner.ts";
 import { HOSTILE, JOBS, type ShopScene, startShop } from "./shop-scene.ts";
 
-/*
- * One jobgate and one browser for all tests of a file that imports this. Errors of a page and content that its policy
- * refuses fail its test.
- */
-
 /** Set before a file's tests run. */
 export let shop: ShopScene;
 let browser: Browser;
@@ -41,27 +36,33 @@ const handle: JobHandler = ({ jobId, body }) => {
   return { contentType, body: Buffer.from(result) };
 };
 
-beforeAll(async () => {
-  [shop, browser] = await Promise.all([startShop({ handle }), startBrowser()]);
-});
-afterEach(async () => {
-  const watched = open;
-  open = [];
-  for (const { close } of watched) await close();
-  shop.gateway.facilitatorProxy.clear();
-  // The page's own questions are answered 402 and 422, which browsers log; deliberate failures, too.
-  const faults = watched
-    .flatMap(({ faults }) => faults)
-    .filter(
-      (text) =>
-        !/the server responded with a status of (402|409|422|502|503)|ERR_(FAILED|CONNECTION)/.test(text),
-    );
-  expect(faults).toEqual([]);
-});
-afterAll(async () => {
-  await browser?.close();
-  await shop?.stop();
-});
+/**
+ * Starts one jobgate and one browser for all tests of a file. Errors of a page and content that its policy refuses fail
+ * its test.
+ */
+export function startShopBeforeAll(): void {
+  beforeAll(async () => {
+    [shop, browser] = await Promise.all([startShop({ handle }), startBrowser()]);
+  });
+  afterEach(async () => {
+    const watched = open;
+    open = [];
+    for (const { close } of watched) await close();
+    shop.gateway.facilitatorProxy.clear();
+    // The page's own questions are answered 402 and 422, which browsers log; deliberate failures, too.
+    const faults = watched
+      .flatMap(({ faults }) => faults)
+      .filter(
+        (text) =>
+          !/the server responded with a status of (402|409|422|502|503)|ERR_(FAILED|CONNECTION)/.test(text),
+      );
+    expect(faults).toEqual([]);
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await shop?.stop();
+  });
+}
 
 /** Opens a page with a wallet, which is closed after its test. */
 export async function visit(

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { auditAccessibility, overflow } from "../helpers/page-audit.ts";
-import { payButton, problem, shop, visit } from "./shop-harness.ts";
+import { payButton, problem, shop, startShopBeforeAll, visit } from "./shop-harness.ts";
+
+startShopBeforeAll();
 
 const KEPT = ["color-contrast", "button-name", "label", "landmark-one-main", "page-has-heading-one"];
 

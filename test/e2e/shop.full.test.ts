@@ -3,8 +3,20 @@ import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { approvePermit2 } from "../helpers/permit2.ts";
-import { PIXEL, payButton, problem, result, SUMMARY, seeResult, shop, visit } from "./shop-harness.ts";
+import {
+  PIXEL,
+  payButton,
+  problem,
+  result,
+  SUMMARY,
+  seeResult,
+  shop,
+  startShopBeforeAll,
+  visit,
+} from "./shop-harness.ts";
 import { HOSTILE } from "./shop-scene.ts";
+
+startShopBeforeAll();
 
 /** Units of USDC that the payee has. */
 const earned = () => shop.parts.usdc.balanceOf(accounts.payTo.address);

@@ -7,7 +7,7 @@ const MOST_SEEDS = 100;
 
 it("Every run of many worlds keeps the laws of money", async () => {
   const seeds = await openSeeds();
-  const broken = await firstBroken(seeds, 1_000, 80);
+  const broken = await firstBroken(seeds, 1_000, 40);
   seeds.close();
   expect(broken && describeRun(broken)).toBeUndefined();
 });
