@@ -1,5 +1,5 @@
 import { x402UptoPermit2ProxyAddress } from "@x402/evm";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { AcceptedToken, X402Config } from "../../src/config/config.ts";
 import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
 import { checkX402Peers } from "../../src/x402/online-check.ts";
@@ -121,7 +121,7 @@ describe("Checking peers against the configuration", () => {
     expect(problems).toEqual([]);
     expect(notes).toEqual([
       expect.stringMatching(
-        `^local: exact on eip155:84532; ${address} \\(balance [0-9.]+, less than min_balance 1000000\\)$`,
+        `^local: exact, upto on eip155:84532; ${address} \\(balance [0-9.]+, less than min_balance 1000000\\)$`,
       ),
     ]);
     expect((await checkX402Peers(local("eip155:8453"))).problems).toContainEqual({
@@ -141,17 +141,23 @@ describe("Checking peers against the configuration", () => {
     expect(await problems({ token })).toEqual([]);
   });
 
-  test("Reports a chain without x402's proxy for payments by use, for jobs that are paid so", async () => {
+  test("Reports a chain without x402's proxy for payments by use, and a facilitator without them, for jobs that are paid so", async () => {
     await installPermit2(anvil);
     await anvil.client.setCode({ address: x402UptoPermit2ProxyAddress, bytecode: "0x" });
     const token = { transferMethod: "permit2" } as const;
     expect(await problems({ token })).toEqual([]);
     const jobs = [{ serviceId: 1n, jobIndex: 0, charge: ["used"] }] as const;
-    expect(await problems({ token, jobs })).toEqual([
+    const byUse = await startFacilitator({ anvil, settlesByUse: true });
+    onTestFinished(() => byUse.stop());
+    const facilitatorUrl = byUse.url;
+    expect(await problems({ token, jobs, facilitatorUrl })).toEqual([
       `x402.accepted_tokens.0.transfer_method: is permit2, but eip155:84532 does not have Permit2 and x402's proxy for jobs with charge = "used"; expected another method`,
     ]);
     await installPermit2(anvil);
-    expect(await problems({ token, jobs })).toEqual([]);
+    expect(await problems({ token, jobs, facilitatorUrl })).toEqual([]);
+    expect(await problems({ token, jobs })).toEqual([
+      'jobs.0.charge: is "used", but no facilitator settles "upto" payments on eip155:84532; expected one that does',
+    ]);
   });
 
   test("Reports an RPC of another chain and a facilitator that does not settle on it", async () => {

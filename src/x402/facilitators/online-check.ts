@@ -18,13 +18,16 @@ export interface FacilitatorFindings {
   readonly problems: readonly PeerProblem[];
 }
 
-/** One facilitator's findings, with the networks on which it takes exact payments in x402 version 2. */
-type Findings = FacilitatorFindings & { readonly networks: readonly string[] };
+const SCHEMES = ["exact", "upto"] as const;
+type Scheme = (typeof SCHEMES)[number];
+
+/** One facilitator's findings, with the networks on which it takes payments of a scheme in x402 version 2. */
+type Findings = FacilitatorFindings & { readonly networks: (scheme: Scheme) => readonly string[] };
 
 /** Longest time to wait for one answer. */
 const MAX_TIMEOUT_MS = 10_000;
 
-/** Asks each facilitator what it supports, and whether one of them takes each token. */
+/** Asks each facilitator what it supports, and whether one of them takes each token and each job. */
 export async function checkFacilitators(config: X402Config): Promise<FacilitatorFindings> {
   const timeoutMs = Math.min(config.facilitatorTimeoutMs, MAX_TIMEOUT_MS);
   const found = await Promise.all(
@@ -38,7 +41,10 @@ export async function checkFacilitators(config: X402Config): Promise<Facilitator
   return {
     notes: found.flatMap(({ notes }) => notes),
     // One that did not answer may take the tokens that no other takes.
-    problems: problems.length > 0 ? problems : tokensWithoutFacilitator(config, found),
+    problems:
+      problems.length > 0
+        ? problems
+        : [...tokensWithoutFacilitator(config, found), ...jobsWithoutFacilitator(config, found)],
   };
 }
 
@@ -52,16 +58,15 @@ async function checkRemote(
     supported = await new RemoteFacilitator({ ...config, timeoutMs }).supported();
   } catch (error) {
     const { message } = error as Error;
-    return { notes: [], networks: [], problems: [{ path: [...path, "url"], message }] };
+    return { notes: [], networks: () => [], problems: [{ path: [...path, "url"], message }] };
   }
-  const listed = supported.kinds
-    .filter(({ x402Version, scheme }) => x402Version === 2 && scheme === "exact")
-    .map(({ network }) => network);
-  // One pattern can mean all EVM chains.
-  const takes = (network: string) => listed.includes(network) || listed.includes("eip155:*");
   return {
     notes: [`${config.name}: ${supportedText(supported)}`],
-    networks: config.networks?.filter(takes) ?? listed,
+    networks(wanted) {
+      const kinds = supported.kinds.filter((kind) => kind.x402Version === 2 && kind.scheme === wanted);
+      const listed = kinds.map(({ network }) => network);
+      return config.networks?.filter((network) => takes(listed, network)) ?? listed;
+    },
     problems: [],
   };
 }
@@ -90,7 +95,10 @@ async function checkLocal(
         const accounts = addresses.map((address, i) =>
           balanceText(address, balances[i] ?? 0n, minBalanceWei),
         );
-        return { notes: [`local: exact on ${network}; ${accounts.join(", ")}`], problems: [] };
+        return {
+          notes: [`local: ${SCHEMES.join(", ")} on ${network}; ${accounts.join(", ")}`],
+          problems: [],
+        };
       } catch {
         return problem(
           `has an RPC for ${network} that does not answer; expected an Ethereum JSON-RPC endpoint`,
@@ -101,7 +109,7 @@ async function checkLocal(
   return {
     notes: found.flatMap(({ notes }) => notes),
     problems: found.flatMap(({ problems }) => problems),
-    networks: chains.map(({ network }) => network),
+    networks: () => chains.map(({ network }) => network),
   };
 }
 
@@ -114,13 +122,39 @@ function tokensWithoutFacilitator(
   { acceptedTokens, facilitators }: X402Config,
   found: readonly Findings[],
 ): PeerProblem[] {
-  const networks = found.flatMap((one) => one.networks);
+  const networks = found.flatMap((one) => one.networks("exact"));
   return acceptedTokens.flatMap(({ network }, i) => {
-    if (networks.includes(network) || networks.includes("eip155:*")) return [];
+    if (takes(networks, network)) return [];
     const who = facilitators.length === 1 ? "the facilitator does not settle" : "no facilitator settles";
     const message = `${who} "exact" payments on ${network} in x402 version 2; expected one of ${networks.join(", ") || "none"}`;
     return [{ path: ["x402", "accepted_tokens", i, "network"], message }];
   });
+}
+
+/** Finds the jobs by use that no buyer is offered, because nobody settles `upto` on the network of a Permit2 token. */
+function jobsWithoutFacilitator(
+  { acceptedTokens, jobs = [] }: X402Config,
+  found: readonly Findings[],
+): PeerProblem[] {
+  const networks = found.flatMap((one) => one.networks("upto"));
+  const permit2 = acceptedTokens.filter(({ transferMethod }) => transferMethod === "permit2");
+  if (permit2.some(({ network }) => takes(networks, network))) return [];
+  const wanted = [...new Set(permit2.map(({ network }) => network))].join(" or ");
+  return jobs.flatMap(({ charge }, i) =>
+    charge?.includes("used")
+      ? [
+          {
+            path: ["jobs", i, "charge"],
+            message: `is "used", but no facilitator settles "upto" payments on ${wanted}; expected one that does`,
+          },
+        ]
+      : [],
+  );
+}
+
+/** One pattern can mean all EVM chains. */
+function takes(networks: readonly string[], network: string): boolean {
+  return networks.includes(network) || networks.includes("eip155:*");
 }
 
 /** Formats an answer of `/supported`: `exact on eip155:8453 (v2), base (v1); extensions bazaar; signers 0x…`. */
