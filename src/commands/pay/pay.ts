@@ -92,13 +92,17 @@ async function pay(url: string, options: PayOptions): Promise<void> {
     const { answer, isPaid } = await buyer.buy(url, init);
     await deliver({ url, buyer, answer, chosen: isPaid ? chosen : undefined, options });
   } catch (error) {
-    if (!(error instanceof Refusal) || chosen?.paymentId === undefined) throw error;
+    const canGoOn = error instanceof Refusal && !(error instanceof NoResult);
+    if (!canGoOn || chosen?.paymentId === undefined) throw error;
     throw new Refusal([
       ...error.lines,
       `This purchase is never charged twice: try it again with --payment-id ${paymentId}`,
     ]);
   }
 }
+
+/** The job failed, or its result is no longer kept: trying again finds nothing else. */
+class NoResult extends Refusal {}
 
 /** Prints what was bought: the receipt, and the result once it is there. */
 async function deliver(purchase: {
@@ -130,6 +134,7 @@ async function deliver(purchase: {
   if (result === undefined && options.wait && receiptUrl !== undefined && accessToken !== undefined) {
     const authorization = `Bearer ${accessToken}`;
     result = await buyer.untilAnswered(`${receiptUrl}/result`, { headers: { authorization } });
+    if (result.status === 410) throw new NoResult([refusalText(result)]);
     if (result.status !== 200) throw new Refusal([refusalText(result)]);
   }
   if (!options.json) {

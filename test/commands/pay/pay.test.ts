@@ -179,6 +179,7 @@ describe("jobgate pay", () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr).toContain("no such colour");
     expect(stderr).toMatch(/^receipt /m);
+    expect(stderr).not.toContain("try it again");
   });
 
   test("Gives up at --timeout, and says how to go on without a second charge", async () => {
