@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { x402Client, x402HTTPClient } from "@x402/core/client";
 import type { PaymentRequired } from "@x402/core/types";
 import { registerExactEvmScheme } from "@x402/evm/exact/client";
+import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { privateKeyToAccount } from "viem/accounts";
 import type { PrivateKey } from "../../core/private-keys.ts";
 import { Refusal } from "../input.ts";
@@ -56,7 +57,9 @@ export class Buyer {
     const signer = privateKeyToAccount(options.privateKey);
     this.#payer = signer.address;
     // `select` bounds the amount instead: the official limit knows only the tokens of its own table.
-    const client = registerExactEvmScheme(new x402Client(), { signer }).setSpendControls(false);
+    const client = registerExactEvmScheme(new x402Client(), { signer })
+      .register("eip155:*", new UptoEvmScheme(signer))
+      .setSpendControls(false);
     client.registerPolicy((_version, offers) => options.select(offers));
     client.onBeforePaymentCreation(({ paymentRequired, selectedRequirements }) =>
       this.#approve(paymentRequired, selectedRequirements),

@@ -29,10 +29,11 @@ export function networkOf({ network }: Offer): string {
   return parseNetwork(network) ?? network;
 }
 
-/** Amount of an offer for people. */
+/** Amount of an offer for people: the ceiling of one that is paid by use. */
 export function priceOf(offer: Offer): string {
   const preset = presetOf(offer);
-  return amountText(amountOf(offer), preset?.symbol ?? offer.asset, preset?.decimals);
+  const amount = amountText(amountOf(offer), preset?.symbol ?? offer.asset, preset?.decimals);
+  return offer.scheme === "upto" ? `up to ${amount}` : amount;
 }
 
 /** Amount of an offer in base units. Version 1 has another name for it. */

@@ -12,7 +12,7 @@ import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { runHereWith } from "../operator-commands.ts";
 
 /** Three jobs for a cent: capitals, one that fails, and one that never ends. */
-const config = (facilitatorUrl: string, network: string) => `
+const config = (facilitatorUrl: string, network: string, more: string) => `
 service_id = 1
 [store]
 url = "sqlite:jobgate.db"
@@ -39,12 +39,24 @@ mode = "public_paid"
 price = "$0.01"`,
   )
   .join("\n")}
+${more}`;
+const BY_USE = `
+[[x402.accepted_tokens]]
+token = "USDC"
+network = "base-sepolia"
+pay_to = "${accounts.payTo.address}"
+transfer_method = "permit2"
+[[jobs]]
+job_index = 3
+mode = "public_paid"
+price = "$0.02"
+charge = "used"
 `;
 /** @param end resolves at the end of the tests */
 const handlerUntil =
   (end: Promise<unknown>): Handler =>
   ({ jobId, body }) => {
-    if (jobId === 0n) return body.toString().toUpperCase();
+    if (jobId === 0n || jobId === 3n) return body.toString().toUpperCase();
     if (jobId === 1n) throw new Fail("no such colour");
     return end.then(() => undefined);
   };
@@ -53,6 +65,16 @@ const handlerUntil =
 const facilitator = startBeforeAll(async () => {
   const settled: unknown[] = [];
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.url === "/supported") {
+      const upto = { scheme: "upto", extra: { facilitatorAddress: accounts.facilitator.address } };
+      const kinds = [{ scheme: "exact" }, upto].map((kind) => ({
+        x402Version: 2,
+        network: "eip155:*",
+        ...kind,
+      }));
+      response.end(JSON.stringify({ kinds, extensions: [], signers: {} }));
+      return;
+    }
     const { paymentPayload, paymentRequirements } = (await json(request)) as {
       readonly paymentPayload: unknown;
       readonly paymentRequirements: { readonly network: string };
@@ -70,9 +92,9 @@ const facilitator = startBeforeAll(async () => {
   return { url: listener.url, settled, stop: listener.stop };
 });
 
-function startSeller(network: string) {
+function startSeller(network: string, more = "") {
   return startBeforeAll(async () => {
-    const jobgate = await startEmbeddedJobgate({ config: config(facilitator.url, network) });
+    const jobgate = await startEmbeddedJobgate({ config: config(facilitator.url, network, more) });
     const proxy = await startFaultProxy({ target: jobgate.x402Url });
     const leaving = new AbortController();
     const working = run(handlerUntil(once(leaving.signal, "abort")), {
@@ -93,6 +115,7 @@ function startSeller(network: string) {
 }
 const testSeller = startSeller("base-sepolia");
 const realSeller = startSeller("base");
+const sellerByUse = startSeller("base-sepolia", BY_USE);
 
 beforeEach(() => {
   facilitator.settled.length = 0;
@@ -172,6 +195,19 @@ describe("jobgate pay", () => {
     });
     expect(facilitator.settled).toEqual([]);
     expect(await pay(realSeller.jobUrl(0), "--max", "1")).toMatchObject({ code: 0, stdout: "HELLO" });
+  });
+
+  test("Pays a job by use, with its price as the ceiling", async () => {
+    const url = sellerByUse.jobUrl(3);
+    await expect.poll(async () => (await fetch(url, { method: "POST" })).status, { interval: 20 }).toBe(402);
+    const { code, stdout, stderr } = await pay(url, "--max", "0.02");
+    expect({ code, stdout }, stderr).toEqual({ code: 0, stdout: "HELLO" });
+    expect(stderr).toMatch(/^price +up to 0\.02 USDC$/m);
+    expect(facilitator.settled).toHaveLength(1);
+    expect(await pay(url, "--max", "0.01")).toMatchObject({
+      code: 1,
+      stderr: "The job costs up to 0.02 USDC, which is more than --max 0.01\n",
+    });
   });
 
   test("Says why a job failed, and ends with 1", async () => {
