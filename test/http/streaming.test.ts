@@ -101,8 +101,8 @@ test("A request's signal aborts once its answer is sent", async () => {
   await eventually(() => expect(closed?.aborted).toBe(true));
 });
 
-test("A stream that fails cuts its connection, so that the answer does not pass for complete", async () => {
-  const { url } = await serve(() =>
+test("A stream that fails cuts its connection, so that the answer does not pass for complete; the log says why", async () => {
+  const { url, errors } = await serve(() =>
     streamOf(
       (async function* () {
         yield "half";
@@ -112,6 +112,8 @@ test("A stream that fails cuts its connection, so that the answer does not pass 
   );
   const { response } = await get(url);
   await expect(text(response)).rejects.toThrow("aborted");
+  const logged = { request: "r1", route: "/", err: { message: "the other half is missing" } };
+  await eventually(() => expect(errors).toMatchObject([{ msg: "an answer could not be sent", ...logged }]));
 });
 
 test("A stream stops producing while its client does not read", async () => {
