@@ -83,6 +83,16 @@ export function hasKnownFraming(incoming: IncomingMessage): boolean {
   return coding === undefined || (more.length === 0 && coding.toLowerCase() === "chunked");
 }
 
+/** Checks for exactly one Host header (RFC 9112 §3.2). Node keeps the first of several, where a proxy may read the last. */
+export function hasOneHost({ rawHeaders }: IncomingMessage): boolean {
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i];
+    if (name?.length === 4 && name.toLowerCase() === "host") count++;
+  }
+  return count === 1;
+}
+
 /** Returns the request target up to `?`, byte for byte. */
 export function pathOf({ url = "" }: IncomingMessage): string {
   const queryStart = url.indexOf("?");

@@ -11,7 +11,7 @@ import { AnswersInProgress } from "./answers-in-progress.ts";
 import { Exchange } from "./exchange.ts";
 import { ExchangeObserver } from "./exchange-observer.ts";
 import { Incoming } from "./incoming.ts";
-import { hasKnownFraming, pathOf } from "./request.ts";
+import { hasKnownFraming, hasOneHost, pathOf } from "./request.ts";
 import { errorResponse, type HttpResponse } from "./response.ts";
 import {
   findRoute,
@@ -224,8 +224,8 @@ export class HttpServer {
   #handle(exchange: Exchange): RouteAnswer | Promise<RouteAnswer> {
     const { incoming, outgoing } = exchange;
     const handlers = this.#routeOf(exchange);
-    if (incoming.httpVersion === "1.1" && incoming.headers.host === undefined) {
-      throw refusalAt(handlers, "bad_request", "An HTTP/1.1 request needs a Host header.");
+    if (incoming.httpVersion === "1.1" && !hasOneHost(incoming)) {
+      throw refusalAt(handlers, "bad_request", "An HTTP/1.1 request needs one Host header.");
     }
     if (!hasKnownFraming(incoming)) {
       outgoing.setHeader("connection", "close");

@@ -104,6 +104,7 @@ describe("limits", () => {
       "POST /count HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n",
       "POST /count HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nnot a chunk\r\n",
       "POST /count HTTP/1.1\r\nconnection: close\r\n\r\n",
+      "POST /count HTTP/1.1\r\nhost: a\r\nHost: b\r\nconnection: close\r\n\r\n",
     ]) {
       const [answer] = await sendRaw(url, bytes);
       expect([bytes, answer?.status]).toEqual([bytes, 400]);
