@@ -156,7 +156,8 @@ describe("live data", () => {
     await expect.poll(() => row.textContent()).toMatch(/3\.264 USDC.*\d+(\.\d)? %/);
     await page.getByRole("link", { name: "Settings" }).click();
     await page.getByText(scene.gateway.jobgate.runnerAddress).waitFor();
-    await page.getByText("3200.00").waitFor();
+    await page.getByRole("cell", { name: "3200.00" }).waitFor();
+    await page.getByRole("definition").getByText("3200.00").waitFor();
     await page.getByText("/hooks/alerts").waitFor();
     expect(await page.content()).not.toContain(OPERATOR_TOKEN);
   });
