@@ -221,7 +221,7 @@ export class Sender implements BackgroundService {
     const { changes, signer, network, telemetry } = this.#parts;
     const { mined, ends, unheard, stuck } = await sent.look(head);
     for (const reference of mined) changes.announce(reference);
-    await this.#end(sent, ends);
+    await this.#end(sent, [...ends, ...(await sent.final(head))]);
     for (const one of unheard) this.#broadcast(one, sent);
     if (stuck.length === 0) return;
     const replacements = await signer.signReplacements(stuck, head);

@@ -24,7 +24,7 @@ export interface Sent {
 export interface Findings {
   /** References of those that the chain shows mined now. */
   readonly mined: readonly string[];
-  /** To be recorded in the journal. */
+  /** Lost their nonce to another program's transaction. To be recorded in the journal. */
   readonly ends: readonly TransactionEnd[];
   /** Not mined: to be broadcast, again or for the first time. */
   readonly unheard: readonly Sent[];
@@ -36,6 +36,8 @@ export interface Findings {
 const FINAL_BLOCKS = 12n;
 /** Time after which it counts as final on a chain without new blocks. */
 const FINAL_MS = 600_000;
+/** Time between looks for final transactions: recording them takes a commit, which payments wait for. */
+const FINAL_LOOK_MS = 1_000;
 /** Blocks without a transaction, or time, after which it counts as stuck. */
 const STUCK_BLOCKS = 5n;
 const STUCK_MS = 30_000;
@@ -49,6 +51,7 @@ export class SentTransactions {
   readonly #chain: SettlerChain;
   readonly #clock: Clock;
   readonly #byReference = new Map<string, Sent>();
+  #finalLookAtMs: number | undefined;
 
   constructor(chain: SettlerChain, clock: Clock) {
     this.#chain = chain;
@@ -122,7 +125,7 @@ export class SentTransactions {
     const waiting = unmined.filter(({ record }) => record.signed.nonce >= count);
     return {
       mined,
-      ends: [...foreign, ...(await this.#final(account, head))],
+      ends: foreign,
       unheard: waiting.filter(({ broadcastAtMs }) => this.#isPast(broadcastAtMs, REBROADCAST_MS)),
       stuck: waiting.filter((sent, i) => this.#isStuck(sent, i === 0, head)),
     };
@@ -148,12 +151,13 @@ export class SentTransactions {
     return ends;
   }
 
-  /** Ends of transactions whose block is deep enough and still part of the chain. */
-  async #final(account: string, head: Head): Promise<TransactionEnd[]> {
+  /** Ends of transactions whose block is deep enough and still part of the chain. Looks once a second. */
+  async final(head: Head): Promise<TransactionEnd[]> {
+    if (!this.#isPast(this.#finalLookAtMs, FINAL_LOOK_MS)) return [];
+    this.#finalLookAtMs = this.#clock();
     const deep = [...this.#byReference.values()].filter(
-      ({ record, receipt, sinceMs }) =>
+      ({ receipt, sinceMs }) =>
         receipt !== undefined &&
-        isAccount(record, account) &&
         (head.number >= receipt.blockNumber + FINAL_BLOCKS || this.#isPast(sinceMs, FINAL_MS)),
     );
     const hashes = new Map<bigint, Promise<string>>();
