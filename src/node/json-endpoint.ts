@@ -46,18 +46,24 @@ export class JsonEndpoint {
   readonly #timeoutMs: number;
   readonly #maxAnswerBytes: number;
 
-  /** @param parts `url` is without credentials; `timeoutMs` is for one request, the body of its answer included */
+  /**
+   * @param parts `url` is without credentials; `timeoutMs` is for one request, the body of its answer included;
+   * `connectionsOf` is an endpoint of the same server, whose kept connections this one uses too
+   */
   constructor(parts: {
     readonly url: string;
     readonly headers: Readonly<Record<string, string>>;
     readonly newHeaders?: NewHeaders;
     readonly timeoutMs: number;
     readonly maxAnswerBytes: number;
+    readonly connectionsOf?: JsonEndpoint | undefined;
   }) {
     const url = new URL(parts.url);
     const isHttps = url.protocol === "https:";
     this.#request = isHttps ? httpsRequest : httpRequest;
-    this.#agent = isHttps ? new HttpsAgent(AGENT_OPTIONS) : new HttpAgent(AGENT_OPTIONS);
+    const { connectionsOf } = parts;
+    const Agent = isHttps ? HttpsAgent : HttpAgent;
+    this.#agent = connectionsOf === undefined ? new Agent(AGENT_OPTIONS) : connectionsOf.#agent;
     this.#options = { ...urlToHttpOptions(url), agent: this.#agent };
     this.#headers = {
       // As fetch sends them: some firewalls refuse requests without.

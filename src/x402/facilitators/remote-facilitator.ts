@@ -84,18 +84,20 @@ export class RemoteFacilitator implements Facilitator {
     },
   ) {
     const { url } = splitCredentials(parts.url);
-    const endpoint = (path: string) =>
+    const endpoint = (path: string, connectionsOf?: JsonEndpoint) =>
       new JsonEndpoint({
         url: `${url}${path}`,
         headers: {},
         timeoutMs: parts.timeoutMs,
         maxAnswerBytes: MAX_ANSWER_BYTES,
         newHeaders: (method, to) => this.#newHeaders(method, to),
+        connectionsOf,
       });
     this.name = parts.name;
     this.reload(parts);
     this.#verifyEndpoint = endpoint("/verify");
-    this.#settleEndpoint = endpoint("/settle");
+    // A payment that comes alone opens one connection, not two. One that went stale fails when verifying, which is repeated.
+    this.#settleEndpoint = endpoint("/settle", this.#verifyEndpoint);
     this.#supportedEndpoint = endpoint("/supported");
     this.#telemetry = parts.telemetry ?? NO_TELEMETRY;
   }

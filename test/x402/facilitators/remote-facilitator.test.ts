@@ -25,7 +25,10 @@ afterEach(async () => {
 /** Starts a server that returns these answers in turn, and then repeats the last. */
 async function serve(...answers: Answer[]) {
   const received: { path: string | undefined; body: unknown }[] = [];
+  /** Client's ends of the connections. */
+  const ports = new Set<number | undefined>();
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    ports.add(request.socket.remotePort);
     received.push({ path: request.url, body: await json(request) });
     answers[Math.min(received.length, answers.length) - 1]?.(response, request);
   };
@@ -33,6 +36,7 @@ async function serve(...answers: Answer[]) {
   listeners.push(listener);
   return {
     received,
+    ports,
     url: listener.url,
     facilitator: new RemoteFacilitator({
       name: "facilitator",
@@ -222,6 +226,16 @@ describe("settle", () => {
     await Promise.all(listeners.map((listener) => listener.stop()));
     expect(await facilitator.settle(REQUEST)).toMatchObject({ kind: "no_answer" });
   });
+});
+
+it("A payment is verified and settled over one connection", async () => {
+  const { facilitator, ports } = await serve(
+    answer(200, { isValid: true }),
+    answer(200, { success: true, transaction: TRANSACTION, network: "eip155:84532" }),
+  );
+  await facilitator.verify(REQUEST);
+  expect(await facilitator.settle(REQUEST)).toMatchObject({ kind: "success" });
+  expect(ports.size).toBe(1);
 });
 
 describe("a redirect", () => {
