@@ -42,16 +42,19 @@ export async function makeCertificates(
   }
   async function makeCertificate(
     name: string,
+    serial: number,
     { authority = "authority", names = "DNS:localhost,IP:127.0.0.1", days = 2 }: Wanted,
   ): Promise<void> {
     const request = ["-keyout", file(`${name}.key`), "-out", file(`${name}.csr`), "-subj", `/CN=${name}`];
     await openssl(...["req", "-new", ...NEW_KEY, ...request], ...["-addext", `subjectAltName=${names}`]);
-    const signer = ["-CA", file(`${authority}.pem`), "-CAkey", file(`${authority}.key`), "-CAcreateserial"];
+    // Numbered here: OpenSSL keeps the next number in a file, which two of it would write at once.
+    const numbered = ["-set_serial", String(serial)];
+    const signer = ["-CA", file(`${authority}.pem`), "-CAkey", file(`${authority}.key`), ...numbered];
     const paths = ["-in", file(`${name}.csr`), "-out", file(`${name}.pem`)];
     const until = ["-days", String(days)];
     await openssl("x509", "-req", ...paths, ...signer, ...until, "-copy_extensions", "copy");
   }
   await Promise.all([makeAuthority("authority"), makeAuthority("stranger")]);
-  await Promise.all(Object.entries(wanted).map(([name, how]) => makeCertificate(name, how)));
+  await Promise.all(Object.entries(wanted).map(([name, how], i) => makeCertificate(name, i + 1, how)));
   return { file, stop: () => rm(folder, { recursive: true, force: true }) };
 }
