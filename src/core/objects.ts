@@ -1,4 +1,4 @@
-type PresentKeys<T> = { [Key in keyof T]: undefined extends T[Key] ? never : Key }[keyof T];
+type PresentKeys<T> = { [Key in keyof T]-?: undefined extends T[Key] ? never : Key }[keyof T];
 
 /** Fields of which none is undefined: those that could be are optional. */
 type Defined<T> = Pick<T, PresentKeys<T>> & {

@@ -5,13 +5,14 @@ import { expect, test } from "vitest";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-test("The program in docs/embedding.md compiles", async () => {
+test("The program in docs/embedding.md compiles, and so do the types of every module", async () => {
   const [, documented = ""] =
     /```ts\n([\s\S]*?)```/.exec(await readFile(`${ROOT}docs/embedding.md`, "utf8")) ?? [];
   // Inside the package, so that it resolves `jobgate` by name, as a program that depends on it does.
   const folder = await mkdtemp(`${ROOT}dist/embedding-types-`);
   try {
-    await writeFile(`${folder}/program.mts`, documented);
+    const modules = ["x402", "runner"].map((name) => `export type * as ${name} from "jobgate/${name}";\n`);
+    await writeFile(`${folder}/program.mts`, documented + modules.join(""));
     expect(documented).toContain("jobgate/config");
     expect(problemsIn(`${folder}/program.mts`)).toEqual([]);
   } finally {
@@ -25,7 +26,6 @@ function problemsIn(path: string): string[] {
     target: ts.ScriptTarget.ES2023,
     strict: true,
     noEmit: true,
-    skipLibCheck: true,
     types: ["node"],
     typeRoots: [`${ROOT}node_modules/@types`],
   });
