@@ -69,6 +69,11 @@ export class Place {
     return new Place(this.#list, [...this.path, ...keys]);
   }
 
+  /** Returns the table that this place is in, or one further out. */
+  up(levels: number): Place {
+    return new Place(this.#list, this.path.slice(0, -levels));
+  }
+
   /** The path as the file spells it: `x402.accepted_tokens[0]`. */
   get text(): string {
     return keyPathText(this.path);

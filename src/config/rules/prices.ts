@@ -10,6 +10,7 @@ import { type Price, priceText } from "../../core/price.ts";
 import { type ConfigTables, serviceIdOf } from "../config.ts";
 import type { MistakeList, Place } from "../mistakes.ts";
 import type { X402Table } from "../x402.ts";
+import { hasRate } from "./rate-sources.ts";
 
 /**
  * Checks that every job for sale can be paid in a token, and that its amount is above 0 and fits u64 in every token
@@ -19,10 +20,11 @@ export function checkPrices(tables: ConfigTables, mistakes: MistakeList): void {
   const { x402 } = tables;
   if (x402?.acceptedTokens === undefined) return;
   const isForSale = jobsForSale(tables);
+  const tokens = mistakes.at("x402", "accepted_tokens");
   for (const { job, path, price } of pricesOf(tables))
-    if (isForSale(job)) checkPrice(price, mistakes.at(...path), x402, mistakes.at("x402", "accepted_tokens"));
-  if (x402.priceSource === "engine" && !hasTokenFor("wei", x402)) {
-    mistakes.at("x402", "accepted_tokens").report(NO_RATE);
+    if (isForSale(job)) checkPrice(price, mistakes.at(...path), x402, tokens);
+  if (x402.priceSource === "engine" && !hasTokenFor("wei", x402, tokens)) {
+    tokens.report(NO_RATE);
   }
 }
 
@@ -62,7 +64,7 @@ const NO_RATE =
 
 function checkPrice(price: Price | "engine", place: Place, x402: X402Table, tokens: Place): void {
   const unit = price === "engine" ? "wei" : price.unit;
-  if (!hasTokenFor(unit, x402)) {
+  if (!hasTokenFor(unit, x402, tokens)) {
     const expected =
       unit === "usd"
         ? 'one with currency = "USD", or a preset such as token = "USDC"'
@@ -91,15 +93,14 @@ function boundText(unit: Price["unit"], amount: bigint, round: "up" | "down"): s
   return priceText({ unit, amount: steps * USD_STEP });
 }
 
-function hasTokenFor(unit: Price["unit"], x402: X402Table): boolean {
+function hasTokenFor(unit: Price["unit"], x402: X402Table, tokens: Place): boolean {
   return (x402.acceptedTokens ?? []).some(
-    (token) =>
+    (token, i) =>
       // A token that could not be read may be the one.
       token === undefined ||
       (unit === "usd"
         ? token.currency === "USD"
-        : token.currency === undefined ||
-          (token.rateSource ?? token.ratePerNativeUnit ?? x402.ratePerNativeUnit) !== undefined),
+        : token.currency === undefined || hasRate(token, x402, tokens.at(i))),
   );
 }
 

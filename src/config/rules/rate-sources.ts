@@ -14,16 +14,19 @@ export function checkRate(token: TokenTable, x402: X402Table, place: Place): voi
       fixedPlace.report("is set beside rate_source; expected only one of them");
     }
     checkSource(token.rateSource, sourcePlace);
-  } else if (
-    token.ratePerNativeUnit === undefined &&
-    x402.ratePerNativeUnit === undefined &&
-    token.currency === undefined &&
-    !sourcePlace.isReported
-  ) {
-    fixedPlace.reportMissing(
-      "is missing; expected a rate here or as x402.rate_per_native_unit, or a rate_source",
-    );
+  } else if (token.currency === undefined && !hasRate(token, x402, place)) {
+    fixedPlace.report("is missing; expected a rate here or as x402.rate_per_native_unit, or a rate_source");
   }
+}
+
+/** Returns true if a token has a rate, its own or that of the table, or one that is reported as wrong. */
+export function hasRate(token: TokenTable, x402: X402Table, place: Place): boolean {
+  return (
+    (token.rateSource ?? token.ratePerNativeUnit ?? x402.ratePerNativeUnit) !== undefined ||
+    place.at("rate_source").isReported ||
+    place.at("rate_per_native_unit").isReported ||
+    place.up(2).at("rate_per_native_unit").isReported
+  );
 }
 
 type SourceTable = NonNullable<TokenTable["rateSource"]>;

@@ -50,6 +50,16 @@ test("A token with a live rate ignores the rate of the table, and its amounts ar
   expect(await rateOf(toml)).toMatchObject({ kind: "http" });
 });
 
+test.each([
+  ["of the table", "x402", LIVE, 'rate_per_native_unit = "0"\n'],
+  ["of the token", "x402.accepted_tokens[0]", TOKEN.replace('"3200.00"', '"0"'), ""],
+  ["beside a currency", "x402", `${LIVE}currency = "USD"\n`, 'rate_per_native_unit = "0"\n'],
+])("A wrong rate %s is the only mistake, also if jobs are priced in wei", async (_, at, token, rate) => {
+  const toml = `${X402}default_invocation_mode = "public_paid"\n${rate}${token}[job_pricing.1]\n0 = "${10n ** 15n}"`;
+  const found = await mistakesOf(toml);
+  expect(found.map(({ place }) => place.split(" ")[1])).toEqual([`${at}.rate_per_native_unit`]);
+});
+
 test.each(["rate_source = 1", 'rate_source.chainlink = ""', "rate_source.http = 7"])(
   "A rate_source of the wrong shape is reported once: %s",
   async (wrong) => {
