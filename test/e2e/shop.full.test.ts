@@ -29,6 +29,8 @@ describe("buying", () => {
     await page.getByRole("searchbox", { name: "Filter jobs" }).fill("language");
     expect(await page.locator("#jobs > li:visible").count()).toBe(1);
     expect(await page.locator("#count").textContent()).toBe("1 of 8 jobs");
+    const tokens = page.locator("#jobs > li:visible .card-price .small");
+    expect(await tokens.textContent()).toBe("USDC on Base Sepolia");
     await page.getByRole("link", { name: "Summarise a text" }).click();
     await page.getByRole("heading", { name: "Summarise a text" }).waitFor();
     await page.locator("#price").getByText("$0.01", { exact: true }).waitFor();

@@ -1,4 +1,4 @@
-/** @import { Job } from "./data.js" */
+/** @import { Job, Option } from "./data.js" */
 import { byId, h, setText } from "../shared/dom.js";
 import { plural } from "../shared/format.js";
 import { startTheme } from "../shared/theme.js";
@@ -25,7 +25,11 @@ function wordsOf(job) {
 function tokensText({ price, settlement_options: options }) {
   const [first] = options;
   if (first === undefined) return "cannot be paid now";
-  const texts = options.map((option, i) => {
+  // A token is listed once for each way to pay it.
+  const tokens = options.filter(
+    (option, i) => options.findIndex((other) => isSameTerms(option, other)) === i,
+  );
+  const texts = tokens.map((option, i) => {
     const network = `on ${networkName(option.network)}`;
     if (price !== undefined) return `${option.symbol} ${network}`;
     // The first is the price itself.
@@ -33,6 +37,11 @@ function tokensText({ price, settlement_options: options }) {
   });
   const more = texts.length > 2 ? [`${texts.length - 2} more`] : [];
   return [...texts.slice(0, 2), ...more].join(", ");
+}
+
+/** @param {Option} one @param {Option} other */
+function isSameTerms(one, other) {
+  return one.network === other.network && one.symbol === other.symbol && one.amount === other.amount;
 }
 
 /** @param {Job} job */
