@@ -44,7 +44,7 @@ export function handlerOf(handlers: MethodHandlers, { method }: HttpRequest): Ro
 
 /** Makes a refusal with the JSON fields that a path's refusals have. */
 export function refusalAt(
-  { refusalDetails }: MethodHandlers,
+  { refusalDetails }: MethodHandlers | TableOwner,
   code: ErrorCode,
   message: string,
   headers: Readonly<Record<string, string>> = {},
@@ -65,6 +65,8 @@ export interface TableOwner {
   readonly cors?: Cors;
   /** Paths that begin with this belong to the table, even where it has no route. Default: none. */
   readonly prefix?: string;
+  /** Returns extra JSON fields for the refusal of a path without a route. */
+  readonly refusalDetails?: (code: ErrorCode) => Readonly<Record<string, unknown>>;
 }
 
 /** A table's handlers for one path. */

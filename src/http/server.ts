@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
-import { GatewayError, refusalOf } from "../core/errors.ts";
+import { type GatewayError, refusalOf } from "../core/errors.ts";
 import { addressText, type BindAddress } from "../core/network-address.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
@@ -269,7 +269,11 @@ export class HttpServer {
     const found = findRoute(this.#tables, path) ?? findRoute(this.#leaving, path);
     if (found === undefined) {
       exchange.owner = this.#ownerWithoutRoute(path);
-      throw new GatewayError("not_found", "There is nothing at this path. Paths are compared byte for byte.");
+      throw refusalAt(
+        exchange.owner,
+        "not_found",
+        "There is nothing at this path. Paths are compared byte for byte.",
+      );
     }
     const { table, owner, handlers } = found;
     exchange.owner = owner;

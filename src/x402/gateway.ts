@@ -31,6 +31,7 @@ import { Checkout } from "./purchase/checkout.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
 import { EarlierPayments } from "./purchase/earlier-payments.ts";
 import { InputChecks } from "./purchase/input-checks.ts";
+import { chargedNothing } from "./purchase/payment-answer.ts";
 import { Purchase } from "./purchase/purchase.ts";
 import { Verification } from "./purchase/verification.ts";
 import { callbackKeysRoute, x402Routes } from "./routes.ts";
@@ -120,7 +121,12 @@ export class X402Gateway implements BackgroundService {
       await this.#tokens.load();
       await this.reload(this.#options.config);
       await this.#payments.start();
-      await this.#server.mount(this.#find, { listener: "x402", cors: this.#cors, prefix: "/x402/" });
+      await this.#server.mount(this.#find, {
+        listener: "x402",
+        cors: this.#cors,
+        prefix: "/x402/",
+        refusalDetails: chargedNothing,
+      });
     } catch (error) {
       await this.stop();
       throw error;

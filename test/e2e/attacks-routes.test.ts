@@ -64,7 +64,12 @@ describe("Routes", () => {
     const expectChanges = await watchLedger(parts, gateway);
     for (const answer of await Promise.all(DOORS.map((door) => send(`POST ${path}`, door)))) {
       expect(answer.status).toBe(404);
-      expect(JSON.parse(answer.body)).toEqual({ error: expect.any(String), code: "not_found" });
+      expect(JSON.parse(answer.body)).toEqual({
+        error: expect.any(String),
+        code: "not_found",
+        charged: false,
+        retryable: false,
+      });
       expect(answer.headers["cache-control"]).toBe("no-store");
     }
     await expectChanges({});
