@@ -52,7 +52,9 @@ export async function schemaVersion(client: ClientBase): Promise<number> {
   const { rows } = await client.query<{ version: number }>("SELECT version FROM jobgate.schema_version");
   const version = rows[0]?.version ?? 0;
   if (version > MIGRATIONS.length) {
-    throw new Error(`the database has schema version ${version}; this jobgate knows ${MIGRATIONS.length}`);
+    throw new Error(
+      `a newer jobgate migrated the database (schema version ${version}, this jobgate knows ${MIGRATIONS.length}): start that one`,
+    );
   }
   return version;
 }

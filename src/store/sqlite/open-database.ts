@@ -105,7 +105,9 @@ function migrate(database: Database, isNew: boolean): void {
   database.exec("BEGIN IMMEDIATE");
   const version = Number(readPragma(database, "user_version"));
   if (version > MIGRATIONS.length) {
-    throw new Error(`the schema has version ${version}; this jobgate knows ${MIGRATIONS.length}`);
+    throw new Error(
+      `a newer jobgate wrote it (the schema has version ${version}, this jobgate knows ${MIGRATIONS.length}): start that one`,
+    );
   }
   if (isForeign(database, version)) throw new Error("this is the database of another program");
   if (version === 0 && !isNew) throw new Error("the database had data and is empty now: restore a backup");

@@ -53,7 +53,9 @@ function answer(port: MessagePort, make: () => WorkerAnswer): void {
   try {
     message = make();
   } catch (error) {
-    message = { kind: "failed", reason: String(error), isUnknown: error instanceof UnknownOutcomeError };
+    // The name of a plain Error says nothing; that of SQLite's does.
+    const reason = String(error).replace(/^Error: /, "");
+    message = { kind: "failed", reason, isUnknown: error instanceof UnknownOutcomeError };
   }
   port.postMessage(message, message.kind === "committed" ? buffersOf(message.outcomes) : []);
 }
