@@ -18,8 +18,8 @@ const job = jobs.find((job) =>
 if (!job?.settlement_options[0]) throw new Error(`${origin} sells no such job`);
 const [{ network, amount, symbol, decimals }] = job.settlement_options;
 const { content_type: type = "text/plain", schema, example } = job.input ?? {};
-console.error(`${job.name}: ${job.description}`);
-console.error(`${amount / 10 ** decimals} ${symbol} on ${network}, input: ${JSON.stringify(schema)}`);
+console.error(`${job.name}: ${job.description ?? "no description"}`);
+console.error(`${amount / 10 ** decimals} ${symbol} on ${network}, input: ${JSON.stringify(schema) ?? type}`);
 
 // Kept over all tries. If an answer is lost, the seller knows the purchase by it and takes no second payment.
 const id = randomUUID();
@@ -30,7 +30,7 @@ const client = new x402Client()
   });
 const pay = wrapFetchWithPayment(fetch, client);
 const headers = { "content-type": type, prefer: "wait=30" };
-const body = text ?? (type.includes("json") ? JSON.stringify(example) : example);
+const body = text ?? (type.includes("json") ? JSON.stringify(example) : example) ?? "";
 
 let answer = await untilItIsOk(() => pay(job.x402_endpoint, { method: "POST", body, headers }));
 if (answer.status === 202) {

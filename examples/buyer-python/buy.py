@@ -42,8 +42,8 @@ for_sale = [job for job in jobs if job["settlement_options"]]
 job = next(job for job in for_sale if (job.get("name") == name if name else job["mode"] == "public_paid"))
 option, given = job["settlement_options"][0], job.get("input", {})
 kind, tokens = given.get("content_type", "text/plain"), int(option["amount"]) / 10 ** option["decimals"]
-print(f"{job.get('name')}: {job.get('description')}", file=sys.stderr)
-print(f"{tokens} {option['symbol']} on {option['network']}, input: {given.get('schema')}", file=sys.stderr)
+print(f"{job.get('name')}: {job.get('description', 'no description')}", file=sys.stderr)
+print(f"{tokens} {option['symbol']} on {option['network']}, input: {given.get('schema', kind)}", file=sys.stderr)
 
 # Kept over all tries. If an answer is lost, the seller knows the purchase by it and takes no second payment.
 payment_id = str(uuid.uuid4())
@@ -60,7 +60,7 @@ client.on_before_payment_creation(identify)
 session = wrapRequestsWithPayment(requests.Session(), client)
 headers = {"content-type": kind, "prefer": "wait=30"}
 example = given.get("example")
-body = (text or (json.dumps(example) if "json" in kind else example)).encode()
+body = (text or (json.dumps(example) if "json" in kind else example or "")).encode()
 
 answer = until_ok(lambda: session.post(job["x402_endpoint"], data=body, headers=headers, timeout=60))
 if answer.status_code == 202:
