@@ -5,12 +5,12 @@ import { pipeline } from "node:stream/promises";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderPairs } from "./cors.ts";
 import { errorResponse, type HttpResponse, type StreamingResponse } from "./response.ts";
-import type { MethodHandlers } from "./routes.ts";
+import type { MethodHandlers, TableOwner } from "./routes.ts";
 
 /** Parts of a refusal that depend on the request's path and origin. */
 export interface RefusalParts {
-  /** Handlers of the path, when the request's headers arrived. */
-  readonly handlers?: MethodHandlers | undefined;
+  /** Handlers of the path when the request's headers arrived, or the listener's owner. */
+  readonly refusals?: MethodHandlers | TableOwner | undefined;
   /** Headers of every answer there. */
   readonly headers?: HeaderPairs | undefined;
 }
@@ -122,7 +122,7 @@ export function hangUpWith(refusal: GatewayError, socket: Duplex, parts: Refusal
   refused.add(socket);
   // Node no longer listens to a connection that sent CONNECT.
   socket.on("error", () => socket.destroy());
-  const { body, headers = {} } = errorResponse(refusal, parts.handlers?.refusalDetails?.(refusal.code));
+  const { body, headers = {} } = errorResponse(refusal, parts.refusals?.refusalDetails?.(refusal.code));
   const pairs = [...(parts.headers ?? []), ...Object.entries(headers)];
   const lines = pairs.map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(

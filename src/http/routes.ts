@@ -65,7 +65,7 @@ export interface TableOwner {
   readonly cors?: Cors;
   /** Paths that begin with this belong to the table, even where it has no route. Default: none. */
   readonly prefix?: string;
-  /** Returns extra JSON fields for the refusal of a path without a route. */
+  /** Returns extra JSON fields for the refusal of a path without a route, and of a request whose path is not known. */
   readonly refusalDetails?: (code: ErrorCode) => Readonly<Record<string, unknown>>;
 }
 

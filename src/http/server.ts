@@ -299,8 +299,9 @@ export class HttpServer {
   #refusalParts(incoming: IncomingMessage | undefined): RefusalParts {
     const path = incoming === undefined ? "" : pathOf(incoming);
     const found = findRoute(this.#tables, path);
-    const { cors } = found?.owner ?? this.#ownerWithoutRoute(path);
-    return { handlers: found?.handlers, headers: cors?.headersFor(incoming?.headers.origin) };
+    const owner = found?.owner ?? this.#ownerWithoutRoute(path);
+    const headers = owner.cors?.headersFor(incoming?.headers.origin);
+    return { refusals: found?.handlers ?? owner, headers };
   }
 
   #refusalOf(error: unknown, { id, route }: Exchange): GatewayError {
