@@ -45,7 +45,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "nobody notices that somebody else used a nonce",
     seed: 3,
-    ...{ file: SENT, from: "...foreign, ...(await this", to: "...(await this" },
+    ...{ file: SENT, from: "ends: foreign,", to: "ends: []," },
   },
   {
     name: "a transaction whose fee is too low is not replaced",
