@@ -173,18 +173,14 @@ export async function minedReceipt(
   { anvil, hash, timeout = 20_000 }: { readonly anvil: Anvil; readonly hash: Hex; readonly timeout?: number },
 ): Promise<TransactionReceipt> {
   const deadline = Date.now() + timeout;
-  let isLate = false;
-  for (let waitMs = 10; ; waitMs = Math.min(waitMs * 1.5, 100)) {
+  for (let tries = 1, waitMs = 10; ; tries++, waitMs = Math.min(waitMs * 1.5, 100)) {
     try {
       return await client.getTransactionReceipt({ hash });
     } catch (error) {
       if (!(error instanceof TransactionReceiptNotFoundError)) throw error;
       if (Date.now() >= deadline) throw new WaitForTransactionReceiptTimeoutError({ hash });
     }
-    if (waitMs === 100 && !isLate) {
-      isLate = true;
-      await mineIfForgotten(anvil, hash);
-    }
+    if (tries % 10 === 0) await mineIfForgotten(anvil, hash);
     await sleep(waitMs);
   }
 }
