@@ -26,7 +26,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a block that was replaced counts as final",
-    seed: 150,
+    seed: 182,
     ...{
       file: SENT,
       from: "(await hashes.get(blockNumber)) === blockHash",
@@ -61,7 +61,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a refund that is being sent is approved again",
-    seed: 25,
+    seed: 56,
     ...{
       file: REFUND_RULES,
       from: '(state === "owed" && row?.is_approved === 0) ||',

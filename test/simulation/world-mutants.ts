@@ -112,7 +112,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a runner charges more than the ceiling",
-    seed: 3,
+    seed: 9,
     ...{
       file: CHARGES,
       from: "if (BigInt(charge.units) <= BigInt(ceiling)) return undefined;",
@@ -159,7 +159,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a job that does not run is charged as its payment ends",
-    seed: 5,
+    seed: 6,
     ...{ file: CHARGES, from: ' || state !== "leased" || (visible_at ?? 0) <= now', to: "" },
   },
   {
