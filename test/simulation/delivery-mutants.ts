@@ -57,7 +57,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a callback goes to a private address",
-    seed: 6,
+    seed: 8,
     file: "delivery/callbacks/guarded-lookup.ts",
     ...{ from: "if (!found.every(({ address }) => guard.allows(address)))", to: "if (found.length === 0)" },
   },

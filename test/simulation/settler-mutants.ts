@@ -18,6 +18,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "bytes that were replaced count as another's",
+    seed: 3,
     ...{
       file: SENT,
       from: "return [signed.hash, ...signed.earlierHashes.toReversed()];",

@@ -1,5 +1,6 @@
 import type { WorldMutant } from "./bundle-gateway.ts";
 import { DELIVERY_MUTANTS } from "./delivery-mutants.ts";
+import { DOOR_MUTANTS } from "./door-mutants.ts";
 import { SETTLER_MUTANTS } from "./settler-mutants.ts";
 
 const SETTLEMENT = "x402/settlement/settlement.ts";
@@ -159,7 +160,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a job that does not run is charged as its payment ends",
-    seed: 6,
+    seed: 21,
     ...{ file: CHARGES, from: ' || state !== "leased" || (visible_at ?? 0) <= now', to: "" },
   },
   {
@@ -222,12 +223,12 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a payment whose chain cannot be asked is given up at once",
-    seed: 7,
+    seed: 18,
     ...{ file: SETTLEMENT, from: "if (clock() < record.validBefore * 1000) {", to: "if (clock() < 0) {" },
   },
   {
     name: "a quote is paid for another input",
-    seed: 36,
+    seed: 45,
     ...{
       file: QUOTES,
       from: "256)}` !== quote.inputsHash) {",
@@ -258,4 +259,5 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   ...SETTLER_MUTANTS,
   ...DELIVERY_MUTANTS,
+  ...DOOR_MUTANTS,
 ];

@@ -1,11 +1,10 @@
-import { decodePaymentRequiredHeader } from "@x402/core/http";
 import type { PaymentRequirements } from "@x402/core/types";
-import type { HttpResponse } from "../../../src/http/response.ts";
 import { callbackUrlOf } from "./callback-hosts.ts";
 import { shortNonce, UNCHECKED_ASSET } from "./laws.ts";
 import type { Customer, Shop, Surroundings } from "./part.ts";
+import { type Demand, type Payment, type Protocol, protocolOf, type Told } from "./protocols.ts";
 import { Requests } from "./requests.ts";
-import { type Signed, signPayment } from "./sign-payment.ts";
+import { signPayment } from "./sign-payment.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** Work that no runner can do. */
@@ -71,6 +70,7 @@ export class Client implements Customer {
   readonly #surroundings: Surroundings;
   readonly #order: Order;
   readonly #requests: Requests;
+  readonly #protocol: Protocol;
   #headers: Readonly<Record<string, string>> = {};
   #signed = 0;
   isDone = false;
@@ -79,7 +79,8 @@ export class Client implements Customer {
     this.#surroundings = surroundings;
     this.#order = order;
     this.name = order.name;
-    this.#requests = new Requests({ ...surroundings, name: order.name });
+    this.#protocol = protocolOf(surroundings, order);
+    this.#requests = new Requests({ ...surroundings, name: order.name, read: this.#protocol.read });
   }
 
   start(): void {
@@ -94,23 +95,22 @@ export class Client implements Customer {
     }
     const { path, body } = this.#order;
     const headers = this.#headers;
-    this.#requests.send({ method: "POST", path, headers, body }, "without a payment", (answer) => {
-      const required = answer?.headers?.["payment-required"];
-      if (answer?.status !== 402 || typeof required !== "string")
-        return this.#requests.later(1_000, () => this.#askPrice(left - 1));
-      this.#sign(required);
+    const request = this.#protocol.request({ path, headers, body });
+    this.#requests.send(request, this.#says(body, "without a payment"), (answer) => {
+      const demands = answer === undefined ? [] : this.#protocol.demandsOf(answer);
+      if (demands.length === 0) return this.#requests.later(1_000, () => this.#askPrice(left - 1));
+      this.#sign(demands);
     });
   }
 
-  #sign(required: string): void {
+  #sign(demands: readonly Demand[]): void {
     const { simulation, laws } = this.#surroundings;
     const { name, number, isByUse = false, longestSecs = 50, once, takes = isChecked } = this.#order;
-    const { accepts, resource } = decodePaymentRequiredHeader(required);
     const scheme = isByUse ? "upto" : "exact";
-    const offered = accepts.filter((offer) => offer.scheme === scheme && takes(offer));
-    const accepted = simulation.pick(`${name} takes an offer`, offered);
+    const offered = demands.filter(({ accepted }) => accepted.scheme === scheme && takes(accepted));
+    const demand = simulation.pick(`${name} takes an offer`, offered);
     // Nobody who settles by use is known yet.
-    if (accepted === undefined) {
+    if (demand === undefined) {
       this.#requests.later(1_000, () => this.#askPrice(MAX_SENDS));
       return;
     }
@@ -120,12 +120,14 @@ export class Client implements Customer {
     const secs = shortestSecs + Math.floor(simulation.random(`${name} signs for seconds`) * longestSecs);
     // The client's own idea of the price.
     const signsLess = simulation.fault(`${name} signs less than the price`, 0.03);
-    const signed = signPayment({
-      ...{ resource, accepted, payer, once, word: this.#signed * 4096 + number },
+    const { accepted, resource, nonce } = demand;
+    const paid = signPayment({
+      ...{ resource, accepted, payer, once, nonce, word: this.#signed * 4096 + number },
       amount: signsLess ? String(BigInt(accepted.amount) - 1n) : accepted.amount,
       ends: Math.floor(simulation.wallMs / 1000) + secs,
       client: this.#order.body.split(":", 1)[0] ?? name,
     });
+    const signed = { ...paid, demand };
     laws.payments.push(signed.payment);
     simulation.say(`${name} signs payment ${shortNonce(signed.payment.nonce)} for ${secs} s`);
     const { waitsMs } = this.#order;
@@ -133,7 +135,7 @@ export class Client implements Customer {
     else this.#requests.later(waitsMs, () => this.#pay(signed, MAX_SENDS));
   }
 
-  #pay(signed: Signed, left: number): void {
+  #pay(signed: Payment, left: number): void {
     const { simulation } = this.#surroundings;
     const { name, body, otherBodies = 0.05 } = this.#order;
     if (left === 0) {
@@ -156,24 +158,21 @@ export class Client implements Customer {
     });
   }
 
-  #post(
-    { payment, header }: Signed,
-    body: string,
-    onAnswer: (answer: HttpResponse | undefined) => void,
-  ): void {
+  #post(signed: Payment, body: string, onAnswer: (told: Told | undefined) => void): void {
     const { laws } = this.#surroundings;
-    const { path } = this.#order;
+    const { payment } = signed;
     payment.mayBeCharged++;
-    const request = {
-      ...{ method: "POST" as const, path, body },
-      headers: { ...this.#headers, "payment-signature": header },
-    };
-    const wasSent = this.#requests.send(request, "with its payment", (answer) => {
-      if (answer !== undefined)
-        laws.heard(payment, body, answer.status, JSON.parse(String(answer.body)) as Record<string, unknown>);
-      onAnswer(answer);
+    const request = this.#protocol.request({ path: this.#order.path, headers: this.#headers, body }, signed);
+    const wasSent = this.#requests.send(request, this.#says(body, "with its payment"), (answer) => {
+      const told = answer && this.#protocol.read(answer);
+      if (told !== undefined) laws.heard(payment, body, told);
+      onAnswer(told);
     });
     if (!wasSent) payment.mayBeCharged--;
+  }
+
+  #says(body: string, how: string): string {
+    return `${JSON.stringify(body)} over ${this.#protocol.name} ${how}`;
   }
 
   #giveUp(): void {

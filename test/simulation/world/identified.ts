@@ -1,9 +1,9 @@
-import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { MAX_SENDS } from "./client.ts";
 import { shortNonce } from "./laws.ts";
 import type { Customer, Part, Surroundings } from "./part.ts";
+import { type Demand, type Payment, X402 } from "./protocols.ts";
 import { Requests } from "./requests.ts";
-import { type Signed, signProvably } from "./sign-payment.ts";
+import { signProvably } from "./sign-payment.ts";
 import type { Simulation } from "./simulation.ts";
 
 const NUMBERS = [3, 6] as const;
@@ -33,7 +33,7 @@ class IdentifiedClient implements Customer {
   readonly #requests: Requests;
   readonly #body: string;
   readonly #id: string;
-  readonly #signed: Signed[] = [];
+  readonly #signed: Payment[] = [];
   /** The purchase that was accepted first. */
   #bought: { readonly callId: number; readonly body: string } | undefined;
   /** Requests, each with those that follow from its answer, that are under way. */
@@ -63,23 +63,22 @@ class IdentifiedClient implements Customer {
       this.#underway--;
       return;
     }
-    const request = { method: "POST" as const, path: PATH, headers: {}, body: this.#body };
-    this.#requests.send(request, "without a payment", (answer) => {
-      const required = answer?.headers?.["payment-required"];
-      if (answer?.status !== 402 || typeof required !== "string")
-        return this.#requests.later(1_000, () => this.#askPrice(left - 1));
-      this.#pay(this.#sign(required), MAX_SENDS);
+    const request = X402.request({ path: PATH, headers: {}, body: this.#body });
+    this.#requests.send(request, `${JSON.stringify(this.#body)} without a payment`, (answer) => {
+      const demands = answer === undefined ? [] : X402.demandsOf(answer);
+      if (demands.length === 0) return this.#requests.later(1_000, () => this.#askPrice(left - 1));
+      this.#pay(this.#sign(demands), MAX_SENDS);
     });
   }
 
-  #sign(required: string): Signed {
+  #sign(demands: readonly Demand[]): Payment {
     const { simulation, laws } = this.#surroundings;
-    const { accepts, resource } = decodePaymentRequiredHeader(required);
-    const accepted = accepts.find(({ extra }) => extra.assetTransferMethod !== "permit2");
-    if (accepted === undefined) throw new Error("there is no offer to sign");
+    const demand = demands.find(({ accepted }) => accepted.extra.assetTransferMethod !== "permit2");
+    if (demand === undefined) throw new Error("there is no offer to sign");
+    const { accepted, resource } = demand;
     const secs =
       SHORTEST_SECS + Math.floor(simulation.random(`${this.name} signs for seconds`) * LONGEST_SECS);
-    const signed = signProvably({
+    const proof = signProvably({
       ...{ resource, accepted, amount: accepted.amount },
       payer: `0x${this.#number.toString(16).padStart(40, "a")}`,
       word: (this.#signed.length + 1) * 4096 + this.#number,
@@ -87,13 +86,14 @@ class IdentifiedClient implements Customer {
       ...{ client: this.name, once: `the purchase of ${this.name}` },
       extensions: { "payment-identifier": { info: { required: false, id: this.#id } } },
     });
+    const signed = { ...proof, demand };
     this.#signed.push(signed);
     laws.payments.push(signed.payment);
     simulation.say(`${this.name} signs payment ${shortNonce(signed.payment.nonce)} for ${secs} s`);
     return signed;
   }
 
-  #pay(signed: Signed, left: number): void {
+  #pay(signed: Payment, left: number): void {
     const { simulation } = this.#surroundings;
     if (left === 0) {
       this.#underway--;
@@ -117,16 +117,17 @@ class IdentifiedClient implements Customer {
     });
   }
 
-  #post({ payment, header }: Signed, body: string, onStatus: (status: number | undefined) => void): void {
+  #post(signed: Payment, body: string, onStatus: (status: number | undefined) => void): void {
     const { laws } = this.#surroundings;
+    const { payment } = signed;
     payment.mayBeCharged++;
-    const request = { method: "POST" as const, path: PATH, headers: { "payment-signature": header }, body };
-    const wasSent = this.#requests.send(request, "with its payment", (answer) => {
-      const read = JSON.parse(String(answer?.body ?? "{}")) as Record<string, unknown>;
+    const request = X402.request({ path: PATH, headers: {}, body }, signed);
+    const wasSent = this.#requests.send(request, `${JSON.stringify(body)} with its payment`, (answer) => {
+      const told = answer && X402.read(answer);
       // Another payment of the purchase may have bought it.
-      if (answer?.status === 202) this.#accepted(Number(read.call_id), body);
-      else if (answer !== undefined) laws.heard(payment, body, answer.status, read);
-      onStatus(answer?.status);
+      if (told?.status === 202) this.#accepted(Number(told.body.call_id), body);
+      else if (told !== undefined) laws.heard(payment, body, told);
+      onStatus(told?.status);
     });
     if (!wasSent) payment.mayBeCharged--;
   }

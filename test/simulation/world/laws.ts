@@ -8,6 +8,7 @@ import type { StoreTotals } from "../../../src/store/store.ts";
 import { Books } from "./books.ts";
 import type { Chain } from "./chain.ts";
 import { LeaseLaws, type SentCall } from "./lease-laws.ts";
+import type { Told } from "./protocols.ts";
 import type { Simulation } from "./simulation.ts";
 
 /** Token whose chain cannot be asked: who settled a payment in it is believed. */
@@ -109,8 +110,8 @@ export class Laws {
   }
 
   /** The answer to a request with a payment. */
-  heard(payment: SignedPayment, body: string, status: number, answer: Record<string, unknown>): void {
-    const { code, charged } = answer as { code?: string; charged?: unknown };
+  heard(payment: SignedPayment, body: string, { status, body: answer }: Told): void {
+    const { code, charged } = answer;
     const { bought } = payment;
     this.#checkedAt = undefined;
     if (status === 202) {

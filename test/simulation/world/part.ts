@@ -29,6 +29,7 @@ export interface Surroundings {
   readonly simulation: Simulation;
   readonly replicas: readonly Replica[];
   readonly laws: Laws;
+  readonly shop: Shop;
 }
 
 /** Parts that only some worlds have. */

@@ -1,4 +1,5 @@
 import type { HttpResponse } from "../../../src/http/response.ts";
+import type { Told } from "./protocols.ts";
 import type { ClientRequest, Replica } from "./replica.ts";
 import type { Simulation } from "./simulation.ts";
 
@@ -10,15 +11,19 @@ export class Requests {
   readonly #simulation: Simulation;
   readonly #replicas: readonly Replica[];
   readonly #name: string;
+  readonly #read: ((answer: HttpResponse) => Told) | undefined;
 
   constructor(parts: {
     readonly simulation: Simulation;
     readonly replicas: readonly Replica[];
     readonly name: string;
+    /** Reads answers for the trace. Default: by their status. */
+    readonly read?: (answer: HttpResponse) => Told;
   }) {
     this.#simulation = parts.simulation;
     this.#replicas = parts.replicas;
     this.#name = parts.name;
+    this.#read = parts.read;
   }
 
   /**
@@ -37,16 +42,20 @@ export class Requests {
     const end = (answer: HttpResponse | undefined) => {
       if (isOver) return;
       isOver = true;
-      const code = answer?.refusal ?? "";
-      simulation.say(`${name} hears ${answer === undefined ? "nothing" : `${answer.status} ${code}`}`);
+      simulation.say(`${name} hears ${answer === undefined ? "nothing" : this.#describe(answer)}`);
       onAnswer(answer);
     };
-    simulation.say(`${name} sends ${JSON.stringify(request.body)} ${what}`);
+    simulation.say(`${name} sends ${what}`);
     replica.request(request, (answer) => {
       if (!simulation.fault(`the answer to ${name} is lost`, 0.03)) end(answer);
     });
     this.later(PATIENCE_MS, () => end(undefined));
     return true;
+  }
+
+  #describe(answer: HttpResponse): string {
+    const { status, body } = this.#read?.(answer) ?? { ...answer, body: { code: answer.refusal } };
+    return [status, body.code ?? ""].join(" ");
   }
 
   later(delayMs: number, run: () => void): void {

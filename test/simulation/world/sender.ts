@@ -144,7 +144,7 @@ class Sender implements Customer {
     const lower = Object.entries(signed).map(([name, value]) => [name.toLowerCase(), value]);
     const headers = { ...(Object.fromEntries(lower) as Record<string, string>), [this.#idHeader]: id };
     const request = { method: "POST" as const, path: this.#endpoint.path, headers, body };
-    this.#requests.send(request, `as ${id}`, (answer) => {
+    this.#requests.send(request, `${JSON.stringify(body)} as ${id}`, (answer) => {
       const { call_id: callId } = JSON.parse(String(answer?.body ?? "{}")) as { call_id?: number };
       onAnswer(answer?.status, callId);
     });

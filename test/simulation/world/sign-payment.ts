@@ -8,7 +8,11 @@ import { signHash } from "./viem.ts";
 
 export interface Signed {
   readonly payment: SignedPayment;
-  readonly header: string;
+  /** As x402 sends it. */
+  readonly payload: {
+    readonly accepted: PaymentRequirements;
+    readonly payload: { readonly signature: string } & Authorized;
+  };
 }
 
 /** The terms that a payer signs. */
@@ -20,6 +24,8 @@ export interface Terms {
   readonly payer: string;
   /** No other payment of the payer has it. */
   readonly word: number;
+  /** Default: made of the word. */
+  readonly nonce?: `0x${string}` | undefined;
   /** Unix seconds. */
   readonly ends: number;
   /** Client that pays. */
@@ -68,13 +74,16 @@ export function signProvably(terms: Terms): Signed {
   return payWith(terms, signHash(from, hash), signed);
 }
 
-function authorizationOf({ accepted, amount, payer, word, ends }: Terms) {
-  const nonce = `0x${word.toString(16).padStart(64, "0")}`;
+function authorizationOf({ accepted, amount, payer, word, nonce = wordNonce(word), ends }: Terms) {
   const authorization = {
     ...{ from: payer, to: accepted.payTo, value: amount, nonce },
     ...{ validAfter: "0", validBefore: String(ends) },
   };
   return { authorization };
+}
+
+function wordNonce(word: number): `0x${string}` {
+  return `0x${word.toString(16).padStart(64, "0")}`;
 }
 
 type Authorized =
@@ -93,5 +102,5 @@ function payWith(terms: Terms, signature: string, signed: Authorized): Signed {
     ...{ asset: accepted.asset.toLowerCase(), amount: BigInt(terms.amount) },
     ...{ mayBeCharged: 0, hasFailed: false },
   };
-  return { payment, header: Buffer.from(JSON.stringify(payload)).toString("base64") };
+  return { payment, payload };
 }

@@ -16,6 +16,7 @@ import { facilitator } from "./facilitator.ts";
 import { IdentifiedClients } from "./identified.ts";
 import { Laws } from "./laws.ts";
 import { LongWork } from "./long-work.ts";
+import { MORE_DOORS } from "./more-doors.ts";
 import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
 import { Operator } from "./operator.ts";
@@ -166,7 +167,7 @@ class World {
     const replica = (name: string) => new Replica(simulation, { name, shop, path, database: this.#database });
     this.#replicas = (isShared ? ["gateway a", "gateway b"] : ["gateway"]).map(replica);
     this.laws = new Laws(simulation, { chain, confirmations, path });
-    const surroundings = { simulation, replicas: this.#replicas, laws: this.laws };
+    const surroundings = { simulation, replicas: this.#replicas, laws: this.laws, shop };
     usePeers(parts.flatMap((part) => part.peers?.(surroundings) ?? []));
     if (chain.accounts.addresses.length > 0) new Operator(simulation, this.#replicas, chain.accounts).start();
     const count = simulation.pick("clients", [4, 15, 40, 100]);
@@ -285,6 +286,7 @@ function drawParts(simulation: Simulation): readonly Part[] {
     ...(has("a token without a chain") ? [new TrustingClients(simulation)] : []),
     ...(has("push targets", 0.3) ? [PUSH] : []),
     ...(has("callbacks", 0.3) ? [CALLBACKS] : []),
+    ...(has("more doors") ? [MORE_DOORS] : []),
   ];
 }
 
