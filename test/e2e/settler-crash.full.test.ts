@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { type Postgres, startPostgres } from "../helpers/postgres.ts";
 import { SETTLER_CRASHES, type SettlerSite, startSettlerSite } from "./settler-rounds.ts";
 
-const CRASH_ROUNDS = Number(process.env.JOBGATE_SETTLER_CRASH_ROUNDS ?? 4);
+const CRASH_ROUNDS = Number(process.env.JOBGATE_SETTLER_CRASH_ROUNDS ?? 3);
 const FROZEN_ROUNDS = 3;
 const timeout = 1_200_000;
 
