@@ -14,7 +14,7 @@ describe("A simulated world whose disk fails", () => {
   afterAll(() => seeds.close());
 
   it("Keeps the laws of money, and all that was acknowledged, in every run", async () => {
-    const broken = await firstBroken(seeds, 1_000, 40);
+    const broken = await firstBroken(seeds, 1_000, 20);
     expect(broken && describeRun(broken)).toBeUndefined();
   });
 

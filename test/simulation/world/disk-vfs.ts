@@ -64,7 +64,7 @@ export class DiskVfs {
     this.#sqlite.capi.sqlite3_randomness(0, 0);
   }
 
-  /** Frees a connection of a process that has died: nothing of that reaches the disk. */
+  /** Frees a connection of a process that has died, or of a watcher: nothing of that reaches the disk. */
   ignoring(close: () => void): void {
     this.#isIgnored = true;
     try {
@@ -90,7 +90,7 @@ export class DiskVfs {
   /** Runs an operation on an open file. */
   #on(file: Pointer, run: (disk: Disk, handle: Handle) => number): number {
     const handle = this.#handles.get(file);
-    if (handle === undefined || !this.#isLive(handle)) return IO_ERROR;
+    if (handle === undefined || this.#isIgnored || !this.#isLive(handle)) return IO_ERROR;
     try {
       return run(this.#usedDisk, handle);
     } catch (error) {
@@ -229,11 +229,11 @@ export class DiskVfs {
           return taken(this.#memory.lock(handle.path, handle, { first, count, kind }));
         }),
       xShmBarrier: () => OK,
-      xShmUnmap: (file: Pointer) =>
-        this.#on(file, (_, handle) => {
-          this.#memory.leave(handle.path, handle);
-          return OK;
-        }),
+      xShmUnmap: (file: Pointer) => {
+        const handle = this.#handles.get(file);
+        if (handle !== undefined) this.#memory.leave(handle.path, handle);
+        return OK;
+      },
     };
   }
 }

@@ -39,49 +39,45 @@ function either(Native: NativeClass): NativeClass {
   } as unknown as NativeClass;
 }
 
-/** A connection to a file on the disk, with the interface of a native driver. It opens the file when it is first used. */
+/**
+ * A connection to a file on the disk, with the interface of a native driver. It opens the file when it is first used. The
+ * world opens it for each use, so that gateways find what they would find without a watcher.
+ */
 class DiskDatabase {
   readonly #path: string;
-  #open:
-    | { readonly database: WasmDatabase; readonly process: Process; readonly powerCycle: number }
-    | undefined;
+  readonly #owner: Process = simulation().current;
+  #open: { readonly database: WasmDatabase; readonly powerCycle: number } | undefined;
 
   constructor(path: string) {
     this.#path = path;
   }
 
-  get #database(): WasmDatabase {
-    const { sqlite, vfs } = theDriver();
-    this.#open ??= {
-      database: new sqlite.oo1.DB({ filename: this.#path, flags: "c", vfs: "disk" }),
-      process: simulation().current,
-      powerCycle: vfs.powerCycle,
-    };
-    return this.#open.database;
-  }
-
   exec(sql: string): void {
-    this.#database.exec(sql);
+    this.#use((database) => database.exec(sql));
   }
 
   prepare(sql: string) {
-    const database = this.#database;
-    const statement = database.prepare(sql);
+    const prepared = this.#use((database) => ({ database, statement: database.prepare(sql) }));
     /** libsql takes one array, and node:sqlite one value after the other. */
-    const rowsOf = (args: readonly unknown[], most: number): unknown[] => {
-      const values = args.length === 1 && Array.isArray(args[0]) ? args[0] : args;
-      if (values.length > 0) statement.bind(values);
-      const rows: unknown[] = [];
-      try {
-        while (rows.length < most && statement.step()) rows.push(statement.get({}));
-      } finally {
-        statement.reset();
-      }
-      return rows;
-    };
+    const rowsOf = (args: readonly unknown[], most: number): unknown[] =>
+      this.#use((database) => {
+        if (prepared.database !== database)
+          Object.assign(prepared, { database, statement: database.prepare(sql) });
+        const { statement } = prepared;
+        const values = args.length === 1 && Array.isArray(args[0]) ? args[0] : args;
+        if (values.length > 0) statement.bind(values);
+        const rows: unknown[] = [];
+        try {
+          while (rows.length < most && statement.step()) rows.push(statement.get({}));
+        } finally {
+          statement.reset();
+        }
+        return rows;
+      });
     return {
       run: (...args: unknown[]) => {
         rowsOf(args, Number.POSITIVE_INFINITY);
+        const { database } = prepared;
         const lastInsertRowid = Number(theDriver().sqlite.capi.sqlite3_last_insert_rowid(database.pointer));
         return { changes: database.changes(), lastInsertRowid };
       },
@@ -92,11 +88,31 @@ class DiskDatabase {
 
   close(): void {
     if (this.#open === undefined) return;
-    const { database, process, powerCycle } = this.#open;
+    const { database, powerCycle } = this.#open;
     const { vfs } = theDriver();
     this.#open = undefined;
-    if (process.isAlive && powerCycle === vfs.powerCycle) database.close();
+    const { isAlive } = this.#owner;
+    const isWatcher = this.#owner === simulation().world;
+    if (isAlive && !isWatcher && powerCycle === vfs.powerCycle) database.close();
     else vfs.ignoring(() => database.close());
+  }
+
+  /** Uses the open file as its owner, whoever asks. */
+  #use<Result>(use: (database: WasmDatabase) => Result): Result {
+    const { sqlite, vfs } = theDriver();
+    const run = simulation();
+    const { current } = run;
+    run.current = this.#owner;
+    try {
+      this.#open ??= {
+        database: new sqlite.oo1.DB({ filename: this.#path, flags: "c", vfs: "disk" }),
+        powerCycle: vfs.powerCycle,
+      };
+      return use(this.#open.database);
+    } finally {
+      if (this.#owner === run.world) this.close();
+      run.current = current;
+    }
   }
 }
 

@@ -16,7 +16,7 @@ export interface Settling {
 
 export const REMOTE = ["first", "second"] as const;
 /** Nobody but the facilitators sends transactions. */
-export const BY_OTHERS: Settling = {
+const BY_OTHERS: Settling = {
   facilitators: REMOTE.map((name) => toRemoteFacilitator(`http://${name}`)),
 };
 const GWEI = 10n ** 9n;

@@ -28,7 +28,7 @@ import { QuotedJob } from "./quotes.ts";
 import { Replica } from "./replica.ts";
 import { Runner } from "./runner.ts";
 import { Senders } from "./sender.ts";
-import { BY_OTHERS, REMOTE, settledBy, settlingOf } from "./settling.ts";
+import { REMOTE, settledBy, settlingOf } from "./settling.ts";
 import { SharedDatabase } from "./shared-store.ts";
 import { BrokenLaw, Simulation, TROUBLE_MS, use } from "./simulation.ts";
 import { TrustingClients } from "./trusting.ts";
@@ -156,10 +156,7 @@ class World {
     const parts = disk === undefined ? drawParts(simulation) : [];
     for (const { host, server, lossRate } of parts.flatMap(({ servers = [] }) => servers))
       network.add(host, server, lossRate);
-    const settling =
-      disk === undefined
-        ? settlingOf(simulation, chain.accounts, { network: NETWORK, rpcUrl: "http://node" })
-        : BY_OTHERS;
+    const settling = settlingOf(simulation, chain.accounts, { network: NETWORK, rpcUrl: "http://node" });
     const plain: Shop = { x402: settledBy(configOf(confirmations), settling) };
     const shop = parts.reduce((sold, part) => part.configure?.(sold) ?? sold, plain);
     const isShared = simulation.random("the store is shared") < 0.5 && disk === undefined;
