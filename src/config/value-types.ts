@@ -294,11 +294,11 @@ export const storeUrl = () =>
     .refine((value) => /^sqlite:./.test(value) || (/^postgres(ql)?:\/\/./.test(value) && URL.canParse(value)))
     .describe('"sqlite:PATH" or "postgres://…"');
 
+/** Header name in the letter case of the file. */
+export const writtenHeaderName = () => matching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, "the name of an HTTP header");
+
 /** Header name. Yields it in lower case. */
-export const headerName = () =>
-  parsedText("the name of an HTTP header", (value) =>
-    /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(value) ? value.toLowerCase() : undefined,
-  );
+export const headerName = () => writtenHeaderName().toLowerCase();
 
 /** Headers of a request that its runner gets, in lower case. */
 export const headerNames = () => z.array(headerName()).describe("an array of header names");

@@ -17,6 +17,7 @@ import {
   u64,
   webhookPath,
   wholeSeconds,
+  writtenHeaderName,
 } from "./value-types.ts";
 
 interface AuthModeTraits {
@@ -95,8 +96,7 @@ const endpoint = z.object({
     z.union([text(SECRET), namedSecret]).describe('a secret, or a table { name = "…", secret = "…" }'),
     "secrets",
   ).optional(),
-  /** Lower case. */
-  apiKeyHeader: headerName().prefault("X-API-Key"),
+  apiKeyHeader: writtenHeaderName().default("X-API-Key"),
   /** Longest distance between now and the time of signing, in either direction. */
   toleranceSecs: integer(1, 86_400).optional(),
   dedupe: z
@@ -141,7 +141,7 @@ export type WebhookAuth =
   | {
       readonly mode: "api-key";
       readonly secrets: readonly WebhookSecret[];
-      /** Lower case. */
+      /** In the letter case in which `sign-webhook` prints it. */
       readonly header: string;
     }
   | {

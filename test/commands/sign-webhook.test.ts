@@ -14,6 +14,7 @@ const files = {
       "public",
       'auth = "standard-webhooks"\nsecret = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="',
     ),
+    endpoint("key", 'auth = "api-key"\napi_key_header = "X-Gitlab-Token"\nsecret = "k3y"'),
     endpoint("token", 'auth = "url-token"\nsecret = "0123456789abcdef"'),
   ].join("\n"),
   body: "Hello, World!",
@@ -35,6 +36,10 @@ describe("jobgate sign-webhook", () => {
       stdout: "X-Signature-256: sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17\n",
       stderr: "",
     });
+  });
+
+  test("Prints an API key's header in the letter case of the configuration", async () => {
+    expect((await sign("/hooks/key")).stdout).toBe("X-Gitlab-Token: k3y\n");
   });
 
   test("Says on stderr that an endpoint without auth needs no header", async () => {

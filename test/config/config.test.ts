@@ -138,12 +138,12 @@ test("An API key is expected in X-API-Key unless another header is named", async
   expect(await auth(endpoint)).toEqual({
     mode: "api-key",
     secrets: [{ name: "secret", secret: "k" }],
-    header: "x-api-key",
+    header: "X-API-Key",
   });
   expect(await auth(`${endpoint}api_key_header = "X-Mine"\n`)).toEqual({
     mode: "api-key",
     secrets: [{ name: "secret", secret: "k" }],
-    header: "x-mine",
+    header: "X-Mine",
   });
 });
 

@@ -142,7 +142,7 @@ test("GetConfiguration shows the settings in use", async () => {
         { path: "/hooks/a", job_id: "1", auth: "none", name: "" },
         { auth: "bearer" },
         { auth: "hmac-sha256", name: "Alerts" },
-        { auth: "api-key", api_key_header: "x-api-key" },
+        { auth: "api-key", api_key_header: "X-API-Key" },
         {
           auth: "svix",
           secrets: ["new"],

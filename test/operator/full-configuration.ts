@@ -208,7 +208,7 @@ export const FULL: Filled<Config> = {
       {
         path: "/hooks/d",
         jobId: 4n,
-        auth: { mode: "api-key", secrets: [{ name: "secret", secret: secret() }], header: "x-api-key" },
+        auth: { mode: "api-key", secrets: [{ name: "secret", secret: secret() }], header: "X-API-Key" },
       },
       ENDPOINT,
     ],

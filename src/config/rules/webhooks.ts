@@ -30,7 +30,7 @@ export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void
 }
 
 function proofHeaders({ auth, apiKeyHeader }: EndpointTable): readonly (string | undefined)[] {
-  return [apiKeyHeader, ...((auth && WEBHOOK_AUTH_MODES[auth].proofHeaders) ?? [])];
+  return [apiKeyHeader?.toLowerCase(), ...((auth && WEBHOOK_AUTH_MODES[auth].proofHeaders) ?? [])];
 }
 
 /** Checks that no path collides with a `url-token` endpoint and its token, which is the segment after its path. */

@@ -24,11 +24,11 @@ export function bearer(secrets: readonly WebhookSecret[]): AuthScheme {
   };
 }
 
-/** `api-key`: the key alone in a header, sent once. `header` is lower case. */
+/** `api-key`: the key alone in a header, sent once. */
 export function apiKey(secrets: readonly WebhookSecret[], header: string): AuthScheme {
   return {
     authenticate(request) {
-      const [key, ...others] = request.headerValues(header);
+      const [key, ...others] = request.headerValues(header.toLowerCase());
       if (key === undefined || others.length > 0) return undefined;
       return authenticBy(secrets, ({ secret }) => equalInConstantTime(key, secret));
     },

@@ -5,7 +5,7 @@ import { endpoint, named, startWebhooks, UNAUTHORIZED } from "../harness.ts";
 const path = "/hooks/key";
 
 const webhooks = startBeforeAll(() =>
-  startWebhooks([endpoint(path, { mode: "api-key", header: "x-api-key", secrets: named("k3y", "0ld") })]),
+  startWebhooks([endpoint(path, { mode: "api-key", header: "X-API-Key", secrets: named("k3y", "0ld") })]),
 );
 
 describe("an API key", () => {
