@@ -295,7 +295,8 @@ export const storeUrl = () =>
     .describe('"sqlite:PATH" or "postgres://…"');
 
 /** Header name in the letter case of the file. */
-export const writtenHeaderName = () => matching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, "the name of an HTTP header");
+export const writtenHeaderName = () =>
+  matching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, "the name of an HTTP header");
 
 /** Header name. Yields it in lower case. */
 export const headerName = () => writtenHeaderName().toLowerCase();

@@ -28,6 +28,8 @@ export interface RunOptions {
 const CHANNEL = {
   // The default goes up to two minutes; the runner paces its own retries.
   "grpc.max_reconnect_backoff_ms": 500,
+  // jobgate is beside the runner. grpc-js would reach even 127.0.0.1 through the proxy in http_proxy.
+  "grpc.enable_http_proxy": 0,
   // Without pings of its own a client does not notice that the network is gone.
   "grpc.keepalive_time_ms": 15_000,
   "grpc.keepalive_timeout_ms": 5_000,

@@ -10,6 +10,8 @@ import { ackFields, Fail, type Handler, type Job, nackFields, Retry, RunnerError
 interface Request {
   readonly part: "acks" | "nacks" | "extends";
   readonly fields: { readonly callId: bigint; readonly leaseToken: string };
+  /** Aborts when it need not be sent any more. */
+  readonly lost: AbortSignal;
   /** @param refusal empty when it took effect */
   answer(refusal: string): void;
 }
@@ -18,6 +20,8 @@ interface Request {
 const REFUSALS = ["unknown", "", "the lease expired or was released", "the JobCall was finished before"];
 /** Bounds the time between two extensions, because the clocks of runner and jobgate may differ. */
 const EXTEND_MS = { min: 500, max: 15_000 };
+/** Bounds the time without an extension after which a lease is lost, because the clocks may differ. */
+const LEASE_MS = { min: 10_000, max: 86_400_000 };
 /** Longest wait before the next stream, and the wait before repeating a request that jobgate could not store. */
 const PAUSE_MS = 500;
 /** Parts of grpc-js's reasons that differ with each try, such as times, or that say nothing. */
@@ -127,22 +131,31 @@ export class Runner {
       state = "extending";
       const sent = progress;
       const fields = { callId, leaseToken, ...sent, chargeSoFar: charge };
-      const refusal = await this.#ask("extends", fields);
+      const refusal = await this.#ask("extends", fields, lost.signal);
       if (state !== "extending" || lost.signal.aborted) return;
       state = "idle";
-      if (refusal === "") return progress === sent ? undefined : extend();
-      lost.abort();
-      logger.warn(`lease of JobCall ${callId} lost: ${refusal}`);
+      if (refusal !== "") return lose(refusal);
+      expiry.refresh();
+      if (progress !== sent) await extend();
     };
     this.#deliveries.set(lost, extend);
-    const halfMs = leaseExpiresAt === undefined ? 0 : (timestampMs(leaseExpiresAt) - Date.now()) / 2;
-    const timer = setInterval(() => void extend(), Math.min(Math.max(halfMs, EXTEND_MS.min), EXTEND_MS.max));
+    const leaseMs = leaseExpiresAt === undefined ? 0 : timestampMs(leaseExpiresAt) - Date.now();
+    const timer = setInterval(() => void extend(), within(EXTEND_MS, leaseMs / 2));
+    // Without an answer of jobgate, nothing else tells that another runner may have the JobCall.
+    const expiry = setTimeout(() => lose("jobgate did not extend it in time"), within(LEASE_MS, leaseMs));
+    const lose = (reason: string): void => {
+      clearInterval(timer);
+      clearTimeout(expiry);
+      lost.abort();
+      logger.warn(`lease of JobCall ${callId} lost: ${reason}`);
+    };
     const job = {
       ...{ callId: Number(callId), jobId, serviceId, metadata, attempt, signal: lost.signal },
       body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
       progress(percent: number, text = "") {
-        if (!(percent >= 0 && percent <= 100)) throw new RangeError(`percent ${percent} is not 0 to 100`);
-        progress = { progress: { percent: Math.floor(percent), text: String(text).slice(0, 200) } };
+        if (Number.isNaN(percent)) throw new RangeError("percent is not a number");
+        const value = Math.floor(within({ min: 0, max: 100 }, percent));
+        progress = { progress: { percent: value, text: String(text).slice(0, 200) } };
         void extend();
       },
       // The next extension is soon enough: only a payment whose time ends before the work needs it.
@@ -160,16 +173,18 @@ export class Runner {
     state = "finished";
     clearInterval(timer);
     if (!lost.signal.aborted) {
-      const refusal = await this.#ask(outcome.part, { callId, leaseToken, ...outcome.fields });
-      if (refusal !== "") logger.warn(`outcome of JobCall ${callId} refused: ${refusal}`);
+      const answered = this.#ask(outcome.part, { callId, leaseToken, ...outcome.fields }, lost.signal);
+      const refusal = await Promise.race([answered, aborted(lost.signal)]);
+      if (refusal) logger.warn(`outcome of JobCall ${callId} refused: ${refusal}`);
     }
+    clearTimeout(expiry);
     this.#deliveries.delete(lost);
     this.#flushSoon();
   }
 
   /** Resolves with the reason of a refusal, or "". */
-  #ask(part: Request["part"], fields: Request["fields"]): Promise<string> {
-    return new Promise((answer) => this.#send({ part, fields, answer }));
+  #ask(part: Request["part"], fields: Request["fields"], lost: AbortSignal): Promise<string> {
+    return new Promise((answer) => this.#send({ part, fields, lost, answer }));
   }
 
   #send(request: Request): void {
@@ -192,7 +207,8 @@ export class Runner {
     });
   }
 
-  #write(requests: readonly Request[], subscribe?: RunnerOptions["subscribe"]): void {
+  #write(queued: readonly Request[], subscribe?: RunnerOptions["subscribe"]): void {
+    const requests = queued.filter(({ lost }) => !lost.aborted);
     const of = (part: Request["part"]) => requests.filter((request) => request.part === part);
     const [acks, nacks, extended] = [of("acks"), of("nacks"), of("extends")];
     if (requests.length > 0) this.#sent.set(++this.#sequence, [...acks, ...nacks, ...extended]);
@@ -213,3 +229,10 @@ export class Runner {
     }
   }
 }
+
+const within = ({ min, max }: { readonly min: number; readonly max: number }, value: number) =>
+  Math.min(Math.max(value, min), max);
+
+/** Resolves when a signal aborts. */
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => signal.addEventListener("abort", () => resolve()));

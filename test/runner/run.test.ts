@@ -127,7 +127,7 @@ test("The lease is extended while the handler works, with the progress", async (
   startRun(
     (job) => {
       job.progress(40.7, "drawing");
-      expect(() => job.progress(101)).toThrow("percent 101 is not 0 to 100");
+      expect(() => job.progress(Number.NaN)).toThrow("percent is not a number");
       return new Promise<void>((resolve) => {
         finish = resolve;
       });
@@ -194,6 +194,33 @@ test("A runner waits for jobgate, and says so once; two runners share the jobs",
     expect(lines.filter((line) => line.startsWith("cannot connect"))).toHaveLength(1);
     expect(lines.at(-1)).toMatch(/^connected to unix:/);
   }
+});
+
+test("A runner does not connect through the proxy of http_proxy", async () => {
+  const { address, acks, script } = await startWatched();
+  vi.stubEnv("http_proxy", "http://127.0.0.1:1");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  startRun(() => undefined, { address });
+  await script("job");
+  await until(() => acks.length === 1);
+});
+
+test("Progress below 0 or above 100 counts as 0 or 100", async () => {
+  const { address, acks, extensions, script } = await startWatched();
+  await script("-1", "101");
+  const finish: (() => void)[] = [];
+  startRun(
+    ({ body, progress }) => {
+      progress(Number(body.toString()));
+      return new Promise<void>((resolve) => finish.push(resolve));
+    },
+    { address },
+  );
+  await until(() => extensions.length >= 2);
+  for (const end of finish) end();
+  await until(() => acks.length === 2);
+  const percents = extensions.flatMap(([, , progress]) => progress?.percent ?? []);
+  expect([...new Set(percents)].sort((a, b) => a - b)).toEqual([0, 100]);
 });
 
 test("A stopped runner takes nothing new, finishes its jobs, and ends its stream in order", async () => {

@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Metadata, Server, ServerCredentials, type ServerDuplexStream, status } from "@grpc/grpc-js";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import {
   type GatewayMessage,
   GatewayMessageSchema,
@@ -16,6 +16,8 @@ import { startRun } from "./start-run.ts";
 const { DONE, LEASE_LOST, INVALID_ARGUMENT } = LeaseStatus;
 /** Metadata of a JobCall that is paid by use. */
 const PAID_BY_USE = { "X-X402-PAYMENT-SCHEME": "upto", "X-X402-PAYMENT-AMOUNT": "1000" };
+
+const LEASE_MS = 3_600_000;
 
 /** A gateway whose answers a test writes: some that a real one gives only after a fault. */
 async function startScriptedGateway() {
@@ -47,7 +49,7 @@ async function startScriptedGateway() {
     send({
       jobCalls: callIds.map((callId) => ({
         ...{ callId: BigInt(callId), leaseToken: `lease ${callId}`, attempt: 1, metadata },
-        leaseExpiresAt: timestampFromMs(Date.now() + 60_000),
+        leaseExpiresAt: timestampFromMs(Date.now() + LEASE_MS),
       })),
     });
   return {
@@ -57,6 +59,7 @@ async function startScriptedGateway() {
     deliver: (...callIds: number[]) => deliverWith({}, ...callIds),
     answer: (statuses: NonNullable<MessageInitShape<typeof GatewayMessageSchema>["statuses"]>[number]) =>
       send({ statuses: [statuses] }),
+    shutDown: () => server.forceShutdown(),
     breakStream: () => open?.emit("error", { code: status.UNAVAILABLE, details: "broken by the test" }),
     /** Messages of a stream that ask for something. */
     requests: (stream = 0) =>
@@ -128,6 +131,36 @@ test("After a broken stream, held leases are extended at once and outcomes witho
   await until(() => requests(1).length === 2);
   expect(idsOf(requests(1)[1]?.acks)).toEqual([2]);
   answer({ sequence: requests(1)[1]?.sequence ?? 0n, acks: [DONE] });
+});
+
+test("A lease that jobgate does not extend in time is lost, and does not keep a stopped runner", async () => {
+  const { address, streams, deliver, requests, shutDown } = await startScriptedGateway();
+  const setTimer = vi.spyOn(globalThis, "setTimeout");
+  onTestFinished(() => setTimer.mockRestore());
+  const lost: number[] = [];
+  const { ended, lines, stop } = startRun(
+    async ({ callId, signal }) => {
+      if (callId === 1) return;
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      lost.push(callId);
+    },
+    { address },
+  );
+  await until(() => streams.length === 1);
+  deliver(1, 2);
+  await until(() => idsOf(requests()[0]?.acks).length === 1);
+  shutDown();
+  await until(() => lines.some((line) => line.startsWith("disconnected")));
+  const expire = setTimer.mock.calls.filter(([, ms = 0]) => ms > LEASE_MS / 2 && ms <= LEASE_MS);
+  for (const [callback] of expire) callback();
+  await until(() => lost.length === 1);
+  expect(lost).toEqual([2]);
+  expect(lines.filter((line) => line.includes("JobCall"))).toEqual([
+    "lease of JobCall 1 lost: jobgate did not extend it in time",
+    "lease of JobCall 2 lost: jobgate did not extend it in time",
+  ]);
+  void stop();
+  await ended;
 });
 
 test("Outcomes that jobgate could not store are sent again, and one that it refuses is logged with the reason", async () => {

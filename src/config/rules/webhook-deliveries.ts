@@ -42,7 +42,8 @@ function checkDedupe(endpoint: EndpointTable, place: Place): void {
         `is missing; expected the header that identifies a delivery, or "body", since auth "${auth}" has no delivery id of its own`,
       );
   }
-  const credential = auth === "bearer" ? "authorization" : auth === "api-key" ? apiKeyHeader?.toLowerCase() : undefined;
+  const credential =
+    auth === "bearer" ? "authorization" : auth === "api-key" ? apiKeyHeader?.toLowerCase() : undefined;
   if (credential !== undefined && dedupe?.header === credential) {
     place
       .at("dedupe", "header")
