@@ -15,9 +15,11 @@ const ABANDON_BATCH = statement<{ now: number }>(
   "abandon_batch",
   `INSERT INTO jobgate.batches (id, is_abandoned) VALUES ($1, true) ON CONFLICT (id) DO NOTHING RETURNING ${NOW} AS now`,
 );
+// Writes, so that its own commit waits for the synchronous standbys, which have the batch by then: a COMMIT whose connection
+// ended while it waited for them can be seen without, and a fail-over would lose it.
 const FIND_BATCH = statement<{ is_abandoned: boolean }>(
   "find_batch",
-  "SELECT is_abandoned FROM jobgate.batches WHERE id = $1",
+  "UPDATE jobgate.batches SET is_abandoned = is_abandoned WHERE id = $1 RETURNING is_abandoned",
 );
 const FORGET_BATCHES = statement(
   "forget_batches",

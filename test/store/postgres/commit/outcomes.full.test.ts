@@ -71,6 +71,50 @@ describe("A connection that is lost at a COMMIT", () => {
     expect((await store.totals()).calls.ready).toBe(1);
   });
 
+  test("Lost while it waits for a standby: it is told as done only once a standby has it", async () => {
+    const waiting = () =>
+      postgres.query<{ pid: number; application_name: string }>(
+        url,
+        "SELECT pid, application_name FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
+      );
+    const setStandbys = async (names: string) => {
+      await postgres.query(url, `ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+      await postgres.query(url, "SELECT pg_reload_conf()");
+    };
+    const patient = await openReplica(url, {
+      timeouts: { ...TIMEOUTS, answerMs: 60_000, outcomeMs: 120_000 },
+    });
+    const others: Promise<unknown>[] = [];
+    try {
+      await setStandbys("missing");
+      await expect
+        .poll(() => {
+          others.push(postgres.query(url, "SELECT pg_logical_emit_message(true, '', '')"));
+          return waiting();
+        })
+        .not.toEqual([]);
+      const waitingStore = async () =>
+        (await waiting()).flatMap(({ pid, application_name: name }) => (name === "jobgate" ? pid : []));
+      let isTold = false;
+      const accepted = patient.accept(webhookCall()).finally(() => {
+        isTold = true;
+      });
+      await expect.poll(waitingStore).toHaveLength(1);
+      const [committing] = await waitingStore();
+      await postgres.query(url, `SELECT pg_terminate_backend(${committing})`);
+      // The lookup.
+      await expect.poll(waitingStore).toEqual([expect.not.toBeOneOf([committing])]);
+      expect(isTold).toBe(false);
+      await setStandbys("");
+      expect((await accepted).kind).toBe("accepted");
+    } finally {
+      await setStandbys("");
+      await Promise.all(others);
+      await patient.close();
+    }
+    expect((await store.totals()).calls.ready).toBe(1);
+  });
+
   test("Cut at thirty moments under load, every answer is true", async () => {
     const load = startAcceptLoad(store);
     for (let cuts = 0; cuts < 30 || load.accepted.size <= 100; cuts += 1) {
