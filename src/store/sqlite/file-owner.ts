@@ -2,7 +2,7 @@ import { readFileSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { StoreInUseError } from "../store.ts";
 import type { Database } from "./driver.ts";
-import { openFile, removeForeignLog } from "./open-database.ts";
+import { openFile, reasonOf, removeForeignLog } from "./open-database.ts";
 
 /** `application_id` of an owner file once the database beside it has tables: "jobg" in ASCII. */
 const DATABASE_WAS_MADE = 0x6a_6f_62_67;
@@ -40,7 +40,8 @@ export class FileOwner {
       write(lock, `PRAGMA user_version = ${process.pid}`);
     } catch (cause) {
       lock.close();
-      throw isBusy(cause) ? inUse(path, pidIn(ownerPath), cause) : cause;
+      if (isBusy(cause)) throw inUse(path, pidIn(ownerPath), cause);
+      throw new Error(`${ownerPath} cannot be written: ${reasonOf(cause)}`, { cause });
     }
     heldHere.add(ownerPath);
     const owner = new FileOwner([databasePath, `${databasePath}-wal`, ownerPath], lock);

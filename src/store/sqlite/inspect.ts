@@ -59,8 +59,9 @@ export function inspectSqlite(path: string): StoreInspection {
       const partial = `${file}.partial`;
       rmSync(partial, { force: true });
       try {
-        // The copy can give pages back, whatever the file does.
-        database.exec("PRAGMA auto_vacuum = INCREMENTAL");
+        // The copy can give pages back, whatever the file does. Where the file does, the pragma would write to it, which
+        // fails on a full disk.
+        if (read("auto_vacuum") === 0) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
         database.prepare("VACUUM INTO ?").run([partial]);
         chmodSync(partial, statSync(path).mode);
         completeCopy(partial);

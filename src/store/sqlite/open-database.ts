@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
+import { accessSync, closeSync, constants, openSync, readSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Database, openDriver } from "./driver.ts";
 import { MIGRATIONS } from "./schema.ts";
@@ -79,13 +79,24 @@ export function openFile(path: string): Database {
   try {
     return openDriver(path);
   } catch (cause) {
-    const folder = dirname(path);
-    const reason = existsSync(folder) ? reasonOf(cause) : `there is no folder ${folder}`;
-    throw new Error(`${path} cannot be opened: ${reason}`, { cause });
+    throw new Error(`${path} cannot be opened: ${obstacleAt(path) ?? reasonOf(cause)}`, { cause });
   }
 }
 
-function reasonOf(cause: unknown): string {
+/** Returns why no file can be opened there, which the drivers do not say. */
+function obstacleAt(path: string): string | undefined {
+  const folder = dirname(path);
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return `there is no folder ${folder}`;
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return "it is a folder";
+  try {
+    accessSync(folder, constants.W_OK);
+    return undefined;
+  } catch {
+    return `the folder ${folder} cannot be written to`;
+  }
+}
+
+export function reasonOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
 
@@ -111,8 +122,11 @@ function migrate(database: Database, isNew: boolean): void {
   }
   if (isForeign(database, version)) throw new Error("this is the database of another program");
   if (version === 0 && !isNew) throw new Error("the database had data and is empty now: restore a backup");
-  for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
-  database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+  // Nothing is written to a database that is up to date, because on a full disk it must still open for reading.
+  if (version < MIGRATIONS.length) {
+    for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
+    database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+  }
   database.exec("COMMIT");
 }
 

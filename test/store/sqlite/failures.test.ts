@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { beforeEach, expect, test } from "vitest";
@@ -22,6 +22,8 @@ test("A missing folder, a file that is not a database, and a newer jobgate's fil
   await expect(open(join(folder, "missing", "jobgate.db"))).rejects.toThrow(
     `cannot be opened: there is no folder ${join(folder, "missing")}`,
   );
+  await mkdir(join(folder, "folder.db"));
+  await expect(open(join(folder, "folder.db"))).rejects.toThrow("folder.db cannot be opened: it is a folder");
 
   const noDatabase = join(folder, "text.db");
   await writeFile(noDatabase, "this is a text of more than a hundred bytes ".repeat(10));

@@ -108,6 +108,19 @@ test("A copy is whole, keeps the file's mode, gives no call ID out again, and ov
   await restored.close();
 });
 
+test("The first lookup of the operator and a copy write nothing to the file, which needs room on a full disk", async () => {
+  const { store, path } = await givenStore();
+  const observer = openDriver(path);
+  const version = () => observer.prepare<{ data_version: number }>("PRAGMA data_version").all([]);
+  const before = version();
+  await store.totals();
+  await backup(path, join(await testFolder(), "copy.db"));
+  expect(version()).toEqual(before);
+  await acceptId(store);
+  expect(version()).not.toEqual(before);
+  observer.close();
+});
+
 test("The operator approves each refund of a payment in a copy, because it may have been sent since", async () => {
   const { store, path, stop } = await openTestStore({ encodeJobCall: encodeTestCall });
   onTestFinished(stop);
