@@ -3,7 +3,7 @@ import type { OperationOutcome } from "../group-commit.ts";
 import { Capacity } from "../new-call.ts";
 import type { Database } from "./driver.ts";
 import { makeLogDurable } from "./durable-log.ts";
-import { AUTOCHECKPOINT_PAGES, convertSmallFile, openDatabase } from "./open-database.ts";
+import { AUTOCHECKPOINT_PAGES, convertSmallFile, openDatabase, reasonOf } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
 import { Undecided } from "./operations/undecided.ts";
 import { runBatch, type TimedOperation } from "./transaction.ts";
@@ -41,8 +41,13 @@ export function openConnection(role: ConnectionRole, onLost: (reason: string) =>
   if (role.role === "reader") return reader(openDatabase(role.path, { isNew: false }), role.makesCheckpoints);
   makeLogDurable(role.path);
   const database = openDatabase(role.path, role);
-  convertSmallFile(database);
-  return watched(writer(database, role), watchedFiles(database, role.watch), onLost);
+  try {
+    convertSmallFile(database);
+    return watched(writer(database, role), watchedFiles(database, role.watch), onLost);
+  } catch (cause) {
+    database.close();
+    throw new Error(`${role.path}: ${reasonOf(cause)}`, { cause });
+  }
 }
 
 function watchedFiles(database: Database, paths: readonly string[]): WatchedFiles {

@@ -8,6 +8,7 @@ import type { JobCall } from "../../../src/core/job-call.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
+import { writeEmptyDatabase } from "../../helpers/test-store.ts";
 import { acceptId, claimCalls, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
 
 let folder: string;
@@ -18,7 +19,7 @@ beforeEach(async () => {
 const open = (path: string, { threads = false } = {}) =>
   openSqliteStore({ path, threads, maxPending: 1000, encodeJobCall: ({ body }: JobCall) => body });
 
-test("A missing folder, a file that is not a database, and a newer jobgate's file are refused", async () => {
+test("A missing folder, a file that is not a database or lacks a table, and a newer jobgate's file are refused", async () => {
   await expect(open(join(folder, "missing", "jobgate.db"))).rejects.toThrow(
     `cannot be opened: there is no folder ${join(folder, "missing")}`,
   );
@@ -28,6 +29,13 @@ test("A missing folder, a file that is not a database, and a newer jobgate's fil
   const noDatabase = join(folder, "text.db");
   await writeFile(noDatabase, "this is a text of more than a hundred bytes ".repeat(10));
   await expect(open(noDatabase)).rejects.toThrow(/text\.db: .*not a database/);
+
+  const incomplete = join(folder, "incomplete.db");
+  writeEmptyDatabase(incomplete);
+  const tables = openDriver(incomplete);
+  tables.exec("DROP TABLE payments");
+  tables.close();
+  await expect(open(incomplete)).rejects.toThrow(/^.*incomplete\.db: .*no such table/);
 
   const newer = join(folder, "newer.db");
   const database = openDriver(newer);
