@@ -124,6 +124,17 @@ class Outcomes(RunnerTest):
     async def test_an_error_in_a_task_is_a_retry_with_its_message_and_fail_a_dead_letter(self):
         await self.errors_become_outcomes(True)
 
+    async def test_an_error_is_logged_with_its_traceback_unless_the_handler_meant_it(self):
+        errors = {b"bug": KeyError("lost"), b"fail": Fail("bad input"), b"retry": Retry("busy")}
+
+        def handler(job):
+            raise errors[job.body]
+
+        with self.assertLogs("jobgate_runner", "WARNING") as logs:
+            await self.outcomes_of(handler, *errors)
+        [failed] = [line for line in logs.output if "JobCall" in line]
+        self.assertRegex(failed, r"^WARNING:jobgate_runner:JobCall \d+ failed\nTraceback(.|\n)*KeyError: 'lost'$")
+
     async def test_retry_may_have_a_delay(self):
         def handler(job):
             raise Retry("busy", delay_secs=float(job.body))
@@ -261,7 +272,7 @@ class Leases(RunnerTest):
         go = threading.Event()
 
         def handler(job):
-            job.progress(40.4, "half \udc80" + "x" * 300)
+            job.progress(40.7, "half \udc80" + "x" * 300)
             go.wait(30)
 
         self.gateway.give(b"")

@@ -118,7 +118,7 @@ pub struct Runner {
     pub token: Option<String>,
     /// Name in jobgate's logs. Default: host name and process ID.
     pub subscriber: String,
-    /// Most jobs at once. Default: 8.
+    /// Most jobs at once, at least 1. Default: 8.
     pub concurrency: u32,
     /// Only these jobs. Default: all.
     pub job_ids: Vec<u64>,
@@ -154,10 +154,11 @@ impl Runner {
         let ((sender, receiver), stop) = (mpsc::unbounded_channel(), self.stop.clone());
         let workplace = Arc::new(Workplace {
             handler: Arc::new(move |job| Box::pin(handler(job))),
-            permits: Semaphore::new(self.concurrency as usize),
+            permits: Semaphore::new(self.concurrency.max(1) as usize),
             questions: (sender, Mutex::new(receiver)),
             streams: watch::Sender::new(()),
-            runner: self,
+            // To jobgate, 0 would be 64.
+            runner: Runner { concurrency: self.concurrency.max(1), ..self },
         });
         let signals = async {
             terminated().await;

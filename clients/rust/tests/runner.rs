@@ -73,6 +73,18 @@ async fn subscribes_with_its_options() {
 }
 
 #[tokio::test]
+async fn a_concurrency_of_0_counts_as_1() {
+    let mut gateway = Gateway::start().await;
+    let runner = Runner { address: gateway.address.clone(), concurrency: 0, ..Default::default() };
+    let running = tokio::spawn(runner.run(async |_| Ok(None)));
+    let (mut stream, first) = gateway.accept().await;
+    assert_eq!(first.subscribe.unwrap().max_in_flight, 1);
+    stream.deliver([1], LONG);
+    assert_eq!(stream.receive().await.unwrap().acks.len(), 1);
+    running.abort();
+}
+
+#[tokio::test]
 async fn a_handler_gets_the_job_and_its_result_is_acked() {
     let mut test = Test::start(|job: Job| async move {
         assert_eq!((job.call_id, job.job_id, job.service_id, job.attempt), (7, 3, 1, 1));

@@ -18,7 +18,7 @@ from typing import Any
 
 import grpc.aio
 
-from .job import Job, Output, encodable, to_ack, to_nack
+from .job import Fail, Job, Output, Retry, encodable, to_ack, to_nack
 from .protocol import LEASE_STATUS_DONE, WORK, Ack, GatewayMessage, Nack, RunnerMessage
 
 PAUSE_SECS = 0.5  # At most before the next stream; before an outcome is sent again.
@@ -56,7 +56,7 @@ class Delivery(Job):
         self._on_progress = on_progress
 
     def progress(self, percent: float, text: str = "") -> None:
-        self.extend["progress"] = {"percent": round(min(max(percent, 0), 100)), "text": encodable(text)[:200]}
+        self.extend["progress"] = {"percent": int(min(max(percent, 0), 100)), "text": encodable(text)[:200]}
         self.due_at = 0
         self._on_progress()
 
@@ -80,7 +80,7 @@ class Runner:
         self._address = address or os.environ.get("JOBGATE_RUNNER") or "127.0.0.1:8403"
         token = token or os.environ.get("JOBGATE_RUNNER_TOKEN")
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
-        self._ca = Path(ca).read_bytes() if ca else None
+        self._credentials = grpc.ssl_channel_credentials(Path(ca).read_bytes()) if ca else None
         subscriber = subscriber or f"{socket.gethostname()}/{os.getpid()}"
         self._subscribe = {"subscriber": subscriber, "max_in_flight": concurrency, "job_ids": list(job_ids)}
         self._places = asyncio.Semaphore(concurrency)
@@ -102,9 +102,8 @@ class Runner:
     async def run(self) -> None:
         """Runs jobs until `stop`. Raises RunnerError if the gateway refuses this runner."""
         self._loop = asyncio.get_running_loop()
-        if self._ca:
-            credentials = grpc.ssl_channel_credentials(self._ca)
-            channel = grpc.aio.secure_channel(self._address, credentials, CHANNEL_OPTIONS)
+        if self._credentials:
+            channel = grpc.aio.secure_channel(self._address, self._credentials, CHANNEL_OPTIONS)
         else:
             channel = grpc.aio.insecure_channel(self._address, CHANNEL_OPTIONS)
         try:
@@ -212,7 +211,8 @@ class Runner:
                 output = await output if inspect.isawaitable(output) else output
             outcome = to_ack(delivery.lease, output, delivery.charged)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
-            log.debug("JobCall %d failed", delivery.call_id, exc_info=True)
+            is_meant = isinstance(error, (Fail, Retry)) or delivery.lost.is_set()
+            (log.debug if is_meant else log.warning)("JobCall %d failed", delivery.call_id, exc_info=True)
             outcome = to_nack(delivery.lease, error)
         delivery.outcome, delivery.due_at = outcome, 0
         self._changed.set()
