@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { type ClientDuplexStream, type ServiceError, status } from "@grpc/grpc-js";
+import { type ClientDuplexStream, status as Code, type ServiceError } from "@grpc/grpc-js";
 import pLimit from "p-limit";
 import * as proto from "../gen/jobgate/v1/runner_pb.ts";
 import { ackFields, Fail, type Handler, type Job, nackFields, Retry, RunnerError, toCharge } from "./job.ts";
@@ -26,9 +26,8 @@ const LEASE_MS = { min: 10_000, max: 86_400_000 };
 const PAUSE_MS = 500;
 /** Parts of grpc-js's reasons that differ with each try, such as times, or that say nothing. */
 const NOISE = /No connection established\. Last error: | \(\d{4}-[^)]*Z\)|\.? Resolution note: $/g;
-const { UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNIMPLEMENTED } = status;
 /** Codes that another try would get again. */
-const FINAL = [UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNIMPLEMENTED];
+const FINAL = [Code.UNAUTHENTICATED, Code.PERMISSION_DENIED, Code.INVALID_ARGUMENT, Code.UNIMPLEMENTED];
 const ADVICE = "Check the token, the other options of run, and the version of jobgate.";
 
 interface RunnerOptions {
@@ -65,7 +64,7 @@ export class Runner {
     const { address, logger } = this.#options;
     const { signal } = this.#over;
     for (let told = ""; !signal.aborted; ) {
-      const { code = status.OK, details = "the stream ended" } = (await this.#work()) ?? {};
+      const { code = Code.OK, details = "the stream ended" } = (await this.#work()) ?? {};
       if (FINAL.includes(code)) this.#giveUp(`${address} refuses this runner: ${details} ${ADVICE}`);
       if (signal.aborted) break;
       const what = `${this.#connected ? "disconnected from" : "cannot connect to"} ${address}`;
@@ -127,11 +126,11 @@ export class Runner {
     let progress = {};
     let charge: ReturnType<typeof toCharge>;
     const extend = async (): Promise<void> => {
-      if (state !== "idle") return;
+      if (state !== "idle" || lost.signal.aborted) return;
       state = "extending";
       const sent = progress;
       const fields = { callId, leaseToken, ...sent, chargeSoFar: charge };
-      const refusal = await this.#ask("extends", fields, lost.signal);
+      const refusal = await this.#ask("extends", fields, lost);
       if (state !== "extending" || lost.signal.aborted) return;
       state = "idle";
       if (refusal !== "") return lose(refusal);
@@ -144,8 +143,7 @@ export class Runner {
     // Without an answer of jobgate, nothing else tells that another runner may have the JobCall.
     const expiry = setTimeout(() => lose("jobgate did not extend it in time"), within(LEASE_MS, leaseMs));
     const lose = (reason: string): void => {
-      clearInterval(timer);
-      clearTimeout(expiry);
+      if (lost.signal.aborted) return;
       lost.abort();
       logger.warn(`lease of JobCall ${callId} lost: ${reason}`);
     };
@@ -172,19 +170,20 @@ export class Runner {
       });
     state = "finished";
     clearInterval(timer);
-    if (!lost.signal.aborted) {
-      const answered = this.#ask(outcome.part, { callId, leaseToken, ...outcome.fields }, lost.signal);
-      const refusal = await Promise.race([answered, aborted(lost.signal)]);
-      if (refusal) logger.warn(`outcome of JobCall ${callId} refused: ${refusal}`);
-    }
+    const fields = { callId, leaseToken, ...outcome.fields };
+    const refusal = lost.signal.aborted ? "" : await this.#ask(outcome.part, fields, lost);
+    if (refusal !== "") logger.warn(`outcome of JobCall ${callId} refused: ${refusal}`);
     clearTimeout(expiry);
     this.#deliveries.delete(lost);
     this.#flushSoon();
   }
 
-  /** Resolves with the reason of a refusal, or "". */
-  #ask(part: Request["part"], fields: Request["fields"], lost: AbortSignal): Promise<string> {
-    return new Promise((answer) => this.#send({ part, fields, lost, answer }));
+  /** Resolves with the reason of a refusal, or "", also when the lease is lost. */
+  #ask(part: Request["part"], fields: Request["fields"], { signal: lost }: AbortController): Promise<string> {
+    return new Promise((answer) => {
+      lost.addEventListener("abort", () => answer(""));
+      this.#send({ part, fields, lost, answer });
+    });
   }
 
   #send(request: Request): void {
@@ -208,14 +207,13 @@ export class Runner {
   }
 
   #write(queued: readonly Request[], subscribe?: RunnerOptions["subscribe"]): void {
-    const requests = queued.filter(({ lost }) => !lost.aborted);
-    const of = (part: Request["part"]) => requests.filter((request) => request.part === part);
-    const [acks, nacks, extended] = [of("acks"), of("nacks"), of("extends")];
-    if (requests.length > 0) this.#sent.set(++this.#sequence, [...acks, ...nacks, ...extended]);
-    const fields = (request: Request) => request.fields;
+    const of = (part: Request["part"]) => queued.filter((one) => one.part === part && !one.lost.aborted);
+    const sent = [...of("acks"), ...of("nacks"), ...of("extends")];
+    if (sent.length > 0) this.#sent.set(++this.#sequence, sent);
+    const fields = (part: Request["part"]) => of(part).map((request) => request.fields);
     const settings = { ...(subscribe && { subscribe }), ...(this.#stopping && { maxInFlight: 0 }) };
-    const outcomes = { sequence: this.#sequence, acks: acks.map(fields), nacks: nacks.map(fields) };
-    const init = { ...settings, ...outcomes, extends: extended.map(fields) };
+    const outcomes = { acks: fields("acks"), nacks: fields("nacks"), extends: fields("extends") };
+    const init = { ...settings, ...outcomes, sequence: this.#sequence };
     this.#stream?.write(create(proto.RunnerMessageSchema, init));
   }
 
@@ -224,7 +222,7 @@ export class Runner {
     const sent = this.#sent.get(sequence) ?? [];
     this.#sent.delete(sequence);
     for (const [index, request] of sent.entries()) {
-      if (errorCode === status.OK) request.answer(REFUSALS[statuses[index] ?? 0] ?? errorMessage);
+      if (errorCode === Code.OK) request.answer(REFUSALS[statuses[index] ?? 0] ?? errorMessage);
       else setTimeout(() => this.#send(request), PAUSE_MS);
     }
   }
@@ -232,7 +230,3 @@ export class Runner {
 
 const within = ({ min, max }: { readonly min: number; readonly max: number }, value: number) =>
   Math.min(Math.max(value, min), max);
-
-/** Resolves when a signal aborts. */
-const aborted = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => signal.addEventListener("abort", () => resolve()));
