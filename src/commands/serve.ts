@@ -65,10 +65,13 @@ async function reload(context: {
   const { gateway, running, options, log } = context;
   const { logger } = log;
   try {
-    const config = await loadConfig(options, log);
-    const needRestart = changesThatNeedRestart(running, config);
+    const next = await loadConfig(options, log);
+    const needRestart = changesThatNeedRestart(running, next);
     if (needRestart.length > 0)
       logger.warn({ needRestart }, "some changes take effect only at the next start");
+    const { serviceId } = running;
+    // Jobs that name no service keep that of the gateway, which changes at the next start.
+    const config = next.serviceId === serviceId ? next : await loadConfig({ ...options, serviceId }, log);
     await gateway.reload(config);
     logger.info("configuration reloaded");
   } catch (error) {

@@ -116,6 +116,33 @@ describe("jobgate serve", () => {
   });
 });
 
+test("SIGHUP leaves jobs that name no service with the one that the gateway was started with", async () => {
+  const toml = (serviceId: number, price: string) => `service_id = ${serviceId}
+[runner]
+bind_address = "127.0.0.1:0"
+drain_secs = 0
+[operator]
+bind_address = "127.0.0.1:0"
+${X402}bind_address = "127.0.0.1:0"
+${TOKEN}currency = "USD"
+[[jobs]]
+job_index = 0
+mode = "public_paid"
+price = "${price}"
+`;
+  const jobgate = await startJobgate({ config: toml(1, "$0.01") });
+  onTestFinished(async () => void (await jobgate.stop()));
+  await jobgate.reload(toml(2, "$0.02"));
+  await eventually(() => {
+    expect(jobgate.logs.join("\n")).toContain("configuration reloaded");
+  });
+  expect(jobgate.logs.join("\n")).toContain('"needRestart":["service_id"]');
+  const priceIn = async (service: number) =>
+    (await fetch(`${jobgate.x402Url}/x402/jobs/${service}/0/price`)).json();
+  expect(await priceIn(1)).toMatchObject({ price: "$0.02" });
+  expect(await priceIn(2)).toMatchObject({ code: "job_not_found" });
+});
+
 test("A signal ends the wait for a Postgres that is not there", async () => {
   const folder = await testFolder();
   await writeFile(join(folder, "jobgate.toml"), '[store]\nurl = "postgres://u:p@127.0.0.1:1/jobgate"\n');
