@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { createRegistry, type Message, toJsonString } from "@bufbuild/protobuf";
 import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
@@ -129,6 +130,11 @@ async function findOperator(
 ): Promise<{ address: OperatorAddress; token: string | undefined }> {
   const token = process.env.JOBGATE_OPERATOR_TOKEN || undefined;
   if (selection.target !== undefined) return { address: parseTarget(selection.target), token };
+  if (!existsSync(selection.config)) {
+    throw new Refusal([
+      `there is no ${selection.config}: name the configuration with -c, or a running jobgate's address with --target`,
+    ]);
+  }
   const { loadOperator } = await import("../config/load-config.ts");
   const file = { path: selection.config, env: process.env };
   const loaded = await loadOperator(file, token === undefined);

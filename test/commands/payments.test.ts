@@ -194,6 +194,15 @@ describe("The address of the running jobgate", () => {
     expect(stderr).not.toContain("hunter2");
   });
 
+  test("Asks for -c or --target if there is no configuration", async () => {
+    expect(await runJobgate(["payments", "list"])).toEqual({
+      code: 1,
+      stdout: "",
+      stderr:
+        "there is no jobgate.toml: name the configuration with -c, or a running jobgate's address with --target\n",
+    });
+  });
+
   test("Asks for --target if the configured port is 0", async () => {
     const config = join(folder, "jobgate.toml");
     await writeFile(config, '[operator]\nbind_address = "127.0.0.1:0"\n');

@@ -9,7 +9,7 @@ import {
   toStoredRows,
 } from "../inspection-queries.ts";
 import type { Database } from "./driver.ts";
-import { hasForeignLog, openFile } from "./open-database.ts";
+import { hasForeignLog, obstacleAt, openFile, reasonOf } from "./open-database.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { requireSoundFiles } from "./sound-files.ts";
 
@@ -68,6 +68,8 @@ export function inspectSqlite(path: string): StoreInspection {
         sync(partial);
         renameSync(partial, file);
         sync(dirname(file));
+      } catch (cause) {
+        throw new Error(`${file} cannot be written: ${obstacleAt(partial) ?? reasonOf(cause)}`, { cause });
       } finally {
         rmSync(partial, { force: true });
       }

@@ -84,7 +84,7 @@ export function openFile(path: string): Database {
 }
 
 /** Returns why no file can be opened there, which the drivers do not say. */
-function obstacleAt(path: string): string | undefined {
+export function obstacleAt(path: string): string | undefined {
   const folder = dirname(path);
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return `there is no folder ${folder}`;
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return "it is a folder";

@@ -1,5 +1,5 @@
 import { copyFile, stat, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { inspectStore } from "../../../src/open-store.ts";
 import type { StoreInspection } from "../../../src/store/contract/inspection.ts";
@@ -90,6 +90,8 @@ test("A copy is whole, keeps the file's mode, gives no call ID out again, and ov
   expect((await stat(copy)).mode).toBe((await stat(path)).mode);
   expect(await check(copy)).toEqual([]);
   await expect(backup(path, copy)).rejects.toThrow(`${copy} exists`);
+  const lost = join(dirname(copy), "missing", "copy.db");
+  await expect(backup(path, lost)).rejects.toThrow(`${lost} cannot be written: there is no folder`);
 
   // A restore in the place of a file whose process was killed: its log is still there.
   const place = join(await testFolder(), "restored.db");
