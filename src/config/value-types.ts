@@ -292,7 +292,7 @@ export const storeUrl = () =>
   z
     .string()
     .refine((value) => /^sqlite:./.test(value) || (/^postgres(ql)?:\/\/./.test(value) && URL.canParse(value)))
-    .describe('"sqlite:PATH" or "postgres://…"');
+    .describe('"sqlite:PATH" or "postgres://…" with one host');
 
 /** Header name in the letter case of the file. */
 export const writtenHeaderName = () =>

@@ -7,4 +7,10 @@ testMistakes([
     keyPath: "store.url",
     message: /"sqlite:PATH" or "postgres/,
   },
+  {
+    promise: "A store URL with several hosts is a mistake",
+    toml: '[store]\nurl = "postgres://a:5432,b:5432/jobgate" #!',
+    keyPath: "store.url",
+    message: /with one host/,
+  },
 ]);
