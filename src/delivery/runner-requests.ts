@@ -166,13 +166,13 @@ function milliseconds(duration: Duration, name: string, { min, max }: { min: num
 }
 
 function cut(reason: string): string {
-  return reason.slice(0, RUNNER_LIMITS.reasonLength);
+  return firstCharacters(reason, RUNNER_LIMITS.reasonLength);
 }
 
-/** Counts code points, so that no character is cut in two. */
+/** Counts code points, so that no character is cut in two. Replaces U+0000, which would end the text in SQLite. */
 function firstCharacters(text: string, count: number): string {
   // A code point has at most two UTF-16 units.
-  return [...text.slice(0, 2 * count)].slice(0, count).join("");
+  return [...text.slice(0, 2 * count)].slice(0, count).join("").replaceAll("\0", "\uFFFD");
 }
 
 function atMost(actual: number, limit: number, what: string): void {

@@ -61,6 +61,17 @@ describe("Nack", () => {
     expect(stream.calls).toHaveLength(1);
   });
 
+  test("A reason is kept whole if it has a NUL, and is cut between characters", async () => {
+    const { store, accept, connect } = await startDelivery();
+    const [withNul, long] = [await accept(), await accept()];
+    const runner = connect();
+    const stream = await runner.subscribe();
+    for (const reason of ["bad\0 input", "😀".repeat(4097)])
+      await runner.nack({ ...(await stream.next()), outcome: { case: "fail", value: { reason } } });
+    expect((await store.findDeadLetter(withNul))?.reason).toBe("bad\uFFFD input");
+    expect((await store.findDeadLetter(long))?.reason).toBe("😀".repeat(4096));
+  });
+
   test.each([-1, 86_401])("A retry delay of %d s is refused and the lease kept", async (seconds) => {
     const delay = { seconds: BigInt(seconds) };
     const { store, accept, connect } = await startDelivery();
