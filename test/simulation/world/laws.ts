@@ -129,8 +129,10 @@ export class Laws {
     }
     if (charged === false) {
       payment.mayBeCharged--;
-      // A gateway whose clock is wrong refuses what another one takes at the same time.
-      const isExcused = code === "payment_mismatch" && !this.areClocksRight;
+      // A gateway whose clock is wrong refuses what another one takes at the same time; a charge by use can fail at the end.
+      const isExcused =
+        (code === "payment_mismatch" && !this.areClocksRight) ||
+        (code === "settlement_failed" && payment.isByUse);
       if (bought?.body === body && status < 500 && !isExcused)
         this.#simulation.break(`${name(payment)} bought a job, and then nothing: ${code}`);
     }
