@@ -62,6 +62,23 @@ test.each([0, 1, 2])(
   },
 );
 
+test("A JobCall whose body is gone becomes a dead letter, and does not keep others from running", async () => {
+  const path = join(folder, "jobgate.db");
+  const before = await open(path);
+  const [damaged, whole] = [await acceptId(before), await acceptId(before)];
+  await before.close();
+  const database = openDriver(path);
+  database.prepare("DELETE FROM job_bodies WHERE call_id = ?").run([damaged]);
+  database.close();
+  const store = await open(path);
+  try {
+    expect(await claimCalls(store, { limit: 2 })).toMatchObject([{ callId: whole }]);
+    expect((await store.totals()).calls).toEqual({ held: 0, ready: 0, leased: 1, dead: 1 });
+  } finally {
+    await store.close();
+  }
+});
+
 test("An operation that the database rejects is refused alone, not with those that share its batch", async () => {
   const store = await open(join(folder, "jobgate.db"));
   try {

@@ -59,7 +59,7 @@ export function claimOperations(
     claim(now, { limit, jobIds, leaseMs, maxAttempts, subscriber, suspects }) {
       const buried = expireLeases(now, maxAttempts);
       const found: { readonly row: ReadyRow; readonly suspect: boolean }[] = [];
-      const leaseAll = () => leased(found, { now, leaseMs, subscriber });
+      const leaseAll = () => leased(found, { now, leaseMs, subscriber, buried });
 
       let suspectsLeft = false;
       if (suspects !== undefined) {
@@ -99,7 +99,13 @@ export function claimOperations(
 
   function leased(
     found: readonly { readonly row: ReadyRow; readonly suspect: boolean }[],
-    claim: { readonly now: number; readonly leaseMs: number; readonly subscriber: string },
+    claim: {
+      readonly now: number;
+      readonly leaseMs: number;
+      readonly subscriber: string;
+      /** Gets the damaged JobCalls, so that they do not keep others from running. */
+      readonly buried: BuriedCall[];
+    },
   ): ClaimedCall[] {
     if (found.length === 0) return [];
     const leaseExpiresAt = claim.now + claim.leaseMs;
@@ -107,10 +113,13 @@ export function claimOperations(
     const bodies = new Map(
       selectBodies.all([JSON.stringify(callIds)]).map(({ call_id, encoded }) => [call_id, toBytes(encoded)]),
     );
-    const calls = found.map(({ row, suspect }) => {
+    const calls = found.flatMap(({ row, suspect }) => {
       const { call_id: callId, attempts, enqueued_at: enqueuedAt, ceiling } = row;
       const encoded = bodies.get(callId);
-      if (encoded === undefined) throw new Error(`JobCall ${callId} has no body`);
+      if (encoded === undefined) {
+        claim.buried.push(jobCalls.bury(callId, NO_BODY_REASON, claim.now));
+        return [];
+      }
       return {
         callId,
         leaseToken: tokens.next(),
@@ -127,6 +136,9 @@ export function claimOperations(
     return calls;
   }
 }
+
+/** Reason of a dead letter whose body is gone. */
+const NO_BODY_REASON = "its body is missing: the store is damaged";
 
 /** libsql returns the BLOBs of several rows as bare ArrayBuffers. */
 function toBytes(blob: Uint8Array | ArrayBuffer): Uint8Array {
