@@ -155,7 +155,8 @@ func Run(ctx context.Context, handler Handler, options *Options) error {
 // pause is the longest time before the next stream, and the time before an outcome is sent again.
 const pause = 500 * time.Millisecond
 
-// maxRenewal is the longest time between extensions: clocks may differ, and a lease may be shorter than it seems.
+// maxRenewal is the longest time between extensions, and the shortest without one after which a lease is lost: clocks
+// may differ, and a lease may be shorter or longer than it seems.
 const maxRenewal = 10 * time.Second
 
 // runner works on one stream after the other.
@@ -282,7 +283,7 @@ func (r *runner) answered(s *pb.Statuses) {
 		case i >= len(statuses), statuses[i] == pb.LeaseStatus_LEASE_STATUS_INVALID_ARGUMENT: // This library sends none.
 			r.lose(job, s.ErrorMessage)
 		case i >= outcomes && (job.outcome != nil || statuses[i] == pb.LeaseStatus_LEASE_STATUS_DONE):
-			job.expiry.Reset(job.length) // Of a finished job, the answer to the outcome decides.
+			job.expiry.Reset(max(job.length, maxRenewal)) // Of a finished job, the answer to the outcome decides.
 		case statuses[i] != pb.LeaseStatus_LEASE_STATUS_DONE:
 			r.lose(job, statuses[i])
 		default:
@@ -305,11 +306,10 @@ func (r *runner) take(call *pb.JobCall) {
 	if r.isOver() {
 		return
 	}
-	// Clocks may differ: a lease that seems to be over is extended, not given up.
 	length := max(time.Until(call.LeaseExpiresAt.AsTime()), time.Second)
 	job := &Job{JobCall: call, length: length, due: time.Now().Add(min(length/2, maxRenewal))}
 	job.ctx, job.end = context.WithCancelCause(r.jobs)
-	job.expiry = time.AfterFunc(length, func() { r.lose(job, "it ran out") })
+	job.expiry = time.AfterFunc(max(length, maxRenewal), func() { r.lose(job, "it ran out") })
 	r.mu.Lock()
 	r.held[job] = true
 	r.mu.Unlock()

@@ -418,6 +418,18 @@ func TestALeaseThatRanOutWithoutTheGatewayIsLost(t *testing.T) {
 	}
 }
 
+func TestALeaseThatIsShorterThanClocksMayDifferIsKeptWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t)
+	causes := make(chan error, 1)
+	start(g, untilCancelled(causes), jobgate.Options{})
+	s, _ := g.accept()
+	s.deliver(time.Millisecond, "wait")
+	for extensions := 0; extensions < 4; { // The first has the progress; a lost lease is not extended.
+		extensions += len(s.next().Extends)
+	}
+}
+
 func TestConnectsToAUnixSocket(t *testing.T) {
 	g := startGateway(t)
 	path := filepath.Join(t.TempDir(), "runner.sock")

@@ -24,7 +24,7 @@ class Gateway:
         self.streams = []
         self.metadata = []
         self.refusal = None
-        """Code and text that new streams end with."""
+        """Code and text that new streams end with, and open ones at their next message."""
         self.error_code = 0
         """Error code of all answers."""
         self.answers = asyncio.Event()
@@ -120,6 +120,8 @@ class Stream:
         tasks = [asyncio.create_task(self._send())]
         try:
             while (message := await self.context.read()) is not grpc.aio.EOF:
+                if self.gateway.refusal:
+                    await self.context.abort(*self.gateway.refusal)
                 if not self.gateway.streams.count(self):
                     assert message.HasField("subscribe")
                     await self.context.send_initial_metadata(())

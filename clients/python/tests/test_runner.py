@@ -404,6 +404,32 @@ class Connections(RunnerTest):
             await asyncio.wait_for(cancelled.wait(), 30)
         self.assertEqual((self.gateway.acks, self.gateway.nacks), ({}, {}))
 
+    async def test_a_lease_that_no_answer_extends_is_lost_while_the_stream_is_open(self):
+        await self.start_gateway(lease_secs=1)
+        self.gateway.answers.clear()
+        self.gateway.give(b"")
+        jobs = []
+        async with self.running(lambda job: jobs.append(job) or job.lost.wait(30)):
+            with self.assertLogs("jobgate_runner", "WARNING") as logs:
+                await eventually(lambda: jobs and jobs[0].lost.is_set())
+        self.assertEqual(logs.output, ["WARNING:jobgate_runner:lease of JobCall 1 is lost: it ran out"])
+        self.assertEqual(len(self.gateway.metadata), 1)
+
+    async def test_each_lost_connection_is_told_and_alike_failures_to_connect_once(self):
+        await self.start_gateway()
+        told = "WARNING:jobgate_runner:disconnected: UNAVAILABLE: restarting"
+        with self.assertLogs("jobgate_runner", "WARNING") as logs:
+            async with self.running(lambda job: None):
+                for count in (1, 2):
+                    await self.gateway.until(lambda: self.gateway.streams)
+                    self.gateway.refusal = grpc.StatusCode.UNAVAILABLE, "restarting"
+                    self.gateway.give(b"")  # Its ack ends the stream.
+                    attempts = len(self.gateway.metadata)
+                    await eventually(lambda: len(self.gateway.metadata) >= attempts + 3)
+                    self.assertEqual(logs.output, [told] * count)
+                    self.gateway.refusal = None
+        self.assertEqual(logs.output, [told] * 2)
+
     async def test_connections_are_logged_once_each_with_the_reason_of_their_end(self):
         await self.start_gateway()
         with self.assertLogs("jobgate_runner", "INFO") as logs:

@@ -6,7 +6,7 @@ use std::{collections::HashMap, env, error, iter, pin::Pin, process, sync::Arc, 
 
 use regex_lite::Regex;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
-use tokio::{select, signal, task::JoinSet, task::yield_now, time::sleep, time::timeout};
+use tokio::{select, signal, task::JoinSet, task::yield_now, time, time::Instant, time::sleep};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::{Code, Request, Status, transport::Channel, transport::Endpoint};
@@ -22,10 +22,11 @@ use proto::{nack_request, nack_request::Nack, nack_request::nack::Outcome};
 mod proto;
 
 /// Longest wait for jobgate.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const WAIT: Duration = Duration::from_secs(5);
 /// Longest wait before another stream, and wait before a message is sent again.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Bounds on the time between renewals, because jobgate's clock may differ from ours.
+/// Bounds on the time between renewals, of which the longest is also the shortest without one after which a lease is
+/// lost, because jobgate's clock may differ from ours.
 const RENEWAL: (Duration, Duration) = (PAUSE, Duration::from_secs(10));
 /// Rule of jobgate for content types.
 static MEDIA_TYPE: LazyLock<Regex> =
@@ -199,12 +200,13 @@ struct Workplace {
 impl Workplace {
     /// Works on one stream after the other, until stopped and finished with everything. Deliveries outlive streams.
     async fn keep_connected(self: Arc<Self>) -> Result<(), Error> {
-        let (Runner { address, stop, .. }, mut deliveries, mut last) = (&self.runner, JoinSet::new(), String::new());
+        let (Runner { address, stop, .. }, mut deliveries, mut told) = (&self.runner, JoinSet::new(), String::new());
         let scheme = if address.starts_with("unix:") || address.contains("://") { "" } else { "http://" };
         let endpoint = Endpoint::new(format!("{scheme}{address}"))
             .map_err(|error| format!("{address:?} is not host:port, unix:PATH or https://host:port: {error}"))?;
-        let endpoint = endpoint.http2_keep_alive_interval(3 * TIMEOUT).connect_timeout(TIMEOUT);
+        let endpoint = endpoint.http2_keep_alive_interval(3 * WAIT).keep_alive_timeout(WAIT).connect_timeout(WAIT);
         while !(stop.is_cancelled() && deliveries.is_empty()) {
+            let streams = self.streams.subscribe();
             let Err(status) = self.work(endpoint.connect_lazy(), &mut deliveries).await else { break };
             use Code::{InvalidArgument, PermissionDenied, Unauthenticated, Unimplemented};
             let (code, message) = (status.code(), status.message());
@@ -214,10 +216,11 @@ impl Workplace {
             }
             let cause = iter::successors(error::Error::source(&status), |&error| error.source()).last();
             let reason = cause.map_or_else(|| message.into(), ToString::to_string);
-            if last != reason {
+            // Each lost connection is told, and the first of failures to connect that are alike.
+            if told != reason || streams.has_changed().is_ok_and(|opened| opened) {
                 warn!(address, reason, "disconnected");
             }
-            last = reason;
+            told = reason;
             sleep(PAUSE.mul_f64(fastrand::f64())).await;
             while deliveries.try_join_next().is_some() {}
         }
@@ -293,7 +296,7 @@ impl Workplace {
         }
         drop(outbox);
         // Everything is answered; jobgate ends the stream now.
-        _ = timeout(TIMEOUT, async { while let Ok(Some(_)) = incoming.message().await {} }).await;
+        _ = time::timeout(WAIT, async { while let Ok(Some(_)) = incoming.message().await {} }).await;
         Ok(())
     }
 
@@ -307,6 +310,7 @@ impl Workplace {
         let lost = lost.drop_guard();
         let expires_at = call.lease_expires_at.and_then(|time| SystemTime::try_from(time).ok());
         let lease = expires_at.and_then(|time| time.duration_since(SystemTime::now()).ok()).unwrap_or_default();
+        let mut expiry = Instant::now() + lease.max(RENEWAL.1);
         let renewal = async {
             let mut streams = self.streams.subscribe();
             loop {
@@ -316,8 +320,8 @@ impl Workplace {
                     Ok(()) = streams.changed() => {}
                 }
                 let extends = vec![reports.borrow_and_update().clone()];
-                match self.ask(RunnerMessage { extends, ..Default::default() }, lease).await {
-                    LeaseStatus::Done => {}
+                match self.ask(RunnerMessage { extends, ..Default::default() }, expiry).await {
+                    LeaseStatus::Done => expiry = Instant::now() + lease.max(RENEWAL.1),
                     status => return status,
                 }
             }
@@ -330,7 +334,7 @@ impl Workplace {
         };
         let status = select! {
             status = renewal => status,
-            result = work => self.ask(outcome(result, &reports), lease).await,
+            result = work => self.ask(outcome(result, &reports), expiry).await,
         };
         match status {
             LeaseStatus::Done => _ = lost.disarm(),
@@ -338,8 +342,8 @@ impl Workplace {
         }
     }
 
-    /// Asks until jobgate answers. Without an answer, the lease runs out.
-    async fn ask(&self, message: RunnerMessage, lease: Duration) -> LeaseStatus {
+    /// Asks until jobgate answers. Without an answer, the lease is lost.
+    async fn ask(&self, message: RunnerMessage, expiry: Instant) -> LeaseStatus {
         let answer = async {
             loop {
                 let (sender, answer) = oneshot::channel();
@@ -349,7 +353,7 @@ impl Workplace {
                 }
             }
         };
-        timeout(lease.max(RENEWAL.1), answer).await.unwrap_or(LeaseStatus::LeaseLost)
+        time::timeout_at(expiry, answer).await.unwrap_or(LeaseStatus::LeaseLost)
     }
 }
 
@@ -366,8 +370,7 @@ fn outcome(result: HandlerResult, report: &watch::Receiver<Lease>) -> RunnerMess
             fail(format!("{kind:?} is not a media type such as application/json"))
         }
         Ok(result) => {
-            let ack = Ack { call_id, lease_token, result, charge };
-            return RunnerMessage { acks: vec![ack], ..Default::default() };
+            return RunnerMessage { acks: vec![Ack { call_id, lease_token, result, charge }], ..Default::default() };
         }
         Err(Fail(reason)) => fail(reason),
         Err(Retry(reason, delay)) => {
@@ -375,6 +378,5 @@ fn outcome(result: HandlerResult, report: &watch::Receiver<Lease>) -> RunnerMess
             Outcome::Retry(nack_request::Retry { delay, reason: cut(reason) })
         }
     };
-    let nack = Nack { call_id, lease_token, outcome: Some(outcome) };
-    RunnerMessage { nacks: vec![nack], ..Default::default() }
+    RunnerMessage { nacks: vec![Nack { call_id, lease_token, outcome: Some(outcome) }], ..Default::default() }
 }

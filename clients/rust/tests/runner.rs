@@ -1,5 +1,6 @@
 mod gateway;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, future::pending, process, sync::Arc, time::Duration};
 
 use gateway::{Amount, Charge, Gateway, LeaseStatus, Outcome, Statuses, Stream};
@@ -7,6 +8,7 @@ use jobgate_runner::{Error, Fail, HandlerResult, Job, JobError, JobResult, Retry
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::{Event, Level, Metadata, Subscriber, span};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(1);
@@ -306,6 +308,69 @@ async fn a_lost_lease_drops_the_handler_and_cancels_its_token() {
     let (lost, dropped) = tokens.recv().await.unwrap();
     lost.cancelled().await;
     dropped.cancelled().await;
+    test.stop().await;
+}
+
+#[tokio::test]
+async fn a_lease_is_lost_by_the_time_since_its_last_extension_also_when_its_handler_ended_meanwhile() {
+    let (sender, mut losses) = mpsc::unbounded_channel();
+    let finish = CancellationToken::new();
+    let finished = finish.clone();
+    let mut test = Test::start(move |job: Job| {
+        let (sender, finished, call_id, lost) = (sender.clone(), finished.clone(), job.call_id, job.lost);
+        tokio::spawn(async move {
+            lost.cancelled().await;
+            sender.send(call_id).unwrap();
+        });
+        async move {
+            if call_id == 2 {
+                pending().await
+            }
+            finished.cancelled().await;
+            Ok(None)
+        }
+    })
+    .await;
+    for call_id in [1, 2] {
+        test.stream.deliver([call_id], SHORT);
+        assert_eq!(test.stream.receive().await.unwrap().extends[0].call_id, call_id);
+    }
+    finish.cancel();
+    assert_eq!(test.stream.receive().await.unwrap().acks[0].call_id, 1);
+    assert_eq!((losses.recv().await, losses.recv().await), (Some(1), Some(2)));
+    test.stop().await;
+}
+
+/// Counts the runner's warnings.
+#[derive(Clone, Default)]
+struct Warnings(Arc<AtomicUsize>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN && metadata.target() == "jobgate_runner"
+    }
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test]
+async fn each_lost_connection_is_logged_also_with_the_reason_of_the_last_one() {
+    let warnings = Warnings::default();
+    let _logging = tracing::subscriber::set_default(warnings.clone());
+    let mut test = Test::start(async |_| Ok(None)).await;
+    for count in 1..=3 {
+        test.stream.end(14, "restarting");
+        (test.stream, _) = test.gateway.accept().await;
+        assert_eq!(warnings.0.load(Ordering::Relaxed), count);
+    }
     test.stop().await;
 }
 

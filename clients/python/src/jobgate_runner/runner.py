@@ -119,16 +119,13 @@ class Runner:
 
     async def _keep_connected(self, channel: Any) -> None:
         open_stream = channel.stream_stream(WORK, RunnerMessage.SerializeToString, GatewayMessage.FromString)
-        last = ""
+        self._told = ""
         while self._held or not self._stopping:
             reason = await self._work(open_stream)
             if self._held or not self._stopping:
-                log.log(logging.DEBUG if reason == last else logging.WARNING, "disconnected: %s", reason)
-                last = reason
+                (log.debug if reason == self._told else log.warning)("disconnected: %s", reason)
+                self._told = reason
                 await asyncio.sleep(random.uniform(0, PAUSE_SECS))
-            for delivery in list(self._held):
-                if time.monotonic() - delivery.renewed_at > max(delivery.lease_secs, LEASE_SECS[1]):
-                    self._lose(delivery, "it ran out")
 
     async def _work(self, open_stream: Any) -> str:
         """Works on one stream until it ends, and returns why it did."""
@@ -139,6 +136,7 @@ class Runner:
         try:
             await stream.initial_metadata()
             if not stream.done():
+                self._told = ""  # Each lost connection is told.
                 log.info("connected to %s", self._address)
             async for message in stream:
                 for call in message.job_calls:
@@ -163,6 +161,9 @@ class Runner:
         sent, sequence, is_paused = self._sent, 0, False
         while self._sent is sent and (self._held or not self._stopping or not sequence):
             now = time.monotonic()
+            for delivery in list(self._held):
+                if now - delivery.renewed_at > max(delivery.lease_secs, LEASE_SECS[1]):
+                    self._lose(delivery, "it ran out")
             # As many results of the largest size fit into one message.
             due = [delivery for delivery in self._held if delivery.due_at <= now][:15]
             pauses = self._stopping and not is_paused
@@ -174,8 +175,7 @@ class Runner:
             for delivery in due:
                 delivery.due_at = now + min(delivery.lease_secs / 2, LEASE_SECS[1])
             acks, nacks, extends = (
-                [delivery for delivery in due if isinstance(delivery.outcome, kind)]
-                for kind in (Ack, Nack, type(None))
+                [each for each in due if isinstance(each.outcome, kind)] for kind in (Ack, Nack, type(None))
             )
             sequence += 1
             sent[sequence] = acks + nacks + extends
