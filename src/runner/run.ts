@@ -13,6 +13,10 @@ export interface RunOptions {
   readonly token?: string | undefined;
   /** PEM file of the authorities behind the certificate of a listener with TLS. Default: plaintext. */
   readonly ca?: string;
+  /** PEM file of this runner's certificate, with `ca` and `key`, for a listener with `client_ca`. Default: none. */
+  readonly cert?: string;
+  /** PEM file of the private key of `cert`. */
+  readonly key?: string;
   /** Name of this runner in jobgate. Default: host name and process id. */
   readonly subscriber?: string;
   /** Most jobs at once. Default: 8. */
@@ -44,7 +48,7 @@ const Client = grpc.makeGenericClientConstructor(grpcServiceDefinition(RunnerSer
  */
 export async function run(handler: Handler, options: RunOptions = {}): Promise<void> {
   const { concurrency = 8, jobIds = [], subscriber = `${hostname().slice(0, 100)}/${process.pid}` } = options;
-  const { ca, signal, logger = console, token = process.env.JOBGATE_RUNNER_TOKEN } = options;
+  const { signal, logger = console, token = process.env.JOBGATE_RUNNER_TOKEN } = options;
   const address = options.address ?? (process.env.JOBGATE_RUNNER || "127.0.0.1:8403");
   if (!/^(unix:.+|[^/]+:\d{1,5})$/.test(address))
     throw new RunnerError(`The address of jobgate is ${address}: expected host:port or unix:PATH`);
@@ -52,7 +56,10 @@ export async function run(handler: Handler, options: RunOptions = {}): Promise<v
     throw new RunnerError(`concurrency is ${concurrency}: expected 1 to 10000`);
   const metadata = new grpc.Metadata();
   if (token) metadata.set("authorization", `Bearer ${token}`);
-  const security = ca ? grpc.credentials.createSsl(readFileSync(ca)) : grpc.credentials.createInsecure();
+  const [ca, key, cert] = [options.ca, options.key, options.cert].map((path) =>
+    path ? readFileSync(path) : null,
+  );
+  const security = ca ? grpc.credentials.createSsl(ca, key, cert) : grpc.credentials.createInsecure();
   const client = new Client(address, security, CHANNEL);
   const subscribe = { subscriber, maxInFlight: concurrency, jobIds: jobIds.map(BigInt) };
   const runner = new Runner({ open: () => client.work?.(metadata), handler, address, subscribe, logger });

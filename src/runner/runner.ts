@@ -65,6 +65,7 @@ export class Runner {
     const { signal } = this.#over;
     for (let told = ""; !signal.aborted; ) {
       const { code = Code.OK, details = "the stream ended" } = (await this.#work()) ?? {};
+      this.#stream = undefined;
       if (FINAL.includes(code)) this.#giveUp(`${address} refuses this runner: ${details} ${ADVICE}`);
       if (signal.aborted) break;
       const what = `${this.#connected ? "disconnected from" : "cannot connect to"} ${address}`;
@@ -109,13 +110,7 @@ export class Runner {
       for (const answer of statuses) this.#answered(answer);
       for (const call of jobCalls) if (!this.#over.signal.aborted) void this.#handle(call);
     });
-    return new Promise((resolve) => {
-      const end = (error?: ServiceError) => {
-        this.#stream = undefined;
-        resolve(error);
-      };
-      stream.on("error", end).once("end", end);
-    });
+    return new Promise((resolve) => stream.on("error", resolve).once("end", resolve));
   }
 
   async #handle(call: proto.JobCall): Promise<void> {

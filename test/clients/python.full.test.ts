@@ -59,16 +59,18 @@ test("The Python library has the messages of the .proto and the version of jobga
   );
 });
 
-test("A Python runner trusts its CA file's authorities, and no others", async () => {
+test("A Python runner trusts its CA file's authorities, no others, and presents its certificate", async () => {
   const certificates = await makeCertificates();
   onTestFinished(() => certificates.stop());
   const pem = (name: string) => readFileSync(certificates.file(name), "utf8");
-  const tls = { cert: pem("server.pem"), key: pem("server.key") };
+  const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
   const { accept, address, store } = await startDelivery({ tls, tokens: ["secret"] });
   const acks = vi.spyOn(store, "ack");
-  const start = (authority: string) => {
-    const program = `import sys, jobgate_runner\njobgate_runner.run(lambda job: "done", ca=sys.argv[1])`;
-    const args = ["-c", program, certificates.file(`${authority}.pem`)];
+  const start = (authority: string, own: readonly string[] = []) => {
+    const files = [authority, ...own].map((name) => certificates.file(name));
+    const options = `**dict(zip(("ca", "cert", "key"), sys.argv[1:]))`;
+    const program = `import sys, jobgate_runner\njobgate_runner.run(lambda job: "done", ${options})`;
+    const args = ["-c", program, ...files];
     const env = { ...process.env, JOBGATE_RUNNER: address, JOBGATE_RUNNER_TOKEN: "secret" };
     const child = spawnTethered({ command: python, args, cwd: FOLDER, env });
     onTestFinished(async () => {
@@ -77,14 +79,15 @@ test("A Python runner trusts its CA file's authorities, and no others", async ()
     });
     return child;
   };
-  const stranger = start("stranger");
   await accept();
   let errors = "";
-  stranger.stderr.on("data", (chunk) => {
-    errors += chunk;
-  });
+  for (const authority of ["stranger.pem", "authority.pem"])
+    start(authority).stderr.on("data", (chunk) => {
+      errors += chunk;
+    });
   await until(() => errors.includes("disconnected: UNAVAILABLE"));
+  await until(() => errors.includes("refuses this runner: UNAUTHENTICATED"));
   expect(acks).not.toHaveBeenCalled();
-  start("authority");
+  start("authority.pem", ["runner.pem", "runner.key"]);
   await until(() => acks.mock.calls.length === 1);
 });

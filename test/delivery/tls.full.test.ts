@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { credentials, status } from "@grpc/grpc-js";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startRun } from "../runner/start-run.ts";
@@ -75,6 +75,17 @@ describe("Mutual TLS", () => {
     const stream = await connect({ credentials: channelCredentials("runner") }).subscribe();
     await accept();
     await stream.next();
+  });
+
+  test("The Node library's runner presents its certificate", async () => {
+    const tls = { cert: pem("server.pem"), key: pem("server.key"), clientCa: pem("authority.pem") };
+    const { accept, address, store } = await startDelivery({ tls });
+    const options = { address, ca: file("authority.pem") };
+    await expect(startRun(() => "no", options).ended).rejects.toThrow("refuses this runner");
+    const acks = vi.spyOn(store, "ack");
+    startRun(() => "done", { ...options, cert: file("runner.pem"), key: file("runner.key") });
+    await accept();
+    await until(() => acks.mock.calls.length === 1);
   });
 
   test.each([undefined, "impostor"])(

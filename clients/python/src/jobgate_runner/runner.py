@@ -71,6 +71,8 @@ class Runner:
         address: str | None = None,
         token: str | None = None,
         ca: str | os.PathLike[str] | None = None,
+        cert: str | os.PathLike[str] | None = None,
+        key: str | os.PathLike[str] | None = None,
         subscriber: str | None = None,
         concurrency: int = 8,
         job_ids: Iterable[int] = (),
@@ -80,7 +82,8 @@ class Runner:
         self._address = address or os.environ.get("JOBGATE_RUNNER") or "127.0.0.1:8403"
         token = token or os.environ.get("JOBGATE_RUNNER_TOKEN")
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
-        self._credentials = grpc.ssl_channel_credentials(Path(ca).read_bytes()) if ca else None
+        files = [path and Path(path).read_bytes() for path in (ca, key, cert)]
+        self._credentials = [grpc.ssl_channel_credentials(*files)] if ca else []
         subscriber = subscriber or f"{socket.gethostname()}/{os.getpid()}"
         self._subscribe = {"subscriber": subscriber, "max_in_flight": concurrency, "job_ids": list(job_ids)}
         self._places = asyncio.Semaphore(concurrency)
@@ -102,12 +105,9 @@ class Runner:
     async def run(self) -> None:
         """Runs jobs until `stop`. Raises RunnerError if the gateway refuses this runner."""
         self._loop = asyncio.get_running_loop()
-        if self._credentials:
-            channel = grpc.aio.secure_channel(self._address, self._credentials, CHANNEL_OPTIONS)
-        else:
-            channel = grpc.aio.insecure_channel(self._address, CHANNEL_OPTIONS)
+        open_channel = grpc.aio.secure_channel if self._credentials else grpc.aio.insecure_channel
         try:
-            async with channel:
+            async with open_channel(self._address, *self._credentials, CHANNEL_OPTIONS) as channel:
                 await self._keep_connected(channel)
         finally:
             tasks = list(self._held.values())
