@@ -42,6 +42,8 @@ interface BuyerOptions {
 const REQUEST_TIMEOUT_MS = 120_000;
 const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 10_000;
+/** Requests for an offer: nothing is signed yet, and the URL may be wrong. */
+const OFFER_TRIES = 3;
 const IDENTIFIER = "payment-identifier";
 
 /** Buys with the official client. One payment is signed; if its answer is lost, the very same one is sent again. */
@@ -69,9 +71,7 @@ export class Buyer {
 
   /** @returns the last answer, and whether it was paid for. @throws Refusal when there is none */
   async buy(url: string, init: RequestInit): Promise<{ readonly answer: Answer; readonly isPaid: boolean }> {
-    const offered = await this.#send(url, init).catch((error: unknown) => {
-      throw new Refusal([`No seller answers at ${url}: ${reasonOf(error)}`]);
-    });
+    const offered = await this.untilAnswered(url, init, OFFER_TRIES);
     if (offered.status !== 402) return { answer: offered, isPaid: false };
     const required = this.#readOffer(offered);
     const payload = await this.#http.createPaymentPayload(required).catch((error: unknown) => {
@@ -84,19 +84,23 @@ export class Buyer {
     return { answer: await this.untilAnswered(url, { ...init, headers }), isPaid: true };
   }
 
-  /** Sends a request again until it is answered for good. @throws Refusal at the deadline */
-  async untilAnswered(url: string, init: RequestInit): Promise<Answer> {
+  /**
+   * Sends a request again until it is answered for good, or for the last time. @throws Refusal at the deadline, or when
+   * the last try is not answered
+   */
+  async untilAnswered(url: string, init: RequestInit, tries = Number.POSITIVE_INFINITY): Promise<Answer> {
     let reason = "no time was left";
-    for (let told = ""; !this.#deadline?.aborted; ) {
+    for (let told = "", left = tries; !this.#deadline?.aborted; left--) {
       let waitMs = RETRY_MS;
       try {
         const answer = await this.#send(url, init);
-        if (!isRetryable(answer)) return answer;
+        if (!isRetryable(answer) || left === 1) return answer;
         reason = refusalText(answer);
         const retryAfterMs = Number(answer.headers.get("retry-after")) * 1_000 || RETRY_MS;
         waitMs = Math.min(Math.max(retryAfterMs, RETRY_MS), MAX_RETRY_MS);
       } catch (error) {
         reason = reasonOf(error);
+        if (left === 1) throw new Refusal([`No seller answers at ${url}: ${reason}`]);
       }
       if (reason !== told) this.#options.onRetry(reason);
       told = reason;

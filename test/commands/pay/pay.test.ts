@@ -163,6 +163,27 @@ describe("jobgate pay", () => {
     expect(facilitator.settled).toHaveLength(1);
   });
 
+  test("Asks for the offer again when its answer is lost, or the seller is stopping", async () => {
+    testSeller.proxy.add({ times: 1, fault: { kind: "lose-answer" } });
+    const stopping = {
+      error: "jobgate is stopping.",
+      code: "shutting_down",
+      charged: false,
+      retryable: true,
+    };
+    testSeller.proxy.add({ times: 1, fault: { kind: "answer", status: 503, body: stopping } });
+    expect(await pay(testSeller.jobUrl(0))).toMatchObject({ code: 0, stdout: "HELLO" });
+    expect(payments()).toHaveLength(1);
+
+    testSeller.proxy.forget();
+    testSeller.proxy.add({ fault: { kind: "cut" } });
+    expect(await pay(testSeller.jobUrl(0))).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^No seller answers at /m),
+    });
+    expect(testSeller.proxy.requests).toHaveLength(3);
+  });
+
   test("An interrupted purchase that is named by --payment-id is not charged again", async () => {
     const args = ["--payment-id", `order_${"5".repeat(20)}`, "--json"];
     const receipts = [
@@ -228,7 +249,7 @@ describe("jobgate pay", () => {
     expect(await pay("ftp://jobs.example.com")).toMatchObject({ code: 2 });
     expect(await pay("http://127.0.0.1:1/")).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^No seller answers at http:\/\/127\.0\.0\.1:1\/: /),
+      stderr: expect.stringMatching(/^No seller answers at http:\/\/127\.0\.0\.1:1\/: /m),
     });
     expect(await pay(`${testSeller.proxy.url}/x402/jobs/1/9`)).toMatchObject({
       code: 1,
