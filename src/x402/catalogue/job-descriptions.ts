@@ -11,7 +11,7 @@ import type { JobDescription, Offer } from "../wire/offer.ts";
 import { jobUrl } from "../wire/paths.ts";
 import type { IdentifierRule } from "../wire/payment-identifier.ts";
 import { declareBazaar } from "./bazaar.ts";
-import { jobTitle, PROMISES, type Seller } from "./seller.ts";
+import { asSentence, jobTitle, PROMISES, type Seller } from "./seller.ts";
 
 /** Bound on the descriptions that are kept: a few KB each. */
 const MAX_REMEMBERED = 1_000;
@@ -108,7 +108,7 @@ export class JobDescriptions {
     return {
       resource: {
         url: jobUrl(publicUrl, job),
-        description: withPromise(job.description ?? jobTitle(job), undefined),
+        description: shortened(job.description ?? jobTitle(job), MAX_DESCRIPTION),
         // Without a wait for the result, the answer is the 202's JSON.
         mimeType: job.output?.contentType ?? "application/json",
         serviceName,
@@ -121,9 +121,13 @@ export class JobDescriptions {
 }
 
 function withPromise(text: string, onFailure: Offer["onFailure"]): string {
-  const promise = onFailure === undefined ? "" : ` ${PROMISES[onFailure]}`;
-  const room = MAX_DESCRIPTION - promise.length;
-  return (text.length <= room ? text : `${text.slice(0, room - 1).trimEnd()}…`) + promise;
+  if (onFailure === undefined) return text;
+  const promise = ` ${PROMISES[onFailure]}`;
+  return asSentence(shortened(text, MAX_DESCRIPTION - promise.length - 1)) + promise;
+}
+
+function shortened(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`;
 }
 
 function infoOf(extension: unknown): unknown {

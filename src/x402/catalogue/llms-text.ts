@@ -1,5 +1,5 @@
 import type { ListedJob } from "./listing.ts";
-import { jobTitle, listedPriceText, optionText, PROMISES, type Seller } from "./seller.ts";
+import { asSentence, jobTitle, listedPriceText, optionText, PROMISES, type Seller } from "./seller.ts";
 
 /** Jobs that are named one by one, which keeps the text under 200 lines. */
 const MAX_NAMED = 100;
@@ -47,7 +47,7 @@ ${sellsBy.mpp ? OVER_MPP : ""}${sellsBy.mcp ? `MCP clients buy each job as a too
 function line(job: ListedJob): string {
   const { description, price, offers, input, mode, onFailure, url } = job;
   const facts = [
-    ...(description === undefined ? [] : [oneLine(description)]),
+    ...(description === undefined ? [] : [asSentence(oneLine(description))]),
     price === undefined
       ? `Its price is at ${url}/price.`
       : `Price: ${[listedPriceText(price), ...offers.map(optionText)].join(", ")}.`,

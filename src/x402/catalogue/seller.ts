@@ -38,6 +38,11 @@ export function optionText({ amount, decimals, token, byUse }: ListedOffer): str
   return `${ceiling}${formatUnits(BigInt(amount), decimals)} ${token.symbol} on ${token.network}${method}`;
 }
 
+/** Ends a text of the seller so that a sentence can follow it. */
+export function asSentence(text: string): string {
+  return /[.!?…。！？]$/u.test(text) ? text : `${text}.`;
+}
+
 /** Text for buyers about a job that fails. */
 export const PROMISES = {
   refund: "Refunded if it fails.",

@@ -158,6 +158,25 @@ describe("A job in a 402", () => {
   });
 });
 
+it("The promise of an offer is a sentence of its own after the description, within its 300 characters", () => {
+  const offers = offersOf().map((offer) => ({ ...offer, onFailure: "refund" as const }));
+  const described = (text: { title: string } | { description: string }) => {
+    const descriptions = new JobDescriptions({
+      jobs: [{ ...KEY, ...text }],
+      seller: sellerOf({ publicUrl: PUBLIC_URL }),
+      identifiers: new IdentifierRule([]),
+      extensionsOf: () => [],
+      clock: Date.now,
+    });
+    return descriptions.withOffers(KEY, offers).resource.description;
+  };
+  expect(described({ title: "Speech to text" })).toBe("Speech to text. Refunded if it fails.");
+  expect(described({ description: "Writes it down." })).toBe("Writes it down. Refunded if it fails.");
+  const long = described({ description: "ä".repeat(4_000) });
+  expect(long).toMatch(/ä… Refunded if it fails\.$/);
+  expect(long?.length).toBeLessThanOrEqual(300);
+});
+
 describe("The extensions of a payment", () => {
   let nowMs = 1_000_000;
   const withExample = (example: string) =>

@@ -3,7 +3,7 @@ import { isJsonType } from "../../../core/body-schema.ts";
 import type { JobResult } from "../../../store/contract/work-queue.ts";
 import { embeddedSchema, inputSchema } from "../../catalogue/job-input.ts";
 import type { ListedJob } from "../../catalogue/listing.ts";
-import { jobTitle, listedPriceText, optionText, PROMISES } from "../../catalogue/seller.ts";
+import { asSentence, jobTitle, listedPriceText, optionText, PROMISES } from "../../catalogue/seller.ts";
 import { RPC, RpcError } from "./json-rpc.ts";
 
 export function toolName({ name, serviceId, jobIndex }: ListedJob): string {
@@ -14,7 +14,7 @@ export function toolName({ name, serviceId, jobIndex }: ListedJob): string {
 export function toTool(job: ListedJob) {
   const { description, price, offers, onFailure, mode } = job;
   const facts = [
-    description ?? jobTitle(job),
+    asSentence(description ?? jobTitle(job)),
     price && `Costs ${listedPriceText(price)}${offers[0] ? ` (${optionText(offers[0])})` : ""} a call.`,
     onFailure && PROMISES[onFailure],
     mode === "restricted_paid" && "For permitted callers only.",
