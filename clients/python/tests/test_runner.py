@@ -13,9 +13,9 @@ from jobgate_runner import Fail, Job, Result, Retry, Runner, RunnerError
 MIB = 1024 * 1024
 
 
-async def eventually(holds):
+async def eventually(holds, tries=3_000):
     """Waits for what the gateway does not know."""
-    for _ in range(3_000):
+    for _ in range(tries):
         if holds():
             return
         await asyncio.sleep(0.01)
@@ -429,6 +429,32 @@ class Connections(RunnerTest):
                     self.assertEqual(logs.output, [told] * count)
                     self.gateway.refusal = None
         self.assertEqual(logs.output, [told] * 2)
+
+    async def test_a_gateway_that_answers_no_more_is_left(self):
+        await self.start_gateway()
+        answers = asyncio.Event()
+        answers.set()
+
+        async def pump(reader, writer):
+            while data := await reader.read(65_536):
+                await answers.wait()
+                writer.write(data)
+            writer.close()
+
+        async def relay(reader, writer):
+            from_gateway, to_gateway = await asyncio.open_connection(*self.gateway.address.split(":"))
+            await asyncio.gather(pump(reader, to_gateway), pump(from_gateway, writer))
+
+        server = await asyncio.start_server(relay, "127.0.0.1", 0)
+        self.addCleanup(server.close)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with self.running(lambda job: None, address=address):
+            await self.gateway.until(lambda: self.gateway.streams)
+            with self.assertLogs("jobgate_runner", "WARNING") as logs:
+                answers.clear()
+                await eventually(lambda: logs.output, 6_000)
+            answers.set()
+        self.assertIn("disconnected: UNAVAILABLE", logs.output[0])
 
     async def test_connections_are_logged_once_each_with_the_reason_of_their_end(self):
         await self.start_gateway()

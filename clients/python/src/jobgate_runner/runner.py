@@ -25,7 +25,7 @@ PAUSE_SECS = 0.5  # At most before the next stream; before an outcome is sent ag
 LEASE_SECS = (0.2, 10.0)  # Clocks may differ: a lease may be longer or shorter than it seems.
 CHANNEL_OPTIONS = [
     ("grpc.keepalive_time_ms", 15_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # Its default of a minute would outlast grpc.keepalive_timeout_ms.
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.max_receive_message_length", -1),
     ("grpc.enable_http_proxy", 0),
