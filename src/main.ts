@@ -4,6 +4,14 @@ import { runProgram } from "./commands/program.ts";
 /** Time for pending writes to a pipe, which process.exit() would cut off. */
 const FLUSH_MS = 1_000;
 
-process.exitCode = await runProgram(process.argv.slice(2));
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  // The reader of a pipe may go at any time, as `head` does.
+  if (error.code === "EPIPE") return;
+  console.error(`Standard output cannot be written: ${error.message}`);
+  process.exitCode = 1;
+});
+
+const exitCode = await runProgram(process.argv.slice(2));
+process.exitCode ||= exitCode;
 // A peer that never closes its side of a connection would keep the process alive.
 setTimeout(() => process.exit(), FLUSH_MS).unref();

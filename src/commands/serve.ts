@@ -37,8 +37,6 @@ async function serve(
   void stopped.then(() => starting.abort());
   const gateway = await startGatewayOrRefuse(config, logger, starting.signal);
   if (gateway === undefined) return;
-  // The parent process may stop reading at any time.
-  process.stdout.on("error", () => undefined);
   for (const { name, address } of gateway.listeners) console.log(`${name} listening on ${address}`);
 
   let reloads = Promise.resolve();

@@ -77,7 +77,6 @@ async function dev(options: DevOptions): Promise<void> {
     if (gateway === undefined) return;
     undo.push(() => gateway.stop());
     const working = options.runner ? doSampleJobs(ports, log.logger) : stopped;
-    process.stdout.on("error", () => undefined);
     const facts = factsOf(ports, chain.rpcUrl, secret);
     console.log(options.json ? JSON.stringify(facts) : welcome(facts));
     await working;
