@@ -1,9 +1,17 @@
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
+import type { PriceSource } from "../../src/pricing/price-source.ts";
 import { PricingEngine } from "../../src/pricing/pricing-engine.ts";
+import { JobPolicies } from "../../src/x402/prices/job-policies.ts";
+import { OfferBook } from "../../src/x402/prices/offer-book.ts";
+import { PayableTokens } from "../../src/x402/prices/payable-tokens.ts";
+import { PriceBook } from "../../src/x402/prices/price-book.ts";
 import { startLog } from "../helpers/log.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
+import { openTestStore } from "../helpers/test-store.ts";
+import { FIXED_RATES, USDC } from "../x402/payments.ts";
 
+const NO_BODY = new Uint8Array();
 const bindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
 
 test("A call to a silent engine fails after a few seconds", async () => {
@@ -19,6 +27,36 @@ test("A call to a silent engine fails after a few seconds", async () => {
     headers: { "retry-after": "2" },
   });
   expect(lines[0]).toMatchObject({ reason: expect.stringContaining("DEADLINE_EXCEEDED") as string });
+});
+
+test("Requests for twelve jobs that a silent engine never priced are refused within 20 s", async () => {
+  const engine = await startPricingEngine();
+  onTestFinished(() => engine.stop());
+  engine.faults.delayMs = 3_600_000;
+  const { url, signing } = engine;
+  const { logger } = startLog();
+  const link = new PricingEngine({ config: { url, signing, bindAddress, proofOfWorkBits: 8 }, logger });
+  onTestFinished(() => link.stop());
+  const opened = await openTestStore();
+  onTestFinished(() => opened.stop());
+  const source = link.prices as PriceSource;
+  const prices = new PriceBook({
+    policies: new JobPolicies({ jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
+    prices: source,
+    offers: new OfferBook({ ledger: opened.store, rates: FIXED_RATES, clock: systemClock, logger }),
+    quotes: undefined,
+    tokens: new PayableTokens([USDC]),
+    refunds: false,
+    quoteTtlSecs: 300,
+    clock: systemClock,
+  });
+  const startedAt = performance.now();
+  const waits = Array.from({ length: 12 }, async (_, jobIndex) => {
+    const offers = prices.findCurrent({ serviceId: 1n, jobIndex }).then((price) => price.offers(NO_BODY));
+    await expect(offers).rejects.toMatchObject({ code: "price_unavailable" });
+    return performance.now() - startedAt;
+  });
+  expect(Math.max(...(await Promise.all(waits)))).toBeLessThan(25_000);
 });
 
 test("While proofs of 18 bits are made, the main thread is idle most of the time", async () => {

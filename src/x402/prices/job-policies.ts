@@ -6,6 +6,13 @@ import type { PriceSource } from "../../pricing/price-source.ts";
 /** A job's policy, and what its buyers are promised for the case that it fails. */
 export type SoldPolicy = JobPolicy & Pick<Job, "onFailure">;
 
+/** A job for sale at its current price. */
+interface FoundJob {
+  readonly policy: SoldPolicy;
+  /** Reason why the price source returned no price. The job can still be paid for at an offer made earlier. */
+  readonly unavailable: GatewayError | undefined;
+}
+
 /** Policies of the jobs. Clients can buy a job that has a price and a policy that allows it. */
 export class JobPolicies {
   readonly #prices: PriceSource;
@@ -40,7 +47,8 @@ export class JobPolicies {
    * @throws GatewayError `job_not_found` without a price; `x402_disabled`; `price_unavailable` when the price source
    * cannot answer now and the job has no policy of its own
    */
-  async find(job: JobKey): Promise<SoldPolicy> {
+  async find(job: JobKey): Promise<FoundJob> {
+    let unavailable: GatewayError | undefined;
     try {
       if ((await this.#prices.priceOf(job)) === undefined) throw notFound(job);
     } catch (error) {
@@ -48,8 +56,9 @@ export class JobPolicies {
       // A default of "disabled" must not confirm that the job exists. An enabled job goes on: a payment may answer an
       // offer made earlier.
       if (this.#defaultMode === "disabled" && !this.#policies.has(keyOf(job))) throw error;
+      unavailable = error;
     }
-    return this.#requireEnabled(job);
+    return { policy: this.#requireEnabled(job), unavailable };
   }
 
   /**

@@ -88,7 +88,8 @@ export class PriceBook {
    * @throws GatewayError `job_not_found`, `x402_disabled`, `price_unavailable`
    */
   async findCurrent(job: JobKey): Promise<Price> {
-    return new CurrentPrice(await this.#policies.find(job), this.#current);
+    const { policy, unavailable } = await this.#policies.find(job);
+    return new CurrentPrice(policy, this.#current, unavailable);
   }
 }
 
@@ -96,13 +97,17 @@ export class PriceBook {
 class CurrentPrice implements Price {
   readonly policy: SoldPolicy;
   readonly #sources: CurrentPrices;
+  /** The request has already waited for the price source in vain, and must not wait as long again. */
+  readonly #unavailable: GatewayError | undefined;
 
-  constructor(policy: SoldPolicy, sources: CurrentPrices) {
+  constructor(policy: SoldPolicy, sources: CurrentPrices, unavailable: GatewayError | undefined) {
     this.policy = policy;
     this.#sources = sources;
+    this.#unavailable = unavailable;
   }
 
   async offers(): Promise<readonly Offer[]> {
+    if (this.#unavailable !== undefined) throw this.#unavailable;
     const { prices, offers, tokens, useTerms, quoteTtlSecs, clock } = this.#sources;
     const job = { serviceId: this.policy.serviceId, jobIndex: this.policy.jobIndex };
     const price = await prices.priceOf(job);

@@ -26,7 +26,8 @@ describe("While the price source cannot answer", () => {
   });
 
   it("An enabled job is found, so that earlier offers can be paid", async () => {
-    expect((await policies("disabled").find(job(1))).invocationMode).toBe("public_paid");
-    expect((await policies("public_paid").find(job(0))).invocationMode).toBe("public_paid");
+    const enabled = { policy: { invocationMode: "public_paid" }, unavailable: { code: "price_unavailable" } };
+    expect(await policies("disabled").find(job(1))).toMatchObject(enabled);
+    expect(await policies("public_paid").find(job(0))).toMatchObject(enabled);
   });
 });

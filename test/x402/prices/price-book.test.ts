@@ -2,6 +2,7 @@ import pino from "pino";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
 import type { JobQuote } from "../../../src/pricing/job-quote.ts";
+import { priceUnavailable } from "../../../src/pricing/price-source.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
@@ -36,6 +37,43 @@ it("An offer at a quote's price is confirmed until the quote ends, and refused f
   now += 1_000;
   await expect(price.confirm(offer)).rejects.toMatchObject({ code: "payment_mismatch" });
   await opened.stop();
+});
+
+it("A request queries an unavailable price source once, and still pays an offer made earlier", async () => {
+  const opened = await openTestStore();
+  onTestFinished(() => opened.stop());
+  let queries = 0;
+  let isAvailable = true;
+  const source = {
+    async priceOf() {
+      queries += 1;
+      if (!isAvailable) throw priceUnavailable("the pricing engine is busy with other jobs");
+      return { priceWei: PRICE_WEI };
+    },
+  };
+  const prices = new PriceBook({
+    policies: new JobPolicies({ jobPolicies: [], defaultInvocationMode: "public_paid" }, source),
+    prices: source,
+    offers: new OfferBook({
+      ledger: opened.store,
+      rates: FIXED_RATES,
+      clock: Date.now,
+      logger: pino({ level: "silent" }),
+    }),
+    quotes: undefined,
+    tokens: new PayableTokens([USDC]),
+    refunds: false,
+    quoteTtlSecs: 300,
+    clock: Date.now,
+  });
+  const [offer] = await (await prices.findCurrent(JOB)).offers(new Uint8Array());
+  const payment = read(await signedPayload({ offer: offer as Offer }));
+  isAvailable = false;
+  queries = 0;
+  const price = await prices.findCurrent(JOB);
+  await expect(price.offers(new Uint8Array())).rejects.toMatchObject({ code: "price_unavailable" });
+  expect(await price.match(payment, new Uint8Array())).toMatchObject({ amount: offer?.amount });
+  expect(queries).toBe(1);
 });
 
 describe("The promise of the offer that a payment answers", () => {
