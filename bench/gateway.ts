@@ -68,6 +68,7 @@ symbol = "USDC"
 decimals = 6
 pay_to = "${payTo}"
 rate_per_native_unit = "3200.00"
+transfer_method = "eip3009"
 eip3009_name = "${tokenName}"
 eip3009_version = "${tokenVersion}"
 ${rpcUrl === undefined ? "" : `rpc_url = "${rpcUrl}"`}

@@ -53,10 +53,13 @@ function findPreset({ token, network }: TokenTable, place: Place): TokenPreset |
   return undefined;
 }
 
-/** Fills the transfer method, and checks that the EIP-712 domain is there if it is needed, and never half of it. */
+/**
+ * Fills the transfer method, and checks that the EIP-712 domain is there if it is needed, and never half of it. With
+ * Permit2 the domain serves gas sponsoring (EIP-2612).
+ */
 function withMethod(token: TokenTable, place: Place): TokenTable {
   const { eip3009Name: name, eip3009Version: version } = token;
-  const transferMethod = token.transferMethod ?? (name === undefined ? "permit2" : "eip3009");
+  const transferMethod = token.transferMethod ?? "permit2";
   const isNeeded = transferMethod === "eip3009" || name !== undefined || version !== undefined;
   if (isNeeded && name === undefined) {
     place.at("eip3009_name").reportMissing("is missing; expected the name in the token's EIP-712 domain");
@@ -66,14 +69,25 @@ function withMethod(token: TokenTable, place: Place): TokenTable {
       .at("eip3009_version")
       .reportMissing("is missing; expected the version in the token's EIP-712 domain");
   }
-  if (!isNeeded && token.transferMethod === undefined) {
-    place
-      .at("transfer_method")
-      .warn(
-        "is missing, so the token is paid by Permit2, which its payers must have approved; a token with EIP-3009 needs eip3009_name and eip3009_version",
-      );
-  }
+  if (token.transferMethod === undefined) warnOfPermit2(token, place.at("transfer_method"));
   return { ...token, transferMethod };
+}
+
+/** Warns that a token without a transfer method is paid by Permit2, which its payers must have approved. */
+function warnOfPermit2({ network, asset }: TokenTable, place: Place): void {
+  const known = TOKEN_PRESETS.find(
+    (preset) =>
+      preset.transferMethod === "eip3009" &&
+      preset.network === network &&
+      preset.asset.toLowerCase() === asset?.toLowerCase(),
+  );
+  const expected =
+    known === undefined
+      ? '"eip3009" if the token has EIP-3009, or "permit2"'
+      : `"eip3009", which this token has, or token = ${quoted(known.symbol)} in place of asset`;
+  place.warn(
+    `is missing, so the token is paid by Permit2, which its payers must have approved; expected ${expected}`,
+  );
 }
 
 function quoted(symbol: string): string {

@@ -1,5 +1,5 @@
 import { BlockList, isIP } from "node:net";
-import { type IpRange, isLoopbackHost, isPrivateHost } from "./network-address.ts";
+import { type IpRange, isHostName, isLoopbackHost, isPrivateHost } from "./network-address.ts";
 import { isPublicAddress } from "./public-addresses.ts";
 
 /** Events that jobgate calls back about. */
@@ -48,6 +48,8 @@ export class CallbackGuard {
     if (url.href.length > MAX_URL_LENGTH) return problem(`is longer than ${MAX_URL_LENGTH} characters`);
     if (url.username !== "" || url.password !== "") return problem("has a user name or password");
     const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
+    if (isIP(host) === 0 && !isHostName(host))
+      return problem("has a host that is neither a name nor an IP address");
     if (isIP(host) !== 0 && this.#isAllowed(host)) return { url: url.href };
     if (url.protocol !== "https:") return problem("is not https");
     if (isIP(host) === 0 ? isLoopbackHost(host) || isPrivateHost(host) : !isPublicAddress(host))

@@ -41,9 +41,11 @@ export function parseBindAddress(text: string): BindAddress | undefined {
   return { kind: "tcp", host, port };
 }
 
-function isHostName(host: string): boolean {
+/** Returns true if the DNS could have the name. The root's trailing dot must have been removed. */
+export function isHostName(host: string): boolean {
   // A last label of digits only is a mistyped IPv4 address, for example 127.0.0.300.
   return (
+    host.length <= 253 &&
     host.split(".").every((label) => /^(?!-)[A-Za-z0-9-]{1,63}(?<!-)$/.test(label)) &&
     !/(^|\.)\d+$/.test(host)
   );

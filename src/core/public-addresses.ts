@@ -22,6 +22,15 @@ const SPECIAL_IPV4 = [
   ["240.0.0.0", 4],
 ] as const;
 
+/** Addresses outside the special ranges at which clouds serve their own customers alone: metadata, names, storage. */
+const PLATFORM_IPV4 = [
+  // Azure: https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
+  ["168.63.129.16", 32],
+  // IBM Cloud, service network and private endpoints: https://cloud.ibm.com/docs/cloud-infrastructure?topic=cloud-infrastructure-ibm-cloud-ip-ranges
+  ["161.26.0.0", 16],
+  ["166.8.0.0", 14],
+] as const;
+
 /**
  * The same inside 2000::/3, outside of which no address is public: not fc00::/7, fe80::/10, ff00::/8, and none that holds an
  * IPv4 address (::ffff:0:0/96, 64:ff9b::/96).
@@ -35,7 +44,7 @@ const SPECIAL_IPV6 = [
 ] as const;
 
 const special = new BlockList();
-for (const [network, bits] of SPECIAL_IPV4) special.addSubnet(network, bits);
+for (const [network, bits] of [...SPECIAL_IPV4, ...PLATFORM_IPV4]) special.addSubnet(network, bits);
 for (const [network, bits] of SPECIAL_IPV6) special.addSubnet(network, bits, "ipv6");
 const globalIpv6 = new BlockList();
 globalIpv6.addSubnet("2000::", 3, "ipv6");

@@ -26,6 +26,8 @@ const HOP_HEADERS = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
+/** Headers of answers that only the listener itself may set for its origin. */
+const ORIGIN_HEADER = /^(?:access-control-.*|set-cookie)$/;
 /** First byte of the frame that holds the trailers. */
 const TRAILERS_FLAG = 0x80;
 const FRAME_HEADER_BYTES = 5;
@@ -50,7 +52,13 @@ export async function answerGrpcWeb(
   }
   const [, text, format = ""] = type;
   const contentType = { "content-type": `application/grpc-web${text ?? ""}${format}` };
+  const end = (code: status, details: string) =>
+    outgoing.writeHead(200, { ...contentType, "grpc-status": code, "grpc-message": details }).end();
   try {
+    if (await isEmpty(incoming)) {
+      end(status.INVALID_ARGUMENT, "The body is empty; expected one message in a gRPC-Web frame.");
+      return;
+    }
     const stream = connect().request({
       ...passedHeaders(incoming.headers),
       ":method": "POST",
@@ -72,7 +80,7 @@ export async function answerGrpcWeb(
     const frames = text === undefined ? incoming : Readable.from(decodeText(incoming));
     frames.on("error", cancel).pipe(stream);
     const [headers, flags] = await responded;
-    outgoing.writeHead(200, { ...passedHeaders(headers), ...contentType });
+    outgoing.writeHead(200, { ...answerHeaders(headers), ...contentType });
     // An answer of headers alone has its status there.
     const isWhole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
     const answer = Readable.from(isWhole ? [] : framesOf(stream, closed.signal));
@@ -80,8 +88,14 @@ export async function answerGrpcWeb(
   } catch {
     // The connection is cut, so that half an answer does not pass for a whole one.
     if (outgoing.headersSent) outgoing.destroy();
-    else outgoing.writeHead(200, { ...contentType, "grpc-status": status.UNAVAILABLE }).end();
+    else end(status.UNAVAILABLE, "The call was cut off before it was answered.");
   }
+}
+
+/** Waits for the start of a body. */
+async function isEmpty(body: Readable): Promise<boolean> {
+  if (body.readableLength === 0) await once(body, "readable");
+  return body.readableLength === 0;
 }
 
 /** Returns headers without those of the connection or the protocol. */
@@ -91,6 +105,13 @@ function passedHeaders(headers: IncomingHttpHeaders | Http2Headers): Record<stri
     if (value !== undefined && !name.startsWith(":") && !HOP_HEADERS.has(name)) passed[name] = value;
   }
   return passed;
+}
+
+/** Returns the headers of an answer, or its trailers, that reach a page. */
+function answerHeaders(headers: Http2Headers): Record<string, string | string[]> {
+  return Object.fromEntries(
+    Object.entries(passedHeaders(headers)).filter(([name]) => !ORIGIN_HEADER.test(name)),
+  );
 }
 
 /** Yields the frames of an answer, and then its trailers as a frame. */
@@ -103,7 +124,7 @@ async function* framesOf(stream: ClientHttp2Stream, closed: AbortSignal): AsyncG
 }
 
 function trailersFrame(trailers: Http2Headers): Buffer {
-  const lines = Object.entries(passedHeaders(trailers)).flatMap(([name, values]) =>
+  const lines = Object.entries(answerHeaders(trailers)).flatMap(([name, values]) =>
     [values].flat().map((value) => `${name}: ${value}\r\n`),
   );
   const block = Buffer.from(lines.join(""), "latin1");

@@ -15,6 +15,9 @@ export interface RefusalParts {
   readonly headers?: HeaderPairs | undefined;
 }
 
+/** Stops browsers from guessing another type than the answer's `content-type`. */
+export const NO_SNIFF = ["x-content-type-options", "nosniff"] as const;
+
 /** Time that a refused client has to read its answer: cutting it off at once would often lose the answer too. */
 const LINGER_MS = 2_000;
 
@@ -53,7 +56,7 @@ export async function sendStream(
 }
 
 function headerList(headers: OutgoingHttpHeaders, more: HeaderPairs): OutgoingHttpHeader[] {
-  const list: OutgoingHttpHeader[] = [];
+  const list: OutgoingHttpHeader[] = [...NO_SNIFF];
   for (const [name, value] of more) list.push(name, value);
   for (const name in headers) list.push(name, headers[name] as OutgoingHttpHeader);
   return list;
@@ -123,7 +126,7 @@ export function hangUpWith(refusal: GatewayError, socket: Duplex, parts: Refusal
   // Node no longer listens to a connection that sent CONNECT.
   socket.on("error", () => socket.destroy());
   const { body, headers = {} } = errorResponse(refusal, parts.refusals?.refusalDetails?.(refusal.code));
-  const pairs = [...(parts.headers ?? []), ...Object.entries(headers)];
+  const pairs = [NO_SNIFF, ...(parts.headers ?? []), ...Object.entries(headers)];
   const lines = pairs.map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(
     `HTTP/1.1 ${refusal.status} Refused\r\nconnection: close\r\n${lines.join("")}` +

@@ -33,7 +33,6 @@ const CONTENT_SECURITY_POLICY = [
 export function pageHeaders(policy: readonly string[]): Readonly<Record<string, string>> {
   return {
     "content-security-policy": [...CONTENT_SECURITY_POLICY, ...policy].join("; "),
-    "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",

@@ -6,7 +6,14 @@ import { type GatewayError, refusalOf } from "../core/errors.ts";
 import { addressText, type BindAddress } from "../core/network-address.ts";
 import { bindUnixSocket, type UnixSocketFile } from "../node/unix-socket.ts";
 import { NO_TELEMETRY, type Telemetry } from "../telemetry/telemetry.ts";
-import { closeWithConnection, endWithReader, type RefusalParts, sendStream, sendWhole } from "./answer.ts";
+import {
+  closeWithConnection,
+  endWithReader,
+  NO_SNIFF,
+  type RefusalParts,
+  sendStream,
+  sendWhole,
+} from "./answer.ts";
 import { AnswersInProgress } from "./answers-in-progress.ts";
 import { Exchange } from "./exchange.ts";
 import { ExchangeObserver } from "./exchange-observer.ts";
@@ -210,6 +217,7 @@ export class HttpServer {
       const answer = await this.#handle(exchange);
       if (typeof answer === "function") {
         endWithReader(incoming, outgoing);
+        outgoing.setHeader(...NO_SNIFF);
         answer(incoming, outgoing);
       } else if ("stream" in answer) await sendStream(outgoing, answer, exchange.ownerHeaders);
       else this.#send(answer, exchange);

@@ -39,7 +39,6 @@ export function challengeResponse(value: string): HttpResponse {
     status: 200,
     headers: {
       "content-type": "text/plain; charset=utf-8",
-      "x-content-type-options": "nosniff",
       "content-security-policy": "default-src 'none'; sandbox",
       "cache-control": "no-store",
     },

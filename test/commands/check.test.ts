@@ -69,6 +69,7 @@ symbol = "USDC"
 decimals = 6
 pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 rate_source.http = { url = "http://127.0.0.1:1/?key=hunter2", pointer = "/rate", max_age_secs = 60 }
+transfer_method = "eip3009"
 eip3009_name = "USDC"
 eip3009_version = "2"
 rpc_url = "http://127.0.0.1:1/hunter2"

@@ -54,6 +54,7 @@ symbol = "USDC"
 decimals = 6
 pay_to = "${accounts.payTo.address}"
 rate_per_native_unit = "3200"
+transfer_method = "eip3009"
 eip3009_name = "USDC"
 eip3009_version = "2"
 ${ofToken}

@@ -238,6 +238,7 @@ symbol = "USDC"
 decimals = 6
 pay_to = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 rate_per_native_unit = "3200"
+transfer_method = "eip3009"
 eip3009_name = "USDC"
 eip3009_version = "2"
 `,

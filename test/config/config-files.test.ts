@@ -181,16 +181,23 @@ test("A key of [mpp] that is short, typed by hand or an example's is a mistake, 
   expect(await mistakesOf(MPP_KEY)).toEqual([]);
 });
 
-test("A token of the SDK without a method or a name is paid by Permit2, with a warning", async () => {
-  const toml = SDK_EXAMPLE.replace(/transfer_method.*\neip3009_name.*\neip3009_version.*\n/, "");
+test.each([
+  ["nor a name", /transfer_method.*\neip3009_name.*\neip3009_version.*\n/, undefined],
+  ["but with a name", /transfer_method.*\n/, { name: "USD Coin", version: "2" }],
+])("A token of the SDK without a method %s is paid by Permit2, with a warning", async (_, left, eip3009) => {
+  const toml = SDK_EXAMPLE.replace(left, "");
   const result = await loadFiles(
     { "jobgate.toml": 'x402 = "x402.toml"\n', "x402.toml": toml },
     { env: { MPP_KEY } },
   );
   if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
-  expect(result.config.x402?.acceptedTokens).toMatchObject([{ symbol: "USDC", transferMethod: "permit2" }]);
+  expect(result.config.x402?.acceptedTokens).toMatchObject([
+    { symbol: "USDC", transferMethod: "permit2", ...(eip3009 && { eip3009 }) },
+  ]);
   expect(result.warnings.map(({ keyPath, message }) => `${keyPath} ${message}`)).toContainEqual(
-    expect.stringMatching(/transfer_method is missing, so the token is paid by Permit2/),
+    expect.stringMatching(
+      /transfer_method is missing, so the token is paid by Permit2.*"eip3009", which this token has, or token = "USDC"/,
+    ),
   );
   expect(result.warnings.map(({ keyPath }) => keyPath)).toContain("x402.accepted_tokens[0].rpc_url");
 });

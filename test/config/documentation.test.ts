@@ -6,17 +6,18 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import { fileKey, mistakeText } from "../../src/config/mistakes.ts";
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
+const SECRET = "0123456789abcdef0123456789abcdef";
 const EXAMPLE_ENV = {
   RUNNER_TOKEN: "r",
   PUSH_SECRET: `whsec_${"c2VjcmV0".repeat(4)}`,
   CALLBACK_SECRET: `whsec_${"c2VjcmV0".repeat(4)}`,
   OPERATOR_TOKEN: "o",
-  ALERTS_SECRET: "a",
-  EXCHANGE_KEY: "e",
-  GITHUB_SECRET: "g",
-  GITHUB_OLD_SECRET: "g",
-  TRADINGVIEW_TOKEN: "0123456789abcdef0123456789abcdef",
-  META_APP_SECRET: "m",
+  ALERTS_SECRET: SECRET,
+  EXCHANGE_KEY: SECRET,
+  GITHUB_SECRET: SECRET,
+  GITHUB_OLD_SECRET: SECRET,
+  TRADINGVIEW_TOKEN: SECRET,
+  META_APP_SECRET: SECRET,
   META_VERIFY_TOKEN: "v",
 };
 

@@ -165,6 +165,7 @@ symbol = "EURC"
 decimals = 6
 pay_to = "${accounts.payTo.address}"
 rate_per_native_unit = "1"
+transfer_method = "eip3009"
 eip3009_name = "EURC"
 eip3009_version = "2"
 `;

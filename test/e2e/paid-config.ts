@@ -8,7 +8,9 @@ export const MPP_KEY = "5b1f0ad9c3e7426880b4f1d2a697c35e".repeat(2);
 export function withPermit2(config: string, plainToken?: Address): string {
   const start = config.indexOf("[[x402.accepted_tokens]]");
   const end = config.indexOf("[job_pricing.1]");
-  const usdc = `${config.slice(start, end)}transfer_method = "permit2"\n`;
+  const usdc = config
+    .slice(start, end)
+    .replaceAll('transfer_method = "eip3009"', 'transfer_method = "permit2"');
   const plain = usdc
     .replace(/^asset = .*/m, `asset = "${plainToken}"`)
     .replace(/eip3009_name.*\neip3009_version.*\n/, "");
@@ -29,6 +31,7 @@ decimals = ${decimals}
 pay_to = "${accounts.payTo.address}"
 ${rate}
 markup_bps = 200
+transfer_method = "eip3009"
 eip3009_name = "${name}"
 eip3009_version = "${version}"
 ${setUp === "rpc_url" ? `rpc_url = "${rpcUrl}"\nconfirmations = ${confirmations}` : ""}`,

@@ -198,6 +198,7 @@ decimals = ${usdc.decimals}
 pay_to = "${accounts.payTo.address}"
 rate_per_native_unit = "3200.00"
 markup_bps = 200
+transfer_method = "eip3009"
 eip3009_name = "${usdc.name}"
 eip3009_version = "${usdc.version}"
 rpc_url = "${anvil.rpcUrl}"

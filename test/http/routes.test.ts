@@ -49,6 +49,31 @@ describe("paths and methods", () => {
   });
 });
 
+describe("every answer", () => {
+  it("Forbids browsers to guess its type, whoever writes it", async () => {
+    const adapter: MethodHandlers = { GET: () => (_, outgoing) => void outgoing.end("hi") };
+    const stream: MethodHandlers = {
+      GET: () => ({
+        status: 200,
+        stream: (async function* () {
+          yield "hi";
+        })(),
+      }),
+    };
+    const text: MethodHandlers = { GET: () => textResponse(200, "hi") };
+    const { url } = await startServer({ routes: { "/adapter": adapter, "/stream": stream, "/text": text } });
+    const lines = ["POST /count", "GET /text", "GET /stream", "GET /adapter", "GET /missing", "PUT /count"];
+    for (const line of lines) {
+      const [method = "", path = ""] = line.split(" ");
+      const answer = await fetch(`${url}${path}`, { method });
+      await answer.arrayBuffer();
+      expect([line, answer.headers.get("x-content-type-options")]).toEqual([line, "nosniff"]);
+    }
+    const [broken] = await sendRaw(url, "garbage\r\n\r\n");
+    expect(broken?.headers["x-content-type-options"]).toBe("nosniff");
+  });
+});
+
 describe("faults in a route", () => {
   it("Answers an unexpected error with 500, without its text, which the log has", async () => {
     const fail: MethodHandlers = {

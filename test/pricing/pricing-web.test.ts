@@ -125,6 +125,36 @@ test("A preflight lets a page of any origin call, without credentials", async ()
   expect(headers).not.toHaveProperty("access-control-allow-credentials");
 });
 
+test("The engine's own CORS headers and cookies do not reach a page", async () => {
+  const { url, engine } = await startWeb({ findPayment: async () => PAYMENT });
+  const own = {
+    "access-control-allow-origin": "https://engine.example",
+    "access-control-allow-credentials": "true",
+    "set-cookie": "session=1",
+  };
+  engine.faults.initialMetadata = metadata({ ...own, "x-engine-region": "eu" });
+  engine.faults.trailingMetadata = metadata(own);
+  const answer = await callWeb(url, frame(jobRequest()));
+  expect(answer.headers.get("x-engine-region")).toBe("eu");
+  expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+  expect(answer.headers.get("access-control-allow-credentials")).toBeNull();
+  expect(answer.headers.getSetCookie()).toEqual([]);
+  const body = await answer.text();
+  expect(body).toContain("grpc-status: 0");
+  expect(body).not.toMatch(/set-cookie|access-control/);
+});
+
+test.each([
+  ["", Buffer.alloc(0)],
+  [" in chunks", new ReadableStream({ start: (controller) => controller.close() })],
+])("An empty gRPC-Web body%s is INVALID_ARGUMENT, and says so", async (_, body) => {
+  const { url, engine } = await startWeb();
+  const answer = await callWeb(url, body);
+  expect([answer.status, answer.headers.get("grpc-status")]).toEqual([200, String(status.INVALID_ARGUMENT)]);
+  expect(answer.headers.get("grpc-message")).toMatch(/body is empty; expected one message/);
+  expect(engine.calls).toEqual([]);
+});
+
 test.each<{ what: string; init: RequestInit; refusal: [number, string] }>([
   { what: "GET", init: { method: "GET" }, refusal: [405, "method_not_allowed"] },
   { what: "JSON", init: { method: "POST", body: "{}" }, refusal: [400, "bad_request"] },
@@ -221,6 +251,11 @@ function webCall(): Buffer {
   const body = frame(jobRequest());
   const head = `POST ${PATH} HTTP/1.1\r\nhost: a\r\ncontent-type: application/grpc-web+proto`;
   return Buffer.concat([Buffer.from(`${head}\r\ncontent-length: ${body.length}\r\n\r\n`), body]);
+}
+
+function callWeb(url: string, body: NonNullable<RequestInit["body"]>): Promise<Response> {
+  const headers = { "content-type": "application/grpc-web+proto" };
+  return fetch(`${url}${PATH}`, { method: "POST", headers, body, duplex: "half" } as RequestInit);
 }
 
 function frame(message: Buffer): Buffer {

@@ -49,19 +49,24 @@ function checkList(
 function checkFormat(secret: string, auth: WebhookAuthMode, place: Place): void {
   switch (WEBHOOK_AUTH_MODES[auth].secretFormat) {
     case "none":
+      return;
     case "text":
+      warnIfShort(secret, place);
       return;
     case "header":
-      if (/^[\x21-\x7e]+$/.test(secret)) return;
-      place.report(
-        `cannot be sent in a header, as auth "${auth}" does; expected visible ASCII characters, without spaces and line breaks`,
-      );
+      if (/^[\x21-\x7e]+$/.test(secret)) {
+        warnIfShort(secret, place);
+      } else {
+        place.report(
+          `cannot be sent in a header, as auth "${auth}" does; expected visible ASCII characters, without spaces and line breaks`,
+        );
+      }
       return;
     case "segment":
       if (!/^[A-Za-z0-9._~-]+$/.test(secret) || secret === "." || secret === "..") {
         place.report("cannot be a path segment; expected letters, digits, and . _ ~ - only");
-      } else if (secret.length < 16) {
-        place.warn("is short for the only protection of this path; expected 32 random characters or more");
+      } else {
+        warnIfShort(secret, place);
       }
       return;
     case "key": {
@@ -80,4 +85,12 @@ function checkFormat(secret: string, auth: WebhookAuthMode, place: Place): void 
       );
     }
   }
+}
+
+/** Secrets that are shorter can be guessed, some of them from a single signed request. */
+function warnIfShort(secret: string, place: Place): void {
+  if (secret.length < 16)
+    place.warn(
+      `has ${secret.length} characters and is the only protection of this path; expected 32 random characters or more`,
+    );
 }

@@ -56,8 +56,7 @@ export function resultResponse(
     headers: {
       "content-type": contentType,
       "cache-control": "no-store",
-      // The runner's output is untrusted on the operator's origin: a browser must not guess its type or run it.
-      "x-content-type-options": "nosniff",
+      // The runner's output is untrusted on the operator's origin, so a browser must not run it.
       "content-security-policy": "sandbox",
       ...headers,
     },

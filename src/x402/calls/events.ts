@@ -51,7 +51,6 @@ export class CallEvents {
       headers: {
         "content-type": "text/event-stream",
         "cache-control": "no-store",
-        "x-content-type-options": "nosniff",
         // Stops nginx and its like from buffering events.
         "x-accel-buffering": "no",
       },

@@ -47,6 +47,6 @@ test.each([
     "typo.json": '{"type":"objekt"}',
     "empty.json": "{}",
   });
-  expect([mistake?.place, more]).toEqual([`jobgate.toml:16 jobs[0].input.${key}`, []]);
+  expect([mistake?.place, more]).toEqual([`jobgate.toml:17 jobs[0].input.${key}`, []]);
   expect(mistake?.message).toMatch(message);
 });

@@ -5,8 +5,8 @@ import { POLICY, testMistakes } from "../mistake-cases.ts";
 const USD_TOKEN = `${TOKEN}currency = "USD"\n`;
 const GATEWAY = `service_id = 1\n${X402}${USD_TOKEN}`;
 const BY_USE = GATEWAY.replace(
-  "[[x402.accepted_tokens]]",
-  '[[x402.accepted_tokens]]\ntransfer_method = "permit2"\nrpc_url = "http://127.0.0.1:1"',
+  'transfer_method = "eip3009"',
+  'transfer_method = "permit2"\nrpc_url = "http://127.0.0.1:1"',
 );
 const job = (keys: string, index = 0) => `[[jobs]]\njob_index = ${index}\n${keys}\n`;
 

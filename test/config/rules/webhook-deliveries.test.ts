@@ -3,7 +3,7 @@ import { loadFiles } from "../config-folder.ts";
 import { ENDPOINT, testMistakes } from "../mistake-cases.ts";
 
 const AT = "webhooks.endpoints[0]";
-const GITHUB = `${ENDPOINT}auth = "github"\nsecret = "s"\n`;
+const GITHUB = `${ENDPOINT}auth = "github"\nsecret = "0123456789abcdef"\n`;
 const endpoint = (line: string, key: string, base = GITHUB) => ({
   toml: `${base}${line} #!`,
   keyPath: `${AT}.${key}`,
@@ -17,7 +17,11 @@ testMistakes([
   },
   {
     promise: "A tolerance of 0 is a mistake",
-    ...endpoint("tolerance_secs = 0", "tolerance_secs", `${ENDPOINT}auth = "slack"\nsecret = "s"\n`),
+    ...endpoint(
+      "tolerance_secs = 0",
+      "tolerance_secs",
+      `${ENDPOINT}auth = "slack"\nsecret = "0123456789abcdef"\n`,
+    ),
     message: /an integer from 1 to 86400/,
   },
   {
@@ -55,7 +59,7 @@ testMistakes([
     ...endpoint(
       `dedupe = { header = "${name}" }`,
       "dedupe.header",
-      `${ENDPOINT}auth = "${auth}"\nsecret = "s"\n${more}`,
+      `${ENDPOINT}auth = "${auth}"\nsecret = "0123456789abcdef"\n${more}`,
     ),
     message: /the same in each delivery; expected the header with the delivery's id/,
   })),
@@ -120,7 +124,9 @@ test.each([
   ["tolerance_secs = 43_200", undefined],
   ["tolerance_secs = 43_201\ndedupe = false", undefined],
 ])("%s: a warning when the window is shorter than a captured request stays valid", async (line, key) => {
-  const loaded = await loadFiles(`service_id = 1\n${ENDPOINT}auth = "slack"\nsecret = "s"\n${line}`);
+  const loaded = await loadFiles(
+    `service_id = 1\n${ENDPOINT}auth = "slack"\nsecret = "0123456789abcdef"\n${line}`,
+  );
   const warned = loaded.ok && loaded.warnings.map(({ keyPath }) => keyPath);
   expect(warned).toEqual(key === undefined ? [] : [`${AT}.${key}`]);
 });

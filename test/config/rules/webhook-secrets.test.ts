@@ -121,11 +121,16 @@ test("A short shared Standard Webhooks key is a warning", async () => {
   expect(await warnings(24)).toEqual([]);
 });
 
-test("A short token in a path is a warning", async () => {
-  const loaded = (token: string) =>
-    loadFiles(`service_id = 1\n${ENDPOINT}auth = "url-token"\nsecret = "${token}"`);
-  const short = await loaded("short");
-  expect(short.ok && short.warnings.map(({ keyPath }) => keyPath)).toEqual([`${AT}.secret`]);
-  const long = await loaded("0123456789abcdef");
-  expect(long.ok && long.warnings).toEqual([]);
-});
+test.each(["url-token", "hmac-sha256", "github", "bearer", "api-key"])(
+  "A short secret of auth %s is a warning",
+  async (auth) => {
+    const loaded = (secret: string) =>
+      loadFiles(`service_id = 1\n${ENDPOINT}auth = "${auth}"\nsecret = "${secret}"`);
+    const short = await loaded("abc");
+    expect(short.ok && short.warnings.map(({ keyPath, message }) => `${keyPath} ${message}`)).toEqual([
+      `${AT}.secret has 3 characters and is the only protection of this path; expected 32 random characters or more`,
+    ]);
+    const long = await loaded("0123456789abcdef");
+    expect(long.ok && long.warnings).toEqual([]);
+  },
+);

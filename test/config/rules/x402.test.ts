@@ -107,7 +107,7 @@ testMistakes([
   {
     promise: "Half of an EIP-712 domain is a mistake for Permit2 too",
     toml: header(
-      `${X402}${without(TOKEN, "eip3009_version")}transfer_method = "permit2"\n`,
+      `${X402}${without(TOKEN, "eip3009_version").replace('"eip3009"', '"permit2"')}`,
       "[[x402.accepted_tokens]]",
     ),
     keyPath: "x402.accepted_tokens[0].eip3009_version",
