@@ -85,7 +85,7 @@ export function isTable(value: unknown): value is Record<string, unknown> {
 }
 
 async function readToml(file: string, mountedAt: KeyPath, mistakes: MistakeList): Promise<unknown> {
-  const toml = await readText(file).catch((error: unknown) => {
+  const toml = await readText(file, mountedAt.length === 0).catch((error: unknown) => {
     const message = `cannot be read: ${fileErrorText(error)}; expected a TOML file`;
     mistakes.reportFile({ file, keyPath: mountedAt.join("."), message });
   });

@@ -1,4 +1,5 @@
-import { open } from "node:fs/promises";
+import { constants, type Stats } from "node:fs";
+import { open, stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import type { Place } from "./mistakes.ts";
 
@@ -12,9 +13,13 @@ class UnusableFile extends Error {
   override readonly name = "UnusableFile";
 }
 
-/** Reads the text of a file. @throws Error that {@link fileErrorText} explains */
-export async function readText(file: string): Promise<string> {
-  return (await read(file, MAX_FILE_BYTES)).text;
+/**
+ * Reads the text of a file.
+ * @param mayBePipe true waits for the writer of a pipe, as only the command that a person runs may
+ * @throws Error that {@link fileErrorText} explains
+ */
+export async function readText(file: string, mayBePipe: boolean): Promise<string> {
+  return (await read(file, MAX_FILE_BYTES, mayBePipe)).text;
 }
 
 /**
@@ -55,10 +60,19 @@ export function fileErrorText(error: unknown): string {
   return code ?? String(error);
 }
 
-async function read(file: string, maxBytes: number): Promise<{ text: string; mode: number }> {
-  const handle = await open(file);
+async function read(
+  file: string,
+  maxBytes: number,
+  mayBePipe = false,
+): Promise<{ text: string; mode: number }> {
+  // Before it is opened: opening waits for the writer of a pipe, and starts some devices.
+  if (!mayBePipe) requireRegular(await stat(file));
+  // The file may have been replaced since.
+  const handle = await open(file, mayBePipe ? constants.O_RDONLY : NONBLOCKING);
   try {
-    const { mode } = await handle.stat();
+    const stats = await handle.stat();
+    const { mode } = stats;
+    if (!mayBePipe) requireRegular(stats);
     const chunks: Buffer[] = [];
     for await (const chunk of handle.createReadStream({ end: maxBytes, autoClose: false }))
       chunks.push(chunk as Buffer);
@@ -69,6 +83,24 @@ async function read(file: string, maxBytes: number): Promise<{ text: string; mod
     await handle.close();
   }
 }
+
+/** Opens a pipe without waiting for its writer. Windows has no such flag. */
+const NONBLOCKING = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
+/** A link to a regular file is one, as Kubernetes mounts secrets. @throws UnusableFile */
+function requireRegular(stats: Stats): void {
+  if (stats.isFile()) return;
+  const kind = KINDS.find(([is]) => stats[is]())?.[1] ?? "no regular file";
+  throw new UnusableFile(`it is ${kind}`);
+}
+
+const KINDS = [
+  ["isDirectory", "a directory"],
+  ["isFIFO", "a pipe"],
+  ["isSocket", "a socket"],
+  ["isCharacterDevice", "a device"],
+  ["isBlockDevice", "a device"],
+] as const satisfies readonly (readonly [keyof Stats, string])[];
 
 function decode(bytes: Buffer): string {
   try {
