@@ -68,6 +68,20 @@ test.each(CONFIGURATIONS)(
   },
 );
 
+/** Commands that would fetch a package that a stranger may have published under our name. */
+const FETCHES = [
+  /npm (?:i|install|exec)(?: -\S+)* jobgate\b/,
+  /pip install(?: -\S+)* jobgate/,
+  /go (?:get|install) github\.com\/jobgate/,
+  /cargo (?:add|install)(?: -\S+)* jobgate/,
+  /_KEY=\S+ npx jobgate/,
+];
+
+test.each(PAGES)("%s fetches nothing of jobgate from a registry", (page) => {
+  const text = readFileSync(join(ROOT, page), "utf8");
+  expect(FETCHES.flatMap((command) => command.exec(text)?.[0] ?? [])).toEqual([]);
+});
+
 test.each(PAGES)("%s has no marks of an unfinished merge", (page) => {
   expect(readFileSync(join(ROOT, page), "utf8")).not.toMatch(/^(?:<{7}|={7}|>{7})(?: |$)/m);
 });

@@ -1,11 +1,11 @@
-import { cp, readFile, writeFile } from "node:fs/promises";
+import { cp, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { DescMessage } from "@bufbuild/protobuf";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { file_jobgate_v1_runner as proto } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
 import { startDelivery, until } from "../delivery/harness.ts";
-import { copySources, ROOT, WORKSHOP } from "../e2e/workshop.ts";
+import { copySources, ROOT, replaceIn, WORKSHOP } from "../e2e/workshop.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { CARGO_TARGET, cargo } from "./cargo.ts";
 
@@ -69,10 +69,10 @@ async function buildWithTls(): Promise<string> {
   const folder = join(WORKSHOP, "runner-tls");
   await copySources(join(ROOT, "examples/runner-rust"), folder);
   const manifest = join(folder, "Cargo.toml");
-  await writeFile(manifest, (await readFile(manifest, "utf8")).replace('"runner-rust"', '"runner-tls"'));
+  await replaceIn(manifest, '"runner-rust"', '"runner-tls"');
+  await replaceIn(manifest, "../../clients/rust", join(ROOT, "clients/rust"));
   await cp(join(ROOT, "clients/rust/Cargo.lock"), join(folder, "Cargo.lock"));
-  const patch = `patch.crates-io.jobgate-runner.path = "${join(ROOT, "clients/rust")}"`;
-  await cargo(["build", "--config", patch, "--features", "jobgate-runner/tls"], folder);
+  await cargo(["build", "--features", "jobgate-runner/tls"], folder);
   return join(CARGO_TARGET, "debug/runner-tls");
 }
 

@@ -1,7 +1,7 @@
 import { cp, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CARGO_TARGET, cargo, packCrate } from "../clients/cargo.ts";
-import { copySources, createVenv, needGo, ROOT, run, WORKSHOP } from "./workshop.ts";
+import { copySources, createVenv, needGo, ROOT, replaceIn, run, WORKSHOP } from "./workshop.ts";
 
 /** Command that starts an installed runner. */
 export interface RunnerCommand {
@@ -38,8 +38,8 @@ export const LIBRARIES: Readonly<Record<string, RunnerLibrary>> = {
       await cp(join(library, "Cargo.lock"), join(folder, "Cargo.lock"));
       // Cargo takes packages of one name for the same, whatever their folder, and builds what is newer than the last build.
       await run("touch", ["src/main.rs"], folder);
-      const patch = `patch.crates-io.jobgate-runner.path = "${library}"`;
-      await cargo(["build", "--config", patch], folder);
+      await replaceIn(join(folder, "Cargo.toml"), "../../clients/rust", library);
+      await cargo(["build"], folder);
       await cp(join(CARGO_TARGET, "debug/runner-rust"), join(folder, "runner-rust"));
       return { command: join(folder, "runner-rust"), args: [], cwd: folder };
     },
@@ -85,7 +85,7 @@ export const LIBRARIES: Readonly<Record<string, RunnerLibrary>> = {
       const install = ["-m", "pip", "install", "--quiet"];
       // A changed library has the same version.
       await run(python, [...install, "--force-reinstall", "--no-deps", wheel], folder);
-      await run(python, [...install, "-r", "requirements.txt"], folder);
+      await run(python, [...install, wheel], folder);
       return { command: python, args: ["runner.py"], cwd: folder };
     },
   },

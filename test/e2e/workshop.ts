@@ -35,6 +35,13 @@ export async function preparePython(name: string, proto?: string): Promise<{ pyt
   return prepared;
 }
 
+/** Replaces a text in a file. @throws Error if the file does not have it */
+export async function replaceIn(path: string, text: string, by: string): Promise<void> {
+  const before = await readFile(path, "utf8");
+  if (!before.includes(text)) throw new Error(`${path} has no ${text}`);
+  await writeFile(path, before.replaceAll(text, by));
+}
+
 /** Returns the names and contents of all files in folders, without what was installed or built there. */
 async function textOf(folders: readonly string[]): Promise<string> {
   const texts: string[] = [];
