@@ -14,6 +14,7 @@ import { AccessTokens } from "./calls/access-tokens.ts";
 import { CallRoute } from "./calls/call-route.ts";
 import { CallEvents } from "./calls/events.ts";
 import { PayerCallsRoute } from "./calls/payer-calls-route.ts";
+import { WaitPlaces } from "./calls/wait-places.ts";
 import { CallWatch } from "./calls/watch.ts";
 import { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
 import { JobDescriptions } from "./catalogue/job-descriptions.ts";
@@ -81,11 +82,13 @@ export class X402Gateway implements BackgroundService {
 
     this.#callWatch = new CallWatch({ calls: store, events: options.events, pollMs: callPollMs });
     this.#tokens = new AccessTokens(store);
+    const places = new WaitPlaces();
     this.#limits = new ClientLimits(config);
     this.#doors = new Doors({
       callerAuth: this.#callerAuth,
       calls: store,
       watch: this.#callWatch,
+      places,
       tokens: this.#tokens,
       limits: this.#limits,
       stats: this.#stats,
@@ -95,7 +98,7 @@ export class X402Gateway implements BackgroundService {
       waits: { toolMs, longToolMs },
     });
     this.#cors = x402Cors(config);
-    this.#callEvents = new CallEvents({ watch: this.#callWatch, clock: elapsed });
+    this.#callEvents = new CallEvents({ watch: this.#callWatch, places, clock: elapsed });
     this.#signIn = new SignIn({
       tokens: this.#tokens,
       nonces: store,

@@ -1,7 +1,6 @@
-import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { expect } from "vitest";
 import { Fail } from "../../src/runner/job.ts";
-import { accounts, type TestAccount } from "../helpers/accounts.ts";
+import { accounts, newAccount, type TestAccount } from "../helpers/accounts.ts";
 import { type Offer, type Permit2Payment, requestOffer, signPaymentByUse } from "../helpers/clients.ts";
 import { approvePermit2, installPermit2 } from "../helpers/permit2.ts";
 import { withPermit2 } from "./paid-config.ts";
@@ -20,8 +19,7 @@ export async function startPartsByUse(): Promise<PaidParts> {
 
 /** Returns a payer with the price of so many jobs, who has approved Permit2. */
 export async function newPayer({ anvil, usdc }: PaidParts, jobs = 1n): Promise<TestAccount> {
-  const privateKey = generatePrivateKey();
-  const account = { ...privateKeyToAccount(privateKey), privateKey };
+  const account = newAccount();
   const { address } = account;
   await anvil.client.setBalance({ address, value: 10n ** 18n });
   await anvil.client.impersonateAccount({ address });

@@ -3,7 +3,8 @@ import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { expect, it, onTestFinished } from "vitest";
 import { ExtendRequestSchema, type JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts } from "../helpers/accounts.ts";
-import { sendRpc, sendText } from "../helpers/mcp.ts";
+import { eventually } from "../helpers/eventually.ts";
+import { type RpcAnswer, sendRpc, sendText } from "../helpers/mcp.ts";
 import { type MppChallenge, signChallenge } from "../helpers/mpp.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import type { JobOutcome } from "../helpers/runner.ts";
@@ -46,6 +47,12 @@ const rpc = async (method: string, params = {}, headers = {}) => {
 };
 const call = async (body: string, meta: object = {}, more: object = {}) =>
   rpc("tools/call", { name: "job-1-0", arguments: { body }, _meta: meta, ...more });
+/** Ends the job with this body, once the runner has it. */
+const finish = async (body: string, result: string) => {
+  await gateway.waitForJobs(body);
+  await expect.poll(() => unfinished.has(body)).toBe(true);
+  unfinished.get(body)?.({ body: Buffer.from(result), contentType: "text/plain" });
+};
 const payment = async () => ({ "x402/payment": (await gateway.sign()).payload });
 
 it("Begins a session, and lists each job as a tool", async () => {
@@ -151,6 +158,62 @@ it("A long job is a task: it shows its state over a restart, only to who has its
   await expectChanges({ ...ONE_PAID_JOB, jobs: 2 });
 });
 
+it("Waits: 20 sessions with 50 waits on one task take 20 places, and other buyers are served", async () => {
+  const begun = await call("crowded", await payment(), { task: {} });
+  const { taskId } = begun.result.task as unknown as { taskId: string };
+  const sessions = await Promise.all(
+    Array.from({ length: 20 }, async () =>
+      (await sendRpc(url(), "initialize")).headers.get("mcp-session-id"),
+    ),
+  );
+  const answers: RpcAnswer[] = [];
+  const waits = sessions.flatMap((id) =>
+    Array.from({ length: 50 }, async () =>
+      answers.push(await sendRpc(url(), "tasks/result", { taskId }, { "mcp-session-id": id ?? "" })),
+    ),
+  );
+  await eventually(() => expect(answers).toHaveLength(980));
+  expect(new Set(answers.map(({ error }) => JSON.stringify(error?.data)))).toEqual(
+    new Set(['{"code":"too_many_waits","retryable":true,"retry_after_secs":5}']),
+  );
+
+  const { payload } = await gateway.sign({ account: accounts.otherPayer });
+  const others = await call("crowded too", { "x402/payment": payload }, { task: {} });
+  const theirs = rpc("tasks/result", {
+    taskId: (others.result.task as unknown as { taskId: string }).taskId,
+  });
+  await finish("crowded too", "served");
+  expect((await theirs).result.content).toEqual([{ type: "text", text: "served" }]);
+  // The buyer whose places are taken buys on, and reads results: only his waits end at once.
+  const bought = await call("crowded as well", await payment());
+  expect(bought.result).toMatchObject({ structuredContent: { status: "running" } });
+  const { task_id } = bought.result.structuredContent as unknown as { task_id: string };
+  await finish("crowded as well", "bought");
+  const read = () => rpc("tasks/result", { taskId: task_id });
+  await eventually(async () =>
+    expect((await read()).result.content).toEqual([{ type: "text", text: "bought" }]),
+  );
+  const paid = await gateway.sign();
+  const preferred = await gateway.send(paid, { body: "crowded at HTTP", headers: { prefer: "wait=60" } });
+  expect(preferred.status).toBe(202);
+
+  for (const body of ["crowded", "crowded at HTTP"]) await finish(body, "at last");
+  await Promise.all(waits);
+  expect(answers.slice(980).map(({ result }) => result?.content)).toEqual(
+    Array.from({ length: 20 }, () => [{ type: "text", text: "at last" }]),
+  );
+});
+
+it("An ended session is gone, whatever follows its ID", async () => {
+  const { headers } = await sendRpc(url(), "initialize");
+  const id = headers.get("mcp-session-id") ?? "";
+  const withSession = (sent: string) => ({ "mcp-session-id": sent });
+  expect((await rpc("ping", {}, withSession(`${id}.anything`))).status).toBe(404);
+  expect((await fetch(url(), { method: "DELETE", headers: withSession(id) })).status).toBe(204);
+  for (const sent of [id, `${id}.anything`, `${id}.`, `${id}, ${id}`])
+    expect([sent, (await rpc("ping", {}, withSession(sent))).status]).toEqual([sent, 404]);
+});
+
 it("A call that outlasts its wait becomes a task, and a task that outlasts its own is asked for again", async () => {
   const periods = { toolMs: 1, longToolMs: 1 };
   const handle = () => new Promise<never>(() => {});
@@ -244,6 +307,9 @@ it("Pages of other origins are refused, and so is a session that another origin 
 });
 
 it("Garbage is refused, and nothing is paid", async () => {
+  const { result } = await call("text", await payment(), { task: {} });
+  const { taskId } = result.task as unknown as { taskId: string };
+  expect((await rpc("tasks/result", { taskId })).error).toBeUndefined();
   const expectChanges = await watchLedger(parts, gateway);
   const nested = `${"[".repeat(10_000)}${"]".repeat(10_000)}`;
   const deep = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"x402/payment":${nested}}}}`;
@@ -268,6 +334,44 @@ it("Garbage is refused, and nothing is paid", async () => {
     ["tasks/get", { taskId: "1" }],
   ] as const)
     expect((await rpc(method, params)).error).toMatchObject({ code: expect.any(Number) });
+  const name = "job-1-0";
+  for (const [method, params] of [
+    ["tasks/get", { taskId: [taskId] }],
+    ["tasks/get", { taskId: { taskId } }],
+    ["tasks/get", { taskId: 1 }],
+    ["tasks/get", {}],
+    ["tasks/result", { taskId: [taskId] }],
+    ["tasks/result", { taskId: null }],
+    ["tools/list", { cursor: 0 }],
+    ["tools/list", { cursor: ["0"] }],
+    ["tools/list", { cursor: "0x0" }],
+    ["tools/list", { cursor: "" }],
+    ["tools/list", { cursor: null }],
+    ["tools/call", {}],
+    ["tools/call", { name: [name] }],
+    ["tools/call", { name, arguments: null }],
+    ["tools/call", { name, arguments: { body: ["text"] } }],
+    ["tools/call", { name, task: true }],
+    ["tools/call", { name, task: null }],
+    ["tools/call", { name, task: { ttl: "1" } }],
+    ["tools/call", { name, _meta: { "jobgate/headers": ["x"] } }],
+    ["tools/call", { name, _meta: { "jobgate/headers": { "x-x402-quote-digest": 1 } } }],
+    ["tools/call", { name, _meta: { "jobgate/headers": { "callback-url": ["https://a.example"] } } }],
+    ["tools/call", { name, _meta: { "org.paymentauth/credential": null } }],
+    ["tools/call", { name, _meta: { "org.paymentauth/credential": ["x"] } }],
+    ["tools/call", { name, _meta: { "org.paymentauth/credential": { challenge: null } } }],
+    ["initialize", { protocolVersion: 1 }],
+    ["initialize", { capabilities: [] }],
+    ["initialize", { capabilities: null }],
+    ["initialize", { capabilities: { experimental: 1 } }],
+    ["initialize", { capabilities: { experimental: { payment: "yes" } } }],
+    ["ping", { _meta: null }],
+    ["ping", { _meta: { progressToken: ["p"] } }],
+  ] as const) {
+    const { headers, error } = await sendRpc(url(), method, params);
+    expect([method, params, error?.code]).toEqual([method, params, -32602]);
+    expect(headers.get("mcp-session-id")).toBeNull();
+  }
   const { v1, good } = { v1: { x402Version: 1 }, good: (await payment())["x402/payment"] };
   for (const wrong of [7, "%%", "bm8=", {}, [], v1, { ...good, payload: {} }]) {
     expect((await call("text", { "x402/payment": wrong })).result.structuredContent).toMatchObject({
@@ -306,34 +410,6 @@ it("No other path than /mcp, no query, and no other name of a tool leads to a jo
   await expectChanges({});
   expect((await rpc("tools/call", params)).result).toMatchObject({ content: [{ text: "ready" }] });
   await expectChanges(ONE_PAID_JOB);
-});
-
-it("One session waits for a bounded number of calls, and another one for its own", async () => {
-  const begin = async () => {
-    const { headers } = await sendRpc(url(), "initialize", { protocolVersion: "2025-11-25" });
-    return { "mcp-session-id": headers.get("mcp-session-id") ?? "" };
-  };
-  const [session, other] = await Promise.all([begin(), begin()]);
-  const { result } = await call("many", await payment(), { task: {} });
-  const { taskId } = result.task as unknown as { taskId: string };
-  const refused: unknown[] = [];
-  const wait = async () => {
-    const answer = await rpc("tasks/result", { taskId }, session);
-    if (answer.error !== undefined) refused.push(answer.error);
-    return answer;
-  };
-  const waiting = Array.from({ length: 70 }, wait);
-  await expect.poll(() => refused).toHaveLength(6);
-  for (const error of refused) expect(error).toMatchObject({ code: -32000, data: { code: "rate_limited" } });
-  const unpaid = { name: "job-1-0", arguments: { body: "text" } };
-  const [full, free] = await Promise.all([session, other].map((own) => rpc("tools/call", unpaid, own)));
-  expect(full?.error).toMatchObject({ data: { code: "rate_limited" } });
-  expect(free?.result).toMatchObject({ structuredContent: { code: "payment_required" } });
-  await gateway.waitForJobs("many");
-  await expect.poll(() => unfinished.has("many")).toBe(true);
-  unfinished.get("many")?.({ body: Buffer.from("ok"), contentType: "text/plain" });
-  const answers = await Promise.all(waiting);
-  expect(answers.filter(({ error }) => error !== undefined)).toHaveLength(6);
 });
 
 it("Without [mcp] there is nothing at /mcp", async () => {

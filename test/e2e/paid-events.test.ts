@@ -9,11 +9,12 @@ import {
   LeaseStatus,
   NackRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { accounts, newAccount } from "../helpers/accounts.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { type EventStream, openEvents } from "../helpers/server-sent-events.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
-import { startPaidParts } from "./paid-parts.ts";
+import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
 // Each JobCall is left to the test.
@@ -33,8 +34,8 @@ interface Bought {
   delivery(attempt?: number): Promise<JobCall>;
 }
 
-async function buy(body: string): Promise<Bought> {
-  const { call_id, access_token } = await gateway.send(await gateway.sign(), { body });
+async function buy(body: string, account = accounts.payer): Promise<Bought> {
+  const { call_id, access_token } = await gateway.send(await gateway.sign({ account }), { body });
   const delivery = async (attempt = 1) => (await gateway.waitForJobs(body, attempt)).at(-1) as JobCall;
   return { callId: call_id as number, accessToken: access_token as string, delivery };
 }
@@ -157,7 +158,9 @@ describe("The events of a paid call", () => {
   });
 
   it("100 open streams cost little memory, all get events, and leave nothing behind when their clients hang up", async () => {
-    const bought = await Promise.all(Array.from({ length: 5 }, (_, index) => buy(`crowd ${index}`)));
+    const buyers = Array.from({ length: 5 }, newAccount);
+    for (const { address } of buyers) await parts.usdc.mint(address, AMOUNT);
+    const bought = await Promise.all(buyers.map((account, index) => buy(`crowd ${index}`, account)));
     const calls = await Promise.all(bought.map(({ delivery }) => delivery()));
     const before = await residentMiB();
     const streams = await Promise.all(
@@ -170,7 +173,7 @@ describe("The events of a paid call", () => {
       await fetch(urlOf(bought[0]?.callId ?? 0, "/events"), {
         headers: { authorization: `Bearer ${bought[0]?.accessToken}` },
       }).then((response) => response.json()),
-    ).toMatchObject({ code: "too_many_streams" });
+    ).toMatchObject({ code: "too_many_waits" });
 
     for (const call of calls) await tell(call, { percent: 50, text: "half" });
     for (const stream of streams) {

@@ -1,11 +1,16 @@
 import type { Hex } from "viem";
-import { type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
 
 /** A development account with its key, which the chain of every anvil funds with 10,000 ether. */
 export type TestAccount = PrivateKeyAccount & { readonly privateKey: Hex };
 
 function testAccount(privateKey: Hex): TestAccount {
   return { ...privateKeyToAccount(privateKey), privateKey };
+}
+
+/** Makes an account that holds nothing. */
+export function newAccount(): TestAccount {
+  return testAccount(generatePrivateKey());
 }
 
 /**

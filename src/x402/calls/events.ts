@@ -1,17 +1,13 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
-import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse, StreamingResponse } from "../../http/response.ts";
 import type { CallState } from "../../store/contract/call-lookup.ts";
 import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import { describeCall } from "./call-answer.ts";
+import { tooManyWaits, type WaitPlaces } from "./wait-places.ts";
 import { type CallWatch, isFinished } from "./watch.ts";
 
-/** Bound on the streams of this process. Each is a connection and a read of the store every second. */
-export const MAX_STREAMS = 1_000;
-/** Bound on the streams of one call, so that a client that closes none takes no other client's slot. */
-export const MAX_STREAMS_PER_CALL = 20;
 const HEARTBEAT_MS = 15_000;
 
 /** Streams the states of paid calls as server-sent events. */
@@ -19,11 +15,17 @@ export class CallEvents {
   readonly #watch: CallWatch;
   readonly #clock: Clock;
   readonly #heartbeatMs: number;
-  readonly #slots = new StreamSlots(MAX_STREAMS, MAX_STREAMS_PER_CALL);
+  readonly #places: WaitPlaces;
 
   /** @param parts `heartbeatMs`: silence after which a comment keeps proxies from closing the connection; default 15 s */
-  constructor(parts: { readonly watch: CallWatch; readonly clock: Clock; readonly heartbeatMs?: number }) {
+  constructor(parts: {
+    readonly watch: CallWatch;
+    readonly places: WaitPlaces;
+    readonly clock: Clock;
+    readonly heartbeatMs?: number;
+  }) {
     this.#watch = parts.watch;
+    this.#places = parts.places;
     this.#clock = parts.clock;
     this.#heartbeatMs = parts.heartbeatMs ?? HEARTBEAT_MS;
   }
@@ -32,19 +34,19 @@ export class CallEvents {
    * Streams a call's states from the current one to the end of the call. With `Last-Event-ID` it continues after that
    * event; if that was the last one, it answers 204, which stops an EventSource from reconnecting.
    * @param receipts signs the event of success
-   * @throws GatewayError `too_many_streams`
+   * @throws GatewayError `too_many_waits`
    */
   stream(request: HttpRequest, call: CallState, receipts?: ReceiptSigner): HttpResponse | StreamingResponse {
     const [lastEventId] = request.headerValues("last-event-id");
     if (isFinished(call) && lastEventId === eventId(call)) {
       return { status: 204, headers: { "cache-control": "no-store" }, body: "" };
     }
-    if (!this.#slots.take(call.callId, request.closed)) {
-      throw new GatewayError(
-        "too_many_streams",
-        "Too many event streams are open: ask for the state instead.",
-        { headers: { "retry-after": "5" } },
-      );
+    const { callId, payment } = call;
+    const { closed } = request;
+    if (!isFinished(call) && !closed.aborted) {
+      const leave = this.#places.take({ callId, payer: payment.payer });
+      if (leave === undefined) throw tooManyWaits();
+      closed.addEventListener("abort", leave, { once: true });
     }
     return {
       status: 200,
@@ -54,7 +56,7 @@ export class CallEvents {
         // Stops nginx and its like from buffering events.
         "x-accel-buffering": "no",
       },
-      stream: this.#events(call.callId, request.closed, { lastEventId, receipts }),
+      stream: this.#events(callId, closed, { lastEventId, receipts }),
     };
   }
 
@@ -77,35 +79,6 @@ export class CallEvents {
       seen = id;
       quietSince = this.#clock();
     }
-  }
-}
-
-/** Bounds the number of open streams, in total and per call. */
-export class StreamSlots {
-  readonly #max: number;
-  readonly #maxPerCall: number;
-  readonly #openByCall = new Map<number, number>();
-  #open = 0;
-
-  constructor(max: number, maxPerCall: number) {
-    this.#max = max;
-    this.#maxPerCall = maxPerCall;
-  }
-
-  /** Takes a slot until `closed` aborts. @returns false when no slot is free or `closed` has aborted already */
-  take(callId: number, closed: AbortSignal): boolean {
-    const isFull = this.#open >= this.#max || (this.#openByCall.get(callId) ?? 0) >= this.#maxPerCall;
-    if (closed.aborted || isFull) return false;
-    this.#add(callId, 1);
-    closed.addEventListener("abort", () => this.#add(callId, -1), { once: true });
-    return true;
-  }
-
-  #add(callId: number, change: 1 | -1): void {
-    this.#open += change;
-    const openForCall = (this.#openByCall.get(callId) ?? 0) + change;
-    if (openForCall === 0) this.#openByCall.delete(callId);
-    else this.#openByCall.set(callId, openForCall);
   }
 }
 

@@ -3,12 +3,11 @@ import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { CallLookup, CallState } from "../../store/contract/call-lookup.ts";
 import type { JobResult } from "../../store/contract/work-queue.ts";
+import type { WaitPlaces } from "./wait-places.ts";
 import type { CallWatch } from "./watch.ts";
 
 /** Longest time that a request is held; a client that asks for more waits this long. */
 const MAX_WAIT_SECS = 60;
-/** Bound on the requests held at once. Each is a connection, a timer and a read of the store every second. */
-const MAX_WAITING = 10_000;
 
 // `Prefer` by the grammar of RFC 7240 §2, with the tokens and quoted strings of RFC 9110 §5.6.
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
@@ -38,23 +37,25 @@ type WaitOutcome =
   | { readonly kind: "succeeded"; readonly call: CallState; readonly result: JobResult | undefined }
   /** The job failed, did not finish in time, or the client hung up. */
   | { readonly kind: "not_in_time" }
-  /** Too many requests wait already. */
+  /** No place was free. */
   | { readonly kind: "not_waited" };
 
 /** Holds requests until their paid calls succeed. */
 export class ResultWaits {
   readonly #calls: Pick<CallLookup, "findResult">;
   readonly #watch: CallWatch;
+  readonly #places: WaitPlaces;
   readonly #logger: Logger;
-  #waiting = 0;
 
   constructor(parts: {
     readonly calls: Pick<CallLookup, "findResult">;
     readonly watch: CallWatch;
+    readonly places: WaitPlaces;
     readonly logger: Logger;
   }) {
     this.#calls = parts.calls;
     this.#watch = parts.watch;
+    this.#places = parts.places;
     this.#logger = parts.logger;
   }
 
@@ -62,9 +63,13 @@ export class ResultWaits {
    * Waits for a paid call to succeed, for `waitSecs` at most, until `closed` aborts or the watch stops. Never rejects:
    * the call is paid for, and a failed wait must not look like a refusal.
    */
-  async waitFor(callId: number, waitSecs: number, closed: AbortSignal): Promise<WaitOutcome> {
-    if (this.#waiting >= MAX_WAITING) return { kind: "not_waited" };
-    this.#waiting++;
+  async waitFor(
+    { callId, payment }: Pick<CallState, "callId" | "payment">,
+    waitSecs: number,
+    closed: AbortSignal,
+  ): Promise<WaitOutcome> {
+    const leave = this.#places.take({ callId, payer: payment.payer });
+    if (leave === undefined) return { kind: "not_waited" };
     const over = new AbortController();
     const end = () => over.abort();
     const timer = setTimeout(end, waitSecs * 1_000);
@@ -85,7 +90,7 @@ export class ResultWaits {
     } finally {
       clearTimeout(timer);
       closed.removeEventListener("abort", end);
-      this.#waiting--;
+      leave();
     }
   }
 }

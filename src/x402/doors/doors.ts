@@ -8,6 +8,7 @@ import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { CallerAuth } from "../callers/caller-auth.ts";
 import type { AccessTokens } from "../calls/access-tokens.ts";
 import { ResultWaits } from "../calls/wait-for-result.ts";
+import type { WaitPlaces } from "../calls/wait-places.ts";
 import type { CallWatch } from "../calls/watch.ts";
 import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
 import type { Listing } from "../catalogue/listing.ts";
@@ -35,6 +36,7 @@ interface Parts {
   readonly callerAuth: CallerAuth;
   readonly calls: CallLookup;
   readonly watch: CallWatch;
+  readonly places: WaitPlaces;
   readonly tokens: AccessTokens;
   readonly limits: ClientLimits;
   readonly stats: X402Stats;
@@ -73,7 +75,7 @@ export class Doors {
     config: X402Config,
     { listing, checkout, descriptions, seller, receipts, prices, verification }: Shop,
   ) {
-    const { callerAuth, calls, watch, tokens, limits, stats, logger, telemetry, waits } = this.#parts;
+    const { callerAuth, calls, watch, places, tokens, limits, stats, logger, telemetry, waits } = this.#parts;
     const { publicUrl, maxBodyBytes } = config;
     const sessions = this.#sessions;
     const mppBy = this.#mppOf(config);
@@ -93,9 +95,9 @@ export class Doors {
       descriptions,
       calls,
       watch,
+      places,
       tokens,
       limits,
-      sessions,
       mpp,
       seller,
       receipts,

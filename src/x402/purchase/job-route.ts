@@ -87,7 +87,7 @@ export class JobRoute {
     };
     const waitSecs = preferredWaitSecs(request);
     if (waitSecs === undefined) return acceptedAnswer(bought, job);
-    const waited = await waits.waitFor(payment.callId, waitSecs, request.closed);
+    const waited = await waits.waitFor(payment, waitSecs, request.closed);
     switch (waited.kind) {
       case "succeeded": {
         const headers = { ...bought.headers, ...(await receipts?.headersOf(waited.call)) };

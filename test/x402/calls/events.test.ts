@@ -3,12 +3,8 @@ import { afterEach, expect, onTestFinished, test } from "vitest";
 import type { HttpRequest } from "../../../src/http/request.ts";
 import { HttpServer } from "../../../src/http/server.ts";
 import type { CallState } from "../../../src/store/contract/call-lookup.ts";
-import {
-  CallEvents,
-  MAX_STREAMS,
-  MAX_STREAMS_PER_CALL,
-  StreamSlots,
-} from "../../../src/x402/calls/events.ts";
+import { CallEvents } from "../../../src/x402/calls/events.ts";
+import { MAX_WAITS_OF_ONE, WaitPlaces } from "../../../src/x402/calls/wait-places.ts";
 import { CallWatch } from "../../../src/x402/calls/watch.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { openEvents } from "../../helpers/server-sent-events.ts";
@@ -27,7 +23,7 @@ async function serveEvents({ heartbeatMs = 60_000 } = {}) {
   const calls = new Map<number, CallState>();
   const now = (callId: number) => calls.get(callId) ?? { ...CALL, callId };
   const watch = new CallWatch({ calls: { findCall: async (callId) => now(callId) }, pollMs: 5 });
-  const events = new CallEvents({ watch, clock: Date.now, heartbeatMs });
+  const events = new CallEvents({ watch, places: new WaitPlaces(), clock: Date.now, heartbeatMs });
   const address = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
   const server = new HttpServer({ address, logger: pino({ level: "silent" }) });
   const table = (path: string) => ({
@@ -134,11 +130,12 @@ test("Sends comments while nothing changes", async () => {
   expect(Date.now() - startedAt).toBeGreaterThanOrEqual(145);
 });
 
-test("A call has 20 streams at most; a slot is free again when its client leaves or its call ends", async () => {
+test("A call has 20 streams at most; a place is free again when its client leaves or its call ends", async () => {
   const { open, change } = await serveEvents();
-  const streams = await Promise.all(Array.from({ length: MAX_STREAMS_PER_CALL }, () => open()));
+  change({ payment: { ...CALL.payment, payer: "0x8" } }, 8);
+  const streams = await Promise.all(Array.from({ length: MAX_WAITS_OF_ONE }, () => open()));
   const refused = await open();
-  expect([refused.status, refused.headers["retry-after"]]).toEqual([503, "5"]);
+  expect([refused.status, refused.headers["retry-after"]]).toEqual([429, "5"]);
   expect((await open(8)).status).toBe(200);
   streams[0]?.close();
   await eventually(async () => expect((await open()).status).toBe(200));
@@ -147,18 +144,14 @@ test("A call has 20 streams at most; a slot is free again when its client leaves
   expect((await open()).status).toBe(200);
 });
 
-test("Bounds streams in total, and gives no slot to a client that has gone", () => {
-  const slots = new StreamSlots(MAX_STREAMS, 2);
-  const leaving = new AbortController();
-  expect(slots.take(0, AbortSignal.abort())).toBe(false);
-  expect(slots.take(0, leaving.signal)).toBe(true);
-  for (let callId = 1; callId < MAX_STREAMS; callId++) {
-    expect(slots.take(callId, new AbortController().signal)).toBe(true);
-  }
-  expect(slots.take(5_000, new AbortController().signal)).toBe(false);
-  leaving.abort();
-  expect(slots.take(5_000, new AbortController().signal)).toBe(true);
-  expect(slots.take(5_001, new AbortController().signal)).toBe(false);
+test("A buyer has 20 streams at most over all calls, and still reads the end of another call", async () => {
+  const { open, change } = await serveEvents();
+  const statuses = await Promise.all(
+    Array.from({ length: MAX_WAITS_OF_ONE + 1 }, async (_, i) => (await open(100 + i)).status),
+  );
+  expect(statuses.filter((status) => status === 429)).toHaveLength(1);
+  change({ state: "succeeded" }, 99);
+  expect((await (await open(99)).next())?.event).toBe("succeeded");
 });
 
 test("Stopping ends every stream", async () => {

@@ -4,11 +4,12 @@ import type { CallState } from "../../../src/store/contract/call-lookup.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { emitEvents } from "../../../src/store-events.ts";
 import { ResultWaits } from "../../../src/x402/calls/wait-for-result.ts";
+import { MAX_WAITS_OF_ONE, WaitPlaces } from "../../../src/x402/calls/wait-places.ts";
 import { CallWatch } from "../../../src/x402/calls/watch.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { startLog } from "../../helpers/log.ts";
 import { openTestStore, type TestStore } from "../../helpers/test-store.ts";
-import { claimOne, paidId } from "../../store/store-fixtures.ts";
+import { claimOne, paidId, paymentIntent } from "../../store/store-fixtures.ts";
 
 const events = new EventHub();
 let opened: TestStore;
@@ -55,6 +56,7 @@ function follow(watch: CallWatch, callId: number, signal = new AbortController()
   return { seen, ended };
 }
 const newCall = () => paidId(store, ++payments);
+const paid = (callId: number) => ({ callId, payment: paymentIntent(callId).key });
 const RETRY = { delayMs: 0, backoff: { baseMs: 0, maxMs: 0 }, maxAttempts: 9, reason: "again" };
 
 test("Yields each change at once, from the current state to the end of the call", async () => {
@@ -142,14 +144,14 @@ test("Aborting and stop end the subscription; a watcher that starts after stop s
 
 test("A wait ends when its client hangs up, even before the wait begins", async () => {
   const callId = await newCall();
-  const waits = new ResultWaits({ calls: store, watch: openWatch(), logger });
+  const waits = new ResultWaits({ calls: store, watch: openWatch(), places: new WaitPlaces(), logger });
   const leaving = new AbortController();
-  const waiting = waits.waitFor(callId, 60, leaving.signal);
+  const waiting = waits.waitFor(paid(callId), 60, leaving.signal);
   await eventually(() => expect(events.watches("accepted")).toBe(true));
   leaving.abort();
   expect(await waiting).toEqual({ kind: "not_in_time" });
   expect(events.watches("accepted")).toBe(false);
-  expect(await waits.waitFor(callId, 60, AbortSignal.abort())).toEqual({ kind: "not_in_time" });
+  expect(await waits.waitFor(paid(callId), 60, AbortSignal.abort())).toEqual({ kind: "not_in_time" });
   await store.ack(await claimOne(store));
 });
 
@@ -157,21 +159,21 @@ test("A result that cannot be read does not reject the wait: the call is paid fo
   const callId = await newCall();
   await store.ack(await claimOne(store));
   const calls = { findResult: () => Promise.reject(new Error("busy")) };
-  const waits = new ResultWaits({ calls, watch: openWatch(), logger });
-  expect(await waits.waitFor(callId, 5, new AbortController().signal)).toEqual({ kind: "not_in_time" });
+  const waits = new ResultWaits({ calls, watch: openWatch(), places: new WaitPlaces(), logger });
+  expect(await waits.waitFor(paid(callId), 5, new AbortController().signal)).toEqual({ kind: "not_in_time" });
   expect(lines).toMatchObject([{ msg: "could not wait for a result", callId, err: { message: "busy" } }]);
 });
 
-test("10,000 requests wait at once; the next does not wait, and room comes back", async () => {
+test("20 requests wait for a call at once; the next does not wait, and room comes back", async () => {
   const callId = await newCall();
-  const waits = new ResultWaits({ calls: store, watch: openWatch(), logger });
+  const waits = new ResultWaits({ calls: store, watch: openWatch(), places: new WaitPlaces(), logger });
   const { signal } = new AbortController();
-  const waiting = Array.from({ length: 10_000 }, () =>
-    waits.waitFor(callId, 60, new AbortController().signal),
+  const waiting = Array.from({ length: MAX_WAITS_OF_ONE }, () =>
+    waits.waitFor(paid(callId), 60, new AbortController().signal),
   );
-  expect(await waits.waitFor(callId, 60, signal)).toEqual({ kind: "not_waited" });
+  expect(await waits.waitFor(paid(callId), 60, signal)).toEqual({ kind: "not_waited" });
   await store.ack(await claimOne(store), { body: Buffer.from("x"), contentType: "text/plain" });
   const kinds = new Set((await Promise.all(waiting)).map(({ kind }) => kind));
   expect([...kinds]).toEqual(["succeeded"]);
-  expect(await waits.waitFor(callId, 60, signal)).toMatchObject({ kind: "succeeded" });
+  expect(await waits.waitFor(paid(callId), 60, signal)).toMatchObject({ kind: "succeeded" });
 });

@@ -42,6 +42,7 @@ export class RpcError extends Error {
 const MAX_NESTING = 64;
 
 const record = z.record(z.string(), z.unknown());
+const metaSchema = z.looseObject({ progressToken: z.union([z.string(), z.number()]).optional() });
 const messageSchema = z.object({
   jsonrpc: z.literal("2.0"),
   id: z.union([z.string().max(256), z.number()]).optional(),
@@ -64,8 +65,12 @@ export function parseMessage(body: Uint8Array): RpcMessage | undefined {
   if (!parsed.success) throw new RpcError(RPC.invalidRequest, "The body is not one JSON-RPC 2.0 message.");
   const { id, method, params = {}, _meta } = parsed.data;
   if (method === undefined) return undefined;
-  const meta = record.safeParse(params._meta ?? _meta ?? {});
-  if (!meta.success) throw new RpcError(RPC.invalidParams, "_meta must be an object.");
+  const meta = metaSchema.safeParse(params._meta === undefined ? (_meta ?? {}) : params._meta);
+  if (!meta.success)
+    throw new RpcError(
+      RPC.invalidParams,
+      "_meta must be an object, and its progressToken a string or number.",
+    );
   return { id, method, params, meta: meta.data };
 }
 

@@ -3,6 +3,7 @@ import { type HttpResponse, jsonResponse, type StreamingResponse } from "../../.
 import type { MethodHandlers } from "../../../http/routes.ts";
 import { parseMessage, RPC, RpcError, type RpcMessage, rpcError } from "./json-rpc.ts";
 import { type McpServer, PROTOCOL_VERSIONS } from "./mcp-server.ts";
+import { PARAMS, paramsAs } from "./params.ts";
 import type { Session, Sessions } from "./sessions.ts";
 
 const LOOPBACK = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$/;
@@ -54,7 +55,13 @@ export class McpRoute {
       );
     }
     if (message?.id === undefined) return { status: 202, headers: { "cache-control": "no-store" }, body: "" };
-    const headers = message.method === "initialize" ? this.#newSession(request, message) : {};
+    let headers = {};
+    try {
+      if (message.method === "initialize") headers = this.#newSession(request, message);
+    } catch (error) {
+      if (error instanceof RpcError) return jsonResponse(200, rpcError(message.id, error));
+      throw error;
+    }
     if (message.meta.progressToken !== undefined && acceptsEvents(request)) {
       return {
         status: 200,
@@ -112,15 +119,14 @@ export class McpRoute {
   }
 
   #sessionOf(request: HttpRequest): Session | "unknown" | undefined {
-    const [id] = request.headerValues("mcp-session-id");
-    if (id === undefined) return undefined;
-    return this.#sessions.find(id, request.headers.origin) ?? "unknown";
+    const ids = request.headerValues("mcp-session-id");
+    if (ids.length === 0) return undefined;
+    return this.#sessions.find(ids.join(", "), request.headers.origin) ?? "unknown";
   }
 
+  /** @throws RpcError */
   #newSession({ headers }: HttpRequest, { params }: RpcMessage): Record<string, string> {
-    const { capabilities } = params as {
-      readonly capabilities?: { readonly experimental?: { readonly payment?: unknown } };
-    };
+    const { capabilities } = paramsAs(PARAMS.initialize, params);
     const session = this.#sessions.begin(headers.origin, capabilities?.experimental?.payment !== undefined);
     return { "mcp-session-id": session.id };
   }

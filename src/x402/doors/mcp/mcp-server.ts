@@ -6,6 +6,7 @@ import type { HttpRequest } from "../../../http/request.ts";
 import { version } from "../../../node/version.ts";
 import type { CallLookup, CallState } from "../../../store/contract/call-lookup.ts";
 import type { AccessTokens } from "../../calls/access-tokens.ts";
+import { tooManyWaits, type WaitPlaces } from "../../calls/wait-places.ts";
 import { type CallWatch, isFinished } from "../../calls/watch.ts";
 import type { JobDescriptions } from "../../catalogue/job-descriptions.ts";
 import type { ListedJob, Listing } from "../../catalogue/listing.ts";
@@ -21,7 +22,8 @@ import { callPath } from "../../wire/paths.ts";
 import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts";
 import type { MppDoor } from "../mpp/mpp-door.ts";
 import { RPC, RpcError, type RpcMessage, rpcError, rpcResult } from "./json-rpc.ts";
-import type { Session, Sessions } from "./sessions.ts";
+import { PARAMS, paramsAs } from "./params.ts";
+import type { Session } from "./sessions.ts";
 import { progressAfter, stillRunning, type ToldProgress, taskOf, text } from "./tasks.ts";
 import { plainChallenge, ToolPayment, toolRequest } from "./tool-payment.ts";
 import { bodyOf, contentOf, contentTypeOf, toolName, toTool } from "./tools.ts";
@@ -35,9 +37,9 @@ interface Parts {
   readonly descriptions: JobDescriptions;
   readonly calls: CallLookup;
   readonly watch: CallWatch;
+  readonly places: WaitPlaces;
   readonly tokens: AccessTokens;
   readonly limits: ClientLimits;
-  readonly sessions: Sessions;
   /** Absent: MPP is not configured. */
   readonly mpp: MppDoor | undefined;
   readonly seller: Seller;
@@ -78,9 +80,13 @@ export class McpServer {
         message: why,
         retryable,
         details,
+        headers,
       } = this.#logged(refusalOf(error), error, message, context);
       const number = code === "internal_error" ? RPC.internalError : RPC.refused;
-      return rpcError(message.id, new RpcError(number, why, { code, retryable, ...details }));
+      return rpcError(
+        message.id,
+        new RpcError(number, why, { code, retryable, ...retryAfter(headers), ...details }),
+      );
     }
   }
 
@@ -101,11 +107,11 @@ export class McpServer {
       case "tools/list":
         return this.#listTools(message);
       case "tools/call":
-        return this.#inSlot(context, () => this.#callTool(message, context));
+        return this.#callTool(message, context);
       case "tasks/get":
         return this.#findTask(message, context).then(({ taskId, call }) => taskOf(taskId, call));
       case "tasks/result":
-        return this.#inSlot(context, () => this.#taskResult(message, context));
+        return this.#taskResult(message, context);
       default:
         throw new RpcError(RPC.methodNotFound, `There is no method ${message.method}.`);
     }
@@ -113,7 +119,8 @@ export class McpServer {
 
   #initialize({ params }: RpcMessage): object {
     const { mpp, seller } = this.#parts;
-    const wanted = PROTOCOL_VERSIONS.find((known) => known === params.protocolVersion);
+    const { protocolVersion } = paramsAs(PARAMS.initialize, params);
+    const wanted = PROTOCOL_VERSIONS.find((known) => known === protocolVersion);
     return {
       protocolVersion: wanted ?? PROTOCOL_VERSIONS[0],
       serverInfo: { name: seller.serviceName, title: seller.serviceName, version },
@@ -127,10 +134,8 @@ export class McpServer {
   }
 
   async #listTools({ params }: RpcMessage): Promise<object> {
+    const start = Number(paramsAs(PARAMS.listTools, params).cursor ?? 0);
     const jobs = await this.#parts.listing.jobs();
-    const start = Number(params.cursor ?? 0);
-    if (!Number.isSafeInteger(start) || start < 0)
-      throw new RpcError(RPC.invalidParams, "The cursor is unknown.");
     const end = start + TOOLS_PER_PAGE;
     return {
       tools: jobs.slice(start, end).map(toTool),
@@ -139,10 +144,10 @@ export class McpServer {
   }
 
   async #callTool(message: RpcMessage, context: Context): Promise<object> {
-    const { listing, checkout, mpp, waits, tokens, calls } = this.#parts;
-    const { name, arguments: args = {}, task } = message.params;
+    const { listing, checkout, mpp, waits, places, tokens, calls } = this.#parts;
+    const { name, arguments: args = {}, task } = paramsAs(PARAMS.callTool, message.params);
     const job = (await listing.jobs()).find((job) => toolName(job) === name);
-    if (job === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${String(name)}.`);
+    if (job === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
     const body = bodyOf(job, args);
     const contentType = contentTypeOf(job);
     const request = toolRequest(context.request, { meta: message.meta, body, contentType });
@@ -157,6 +162,7 @@ export class McpServer {
       return this.#refuse(job, payment, this.#logged(purchaseRefusalOf(error), error, message, context));
     }
     const { callId } = bought;
+    const { payer } = bought.payment;
     const meta = this.#boughtMeta(bought, payment);
     const taskId = `${callId}.${tokens.tokenOf(bought.payment)}`;
     // The job is paid for: an error from here on must not look like a refusal.
@@ -164,8 +170,10 @@ export class McpServer {
       found.catch((error: unknown) => void this.#logged(refusalOf(error), error, message, context));
     if (task !== undefined)
       return { task: taskOf(taskId, await unlessFailed(calls.findCall(callId))), _meta: meta };
+    const leave = places.take({ callId, payer, session: context.session?.id });
+    if (leave === undefined) return stillRunning(taskId, meta);
     const waiting = { ...context, message, meta, maxMs: waits.toolMs };
-    return (await unlessFailed(this.#wait(callId, waiting))) ?? stillRunning(taskId, meta);
+    return (await unlessFailed(this.#wait(callId, waiting).finally(leave))) ?? stillRunning(taskId, meta);
   }
 
   #askToPay(job: ListedJob, unpaid: UnpaidRequest, { session }: Context): Promise<object> {
@@ -298,9 +306,15 @@ export class McpServer {
 
   async #taskResult(message: RpcMessage, context: Context): Promise<object> {
     const { taskId, call } = await this.#findTask(message, context);
+    const { waits, places } = this.#parts;
+    const { callId, payment, state } = call;
+    const waiter = { callId, payer: payment.payer, session: context.session?.id };
+    const hasEnded = state === "failed" || isFinished(call);
+    const leave = hasEnded ? () => {} : places.take(waiter);
+    if (leave === undefined) throw tooManyWaits();
     const meta = { "io.modelcontextprotocol/related-task": { taskId } };
-    const maxMs = this.#parts.waits.longToolMs;
-    const outcome = await this.#wait(call.callId, { ...context, message, meta, maxMs });
+    const waiting = { ...context, message, meta, maxMs: waits.longToolMs };
+    const outcome = await this.#wait(callId, waiting).finally(leave);
     if (outcome !== undefined) return outcome;
     throw new RpcError(RPC.refused, "The task is still running: ask for its result again.", {
       retryable: true,
@@ -313,7 +327,7 @@ export class McpServer {
     { request }: Context,
   ): Promise<{ taskId: string; call: CallState }> {
     const { calls, tokens, limits } = this.#parts;
-    const taskId = String(params.taskId ?? "");
+    const { taskId } = paramsAs(PARAMS.task, params);
     const [, id, token = ""] = /^([1-9][0-9]{0,15})\.([\w-]{43})$/.exec(taskId) ?? [];
     const call = id === undefined ? undefined : await calls.findCall(Number(id));
     if (call === undefined || call.state === "held" || !tokens.isTokenOf(token, call.payment)) {
@@ -322,23 +336,10 @@ export class McpServer {
     }
     return { taskId, call };
   }
+}
 
-  async #inSlot<Result>({ request, session }: Context, work: () => Promise<Result>): Promise<Result> {
-    const free = this.#parts.sessions.takeCall(session?.id ?? request.remoteAddress);
-    if (free === undefined) {
-      throw new RpcError(
-        RPC.refused,
-        "Too many calls are waited for at once. Nothing was charged: try again later.",
-        {
-          code: "rate_limited",
-          retryable: true,
-        },
-      );
-    }
-    try {
-      return await work();
-    } finally {
-      free();
-    }
-  }
+/** Time after which a client may try again, which HTTP has in a header. */
+function retryAfter(headers: GatewayError["headers"]): { retry_after_secs?: number } {
+  const secs = headers["retry-after"];
+  return secs === undefined ? {} : { retry_after_secs: Number(secs) };
 }

@@ -3,9 +3,6 @@ import { boundedCache } from "../../../core/bounded-cache.ts";
 import { equalInConstantTime } from "../../../core/constant-time.ts";
 import type { AccessTokens } from "../../calls/access-tokens.ts";
 
-/** Tool calls that one session, and one process, may wait for at once. */
-const MAX_CALLS_PER_SESSION = 64;
-const MAX_CALLS = 1_000;
 /** Sessions remembered as ended. */
 const MAX_ENDED = 10_000;
 
@@ -20,8 +17,6 @@ export interface Session {
 export class Sessions {
   readonly #tokens: AccessTokens;
   readonly #ended = boundedCache<string, true>(MAX_ENDED);
-  readonly #callsByKey = new Map<string, number>();
-  #calls = 0;
 
   constructor(tokens: AccessTokens) {
     this.#tokens = tokens;
@@ -34,27 +29,14 @@ export class Sessions {
 
   /** Returns the session with an id; undefined if it has ended, or was begun by another origin. */
   find(id: string, origin: string | undefined): Session | undefined {
-    const [random = "", kind = "", seal = ""] = id.split(".");
-    if (!equalInConstantTime(seal, this.#seal(`${random}.${kind}`, origin))) return undefined;
+    // The whole text, or what follows the seal would make other IDs of the same session.
+    const [, text = "", kind, seal = ""] = /^([\w-]+\.(mpp|x402))\.([\w-]+)$/.exec(id) ?? [];
+    if (!equalInConstantTime(seal, this.#seal(text, origin))) return undefined;
     return this.#ended.get(id) ? undefined : { id, paysByMpp: kind === "mpp" };
   }
 
   end({ id }: Session): void {
     this.#ended.set(id, true);
-  }
-
-  /** Counts a tool call until the returned function is called. @returns undefined when there are too many */
-  takeCall(key: string): (() => void) | undefined {
-    const ofKey = this.#callsByKey.get(key) ?? 0;
-    if (ofKey >= MAX_CALLS_PER_SESSION || this.#calls >= MAX_CALLS) return undefined;
-    this.#callsByKey.set(key, ofKey + 1);
-    this.#calls++;
-    return () => {
-      this.#calls--;
-      const left = (this.#callsByKey.get(key) ?? 1) - 1;
-      if (left === 0) this.#callsByKey.delete(key);
-      else this.#callsByKey.set(key, left);
-    };
   }
 
   #seal(text: string, origin: string | undefined): string {

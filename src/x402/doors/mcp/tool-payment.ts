@@ -1,13 +1,16 @@
 import { decodePaymentSignatureHeader } from "@x402/core/http";
 import { parsePaymentPayload } from "@x402/core/schemas";
 import type { PaymentPayload, PaymentPayloadV1 } from "@x402/core/types";
+import * as z from "zod";
 import { GatewayError } from "../../../core/errors.ts";
+import { isObject } from "../../../core/objects.ts";
 import type { HttpRequest, JobRequest } from "../../../http/request.ts";
 import type { PaymentReader } from "../../purchase/checkout.ts";
 import { isNestedDeeper, type SignedPayment, toSignedPayment } from "../../wire/payment-header.ts";
 import { type Challenge, canonical } from "../mpp/challenges.ts";
 import { parseCredential } from "../mpp/credential.ts";
 import type { MppDoor } from "../mpp/mpp-door.ts";
+import { paramsAs } from "./params.ts";
 
 type Meta = Readonly<Record<string, unknown>>;
 
@@ -19,16 +22,15 @@ const MAX_NESTING = 32;
 /** Bound on a payment's JSON, as that of headers is at other doors: all of it is journalled and sent to the facilitator. */
 const MAX_PAYMENT_CHARACTERS = 32 * 1024;
 
-/** A tool call as a request for its job. */
+const headersSchema = z.record(z.string(), z.string());
+
+/** A tool call as a request for its job. @throws RpcError for headers that are no strings */
 export function toolRequest(
   request: HttpRequest,
   call: { readonly meta: Meta; readonly body: Uint8Array; readonly contentType: string },
 ): JobRequest {
-  const sent = Object.entries((call.meta[HEADERS] ?? {}) as Meta).map(
-    ([name, value]) => [name.toLowerCase(), value] as const,
-  );
-  const headers: Record<string, string> = {};
-  for (const [name, value] of sent) if (typeof value === "string") headers[name] = value;
+  const sent = Object.entries(paramsAs(headersSchema, call.meta[HEADERS] ?? {}, `_meta["${HEADERS}"]`));
+  const headers = Object.fromEntries(sent.map(([name, value]) => [name.toLowerCase(), value]));
   // Only the proxy may say what the client's address is.
   const forwarded = request.headers["x-forwarded-for"];
   delete headers["x-forwarded-for"];
@@ -80,7 +82,8 @@ export class ToolPayment implements PaymentReader {
   }
 
   #readCredential(): SignedPayment | undefined {
-    const credential = this.#meta[MPP] as { readonly challenge?: { readonly request?: unknown } };
+    const sent = this.#meta[MPP];
+    const credential: { readonly challenge?: { readonly request?: unknown } } = isObject(sent) ? sent : {};
     const request = credential.challenge?.request;
     // Over JSON-RPC a challenge holds its request as plain JSON.
     const challenge =

@@ -23,6 +23,11 @@ it("A session is found only from the origin that began it, and never once a part
     `A${id.slice(1)}x`,
     id.slice(0, -1),
     `${id}A`,
+    `${id}.`,
+    `${id}.anything`,
+    `${id}\n`,
+    `.${id}`,
+    `${id}, ${id}`,
     "",
     "..",
     "a.mpp",
@@ -33,17 +38,15 @@ it("A session is found only from the origin that began it, and never once a part
   expect(others.find(id, "https://a.example")).toBeUndefined();
 });
 
-it("One session may wait for 64 calls at once, and one process for 1,000", () => {
-  const free: ((() => void) | undefined)[] = [];
-  const take = (key: string, count: number) =>
-    Array.from({ length: count }, () => sessions.takeCall(key)).filter((taken) => {
-      free.push(taken);
-      return taken !== undefined;
-    }).length;
-  expect(take("one", 65)).toBe(64);
-  expect(Array.from({ length: 15 }, (_, i) => take(`other ${i}`, 64)).reduce((a, b) => a + b)).toBe(936);
-  expect(take("another", 1)).toBe(0);
-  for (const release of free) release?.();
-  expect(take("one", 65)).toBe(64);
-  for (const release of free.splice(-65)) release?.();
+it("An ended session is not found, whatever follows its ID", () => {
+  const session = sessions.begin(undefined, false);
+  sessions.end(session);
+  for (const id of [
+    session.id,
+    `${session.id}.`,
+    `${session.id}.anything`,
+    `${session.id}.x.y`,
+    `${session.id} `,
+  ])
+    expect([id, sessions.find(id, undefined)]).toEqual([id, undefined]);
 });

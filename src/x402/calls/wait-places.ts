@@ -1,0 +1,53 @@
+import { GatewayError } from "../../core/errors.ts";
+
+/** Places of this process. Each wait is a connection, a timer and a read of the store every second. */
+const MAX_WAITS = 10_000;
+/** Places that one buyer, session or call takes at most, so that others find one. */
+export const MAX_WAITS_OF_ONE = 20;
+
+/** A client that waits for a paid call to change, and has proved that the call is its own. */
+interface Waiter {
+  readonly callId: number;
+  /** Account that paid for the call. */
+  readonly payer: string;
+  /** ID of the client's session, in a protocol that has sessions. */
+  readonly session?: string | undefined;
+}
+
+/** Places for the clients that wait for paid calls, at every door and on every route. */
+export class WaitPlaces {
+  readonly #taken = new Map<string, number>();
+  #total = 0;
+
+  /** Takes a place until the returned function is called. @returns undefined when none is free for this client */
+  take({ callId, payer, session }: Waiter): (() => void) | undefined {
+    const holders = [`call ${callId}`, `payer ${payer}`];
+    if (session !== undefined) holders.push(`session ${session}`);
+    const isFull = holders.some((holder) => (this.#taken.get(holder) ?? 0) >= MAX_WAITS_OF_ONE);
+    if (isFull || this.#total >= MAX_WAITS) return undefined;
+    this.#add(holders, 1);
+    let isFree = false;
+    return () => {
+      if (!isFree) this.#add(holders, -1);
+      isFree = true;
+    };
+  }
+
+  #add(holders: readonly string[], change: 1 | -1): void {
+    this.#total += change;
+    for (const holder of holders) {
+      const taken = (this.#taken.get(holder) ?? 0) + change;
+      if (taken === 0) this.#taken.delete(holder);
+      else this.#taken.set(holder, taken);
+    }
+  }
+}
+
+/** Refusal of a client for which no place is free. */
+export function tooManyWaits(): GatewayError {
+  return new GatewayError(
+    "too_many_waits",
+    `Too many clients wait for calls already, or ${MAX_WAITS_OF_ONE} of this buyer or session or for this call: read the call's state instead, or try again in 5 s.`,
+    { headers: { "retry-after": "5" } },
+  );
+}
