@@ -22,6 +22,14 @@ export interface CallbackRules {
 
 const MAX_URL_LENGTH = 2_048;
 
+/** Returns a URL as it is kept and compared; undefined for a text that is no URL. */
+export function normalUrl(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  url.hash = "";
+  return url.href;
+}
+
 /** Keeps callbacks to buyers out of the operator's networks. */
 export class CallbackGuard {
   readonly #ports: readonly number[];
@@ -41,10 +49,10 @@ export class CallbackGuard {
   /** Parses a URL that a buyer gave. @returns `URL.href`, or what is wrong, which completes "Callback-URL …" */
   parse(text: string): { readonly url: string } | { readonly problem: string } {
     const problem = (what: string) => ({ problem: what });
-    if (!/^https?:\/\/[^/\\?#]+[\x21-\x7e]*$/i.test(text) || text.includes("\\") || !URL.canParse(text))
+    const href = normalUrl(text);
+    if (!/^https?:\/\/[^/\\?#]+[\x21-\x7e]*$/i.test(text) || text.includes("\\") || href === undefined)
       return problem("is not an absolute https:// URL");
-    const url = new URL(text);
-    url.hash = "";
+    const url = new URL(href);
     if (url.href.length > MAX_URL_LENGTH) return problem(`is longer than ${MAX_URL_LENGTH} characters`);
     if (url.username !== "" || url.password !== "") return problem("has a user name or password");
     const host = url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");

@@ -33,6 +33,7 @@ export const ERROR_KINDS = {
   settlement_failed: { status: 402, retryable: false },
   settlement_unknown: { status: 503, retryable: true },
   invalid_payment: { status: 400, retryable: false },
+  malformed_credential: { status: 402, retryable: false },
   invalid_callback_url: { status: 400, retryable: false },
   missing_payment_identifier: { status: 400, retryable: false },
   payment_identifier_conflict: { status: 409, retryable: false },

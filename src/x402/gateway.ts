@@ -185,7 +185,6 @@ export class X402Gateway implements BackgroundService {
       identifiers,
       earlier: new EarlierPayments({ journal: store, tokens }),
       producer: new X402Producer(config),
-      limits,
       stats,
       descriptions,
       undecidedLimits: config,

@@ -29,6 +29,7 @@ const COUNTERS_OF_REFUSAL: Partial<Record<ErrorCode, readonly CounterName[]>> = 
   x402_disabled: ["policy_denied"],
   payment_required: ["payment_required"],
   invalid_payment: ["payment_invalid"],
+  malformed_credential: ["payment_invalid"],
   payment_mismatch: ["payment_invalid"],
   payment_invalid: ["payment_invalid"],
   invalid_callback_url: ["payment_invalid"],

@@ -2,8 +2,9 @@ import type { PaymentPayload } from "@x402/core/types";
 import { beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { base64Json, requestOffer, signV1Payment } from "../helpers/clients.ts";
-import { sendText } from "../helpers/mcp.ts";
-import { rawRequest } from "../helpers/raw-request.ts";
+import { type RpcAnswer, sendText } from "../helpers/mcp.ts";
+import { readChallenges } from "../helpers/mpp.ts";
+import { type RawAnswer, rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { DOORS_AND_MCP, type Payment, startPaidGateway } from "./paid-gateway.ts";
@@ -116,29 +117,54 @@ describe("Garbage", () => {
     return sendText(`${gateway.jobgate.x402Url}/mcp`, message);
   };
 
+  const problem = (name: string) => `https://paymentauth.org/problems/${name}`;
+  /** Expects 402 and a challenge to answer instead, unless the credential names a method that is not taken. */
+  const isProblem = ({ status, headers, body }: RawAnswer) => {
+    const answer = JSON.parse(body) as { readonly type: string };
+    const refusal = { error: expect.any(String), charged: false, retryable: false, status };
+    if (answer.type === problem("method-unsupported")) {
+      expect(status).toBe(400);
+      expect(answer).toMatchObject({ ...refusal, code: "invalid_payment" });
+      return;
+    }
+    expect(status).toBe(402);
+    const code = "malformed_credential";
+    expect(answer).toMatchObject({ ...refusal, code, type: problem("malformed-credential") });
+    const [challenge, ...more] = readChallenges(headers["www-authenticate"] ?? "");
+    expect(challenge).toMatchObject({ realm: "jobgate.example", intent: "charge" });
+    expect([more, answer]).toEqual([[], expect.objectContaining({ challenge_ids: [challenge?.id] })]);
+  };
+  /** Expects the same over JSON-RPC. */
+  const isRpcProblem = ({ error }: RpcAnswer) => {
+    expect(error).toMatchObject({ code: -32602, data: { charged: false, retryable: false } });
+    if (error?.data?.code === "invalid_payment") {
+      expect(error.message).toContain("only evm/charge is taken here");
+      return;
+    }
+    expect(error?.data).toMatchObject({
+      code: "malformed_credential",
+      httpStatus: 402,
+      challenges: [{ method: "evm", request: { amount: String(AMOUNT) } }],
+      problem: { type: problem("malformed-credential"), status: 402 },
+    });
+  };
+
   it.each(GARBAGE)("In _meta of a tool call, %s is refused", async (_name, make) => {
     const expectChanges = await watchLedger(parts, gateway);
-    for (const door of ["x402/payment", "org.paymentauth/credential"]) {
-      const { result, error } = await callTool(JSON.stringify({ [door]: make() }));
-      expect(error?.data ?? result?.structuredContent).toMatchObject({
-        code: "invalid_payment",
-        charged: false,
-        retryable: false,
-      });
-    }
+    const byX402 = await callTool(JSON.stringify({ "x402/payment": make() }));
+    expect(byX402.result?.structuredContent).toMatchObject({
+      code: "invalid_payment",
+      charged: false,
+      retryable: false,
+    });
+    isRpcProblem(await callTool(JSON.stringify({ "org.paymentauth/credential": make() })));
     await expectChanges({});
   });
 
-  const isProblem = (answer: { status: number; body: string }) => {
-    expect(answer.status).toBe(400);
-    const refusal = { error: expect.any(String), code: "invalid_payment", charged: false, retryable: false };
-    const type = expect.stringMatching(/\/(malformed-credential|method-unsupported)$/);
-    expect(JSON.parse(answer.body)).toMatchObject({ ...refusal, type, status: 400 });
-  };
   const withCredential = (path: string, value: string) =>
     rawRequest(gateway.jobgate.x402Url, `POST ${path}`, { Authorization: value }, "work");
 
-  it.each(GARBAGE)("In Authorization: Payment, %s → 400", async (_name, make) => {
+  it.each(GARBAGE)("In Authorization: Payment, %s → 402 with a fresh challenge", async (_name, make) => {
     const expectChanges = await watchLedger(parts, gateway);
     const value = `Payment ${make().replaceAll("+", "-").replaceAll("/", "_")}`;
     for (const path of Object.keys(credentials)) isProblem(await withCredential(path, value));
@@ -158,20 +184,22 @@ describe("Garbage", () => {
     ["a request that is no JSON", '"request":"', '"request":"bm8"}, "x":{"y":"'],
     ["10,000-deep JSON", '"source":', `"deep":${nested(10_000)},"source":`],
     ["an object for the source", '"source":"', '"source":{},"x":"'],
-  ])("A credential with %s → 400", async (_name, from, to) => {
-    const expectChanges = await watchLedger(parts, gateway);
-    for (const [path, json] of Object.entries(credentials)) {
-      expect(json).toContain(from);
-      isProblem(
-        await withCredential(path, `Payment ${Buffer.from(json.replace(from, to)).toString("base64url")}`),
-      );
-      const { error } = await callTool(`{"org.paymentauth/credential":${json.replace(from, to)}}`);
-      // Nesting is bounded before anything is read.
-      const expected = error?.code === -32600 ? {} : { data: { code: "invalid_payment", charged: false } };
-      expect(error).toMatchObject({ code: expect.any(Number), ...expected });
-    }
-    await expectChanges({});
-  });
+  ])(
+    "A credential with %s → 402 with a fresh challenge, or 400 for another method",
+    async (_name, from, to) => {
+      const expectChanges = await watchLedger(parts, gateway);
+      for (const [path, json] of Object.entries(credentials)) {
+        expect(json).toContain(from);
+        isProblem(
+          await withCredential(path, `Payment ${Buffer.from(json.replace(from, to)).toString("base64url")}`),
+        );
+        const answer = await callTool(`{"org.paymentauth/credential":${json.replace(from, to)}}`);
+        // Nesting is bounded before anything is read.
+        if (answer.error?.code !== -32600) isRpcProblem(answer);
+      }
+      await expectChanges({});
+    },
+  );
 
   it.each([
     ["an amount in hexadecimal", `"value":"${AMOUNT}"`, `"value":"0x${AMOUNT.toString(16)}"`],
@@ -183,7 +211,7 @@ describe("Garbage", () => {
     ["an array for the payer", '"from":"', '"from":[],"x":"'],
     ["prototype keys inside the authorization", '"from":"', '"__proto__":{"to":"0x"},"x":1,"from":"'],
     ["a signature that is not hex", '"signature":"0x', '"signature":"0xzz'],
-  ])("A credential whose payment has %s → 400", async (_name, from, to) => {
+  ])("A credential whose payment has %s → 402 with a fresh challenge", async (_name, from, to) => {
     const expectChanges = await watchLedger(parts, gateway);
     for (const [path, json] of Object.entries(credentials)) {
       // The payload of blueprintevm is base64.
@@ -194,8 +222,7 @@ describe("Garbage", () => {
       const credential = inner === undefined ? wrong : json.replace(inner, base64(wrong));
       const encoded = Buffer.from(credential).toString("base64url");
       isProblem(await withCredential(path, `Payment ${encoded}`));
-      const { error } = await callTool(`{"org.paymentauth/credential":${credential}}`);
-      expect(error).toMatchObject({ data: { code: "invalid_payment", charged: false } });
+      isRpcProblem(await callTool(`{"org.paymentauth/credential":${credential}}`));
     }
     await expectChanges({});
   });
@@ -220,13 +247,12 @@ describe("Garbage", () => {
     }
     const [json = ""] = Object.values(credentials);
     for (const from of ['"id":"', '"source":"', '"signature":"0x']) {
-      const { error } = await callTool(`{"org.paymentauth/credential":${json.replace(from, `${from}${x}`)}}`);
-      expect([from, error?.data]).toMatchObject([from, { code: "invalid_payment", charged: false }]);
+      isRpcProblem(await callTool(`{"org.paymentauth/credential":${json.replace(from, `${from}${x}`)}}`));
     }
     await expectChanges({});
   });
 
-  it("A repeated Authorization, or payments of two protocols in _meta → 400, although each alone is valid", async () => {
+  it("A repeated Authorization → 402 with a fresh challenge, payments of two protocols in _meta are refused, although each alone is valid", async () => {
     const expectChanges = await watchLedger(parts, gateway);
     for (const [path, json] of Object.entries(credentials)) {
       const value = `Payment ${Buffer.from(json).toString("base64url")}`;

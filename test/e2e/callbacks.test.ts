@@ -8,6 +8,7 @@ import { DOORS_AND_MCP, type PaidGateway, startPaidGateway } from "./paid-gatewa
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
+let config = "";
 const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
@@ -16,8 +17,10 @@ const gateway = startBeforeAll(() =>
       if (Buffer.from(body).toString() === "fail") throw new Fail("no ink");
       return undefined;
     },
-    edit: (config) =>
-      config.replace("[x402.mpp]", '[x402.callbacks]\nallowed_addresses = ["127.0.0.1"]\n[x402.mpp]'),
+    edit: (text) => {
+      config = text.replace("[x402.mpp]", '[x402.callbacks]\nallowed_addresses = ["127.0.0.1"]\n[x402.mpp]');
+      return config;
+    },
   }),
 );
 
@@ -78,6 +81,22 @@ describe("A buyer's Callback-URL", () => {
     const without = await gateway.sign();
     await gateway.send(without, { body: "unbound" });
     expect(await gateway.send(without, { body: "unbound", headers: mine })).toMatchObject({ status: 409 });
+  });
+
+  it("Hides no outcome once buyers are no longer called back", async () => {
+    const [payment, unused] = [await gateway.sign(), await gateway.sign()];
+    const options = { body: "kept", headers: { "callback-url": (await startReceiver()).url.toUpperCase() } };
+    const first = await gateway.send(payment, options);
+    expect(first).toMatchObject({ status: 202 });
+    await gateway.jobgate.reload(config.replace("[x402.callbacks]", "[x402.callbacks]\nenabled = false"));
+    const refused = { status: 400, code: "invalid_callback_url", charged: false };
+    await eventually(async () => expect(await gateway.send({ headers: {} }, options)).toMatchObject(refused));
+    expect(await gateway.send(payment, options)).toEqual(first);
+    expect(await gateway.send(unused, options)).toMatchObject(refused);
+    await gateway.jobgate.reload(config);
+    await eventually(async () =>
+      expect(await gateway.send({ headers: {} }, options)).toMatchObject({ status: 402 }),
+    );
   });
 
   it.each([

@@ -130,7 +130,15 @@ it("A client that pays over MPP gets its challenges as an error, and no challeng
   const asked = await rpc("tools/call", { name: "job-1-0", arguments: { body: "text" } }, session);
   expect(asked.error).toMatchObject({ code: -32042, data: { challenges: [{ method: "evm" }] } });
   const garbage = await call("text", { "org.paymentauth/credential": { challenge: "no" } });
-  expect(garbage.error).toMatchObject({ code: -32602, data: { code: "invalid_payment" } });
+  expect(garbage.error).toMatchObject({
+    code: -32602,
+    data: { code: "malformed_credential", challenges: [{ method: "evm" }] },
+  });
+  for (const credential of [null, 7, "%%", [], { challenge: null }, { challenge: { request: null } }])
+    expect((await call("text", { "org.paymentauth/credential": credential })).error).toMatchObject({
+      code: -32602,
+      data: { code: "malformed_credential" },
+    });
 });
 
 it("A long job is a task: it shows its state over a restart, only to who has its id, and then its result", async () => {

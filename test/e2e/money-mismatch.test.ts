@@ -113,7 +113,7 @@ describe.each(BY_MPP)("Mismatch: the challenge that is paid (%s)", (door) => {
     const payment = await pay(edit);
     // The payload of blueprintevm names its network itself.
     const isMalformed = what === "another chain" && door === "blueprintevm";
-    const expected = isMalformed ? { status: 400, code: "invalid_payment" } : mismatch;
+    const expected = isMalformed ? { status: 402, code: "malformed_credential" } : mismatch;
     await expectRefused(() => gateway.at(door).send(payment), expected);
   });
 

@@ -136,6 +136,18 @@ it("An Idempotency-Key that is too long, empty, sent twice or not visible ASCII 
   await expectChanges({});
 });
 
+it("A fresh challenge that a malformed credential was answered with can be paid", async () => {
+  const response = await fetch(gateway.urlOf(), {
+    method: "POST",
+    headers: { authorization: "Payment e30" },
+    body: "after garbage",
+  });
+  const [challenge] = readChallenges(response.headers.get("www-authenticate") ?? "");
+  expect([response.status, response.headers.has("payment-receipt")]).toEqual([402, false]);
+  const payment = await signChallenge({ account, challenge: challenge as MppChallenge });
+  expect(await gateway.send(payment, { body: "after garbage" })).toMatchObject({ status: 202 });
+});
+
 it("A request with payments of both protocols is refused", async () => {
   const [payment, other] = await Promise.all([gateway.at("evm").sign(), gateway.sign()]);
   const answer = await gateway.send({ headers: { ...payment.headers, ...other.headers } });
@@ -173,8 +185,8 @@ it("Stats count challenges, accepted payments and refused credentials", async ()
   const added = ["mpp_challenge_issued", "mpp_accepted", "mpp_verification_failed"].map(
     (name) => (after[name] ?? 0) - (before[name] ?? 0),
   );
-  // The offer for x402 in sign() holds a challenge too.
-  expect(added).toEqual([2, 1, 1]);
+  // The offer for x402 in sign() holds a challenge too, and so does the answer to the refused credential.
+  expect(added).toEqual([3, 1, 1]);
   await gateway.waitForJobs("counted");
 });
 

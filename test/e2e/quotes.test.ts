@@ -139,11 +139,15 @@ describe("A quote that passed through jobgate", () => {
     );
     const { headers, digest } = await ask({ job: 7, body });
     const payment = await gateway.sign({ job: 7, body, headers });
-    expect(await gateway.send(payment, { job: 7, body, headers })).toMatchObject({
-      status: 202,
-      receipt: digest,
-    });
+    const answer = await gateway.send(payment, { job: 7, body, headers });
+    expect(answer).toMatchObject({ status: 202, receipt: digest });
     await gateway.waitForJobs(body);
+    // A resend that does not name the quote is still the payment of that quote.
+    expect(await gateway.send(payment, { job: 7, body })).toEqual(answer);
+    expect(await gateway.send(payment, { job: 7, body: "other" })).toMatchObject({
+      status: 409,
+      code: "payment_replay",
+    });
   });
 
   it("Passes unchanged if its job cannot be bought", async () => {

@@ -110,7 +110,16 @@ export class Doors {
       job: route(door),
       mppJob: mppBy && route(mppBy(BLUEPRINT)),
       mcp: allowedOrigins && new McpRoute({ server, sessions, allowedOrigins, publicUrl, maxBodyBytes }),
-      dryRun: new DryRunRoute({ door, prices, callerAuth, verification, limits, stats, maxBodyBytes }),
+      dryRun: new DryRunRoute({
+        door,
+        checkout,
+        prices,
+        callerAuth,
+        verification,
+        limits,
+        stats,
+        maxBodyBytes,
+      }),
     };
   }
 

@@ -1,22 +1,23 @@
-import type { CallbackGuard } from "../../core/callbacks.ts";
+import { createHash } from "node:crypto";
+import { type CallbackGuard, normalUrl } from "../../core/callbacks.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { SoldPolicy } from "../prices/job-policies.ts";
-import type { PriceBook } from "../prices/price-book.ts";
-import type { PaymentOutcome } from "../settlement/payment-outcome.ts";
+import type { Price, PriceBook } from "../prices/price-book.ts";
+import type { PaymentOutcome, PurchaseIdentity } from "../settlement/payment-outcome.ts";
 import type { Offer } from "../wire/offer.ts";
 import { requireNoQuery } from "../wire/paths.ts";
 import type { SignedPayment } from "../wire/payment-header.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { InputChecks } from "./input-checks.ts";
-import type { AcceptedPayment, Purchase } from "./purchase.ts";
+import { type AcceptedPayment, type PaidRequest, type Purchase, withOffers } from "./purchase.ts";
 
 /** Reads payments in one protocol. It only translates: what follows is the same through every door. */
 export interface PaymentReader {
   /** Reports whether a request carries a payment, well-formed or not. */
   carriesPayment(request: JobRequest): boolean;
-  /** @returns undefined when the request carries none @throws GatewayError `invalid_payment` */
+  /** @returns undefined when the request carries none @throws GatewayError `invalid_payment`, `malformed_credential` */
   readPayment(request: JobRequest): SignedPayment | undefined;
 }
 
@@ -65,28 +66,49 @@ export class Checkout {
     this.#maxBodyBytes = parts.maxBodyBytes;
   }
 
-  /** The comments name the refusals of each step. {@link Purchase.buy} continues. @throws GatewayError */
-  async buy(request: JobRequest, job: JobKey, door: PaymentReader): Promise<Sale> {
-    // query_not_allowed
-    requireNoQuery(request);
-    // job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
-    const price = await this.#prices.find(request, job);
-    // body_too_large
-    const body = await request.readBody(this.#maxBodyBytes);
-    const callback = readCallbackUrl(request, this.#callbacks);
-    const invalidInput = this.#inputs.refusalOf(job, body) ?? callback.refusal;
-    // invalid_payment; with a wrong body or URL, only a payment that may have bought it under earlier rules counts
-    const payment = invalidInput === undefined ? door.readPayment(request) : readable(request, door);
-    if (payment !== undefined) {
-      const { url: callbackUrl } = callback;
-      const bought = await this.#purchase.buy({ request, price, body, payment, callbackUrl, invalidInput });
-      return { kind: "bought", payment: bought };
+  /**
+   * A payment that was seen before gets its first outcome. The configuration may have changed since, so all checks that
+   * depend on it come later. The comments name the refusals of each step.
+   * @throws GatewayError
+   */
+  async buy(received: JobRequest, job: JobKey, door: PaymentReader): Promise<Sale> {
+    const request = withBodyOnce(received);
+    // store_unavailable
+    const paid = await this.#findPaid(request, job, door);
+    if (paid !== undefined) return { kind: "bought", payment: await this.#purchase.buy(paid) };
+    const { price, body } = await this.#check(request, job);
+    try {
+      // invalid_payment, malformed_credential
+      door.readPayment(request);
+    } catch (error) {
+      throw await withOffers(error, { findPrice: async () => price, body });
     }
-    // invalid_input, invalid_callback_url, rate_limited
-    if (invalidInput !== undefined) return this.#limits.refuseUnpaid(request, invalidInput);
     // rate_limited
     this.#limits.countUnpaid(request);
     return { kind: "unpaid", unpaid: { job: price.policy, body, offers: await price.offers(body) } };
+  }
+
+  /**
+   * Finds what the request's payment bought before. The body of the request must be readable several times.
+   * @returns undefined for a payment that was not seen before
+   * @throws GatewayError `payment_replay`, `payment_identifier_conflict`, `settlement_failed`, `settlement_unknown`
+   */
+  async findBought(
+    request: JobRequest,
+    job: JobKey,
+    door: PaymentReader,
+  ): Promise<AcceptedPayment | undefined> {
+    const paid = await this.#findPaid(request, job, door);
+    return paid && this.#purchase.findBought(paid);
+  }
+
+  /**
+   * Finds what a payment that was seen before is for: its job may have left the configuration.
+   * @returns undefined for a payment that was not seen before, or cannot be read
+   */
+  async findEarlier(request: JobRequest, door: PaymentReader): Promise<PurchaseIdentity | undefined> {
+    const payment = readable(request, door);
+    return payment && this.#purchase.findEarlier(payment);
   }
 
   /** Returns the offers that anyone can pay now, for a request that buys nothing. @throws GatewayError */
@@ -97,26 +119,97 @@ export class Checkout {
     this.#limits.countUnpaid(request);
     return { job: price.policy, body: undefined, offers: await price.offers(new Uint8Array()) };
   }
+
+  /** Reads what a request pays for; undefined if its payment or body cannot be read, which {@link #check} refuses. */
+  async #findPaid(request: JobRequest, job: JobKey, door: PaymentReader): Promise<PaidRequest | undefined> {
+    const payment = readable(request, door);
+    if (payment === undefined) return undefined;
+    const body = await this.#readBody(request, payment);
+    if (body === undefined) return undefined;
+    const { fingerprint, paymentId, from: payer } = payment;
+    const { url: callbackUrl } = readCallbackUrl(request, this.#callbacks);
+    const { serviceId, jobIndex } = job;
+    const identity = {
+      serviceId,
+      jobIndex,
+      bodyHash: createHash("sha256").update(body).digest("hex"),
+      ...(callbackUrl !== undefined && { callbackUrl }),
+      fingerprint,
+      ...(paymentId !== undefined && { paymentId }),
+      key: { payer },
+    };
+    let price: Promise<Price> | undefined;
+    const findPrice = () => (price ??= this.#check(request, job).then((found) => found.price));
+    return { request, payment, body, identity, findPrice };
+  }
+
+  /**
+   * Reads the body of a paid request; undefined for a body that {@link #check} refuses.
+   * @throws GatewayError the refusal, if the payment was seen before: it may have bought the job with this body, under
+   *   an earlier limit
+   */
+  async #readBody(request: JobRequest, payment: SignedPayment): Promise<Uint8Array | undefined> {
+    try {
+      requireNoQuery(request);
+      return await request.readBody(this.#maxBodyBytes);
+    } catch (refusal) {
+      if (!(refusal instanceof GatewayError)) throw refusal;
+      if ((await this.#purchase.findEarlier(payment)) === undefined) return undefined;
+      const { code, headers } = refusal;
+      throw new GatewayError(
+        code,
+        "This payment was sent before. Send that very request again, with the same body and without a query string, for its outcome. This request charged nothing.",
+        { cause: refusal, details: { charged: "unknown" }, headers },
+      );
+    }
+  }
+
+  /** Checks all of a request that depends on the configuration, but its payment. @throws GatewayError */
+  async #check(request: JobRequest, job: JobKey): Promise<{ price: Price; body: Uint8Array }> {
+    // query_not_allowed
+    requireNoQuery(request);
+    // job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
+    const price = await this.#prices.find(request, job);
+    // body_too_large
+    const body = await request.readBody(this.#maxBodyBytes);
+    // invalid_input, invalid_callback_url, rate_limited
+    const refusal = this.#inputs.refusalOf(job, body) ?? readCallbackUrl(request, this.#callbacks).refusal;
+    if (refusal !== undefined) this.#limits.refuseUnpaid(request, refusal);
+    return { price, body };
+  }
 }
 
-/** Reads where the buyer wants to be told how his call ended. With a refusal, `url` is the text that was sent. */
+/** Returns the same request with a body that can be read several times, as long as this object is kept. */
+export function withBodyOnce(request: JobRequest): JobRequest {
+  let body: Promise<Uint8Array> | undefined;
+  return {
+    id: request.id,
+    query: request.query,
+    headers: request.headers,
+    remoteAddress: request.remoteAddress,
+    headerValues: (name) => request.headerValues(name),
+    readBody: (maxBytes) => (body ??= request.readBody(maxBytes)),
+  };
+}
+
+/** Reads where the buyer wants to be told how his call ended. The URL that is refused now may have been accepted. */
 function readCallbackUrl(
   request: JobRequest,
   guard: CallbackGuard | undefined,
 ): { readonly url?: string; readonly refusal?: GatewayError } {
   const values = request.headerValues("callback-url");
-  const url = values.join(", ");
+  const text = values.join(", ");
   if (values.length === 0) return {};
-  const parsed = guard?.parse(url) ?? { problem: "is not possible here: nobody is called back" };
+  const parsed = guard?.parse(text) ?? { problem: "is not possible here: nobody is called back" };
   if ("url" in parsed) return parsed;
   const problem = values.length > 1 ? "was sent more than once" : parsed.problem;
   return {
-    url,
+    url: normalUrl(text) ?? text,
     refusal: new GatewayError("invalid_callback_url", `Callback-URL ${problem}. Nothing was charged.`),
   };
 }
 
-/** Reads the payment of a request; undefined also for one that cannot be read. */
+/** Reads the payment of a request; undefined also for a payment that cannot be read. */
 function readable(request: JobRequest, door: PaymentReader): SignedPayment | undefined {
   try {
     return door.readPayment(request);

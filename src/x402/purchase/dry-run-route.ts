@@ -1,18 +1,19 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { HttpRequest } from "../../http/request.ts";
+import type { HttpRequest, JobRequest } from "../../http/request.ts";
 import { errorResponse, type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { CallerAuth } from "../callers/caller-auth.ts";
 import { readCaller } from "../callers/headers.ts";
 import type { Price, PriceBook } from "../prices/price-book.ts";
 import type { X402Stats } from "../stats.ts";
 import { requireNoQuery } from "../wire/paths.ts";
-import type { PaymentReader } from "./checkout.ts";
+import { type Checkout, type PaymentReader, withBodyOnce } from "./checkout.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { Verification } from "./verification.ts";
 
 interface Parts {
   readonly door: PaymentReader;
+  readonly checkout: Checkout;
   readonly prices: PriceBook;
   readonly callerAuth: CallerAuth;
   readonly verification: Verification;
@@ -48,10 +49,13 @@ export class DryRunRoute {
   }
 
   /** @throws GatewayError for every refusal of the caller */
-  async #check(request: HttpRequest, job: JobKey) {
-    const { prices, callerAuth, limits, maxBodyBytes } = this.#parts;
+  async #check(received: HttpRequest, job: JobKey) {
+    const { door, checkout, prices, callerAuth, limits, maxBodyBytes } = this.#parts;
+    const request = withBodyOnce(received);
     requireNoQuery(request);
     limits.countUnpaid(request);
+    // As in a purchase, a payment that was seen before comes before everything that a reload may have changed.
+    if ((await checkout.findBought(request, job, door)) !== undefined) return { replayed: true };
     const price = await prices.find(request, job);
     const { invocationMode: mode, restriction } = price.policy;
     if (restriction === undefined) return { mode };
@@ -67,7 +71,7 @@ export class DryRunRoute {
 
   /** Returns the payer of the payment that the request carries, or else the address in its caller header. */
   async #findPayer(
-    request: HttpRequest,
+    request: JobRequest,
     price: Price,
     body: Uint8Array,
   ): Promise<{ payer: `0x${string}`; source: "payment" | "header" }> {

@@ -2,7 +2,6 @@ import type { PaymentRequirements } from "@x402/core/types";
 import { GatewayError } from "../../core/errors.ts";
 import type { PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
-import type { PurchaseIdentity } from "../settlement/payment-outcome.ts";
 import { isSignedByPayer, type SignedToken } from "../wire/payer-signature.ts";
 import type { SignedPayment } from "../wire/payment-header.ts";
 
@@ -23,7 +22,7 @@ export class EarlierPayments {
    * @throws GatewayError `store_unavailable`; as long as that lasts, this may be the resend of a charged payment
    */
   async find(
-    { fingerprint, paymentId: id, key: { payer } }: PurchaseIdentity,
+    { fingerprint, paymentId: id, from: payer }: SignedPayment,
     key?: PaymentKey,
   ): Promise<PaymentRecord | undefined> {
     const journal = this.#journal;
@@ -41,6 +40,12 @@ export class EarlierPayments {
         { cause, details: { charged: "unknown" }, headers: { "retry-after": "5" } },
       );
     }
+  }
+
+  /** Finds the payment as {@link find} does, unless only its identifier is known, which the payer did not sign. */
+  async findOwn(payment: SignedPayment): Promise<PaymentRecord | undefined> {
+    const known = await this.find(payment);
+    return known && (await this.isFromPayer(payment, known)) ? known : undefined;
   }
 
   /** Checks that the payment is the known one, or signed by its payer. Knows no signatures of smart accounts. */

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { GatewayError } from "../../core/errors.ts";
 import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
 import { priceText } from "../../core/price.ts";
@@ -10,7 +9,6 @@ import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
 import type { ConfirmedPrice, Price } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
 import {
-  buysTheSame,
   outcomeOfKnown,
   type PaymentOutcome,
   type PurchaseIdentity,
@@ -19,11 +17,9 @@ import {
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { Settlement } from "../settlement/settlement.ts";
 import type { X402Stats } from "../stats.ts";
-import type { Offer } from "../wire/offer.ts";
 import type { SignedPayment } from "../wire/payment-header.ts";
 import type { IdentifierRule } from "../wire/payment-identifier.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
-import type { ClientLimits } from "./client-limits.ts";
 import type { EarlierPayments } from "./earlier-payments.ts";
 import { paymentKey, storableSeconds, type Verification, type VerifiedPayment } from "./verification.ts";
 
@@ -36,7 +32,6 @@ interface Parts {
   readonly inProgress: PaymentsInProgress;
   readonly identifiers: IdentifierRule;
   readonly producer: X402Producer;
-  readonly limits: ClientLimits;
   readonly stats: X402Stats;
   readonly descriptions: JobDescriptions;
   readonly undecidedLimits: UndecidedLimits;
@@ -45,17 +40,19 @@ interface Parts {
 /** A payment that bought a run of a job, now or in an earlier request. */
 export type AcceptedPayment = Extract<PaymentOutcome, { kind: "accepted" }>;
 
-/** A request that carries a payment. */
-interface PaidRequest {
+/** A request that carries a payment and a body, both as they can be read. */
+export interface PaidRequest {
   readonly request: JobRequest;
-  readonly price: Price;
-  readonly body: Uint8Array;
   readonly payment: SignedPayment;
-  readonly callbackUrl?: string | undefined;
-  /** Refusal of the body or the callback's URL, by rules that may be newer than the payment. */
-  readonly invalidInput?: GatewayError | undefined;
+  readonly body: Uint8Array;
   /** Distinguishes this purchase from all others: the same payment may not buy another job, body or callback. */
   readonly identity: PurchaseIdentity;
+  /**
+   * Finds the price, once. Refuses what the current configuration does not sell or take, which is no matter for a
+   * payment that was seen before.
+   * @throws GatewayError
+   */
+  readonly findPrice: () => Promise<Price>;
 }
 
 /** Buys runs of jobs. Every refusal comes before any money moves; the first that applies is the answer. */
@@ -71,31 +68,34 @@ export class Purchase {
    * in {@link Purchase.#payOnce}.
    * @throws GatewayError for every refusal; a 402 is a {@link PaymentRefusal}
    */
-  async buy(paid: Omit<PaidRequest, "identity">): Promise<AcceptedPayment> {
+  async buy(paid: PaidRequest): Promise<AcceptedPayment> {
     const { inProgress, stats } = this.#parts;
-    const { price, body, payment, callbackUrl } = paid;
-    const { serviceId, jobIndex } = price.policy;
-    const { fingerprint, paymentId, from: payer } = payment;
-    const bodyHash = createHash("sha256").update(body).digest("hex");
-    const identified = paymentId === undefined ? {} : { paymentId };
-    const callback = callbackUrl === undefined ? {} : { callbackUrl };
-    const bought = { serviceId, jobIndex, bodyHash, ...callback };
-    const identity = { ...bought, fingerprint, ...identified, key: { payer } };
     let outcome: PaymentOutcome | undefined;
     try {
       // payment_replay
-      outcome = await inProgress.join(identity, () => this.#inTurn({ ...paid, identity }));
+      outcome = await inProgress.join(paid.identity, () => this.#inTurn(paid));
       if (outcome.replayed) stats.count("payment_replayed");
       else if (outcome.kind === "accepted") stats.count("accepted");
-      // settlement_failed, settlement_unknown
-      if (outcome.kind !== "accepted") throw settlementRefusal(outcome);
-      return outcome;
+      return requireAccepted(outcome);
     } catch (error) {
-      if (!(error instanceof GatewayError) || error.status !== 402) throw error;
-      const offers = await freshOffers(price, body, error);
-      const settled = outcome?.kind === "failed" ? outcome : undefined;
-      throw new PaymentRefusal(error, offers, { body, settled });
+      throw await withOffers(error, paid, outcome?.kind === "failed" ? outcome : undefined);
     }
+  }
+
+  /**
+   * Finds what the payment of a request bought before.
+   * @returns undefined for a payment that was not seen before
+   * @throws GatewayError `payment_replay`, `payment_identifier_conflict`, `settlement_failed`, `settlement_unknown`
+   */
+  async findBought({ payment, identity }: PaidRequest): Promise<AcceptedPayment | undefined> {
+    const known = await this.#parts.earlier.findOwn(payment);
+    return known && requireAccepted(outcomeOfKnown(known, identity));
+  }
+
+  /** Finds what a payment is being used for, or was. @throws GatewayError `store_unavailable` */
+  async findEarlier(payment: SignedPayment): Promise<PurchaseIdentity | undefined> {
+    const { inProgress, earlier } = this.#parts;
+    return inProgress.find(payment.fingerprint) ?? (await earlier.findOwn(payment));
   }
 
   /** Allows one payment at a time under an identifier. */
@@ -109,30 +109,29 @@ export class Purchase {
   }
 
   /**
-   * Pays, unless this very payment was seen before, or another one under its identifier: then the first outcome counts.
-   * Continues {@link Purchase.buy}.
+   * Pays, unless this very payment was seen before, or another one under its identifier: then the first outcome is the
+   * answer. Continues {@link Purchase.buy}.
    */
   async #payOnce(paid: PaidRequest): Promise<PaymentOutcome> {
-    const { callerAuth, earlier, limits, settlement, producer, verification } = this.#parts;
-    const { request, price, body, payment, invalidInput, identity } = paid;
-    const { restriction } = price.policy;
-    // store_unavailable
-    const known = await earlier.find(identity);
-    // invalid_input, invalid_callback_url, rate_limited
-    if (invalidInput !== undefined && (known === undefined || !buysTheSame(known, identity))) {
-      return limits.refuseUnpaid(request, invalidInput);
-    }
+    const { callerAuth, earlier, settlement, producer, verification } = this.#parts;
+    const { request, body, payment, identity, findPrice } = paid;
     const first = (record: PaymentRecord) => ({
       ...outcomeOfKnown(record, identity),
       replayed: true as const,
     });
+    // store_unavailable
+    const known = await earlier.find(payment);
+    // payment_replay, payment_identifier_conflict
+    if (known !== undefined && (await earlier.isFromPayer(payment, known))) return first(known);
+    // query_not_allowed, job_not_found, x402_disabled, …, invalid_input, invalid_callback_url
+    const price = await findPrice();
     if (known !== undefined) {
       // payment_mismatch, payment_invalid, …: as without the identifier, which does not prove who the payer is
-      if (!(await earlier.isFromPayer(payment, known)))
-        await verification.verify(payment, await price.match(payment, body), request);
-      // payment_replay, payment_identifier_conflict
+      await verification.verify(payment, await price.match(payment, body), request);
+      // payment_identifier_conflict
       return first(known);
     }
+    const { restriction } = price.policy;
     // missing_payment_identifier
     this.#parts.identifiers.check(payment, identity);
     // payment_mismatch
@@ -143,7 +142,7 @@ export class Purchase {
     const offer = await price.match(payment, body);
     // The same purchase may be made meanwhile at another replica: then its outcome counts.
     const findMade = async (error: unknown): Promise<PaymentRecord> => {
-      const made = await earlier.find(identity, paymentKey(payment, offer));
+      const made = await earlier.find(payment, paymentKey(payment, offer));
       if (made === undefined) throw error;
       if (await earlier.isFromPayer(payment, made)) return made;
       throw made.key.nonce === payment.nonce ? asReplay(error) : error;
@@ -202,29 +201,38 @@ function asReplay(error: unknown): unknown {
   );
 }
 
-/** The refusal of a payment that was not settled, or not yet. */
-function settlementRefusal({ kind }: Exclude<PaymentOutcome, { kind: "accepted" }>): GatewayError {
-  if (kind === "failed") {
-    return new GatewayError(
-      "settlement_failed",
-      "The payment was not settled, and nothing was charged: sign a new one.",
-    );
+/** @throws GatewayError `settlement_failed`, `settlement_unknown`: the payment was not settled, or not yet */
+function requireAccepted(outcome: PaymentOutcome): AcceptedPayment {
+  switch (outcome.kind) {
+    case "accepted":
+      return outcome;
+    case "failed":
+      throw new GatewayError(
+        "settlement_failed",
+        "The payment was not settled, and nothing was charged: sign a new one.",
+      );
+    case "undecided":
+      throw new GatewayError(
+        "settlement_unknown",
+        "It is not known yet whether the payment was settled. Send the very same request again: if it was, the job will run once.",
+        { details: { charged: "unknown" }, headers: { "retry-after": "2" } },
+      );
   }
-  return new GatewayError(
-    "settlement_unknown",
-    "It is not known yet whether the payment was settled. Send the very same request again: if it was, the job will run once.",
-    { details: { charged: "unknown" }, headers: { "retry-after": "2" } },
-  );
 }
 
-/** Returns the offers to show with a refusal. A failed settlement is reported even when nothing can be offered now. */
-async function freshOffers(price: Price, body: Uint8Array, refusal: GatewayError): Promise<readonly Offer[]> {
-  try {
-    return await price.offers(body);
-  } catch (error) {
-    if (refusal.code === "settlement_failed") return [];
-    throw error;
-  }
+/**
+ * Adds the current offers to a 402; returns other errors as they are. A failed settlement is reported even when nothing
+ * can be offered now.
+ */
+export async function withOffers(
+  error: unknown,
+  { findPrice, body }: Pick<PaidRequest, "findPrice" | "body">,
+  settled?: PaymentRefusal["settled"],
+): Promise<unknown> {
+  if (!(error instanceof GatewayError) || error.status !== 402) return error;
+  const offers = findPrice().then((price) => price.offers(body));
+  const shown = error.code === "settlement_failed" ? offers.catch(() => []) : offers;
+  return new PaymentRefusal(error, await shown, { body, settled });
 }
 
 function toIntent(

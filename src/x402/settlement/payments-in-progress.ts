@@ -31,6 +31,11 @@ export class PaymentsInProgress {
     return this.#purchases.has(fingerprint);
   }
 
+  /** Returns what the payment is being used for; the oldest request, if there are several. */
+  find(fingerprint: string): PurchaseIdentity | undefined {
+    return this.#purchases.get(fingerprint)?.[0]?.purchase;
+  }
+
   /** Reports whether a request of this process asked for the settlement and had to leave it undecided. */
   wasLeftUndecided(fingerprint: string): boolean {
     return this.#left.has(fingerprint);

@@ -141,7 +141,10 @@ describe("A paid request", () => {
     const again = await sold.post(payment.headers, { body: '"a"' });
     expect([again.status, again.body]).toEqual([202, first.body]);
     const refused = { status: 422, body: { code: "invalid_input", charged: false } };
-    expect(await sold.post(payment.headers, { body: '"b"' })).toMatchObject(refused);
+    expect(await sold.post(payment.headers, { body: '"b"' })).toMatchObject({
+      status: 409,
+      body: { code: "payment_replay" },
+    });
     expect(await sold.post(unused.headers, { body: '"a"' })).toMatchObject(refused);
     expect(await sold.post({ "payment-signature": "x" }, { body: '"a"' })).toMatchObject(refused);
   });

@@ -20,13 +20,13 @@ import { type Offer, toRequirements } from "../../wire/offer.ts";
 import { OFFER_RECEIPT } from "../../wire/offer-receipt.ts";
 import { callPath } from "../../wire/paths.ts";
 import { PaymentRefusal, paymentRequired } from "../../wire/payment-required.ts";
-import type { MppDoor } from "../mpp/mpp-door.ts";
+import { type MppDoor, problemOf } from "../mpp/mpp-door.ts";
 import { RPC, RpcError, type RpcMessage, rpcError, rpcResult } from "./json-rpc.ts";
 import { PARAMS, paramsAs } from "./params.ts";
 import type { Session } from "./sessions.ts";
 import { progressAfter, stillRunning, type ToldProgress, taskOf, text } from "./tasks.ts";
 import { plainChallenge, ToolPayment, toolRequest } from "./tool-payment.ts";
-import { bodyOf, contentOf, contentTypeOf, toolName, toTool } from "./tools.ts";
+import { contentOf, inputOf, toolName, toTool } from "./tools.ts";
 
 /** Newest first. */
 export const PROTOCOL_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26"];
@@ -49,6 +49,9 @@ interface Parts {
   readonly waits: { readonly toolMs: number; readonly longToolMs: number };
   readonly logger: Logger;
 }
+
+/** A job under the name by which it is called. It may be for sale no longer. */
+type Tool = JobKey & Pick<ListedJob, "name">;
 
 type Meta = Readonly<Record<string, unknown>>;
 
@@ -75,13 +78,8 @@ export class McpServer {
       return rpcResult(message.id, await this.#resultOf(message, context));
     } catch (error) {
       if (error instanceof RpcError) return rpcError(message.id, error);
-      const {
-        code,
-        message: why,
-        retryable,
-        details,
-        headers,
-      } = this.#logged(refusalOf(error), error, message, context);
+      const refusal = this.#logged(refusalOf(error), error, message, context);
+      const { code, message: why, retryable, details, headers } = refusal;
       const number = code === "internal_error" ? RPC.internalError : RPC.refused;
       return rpcError(
         message.id,
@@ -146,20 +144,23 @@ export class McpServer {
   async #callTool(message: RpcMessage, context: Context): Promise<object> {
     const { listing, checkout, mpp, waits, places, tokens, calls } = this.#parts;
     const { name, arguments: args = {}, task } = paramsAs(PARAMS.callTool, message.params);
-    const job = (await listing.jobs()).find((job) => toolName(job) === name);
-    if (job === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
-    const body = bodyOf(job, args);
-    const contentType = contentTypeOf(job);
-    const request = toolRequest(context.request, { meta: message.meta, body, contentType });
+    const listed = (await listing.jobs()).find((job) => toolName(job) === name);
     const payment = new ToolPayment(message.meta, mpp);
+    let tool: Tool | undefined = listed;
     let bought: AcceptedPayment;
     try {
-      const sale = await checkout.buy(request, job, payment);
-      if (sale.kind === "unpaid") return await this.#askToPay(job, sale.unpaid, context);
+      // A reload may have removed the tool that the payment bought, or changed its input.
+      const earlier = await checkout.findEarlier(context.request, payment);
+      tool ??= earlier && { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex, name };
+      if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
+      const input = inputOf(args, { tool: listed, earlierHash: earlier?.bodyHash });
+      const request = toolRequest(context.request, { meta: message.meta, ...input });
+      const sale = await checkout.buy(request, tool, payment);
+      if (sale.kind === "unpaid") return await this.#askToPay(tool, sale.unpaid, context);
       bought = sale.payment;
     } catch (error) {
-      if (error instanceof RpcError) throw error;
-      return this.#refuse(job, payment, this.#logged(purchaseRefusalOf(error), error, message, context));
+      if (error instanceof RpcError || tool === undefined) throw error;
+      return this.#refuse(tool, payment, this.#logged(purchaseRefusalOf(error), error, message, context));
     }
     const { callId } = bought;
     const { payer } = bought.payment;
@@ -176,7 +177,7 @@ export class McpServer {
     return (await unlessFailed(this.#wait(callId, waiting).finally(leave))) ?? stillRunning(taskId, meta);
   }
 
-  #askToPay(job: ListedJob, unpaid: UnpaidRequest, { session }: Context): Promise<object> {
+  #askToPay(job: Tool, unpaid: UnpaidRequest, { session }: Context): Promise<object> {
     this.#parts.countRefusal("payment_required", job);
     const refusal = paymentRequired(unpaid.offers);
     const data = this.#mppData(unpaid, "payment-required", refusal.message);
@@ -185,15 +186,17 @@ export class McpServer {
     return this.#offersResult(job, refusal, data);
   }
 
-  #refuse(job: ListedJob, payment: ToolPayment, refusal: GatewayError): object | Promise<object> {
+  #refuse(job: Tool, payment: ToolPayment, refusal: GatewayError): object | Promise<object> {
     const { code, message, details } = refusal;
     this.#parts.countRefusal(code, job);
     if (payment.isByMpp && code === "invalid_payment")
       throw new RpcError(RPC.invalidParams, message, { code, ...chargedNothing(code) });
     if (refusal instanceof PaymentRefusal) {
-      const data = this.#mppData(refusal, String(details.problem ?? "verification-failed"), message);
-      if (payment.isByMpp)
-        throw new RpcError(RPC.paymentRefused, message, { ...data, code, ...chargedNothing(code) });
+      const data = this.#mppData(refusal, problemOf(refusal) ?? "verification-failed", message);
+      if (payment.isByMpp) {
+        const number = code === "malformed_credential" ? RPC.invalidParams : RPC.paymentRefused;
+        throw new RpcError(number, message, { ...data, code, ...chargedNothing(code) });
+      }
       return this.#offersResult(job, refusal, data);
     }
     const { problem: _, ...more } = details;
@@ -204,7 +207,7 @@ export class McpServer {
   }
 
   /** The answer to a call that must be paid: x402's, with the challenges of MPP beside it. */
-  async #offersResult(job: ListedJob, refusal: PaymentRefusal, mppData: object | undefined): Promise<object> {
+  async #offersResult(job: Tool, refusal: PaymentRefusal, mppData: object | undefined): Promise<object> {
     const { code, message, offers, settled } = refusal;
     const { descriptions, receipts } = this.#parts;
     const { resource, extensions } = descriptions.withOffers(job, offers);

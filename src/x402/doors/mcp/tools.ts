@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { JobInput } from "../../../config/config.ts";
 import { isJsonType } from "../../../core/body-schema.ts";
 import type { JobResult } from "../../../store/contract/work-queue.ts";
@@ -6,7 +7,11 @@ import type { ListedJob } from "../../catalogue/listing.ts";
 import { asSentence, jobTitle, listedPriceText, optionText, PROMISES } from "../../catalogue/seller.ts";
 import { RPC, RpcError } from "./json-rpc.ts";
 
-export function toolName({ name, serviceId, jobIndex }: ListedJob): string {
+export function toolName({
+  name,
+  serviceId,
+  jobIndex,
+}: Pick<ListedJob, "name" | "serviceId" | "jobIndex">): string {
   return name ?? `job-${serviceId}-${jobIndex}`;
 }
 
@@ -40,8 +45,37 @@ function argumentsSchema(input: JobInput | undefined): object {
   return { type: "object", properties: { body }, ...(input && { required: ["body"] }) };
 }
 
-/** Returns the body of a call. @throws RpcError */
-export function bodyOf({ input }: ListedJob, args: unknown): Uint8Array {
+/**
+ * Returns the body that a call's arguments make, and its content type. A payment that was seen before bought the form
+ * that the arguments had then; all other calls have the form that the tool has now.
+ * @param of `earlierHash` is the SHA-256 of the body that the call's payment bought earlier
+ * @throws RpcError
+ */
+export function inputOf(
+  args: unknown,
+  of: { readonly tool: ListedJob | undefined; readonly earlierHash: string | undefined },
+): { readonly body: Uint8Array; readonly contentType: string } {
+  const { tool, earlierHash } = of;
+  const { contentType = "text/plain; charset=utf-8" } = tool?.input ?? {};
+  const forms = formsOf(args);
+  const earlier = earlierHash === undefined ? undefined : forms.find((body) => sha256(body) === earlierHash);
+  if (earlier !== undefined) return { body: earlier, contentType };
+  return { body: tool === undefined ? forms[0] : currentBodyOf(args, tool.input), contentType };
+}
+
+/** Returns the body of a call in every form that {@link currentBodyOf} can give it. */
+function formsOf(args: unknown): [Uint8Array, ...Uint8Array[]] {
+  const { body = "" } = (args ?? {}) as { readonly body?: unknown };
+  const json = Buffer.from(JSON.stringify(args));
+  return [json, Buffer.from(JSON.stringify(body)), ...(typeof body === "string" ? [Buffer.from(body)] : [])];
+}
+
+function sha256(body: Uint8Array): string {
+  return createHash("sha256").update(body).digest("hex");
+}
+
+/** Returns the body of a call in the tool's form. @throws RpcError */
+function currentBodyOf(args: unknown, input: JobInput | undefined): Uint8Array {
   if (typeof args !== "object" || args === null || Array.isArray(args))
     throw new RpcError(RPC.invalidParams, "arguments must be an object.");
   if (hasBodyOfArguments(input)) return Buffer.from(JSON.stringify(args));
@@ -49,10 +83,6 @@ export function bodyOf({ input }: ListedJob, args: unknown): Uint8Array {
   if (input?.schema !== undefined) return Buffer.from(JSON.stringify(body));
   if (typeof body !== "string") throw new RpcError(RPC.invalidParams, "The argument body must be a string.");
   return Buffer.from(body);
-}
-
-export function contentTypeOf({ input }: ListedJob): string {
-  return input?.contentType ?? "text/plain; charset=utf-8";
 }
 
 function hasBodyOfArguments(input: JobInput | undefined): boolean {

@@ -38,7 +38,7 @@ export function carriesCredential(request: JobRequest): boolean {
   return request.headerValues("authorization").some((value) => SCHEME.test(value));
 }
 
-/** Reads the request's `Authorization: Payment`. @throws GatewayError `invalid_payment` */
+/** Reads the request's `Authorization: Payment`. @throws GatewayError `malformed_credential` */
 export function readCredential(request: JobRequest): Credential | undefined {
   if (!carriesCredential(request)) return undefined;
   const [value = "", ...more] = request.headerValues("authorization");
@@ -46,7 +46,7 @@ export function readCredential(request: JobRequest): Credential | undefined {
   return parseCredential(readJson(value.replace(SCHEME, ""), "it"));
 }
 
-/** Checks the shape of a credential. @throws GatewayError `invalid_payment` */
+/** Checks the shape of a credential. @throws GatewayError `malformed_credential` */
 export function parseCredential(value: unknown): Credential {
   if (isNestedDeeper(value, MAX_NESTING)) throw malformed(`is nested more than ${MAX_NESTING} levels deep`);
   return parseAs(credentialSchema, value, "it");
@@ -68,7 +68,7 @@ export function readIdempotencyKey(request: JobRequest): string | undefined {
   return key;
 }
 
-/** Parses JSON in base64url. @param name of the part, for the refusal @throws GatewayError `invalid_payment` */
+/** Parses JSON in base64url. @param name of the part, for the refusal @throws GatewayError `malformed_credential` */
 export function readJson(text: string, name: string): unknown {
   if (!/^[\w-]+={0,2}$/.test(text)) throw malformed(`is wrong: ${name} is not base64url`);
   try {
@@ -78,7 +78,7 @@ export function readJson(text: string, name: string): unknown {
   }
 }
 
-/** Checks a part against its schema. @throws GatewayError `invalid_payment` */
+/** Checks a part against its schema. @throws GatewayError `malformed_credential` */
 export function parseAs<T>(schema: z.ZodType<T>, value: unknown, name: string): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -88,7 +88,7 @@ export function parseAs<T>(schema: z.ZodType<T>, value: unknown, name: string): 
 }
 
 export function malformed(what: string, cause?: unknown): GatewayError {
-  return new GatewayError("invalid_payment", `Authorization: Payment ${what}. Nothing was charged.`, {
+  return new GatewayError("malformed_credential", `Authorization: Payment ${what}. Nothing was charged.`, {
     ...(cause === undefined ? {} : { cause }),
   });
 }

@@ -20,7 +20,7 @@ export interface MppMethod {
   takes(offer: Offer): boolean;
   /** Returns the challenge for an offer that the method can pay. */
   ask(offer: Offer, decimals: number | undefined): Pick<Challenge, "request" | "opaque">;
-  /** Returns the payment, and the {@link jobText} of the challenge's job. @throws GatewayError `invalid_payment` */
+  /** Returns the payment, and the {@link jobText} of the challenge's job. @throws GatewayError `malformed_credential` */
   read(credential: Credential): { readonly payment: PaymentPayload; readonly job: string };
   /** Returns the name of a job in its challenges. */
   jobText(job: JobKey): string;

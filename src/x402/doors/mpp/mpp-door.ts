@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { STATUS_CODES } from "node:http";
+import type { PaymentPayload } from "@x402/core/types";
 import type { AcceptedToken } from "../../../config/config.ts";
 import { type ErrorCode, GatewayError } from "../../../core/errors.ts";
 import type { JobKey } from "../../../core/job-call.ts";
@@ -30,7 +31,7 @@ const PROBLEM_OF: Partial<Record<ErrorCode, string>> = {
   payment_mismatch: "verification-failed",
   payment_invalid: "verification-failed",
   settlement_failed: "verification-failed",
-  invalid_payment: "malformed-credential",
+  malformed_credential: "malformed-credential",
 };
 
 /** MPP over HTTP: `WWW-Authenticate: Payment`, `Authorization: Payment`, `Payment-Receipt`. */
@@ -50,7 +51,7 @@ export class MppDoor implements Door {
     return { ...this.toPayment(credential), ...(paymentId === undefined ? {} : { paymentId }) };
   }
 
-  /** Reads a credential as the x402 payment that it makes. @throws GatewayError `invalid_payment` */
+  /** Reads a credential as the x402 payment that it makes. @throws GatewayError `malformed_credential`, `invalid_payment` */
   toPayment(credential: Credential): SignedPayment {
     const { method } = this.#parts;
     const { challenge } = credential;
@@ -62,7 +63,7 @@ export class MppDoor implements Door {
       );
     }
     const { payment, job } = method.read(credential);
-    const signed = toSignedPayment(payment, "Authorization: Payment");
+    const signed = readAuthorization(payment);
     return {
       ...signed,
       requireAskedFor: (purchase) => this.#requireAskedFor(credential, signed, { ...purchase, text: job }),
@@ -95,7 +96,7 @@ export class MppDoor implements Door {
   }
 
   refuse(request: HttpRequest, job: JobKey, refusal: GatewayError): HttpResponse {
-    const isUnverified = PROBLEM_OF[refusal.code] !== undefined;
+    const isUnverified = problemOf(refusal) !== undefined;
     if (isUnverified && this.carriesPayment(request)) this.#parts.stats.count("mpp_verification_failed");
     const challenges = refusal instanceof PaymentRefusal ? this.challengesFor(refusal) : [];
     return this.#respond(refusal, job, challenges);
@@ -148,8 +149,8 @@ export class MppDoor implements Door {
   /** Answers with a problem (RFC 9457) that has the fields of every other refusal too. */
   #respond(refusal: GatewayError, job: JobKey, challenges: readonly Challenge[]): HttpResponse {
     const { code, status, message, headers } = refusal;
-    const { problem, ...details } = refusal.details;
-    const type = problem ?? PROBLEM_OF[code];
+    const { problem: _, ...details } = refusal.details;
+    const type = problemOf(refusal);
     const response = jsonResponse(
       status,
       {
@@ -177,6 +178,22 @@ export class MppDoor implements Door {
   #ownProblem(code: ErrorCode): string {
     const { problemBase } = this.#parts.method;
     return problemBase.endsWith("/") ? `${problemBase}${code.replaceAll("_", "-")}` : problemBase;
+  }
+}
+
+/** Returns the problem type of the specification that a refusal has; undefined if the specification has none for it. */
+export function problemOf({ code, details }: GatewayError): string | undefined {
+  const { problem = PROBLEM_OF[code] } = details;
+  return problem === undefined ? undefined : String(problem);
+}
+
+/** @throws GatewayError `malformed_credential` */
+function readAuthorization(payment: PaymentPayload): SignedPayment {
+  try {
+    return toSignedPayment(payment, "Authorization: Payment");
+  } catch (cause) {
+    if (!(cause instanceof GatewayError)) throw cause;
+    throw new GatewayError("malformed_credential", `${cause.message} Nothing was charged.`, { cause });
   }
 }
 
