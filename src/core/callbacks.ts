@@ -7,6 +7,8 @@ export const CALLBACK_EVENTS = [
   "payment.settled",
   "payment.unresolved",
   "refund.owed",
+  "refund.sent",
+  "refund.failed",
   "call.finished",
   "dead_letter",
 ] as const;

@@ -6,9 +6,11 @@ import type { CallbackEvent } from "../../core/callbacks.ts";
  *
  * - `payment.settled`, `payment.unresolved`: the payment's state became so.
  * - `refund.owed`: a paid call became a dead letter, and its buyer is owed money.
- * - `dead_letter`: a call became one.
- * - `call.finished`: a call succeeded, as its client is told, or became a dead letter, or was refunded. Buyers get only
- *   this one.
+ * - `refund.sent`, `refund.failed`: the refund's state became `refunded` or `refund_failed`.
+ * - `dead_letter`: a call became a dead letter.
+ * - `call.finished`: a call succeeded, as its client is told, or became a dead letter, or was refunded.
+ *
+ * Buyers get `call.finished`, `refund.sent` and `refund.failed`.
  */
 export interface CallbackLedger {
   /** Replaces the endpoints of the operator. Callbacks that were added for others stay. */

@@ -130,3 +130,31 @@ CREATE TRIGGER callbacks_of_refund AFTER UPDATE OF state ON jobgate.refunds FOR 
   WHEN (NEW.state = 'owed' AND OLD.state = 'cancelled' OR NEW.state = 'refunded' AND OLD.state <> 'refunded')
   EXECUTE FUNCTION jobgate.call_back_about_refund();
 `;
+
+/** Migration for callbacks about refunds that were sent or failed. A buyer does not see why: that is the operator's. */
+export const REFUND_CALLBACKS = `
+CREATE OR REPLACE FUNCTION jobgate.add_callbacks(added text, of_call bigint, happened_at bigint, described json)
+RETURNS void LANGUAGE sql AS $$
+  INSERT INTO jobgate.callbacks (event, call_id, at, data, url, host, is_buyers, due_at, give_up_at)
+    SELECT added, of_call, happened_at, described::text, url, host, 0, happened_at, happened_at + ${CALLBACK_TRIED_MS}
+      FROM jobgate.callback_endpoints WHERE position(' ' || added || ' ' IN events) > 0
+    UNION ALL
+    SELECT added, of_call, happened_at,
+           CASE added WHEN 'refund.failed' THEN (described::jsonb - 'reason')::text ELSE described::text END,
+           callback_url, split_part(callback_url, '/', 3), 1, happened_at, happened_at + ${CALLBACK_TRIED_MS}
+      FROM jobgate.payments WHERE call_id = of_call AND callback_url IS NOT NULL
+       AND added IN ('call.finished', 'refund.sent', 'refund.failed')
+  ON CONFLICT DO NOTHING
+$$;
+CREATE FUNCTION jobgate.call_back_about_ended_refund() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM jobgate.add_callbacks(CASE NEW.state WHEN 'refunded' THEN 'refund.sent' ELSE 'refund.failed' END,
+    NEW.call_id, NEW.updated_at,
+    json_strip_nulls(json_build_object('call_id', NEW.call_id, 'origin', 'x402', 'network', NEW.network, 'asset', NEW.asset,
+      'symbol', NEW.symbol, 'amount', NEW.amount, 'payer', NEW.payer, 'transaction', NEW.hash, 'reason', NEW.reason)));
+  RETURN NULL;
+END $$;
+CREATE TRIGGER callbacks_refund_ended AFTER UPDATE OF state ON jobgate.refunds FOR EACH ROW
+  WHEN (NEW.state IN ('refunded', 'refund_failed') AND OLD.state <> NEW.state)
+  EXECUTE FUNCTION jobgate.call_back_about_ended_refund();
+`;

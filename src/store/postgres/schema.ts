@@ -1,5 +1,5 @@
 import { BOOKS } from "./books-tables.ts";
-import { CALLBACKS } from "./callback-tables.ts";
+import { CALLBACKS, REFUND_CALLBACKS } from "./callback-tables.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 
 /*
@@ -320,4 +320,5 @@ export const MIGRATIONS: readonly string[] = [
   GROUP_KEYS,
   BOOKS,
   CALLBACKS,
+  REFUND_CALLBACKS,
 ];

@@ -128,3 +128,30 @@ BEGIN
     FROM payments WHERE call_id = NEW.call_id;
 END;
 ${PAYMENT_CALLBACKS}`;
+
+/** Migration for callbacks about refunds that were sent or failed. A buyer does not see why: that is the operator's. */
+export const REFUND_CALLBACKS = `
+DROP TRIGGER callbacks_added;
+CREATE TRIGGER callbacks_added INSTEAD OF INSERT ON new_callbacks
+BEGIN
+  INSERT INTO callbacks (event, call_id, at, data, url, host, is_buyers, due_at, give_up_at)
+    SELECT NEW.event, NEW.call_id, NEW.at, NEW.data, url, host, 0, NEW.at, NEW.at + ${CALLBACK_TRIED_MS}
+      FROM callback_endpoints WHERE instr(events, ' ' || NEW.event || ' ')
+    UNION ALL
+    SELECT NEW.event, NEW.call_id, NEW.at,
+           iif(NEW.event = 'refund.failed', json_remove(NEW.data, '$.reason'), NEW.data), callback_url,
+           substr(callback_url, instr(callback_url, '//') + 2,
+                  instr(substr(callback_url, instr(callback_url, '//') + 2), '/') - 1),
+           1, NEW.at, NEW.at + ${CALLBACK_TRIED_MS}
+      FROM payments WHERE call_id = NEW.call_id AND callback_url IS NOT NULL
+       AND NEW.event IN ('call.finished', 'refund.sent', 'refund.failed')
+  ON CONFLICT DO NOTHING;
+END;
+CREATE TRIGGER callbacks_refund_ended AFTER UPDATE OF state ON refunds
+  WHEN NEW.state IN ('refunded', 'refund_failed') AND OLD.state <> NEW.state
+BEGIN
+  INSERT INTO new_callbacks VALUES (iif(NEW.state = 'refunded', 'refund.sent', 'refund.failed'), NEW.call_id, NEW.updated_at,
+    json_patch(json_object('call_id', NEW.call_id, 'origin', 'x402', 'network', NEW.network, 'asset', NEW.asset, 'symbol', NEW.symbol,
+      'amount', NEW.amount, 'payer', NEW.payer), json_object('transaction', NEW.hash, 'reason', NEW.reason)));
+END;
+`;

@@ -1,6 +1,6 @@
 import { BOOKS } from "./books-tables.ts";
 import { BY_USE, PAYMENTS_REVENUE, REFUNDS_OWED } from "./by-use-tables.ts";
-import { CALLBACKS } from "./callback-tables.ts";
+import { CALLBACKS, REFUND_CALLBACKS } from "./callback-tables.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
 
 /*
@@ -286,4 +286,5 @@ export const MIGRATIONS: readonly string[] = [
   GROUP_KEYS,
   BOOKS,
   CALLBACKS,
+  REFUND_CALLBACKS,
 ];

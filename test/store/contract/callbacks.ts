@@ -161,10 +161,53 @@ export function describeCallbacks(given: Given): void {
       });
       expect((await told()).slice(4).toSorted()).toEqual([
         "*call.finished refunded",
+        "*refund.sent",
         "call.finished refunded",
       ]);
       await given.store.dropDeadLetter(callId);
-      expect(await told()).toHaveLength(6);
+      expect(await told()).toHaveLength(7);
+    });
+
+    test("A refund tells operator and buyer of each attempt that fails and of the transaction that makes it", async () => {
+      await want(["refund.sent", "refund.failed"]);
+      const callId = await buy(1, { callbackUrl: BUYER, onFailure: "refund" });
+      await given.store.fail(await claimOne(given.store), "no ink");
+      const { reference } = newTransaction(1);
+      const both = async (event: CallbackEvent) => {
+        const made = (await all()).filter((one) => one.event === event).toReversed();
+        const of = (isBuyers: boolean) => made.find((one) => one.isBuyers === isBuyers) as Callback;
+        return { operators: of(false), buyers: of(true) };
+      };
+      await given.store.sendRefund(callId, 1, newTransaction(1));
+      given.now += 1;
+      const reason = "the payer is blocked";
+      await given.store.endRefund(callId, reference, { state: "refund_failed", reason });
+      const { network, asset, payer } = paymentIntent(1).key;
+      const refund = {
+        call_id: callId,
+        origin: "x402",
+        network,
+        asset,
+        symbol: "USDC",
+        amount: "3264000",
+        payer,
+      };
+      const failed = await both("refund.failed");
+      expect(failed.operators).toMatchObject({ callId, at: given.now, url: OPERATOR, state: "pending" });
+      expect(failed.buyers).toMatchObject({ callId, at: given.now, url: BUYER, host: "buyer.example:8443" });
+      expect(dataOf(failed.operators)).toEqual({ ...refund, reason });
+      expect(dataOf(failed.buyers)).toEqual(refund);
+
+      given.now += 1;
+      await given.store.decideRefund(callId, { as: "approved", by: "ada", note: "again" });
+      await given.store.sendRefund(callId, 2, newTransaction(2));
+      given.now += 1;
+      const end = { state: "refunded", blockNumber: "1", transaction: "0x1" } as const;
+      for (const _ of [1, 2]) await given.store.endRefund(callId, newTransaction(2).reference, end);
+      const sent = await both("refund.sent");
+      expect(dataOf(sent.operators)).toEqual({ ...refund, transaction: "0x1" });
+      expect(dataOf(sent.buyers)).toEqual({ ...refund, transaction: "0x1" });
+      expect((await told()).filter((text) => text.includes("refund"))).toHaveLength(5);
     });
 
     test("A dead letter that is retried tells of each of its ends", async () => {
