@@ -21,6 +21,7 @@ import type { DeadLetter, DeadLetterGroups } from "../store/contract/dead-letter
 import type { ListedCall, ListedState } from "../store/contract/operator-lists.ts";
 import type { Refund } from "../store/contract/refund-ledger.ts";
 import { isBalanced } from "../store/rules/payments.ts";
+import { isUnproven } from "../store/rules/refunds.ts";
 import type { RefundSum, Revenue, StoreTotals } from "../store/store.ts";
 
 /** JSON of the API: snake_case names, zero and empty values included. A u64 is a string. */
@@ -71,7 +72,7 @@ export function toRefund(refund: Refund, decimalsOf: DecimalsOf) {
     ...{ network, asset, symbol, amount, payer, attempt, reason, transaction },
     callId: BigInt(refund.callId),
     state: REFUND_STATES[state],
-    asks: state === "owed" && !refund.isApproved,
+    asks: state === "owed" && (!refund.isApproved || isUnproven(refund)),
     amountText: amountText(amount, symbol, decimalsOf(refund)),
     createdAt: timestampFromMs(refund.createdAt),
     updatedAt: timestampFromMs(refund.updatedAt),

@@ -222,7 +222,8 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
       );
       return { refund: toRefund(refund, this.#decimalsOf) };
     }
-    const isDue = refund.state === "owed" ? "owed and sent as soon as there are funds" : refund.state;
+    const why = refund.reason === undefined ? "" : ` (${refund.reason})`;
+    const isDue = refund.state === "owed" ? `owed and sent without another approval${why}` : refund.state;
     throw new ConnectError(`Refund ${callId} is ${isDue}: it cannot be ${as}.`, Code.FailedPrecondition);
   }
 

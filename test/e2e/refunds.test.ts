@@ -4,9 +4,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { DeadLetterStatus, type Refund, RefundState } from "../../src/gen/jobgate/v1/operator_pb.ts";
 import { Fail } from "../../src/runner/job.ts";
+import { startReceiver } from "../delivery/callbacks/callback-harness.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { sendTransaction } from "../helpers/anvil.ts";
 import { requestOffer } from "../helpers/clients.ts";
+import type { Fault } from "../helpers/fault.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { type Answer, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
@@ -180,12 +182,131 @@ it("Money that the chain does not show as paid is not paid back unless the opera
   expect(await gateway.send(await gateway.sign())).toMatchObject({ status: 202 });
   const operator = createOperatorClient({ address: { url: gateway.jobgate.operatorUrl } });
   const refund = async () => (await operator.listRefunds({})).refunds[0];
-  await expect.poll(refund).toMatchObject({ state: RefundState.OWED, asks: false });
+  const yet = expect.stringContaining("the chain does not show its payment yet: the authorization is unused");
+  await expect.poll(refund).toMatchObject({ state: RefundState.OWED, asks: true, reason: yet });
   await parts.passTime(600);
-  const reason = expect.stringContaining("the chain does not show its payment");
+  const reason = expect.stringContaining("the chain does not show its payment: the authorization expired");
   await expect.poll(refund).toMatchObject({ state: RefundState.OWED, asks: true, reason });
   expect(await account.transfers()).toEqual([]);
 });
+
+describe("a payment that the chain neither shows nor refutes", () => {
+  it("Leaves its refund with that reason, which one approval pays once, and no decline before it replaces", async () => {
+    const { account, gateway, operator } = await startFailing();
+    const { call_id = 0, settlement } = await gateway.send(await gateway.sign());
+    const refund = async () => (await operator.listRefunds({})).refunds[0];
+    const asked = { callId: BigInt(call_id), ...SIGNATURE };
+    const short = expect.stringContaining("short of tokens");
+    await expect.poll(refund).toMatchObject({ state: RefundState.OWED, asks: false, reason: short });
+    await expect(operator.approveRefund(asked)).rejects.toMatchObject({
+      rawMessage: expect.stringContaining("sent without another approval"),
+    });
+
+    const empty = (result: unknown): Fault => ({
+      kind: "change",
+      change: (answer, { body }) => {
+        const { id } = JSON.parse(body.toString()) as { id: number };
+        return { ...answer, body: Buffer.from(JSON.stringify({ jsonrpc: "2.0", id, result })) };
+      },
+    });
+    const namesPayment = ({ body }: { readonly body: Buffer }) =>
+      body.includes(settlement?.transaction ?? "no transaction");
+    gateway.rpcProxy.add({ rpcMethod: "eth_getLogs", fault: empty([]) });
+    gateway.rpcProxy.add({
+      rpcMethod: "eth_getTransactionReceipt",
+      when: namesPayment,
+      fault: empty(null),
+    });
+    const before = await parts.usdc.balanceOf(payer);
+    await parts.usdc.mint(account.address, 2n * AMOUNT);
+    const reason = expect.stringContaining("the chain does not show its payment yet: its nonce is used");
+    const unproven = { state: RefundState.OWED, asks: true, reason };
+    await expect.poll(refund).toMatchObject(unproven);
+
+    await operator.declineRefund(asked);
+    expect((await operator.approveRefund(asked)).refund).toMatchObject({
+      state: RefundState.OWED,
+      asks: false,
+    });
+    await expect.poll(refund).toMatchObject(unproven);
+    expect(await account.transfers()).toEqual([]);
+
+    await operator.approveRefund(asked);
+    await expect.poll(refund).toMatchObject({ state: RefundState.REFUNDED, attempt: 1 });
+    await expect(operator.approveRefund(asked)).rejects.toThrow("refunded");
+    expect(await account.transfers()).toHaveLength(1);
+    expect(await parts.usdc.balanceOf(payer)).toBe(before + AMOUNT);
+  });
+});
+
+describe("callbacks about a refund", () => {
+  it("Tell operator and buyer of the attempt that fails and of the transaction that pays", async () => {
+    const receiver = await startReceiver();
+    const events = `
+[x402.callbacks]
+allowed_addresses = ["127.0.0.1"]
+[[callbacks]]
+url = "${receiver.url}/operator"
+events = ["refund.sent", "refund.failed"]
+secret = "whsec_${Buffer.alloc(32, 7).toString("base64")}"
+`;
+    const { account, gateway, operator } = await startFailing((config) => `${config}${events}`);
+    const payment = await gateway.sign({ job: 1 });
+    const headers = { "callback-url": `${receiver.url}/buyer` };
+    const { call_id = 0 } = await gateway.send(payment, { job: 1, headers });
+    const refund = async () => (await operator.listRefunds({})).refunds[0];
+    await expect.poll(refund).toMatchObject({ state: RefundState.OWED, asks: true });
+    const told = (event: string, path: string) =>
+      receiver.calls.flatMap(({ path: at, body }) => {
+        const { type, data } = JSON.parse(body) as { readonly type: string; readonly data: object };
+        return type === event && at === `/hook/${path}` ? [data] : [];
+      });
+    await parts.usdc.mint(account.address, AMOUNT);
+    await askToken("blacklist", payer);
+    onTestFinished(() => askToken("unBlacklist", payer));
+    await operator.approveRefund({ callId: BigInt(call_id), ...SIGNATURE });
+    const common = {
+      call_id,
+      origin: "x402",
+      symbol: "USDC",
+      amount: String(AMOUNT),
+      payer: payer.toLowerCase(),
+    };
+    await expect
+      .poll(() => told("refund.failed", "operator"))
+      .toEqual([expect.objectContaining({ ...common, reason: expect.stringContaining("blacklisted") })]);
+    await expect.poll(() => told("refund.failed", "buyer")).toEqual([expect.objectContaining(common)]);
+    expect(told("refund.failed", "buyer")[0]).not.toHaveProperty("reason");
+
+    await askToken("unBlacklist", payer);
+    await operator.approveRefund({ callId: BigInt(call_id), ...SIGNATURE });
+    await expect.poll(refund).toMatchObject({ state: RefundState.REFUNDED });
+    const { transaction } = (await refund()) as Refund;
+    for (const path of ["operator", "buyer"])
+      await expect
+        .poll(() => told("refund.sent", path))
+        .toEqual([expect.objectContaining({ ...common, transaction })]);
+    const callUrl = expect.stringMatching(new RegExp(`/x402/calls/${call_id}$`));
+    expect(told("refund.sent", "buyer")[0]).toMatchObject({ call_url: callUrl });
+  });
+});
+
+/** Starts a gateway whose jobs fail, with a refund account of its own that holds no tokens. */
+async function startFailing(edit = (config: string) => config) {
+  const account = await refundAccount(parts);
+  const gateway = await startPaidGateway({
+    parts,
+    setUp: "rpc_url",
+    edit: (config) => edit(account.edit(config)),
+    handle: () => Promise.reject(new Fail("no good")),
+  });
+  onTestFinished(() => gateway.stop());
+  return {
+    account,
+    gateway,
+    operator: createOperatorClient({ address: { url: gateway.jobgate.operatorUrl } }),
+  };
+}
 
 const abi = parseAbi(["function blacklist(address account)", "function unBlacklist(address account)"]);
 

@@ -18,7 +18,7 @@ export interface RefundLedger {
 
   /**
    * Notes why an approved refund that is owed is not sent yet, and whether the operator has to approve it.
-   * @returns false when the refund is in another state
+   * @returns false when the refund is in another state, or the operator has waived the proof that it lacks
    */
   holdRefund(callId: number, reason: string, options: { readonly forOperator: boolean }): Promise<boolean>;
 
@@ -69,8 +69,11 @@ export interface Refund {
   readonly transaction?: string;
   /** Why it failed, or waits. */
   readonly reason?: string;
-  /** Last decision of an operator, with its time in Unix milliseconds. */
-  readonly decision?: RefundDecision & { readonly at: number };
+  /**
+   * Last decision of an operator, with its time in Unix milliseconds. `waivesProof`: the operator approved the refund
+   * although the chain does not show its payment.
+   */
+  readonly decision?: RefundDecision & { readonly waivesProof?: true; readonly at: number };
   /** Unix milliseconds. */
   readonly createdAt: number;
   /** Unix milliseconds. */

@@ -2,6 +2,14 @@ import type { WhatHappened } from "../../core/events.ts";
 import type { Refund, RefundDecision, RefundEnd } from "../contract/refund-ledger.ts";
 import type { RefundRow } from "../refund-row.ts";
 
+/** Begins the reason of a refund whose payment the chain does not show, or not yet. */
+export const UNPROVEN = "the chain does not show its payment";
+
+/** Returns true if a refund waits because the chain does not show its payment. Only the operator can waive that proof. */
+export function isUnproven({ state, reason }: { readonly state: string; readonly reason?: string | null }) {
+  return state === "owed" && reason?.startsWith(UNPROVEN) === true;
+}
+
 /** Checks whether a dead letter can be retried. Not while its buyer is or may be paid back: he would have both. */
 export function canRetry(refund: Pick<RefundRow, "state"> | undefined): boolean {
   const { state = "cancelled" } = refund ?? {};
@@ -16,6 +24,8 @@ export function held(
   now: number,
 ): RefundRow | undefined {
   if (row?.state !== "owed" || row.is_approved === 0) return undefined;
+  // The operator has waived the proof since the chain was queried.
+  if (reason.startsWith(UNPROVEN) && hasWaivedProof(row)) return undefined;
   return { ...row, reason, is_approved: forOperator ? 0 : 1, updated_at: now };
 }
 
@@ -46,6 +56,9 @@ export function ended(
 /**
  * Applies an operator's decision. A refund that is being sent can no longer be declined, and one that failed is sent by a
  * new transaction: the one before has certainly moved nothing.
+ *
+ * An approval waives the proof of the payment only where the refund waits for that proof, so that the operator has read
+ * why. A refund that was declined needs the proof again when it is approved.
  * @returns undefined if its state does not allow it
  */
 export function decided(
@@ -57,9 +70,15 @@ export function decided(
   const isOpen =
     decision.as === "declined"
       ? state === "owed" || state === "refund_failed"
-      : (state === "owed" && row?.is_approved === 0) || state === "refund_failed" || state === "declined";
+      : (state === "owed" && row?.is_approved === 0) ||
+        state === "refund_failed" ||
+        state === "declined" ||
+        (row !== undefined && isUnproven(row));
   if (row === undefined || !isOpen) return undefined;
-  const noted = { decision: JSON.stringify({ ...decision, at: now }), updated_at: now };
+  const waives =
+    decision.as === "approved" && (isUnproven(row) || (state === "refund_failed" && hasWaivedProof(row)));
+  const made = { ...decision, ...(waives ? { waivesProof: true } : {}), at: now };
+  const noted = { decision: JSON.stringify(made), updated_at: now };
   if (decision.as === "declined") return { ...row, ...noted, state: "declined" };
   const attempt = row.attempt + (row.reference === null ? 0 : 1);
   const fresh = {
@@ -71,6 +90,10 @@ export function decided(
     reason: null,
   } as const;
   return { ...row, ...noted, ...fresh, attempt };
+}
+
+function hasWaivedProof({ decision }: Pick<RefundRow, "decision">): boolean {
+  return decision !== null && (JSON.parse(decision) as Refund["decision"])?.waivesProof === true;
 }
 
 /** Returns the event of a refund as it is now. */

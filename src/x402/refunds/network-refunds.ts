@@ -9,6 +9,7 @@ import type { PaymentRecord } from "../../core/payment.ts";
 import { Pause } from "../../core/waiting.ts";
 import type { Refund } from "../../store/contract/refund-ledger.ts";
 import type { TransactionRecord } from "../../store/contract/transaction-journal.ts";
+import { isUnproven, UNPROVEN } from "../../store/rules/refunds.ts";
 import type { Store } from "../../store/store.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { Receipt } from "../settler/chain.ts";
@@ -149,8 +150,7 @@ export class NetworkRefunds implements BackgroundService {
     for (const refund of owed.filter((_, i) => areDue[i])) {
       const { asset, amount } = refund;
       const rest = (free.get(asset) ?? 0n) - BigInt(amount);
-      if (waiting.has(asset)) continue;
-      if (rest < 0n) {
+      if (waiting.has(asset) || rest < 0n) {
         waiting.add(asset);
         // The balance may lack the amount of a refund that is being sent already: then the account is not short.
         if (!sending.some((one) => one.asset === asset)) await this.#noteShort(refund);
@@ -179,19 +179,26 @@ export class NetworkRefunds implements BackgroundService {
 
   /**
    * Checks that the chain shows the payment, so that nobody can draw money from the account with a payment that was not
-   * made. A payment that it does not show waits for the operator, who can approve the refund all the same.
+   * made. The operator can waive that proof. A payment that the chain does not show yet is checked again each round.
    */
   async #isDue(refund: Refund): Promise<boolean> {
     const { evidence, store, logger } = this.#parts;
-    if (refund.decision?.as === "approved") return true;
-    const { items } = await store.listPayments({ limit: 1, before: refund.callId + 1 });
+    const { callId, decision } = refund;
+    const isApproved = decision?.as === "approved";
+    if (isApproved && decision.waivesProof === true) return true;
+    const { items } = await store.listPayments({ limit: 1, before: callId + 1 });
     const [payment] = items;
-    if (payment?.callId !== refund.callId) return false;
+    if (payment?.callId !== callId) return false;
+    // Closing the payment as paid waived the proof.
+    if (isApproved && payment.closed?.as === "paid") return true;
     const found = await evidence.look(payment, settledIn(payment));
     if (found.kind === "paid") return true;
-    if (found.kind === "open") return false;
-    const reason = `the chain does not show its payment: ${found.reason}`;
-    if (await store.holdRefund(refund.callId, reason, { forOperator: true }))
+    const isOpen = found.kind === "open";
+    if (isOpen && found.isAlmostNotPaid) return false;
+    const reason = `${UNPROVEN}${isOpen ? " yet" : ""}: ${found.reason}`;
+    const isNews = !isOpen || !isUnproven(refund);
+    if (isOpen && refund.reason === reason) return false;
+    if ((await store.holdRefund(callId, reason, { forOperator: !isOpen })) && isNews)
       logger.error(
         { ...this.#fields(refund), reason },
         "a refund waits for the operator: see jobgate refunds list",

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { OnFailure } from "../../../src/core/payment.ts";
 import { FINISHED_MS } from "../../../src/store/contract/transaction-journal.ts";
+import { UNPROVEN } from "../../../src/store/rules/refunds.ts";
 import {
   claimCalls,
   claimOne,
@@ -158,6 +159,39 @@ export function describeRefunds(given: Given): void {
       expect(await send(callId)).toBe(true);
       expect(await given.store.holdRefund(callId, "late", { forOperator: false })).toBe(false);
       expect((await open("sending"))[0]).not.toHaveProperty("reason");
+    });
+
+    test("An approval waives the proof of the payment only where the refund waits for that proof", async () => {
+      const callId = await buyAndFail(1, "refund");
+      const hold = (reason: string, forOperator = false) =>
+        given.store.holdRefund(callId, reason, { forOperator });
+      const decide = async (decision: typeof APPROVE | typeof DECLINE) => {
+        const { kind, refund } = await given.store.decideRefund(callId, decision);
+        return kind === "decided" ? { state: refund?.state, ...refund?.decision } : kind;
+      };
+      await hold("the refund account is short of tokens");
+      expect(await decide(APPROVE)).toBe("not_open");
+      await hold(`${UNPROVEN} yet: its logs lag behind`);
+      // A refund that was declined needs the proof again.
+      expect(await decide(DECLINE)).toMatchObject({ state: "declined" });
+      expect(await decide(APPROVE)).toEqual({ state: "owed", ...APPROVE, at: given.now });
+      expect(await find(callId)).not.toHaveProperty("reason");
+      expect(await decide(APPROVE)).toBe("not_open");
+      await hold(`${UNPROVEN}: it was cancelled`, true);
+      expect(await decide(APPROVE)).toEqual({ state: "owed", ...APPROVE, waivesProof: true, at: given.now });
+      // The chain was queried before the operator decided.
+      expect(await hold(`${UNPROVEN} yet: its logs lag behind`)).toBe(false);
+      expect(await hold("the refund account is short of tokens")).toBe(true);
+      await given.reopen();
+      expect((await open("owed"))[0]?.decision).toMatchObject({ waivesProof: true });
+      await send(callId);
+      await fail(callId);
+      expect(await decide(APPROVE)).toMatchObject({ state: "owed", waivesProof: true });
+      await send(callId, 2);
+      await fail(callId, 2);
+      expect(await decide(DECLINE)).toEqual({ state: "declined", ...DECLINE, at: given.now });
+      expect(await decide(APPROVE)).toEqual({ state: "owed", ...APPROVE, at: given.now });
+      await expectBalance(given.store);
     });
 
     test("Of many that send a refund exactly one does, and its transaction is queued in the same write", async () => {

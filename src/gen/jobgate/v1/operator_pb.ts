@@ -1315,7 +1315,8 @@ export type Refund = Message<"jobgate.v1.Refund"> & {
   state: RefundState;
 
   /**
-   * True while it is owed and waits for ApproveRefund or DeclineRefund.
+   * True while it is owed and waits for ApproveRefund or DeclineRefund, or for the chain to show its payment: ApproveRefund
+   * then sends it without that proof.
    *
    * @generated from field: bool asks = 3;
    */
