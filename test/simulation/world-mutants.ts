@@ -65,12 +65,15 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "an undecided payment is told as failed",
-    ...{ file: "x402/purchase/purchase.ts", from: 'if (kind === "failed") {', to: "if (kind) {" },
+    file: "x402/purchase/purchase.ts",
+    from: "switch (outcome.kind) {",
+    to: 'switch (outcome.kind === "undecided" ? "failed" : outcome.kind) {',
   },
   {
     name: "a resent payment is not looked up",
     seed: 3,
-    ...{ file: "x402/purchase/purchase.ts", from: "if (known !== undefined) {", to: "if (known === null) {" },
+    file: "x402/purchase/purchase.ts",
+    ...{ from: "const known = await earlier.find(payment);", to: "const known = undefined as any;" },
   },
   {
     name: "nobody looks at undecided payments",
@@ -209,8 +212,8 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "payments of one purchase are told apart",
-    file: "x402/purchase/purchase.ts",
-    ...{ from: "paymentId === undefined ? {} : { paymentId };", to: "{};" },
+    file: "x402/purchase/checkout.ts",
+    ...{ from: "...(paymentId !== undefined && { paymentId }),", to: "" },
   },
   {
     name: "a facilitator's no counts where no chain can be asked",
