@@ -63,6 +63,6 @@ export function toStoredRows(rows: readonly StoredRows[]): StoredRows[] {
 export function requireVersion({ place, schemaVersion }: StoreInfo, known: number): void {
   if (schemaVersion === known) return;
   throw new Error(
-    `${place} has schema version ${schemaVersion}; this jobgate checks version ${known}. Use the jobgate that serves it, or serve it with this one first`,
+    `${place} was made by another version of jobgate: it has schema version ${schemaVersion}, and this jobgate reads version ${known}. Use the jobgate that serves it, or serve it with this one first`,
   );
 }

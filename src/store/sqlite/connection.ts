@@ -3,42 +3,51 @@ import type { OperationOutcome } from "../group-commit.ts";
 import { Capacity } from "../new-call.ts";
 import type { Database } from "./driver.ts";
 import { makeLogDurable } from "./durable-log.ts";
+import type { FileOwner } from "./file-owner.ts";
 import { AUTOCHECKPOINT_PAGES, convertSmallFile, openDatabase, reasonOf } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
 import { Undecided } from "./operations/undecided.ts";
 import { runBatch, type TimedOperation } from "./transaction.ts";
-import { WatchedFiles } from "./watched-files.ts";
+import { CheckpointGuard, type TruncatedLog, WatchedFiles } from "./watched-files.ts";
 
 /** Which connection to open. The writer makes the tables, so it comes first. */
 export type ConnectionRole =
   | {
       readonly role: "writer";
       readonly path: string;
-      /** Files to keep an eye on, the database first. */
+      /** Files to keep an eye on, the database first, then its log. */
       readonly watch: readonly string[];
       /** False refuses a database without tables. */
       readonly isNew: boolean;
+      /** Call IDs up to this were given out, whatever the database has. */
+      readonly lastCallId: number;
       readonly maxPending: number;
       /** Unix milliseconds by the store's clock. */
       readonly now: number;
     }
-  /** One of the readers also copies the log into the database. */
-  | { readonly role: "reader"; readonly path: string; readonly makesCheckpoints: boolean };
+  | {
+      readonly role: "reader";
+      readonly path: string;
+      /** The files of a reader that also copies the log into the database. */
+      readonly checkpoints: FileOwner["files"] | undefined;
+    };
 
 /** One open connection that runs batches of operations. Synchronous: for a worker thread, or for tests. */
 export interface Connection {
   run(batch: readonly TimedOperation[]): OperationOutcome[];
   /** JobCalls that count against `max_pending`, as of the last batch; 0 for a reader. */
   readonly pending: number;
+  /** Highest call ID that was given out, as of the last batch; 0 for a reader. */
+  readonly lastCallId: number;
   close(): void;
 }
 
-/**
- * @param onLost called once, when the writer finds that its files were deleted, replaced or truncated
- * @throws Error when the database cannot be opened
- */
-export function openConnection(role: ConnectionRole, onLost: (reason: string) => void): Connection {
-  if (role.role === "reader") return reader(openDatabase(role.path, { isNew: false }), role.makesCheckpoints);
+/** Called once, when the writer finds that its files were deleted, replaced or truncated. */
+type LossListener = (reason: string, log: TruncatedLog | undefined) => void;
+
+/** @throws Error when the database cannot be opened */
+export function openConnection(role: ConnectionRole, onLost: LossListener): Connection {
+  if (role.role === "reader") return reader(openDatabase(role.path, { isNew: false }), role.checkpoints);
   makeLogDurable(role.path);
   const database = openDatabase(role.path, role);
   try {
@@ -51,31 +60,50 @@ export function openConnection(role: ConnectionRole, onLost: (reason: string) =>
 }
 
 function watchedFiles(database: Database, paths: readonly string[]): WatchedFiles {
-  const pageSize = database.prepare<{ page_size: number }>("PRAGMA page_size").get([])?.page_size ?? 0;
+  const pageBytes = pageBytesOf(database);
   const pageCount = database.prepare<{ page_count: number }>("PRAGMA page_count");
-  const checkpoint = database.prepare<{ log: number; checkpointed: number }>(
+  const checkpoint = database.prepare<{ busy: number; log: number; checkpointed: number }>(
     "PRAGMA wal_checkpoint(PASSIVE)",
   );
   return new WatchedFiles(paths, {
-    bytes: () => (pageCount.get([])?.page_count ?? 0) * pageSize,
-    isLogCopied() {
-      const copied = checkpoint.get([]);
-      return copied !== undefined && copied.log === copied.checkpointed;
+    pageBytes,
+    bytes: () => (pageCount.get([])?.page_count ?? 0) * pageBytes,
+    copyLog() {
+      try {
+        for (let round = 0; round < CHECKPOINT_ROUNDS; round++) {
+          const { busy, log, checkpointed } = checkpoint.get([]) ?? { busy: 1, log: 0, checkpointed: 0 };
+          // Otherwise the other connection copies the log now.
+          if (busy === 0) return { frames: log, isCopied: log === checkpointed };
+          Atomics.wait(PAUSE, 0, 0, PAUSE_MS);
+        }
+      } catch {
+        // A frame is not there.
+      }
+      return { frames: Number.POSITIVE_INFINITY, isCopied: false };
     },
   });
+}
+
+/** Rounds in which a checkpoint waits for the one of another connection, with a pause after each. */
+const CHECKPOINT_ROUNDS = 100;
+const PAUSE_MS = 5;
+const PAUSE = new Int32Array(new SharedArrayBuffer(4));
+
+function pageBytesOf(database: Database): number {
+  return database.prepare<{ page_size: number }>("PRAGMA page_size").get([])?.page_size ?? 0;
 }
 
 const WATCH_INTERVAL_MS = 1000;
 
 /** Looks at the database's files around each batch and once a second, and refuses every batch once they are lost. */
-function watched(connection: Connection, files: WatchedFiles, onLost: (reason: string) => void): Connection {
+function watched(connection: Connection, files: WatchedFiles, onLost: LossListener): Connection {
   let isLost = false;
   let isIdle = true;
   function check(options: { isIdle: boolean }): void {
     try {
       files.check(options);
     } catch (error) {
-      if (!isLost) onLost((error as Error).message);
+      if (!isLost) onLost((error as Error).message, files.truncatedLog);
       isLost = true;
       throw error;
     }
@@ -105,8 +133,12 @@ function watched(connection: Connection, files: WatchedFiles, onLost: (reason: s
     get pending() {
       return connection.pending;
     },
+    get lastCallId() {
+      return connection.lastCallId;
+    },
     close() {
       clearInterval(timer);
+      files.close();
       connection.close();
     },
   };
@@ -114,7 +146,7 @@ function watched(connection: Connection, files: WatchedFiles, onLost: (reason: s
 
 function writer(
   database: Database,
-  { maxPending, now }: Extract<ConnectionRole, { role: "writer" }>,
+  { maxPending, now, lastCallId }: Extract<ConnectionRole, { role: "writer" }>,
 ): Connection {
   const counted = database
     .prepare<{ n: number }>("SELECT count(*) AS n FROM job_calls WHERE state != 'dead'")
@@ -124,6 +156,7 @@ function writer(
   undecided.recount(now);
   undecided.forget();
   const { operations, bulk, newCalls } = writeOperations(database, capacity, undecided);
+  newCalls.skipTo(lastCallId);
   shortenFutureLeases(database, now);
   // Leases and delays go on for as long as they have left.
   const shiftDue = database.prepare(
@@ -158,6 +191,9 @@ function writer(
     get pending() {
       return capacity.counted;
     },
+    get lastCallId() {
+      return newCalls.lastId;
+    },
     close: () => database.close(),
   };
 }
@@ -178,12 +214,13 @@ function shortenFutureLeases(database: Database, now: number): void {
   shorten.run([now]);
 }
 
-function reader(database: Database, makesCheckpoints: boolean): Connection {
+function reader(database: Database, checkpoints: FileOwner["files"] | undefined): Connection {
   const operations = readOperations(database);
-  const stopCheckpoints = makesCheckpoints ? startCheckpoints(database) : () => {};
+  const stopCheckpoints = checkpoints === undefined ? () => {} : startCheckpoints(database, checkpoints);
   return {
     run: (batch) => runBatch(batch, { database, operations, mode: "DEFERRED", onRollback: () => {} }),
     pending: 0,
+    lastCallId: 0,
     close() {
       stopCheckpoints();
       database.close();
@@ -203,7 +240,8 @@ const MANY_PAGES = AUTOCHECKPOINT_PAGES / 10;
  * copy when the log reaches its bound and a commit has to do it.
  * @returns a function that stops it
  */
-function startCheckpoints(database: Database): () => void {
+function startCheckpoints(database: Database, files: FileOwner["files"]): () => void {
+  const guard = new CheckpointGuard(files, pageBytesOf(database));
   const readVersion = database.prepare<{ data_version: number }>("PRAGMA data_version");
   const checkpoint = database.prepare<{ log: number }>("PRAGMA wal_checkpoint(PASSIVE)");
   let checkpointedVersion: number | undefined;
@@ -218,7 +256,7 @@ function startCheckpoints(database: Database): () => void {
   function copyLog(): number {
     try {
       const version = readVersion.get([])?.data_version;
-      if (version === checkpointedVersion) return 0;
+      if (version === checkpointedVersion || !guard.allowsCheckpoint) return 0;
       const pages = checkpoint.get([])?.log ?? 0;
       checkpointedVersion = version;
       return pages;
@@ -229,5 +267,8 @@ function startCheckpoints(database: Database): () => void {
     }
   }
 
-  return () => clearTimeout(timer);
+  return () => {
+    clearTimeout(timer);
+    guard.close();
+  };
 }

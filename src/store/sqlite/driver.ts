@@ -1,4 +1,5 @@
 import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
 
 export type SqlValue = string | number | null | Uint8Array;
 /** A prepared query; `T` is the type of its rows. */
@@ -54,6 +55,13 @@ export function openDriver(path: string): Database {
   const builtIn = Number(process.versions.node.split(".")[0]) >= 24;
   return builtIn ? openNodeSqlite(path) : openLibsql(path);
 }
+
+/** `immutable=1` ignores locks, and is for a file that does not change. */
+export type ReadMode = "mode=ro" | "immutable=1";
+
+/** Opens a file that exists, for reading alone: closing it neither copies its log nor deletes it. */
+export const openToRead = (path: string, mode: ReadMode): Database =>
+  openDriver(`${pathToFileURL(path).href}?${mode}`);
 
 function openNodeSqlite(path: string): Database {
   const { DatabaseSync } = require("node:sqlite") as { DatabaseSync: NativeDatabaseClass };

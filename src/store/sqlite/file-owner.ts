@@ -1,13 +1,39 @@
-import { readFileSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { existsSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { StoreInUseError } from "../store.ts";
-import type { Database } from "./driver.ts";
-import { openFile, reasonOf, removeForeignLog } from "./open-database.ts";
+import { type Database, openToRead, type ReadMode } from "./driver.ts";
+import { identityOf, requireOneName } from "./file-identity.ts";
+import { isCopy, openFile, reasonOf, removeForeignLog, removeLog } from "./open-database.ts";
+import type { TruncatedLog } from "./watched-files.ts";
 
 /** `application_id` of an owner file once the database beside it has tables: "jobg" in ASCII. */
 const DATABASE_WAS_MADE = 0x6a_6f_62_67;
-/** Position of `user_version` in the header of an SQLite file, 4 bytes, big-endian. */
-const USER_VERSION_OFFSET = 60;
+
+/** Call IDs that are reserved at once. A process that is killed leaves those out that it has not given out. */
+const RESERVED_CALL_IDS = 100_000;
+/** Time in which a reader of the owner file is through. */
+const BUSY_TIMEOUT_MS = 250;
+
+const RECORD = `
+CREATE TABLE IF NOT EXISTS record (
+  id               INTEGER PRIMARY KEY CHECK (id = 1),
+  device           TEXT,
+  inode            TEXT,
+  reserved_call_id INTEGER NOT NULL DEFAULT 0,
+  truncated_log    TEXT
+) STRICT;
+INSERT OR IGNORE INTO record (id) VALUES (1);
+`;
+
+/** What the owner file says of the database beside it. */
+interface OwnerRecord {
+  /** File that was served last. */
+  readonly device: string | null;
+  readonly inode: string | null;
+  /** No call ID above this one was given out. */
+  readonly reserved_call_id: number;
+  readonly truncated_log: TruncatedLog | null;
+}
 
 /** Paths of the owner files that this process holds, over all copies of this module. */
 const heldHere = sharedSet(Symbol.for("jobgate.ownerFiles"));
@@ -17,17 +43,21 @@ const heldHere = sharedSet(Symbol.for("jobgate.ownerFiles"));
  * of its own that the system releases at any death. The database itself stays open to readers and backups.
  *
  * The owner file keeps the owner's pid as its `user_version`, and outlives a deleted database, so that the next start
- * does not begin with an empty one unnoticed.
+ * does not begin with an empty one unnoticed. It also keeps which file is served, and the call IDs that were given out,
+ * for a start with an older copy of the database.
  */
 export class FileOwner {
   /** The database, its log and the owner file, without symbolic links. */
   readonly files: readonly [database: string, log: string, owner: string];
   readonly #lock: Database;
+  /** As the last owner left it. */
+  readonly #record: OwnerRecord | undefined;
+  #reservedCallId: number;
 
   /**
    * Takes ownership.
    * @throws StoreInUseError when another store has it
-   * @throws Error when the database is gone, or its folder cannot be written to
+   * @throws Error when the database is gone, has lost its log or has another name, or its folder cannot be written to
    */
   static take(path: string): FileOwner {
     const databasePath = realPathOf(path);
@@ -35,26 +65,45 @@ export class FileOwner {
     // Opening and closing the file here, even to read it, would release the lock: POSIX locks belong to the process.
     if (heldHere.has(ownerPath)) throw inUse(path, process.pid);
     const lock = openFile(ownerPath);
+    let owner: FileOwner;
     try {
-      lock.prepare("PRAGMA busy_timeout = 0").all([]);
-      write(lock, `PRAGMA user_version = ${process.pid}`);
+      lock.prepare(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`).all([]);
+      // Keeps the lock after a commit as well.
+      lock.prepare("PRAGMA locking_mode = EXCLUSIVE").all([]);
+      lock.exec(`BEGIN EXCLUSIVE; PRAGMA user_version = ${process.pid}; ${RECORD} COMMIT`);
+      const record = lock.prepare<OwnerRecord>("SELECT * FROM record").get([]);
+      owner = new FileOwner([databasePath, `${databasePath}-wal`, ownerPath], lock, record);
     } catch (cause) {
       lock.close();
       if (isBusy(cause)) throw inUse(path, pidIn(ownerPath), cause);
       throw new Error(`${ownerPath} cannot be written: ${reasonOf(cause)}`, { cause });
     }
     heldHere.add(ownerPath);
-    const owner = new FileOwner([databasePath, `${databasePath}-wal`, ownerPath], lock);
-    removeForeignLog(databasePath);
-    const size = statSync(databasePath, { throwIfNoEntry: false })?.size ?? 0;
-    if (size > 0 || !owner.wasMade) return owner;
-    owner.release();
-    throw new Error(missingDatabase(path));
+    try {
+      owner.#prepareFiles(path);
+    } catch (error) {
+      owner.release();
+      throw error;
+    }
+    return owner;
   }
 
-  private constructor(files: FileOwner["files"], lock: Database) {
+  private constructor(files: FileOwner["files"], lock: Database, record: OwnerRecord | undefined) {
     this.files = files;
     this.#lock = lock;
+    this.#record = record;
+    this.#reservedCallId = this.lastCallId;
+  }
+
+  /** The database is another file than the last owner served: it was restored, copied or moved here. */
+  get isReplaced(): boolean {
+    const inode = this.#record?.inode ?? undefined;
+    return inode !== undefined && inode !== identityOf(this.files[0])?.inode;
+  }
+
+  /** No call ID above this one was given out by the last owner. */
+  get lastCallId(): number {
+    return this.#record?.reserved_call_id ?? 0;
   }
 
   /** The database beside the owner file had tables at some time. */
@@ -63,28 +112,130 @@ export class FileOwner {
     return row?.application_id === DATABASE_WAS_MADE;
   }
 
-  /** Records that the database has tables now. */
-  markMade(): void {
-    if (this.wasMade) return;
-    this.#lock.exec("ROLLBACK");
-    write(this.#lock, `PRAGMA application_id = ${DATABASE_WAS_MADE}`);
+  /** Records that the database is served and has tables now. */
+  recordDatabase(): void {
+    const { device, inode } = identityOf(this.files[0]) ?? {};
+    const isRecorded = this.#lock.prepare(
+      "SELECT 1 FROM record WHERE device = ? AND inode = ? AND truncated_log IS NULL",
+    );
+    if (device === undefined || inode === undefined) return;
+    if (this.wasMade && isRecorded.get([device, inode]) !== undefined) return;
+    this.#write(`
+      PRAGMA application_id = ${DATABASE_WAS_MADE};
+      UPDATE record SET device = '${device}', inode = '${inode}', truncated_log = NULL`);
   }
 
-  /** Gives ownership up. The owner file stays. */
-  release(): void {
+  /** Makes sure that no later start gives out call IDs up to this one. Writes once for many. */
+  reserve(callId: number): void {
+    if (callId <= this.#reservedCallId) return;
+    this.#setReserved(callId + RESERVED_CALL_IDS);
+  }
+
+  /** Records for the next start what a log that was truncated leaves. */
+  recordTruncatedLog(log: TruncatedLog): void {
+    this.#write(`UPDATE record SET truncated_log = '${log}'`);
+  }
+
+  /**
+   * Gives ownership up. The owner file stays.
+   * @param lastCallId highest call ID that was given out; undefined if it is not known
+   */
+  release(lastCallId?: number): void {
     if (!heldHere.delete(this.files[2])) return;
+    try {
+      if (lastCallId !== undefined && lastCallId !== this.#reservedCallId) this.#setReserved(lastCallId);
+    } catch {
+      // The disk is full: the next start leaves out what is reserved.
+    }
     // libsql keeps a closed connection, and its locks, until its statements are collected.
-    this.#lock.exec("ROLLBACK");
+    this.#lock.exec("PRAGMA locking_mode = NORMAL; SELECT count(*) FROM record");
     this.#lock.close();
+  }
+
+  /** @throws Error when the database must not be opened as it is */
+  #prepareFiles(path: string): void {
+    const [database, log] = this.files;
+    requireOneName(path, this.#record?.inode ?? undefined);
+    // The database has all of the log, of which a part would take it back to an earlier state.
+    if (this.#record?.truncated_log === "copied") removeLog(database);
+    else removeForeignLog(database);
+    if (this.#record?.truncated_log === "lost" && existsSync(log) && !isCopy(database)) {
+      throw new Error(
+        `${log} was truncated while ${path} was in use, and changes are lost: restore a backup, or delete ${log} to start with what ${path} has`,
+      );
+    }
+    const size = statSync(database, { throwIfNoEntry: false })?.size ?? 0;
+    if (size === 0 && this.wasMade) throw new Error(missingDatabase(path));
+  }
+
+  #setReserved(callId: number): void {
+    this.#write(`UPDATE record SET reserved_call_id = ${callId}`);
+    this.#reservedCallId = callId;
+  }
+
+  #write(change: string): void {
+    this.#lock.exec("BEGIN EXCLUSIVE");
+    try {
+      this.#lock.exec(`${change}; COMMIT`);
+    } catch (error) {
+      this.#lock.exec("ROLLBACK");
+      throw error;
+    }
   }
 }
 
-/** Commits a change to the owner file, and locks it again: a commit ends the lock for an instant. */
-function write(lock: Database, change: string): void {
-  lock.exec("BEGIN EXCLUSIVE");
-  lock.exec(change);
-  lock.exec("COMMIT");
-  lock.exec("BEGIN EXCLUSIVE");
+/**
+ * Refuses to look at a file that a running jobgate does not serve under its name: the log beside it is of another file.
+ * @throws Error with the pid
+ */
+export function requireServedFile(path: string): void {
+  const databasePath = realPathOf(path);
+  const ownerPath = `${databasePath}-owner`;
+  const record = existsSync(ownerPath) ? recordIn(ownerPath) : undefined;
+  const found = identityOf(databasePath);
+  if (!isCopy(databasePath)) requireOneName(path, record?.inode ?? undefined);
+  if (record === undefined || record.inode === null || !isHeld(ownerPath)) return;
+  if (found !== undefined && found.inode === record.inode && found.device === record.device) return;
+  throw new Error(
+    `${path} is not the file that process ${pidIn(ownerPath)} serves under this name: it was moved or replaced, and ${path}-wal has acknowledged jobs. Stop that process, put its file back if you have it, and start jobgate again`,
+  );
+}
+
+/** Reads the record without a lock, because the owner holds it for good. */
+function recordIn(ownerPath: string): OwnerRecord | undefined {
+  return reading(ownerPath, "immutable=1", (owner) =>
+    owner.prepare<OwnerRecord>("SELECT * FROM record").get([]),
+  );
+}
+
+/** Returns true if a process has ownership now. */
+function isHeld(ownerPath: string): boolean {
+  let isLocked = false;
+  reading(ownerPath, "mode=ro", (owner) => {
+    try {
+      owner.prepare("SELECT 1 FROM record").get([]);
+    } catch (error) {
+      isLocked = isBusy(error);
+    }
+  });
+  return isLocked;
+}
+
+/** Opens an owner file without writing to it. Returns undefined if it is not an owner file. */
+function reading<Found>(
+  ownerPath: string,
+  mode: ReadMode,
+  read: (owner: Database) => Found,
+): Found | undefined {
+  let owner: Database | undefined;
+  try {
+    owner = openToRead(ownerPath, mode);
+    return read(owner);
+  } catch {
+    return undefined;
+  } finally {
+    owner?.close();
+  }
 }
 
 /** Returns one name for one file, as SQLite does, whatever symbolic links lead to it and whether or not it exists. */
@@ -121,10 +272,12 @@ function missingDatabase(path: string): string {
   return `${path} is missing or empty, but ${path}-owner shows that it had data: restore it from a backup, or delete ${path}-owner to start with an empty store that gives call IDs out again`;
 }
 
-/** Reads the pid without a lock, because the owner holds it for good. */
 function pidIn(ownerPath: string): number {
-  const header = readFileSync(ownerPath);
-  return header.byteLength < USER_VERSION_OFFSET + 4 ? 0 : header.readInt32BE(USER_VERSION_OFFSET);
+  return (
+    reading(ownerPath, "immutable=1", (owner) =>
+      owner.prepare<{ user_version: number }>("PRAGMA user_version").get([]),
+    )?.user_version ?? 0
+  );
 }
 
 function inUse(path: string, pid: number, cause?: unknown): StoreInUseError {

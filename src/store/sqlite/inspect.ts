@@ -1,4 +1,14 @@
-import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import type { Finding, StoredRows, StoreInfo, StoreInspection } from "../contract/inspection.ts";
 import {
@@ -8,8 +18,9 @@ import {
   requireVersion,
   toStoredRows,
 } from "../inspection-queries.ts";
-import type { Database } from "./driver.ts";
-import { hasForeignLog, obstacleAt, openFile, reasonOf } from "./open-database.ts";
+import { type Database, openToRead } from "./driver.ts";
+import { requireServedFile } from "./file-owner.ts";
+import { hasForeignLog, isForeign, obstacleAt, openFile, reasonOf } from "./open-database.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { requireSoundFiles } from "./sound-files.ts";
 
@@ -18,10 +29,59 @@ const MAX_FILE_PROBLEMS = 20;
 /** Call IDs that a copy leaves out, so that a store restored from it gives none out again that was given since. */
 const SKIPPED_CALL_IDS = 1_000_000_000;
 
-/** @throws Error when there is no such store */
+/**
+ * Opens a store for reading alone: a connection that may write would copy the log into the file when it is closed, and
+ * delete it, also below a running jobgate whose file was moved.
+ * @throws Error when there is no such store, or it cannot be read beside a running jobgate
+ */
 export function inspectSqlite(path: string): StoreInspection {
-  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0)
+  requireDatabase(path);
+  requireServedFile(path);
+  return openInspection(path);
+}
+
+/**
+ * Checks a file that has replaced the one that was served, together with the log beside it.
+ * @throws Error when the log is of another file
+ */
+export async function requireFittingLog(path: string): Promise<void> {
+  if ((statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
+  const inspection = openInspection(path);
+  try {
+    if (!inspection.isKnown) return;
+    const [problem] = await inspection.check().catch((error) => [reasonOf(error)]);
+    if (problem === undefined) return;
+    throw new Error(
+      `${path} is not the file that was served, and does not fit to ${path}-wal (${problem}): put that file back, or restore a backup`,
+    );
+  } finally {
+    await inspection.close();
+  }
+}
+
+/** @throws Error that says what is there instead of a database */
+function requireDatabase(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined || (found.isFile() && found.size === 0))
     throw new Error(`there is no store at ${path}`);
+  if (found.isDirectory()) throw new Error(`${path} is a folder; expected the file of a store`);
+  if (!found.isFile()) throw new Error(`${path} is not a regular file; expected the file of a store`);
+  let file: number;
+  try {
+    file = openSync(path, "r");
+  } catch (cause) {
+    throw new Error(`${path} cannot be read: ${reasonOf(cause)}`, { cause });
+  }
+  const start = Buffer.alloc(MAGIC.length);
+  readSync(file, start, 0, MAGIC.length, 0);
+  closeSync(file);
+  if (start.toString("latin1") !== MAGIC) throw new Error(`${path} is not an SQLite database`);
+}
+
+/** Beginning of each SQLite database. */
+const MAGIC = "SQLite format 3\0";
+
+function openInspection(path: string): StoreInspection & { readonly isKnown: boolean } {
   if (hasForeignLog(path)) {
     throw new Error(
       `${path}-wal belongs to the file that ${path} has replaced: delete ${path}-wal and ${path}-shm`,
@@ -29,12 +89,18 @@ export function inspectSqlite(path: string): StoreInspection {
   }
   // Before it is opened: that drops what follows a damaged frame.
   requireSoundFiles(path);
-  const database = openFile(path);
+  const database = openToRead(path, "mode=ro");
   database.prepare("PRAGMA busy_timeout = 5000").all([]);
   const read = (pragma: string) =>
     Number(Object.values(database.prepare<Record<string, unknown>>(`PRAGMA ${pragma}`).get([]) ?? {})[0]);
   const schemaVersion = read("user_version");
   const isKnown = schemaVersion === MIGRATIONS.length;
+  if (isForeign(database, schemaVersion)) {
+    database.close();
+    throw new Error(`${path} is the database of another program`);
+  }
+  const requireKnown = () =>
+    requireVersion({ kind: "SQLite", place: path, bytes: 0, schemaVersion }, MIGRATIONS.length);
 
   function info(): StoreInfo {
     const bytes = read("page_count") * read("page_size");
@@ -44,6 +110,7 @@ export function inspectSqlite(path: string): StoreInspection {
   }
 
   return {
+    isKnown,
     info: async () => info(),
     async check() {
       const broken = database
@@ -51,11 +118,12 @@ export function inspectSqlite(path: string): StoreInspection {
         .all([])
         .flatMap(({ integrity_check: text }) => (text === "ok" ? [] : text));
       if (broken.length > 0) return broken;
-      requireVersion({ kind: "SQLite", place: path, bytes: 0, schemaVersion }, MIGRATIONS.length);
+      requireKnown();
       return problemTexts(database.prepare<Finding>(findProblems("")).all([]));
     },
     async backup(file) {
       if (existsSync(file)) throw new Error(`${file} exists: expected the name of a new file`);
+      requireKnown();
       const partial = `${file}.partial`;
       rmSync(partial, { force: true });
       try {

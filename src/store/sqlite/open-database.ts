@@ -6,6 +6,9 @@ import { MIGRATIONS } from "./schema.ts";
 /** Pages (of 4 KiB) of the write-ahead log at which a commit itself checkpoints: 32 MiB. */
 export const AUTOCHECKPOINT_PAGES = 8192;
 
+/** Bytes to which the log file is cut back once it was fully checkpointed. */
+export const LOG_SIZE_LIMIT = 64 * 1024 * 1024;
+
 /** Settings that every open makes and reads back, because drivers and builds start with different ones. */
 const PRAGMAS = [
   { name: "busy_timeout", value: 5000 },
@@ -13,8 +16,7 @@ const PRAGMAS = [
   // 2 is FULL: each commit is on the disk before it is reported.
   { name: "synchronous", value: 2 },
   { name: "wal_autocheckpoint", value: AUTOCHECKPOINT_PAGES },
-  // The log file is cut back to this once it was fully checkpointed.
-  { name: "journal_size_limit", value: 64 * 1024 * 1024 },
+  { name: "journal_size_limit", value: LOG_SIZE_LIMIT },
   { name: "cache_size", value: -64 * 1024 },
 ] as const;
 
@@ -54,13 +56,9 @@ export function convertSmallFile(database: Database): void {
 /** Position of the header's byte that is 2 in a file that has a write-ahead log, as every file that jobgate serves. */
 const WRITE_VERSION_OFFSET = 18;
 
-/**
- * Checks whether the log beside a database belongs to another file, which had its name before: a copy that nobody has
- * opened yet has no log. SQLite would read that log into it, and break it.
- */
-export function hasForeignLog(path: string): boolean {
-  const bytesOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-  if (bytesOf(`${path}-wal`) === 0 || bytesOf(path) === 0) return false;
+/** Checks whether a file is a copy that SQLite made and that was not opened for writing yet: it has no log. */
+export function isCopy(path: string): boolean {
+  if (bytesOf(path) === 0) return false;
   const header = Buffer.alloc(WRITE_VERSION_OFFSET + 1);
   const file = openSync(path, "r");
   readSync(file, header, 0, header.byteLength, 0);
@@ -68,9 +66,23 @@ export function hasForeignLog(path: string): boolean {
   return header[WRITE_VERSION_OFFSET] === 1;
 }
 
+const bytesOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+
+/**
+ * Checks whether the log beside a database belongs to another file, which had its name before. SQLite would read that log
+ * into it, and break it.
+ */
+export function hasForeignLog(path: string): boolean {
+  return bytesOf(`${path}-wal`) > 0 && isCopy(path);
+}
+
 /** Removes the log of a file that a restored copy has replaced. Only for the database's owner. */
 export function removeForeignLog(path: string): void {
-  if (!hasForeignLog(path)) return;
+  if (hasForeignLog(path)) removeLog(path);
+}
+
+/** Only for the database's owner. */
+export function removeLog(path: string): void {
   for (const name of [`${path}-wal`, `${path}-shm`]) rmSync(name, { force: true });
 }
 
@@ -131,7 +143,7 @@ function migrate(database: Database, isNew: boolean): void {
 }
 
 /** Checks whether the tables belong to another program. */
-function isForeign(database: Database, version: number): boolean {
+export function isForeign(database: Database, version: number): boolean {
   const tables = database
     .prepare<{ name: string }>(
       "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",

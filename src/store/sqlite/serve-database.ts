@@ -3,6 +3,7 @@ import { UnknownOutcomeError } from "../../core/errors.ts";
 import { decodeBatch, encodeOutcomes } from "./batch-codec.ts";
 import { type Connection, type ConnectionRole, openConnection } from "./connection.ts";
 import { buffersOf, type FlatMessage } from "./flat-message.ts";
+import type { TruncatedLog } from "./watched-files.ts";
 
 /** Request to the worker. `open` comes first, and each request only after the answer to the last. */
 export type WorkerRequest =
@@ -13,8 +14,8 @@ export type WorkerRequest =
 
 /** Answer from the worker: `opened` to `open`, `committed` to `batch`, or `failed`. `lost` comes unasked. */
 export type WorkerAnswer =
-  | { readonly kind: "opened"; readonly pending: number }
-  | { readonly kind: "committed"; readonly outcomes: FlatMessage; readonly pending: number }
+  | ({ readonly kind: "opened" } & Counts)
+  | ({ readonly kind: "committed"; readonly outcomes: FlatMessage } & Counts)
   | {
       readonly kind: "failed";
       readonly reason: string;
@@ -22,7 +23,12 @@ export type WorkerAnswer =
       readonly isUnknown: boolean;
     }
   /** The database's files were deleted, replaced or truncated: every later batch fails. */
-  | { readonly kind: "lost"; readonly reason: string };
+  | { readonly kind: "lost"; readonly reason: string; readonly log: TruncatedLog | undefined };
+
+/** What a connection counts, as of the last batch. */
+export type Counts = Pick<Connection, "pending" | "lastCallId">;
+
+export const countsOf = ({ pending, lastCallId }: Connection): Counts => ({ pending, lastCallId });
 
 /** Answers the requests that arrive on a port with one database connection, until a request closes it. */
 export function serveDatabase(port: MessagePort): void {
@@ -34,15 +40,15 @@ export function serveDatabase(port: MessagePort): void {
     } else {
       answer(port, () => {
         if (request.kind === "open") {
-          connection = openConnection(request.role, (reason) => {
-            port.postMessage({ kind: "lost", reason } satisfies WorkerAnswer);
+          connection = openConnection(request.role, (reason, log) => {
+            port.postMessage({ kind: "lost", reason, log } satisfies WorkerAnswer);
           });
-          return { kind: "opened", pending: connection.pending };
+          return { kind: "opened", ...countsOf(connection) };
         }
         if (connection === undefined) throw new Error("the database is not open");
         const batch = decodeBatch(request.batch);
         const outcomes = encodeOutcomes(batch, connection.run(batch));
-        return { kind: "committed", outcomes, pending: connection.pending };
+        return { kind: "committed", outcomes, ...countsOf(connection) };
       });
     }
   });

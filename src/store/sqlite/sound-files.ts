@@ -1,4 +1,5 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
+import { BIG_ENDIAN_MAGIC, FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_SALTS } from "./log-format.ts";
 
 /* Layouts of SQLite's files: https://sqlite.org/fileformat2.html. Numbers are big-endian. */
 
@@ -9,16 +10,10 @@ const CHANGE_COUNTER = 24;
 const PAGE_COUNT = 28;
 const PAGE_COUNT_VALID_FOR = 92;
 
-/** Header of a write-ahead log. */
-const HEADER_BYTES = 32;
-const HEADER_SALTS = 16;
-const FRAME_HEADER_BYTES = 24;
 /** Size of the database in pages, of a frame that ends a commit; 0 in others. */
 const COMMIT_SIZE = 4;
 const FRAME_SALTS = 8;
 const FRAME_CHECKSUM = 16;
-/** Magic number of a log whose checksums are of big-endian words. */
-const BIG_ENDIAN_MAGIC = 0x377f0683;
 
 /**
  * Refuses files that were damaged in a way that SQLite takes for the end of a commit that was never made.

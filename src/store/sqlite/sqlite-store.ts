@@ -9,14 +9,14 @@ import {
   type Outcome,
   payloadBytes,
   runsLast,
-  type WriteName,
 } from "../operations.ts";
 import type { BatchListener, Store } from "../store.ts";
 import { StoreHealth } from "../store-health.ts";
 import type { ConnectionRole } from "./connection.ts";
 import { FileOwner } from "./file-owner.ts";
+import type { Counts } from "./serve-database.ts";
 import type { TimedOperation } from "./transaction.ts";
-import { WorkerLink } from "./worker-link.ts";
+import { type DeathListener, WorkerLink } from "./worker-link.ts";
 
 export interface SqliteStoreOptions extends StoreOptions {
   /** The database file; made if it is missing. Its folder must exist. `-wal` and `-shm` files lie beside it. */
@@ -39,6 +39,7 @@ const RECOUNT_EVERY_MS = 1_000;
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const { path, maxPending, clock = systemClock, logger, onBatch, threads = true } = options;
   const owner = FileOwner.take(path);
+  let isLost = false;
   const health: StoreHealth = new StoreHealth({
     probe: () => Promise.all([writer.run("probe", []), reader.run("nextDueMs", [])]),
     logger,
@@ -49,8 +50,13 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     clock,
     steps: monotonic && new ClockSteps(clock, monotonic),
     onBatch,
+    beforeBatch: (lastCallId) => owner.reserve(lastCallId),
     onFailure: (reason) => health.failed(reason),
-    onDeath: (reason) => health.died(reason),
+    onDeath(reason, log) {
+      isLost = true;
+      health.died(reason);
+      if (log !== undefined) owner.recordTruncatedLog(log);
+    },
   });
   const reader = new DatabaseChannel({
     threads,
@@ -77,14 +83,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const close = async () => {
     await Promise.all([writer.close(), reader.close(), operatorReader.close()]);
     health.stop();
-    owner.release();
+    owner.release(isLost ? undefined : writer.lastCallId);
   };
   try {
+    if (owner.isReplaced) await (await import("./inspect.ts")).requireFittingLog(path);
     // The writer makes the tables.
     const isNew = !owner.wasMade;
-    await writer.open({ role: "writer", path, watch: owner.files, isNew, maxPending, now: clock() });
-    owner.markMade();
-    await reader.open({ role: "reader", path, makesCheckpoints: true });
+    const { files: watch, lastCallId } = owner;
+    await writer.open({ role: "writer", path, watch, isNew, lastCallId, maxPending, now: clock() });
+    owner.recordDatabase();
+    await reader.open({ role: "reader", path, checkpoints: watch });
   } catch (error) {
     await close();
     throw error;
@@ -150,7 +158,7 @@ class OperatorReader {
       },
     });
     try {
-      await channel.open({ role: "reader", path, makesCheckpoints: false });
+      await channel.open({ role: "reader", path, checkpoints: undefined });
       return channel;
     } catch (cause) {
       this.#channel = undefined;
@@ -161,7 +169,7 @@ class OperatorReader {
 }
 
 /** Returns true for operations that accept new work. */
-function takesWork(name: WriteName): boolean {
+function takesWork(name: OperationName): boolean {
   return name === "accept" || name === "acceptOnce" || name === "beginPayment";
 }
 
@@ -171,8 +179,9 @@ class DatabaseChannel {
   readonly #commits: GroupCommit<TimedOperation>;
   readonly #clock: Clock;
   readonly #steps: ClockSteps | undefined;
+  readonly #beforeBatch: ((lastCallId: number) => void) | undefined;
   readonly #onFailure: (reason: string) => void;
-  #pending = 0;
+  #counts: Counts | undefined;
 
   constructor(options: {
     readonly threads: boolean;
@@ -180,13 +189,16 @@ class DatabaseChannel {
     /** Steps of the wall clock, which move leases and delays. */
     readonly steps: ClockSteps | undefined;
     readonly onBatch: BatchListener | undefined;
+    /** Called with the highest call ID that the next batch can give out. Nothing of the batch is done if it throws. */
+    readonly beforeBatch?: (lastCallId: number) => void;
     /** A batch could not be committed. */
     readonly onFailure: (reason: string) => void;
     /** The worker is gone, and no later batch can be committed. */
-    readonly onDeath: (reason: string) => void;
+    readonly onDeath: DeathListener;
   }) {
     this.#clock = options.clock;
     this.#steps = options.steps;
+    this.#beforeBatch = options.beforeBatch;
     this.#onFailure = options.onFailure;
     this.#worker = new WorkerLink(options);
     this.#commits = new GroupCommit<TimedOperation>({
@@ -200,7 +212,7 @@ class DatabaseChannel {
 
   /** @throws Error when the database cannot be opened */
   async open(role: ConnectionRole): Promise<void> {
-    this.#pending = await this.#worker.open(role);
+    this.#counts = await this.#worker.open(role);
   }
 
   /** Resolves once the operation is committed. It happens at the time at which it is called. */
@@ -212,7 +224,12 @@ class DatabaseChannel {
 
   /** JobCalls not finished, as of the last batch. */
   get pending(): number {
-    return this.#pending;
+    return this.#counts?.pending ?? 0;
+  }
+
+  /** Highest call ID that was given out; undefined before it is open. */
+  get lastCallId(): number | undefined {
+    return this.#counts?.lastCallId;
   }
 
   async close(): Promise<void> {
@@ -222,8 +239,10 @@ class DatabaseChannel {
 
   async #commit(batch: readonly TimedOperation[]): Promise<readonly OperationOutcome[]> {
     try {
-      const { outcomes, pending } = await this.#worker.run(batch);
-      this.#pending = pending;
+      const newCalls = batch.filter(({ name }) => takesWork(name)).length;
+      this.#beforeBatch?.((this.lastCallId ?? 0) + newCalls);
+      const { outcomes, ...counts } = await this.#worker.run(batch);
+      this.#counts = counts;
       return outcomes;
     } catch (error) {
       this.#onFailure(error instanceof Error ? error.message : String(error));

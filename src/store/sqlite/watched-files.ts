@@ -1,4 +1,5 @@
 import { statSync } from "node:fs";
+import { WatchedLog } from "./watched-log.ts";
 
 interface Seen {
   readonly path: string;
@@ -14,17 +15,23 @@ interface Seen {
 export class WatchedFiles {
   readonly #seen: readonly Seen[];
   readonly #database: DatabaseSize;
+  readonly #log: WatchedLog | undefined;
   #lostReason: string | undefined;
+  #truncatedLog: TruncatedLog | undefined;
   /** Smallest size that the database gave itself since its file was last seen complete. */
   #shrunkTo = Number.POSITIVE_INFINITY;
 
-  /** @param paths the database first */
+  /** @param paths the database first, then its log */
   constructor(paths: readonly string[], database: DatabaseSize) {
-    this.#seen = paths.flatMap((path) => {
-      const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-      return found === undefined ? [] : [{ path, device: found.dev, inode: found.ino, size: found.size }];
-    });
+    this.#seen = paths.flatMap(seenAt);
     this.#database = database;
+    const log = paths[1];
+    this.#log = log === undefined ? undefined : new WatchedLog(log, database.pageBytes);
+  }
+
+  /** What a truncated log leaves; undefined if the log is as it was. */
+  get truncatedLog(): TruncatedLog | undefined {
+    return this.#truncatedLog;
   }
 
   /**
@@ -41,48 +48,107 @@ export class WatchedFiles {
     this.#shrunkTo = Math.min(this.#shrunkTo, this.#database.bytes());
   }
 
-  #findLoss(isIdle: boolean): string | undefined {
-    for (const [index, file] of this.#seen.entries()) {
-      const how = index === 0 ? this.#lossOfDatabase(file, isIdle) : lossOf(file, statOf(file));
-      if (how !== undefined)
-        return `${file.path} was ${how} while in use: restore the database, then restart jobgate`;
-    }
-    return undefined;
+  close(): void {
+    this.#log?.close();
   }
 
-  #lossOfDatabase(file: Seen, isIdle: boolean): string | undefined {
-    const found = statOf(file);
-    const how = lossOf(file, found);
-    if (how !== undefined || found === undefined) return how;
+  #findLoss(isIdle: boolean): string | undefined {
+    const text = (file: Seen, how: string) =>
+      `${file.path} was ${how} while in use: restore the database, then restart jobgate`;
+    for (const file of this.#seen) {
+      const how = lossOf(file);
+      if (how !== undefined) return text(file, how);
+    }
+    const [database, log] = this.#seen;
+    // The log first: a look at the database's size may copy it.
+    if (log !== undefined && this.#isLogTruncated()) {
+      const rest = this.#truncatedLog === "copied" ? "nothing is lost, restart jobgate" : undefined;
+      return rest === undefined ? text(log, "truncated") : `${log.path} was truncated while in use: ${rest}`;
+    }
+    const isTruncated = database !== undefined && this.#isDatabaseTruncated(database, isIdle);
+    return isTruncated ? text(database, "truncated") : undefined;
+  }
+
+  #isLogTruncated(): boolean {
+    const state = this.#log?.look() ?? "whole";
+    if (state === "whole") return false;
+    if (state === "torn") {
+      this.#log?.cut();
+      this.#truncatedLog = "lost";
+      return true;
+    }
+    const { frames, isCopied } = this.#database.copyLog();
+    if (state === "empty" && frames === 0) {
+      this.#log?.wasEmptied();
+      return false;
+    }
+    this.#truncatedLog = isCopied ? "copied" : "lost";
+    return true;
+  }
+
+  #isDatabaseTruncated(file: Seen, isIdle: boolean): boolean {
+    const size = sizeOf(file);
     // Giving pages back makes the file smaller too, and pages in the log may not be in it yet.
-    const isShorter = found.size < file.size;
+    const isShorter = size < file.size;
     if (!isShorter && !isIdle) {
-      file.size = found.size;
-      return undefined;
+      file.size = size;
+      return false;
     }
     const bytes = this.#database.bytes();
-    if (isShorter && found.size < Math.min(bytes, this.#shrunkTo)) return "truncated";
-    file.size = found.size;
-    const isComplete = found.size >= bytes && this.#shrunkTo === Number.POSITIVE_INFINITY;
-    if (!isIdle || isComplete || !this.#database.isLogCopied()) return undefined;
+    if (isShorter && size < Math.min(bytes, this.#shrunkTo)) return true;
+    file.size = size;
+    const isComplete = size >= bytes && this.#shrunkTo === Number.POSITIVE_INFINITY;
+    if (!isIdle || isComplete || !this.#database.copyLog().isCopied) return false;
     this.#shrunkTo = Number.POSITIVE_INFINITY;
-    const size = statOf(file)?.size ?? 0n;
-    return size < bytes ? "truncated" : undefined;
+    return sizeOf(file) < bytes;
   }
 }
 
+/** A look at the files before a checkpoint, on another connection than the one that writes. */
+export class CheckpointGuard {
+  readonly #database: Seen | undefined;
+  readonly #log: WatchedLog;
+
+  constructor(
+    [database, log]: readonly [database: string, log: string, ...rest: string[]],
+    pageBytes: number,
+  ) {
+    this.#database = seenAt(database)[0];
+    this.#log = new WatchedLog(log, pageBytes);
+  }
+
+  /** Returns false if a checkpoint would copy what was lost, or copy it to where a restart does not find it. */
+  get allowsCheckpoint(): boolean {
+    return (
+      this.#database !== undefined && lossOf(this.#database) === undefined && this.#log.look() === "whole"
+    );
+  }
+
+  close(): void {
+    this.#log.close();
+  }
+}
+
+/** Of a log that was truncated: whether the database has all of its commits. */
+export type TruncatedLog = "copied" | "lost";
+
 interface DatabaseSize {
+  readonly pageBytes: number;
   /** Returns the size that the database itself reports. */
   bytes(): number;
-  /** Copies the log into the database, and returns whether all of it is there. */
-  isLogCopied(): boolean;
+  /** Copies the log into the database, and returns whether all of its frames are there. */
+  copyLog(): { readonly frames: number; readonly isCopied: boolean };
 }
 
-function statOf({ path }: Seen) {
-  return statSync(path, { bigint: true, throwIfNoEntry: false });
+function seenAt(path: string): Seen[] {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? [] : [{ path, device: found.dev, inode: found.ino, size: found.size }];
 }
 
-function lossOf({ device, inode }: Seen, found: ReturnType<typeof statOf>): string | undefined {
+const sizeOf = ({ path }: Seen) => statSync(path, { bigint: true, throwIfNoEntry: false })?.size ?? 0n;
+
+function lossOf({ path, device, inode }: Seen): string | undefined {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
   if (found === undefined) return "deleted or moved";
   return found.dev === device && found.ino === inode ? undefined : "replaced";
 }

@@ -5,14 +5,18 @@ import type { OperationOutcome } from "../group-commit.ts";
 import { decodeOutcomes, encodeBatch } from "./batch-codec.ts";
 import type { ConnectionRole } from "./connection.ts";
 import { buffersOf } from "./flat-message.ts";
-import { serveDatabase, type WorkerAnswer, type WorkerRequest } from "./serve-database.ts";
+import { type Counts, serveDatabase, type WorkerAnswer, type WorkerRequest } from "./serve-database.ts";
 import type { TimedOperation } from "./transaction.ts";
+import type { TruncatedLog } from "./watched-files.ts";
+
+/** Called once if the worker ends by itself, or has lost the database's files. */
+export type DeathListener = (reason: string, log?: TruncatedLog) => void;
 
 /** The main thread's end of a database worker. One request at a time. */
 export class WorkerLink {
   readonly #worker: Worker | MessagePort;
   readonly #exited: Promise<void>;
-  readonly #onDeath: (reason: string) => void;
+  readonly #onDeath: DeathListener;
   #diedOf: string | undefined;
   #closing = false;
   #writes = false;
@@ -21,15 +25,14 @@ export class WorkerLink {
   constructor(options: {
     /** False runs the worker's code in this thread. */
     readonly threads: boolean;
-    /** Called once if the worker ends by itself, or has lost the database's files. */
-    readonly onDeath: (reason: string) => void;
+    readonly onDeath: DeathListener;
   }) {
     const { threads, onDeath } = options;
     this.#onDeath = onDeath;
     this.#worker = threads ? startWorkerThread("worker", import.meta.url, {}) : serveInThisThread();
     this.#exited = new Promise((resolve) => this.#worker.once(threads ? "exit" : "close", () => resolve()));
     this.#worker.on("message", (answer: WorkerAnswer) => {
-      if (answer.kind === "lost") onDeath(answer.reason);
+      if (answer.kind === "lost") onDeath(answer.reason, answer.log);
       else this.#answered(answer);
     });
     this.#worker.on("error", (error) => this.#died(`the database worker failed: ${String(error)}`));
@@ -38,30 +41,27 @@ export class WorkerLink {
 
   /**
    * Opens the database, which must come first.
-   * @returns JobCalls not finished
    * @throws Error when it cannot be opened
    */
-  async open(role: ConnectionRole): Promise<number> {
-    const { pending } = await this.#request({ kind: "open", role }, "opened");
+  async open(role: ConnectionRole): Promise<Counts> {
+    const counts = await this.#request({ kind: "open", role }, "opened");
     this.#writes = role.role === "writer";
-    return pending;
+    return counts;
   }
 
   /**
    * Runs one batch. Rejects when nothing of it was committed.
-   * @returns the outcome of each operation, and the JobCalls not finished
+   * @returns the outcome of each operation, and what the connection counts
    * @throws UnknownOutcomeError when the worker ends meanwhile, or loses the database's files
    */
-  async run(
-    operations: readonly TimedOperation[],
-  ): Promise<{ outcomes: OperationOutcome[]; pending: number }> {
+  async run(operations: readonly TimedOperation[]): Promise<Counts & { outcomes: OperationOutcome[] }> {
     const batch = encodeBatch(operations);
-    const { outcomes, pending } = await this.#request(
+    const { outcomes, ...counts } = await this.#request(
       { kind: "batch", batch },
       "committed",
       buffersOf(batch),
     );
-    return { outcomes: decodeOutcomes(operations, outcomes), pending };
+    return { outcomes: decodeOutcomes(operations, outcomes), ...counts };
   }
 
   async close(): Promise<void> {

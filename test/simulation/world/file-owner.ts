@@ -2,6 +2,8 @@
 export class FileOwner {
   readonly files: readonly [string, string, string];
   readonly wasMade = true;
+  readonly isReplaced = false;
+  readonly lastCallId = 0;
 
   static take(path: string): FileOwner {
     return new FileOwner(path);
@@ -11,7 +13,11 @@ export class FileOwner {
     this.files = [path, `${path}-wal`, `${path}-owner`];
   }
 
-  markMade(): void {}
+  recordDatabase(): void {}
+
+  reserve(): void {}
 
   release(): void {}
 }
+
+export function requireServedFile(): void {}

@@ -22,7 +22,15 @@ export class SharedDatabase {
   constructor(simulation: Simulation, path: string) {
     this.#simulation = simulation;
     this.#connection = openConnection(
-      { role: "writer", path, watch: [], isNew: false, maxPending: 1_000, now: simulation.trueMs },
+      {
+        role: "writer",
+        path,
+        watch: [],
+        isNew: false,
+        lastCallId: 0,
+        maxPending: 1_000,
+        now: simulation.trueMs,
+      },
       () => undefined,
     );
     this.#reader = openDriver(path);

@@ -14,6 +14,7 @@ import {
   type ConnectionRole,
   openConnection,
 } from "../../../src/store/sqlite/connection.ts";
+import { type Counts, countsOf } from "../../../src/store/sqlite/serve-database.ts";
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import { DISK } from "./disk.ts";
 import { type Process, simulation } from "./simulation.ts";
@@ -46,27 +47,27 @@ export class WorkerLink {
   #isWriter = false;
   #isShared = false;
 
-  async open(role: ConnectionRole): Promise<number> {
+  async open(role: ConnectionRole): Promise<Counts> {
     const { current } = simulation();
     this.#isWriter = role.role === "writer";
     if (this.#isWriter && shared !== undefined) {
       this.#isShared = true;
       this.#connection = shared.connection;
-      return shared.connection.pending;
+      return countsOf(shared.connection);
     }
     // Checkpoints change nothing that a query sees, but what a disk has.
     const opened =
-      role.role === "writer" || role.path.startsWith(DISK) ? role : { ...role, makesCheckpoints: false };
+      role.role === "writer" || role.path.startsWith(DISK) ? role : { ...role, checkpoints: undefined };
     const connection = openConnection(opened, (reason) =>
       simulation().break(`the store was lost: ${reason}`),
     );
     this.#connection = connection;
     const others = connections.get(current) ?? new Set();
     connections.set(current, others.add(connection));
-    return connection.pending;
+    return countsOf(connection);
   }
 
-  run(operations: readonly TimedOperation[]): Promise<{ outcomes: OperationOutcome[]; pending: number }> {
+  run(operations: readonly TimedOperation[]): Promise<Counts & { outcomes: OperationOutcome[] }> {
     const run = simulation();
     const { current } = run;
     const kind = this.#isWriter ? "write" : "read";
@@ -97,14 +98,14 @@ export class WorkerLink {
             if (runsLast(operation) === isLast) run.onCommit(operation, outcomes[i]);
         if (bringsWork(operations, outcomes) && run.fault("a gateway stands still while it claims", 0.02))
           current.stalledUntil = run.now + run.delay("stands still", 100, MAX_STANDSTILL_MS);
-        const { pending } = connection;
+        const counts = countsOf(connection);
         const names = operations.map(({ name }) => name).filter((name) => name !== "claim");
         if (this.#isWriter && names.length > 0) run.say(`${current.name} commits ${names.join(", ")}`);
         if (operations.some(({ name, input }) => makesWork(name, input))) shared?.onNewWork(current);
         if (this.#isShared && run.fault("the store commits a batch and does not say so", 0.003)) {
           return fail(new UnknownOutcomeError("the connection was lost during a commit"));
         }
-        return run.at(run.delay(`${kind} ends`, 0.05, 4), current, () => resolve({ outcomes, pending }));
+        return run.at(run.delay(`${kind} ends`, 0.05, 4), current, () => resolve({ outcomes, ...counts }));
       });
     });
   }

@@ -3,4 +3,12 @@ export class WatchedFiles {
   check(): void {}
 
   noteShrunk(): void {}
+
+  close(): void {}
+}
+
+export class CheckpointGuard {
+  readonly allowsCheckpoint = true;
+
+  close(): void {}
 }

@@ -35,6 +35,7 @@ class TestDatabase {
       path: this.#path,
       watch: [],
       isNew: true,
+      lastCallId: 0,
       maxPending: MAX_PENDING,
       now: Date.now(),
     } as const;
@@ -174,7 +175,15 @@ test("Deliveries that repeat each other have the same outcomes together as one b
 
 test("An operation that the database rejects is refused alone among many of its kind", () => {
   const connection = openConnection(
-    { role: "writer", path: join(folder, "a.db"), watch: [], isNew: true, maxPending: 100, now: Date.now() },
+    {
+      role: "writer",
+      path: join(folder, "a.db"),
+      watch: [],
+      isNew: true,
+      lastCallId: 0,
+      maxPending: 100,
+      now: Date.now(),
+    },
     () => undefined,
   );
   const accept = (jobId: string): TimedOperation => ({

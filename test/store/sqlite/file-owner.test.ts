@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { readFile, rm, stat, symlink } from "node:fs/promises";
+import { copyFile, link, readFile, rename, rm, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
@@ -134,4 +134,36 @@ test("An empty store does not take the place of one that is gone, unless its own
   await rm(path);
   await rm(`${path}-owner`);
   expect(await acceptId(await open())).toBe(1);
+});
+
+test("A file with a second name is refused under the name that was not served", async () => {
+  const store = await open();
+  const id = await acceptId(store);
+  await store.close();
+  await link(path, join(folder, "other.db"));
+  await expect(open(join(folder, "other.db"))).rejects.toThrow("is one of 2 names (hard links) of one file");
+  expect(await acceptId(await open())).toBe(id + 1);
+});
+
+test("An older copy gives out no call ID that was given since, and a clean stop leaves none out", async () => {
+  const first = await open();
+  expect(await acceptId(first)).toBe(1);
+  await first.close();
+  await copyFile(path, join(folder, "older.db"));
+  const second = await open();
+  expect([await acceptId(second), await acceptId(second)]).toEqual([2, 3]);
+  await second.close();
+  await rename(join(folder, "older.db"), path);
+  expect(await acceptId(await open())).toBe(4);
+});
+
+test("Call IDs that a killed process may have given out are left out, also by an older copy", async () => {
+  const child = await startChild();
+  child.kill("SIGKILL");
+  await processEnded(child);
+  const database = openDriver(path);
+  const row = database.prepare<{ seq: number }>("SELECT seq FROM sqlite_sequence").get([]);
+  database.exec("DELETE FROM job_calls; DELETE FROM sqlite_sequence");
+  database.close();
+  expect(await acceptId(await open())).toBeGreaterThan(row?.seq ?? Number.POSITIVE_INFINITY);
 });

@@ -1,4 +1,5 @@
-import { copyFile, stat, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { copyFile, readFile, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { inspectStore } from "../../../src/open-store.ts";
@@ -169,11 +170,53 @@ test("A store that is missing or of another version is refused with the reason",
     "there is no store at nowhere/jobgate.db",
   );
   change(path, "PRAGMA user_version = 3");
-  await expect(check(path)).rejects.toThrow("has schema version 3");
+  const refusal = "was made by another version of jobgate: it has schema version 3";
+  await expect(check(path)).rejects.toThrow(refusal);
+  await expect(backup(path, join(await testFolder(), "copy.db"))).rejects.toThrow(refusal);
   expect(await inspecting(path, (store) => store.info())).toEqual({
     kind: "SQLite",
     place: path,
     bytes: expect.any(Number),
     schemaVersion: 3,
   });
+});
+
+test("A folder, a FIFO, a text and another program's database are no stores, and each is named", async () => {
+  const folder = await testFolder();
+  const at = (name: string) => join(folder, name);
+  await writeFile(
+    at("text"),
+    "SQLite is not mentioned here, but the text is long enough for a header. ".repeat(9),
+  );
+  execFileSync("mkfifo", [at("fifo")]);
+  change(at("songs"), "CREATE TABLE songs (title TEXT)");
+  for (const [path, reason] of [
+    [folder, "is a folder; expected the file of a store"],
+    [at("fifo"), "is not a regular file; expected the file of a store"],
+    [at("text"), "is not an SQLite database"],
+    [at("songs"), "is the database of another program"],
+    [at("missing"), "there is no store at"],
+  ] as const) {
+    const refused = await runJobgate(["store", "check"], {
+      files: { "jobgate.toml": `store.url = "env:STORE"` },
+      env: { STORE: `sqlite:${path}` },
+    });
+    expect(refused).toEqual({ code: 1, stdout: "", stderr: expect.stringContaining(reason) });
+    expect(refused.stderr).toContain(path);
+  }
+});
+
+test("A look at a file leaves its log as it is, also without a process that serves it", async () => {
+  const { store, path } = await givenStore();
+  const folder = await testFolder();
+  const copy = join(folder, "copy.db");
+  // As a killed process leaves them.
+  await copyFile(`${path}-wal`, `${copy}-wal`);
+  await copyFile(path, copy);
+  const before = await Promise.all([readFile(copy), readFile(`${copy}-wal`)]);
+  expect(before[1].byteLength).toBeGreaterThan(0);
+  expect(await check(copy)).toEqual([]);
+  await backup(copy, join(folder, "backup.db"));
+  expect(await Promise.all([readFile(copy), readFile(`${copy}-wal`)])).toEqual(before);
+  expect(store.status().writable).toBe(true);
 });

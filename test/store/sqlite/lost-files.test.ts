@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { rmSync, statSync, truncateSync } from "node:fs";
 import { copyFile, open as openFile, rename, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -41,7 +41,7 @@ async function openAt(path: string, { threads = false } = {}) {
 
 test("Says of a batch during which its database is lost that its outcome is unknown", () => {
   const connection = openConnection(
-    { role: "writer", path, watch: [path], isNew: true, maxPending: 10, now: Date.now() },
+    { role: "writer", path, watch: [path], isNew: true, lastCallId: 0, maxPending: 10, now: Date.now() },
     () => undefined,
   );
   const operation = {
@@ -59,6 +59,92 @@ test("Says of a batch during which its database is lost that its outcome is unkn
   }
 });
 
+test("A log that is truncated during a batch is cut where its hole begins, and its database is kept and not served", async () => {
+  await open();
+  await checkpointed(path);
+  await store.close();
+  const calls = await countCalls();
+  const losses: unknown[] = [];
+  const connection = openConnection(
+    {
+      ...{ role: "writer", path, watch: [path, `${path}-wal`], isNew: false },
+      ...{ lastCallId: 0, maxPending: 10, now: Date.now() },
+    },
+    (...loss) => void losses.push(loss),
+  );
+  const probe = (whileRunning: () => void) =>
+    ({ name: "probe", now: 0, get input() { whileRunning(); return []; } }) as unknown as TimedOperation; // biome-ignore format: one line
+  for (let round = 0; round < 5; round += 1) connection.run([probe(() => undefined)]);
+  expect(() => connection.run([probe(() => truncateSync(`${path}-wal`, 0))])).toThrow(UnknownOutcomeError);
+  expect(losses).toEqual([[expect.stringContaining("jobgate.db-wal was truncated"), "lost"]]);
+  expect(statSync(`${path}-wal`).size).toBe(0);
+  connection.close();
+  expect(await countCalls()).toBe(calls);
+});
+
+test("A store whose log lost changes does not start again before it is restored or the log is deleted", async () => {
+  await open();
+  await checkpointed(path);
+  const other = openDriver(path);
+  // Keeps the log from being copied.
+  other.exec("BEGIN; SELECT count(*) FROM job_calls");
+  await acceptId(store);
+  await truncate(`${path}-wal`, 0);
+  await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+  expect(store.status().reason).toMatch(/jobgate\.db-wal was truncated while in use: restore the database/);
+  await store.close();
+  other.exec("ROLLBACK");
+  other.close();
+
+  path = await copied();
+  await expect(openAgain()).rejects.toThrow(
+    /-wal was truncated .* changes are lost: restore a backup, or delete/,
+  );
+  await rm(`${path}-wal`, { force: true });
+  await openAgain();
+  expect(await acceptId(store)).toBeGreaterThan(6);
+  expect(await countCalls()).toBe(6);
+});
+
+test("A log that is truncated after all of it was copied loses nothing: the next start is without it", async () => {
+  await open();
+  await checkpointed(path);
+  await truncate(`${path}-wal`, 32 + 24 + 4096);
+  await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+  expect(store.status().reason).toMatch(/jobgate\.db-wal was truncated while in use: nothing is lost/);
+  path = await copied();
+  await store.close();
+  await openAgain();
+  expect((await store.totals()).calls.ready).toBe(5);
+  expect(await acceptId(store)).toBeGreaterThan(5);
+});
+
+test("A log that another program's checkpoint empties, and that grows again, is whole", async () => {
+  await open();
+  const other = openDriver(path);
+  for (let round = 0; round < 3; round += 1) {
+    expect(other.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get([])).toMatchObject({ busy: 0 });
+    await acceptId(store);
+  }
+  other.close();
+  expect(store.status().writable).toBe(true);
+});
+
+/** Copies the files to where no connection of this process has them open: libsql keeps those that are closed for a time. */
+async function copied(): Promise<string> {
+  const copy = join(await testFolder(), "jobgate.db");
+  for (const end of ["", "-wal", "-owner"]) await copyFile(`${path}${end}`, `${copy}${end}`);
+  return copy;
+}
+
+async function countCalls(): Promise<number | undefined> {
+  const database = openDriver(await copied());
+  expect(database.prepare("PRAGMA integrity_check").all([])).toMatchObject([{ integrity_check: "ok" }]);
+  const row = database.prepare<{ n: number }>("SELECT count(*) AS n FROM job_calls").get([]);
+  database.close();
+  return row?.n;
+}
+
 const losses: { how: string; lose: (path: string) => Promise<void>; reason: RegExp }[] = [
   { how: "deleted", lose: (path) => rm(path), reason: /jobgate\.db was deleted or moved while in use/ },
   { how: "moved away", lose: (path) => rename(path, `${path}.old`), reason: /deleted or moved/ },
@@ -72,6 +158,16 @@ const losses: { how: string; lose: (path: string) => Promise<void>; reason: RegE
   },
   { how: "truncated to nothing", lose: (path) => truncate(path, 0), reason: /jobgate\.db was truncated/ },
   { how: "truncated to a page", lose: (path) => truncate(path, 4096), reason: /jobgate\.db was truncated/ },
+  {
+    how: "with its log truncated to nothing",
+    lose: (path) => truncate(`${path}-wal`, 0),
+    reason: /jobgate\.db-wal was truncated while in use: restore/,
+  },
+  {
+    how: "with its log truncated to a frame",
+    lose: (path) => truncate(`${path}-wal`, 32 + 24 + 4096),
+    reason: /jobgate\.db-wal was truncated while in use: restore/,
+  },
   { how: "without its log", lose: (path) => rm(`${path}-wal`), reason: /jobgate\.db-wal was deleted/ },
   {
     how: "without its owner file",

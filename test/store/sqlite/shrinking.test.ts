@@ -28,7 +28,7 @@ const accepts = (count: number) =>
 
 function openWriter(onLost = (reason: string): void => expect.fail(reason)): Connection {
   return openConnection(
-    { role: "writer", path, watch: [path], isNew: true, maxPending: 10_000, now: Date.now() },
+    { role: "writer", path, watch: [path], isNew: true, lastCallId: 0, maxPending: 10_000, now: Date.now() },
     onLost,
   );
 }

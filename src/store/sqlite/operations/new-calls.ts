@@ -29,6 +29,8 @@ const MAX_GROUPED_BYTES = 8 * 1024;
  */
 export class NewCalls {
   readonly #selectLastId: Statement<{ seq: number }>;
+  readonly #setLastId: Statement<unknown>;
+  readonly #insertLastId: Statement<unknown>;
   readonly #insertCalls: Statement<unknown>;
   readonly #insertBody: Statement<unknown>;
   readonly #insertBodies: Statement<unknown>;
@@ -36,6 +38,8 @@ export class NewCalls {
 
   constructor(database: Database) {
     this.#selectLastId = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'job_calls'");
+    this.#setLastId = database.prepare("UPDATE sqlite_sequence SET seq = ? WHERE name = 'job_calls'");
+    this.#insertLastId = database.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('job_calls', ?)");
     this.#insertCalls = database.prepare(
       `INSERT INTO job_calls
          (call_id, origin, job_id, service_id, state, attempts, visible_at, subscriber, claimed_at, enqueued_at, lease_token,
@@ -53,6 +57,16 @@ export class NewCalls {
     );
   }
 
+  /** Highest call ID that was given out. */
+  get lastId(): number {
+    return this.#unwritten.at(-1)?.callId ?? this.#selectLastId.get([])?.seq ?? 0;
+  }
+
+  /** Gives out no call ID up to this one. */
+  skipTo(lastId: number): void {
+    if (lastId > this.lastId && this.#setLastId.run([lastId]).changes === 0) this.#insertLastId.run([lastId]);
+  }
+
   /**
    * @param byUse ceiling and least charge of a JobCall that is paid by use
    * @returns the call ID
@@ -64,9 +78,9 @@ export class NewCalls {
     byUse: UnwrittenCall["byUse"] = {},
   ): number {
     // IDs count up, and nobody else writes meanwhile.
-    const lastId = this.#unwritten.at(-1)?.callId ?? this.#selectLastId.get([])?.seq ?? 0;
-    this.#unwritten.push({ callId: lastId + 1, call, state, enqueuedAt, byUse });
-    return lastId + 1;
+    const callId = this.lastId + 1;
+    this.#unwritten.push({ callId, call, state, enqueuedAt, byUse });
+    return callId;
   }
 
   /**
