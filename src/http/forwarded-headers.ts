@@ -25,7 +25,7 @@ export class ForwardedHeaders {
   }
 
   /** Reads those that were sent. @throws GatewayError `headers_too_large` */
-  read(request: JobRequest): Metadata {
+  read(request: Pick<JobRequest, "headerValues">): Metadata {
     const metadata: [name: string, value: string][] = [];
     for (const { name, metadataName } of this.#headers) {
       const lines = request.headerValues(name);

@@ -2,10 +2,8 @@ import type { Logger } from "pino";
 import type { WebhookChallenge, WebhookEndpoint } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import { GatewayError, refusalOf, UnknownOutcomeError } from "../core/errors.ts";
-import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
 import type { IpRange } from "../core/network-address.ts";
 import { createSourceCheck } from "../http/client-address.ts";
-import { ForwardedHeaders } from "../http/forwarded-headers.ts";
 import type { RateLimit } from "../http/rate-limit.ts";
 import type { HttpRequest } from "../http/request.ts";
 import { type HttpResponse, JSON_HEADERS } from "../http/response.ts";
@@ -15,6 +13,7 @@ import { type AuthScheme, unauthorized } from "./auth/auth-scheme.ts";
 import { schemeOf } from "./auth/schemes.ts";
 import { answerChallenge, challengeResponse, isChallenge } from "./challenge.ts";
 import { createDedupe, type DeliveryOf } from "./dedupe.ts";
+import { WebhookProducer } from "./producer.ts";
 
 /** Time between two info logs about the same old secret. */
 const REMINDER_MS = 60 * 60_000;
@@ -42,9 +41,7 @@ export class WebhookRoute {
   readonly #scheme: AuthScheme;
   readonly #isFromSender: ReturnType<typeof createSourceCheck> | undefined;
   readonly #deliveryOf: DeliveryOf | undefined;
-  readonly #forwardedHeaders: ForwardedHeaders;
-  /** Parts that all JobCalls of the endpoint have in common. */
-  readonly #call: Pick<JobCall, "origin" | "jobId" | "serviceId" | "metadata">;
+  readonly #producer: WebhookProducer;
   /** JSON of an accepted call up to its ID. */
   readonly #acceptedJson: string;
   /** Times of the last info log about each old secret, by its name. */
@@ -53,15 +50,13 @@ export class WebhookRoute {
   constructor(parts: Parts) {
     this.#parts = parts;
     const { endpoint, serviceId, trustedProxies } = parts;
-    const { jobId } = endpoint;
     this.#endpoint = endpoint;
     this.#scheme = schemeOf(endpoint);
     this.#isFromSender =
       endpoint.allowCidrs && createSourceCheck({ allowCidrs: endpoint.allowCidrs, trustedProxies });
     this.#deliveryOf = createDedupe(endpoint, this.#scheme);
-    this.#forwardedHeaders = forwardedHeaders(endpoint, this.#scheme);
-    this.#call = { origin: "webhook", jobId, serviceId, metadata: metadataOf(endpoint, serviceId) };
-    this.#acceptedJson = `{"status":"accepted","job_id":${jobId},"call_id":`;
+    this.#producer = new WebhookProducer({ endpoint, serviceId });
+    this.#acceptedJson = `{"status":"accepted","job_id":${endpoint.jobId},"call_id":`;
   }
 
   handlers(): MethodHandlers {
@@ -124,9 +119,7 @@ export class WebhookRoute {
 
   async #accept(request: HttpRequest, body: Uint8Array): Promise<AcceptOnceOutcome> {
     const { intake } = this.#parts;
-    const requestMetadata = this.#forwardedHeaders.read(request);
-    // V8 11 makes a new hidden class for each object whose spread comes before other fields: 1.1 µs instead of 0.05.
-    const call = { body, requestMetadata, ...this.#call };
+    const call = this.#producer.jobCall({ body, requestMetadata: this.#producer.readHeaders(request) });
     const delivery = this.#deliveryOf?.(request, body);
     try {
       return await (delivery === undefined ? intake.accept(call) : intake.acceptOnce(call, delivery));
@@ -175,24 +168,5 @@ function maybeStored(cause: UnknownOutcomeError, recognisesRepeats: boolean): Ga
   return new GatewayError(code, `It is not known whether the store has this event. ${repeat}`, {
     cause,
     headers,
-  });
-}
-
-/** Returns the headers that the runner gets: those that the sender's scheme gives a meaning, and the configured ones. */
-function forwardedHeaders(
-  endpoint: WebhookEndpoint,
-  { deliveryId, eventTypeHeader }: AuthScheme,
-): ForwardedHeaders {
-  const ofScheme = [eventTypeHeader, deliveryId?.header].filter((name) => name !== undefined);
-  return new ForwardedHeaders([...ofScheme, ...(endpoint.forwardHeaders ?? [])]);
-}
-
-/** Makes the metadata of an endpoint's JobCalls. Frozen, so that its encoding is kept too. */
-function metadataOf({ path, name }: WebhookEndpoint, serviceId: bigint): JobCall["metadata"] {
-  return Object.freeze({
-    "X-WEBHOOK-ORIGIN": "webhook",
-    "X-WEBHOOK-PATH": path,
-    ...(name === undefined ? {} : { "X-WEBHOOK-NAME": name }),
-    [SERVICE_ID_METADATA]: serviceId.toString(),
   });
 }

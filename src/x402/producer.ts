@@ -20,18 +20,23 @@ export class X402Producer {
   }
 
   /** Reads the headers that the job's runner gets. @throws GatewayError `headers_too_large` */
-  readHeaders(request: JobRequest, { serviceId, jobIndex }: JobKey): JobCall["requestMetadata"] {
+  readHeaders(
+    request: Pick<JobRequest, "headerValues">,
+    { serviceId, jobIndex }: JobKey,
+  ): JobCall["requestMetadata"] {
     const own = this.#forwardedHeadersOfJobs.get(jobKeyText(serviceId, jobIndex));
     return (own ?? this.#forwardedHeaders).read(request);
   }
 
   jobCall(paid: {
     /** The offer that the payment answers. */
-    readonly offer: Offer;
+    readonly offer: Pick<Offer, "job" | "amount" | "confidentiality" | "byUse"> & {
+      readonly token: Pick<Offer["token"], "network" | "symbol">;
+    };
     readonly payment: Pick<SignedPayment, "from" | "paymentId">;
     readonly body: Uint8Array;
     /** Result of {@link readHeaders}. */
-    readonly requestMetadata: JobCall["requestMetadata"];
+    readonly requestMetadata?: JobCall["requestMetadata"];
     /** 64 hex digits. */
     readonly quoteDigest: string;
     /** The caller of a restricted job. */

@@ -5,16 +5,21 @@ import { expect, test } from "vitest";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-test("The program in docs/embedding.md compiles, and so do the types of every module", async () => {
-  const [, documented = ""] =
-    /```ts\n([\s\S]*?)```/.exec(await readFile(`${ROOT}docs/embedding.md`, "utf8")) ?? [];
+test("The programs in docs/embedding.md compile, and so do the types of every module", async () => {
+  const page = await readFile(`${ROOT}docs/embedding.md`, "utf8");
+  const [documented = "", producers = ""] = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(
+    ([, code]) => code,
+  );
   // Inside the package, so that it resolves `jobgate` by name, as a program that depends on it does.
   const folder = await mkdtemp(`${ROOT}dist/embedding-types-`);
   try {
     const modules = ["x402", "runner"].map((name) => `export type * as ${name} from "jobgate/${name}";\n`);
     await writeFile(`${folder}/program.mts`, documented + modules.join(""));
+    await writeFile(`${folder}/producers.mts`, producers);
     expect(documented).toContain("jobgate/config");
+    expect(producers).toContain("X402Producer");
     expect(problemsIn(`${folder}/program.mts`)).toEqual([]);
+    expect(problemsIn(`${folder}/producers.mts`)).toEqual([]);
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -13,10 +13,14 @@ const run = promisify(execFile);
 /** Inside the package, so that it resolves `jobgate` by name, as a program that depends on it does. */
 let folder: string;
 let documented: string;
+let producers: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(`${ROOT}dist/embedding-`);
-  documented = /```ts\n([\s\S]*?)```/.exec(await readFile(`${ROOT}docs/embedding.md`, "utf8"))?.[1] ?? "";
+  const page = await readFile(`${ROOT}docs/embedding.md`, "utf8");
+  [documented = "", producers = ""] = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(
+    ([, code]) => code ?? "",
+  );
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
@@ -33,7 +37,9 @@ test("The package exports what docs/embedding.md names", async () => {
     "RunnerError",
     "RunnerServer",
     "WebhookGateway",
+    "WebhookProducer",
     "X402Gateway",
+    "X402Producer",
     "afterReload",
     "changesThatNeedRestart",
     "jobKeyText",
@@ -81,10 +87,7 @@ path = "/hooks/alerts"
 job_id = 30
 `,
   );
-  const javascript = ts.transpileModule(documented, {
-    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 },
-  });
-  await writeFile(`${folder}/program.mjs`, javascript.outputText);
+  await writeFile(`${folder}/program.mjs`, javascriptOf(documented));
   const program = spawn(process.execPath, ["program.mjs"], {
     cwd: folder,
     stdio: ["ignore", "pipe", "inherit"],
@@ -106,3 +109,88 @@ job_id = 30
     program.kill("SIGKILL");
   }
 });
+
+test("The producers in docs/embedding.md make JobCalls that the store takes and runners get", async () => {
+  await writeFile(`${folder}/producers.mjs`, javascriptOf(producers));
+  const toml = `service_id = 7
+[store]
+url = "sqlite:${folder}/produced.db"
+[runner]
+bind_address = "127.0.0.1:0"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hooks/alerts"
+name = "alerts"
+job_id = 30
+[x402]
+bind_address = "127.0.0.1:0"
+public_url = "http://127.0.0.1:8402"
+facilitator_url = "http://127.0.0.1:9"
+[[x402.accepted_tokens]]
+network = "base-sepolia"
+token = "USDC"
+pay_to = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+rate_per_native_unit = "3200"
+`;
+  const script = `
+    import { loadConfig } from "jobgate/config";
+    import { openStore } from "jobgate/store";
+    import { RunnerServer } from "jobgate/delivery";
+    import { run } from "jobgate/runner";
+    import { pino } from "pino";
+    import { createIntake } from "./producers.mjs";
+    const { config } = await loadConfig({ path: "jobgate.toml", toml: ${JSON.stringify(toml)}, env: {} });
+    const logger = pino({ level: "silent" });
+    const store = await openStore(config.store, logger);
+    const server = new RunnerServer({ config: config.runner, workQueue: store, status: () => store.status(), logger });
+    await server.start();
+    const intake = createIntake(config, store);
+    await intake.acceptEvent(Buffer.from("event"));
+    await intake.acceptPaid(Buffer.from("paid"), "0x" + "ab".repeat(20), "cd".repeat(32));
+    const seen = [];
+    const stop = new AbortController();
+    const handle = ({ body, jobId, metadata }) => {
+      seen.push([body.toString(), String(jobId), metadata]);
+      if (seen.length === 2) stop.abort();
+    };
+    await run(handle, { address: server.address, signal: stop.signal, concurrency: 1, logger });
+    await server.stop();
+    await store.close();
+    console.log(JSON.stringify(seen));`;
+  await writeFile(`${folder}/produce.mjs`, script);
+  const { stdout } = await run(process.execPath, ["produce.mjs"], { cwd: folder, timeout: 30_000 });
+  expect(JSON.parse(stdout)).toEqual([
+    [
+      "event",
+      "30",
+      {
+        "X-WEBHOOK-ORIGIN": "webhook",
+        "X-WEBHOOK-PATH": "/hooks/alerts",
+        "X-WEBHOOK-NAME": "alerts",
+        "X-CHAIN-SERVICE-ID": "7",
+        "X-CHAIN-CALL-ID": "1",
+      },
+    ],
+    [
+      "paid",
+      "0",
+      {
+        "X-X402-ORIGIN": "x402",
+        "X-X402-QUOTE-DIGEST": "cd".repeat(32),
+        "X-X402-PAYMENT-NETWORK": "eip155:84532",
+        "X-X402-PAYMENT-TOKEN": "USDC",
+        "X-X402-PAYMENT-SCHEME": "exact",
+        "X-X402-PAYMENT-AMOUNT": "10000",
+        "X-X402-PAYER": `0x${"ab".repeat(20)}`,
+        "X-CHAIN-SERVICE-ID": "7",
+        "X-CHAIN-CALL-ID": "2",
+      },
+    ],
+  ]);
+});
+
+function javascriptOf(code: string): string {
+  const compilerOptions = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 };
+  return ts.transpileModule(code, { compilerOptions }).outputText;
+}

@@ -1,0 +1,48 @@
+import type { WebhookEndpoint } from "../config/config.ts";
+import { type JobCall, SERVICE_ID_METADATA } from "../core/job-call.ts";
+import { ForwardedHeaders } from "../http/forwarded-headers.ts";
+import type { JobRequest } from "../http/request.ts";
+import { schemeOf } from "./auth/schemes.ts";
+
+/** Makes the JobCalls of an endpoint's authentic requests. */
+export class WebhookProducer {
+  readonly #forwardedHeaders: ForwardedHeaders;
+  /** Parts that all JobCalls of the endpoint have in common. */
+  readonly #call: Pick<JobCall, "origin" | "jobId" | "serviceId" | "metadata">;
+
+  /** @param options `serviceId` is u64, and stamped on every JobCall */
+  constructor(options: { readonly endpoint: WebhookEndpoint; readonly serviceId: bigint }) {
+    const { endpoint, serviceId } = options;
+    const { deliveryId, eventTypeHeader } = schemeOf(endpoint);
+    // The headers that the sender's scheme gives a meaning come first.
+    const names = [eventTypeHeader, deliveryId?.header, ...(endpoint.forwardHeaders ?? [])];
+    this.#forwardedHeaders = new ForwardedHeaders(names.filter((name) => name !== undefined));
+    const { jobId } = endpoint;
+    this.#call = { origin: "webhook", jobId, serviceId, metadata: metadataOf(endpoint, serviceId) };
+  }
+
+  /** Reads the headers that the runner gets. @throws GatewayError `headers_too_large` */
+  readHeaders(request: Pick<JobRequest, "headerValues">): JobCall["requestMetadata"] {
+    return this.#forwardedHeaders.read(request);
+  }
+
+  jobCall(accepted: {
+    readonly body: Uint8Array;
+    /** Result of {@link readHeaders}. */
+    readonly requestMetadata?: JobCall["requestMetadata"];
+  }): JobCall {
+    const { body, requestMetadata = [] } = accepted;
+    // V8 11 makes a new hidden class for each object whose spread comes before other fields: 1.1 µs instead of 0.05.
+    return { body, requestMetadata, ...this.#call };
+  }
+}
+
+/** Makes the metadata of an endpoint's JobCalls. Frozen, so that its encoding is kept too. */
+function metadataOf({ path, name }: WebhookEndpoint, serviceId: bigint): JobCall["metadata"] {
+  return Object.freeze({
+    "X-WEBHOOK-ORIGIN": "webhook",
+    "X-WEBHOOK-PATH": path,
+    ...(name === undefined ? {} : { "X-WEBHOOK-NAME": name }),
+    [SERVICE_ID_METADATA]: serviceId.toString(),
+  });
+}
