@@ -67,7 +67,7 @@ export class JobPolicies {
    * @throws GatewayError `x402_disabled`, or what `checkQuote` rejects with for a disabled job
    */
   async findQuoted(job: JobKey, checkQuote: () => Promise<unknown>): Promise<SoldPolicy> {
-    // An enabled job skips the check: an expired quote must still find the payment that was made for it.
+    // The quote of an enabled job is checked after the request's body and payment.
     if (this.policyOf(job).invocationMode === "disabled") await checkQuote();
     return this.#requireEnabled(job);
   }

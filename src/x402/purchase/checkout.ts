@@ -76,7 +76,12 @@ export class Checkout {
     // store_unavailable
     const paid = await this.#findPaid(request, job, door);
     if (paid !== undefined) return { kind: "bought", payment: await this.#purchase.buy(paid) };
-    const { price, body } = await this.#check(request, job);
+    // query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
+    const price = await this.#findPrice(request, job);
+    // body_too_large
+    const body = await request.readBody(this.#maxBodyBytes);
+    // invalid_input, invalid_callback_url, rate_limited
+    this.#checkInput(request, job, body);
     try {
       // invalid_payment, malformed_credential
       door.readPayment(request);
@@ -120,7 +125,7 @@ export class Checkout {
     return { job: price.policy, body: undefined, offers: await price.offers(new Uint8Array()) };
   }
 
-  /** Reads what a request pays for; undefined if its payment or body cannot be read, which {@link #check} refuses. */
+  /** Reads what a request pays for; undefined if its payment or body cannot be read. */
   async #findPaid(request: JobRequest, job: JobKey, door: PaymentReader): Promise<PaidRequest | undefined> {
     const payment = readable(request, door);
     if (payment === undefined) return undefined;
@@ -139,12 +144,13 @@ export class Checkout {
       key: { payer },
     };
     let price: Promise<Price> | undefined;
-    const findPrice = () => (price ??= this.#check(request, job).then((found) => found.price));
-    return { request, payment, body, identity, findPrice };
+    const findPrice = () => (price ??= this.#findPrice(request, job));
+    const checkInput = () => this.#checkInput(request, job, body);
+    return { request, payment, body, identity, findPrice, checkInput };
   }
 
   /**
-   * Reads the body of a paid request; undefined for a body that {@link #check} refuses.
+   * Reads the body of a paid request; undefined for a body that is refused in its turn.
    * @throws GatewayError the refusal, if the payment was seen before: it may have bought the job with this body, under
    *   an earlier limit
    */
@@ -164,18 +170,16 @@ export class Checkout {
     }
   }
 
-  /** Checks all of a request that depends on the configuration, but its payment. @throws GatewayError */
-  async #check(request: JobRequest, job: JobKey): Promise<{ price: Price; body: Uint8Array }> {
-    // query_not_allowed
+  /** @throws GatewayError */
+  async #findPrice(request: JobRequest, job: JobKey): Promise<Price> {
     requireNoQuery(request);
-    // job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
-    const price = await this.#prices.find(request, job);
-    // body_too_large
-    const body = await request.readBody(this.#maxBodyBytes);
-    // invalid_input, invalid_callback_url, rate_limited
+    return this.#prices.find(request, job);
+  }
+
+  /** Checks the body and the callback's URL. @throws GatewayError `invalid_input`, `invalid_callback_url`, `rate_limited` */
+  #checkInput(request: JobRequest, job: JobKey, body: Uint8Array): void {
     const refusal = this.#inputs.refusalOf(job, body) ?? readCallbackUrl(request, this.#callbacks).refusal;
     if (refusal !== undefined) this.#limits.refuseUnpaid(request, refusal);
-    return { price, body };
   }
 }
 

@@ -47,12 +47,10 @@ export interface PaidRequest {
   readonly body: Uint8Array;
   /** Distinguishes this purchase from all others: the same payment may not buy another job, body or callback. */
   readonly identity: PurchaseIdentity;
-  /**
-   * Finds the price, once. Refuses what the current configuration does not sell or take, which is no matter for a
-   * payment that was seen before.
-   * @throws GatewayError
-   */
+  /** Finds the price, once. @throws GatewayError */
   readonly findPrice: () => Promise<Price>;
+  /** Checks the body by the current configuration. @throws GatewayError */
+  readonly checkInput: () => void;
 }
 
 /** Buys runs of jobs. Every refusal comes before any money moves; the first that applies is the answer. */
@@ -114,7 +112,7 @@ export class Purchase {
    */
   async #payOnce(paid: PaidRequest): Promise<PaymentOutcome> {
     const { callerAuth, earlier, settlement, producer, verification } = this.#parts;
-    const { request, body, payment, identity, findPrice } = paid;
+    const { request, body, payment, identity } = paid;
     const first = (record: PaymentRecord) => ({
       ...outcomeOfKnown(record, identity),
       replayed: true as const,
@@ -123,14 +121,16 @@ export class Purchase {
     const known = await earlier.find(payment);
     // payment_replay, payment_identifier_conflict
     if (known !== undefined && (await earlier.isFromPayer(payment, known))) return first(known);
-    // query_not_allowed, job_not_found, x402_disabled, …, invalid_input, invalid_callback_url
-    const price = await findPrice();
+    // query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
+    const price = await paid.findPrice();
     if (known !== undefined) {
       // payment_mismatch, payment_invalid, …: as without the identifier, which does not prove who the payer is
       await verification.verify(payment, await price.match(payment, body), request);
       // payment_identifier_conflict
       return first(known);
     }
+    // invalid_input, invalid_callback_url, rate_limited
+    paid.checkInput();
     const { restriction } = price.policy;
     // missing_payment_identifier
     this.#parts.identifiers.check(payment, identity);

@@ -1,12 +1,20 @@
+import { generatePaymentId } from "@x402/extensions/payment-identifier";
 import { beforeEach, describe, expect, it } from "vitest";
 import { OPERATIONS } from "../../../src/store/operations.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
 import { accounts } from "../../helpers/accounts.ts";
-import { base64Json, requestOffer, signV1Payment } from "../../helpers/clients.ts";
+import {
+  base64Json,
+  requestOffer,
+  signV1Payment,
+  signV2Payment,
+  withIdentifier,
+} from "../../helpers/clients.ts";
 import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { buyTool } from "../../helpers/mcp.ts";
 import { type MppChallenge, requestChallenges, signChallenge } from "../../helpers/mpp.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { deployWallet } from "../../helpers/wallets.ts";
 import { startAnotherGateway, type TestGateway } from "../gateway-harness.ts";
 import { JOB, signedPayload, USDC } from "../payments.ts";
 
@@ -170,6 +178,31 @@ it("A payment that comes again with a larger body than is allowed now, or a quer
       body: { ...refusal.body, charged: false },
     });
   }
+});
+
+it("A new payment of a smart account under its identifier gets the first outcome, although a reload refuses its body", async () => {
+  const { payer } = accounts;
+  const wallet = await deployWallet({ anvil: parts.anvil, name: "OwnedWallet", argument: payer.address });
+  await parts.usdc.mint(wallet, 100_000_000n);
+  const gateway = await openShop();
+  const { v2: offer } = await requestOffer(gateway.jobUrl());
+  const id = generatePaymentId();
+  const [first, second] = await Promise.all(
+    [1, 2].map(() =>
+      signV2Payment({
+        offer,
+        account: payer,
+        authorization: { from: wallet },
+        edit: (payload) => withIdentifier(payload, id),
+      }),
+    ),
+  );
+  const bought = await gateway.post(first?.headers ?? {});
+  expect(bought.status).toBe(202);
+  const input = { contentType: "application/json", schema: '{"type":"number"}' };
+  await gateway.reload(shop({ jobs: [{ ...JOB, input }] }));
+  const again = await gateway.post(second?.headers ?? {});
+  expect([again.status, again.body]).toEqual([202, bought.body]);
 });
 
 describe("A dry run", () => {
