@@ -106,6 +106,7 @@ function eventsOf(
       return outcome.kind === "decided" ? [refunding(outcome.refund)] : [];
 
     // Nothing that anyone watches.
+    case "adoptPayment":
     case "contradictPayment":
     case "endCallback":
     case "endWatches":

@@ -26,6 +26,7 @@ export {
   timestampMs,
 } from "@bufbuild/protobuf/wkt";
 export type {
+  AdoptPaymentResponse,
   Call,
   Callback,
   ClosePaymentResponse,

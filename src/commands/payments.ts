@@ -5,6 +5,7 @@ import { PAYMENT_STATES } from "../operator/messages.ts";
 import { addExportCommand } from "./export-payments.ts";
 import { addMissingCommand } from "./missing-payments.ts";
 import {
+  type AdoptPaymentResponse,
   type ClosePaymentResponse,
   filterRequest,
   type GetPaymentResponse,
@@ -74,6 +75,20 @@ export function addPaymentsCommand(program: Command): void {
   }).action(close);
 
   addMissingCommand(payments);
+  addOperatorCommand(payments, {
+    name: "adopt",
+    description: "Adopt payments that a restored copy of the store lacks; exit 1 if there is none to adopt.",
+    example: 'payments adopt --transaction 0x… --note "copy of Monday restored"',
+    takes: [
+      option(
+        "--transaction <hash>",
+        "transaction that made them, as payments missing prints it",
+      ).makeOptionMandatory(),
+      noteOption(),
+      byOption(),
+      jsonOption(),
+    ],
+  }).action(adopt);
   addExportCommand(payments);
 
   addOperatorCommand(payments, {
@@ -167,6 +182,28 @@ const close = (callId: bigint, { as, note, by, ...options }: CloseOptions): Prom
     ({ payment }: ClosePaymentResponse) =>
       `${callId} ${payment === undefined ? "closed" : paymentStateText(payment.state)}`,
   );
+
+interface AdoptOptions extends PrintOptions {
+  readonly transaction: string;
+  readonly note: string;
+  readonly by: string;
+}
+
+const adopt = ({ transaction, note, by, ...options }: AdoptOptions): Promise<void> =>
+  printAnswer(options, (client) => client.adoptPayment({ transaction, note, by }), adoptedText);
+
+function adoptedText({ payments, journalled }: AdoptPaymentResponse): string {
+  const known = journalled.map((callId) => `Payment ${callId} is in the journal: it is not adopted.`);
+  const adopted = payments.map(({ payer, amountText, jobs, adoptedBefore }) => {
+    const names = jobs.map(({ serviceId, jobIndex }) => `${serviceId}/${jobIndex}`).join(", ");
+    const bought =
+      jobs.length === 0
+        ? "no job has that price now, so it buys nothing until one has"
+        : `its buyer gets one run of ${names} by sending the same payment again`;
+    return `${amountText} of ${payer} ${adoptedBefore ? "was adopted before" : "adopted"}: ${bought}.`;
+  });
+  return [...adopted, ...known].join("\n");
+}
 
 const totals = (options: PrintOptions): Promise<void> =>
   printAnswer(options, (client) => client.getTotals({}), totalsText);

@@ -5,6 +5,7 @@ import { defined } from "../core/objects.ts";
 import type { PaymentRecord } from "../core/payment.ts";
 import { decodeJobCall, decodeMetadata } from "../delivery/job-call-codec.ts";
 import type {
+  AdoptPaymentRequest,
   ApproveRefundRequest,
   ClosePaymentRequest,
   DeclineRefundRequest,
@@ -29,6 +30,7 @@ import type {
 import { version } from "../node/version.ts";
 import type { Refund, RefundDecision } from "../store/contract/refund-ledger.ts";
 import { Activity } from "./activity.ts";
+import { adoptPayment } from "./adoption.ts";
 import { listMovements } from "./books.ts";
 import { CallbackApi } from "./callbacks.ts";
 import { toConfiguration } from "./configuration.ts";
@@ -188,6 +190,10 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
       `Payment ${record.callId} ${why}: it cannot be closed as ${closing.as === "paid" ? "paid" : "not paid"}.`,
       Code.FailedPrecondition,
     );
+  }
+
+  adoptPayment(request: AdoptPaymentRequest) {
+    return adoptPayment(request, this.#sources, this.#logger);
   }
 
   async listRefunds(request: ListRefundsRequest) {

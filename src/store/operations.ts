@@ -51,6 +51,8 @@ export const OPERATIONS = {
   findPaymentByFingerprint: { channel: "read" },
   findPaymentByIdentifier: { channel: "read" },
   isCallerNonceUsed: { channel: "read" },
+  adoptPayment: { channel: "write" },
+  findAdoptedPayments: { channel: "read" },
   listUndecided: { channel: "read" },
   listEndingAuthorizations: { channel: "read" },
 

@@ -1,4 +1,5 @@
 import type { PaymentState, RefundState } from "../core/payment.ts";
+import type { AdoptionLedger } from "./contract/adoption-ledger.ts";
 import type { Books } from "./contract/books.ts";
 import type { CallLookup, NonceLedger, SecretKeeper } from "./contract/call-lookup.ts";
 import type { CallbackLedger, CallbackState } from "./contract/callback-ledger.ts";
@@ -26,6 +27,7 @@ import type { WorkQueue } from "./contract/work-queue.ts";
 export interface Store
   extends Intake,
     PaymentJournal,
+    AdoptionLedger,
     TransactionJournal,
     RefundLedger,
     Books,

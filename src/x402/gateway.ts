@@ -28,6 +28,7 @@ import { DEFAULT_PERIODS, type X402Periods } from "./periods.ts";
 import { answerPrice } from "./prices/price-route.ts";
 import { Prices } from "./prices/prices.ts";
 import { X402Producer } from "./producer.ts";
+import { AdoptedPayments } from "./purchase/adopted-payments.ts";
 import { Checkout } from "./purchase/checkout.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
 import { EarlierPayments } from "./purchase/earlier-payments.ts";
@@ -183,6 +184,7 @@ export class X402Gateway implements BackgroundService {
       settlement,
       inProgress,
       identifiers,
+      adopted: new AdoptedPayments({ ledger: store, verification }),
       earlier: new EarlierPayments({ journal: store, tokens }),
       producer: new X402Producer(config),
       stats,

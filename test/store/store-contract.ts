@@ -1,4 +1,5 @@
 import { describe } from "vitest";
+import { describeAdoptions } from "./contract/adoptions.ts";
 import { describeBooks } from "./contract/books.ts";
 import { describeCallbacks } from "./contract/callbacks.ts";
 import { describeCallerNonces } from "./contract/caller-nonces.ts";
@@ -28,6 +29,7 @@ import { describeWorkListeners } from "./contract/work-listeners.ts";
 export function describeStoreContract(name: string, open: OpenStoreUnderTest): void {
   describe(name, () => {
     const given = givenStore(open);
+    describeAdoptions(given);
     describeIntake(given);
     describeBooks(given);
     describePayments(given);

@@ -1,4 +1,5 @@
 import { GatewayError } from "../../core/errors.ts";
+import { type AdoptedPaymentRow, toAdoptedPayment } from "../adopted-payment-row.ts";
 import {
   type DeadLetterRow,
   PAYMENT_OF_CALL,
@@ -108,6 +109,10 @@ const FIND_CALL = statement<PaidCallRow & { now: number }>(
 const FIND_RESULT = statement<{ body: Buffer; content_type: string }>(
   "find_result",
   "SELECT body, content_type FROM jobgate.results WHERE call_id = $1 AND body IS NOT NULL",
+);
+const FIND_ADOPTED_PAYMENTS = statement<AdoptedPaymentRow>(
+  "find_adopted_payments",
+  "SELECT payer, nonce, network, asset, adopted FROM jobgate.adopted_payments WHERE payer = $1 AND nonce = $2",
 );
 const LIST_OPEN_REFUNDS = statement<RefundRow>(
   "list_open_refunds",
@@ -273,6 +278,8 @@ export function createLookups(options: {
       return { transactions: rows.map(toTransactionRecord), lastNonces };
     },
 
+    findAdoptedPayments: async ({ payer, nonce }) =>
+      (await ask(FIND_ADOPTED_PAYMENTS, [payer, nonce])).map(toAdoptedPayment),
     listOpenRefunds: async (network, { state, limit, after = 0 }) =>
       (await ask(LIST_OPEN_REFUNDS, [network, state, after, limit])).flatMap((row) => toRefund(row) ?? []),
     async listRefunds({ state, limit, before = Number.MAX_SAFE_INTEGER }) {

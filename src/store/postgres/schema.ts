@@ -301,6 +301,29 @@ ALTER TABLE jobgate.job_calls
 CREATE INDEX job_calls_dead_groups ON jobgate.job_calls (dead_group, call_id, dead_at) WHERE state = 'dead';
 `;
 
+const ADOPTED_PAYMENTS = `
+-- Payments that the chain shows and a restored copy lacks. Each gets a row of payments once its buyer sends it again.
+CREATE TABLE jobgate.adopted_payments (
+  payer      text NOT NULL,
+  nonce      text NOT NULL,
+  network    text NOT NULL,
+  asset      text NOT NULL,
+  -- JSON of amount, recipient, transaction, and who adopted it and why.
+  adopted    text NOT NULL,
+  adopted_at bigint NOT NULL,
+  PRIMARY KEY (payer, nonce, network, asset)
+);
+-- Once its payment is forgotten, an adoption must not sell a job again.
+CREATE FUNCTION jobgate.forget_adoption() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM jobgate.adopted_payments
+   WHERE payer = OLD.payer AND nonce = OLD.nonce AND network = OLD.network AND asset = OLD.asset;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER adoptions_forgotten AFTER DELETE ON jobgate.payments FOR EACH ROW
+  EXECUTE FUNCTION jobgate.forget_adoption();
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new database. */
 export const MIGRATIONS: readonly string[] = [
   FIRST_TABLES,
@@ -321,4 +344,5 @@ export const MIGRATIONS: readonly string[] = [
   BOOKS,
   CALLBACKS,
   REFUND_CALLBACKS,
+  ADOPTED_PAYMENTS,
 ];

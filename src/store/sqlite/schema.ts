@@ -265,6 +265,26 @@ UPDATE job_calls SET dead_group = origin || ' ' || service_id || ' ' || job_id |
 CREATE INDEX job_calls_dead_groups ON job_calls (dead_group, call_id, dead_at) WHERE state = 'dead';
 `;
 
+const ADOPTED_PAYMENTS = `
+-- Payments that the chain shows and a restored copy lacks. Each gets a row of payments once its buyer sends it again.
+CREATE TABLE adopted_payments (
+  payer      TEXT NOT NULL,
+  nonce      TEXT NOT NULL,
+  network    TEXT NOT NULL,
+  asset      TEXT NOT NULL,
+  -- JSON of amount, recipient, transaction, and who adopted it and why.
+  adopted    TEXT NOT NULL,
+  adopted_at INTEGER NOT NULL,
+  PRIMARY KEY (payer, nonce, network, asset)
+) STRICT, WITHOUT ROWID;
+-- Once its payment is forgotten, an adoption must not sell a job again.
+CREATE TRIGGER adoptions_forgotten AFTER DELETE ON payments
+BEGIN
+  DELETE FROM adopted_payments
+   WHERE payer = OLD.payer AND nonce = OLD.nonce AND network = OLD.network AND asset = OLD.asset;
+END;
+`;
+
 /** Migrations from each version to the next; the first makes all tables of a new file. */
 export const MIGRATIONS: readonly string[] = [
   FIRST_TABLES,
@@ -287,4 +307,5 @@ export const MIGRATIONS: readonly string[] = [
   BOOKS,
   CALLBACKS,
   REFUND_CALLBACKS,
+  ADOPTED_PAYMENTS,
 ];

@@ -20,6 +20,7 @@ import type { X402Stats } from "../stats.ts";
 import type { SignedPayment } from "../wire/payment-header.ts";
 import type { IdentifierRule } from "../wire/payment-identifier.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
+import type { AdoptedPayments } from "./adopted-payments.ts";
 import type { EarlierPayments } from "./earlier-payments.ts";
 import { paymentKey, storableSeconds, type Verification, type VerifiedPayment } from "./verification.ts";
 
@@ -27,6 +28,7 @@ interface Parts {
   readonly callerAuth: CallerAuth;
   readonly store: Pick<Store, "status">;
   readonly earlier: EarlierPayments;
+  readonly adopted: AdoptedPayments;
   readonly verification: Verification;
   readonly settlement: Settlement;
   readonly inProgress: PaymentsInProgress;
@@ -111,7 +113,7 @@ export class Purchase {
    * answer. Continues {@link Purchase.buy}.
    */
   async #payOnce(paid: PaidRequest): Promise<PaymentOutcome> {
-    const { callerAuth, earlier, settlement, producer, verification } = this.#parts;
+    const { callerAuth, earlier, adopted, settlement, producer, verification } = this.#parts;
     const { request, body, payment, identity } = paid;
     const first = (record: PaymentRecord) => ({
       ...outcomeOfKnown(record, identity),
@@ -139,7 +141,11 @@ export class Purchase {
     // payment_mismatch
     payment.requireAskedFor?.({ ...identity, body });
     // payment_mismatch; quote_not_found, quote_mismatch, quote_conflict
-    const offer = await price.match(payment, body);
+    const matched = await price.match(payment, body).then(
+      (offer) => ({ offer }),
+      (error: unknown) => adopted.find(error, payment, { price, body }),
+    );
+    const { offer } = matched;
     // The same purchase may be made meanwhile at another replica: then its outcome counts.
     const findMade = async (error: unknown): Promise<PaymentRecord> => {
       const made = await earlier.find(payment, paymentKey(payment, offer));
@@ -159,7 +165,13 @@ export class Purchase {
     // store_unavailable, queue_full
     this.#checkRoom();
     // rate_limited, authorization_used, payment_replay, payment_invalid, facilitator_unavailable, settler_unfunded
-    const verified = await verification.verify(payment, offer, request).catch(findMade);
+    const verified =
+      "paidIn" in matched
+        ? matched
+        : await verification
+            .verify(payment, offer, request)
+            .catch(findMade)
+            .catch((error: unknown) => adopted.find(error, payment, { price, body, offer }));
     if ("state" in verified) return first(verified);
     // quote_not_found, if the quote has expired since
     const confirmed = await price.confirm(offer);
@@ -175,6 +187,7 @@ export class Purchase {
     return settlement.settle(toIntent(paid, verified, confirmed, caller), call, {
       requestId: request.id,
       limits: this.#parts.undecidedLimits,
+      ...(verified.paidIn === undefined ? {} : { paidIn: verified.paidIn }),
     });
   }
 
@@ -248,7 +261,7 @@ function toIntent(
     x402Version: payment.x402Version,
     payload: JSON.stringify(payment.payload),
     requirements: JSON.stringify(requirements),
-    facilitator,
+    ...(facilitator === undefined ? {} : { facilitator }),
     transferMethod: token.transferMethod,
     payTo: token.payTo.toLowerCase(),
     amount,

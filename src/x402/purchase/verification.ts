@@ -12,8 +12,10 @@ import type { ClientLimits } from "./client-limits.ts";
 /** A payment that a facilitator verified. */
 export interface VerifiedPayment {
   readonly offer: Offer;
-  /** Name of the facilitator, which is asked to settle. */
-  readonly facilitator: string;
+  /** Name of the facilitator, which is asked to settle; undefined for a payment that is paid already. */
+  readonly facilitator: string | undefined;
+  /** Transaction that paid an adopted payment. */
+  readonly paidIn?: string;
   readonly requirements: FacilitatorRequest["requirements"];
   /** Block of the token's chain to look for the settlement from; undefined when the chain cannot be asked. */
   readonly fromBlock: bigint | undefined;
@@ -36,12 +38,8 @@ export class Verification {
 
   /** @throws GatewayError for every refusal */
   async verify(payment: SignedPayment, offer: Offer, request: JobRequest): Promise<VerifiedPayment> {
-    const { limits, descriptions } = this.#parts;
-    const requirementsV1 =
-      payment.x402Version === 1
-        ? toRequirementsV1(offer, descriptions.withOffers(offer.job, [offer]))
-        : undefined;
-    const requirements = requirementsV1 ?? toRequirements(offer);
+    const { limits } = this.#parts;
+    const requirements = this.requirementsOf(payment, offer);
     return limits.whileVerifying(request, async () => {
       const verification = this.#askFacilitators(payment, requirements);
       // The chain is asked first: a facilitator refuses a used authorization too, but cannot say that it was charged.
@@ -49,6 +47,15 @@ export class Verification {
       const [fromBlock] = await Promise.all([this.#startBlock(offer), this.#requireUnused(payment, offer)]);
       return { offer, requirements, fromBlock, facilitator: await verification };
     });
+  }
+
+  /** Returns the offer in the protocol version of the payment. */
+  requirementsOf({ x402Version }: SignedPayment, offer: Offer): VerifiedPayment["requirements"] {
+    if (x402Version !== 1) return toRequirements(offer);
+    return (
+      toRequirementsV1(offer, this.#parts.descriptions.withOffers(offer.job, [offer])) ??
+      toRequirements(offer)
+    );
   }
 
   /**

@@ -15,6 +15,7 @@ import {
   readWord,
   successfulLogs,
   TRANSFER_TOPIC,
+  wordAddress,
 } from "./chain-logs.ts";
 import { readCalls } from "./traced-calls.ts";
 
@@ -185,13 +186,9 @@ export class Permit2Authorization implements Authorization {
   }
 
   #isSettledBy(input: string): boolean {
-    const at = POSITIONS[input.slice(0, SELECTOR_LENGTH)];
-    if (at === undefined) return false;
-    const words = `0x${input.slice(SELECTOR_LENGTH)}`;
-    return (
-      readWord(words, at.nonce) === numberWord(this.#nonce) &&
-      readWord(words, at.owner) === addressWord(this.payment.key.payer)
-    );
+    const { payer, nonce } = this.payment.key;
+    const permit = readPermit(input);
+    return permit?.payer === payer && permit.nonce === nonce;
   }
 
   #isCancelledBy({ address, topics, data }: RawLog): boolean {
@@ -211,6 +208,16 @@ export class Permit2Authorization implements Authorization {
     const transfer = readTransfer(log);
     return transfer !== undefined && isOffered(transfer, this.payment);
   }
+}
+
+/** Reads whose permit with which nonce a call to one of the proxies settles. @returns undefined for another call */
+export function readPermit(input: string): { readonly payer: string; readonly nonce: string } | undefined {
+  const at = POSITIONS[input.slice(0, SELECTOR_LENGTH)];
+  if (at === undefined) return undefined;
+  const words = `0x${input.slice(SELECTOR_LENGTH)}`;
+  const [nonce, owner] = [readWord(words, at.nonce), readWord(words, at.owner)];
+  if (nonce === undefined || owner === undefined) return undefined;
+  return { payer: wordAddress(owner), nonce: BigInt(`0x${nonce}`).toString() };
 }
 
 /**

@@ -38,6 +38,8 @@ interface SettleOptions {
   /** For the log. */
   readonly requestId?: string;
   readonly limits?: UndecidedLimits;
+  /** Transaction that paid the payment already: no facilitator is asked to settle it. */
+  readonly paidIn?: string;
 }
 
 /** Decided charges that are remembered until a facilitator is asked. */
@@ -101,8 +103,10 @@ export class Settlement {
           const { key, receipt } = intent;
           return { kind: "accepted", callId, payment: key, receipt, takenAt: this.#parts.clock() };
         }
-        const { requestId } = options;
+        const { requestId, paidIn } = options;
         const payment = { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) };
+        if (paidIn !== undefined)
+          return this.#decide(payment, await this.#parts.evidence.look(payment, paidIn));
         const { found, extensionResponses } = await this.#attempts.settle(payment);
         const outcome = await this.#decide(payment, found);
         if (extensionResponses === undefined) return outcome;

@@ -2,6 +2,7 @@ import { Capacity } from "../../new-call.ts";
 import type { Operation, WriteName } from "../../operations.ts";
 import { type Sql, statement } from "../sql.ts";
 import { AcceptsPart } from "./accepts.ts";
+import { adoptionsPart } from "./adoptions.ts";
 import { allSettled, type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import { CallbacksPart } from "./callbacks.ts";
 import { CallsPart } from "./calls.ts";
@@ -136,6 +137,7 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
     ),
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
     ledgersPart(entriesOf(entries, "saveOffers", "saveQuote", "keepSecret", "useCallerNonce")),
+    adoptionsPart(entriesOf(entries, "adoptPayment")),
     new RefundsPart(entriesOf(entries, "holdRefund", "sendRefund", "endRefund", "decideRefund")),
     new CallbacksPart(entriesOf(entries, "useCallbackEndpoints", "endCallback", "retryCallback")),
   ];

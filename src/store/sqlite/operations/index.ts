@@ -2,6 +2,7 @@ import type { Capacity } from "../../new-call.ts";
 import type { ReadName, WriteName } from "../../operations.ts";
 import type { Database } from "../driver.ts";
 import type { BulkTable, OperationTable } from "../transaction.ts";
+import { adoptionLookups, adoptionOperations } from "./adoptions.ts";
 import { callbackLookups, callbackOperations } from "./callbacks.ts";
 import { claimOperations } from "./claims.ts";
 import { acceptOnceInBulk, intakeOperations } from "./intake.ts";
@@ -31,6 +32,7 @@ export function writeOperations(
   const operations = {
     ...intakeOperations(database, jobCalls),
     ...paymentOperations(database, jobCalls, undecided),
+    ...adoptionOperations(database),
     ...transactions,
     ...refundOperations(database, transactions.queueTransaction),
     ...callbackOperations(database),
@@ -51,6 +53,7 @@ export function writeOperations(
 export function readOperations(database: Database): OperationTable<ReadName> {
   return {
     ...paymentLookups(database),
+    ...adoptionLookups(database),
     ...transactionLookups(database),
     ...refundLookups(database),
     ...callbackLookups(database),

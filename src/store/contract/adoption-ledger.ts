@@ -1,0 +1,35 @@
+import type { PaymentKey, TransferMethod } from "../../core/payment.ts";
+
+/**
+ * Payments that the chain shows and the journal lacks, because an older copy of the store was restored. None is in the
+ * journal before its buyer sends it again: only that request tells which job it bought.
+ */
+export interface AdoptionLedger {
+  /** Adopts a payment that is not in the journal. `changed` is false if it was adopted before: the first adoption stays. */
+  adoptPayment(adopted: AdoptedPayment): Promise<AdoptPaymentOutcome>;
+
+  /** Finds the adopted payments with a nonce of a payer, which is unique in each token only. */
+  findAdoptedPayments(signed: Pick<PaymentKey, "payer" | "nonce">): Promise<AdoptedPayment[]>;
+}
+
+/** A payment that an operator adopted. */
+export interface AdoptedPayment {
+  readonly key: PaymentKey;
+  readonly transferMethod: TransferMethod;
+  /** Lower case. */
+  readonly payTo: string;
+  /** Token units, decimal. */
+  readonly amount: string;
+  /** Hash, lower case. */
+  readonly transaction: string;
+  /** Block that the transaction is in. */
+  readonly blockNumber: string;
+  /** Name of the operator, as the request gives it. */
+  readonly by: string;
+  readonly note: string;
+}
+
+export type AdoptPaymentOutcome =
+  | { readonly kind: "adopted"; readonly changed: boolean }
+  /** The payment is in the journal. */
+  | { readonly kind: "payment_known"; readonly callId: number };

@@ -1,0 +1,64 @@
+import { GatewayError } from "../../core/errors.ts";
+import type { AdoptionLedger } from "../../store/contract/adoption-ledger.ts";
+import type { Price } from "../prices/price-book.ts";
+import type { Offer } from "../wire/offer.ts";
+import { isSignedByPayer } from "../wire/payer-signature.ts";
+import type { SignedPayment } from "../wire/payment-header.ts";
+import type { Verification, VerifiedPayment } from "./verification.ts";
+
+/** An adopted payment that answers an offer: the chain shows that it is paid. */
+export type AdoptedSale = VerifiedPayment & { readonly paidIn: string };
+
+/** Payments that an operator adopted after an older copy of the store was restored. */
+export class AdoptedPayments {
+  readonly #ledger: AdoptionLedger;
+  readonly #verification: Pick<Verification, "requirementsOf">;
+
+  constructor(parts: {
+    readonly ledger: AdoptionLedger;
+    readonly verification: Pick<Verification, "requirementsOf">;
+  }) {
+    this.#ledger = parts.ledger;
+    this.#verification = parts.verification;
+  }
+
+  /**
+   * Finds the adoption of a payment that was refused, because its authorization was used or has ended, or because its
+   * offer is no longer open. An adopted payment buys any job at whose price it is the exact amount.
+   * @param offer the offer that the payment answers; absent if it answers none
+   * @throws GatewayError the refusal, if the payment is not adopted, or not for this price
+   */
+  async find(
+    refusal: unknown,
+    payment: SignedPayment,
+    from: { readonly price: Price; readonly body: Uint8Array; readonly offer?: Offer },
+  ): Promise<AdoptedSale> {
+    if (!(refusal instanceof GatewayError) || !REFUSED_AS.has(refusal.code)) throw refusal;
+    // Adopted payments are exact: the signed value is the amount that moved.
+    if (payment.permit2?.facilitator !== undefined) throw refusal;
+    const adopted = await this.#ledger.findAdoptedPayments({ payer: payment.from, nonce: payment.nonce });
+    if (adopted.length === 0) throw refusal;
+    const { price, body, offer: answered } = from;
+    const offers = answered === undefined ? await price.offers(body) : [answered];
+    for (const { key, payTo, amount, transferMethod, transaction, blockNumber } of adopted) {
+      for (const offer of offers) {
+        const { token, byUse } = offer;
+        const isPaid =
+          token.network === key.network &&
+          token.asset.toLowerCase() === key.asset &&
+          token.payTo.toLowerCase() === payTo &&
+          token.transferMethod === transferMethod &&
+          offer.amount === amount &&
+          payment.value === BigInt(amount) &&
+          byUse === undefined;
+        if (!isPaid || !(await isSignedByPayer(payment, [token]))) continue;
+        const requirements = this.#verification.requirementsOf(payment, offer);
+        const fromBlock = BigInt(blockNumber);
+        return { offer, requirements, fromBlock, facilitator: undefined, paidIn: transaction };
+      }
+    }
+    throw refusal;
+  }
+}
+
+const REFUSED_AS: ReadonlySet<string> = new Set(["authorization_used", "payment_mismatch"]);
