@@ -80,7 +80,7 @@ describe("jobgate refunds", () => {
     expect(await decide("approve", asks)).toMatchObject({
       code: 1,
       stdout: "",
-      stderr: expect.stringContaining(`Refund ${asks} is owed and sent as soon as there are funds`),
+      stderr: expect.stringContaining(`Refund ${asks} is owed and sent without another approval`),
     });
     expect(await decide("approve", 9_999)).toMatchObject({
       code: 1,
