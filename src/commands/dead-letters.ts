@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { defined } from "../core/objects.ts";
-import { Refusal } from "./input.ts";
+import { ask, canAsk, Refusal } from "./input.ts";
 import {
   callOperator,
   type DeadLetter,
@@ -15,6 +15,7 @@ import {
 import {
   addCommand,
   addOperatorCommand,
+  argumentOnly,
   callIdArgument,
   type FilterOptions,
   idsArgument,
@@ -71,10 +72,10 @@ export function addDeadLettersCommand(program: Command): void {
       description: `${description}; exit 1 if any ID is not a dead letter.`,
       example: `dead-letters ${name} --job 1/30 --reason "no ink"`,
       takes: [
-        ...groupOptions(),
+        ...groupOptions(argumentOnly),
         idsArgument().argOptional(),
-        // No variable sets it: one that stays set would make every call select all.
-        new Option("--all", `${name} all of them, or all that the other options select`),
+        argumentOnly("--all", `${name} all of them, or all that the other options select`),
+        argumentOnly("--yes", "do not ask before more than one is changed"),
       ],
     }).action((callIds: bigint[], options: ChangeOptions) =>
       callIds.length === 0 ? changeGroups(change, options) : changeEach(change, callIds, options),
@@ -89,10 +90,10 @@ interface GroupOptions {
   readonly reason?: string;
 }
 
-const groupOptions = () => [
-  originOption(),
-  jobOption(),
-  option("--reason <text>", "only those with this reason, as `groups` prints it"),
+const groupOptions = (make = option) => [
+  originOption(make),
+  jobOption(make),
+  make("--reason <text>", "only those with this reason, as `groups` prints it"),
 ];
 
 async function groups(options: PrintOptions): Promise<void> {
@@ -175,10 +176,25 @@ const DROP: Change = {
   call: (client, request) => client.dropDeadLetters(request),
 };
 
-type ChangeOptions = OperatorSelection & GroupOptions & { readonly all?: boolean };
+type ChangeOptions = OperatorSelection & GroupOptions & { readonly all?: boolean; readonly yes?: boolean };
 
-async function changeEach({ done, call }: Change, callIds: bigint[], options: ChangeOptions): Promise<void> {
+/**
+ * Asks before more than one dead letter is changed.
+ * @throws InvalidArgumentError without a terminal
+ * @throws Refusal without a yes
+ */
+async function approve({ name }: Change, count: bigint, { yes }: ChangeOptions): Promise<void> {
+  if (count <= 1n || yes) return;
+  const what = `${name} ${count} dead letters`;
+  if (!canAsk()) throw new InvalidArgumentError(`Pass --yes to ${what}. Nothing was done.`);
+  const answer = await ask(`${what}? [y/N] `);
+  if (!/^y(es)?$/i.test(answer)) throw new Refusal(["Nothing was done."]);
+}
+
+async function changeEach(change: Change, callIds: bigint[], options: ChangeOptions): Promise<void> {
   if (selects(options)) throw new InvalidArgumentError("Pass either call IDs or options that select groups.");
+  await approve(change, BigInt(new Set(callIds).size), options);
+  const { done, call } = change;
   const { statuses } = await callOperator(options, (client) => call(client, { callIds }));
   const missing = callIds.filter((_, index) => statuses[index] !== DeadLetterStatus.DONE);
   for (const callId of callIds) if (!missing.includes(callId)) console.log(`${callId} ${done}`);
@@ -194,12 +210,15 @@ async function changeEach({ done, call }: Change, callIds: bigint[], options: Ch
 const ROOM_INTERVAL_MS = 1_000;
 
 /** Changes all dead letters of the groups that the options select, and prints the number for each. */
-async function changeGroups({ name, done, call }: Change, options: ChangeOptions): Promise<void> {
+async function changeGroups(change: Change, options: ChangeOptions): Promise<void> {
+  const { name, done, call } = change;
   if (!selects(options))
     throw new InvalidArgumentError(`Say what to ${name}: call IDs, --job, --origin or --reason, or --all.`);
   await callOperator(options, async (client) => {
     const { groups, totalGroups } = await client.listDeadLetterGroups({});
     const selected = groups.filter((group) => isSelected(group, options));
+    const total = selected.reduce((sum, { count }) => sum + count, 0n);
+    await approve(change, total, options);
     for (const group of selected) {
       let changed = 0n;
       let pageToken = "";

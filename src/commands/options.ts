@@ -56,6 +56,11 @@ export function option(flags: string, description: string): Option {
   return made;
 }
 
+/** Makes an option without a variable, for what a command changes: a variable that stays set would choose each time. */
+export function argumentOnly(flags: string, description: string): Option {
+  return new Option(flags, description);
+}
+
 const FLAGS_WITH_TWINS = new WeakSet<Option>();
 
 function twinOf(made: Option): string {
@@ -112,11 +117,12 @@ export const bodyOption = () => option("--body <file>", "file with the request b
 export const jsonOption = (description = "print JSON lines, as the API returns them") =>
   option("--json", description);
 
-export const jobOption = () =>
-  option("--job <[service/]job>", "only this job, of one service or of all").argParser(parseJob);
+/** @param make {@link argumentOnly} where it selects what the command changes */
+export const jobOption = (make = option) =>
+  make("--job <[service/]job>", "only this job, of one service or of all").argParser(parseJob);
 
-export const originOption = () =>
-  option("--origin <origin>", "only paid ones, or only those of webhooks").choices(["x402", "webhook"]);
+export const originOption = (make = option) =>
+  make("--origin <origin>", "only paid ones, or only those of webhooks").choices(["x402", "webhook"]);
 
 /** Options of every command that prints a list. */
 export const listOptions = () => [

@@ -19,13 +19,13 @@ import {
 import {
   addCommand,
   addOperatorCommand,
+  argumentOnly,
   byOption,
   callIdArgument,
   type FilterOptions,
   filterOptions,
   jsonOption,
   noteOption,
-  option,
   stateOption,
 } from "./options.ts";
 import {
@@ -65,7 +65,7 @@ export function addPaymentsCommand(program: Command): void {
     example: 'payments close 12 --as paid --note "transfer in block 9184"',
     takes: [
       callIdArgument(),
-      option("--as <verdict>", "paid: its job is queued; not-paid: it fails")
+      argumentOnly("--as <verdict>", "paid: its job is queued; not-paid: it fails")
         .choices(["paid", "not-paid"])
         .makeOptionMandatory(),
       noteOption(),

@@ -1,4 +1,7 @@
-import { beforeEach, describe, expect, test } from "vitest";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startOperator } from "../operator/harness.ts";
@@ -44,7 +47,7 @@ describe("jobgate dead-letters", () => {
     expect(await ids("--reason", "no good")).toEqual([first]);
     expect(await ids("--job", "1/70", "--origin", "webhook")).toHaveLength(3);
     expect(await ids("--origin", "x402")).toEqual([]);
-    expect(await run("drop", "--job", "70", "--reason", "out of paper")).toEqual({
+    expect(await run("drop", "--job", "70", "--reason", "out of paper", "--yes")).toEqual({
       code: 0,
       stdout: "2 dropped: webhook 1/70, out of paper\n",
       stderr: "",
@@ -64,6 +67,66 @@ describe("jobgate dead-letters", () => {
     expect(await jobgate.store.findDeadLetter(first)).toBeDefined();
   });
 
+  test.each([
+    ["JOBGATE_JOB", "1/70"],
+    ["JOBGATE_ORIGIN", "webhook"],
+    ["JOBGATE_REASON", "no good"],
+    ["JOBGATE_ALL", "1"],
+    ["JOBGATE_YES", "1"],
+  ])("%s selects nothing to drop or to retry, and approves nothing", async (name, value) => {
+    vi.stubEnv(name, value);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    for (const change of ["drop", "retry"]) {
+      expect(await run(change)).toMatchObject({ code: 2, stdout: "" });
+      expect(await run(change, "--all")).toMatchObject({ code: 2, stdout: "" });
+    }
+    expect((await jobgate.store.totals()).calls.dead).toBe(2);
+  });
+
+  test("More than one is dropped or retried with --yes alone where no terminal can ask", async () => {
+    for (const selection of [["--all"], ["--job", "70"], [String(first), String(second)]]) {
+      expect(await run("drop", ...selection)).toEqual({
+        code: 2,
+        stdout: "",
+        stderr: "error: Pass --yes to drop 2 dead letters. Nothing was done.\n",
+      });
+    }
+    expect((await jobgate.store.totals()).calls.dead).toBe(2);
+    expect((await run("drop", "--all", "--yes")).code).toBe(0);
+    expect((await jobgate.store.totals()).calls.dead).toBe(0);
+  });
+
+  test.runIf(process.platform === "linux")(
+    "On a terminal, drop asks, and drops after yes alone",
+    async () => {
+      const answered = async (answer: string) => {
+        const words = [process.execPath, ...jobgateProgram(), "dead-letters", "drop", "--all"];
+        const command = [...words, "--target", jobgate.operator.address].map((word) => `'${word}'`).join(" ");
+        const child = spawn("script", ["-qec", command, "/dev/null"], { timeout: 30_000 });
+        onTestFinished(() => void child.kill());
+        const ended = once(child, "exit");
+        let printed = "";
+        child.stdout.on("data", (chunk: Buffer) => {
+          if (!printed.includes("[y/N]") && `${printed}${chunk}`.includes("[y/N]"))
+            child.stdin.write(`${answer}\n`);
+          printed += chunk.toString();
+        });
+        return { code: (await ended)[0] as number, printed };
+      };
+      expect(await answered("n")).toMatchObject({
+        code: 1,
+        printed: expect.stringContaining("Nothing was done."),
+      });
+      expect((await jobgate.store.totals()).calls.dead).toBe(2);
+      const { code, printed } = await answered("y");
+      expect({ code, printed }).toEqual({
+        code: 0,
+        printed: expect.stringContaining("drop 2 dead letters? [y/N]"),
+      });
+      expect((await jobgate.store.totals()).calls.dead).toBe(0);
+    },
+  );
+
   test("show prints metadata and body, and escapes control characters", async () => {
     const { stdout } = await run("show", String(first));
     expect(stdout).toMatch(/^X-WEBHOOK-PATH +\/hooks\/test$/m);
@@ -75,7 +138,7 @@ describe("jobgate dead-letters", () => {
 
   test("retry returns dead letters to a runner, and exits with 1 if an ID is not a dead letter", async () => {
     const runner = await startRunner({ address: jobgate.runnerAddress });
-    expect(await run("retry", String(first), "999", String(second))).toEqual({
+    expect(await run("retry", "--yes", String(first), "999", String(second))).toEqual({
       code: 1,
       stdout: `${first} retried\n${second} retried\n`,
       stderr: "999 is not a dead letter\n",

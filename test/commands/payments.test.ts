@@ -133,6 +133,11 @@ describe("jobgate payments", () => {
     }
   });
 
+  test("No environment twin decides a payment", async () => {
+    vi.stubEnv("JOBGATE_AS", "paid");
+    expect(await run("payments", "close", "4", "--note", "x")).toMatchObject({ code: 2, stdout: "" });
+  });
+
   test("An environment twin replaces an option", async () => {
     vi.stubEnv("JOBGATE_STATE", "unresolved");
     vi.stubEnv("JOBGATE_JSON", "1");

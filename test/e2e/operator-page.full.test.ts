@@ -86,6 +86,21 @@ describe.each([
   });
 });
 
+test("Without a runner, an echo is offered only while no job waits for it", async () => {
+  scene.gateway.runner.kill();
+  try {
+    const page = await openLoggedIn();
+    const runners = page.getByRole("region", { name: "Runners" });
+    await runners.getByText("jobgate run-each cat").waitFor();
+    await scene.sendWebhook("waits for a runner");
+    await runners.getByText("and 1 job waits: start your runner").waitFor();
+    expect(await runners.locator("code").allTextContents()).toEqual(["jobgate tail"]);
+  } finally {
+    await scene.gateway.startRunner();
+  }
+  await pageSettled();
+});
+
 test("Waiting and oldest open the job that waits, and filters are in the address", async () => {
   scene.gateway.runner.kill();
   try {

@@ -226,11 +226,7 @@ function Runners() {
         // Two streams may have the same name and start time.
         items={data?.runners.map((runner, index) => ({ ...runner, index }))}
         keyOf={({ subscriber, index }) => `${subscriber} ${index}`}
-        empty={
-          <Hint command="jobgate run-each cat">
-            No runner is connected: work waits in the queue. To try one that sends each body back:
-          </Hint>
-        }
+        empty={<NoRunner />}
         columns={[
           { label: "Runner", class: "wide", cell: ({ subscriber }) => subscriber },
           { label: "Jobs", cell: ({ jobIds }) => jobIds.join(", ") || "all" },
@@ -254,5 +250,24 @@ function Runners() {
         ]}
       />
     </section>
+  );
+}
+
+/** Empty state of the runners. An echo finishes each job that it gets, so it is offered only while no job waits. */
+function NoRunner() {
+  const { calls } = useTotals().data ?? {};
+  if (calls === undefined) return <Hint>No runner is connected.</Hint>;
+  const waiting = calls.held + calls.ready + calls.leased;
+  if (waiting === 0n)
+    return (
+      <Hint command="jobgate run-each cat">
+        No runner is connected, and no job waits. To try one that sends each body back:
+      </Hint>
+    );
+  return (
+    <Hint command="jobgate tail">
+      No runner is connected, and {plural(Number(waiting), "job")} {waiting === 1n ? "waits" : "wait"}: start
+      your runner (docs/writing-a-runner.md). To see what happens then:
+    </Hint>
   );
 }
