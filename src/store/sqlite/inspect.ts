@@ -61,21 +61,24 @@ export async function requireFittingLog(path: string): Promise<void> {
 
 /** @throws Error that says what is there instead of a database */
 function requireDatabase(path: string): void {
-  const found = statSync(path, { throwIfNoEntry: false });
+  const found = readingFile(path, () => statSync(path, { throwIfNoEntry: false }));
   if (found === undefined || (found.isFile() && found.size === 0))
     throw new Error(`there is no store at ${path}`);
   if (found.isDirectory()) throw new Error(`${path} is a folder; expected the file of a store`);
   if (!found.isFile()) throw new Error(`${path} is not a regular file; expected the file of a store`);
-  let file: number;
-  try {
-    file = openSync(path, "r");
-  } catch (cause) {
-    throw new Error(`${path} cannot be read: ${reasonOf(cause)}`, { cause });
-  }
+  const file = readingFile(path, () => openSync(path, "r"));
   const start = Buffer.alloc(MAGIC.length);
   readSync(file, start, 0, MAGIC.length, 0);
   closeSync(file);
   if (start.toString("latin1") !== MAGIC) throw new Error(`${path} is not an SQLite database`);
+}
+
+function readingFile<Found>(path: string, read: () => Found): Found {
+  try {
+    return read();
+  } catch (cause) {
+    throw new Error(`${path} cannot be read: ${reasonOf(cause)}`, { cause });
+  }
 }
 
 /** Beginning of each SQLite database. */

@@ -196,6 +196,7 @@ test("A folder, a FIFO, a text and another program's database are no stores, and
     [at("text"), "is not an SQLite database"],
     [at("songs"), "is the database of another program"],
     [at("missing"), "there is no store at"],
+    [join(at("text"), "store"), "cannot be read"],
   ] as const) {
     const refused = await runJobgate(["store", "check"], {
       files: { "jobgate.toml": `store.url = "env:STORE"` },
