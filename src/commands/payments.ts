@@ -26,6 +26,7 @@ import {
   filterOptions,
   jsonOption,
   noteOption,
+  option,
   stateOption,
 } from "./options.ts";
 import {
