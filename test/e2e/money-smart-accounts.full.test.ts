@@ -26,6 +26,7 @@ import {
 import { ACCEPTED, FAILED, UNDECIDED } from "./expected-answers.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { localSettler } from "./local-facilitator.ts";
+import { withPermit2 } from "./paid-config.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
@@ -37,10 +38,7 @@ const gateway = startBeforeAll(() =>
     setUp: "rpc_url",
     periods: { confirmationTimeoutMs: 1_000, secondLookAfterMs: 50, roundMs: 50, firstDelayMs: 50 },
     // Takes USDC by Permit2 too, as the second option.
-    edit(config) {
-      const [, usdc = ""] = /(\[\[x402.accepted_tokens\]\][^[]*)\[job_pricing/.exec(config) ?? [];
-      return config.replace("[job_pricing", `${usdc}transfer_method = "permit2"\n[job_pricing`);
-    },
+    edit: (config) => withPermit2(config),
   }),
 );
 const local = startBeforeAll(async () => {
