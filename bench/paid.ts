@@ -22,7 +22,7 @@ const MAX_ATTEMPTS = 60;
 const RESEND_MS = 1_000;
 
 /** Keeps connections, and costs less of a payment's time than fetch. */
-const agent = new Agent({ keepAlive: true });
+export const agent = new Agent({ keepAlive: true });
 
 /** The facilitator and the chain's RPC, behind proxies that time their requests. */
 interface Outside {
@@ -170,7 +170,7 @@ async function perSecond(
 }
 
 /** Pays as a client does: where jobgate cannot tell yet, the same request is sent again. */
-async function pay(url: string, payload: PaymentPayload): Promise<void> {
+export async function pay(url: string, payload: PaymentPayload): Promise<void> {
   const headers = v2PaymentHeaders(payload);
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
     const answer = await post(url, "bench", headers);
