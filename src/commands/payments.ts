@@ -26,7 +26,6 @@ import {
   filterOptions,
   jsonOption,
   noteOption,
-  option,
   stateOption,
 } from "./options.ts";
 import {
@@ -81,7 +80,7 @@ export function addPaymentsCommand(program: Command): void {
     description: "Adopt payments that a restored copy of the store lacks; exit 1 if there is none to adopt.",
     example: 'payments adopt --transaction 0x… --note "copy of Monday restored"',
     takes: [
-      option(
+      argumentOnly(
         "--transaction <hash>",
         "transaction that made them, as payments missing prints it",
       ).makeOptionMandatory(),

@@ -195,3 +195,40 @@ for (const part of [0, 0.5])
       await jobgate.exited;
       await expectAll(folder, accepted);
     });
+
+test.each(["SIGKILL", "SIGTERM"] as const)(
+  "A log that is truncated while jobs are accepted: a restart after %s has all jobs, or says that changes are lost",
+  async (signal) => {
+    const folder = await testFolder();
+    const path = join(folder, "jobgate.db");
+    const jobgate = await start(folder);
+    const accepted = await accept(jobgate, 100);
+    const senders = Array.from({ length: 10 }, async () => {
+      for (let sent = 0; sent < 1_000; sent += 1) {
+        const { status, callId } = await deliver(jobgate);
+        if (status !== 202) return status;
+        accepted.push(callId);
+      }
+      return 202;
+    });
+    await eventually(() => expect(accepted.length).toBeGreaterThan(500));
+    await truncate(`${path}-wal`, 0);
+    expect(await Promise.all(senders)).toEqual(senders.map(() => 503));
+    jobgate.kill(signal);
+    await jobgate.exited;
+
+    const refusal = await expectAll(folder, accepted).then(
+      () => undefined,
+      (error: Error) => error.message,
+    );
+    if (refusal === undefined) return;
+    expect(refusal).toContain(
+      "jobgate.db-wal was truncated while jobgate.db was in use, and changes are lost",
+    );
+    await rm(`${path}-wal`);
+    const restarted = await start(folder);
+    expect(Math.min(...(await accept(restarted, 20)))).toBeGreaterThan(Math.max(...accepted));
+    for (const { code, stderr } of await look(path))
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  },
+);

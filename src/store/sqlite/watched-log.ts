@@ -41,7 +41,9 @@ export class WatchedLog {
     if (this.#seenBytes > HEADER_BYTES && this.#isHole(this.#seenBytes - this.#frameBytes)) return "torn";
     // SQLite cuts a longer log to this limit.
     const frames = Math.floor((Math.min(size, LOG_SIZE_LIMIT) - HEADER_BYTES) / this.#frameBytes);
-    this.#seenBytes = HEADER_BYTES + frames * this.#frameBytes;
+    const end = HEADER_BYTES + frames * this.#frameBytes;
+    // A power loss leaves zeros behind the last commit, over which SQLite writes.
+    if (frames > 0 && !this.#isHole(end - this.#frameBytes)) this.#seenBytes = end;
     return "whole";
   }
 

@@ -119,6 +119,17 @@ test("A log that is truncated after all of it was copied loses nothing: the next
   expect(await acceptId(store)).toBeGreaterThan(5);
 });
 
+test("A log that a power loss left with zeros behind its last commit is whole", async () => {
+  await open();
+  path = await copied();
+  await store.close();
+  const { size } = statSync(`${path}-wal`);
+  truncateSync(`${path}-wal`, size + 10 * (24 + 4096));
+  await openAgain();
+  for (let round = 0; round < 3; round += 1) await acceptId(store);
+  expect(store.status().writable).toBe(true);
+});
+
 test("A log that another program's checkpoint empties, and that grows again, is whole", async () => {
   await open();
   const other = openDriver(path);
