@@ -32,6 +32,7 @@ export const MODULES = {
 export const WORKERS = {
   worker: "src/store/sqlite/worker.ts",
   "proof-worker": "src/pricing/proof-worker.ts",
+  "schema-worker": "src/x402/purchase/schema-worker.ts",
 } as const;
 
 /** Modules that programs import as `jobgate/…`. */

@@ -1,5 +1,5 @@
-import { BodySchema, isJsonType, SchemaProblem } from "../core/body-schema.ts";
-import { defined } from "../core/objects.ts";
+import { BodySchema, isJsonType, MAX_SCHEMA_NESTING, SchemaProblem } from "../core/body-schema.ts";
+import { defined, isNestedDeeper, parseJson } from "../core/objects.ts";
 import type { ConfigTables } from "./config.ts";
 import type { JobInput } from "./jobs.ts";
 import type { MistakeList, Place } from "./mistakes.ts";
@@ -33,7 +33,13 @@ export async function readJobInputs(
     };
     const schema = await read("schema");
     const example = await read("example");
-    if (schema !== undefined) await checkSchema({ schema, example }, { place, ...input });
+    if (
+      example !== undefined &&
+      isJsonType(contentType) &&
+      isNestedDeeper(parseJson(example), MAX_SCHEMA_NESTING)
+    )
+      place.at("example").report(`is nested more than ${MAX_SCHEMA_NESTING} levels deep; expected less`);
+    else if (schema !== undefined) await checkSchema({ schema, example }, { place, ...input });
     inputs.set(i, defined({ contentType, schema, example }));
   }
   return inputs;

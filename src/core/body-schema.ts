@@ -1,6 +1,7 @@
 import { createContext, Script } from "node:vm";
 import type { ErrorObject, FuncKeywordDefinition, ValidateFunction } from "ajv";
 import type { Ajv2020 } from "ajv/dist/2020.js";
+import { isNestedDeeper } from "./objects.ts";
 
 /** A schema that cannot be used. The message completes "the schema …". */
 export class SchemaProblem extends Error {
@@ -8,7 +9,7 @@ export class SchemaProblem extends Error {
 }
 
 /** One way in which a body does not match. */
-interface BodyProblem {
+export interface BodyProblem {
   /** JSON pointer into the body; empty for the whole body. */
   readonly path: string;
   readonly message: string;
@@ -25,9 +26,12 @@ const MAX_PATH_LENGTH = 200;
 const BASE_TIMEOUT_MS = 50;
 const BYTES_PER_MS = 10_000;
 
+/** Bound on the nesting of a schema: compiling a deeper one could overflow the stack. */
+export const MAX_SCHEMA_NESTING = 200;
+
 /**
- * Keywords whose cost can grow faster than the body: regular expressions and recursion. Only schemas with one of them are
- * checked under a timeout, which costs 70 µs.
+ * Keywords whose cost can grow faster than the body: regular expressions and recursion. Only schemas with one of them, or
+ * with a check that took long, are checked under a timeout, which costs 70 µs.
  */
 const COSTLY_KEYWORDS = /"(pattern|patternProperties|\$ref|\$dynamicRef)"/;
 
@@ -50,7 +54,7 @@ export function isJsonType(contentType: string): boolean {
 export class BodySchema {
   readonly #validate: ValidateFunction;
   readonly #validateAll: ValidateFunction;
-  readonly #isCostly: boolean;
+  #isCostly: boolean;
 
   private constructor(validators: { first: ValidateFunction; all: ValidateFunction }, isCostly: boolean) {
     this.#validate = validators.first;
@@ -90,26 +94,44 @@ export class BodySchema {
     return new BodySchema({ first, all: compile(true) }, COSTLY_KEYWORDS.test(text));
   }
 
-  /** Returns the problems of a body; none if it matches. */
+  /** Returns the problems of a body; none if it matches. A body that takes too long has that problem. */
   check(body: Uint8Array): readonly BodyProblem[] {
+    const maxMs = BASE_TIMEOUT_MS + Math.ceil(body.length / BYTES_PER_MS);
+    const start = process.cpuUsage();
+    for (;;) {
+      const problems = this.checkWithin(maxMs, body);
+      if (problems !== undefined) return problems;
+      // A timeout before the process has used as much CPU time was a busy machine's, so the check is repeated.
+      const { user, system } = process.cpuUsage(start);
+      if (user + system >= maxMs * 1_000) return [{ path: "", message: "takes too long to check" }];
+    }
+  }
+
+  /** Same as {@link check}, but returns undefined for a body that takes longer than `maxMs`. */
+  checkWithin(maxMs: number, body: Uint8Array): readonly BodyProblem[] | undefined {
     const json = parseBody(body);
     if (json === undefined) return [{ path: "", message: "is not JSON in UTF-8" }];
     try {
-      if (this.#runs(this.#validate, json.value, body.length)) return [];
+      if (this.#runs(this.#validate, json.value, maxMs)) return [];
       if (body.length > MAX_LISTED_BYTES) return toProblems(this.#validate.errors);
-      this.#runs(this.#validateAll, json.value, body.length);
+      this.#runs(this.#validateAll, json.value, maxMs);
       return toProblems(this.#validateAll.errors);
     } catch (error) {
-      if (isOfKind(error, "code", TIMEOUT)) return [{ path: "", message: "takes too long to check" }];
+      if (isOfKind(error, "code", TIMEOUT)) return undefined;
       // A recursive schema follows the body's depth on the stack.
       if (isOfKind(error, "name", "RangeError")) return [{ path: "", message: "is nested too deeply" }];
       throw error;
     }
   }
 
-  #runs(validate: ValidateFunction, value: unknown, bytes: number): boolean {
-    if (!this.#isCostly) return validate(value);
-    return runWithin(BASE_TIMEOUT_MS + Math.ceil(bytes / BYTES_PER_MS), () => validate(value));
+  #runs(validate: ValidateFunction, value: unknown, maxMs: number): boolean {
+    if (this.#isCostly) return runWithin(maxMs, () => validate(value));
+    const startedAt = performance.now();
+    try {
+      return validate(value);
+    } finally {
+      this.#isCostly = performance.now() - startedAt > maxMs;
+    }
   }
 }
 
@@ -126,6 +148,8 @@ function parseSchema(text: string): boolean | Record<string, unknown> {
   } catch {
     throw new SchemaProblem("is not JSON");
   }
+  if (isNestedDeeper(schema, MAX_SCHEMA_NESTING))
+    throw new SchemaProblem(`is nested more than ${MAX_SCHEMA_NESTING} levels deep`);
   if (typeof schema === "boolean") return schema;
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) {
     throw new SchemaProblem("is neither an object nor a boolean");
@@ -182,19 +206,10 @@ const script = new Script("run()");
 const sandbox: { run: () => boolean } = { run: () => false };
 let context: object | undefined;
 
-/** A timeout before the process has used as much CPU time was a busy machine's, so the run is repeated. */
 function runWithin(timeoutMs: number, run: () => boolean): boolean {
   context ??= createContext(sandbox);
   sandbox.run = run;
-  const start = process.cpuUsage();
-  for (;;) {
-    try {
-      return script.runInContext(context, { timeout: timeoutMs }) as boolean;
-    } catch (error) {
-      const { user, system } = process.cpuUsage(start);
-      if (!isOfKind(error, "code", TIMEOUT) || user + system >= timeoutMs * 1_000) throw error;
-    }
-  }
+  return script.runInContext(context, { timeout: timeoutMs }) as boolean;
 }
 
 const TIMEOUT = "ERR_SCRIPT_EXECUTION_TIMEOUT";

@@ -25,6 +25,8 @@ function bundle(url: string): string {
     write: false,
     bundle: true,
     packages: "external",
+    // An import is relative to the working directory where the code is no file; require is not.
+    supported: { "dynamic-import": false },
     platform: "node",
     define: { "import.meta.url": JSON.stringify(url) },
     banner: { js: `require = require("node:module").createRequire(${JSON.stringify(url)});` },

@@ -29,6 +29,7 @@ import { answerPrice } from "./prices/price-route.ts";
 import { Prices } from "./prices/prices.ts";
 import { X402Producer } from "./producer.ts";
 import { AdoptedPayments } from "./purchase/adopted-payments.ts";
+import { BodyChecks } from "./purchase/body-checks.ts";
 import { Checkout } from "./purchase/checkout.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
 import { EarlierPayments } from "./purchase/earlier-payments.ts";
@@ -56,6 +57,7 @@ export class X402Gateway implements BackgroundService {
   readonly #callEvents: CallEvents;
   readonly #signIn: SignIn;
   readonly #limits: ClientLimits;
+  readonly #bodies = new BodyChecks();
   readonly #stats = new X402Stats();
   readonly #doors: Doors;
   readonly #cors: Cors;
@@ -142,6 +144,7 @@ export class X402Gateway implements BackgroundService {
     // The jobs that clients wait for go on, so the clients are answered now.
     this.#callWatch.stop();
     await this.#server.unmount(this.#find);
+    await this.#bodies.stop();
     await this.#payments.stop();
     this.#prices.rates.stop();
   }
@@ -157,7 +160,7 @@ export class X402Gateway implements BackgroundService {
     const { facilitators, evidence, settlement, inProgress } = this.#payments;
     const [limits, stats, clock] = [this.#limits, this.#stats, this.#clock];
     const receipts = await receiptSigner(config, clock);
-    const inputs = await InputChecks.compile(jobs);
+    const inputs = await InputChecks.compile(jobs, { bodies: this.#bodies, limits });
     this.#payments.reload(config);
     this.#signIn.reload(config);
     await rates.watch(tokens);

@@ -90,6 +90,11 @@ describe("A schema", () => {
     ],
     ["with a pattern that is none", '{"pattern":"("}', /does not compile: .*regular expression/i],
     ["of another draft", '{"$schema":"http://json-schema.org/draft-07/schema#"}', /is of another dialect/],
+    [
+      "that is nested 5,000 deep",
+      `${'{"items":'.repeat(5_000)}{}${"}".repeat(5_000)}`,
+      /nested more than 200/,
+    ],
     ["that answers with promises", '{"$async":true}', /has the keyword \$async/],
   ])("Cannot be one %s", async (_, text, reason) => {
     const compiled = BodySchema.compile(text);

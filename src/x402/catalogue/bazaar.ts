@@ -1,6 +1,6 @@
 import type { Job } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
-import { isNestedDeeper } from "../wire/payment-header.ts";
+import { isNestedDeeper } from "../../core/objects.ts";
 import { embeddedSchema, inputExample } from "./job-input.ts";
 
 /**

@@ -8,14 +8,13 @@ import type { FacilitatorServiceConfig } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import { GatewayError } from "../../core/errors.ts";
-import { parseJson } from "../../core/objects.ts";
+import { isNestedDeeper, parseJson } from "../../core/objects.ts";
 import { RateLimit, rateLimited } from "../../http/rate-limit.ts";
 import { bearerToken, type HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { MethodHandlers, RouteTable } from "../../http/routes.ts";
 import type { HttpServer } from "../../http/server.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
-import { isNestedDeeper } from "../wire/payment-header.ts";
 import type { Facilitator, FacilitatorRequest, SettlementAnswer, Verification } from "./facilitator.ts";
 
 /** Requirements can hold a job's schema, beside a payment of at most 32 KiB. */

@@ -81,7 +81,7 @@ export class Checkout {
     // body_too_large
     const body = await request.readBody(this.#maxBodyBytes);
     // invalid_input, invalid_callback_url, rate_limited
-    this.#checkInput(request, job, body);
+    await this.#checkInput(request, job, body);
     try {
       // invalid_payment, malformed_credential
       door.readPayment(request);
@@ -177,8 +177,9 @@ export class Checkout {
   }
 
   /** Checks the body and the callback's URL. @throws GatewayError `invalid_input`, `invalid_callback_url`, `rate_limited` */
-  #checkInput(request: JobRequest, job: JobKey, body: Uint8Array): void {
-    const refusal = this.#inputs.refusalOf(job, body) ?? readCallbackUrl(request, this.#callbacks).refusal;
+  async #checkInput(request: JobRequest, job: JobKey, body: Uint8Array): Promise<void> {
+    const refusal =
+      (await this.#inputs.refusalOf(request, job, body)) ?? readCallbackUrl(request, this.#callbacks).refusal;
     if (refusal !== undefined) this.#limits.refuseUnpaid(request, refusal);
   }
 }

@@ -33,7 +33,7 @@ export class ClientLimits {
   countUnpaid(request: AddressedRequest): void {
     const { maxUnpaidPerSecondPerClient } = this.#limits;
     this.#unpaid.count(
-      this.#clientOf(request),
+      this.clientOf(request),
       maxUnpaidPerSecondPerClient,
       "Too many requests without a payment. Nothing was charged",
     );
@@ -51,12 +51,12 @@ export class ClientLimits {
    * @throws GatewayError `rate_limited`
    */
   countWrongToken(request: AddressedRequest): void {
-    this.#wrongTokens.count(this.#clientOf(request), MAX_WRONG_TOKENS, "Too many wrong access tokens");
+    this.#wrongTokens.count(this.clientOf(request), MAX_WRONG_TOKENS, "Too many wrong access tokens");
   }
 
   /** Runs a verification if the client and the facilitator have room for one more. @throws GatewayError `rate_limited` */
   async whileVerifying<Result>(request: AddressedRequest, verify: () => Promise<Result>): Promise<Result> {
-    const client = this.#clientOf(request);
+    const client = this.clientOf(request);
     const { maxVerifiesPerClient, maxVerifies } = this.#limits;
     const ofClient = this.#verifying.get(client) ?? 0;
     if (ofClient >= maxVerifiesPerClient || this.#totalVerifying >= maxVerifies) {
@@ -74,8 +74,8 @@ export class ClientLimits {
     }
   }
 
-  /** Clients whose address the proxy does not send share the proxy's limit. */
-  #clientOf(request: AddressedRequest): string {
+  /** Returns the client's address. Clients whose address the proxy does not send share the proxy's limit. */
+  clientOf(request: AddressedRequest): string {
     return this.#addressOf(request) ?? request.remoteAddress;
   }
 }

@@ -52,7 +52,7 @@ export interface PaidRequest {
   /** Finds the price, once. @throws GatewayError */
   readonly findPrice: () => Promise<Price>;
   /** Checks the body by the current configuration. @throws GatewayError */
-  readonly checkInput: () => void;
+  readonly checkInput: () => Promise<void>;
 }
 
 /** Buys runs of jobs. Every refusal comes before any money moves; the first that applies is the answer. */
@@ -132,7 +132,7 @@ export class Purchase {
       return first(known);
     }
     // invalid_input, invalid_callback_url, rate_limited
-    paid.checkInput();
+    await paid.checkInput();
     const { restriction } = price.policy;
     // missing_payment_identifier
     this.#parts.identifiers.check(payment, identity);

@@ -5,6 +5,7 @@ import type { PaymentPayload, PaymentPayloadV1, PaymentRequirements } from "@x40
 import * as z from "zod";
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
+import { isNestedDeeper } from "../../core/objects.ts";
 import type { TransferMethod } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import { readPaymentIdentifier } from "./payment-identifier.ts";
@@ -174,12 +175,6 @@ function readHeader(request: JobRequest, header: string, version: 1 | 2): Signed
     throw invalid(`${name} carries x402 version ${version}, but its payload says ${payload.x402Version}.`);
   }
   return toSignedPayment(payload, name);
-}
-
-/** Reports whether arrays and objects are nested more than `levels` deep. */
-export function isNestedDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return levels === 0 || Object.values(value).some((inner) => isNestedDeeper(inner, levels - 1));
 }
 
 /** @param name of the header, for the refusal @throws GatewayError `invalid_payment` */

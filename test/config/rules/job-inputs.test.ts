@@ -34,6 +34,18 @@ test.each([
     /is for a body that is not JSON/,
   ],
   [
+    "is nested 5,000 deep",
+    '{ schema = "deep.json" }',
+    "schema",
+    /names deep.json, which is nested more than 200 levels deep; expected JSON Schema/,
+  ],
+  [
+    "has an example that is nested 100,000 deep",
+    '{ schema = "schema.json", example = "deep-example.json" }',
+    "example",
+    /^is nested more than 200 levels deep/,
+  ],
+  [
     "its own example does not match",
     '{ schema = "schema.json", example = "empty.json" }',
     "example",
@@ -46,6 +58,8 @@ test.each([
     "broken.json": "{",
     "typo.json": '{"type":"objekt"}',
     "empty.json": "{}",
+    "deep.json": `${'{"items":'.repeat(5_000)}{}${"}".repeat(5_000)}`,
+    "deep-example.json": "[".repeat(100_000) + "]".repeat(100_000),
   });
   expect([mistake?.place, more]).toEqual([`jobgate.toml:17 jobs[0].input.${key}`, []]);
   expect(mistake?.message).toMatch(message);

@@ -51,6 +51,28 @@ describe("A job with an input schema", () => {
     expect((await another.post({}, wrong)).status).toBe(402);
   });
 
+  it("Answers 429 to a client whose bodies take too long, with a payment or without, and offers itself to others", async () => {
+    const trustedProxies = [{ address: "127.0.0.1", prefixBits: 32, family: "ipv4" }] as const;
+    const slow = [withSchema({ type: "string", pattern: "^(a+)+$" })];
+    const shop = await startAnotherGateway({ config: { jobs: slow, trustedProxies } });
+    const from = (client: string) => ({ "x-forwarded-for": client });
+    const send = (i: number, headers: Record<string, string>) =>
+      shop.post({ ...from("192.0.2.1"), ...headers }, { body: JSON.stringify(`${"a".repeat(30)}!${i}`) });
+    const answers = [];
+    for (let i = 0; i < 20; i++) answers.push(await send(i, i % 2 === 0 ? {} : payment));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([422, 429]));
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThan(10);
+    for (const { headers, body } of refused) {
+      expect(body).toMatchObject({ code: "rate_limited", charged: false, retryable: true });
+      expect(Number(headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+    }
+    const others = Array.from({ length: 10 }, (_, i) => shop.post(from(`192.0.2.1${i}`), { body: '"aa"' }));
+    const statuses = (await Promise.all(others)).map(({ status }) => status);
+    // A busy machine may take longer for some of them.
+    expect(statuses.filter((status) => status === 402).length).toBeGreaterThan(0);
+  });
+
   it("Counts refused bodies as unpaid requests", async () => {
     const limits = { maxUnpaidPerSecondPerClient: 1, maxVerifiesPerClient: 1, maxVerifies: 1 };
     const limited = await startAnotherGateway({ config: { jobs, limits } });

@@ -14,6 +14,7 @@ import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
 import { PriceBook } from "../../../src/x402/prices/price-book.ts";
 import { PriceChecks } from "../../../src/x402/prices/price-checks.ts";
+import { BodyChecks } from "../../../src/x402/purchase/body-checks.ts";
 import { Checkout } from "../../../src/x402/purchase/checkout.ts";
 import { ClientLimits } from "../../../src/x402/purchase/client-limits.ts";
 import { InputChecks } from "../../../src/x402/purchase/input-checks.ts";
@@ -104,7 +105,7 @@ class Parts {
   }
 }
 
-const inputs = await InputChecks.compile([]);
+const inputs = await InputChecks.compile([], { bodies: new BodyChecks(), limits: { clientOf: () => "a" } });
 const describedAt = (publicUrl: string) =>
   new JobDescriptions({
     jobs: [],

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { isNestedDeeper } from "../../wire/payment-header.ts";
+import { isNestedDeeper } from "../../../core/objects.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
