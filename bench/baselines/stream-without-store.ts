@@ -19,13 +19,13 @@ let callId = 0;
 const written = () => undefined;
 const [, , url = ""] = process.argv;
 const client = new PushClient({ url, concurrency: 64, timeoutMs: 60_000, clock: Date.now });
-const push = (call: ClaimedCall) => void client.post(toCloudEvent(call), written);
+const push = (call: ClaimedCall) => void client.post(toCloudEvent(call, 60_000), written);
 const { method } = RunnerService;
 const failed = () => ({ code: status.UNKNOWN, details: "" });
 const notServed: CallHandler = (_, call) => call.end({ code: status.UNIMPLEMENTED, details: "" });
 
 const work: StreamHandler = (call) => {
-  const messages = new GatewayMessages(call);
+  const messages = new GatewayMessages(call, 60_000);
   call.sendHeaders();
   deliver = (claimed) => messages.addJobCall(claimed, written);
   return {
@@ -47,7 +47,7 @@ addDirectService(
     handlers: {
       subscribe: (_, call) => {
         call.sendHeaders();
-        deliver = (claimed) => call.write(encodeDelivery(claimed), written);
+        deliver = (claimed) => call.write(encodeDelivery(claimed, 60_000), written);
       },
       ack: unary(
         method.ack,

@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	jobgate "github.com/jobgate/jobgate/clients/go"
 	pb "github.com/jobgate/jobgate/clients/go/jobgatev1"
@@ -138,7 +137,7 @@ func (s *stream) deliverWith(metadata map[string]string, lease time.Duration, bo
 		message.JobCalls = append(message.JobCalls, &pb.JobCall{
 			CallId: uint64(i + 1), JobId: 7, ServiceId: 9, Body: []byte(body), Attempt: 1,
 			LeaseToken: "token-" + body, Metadata: metadata,
-			LeaseExpiresAt: timestamppb.New(time.Now().Add(lease)),
+			LeaseSecs: lease.Seconds(),
 		})
 	}
 	if err := s.Send(message); err != nil {

@@ -155,8 +155,8 @@ func Run(ctx context.Context, handler Handler, options *Options) error {
 // pause is the longest time before the next stream, and the time before an outcome is sent again.
 const pause = 500 * time.Millisecond
 
-// maxRenewal is the longest time between extensions, and the shortest without one after which a lease is lost: clocks
-// may differ, and a lease may be shorter or longer than it seems.
+// maxRenewal is the longest time between extensions, and the shortest without one after which a lease is lost: a busy
+// machine or network delays answers.
 const maxRenewal = 10 * time.Second
 
 // runner works on one stream after the other.
@@ -306,7 +306,7 @@ func (r *runner) take(call *pb.JobCall) {
 	if r.isOver() {
 		return
 	}
-	length := max(time.Until(call.LeaseExpiresAt.AsTime()), time.Second)
+	length := time.Duration(call.LeaseSecs * float64(time.Second))
 	job := &Job{JobCall: call, length: length, due: time.Now().Add(min(length/2, maxRenewal))}
 	job.ctx, job.end = context.WithCancelCause(r.jobs)
 	job.expiry = time.AfterFunc(max(length, maxRenewal), func() { r.lose(job, "it ran out") })

@@ -41,8 +41,9 @@ const BACKOFF_LOOK_MS = 10;
  * about a lease reject with `GatewayError("store_unavailable")` when the store does; then nothing has changed.
  */
 export class Dispatcher {
+  /** Length of each lease that it gives out. */
+  readonly leaseMs: number;
   readonly #workQueue: WorkQueue;
-  readonly #leaseMs: number;
   readonly #maxAttempts: number;
   readonly #clock: Clock;
   readonly #wallClock: Clock;
@@ -76,7 +77,7 @@ export class Dispatcher {
   }) {
     const { workQueue, clock, wallClock, logger, observer = UNOBSERVED } = options;
     this.#workQueue = workQueue;
-    this.#leaseMs = options.leaseMs;
+    this.leaseMs = options.leaseMs;
     this.#maxAttempts = options.maxAttempts;
     this.#clock = clock;
     this.#wallClock = wallClock;
@@ -249,7 +250,7 @@ export class Dispatcher {
     return new Claimer({
       workQueue: this.#workQueue,
       jobIds,
-      leaseMs: this.#leaseMs,
+      leaseMs: this.leaseMs,
       maxAttempts: this.#maxAttempts,
       logger: this.#logger,
       clock: this.#clock,

@@ -19,11 +19,13 @@ interface Draft {
 /** Writes what a Work stream sends in one turn of the event loop as few GatewayMessages. */
 export class GatewayMessages {
   readonly #call: GrpcCall;
+  readonly #leaseMs: number;
   #drafts: Draft[] = [];
   #bytes = 0;
 
-  constructor(call: GrpcCall) {
+  constructor(call: GrpcCall, leaseMs: number) {
     this.#call = call;
+    this.#leaseMs = leaseMs;
   }
 
   /**
@@ -31,7 +33,7 @@ export class GatewayMessages {
    * @returns false when no more JobCalls may be added until the call has drained
    */
   addJobCall(claimed: ClaimedCall, onWritten: () => void): boolean {
-    this.#add(lengthDelimited(JOB_CALLS, encodeDelivery(claimed)), 1, onWritten);
+    this.#add(lengthDelimited(JOB_CALLS, encodeDelivery(claimed, this.#leaseMs)), 1, onWritten);
     return this.#call.hasRoom(this.#bytes);
   }
 

@@ -12,6 +12,7 @@ import type { ClaimedCall } from "../store/contract/work-queue.ts";
 
 /** Tags: field number and wire type. */
 const VARINT = 0;
+const FIXED64 = 1;
 const LENGTH_DELIMITED = 2;
 const CALL_ID = (1 << 3) | VARINT;
 const JOB_ID = (2 << 3) | VARINT;
@@ -24,6 +25,7 @@ const LEASE_TOKEN = (6 << 3) | LENGTH_DELIMITED;
 const ATTEMPT = (7 << 3) | VARINT;
 const ENQUEUED_AT = (8 << 3) | LENGTH_DELIMITED;
 const LEASE_EXPIRES_AT = (9 << 3) | LENGTH_DELIMITED;
+const LEASE_SECS = (10 << 3) | FIXED64;
 const TIMESTAMP_SECONDS = (1 << 3) | VARINT;
 const TIMESTAMP_NANOS = (2 << 3) | VARINT;
 
@@ -87,7 +89,7 @@ const MAX_ADDED_BYTES = 128;
  * Neither the body nor the stored metadata has to be decoded or copied.
  * https://protobuf.dev/programming-guides/encoding/#last-one-wins
  */
-export function encodeDelivery(claimed: ClaimedCall): [stored: Uint8Array, added: Buffer] {
+export function encodeDelivery(claimed: ClaimedCall, leaseMs: number): [stored: Uint8Array, added: Buffer] {
   const { encoded, callId, leaseToken, attempt, enqueuedAt, leaseExpiresAt } = claimed;
   const added = Buffer.allocUnsafe(MAX_ADDED_BYTES + 3 * leaseToken.length);
   added[0] = CALL_ID;
@@ -99,6 +101,8 @@ export function encodeDelivery(claimed: ClaimedCall): [stored: Uint8Array, added
   end = writeVarint(added, attempt, end + 1);
   end = writeTimestamp(added, ENQUEUED_AT, enqueuedAt, end);
   end = writeTimestamp(added, LEASE_EXPIRES_AT, leaseExpiresAt, end);
+  added[end] = LEASE_SECS;
+  end = added.writeDoubleLE(leaseMs / 1000, end + 1);
   return [encoded, added.subarray(0, end)];
 }
 

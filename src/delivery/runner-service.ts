@@ -77,7 +77,8 @@ export class RunnerServiceHandlers {
     try {
       const request = readSubscribe(message, call.peer);
       const sink: CallSink = {
-        write: (claimed, onWritten) => call.write(encodeDelivery(claimed), onWritten),
+        write: (claimed, onWritten) =>
+          call.write(encodeDelivery(claimed, this.#dispatcher.leaseMs), onWritten),
         endForShutdown: () => call.end(this.#grpcStatus(shuttingDown(), call)),
       };
       openStream(call, { request, sink, dispatcher: this.#dispatcher, logger: this.#logger });

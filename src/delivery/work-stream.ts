@@ -60,7 +60,7 @@ export class WorkStream implements CallSink, MessageListener {
     this.#leaseRequests = options.leaseRequests;
     this.#statusOf = options.statusOf;
     this.#logger = options.logger;
-    this.#messages = new GatewayMessages(options.call);
+    this.#messages = new GatewayMessages(options.call, options.dispatcher.leaseMs);
   }
 
   onMessage(bytes: Buffer): void {

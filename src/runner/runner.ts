@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type ClientDuplexStream, status as Code, type ServiceError } from "@grpc/grpc-js";
 import pLimit from "p-limit";
 import * as proto from "../gen/jobgate/v1/runner_pb.ts";
@@ -18,9 +17,9 @@ interface Request {
 
 /** Refusals by LeaseStatus. INVALID_ARGUMENT brings its own text. */
 const REFUSALS = ["unknown", "", "the lease expired or was released", "the JobCall was finished before"];
-/** Bounds the time between two extensions, because the clocks of runner and jobgate may differ. */
-const EXTEND_MS = { min: 500, max: 15_000 };
-/** Bounds the time without an extension after which a lease is lost, because the clocks may differ. */
+/** Bounds the time between two extensions, so that a lost lease is noticed soon. */
+const EXTEND_MS = { min: 100, max: 15_000 };
+/** Bounds the time without an extension after which a lease is lost: a busy machine or network delays answers. */
 const LEASE_MS = { min: 10_000, max: 86_400_000 };
 /** Longest wait before the next stream, and the wait before repeating a request that jobgate could not store. */
 const PAUSE_MS = 500;
@@ -115,7 +114,7 @@ export class Runner {
 
   async #handle(call: proto.JobCall): Promise<void> {
     const { handler, logger } = this.#options;
-    const { callId, leaseToken, leaseExpiresAt, body, jobId, serviceId, metadata, attempt } = call;
+    const { callId, leaseToken, leaseSecs, body, jobId, serviceId, metadata, attempt } = call;
     const lost = new AbortController();
     let state: "idle" | "extending" | "finished" = "idle";
     let progress = {};
@@ -133,7 +132,7 @@ export class Runner {
       if (progress !== sent) await extend();
     };
     this.#deliveries.set(lost, extend);
-    const leaseMs = leaseExpiresAt === undefined ? 0 : timestampMs(leaseExpiresAt) - Date.now();
+    const leaseMs = leaseSecs * 1000;
     const timer = setInterval(() => void extend(), within(EXTEND_MS, leaseMs / 2));
     // Without an answer of jobgate, nothing else tells that another runner may have the JobCall.
     const expiry = setTimeout(() => lose("jobgate did not extend it in time"), within(LEASE_MS, leaseMs));

@@ -35,11 +35,11 @@ test("The stored bytes hold everything known at acceptance, the body byte for by
 });
 
 test("A delivery begins with the stored bytes, which are not copied", () => {
-  expect(encodeDelivery(claimed)[0]).toBe(encoded);
+  expect(encodeDelivery(claimed, 500)[0]).toBe(encoded);
 });
 
 test("A delivery adds the ID, the lease, the attempt and the times to the stored bytes", () => {
-  const call = decodeJobCall(Buffer.concat(encodeDelivery(claimed)));
+  const call = decodeJobCall(Buffer.concat(encodeDelivery(claimed, 500)));
   expect(call).toMatchObject({
     callId: BigInt(claimed.callId),
     jobId: 2n ** 64n - 1n,
@@ -48,6 +48,7 @@ test("A delivery adds the ID, the lease, the attempt and the times to the stored
     attempt: 3,
     enqueuedAt: { seconds: 1_700_000_000n, nanos: 123_000_000 },
     leaseExpiresAt: { seconds: 1_700_000_060n, nanos: 456_000_000 },
+    leaseSecs: 0.5,
   });
   expect(call.metadata).toEqual({
     "X-WEBHOOK-ORIGIN": "webhook",
@@ -65,7 +66,7 @@ test("Stored metadata cannot replace the call's own fields", () => {
     body: Buffer.alloc(0),
     metadata: { "X-CHAIN-CALL-ID": "1" },
   });
-  const delivery = Buffer.concat(encodeDelivery({ ...claimed, encoded: stored, callId: 5 }));
+  const delivery = Buffer.concat(encodeDelivery({ ...claimed, encoded: stored, callId: 5 }, 60_000));
   expect(decodeJobCall(delivery).metadata).toEqual({ "X-CHAIN-CALL-ID": "5" });
 });
 
@@ -171,6 +172,7 @@ const deliveries = fc.record({
   // The year 9999 is the last that a Timestamp can have.
   enqueuedAt: numbers(253_402_300_799_999),
   leaseExpiresAt: numbers(253_402_300_799_999),
+  leaseMs: numbers(2 ** 31 - 1),
 });
 /** Fields that a later version of the message may have: varint, 64 bits, bytes and 32 bits. */
 const unknownFields = Buffer.from("f80101" + "f9010807060504030201" + "fa0102abcd" + "fd0104030201", "hex");
@@ -179,17 +181,18 @@ test("Delivers what protobuf-es would merge, unknown fields included", () => {
   fc.assert(
     fc.property(jobCalls, deliveries, fc.boolean(), (call, delivery, hasUnknown) => {
       const stored = Buffer.concat([encodeJobCall(call), hasUnknown ? unknownFields : Buffer.alloc(0)]);
-      const { callId, enqueuedAt, leaseExpiresAt, ...rest } = delivery;
+      const { callId, enqueuedAt, leaseExpiresAt, leaseMs, ...rest } = delivery;
       const added = create(JobCallSchema, {
         ...rest,
         callId: BigInt(callId),
         metadata: { "X-CHAIN-CALL-ID": String(callId) },
         enqueuedAt: timestampFromMs(enqueuedAt),
         leaseExpiresAt: timestampFromMs(leaseExpiresAt),
+        leaseSecs: leaseMs / 1000,
       });
       const plain = Buffer.concat([stored, toBinary(JobCallSchema, added)]);
       const encoded = Buffer.concat(
-        encodeDelivery({ ...delivery, encoded: stored, suspect: false, byUse: false }),
+        encodeDelivery({ ...delivery, encoded: stored, suspect: false, byUse: false }, leaseMs),
       );
       expect(canonical(encoded)).toBe(canonical(plain));
       if (hasUnknown) expect(decodeJobCall(encoded).$unknown).toHaveLength(4);

@@ -6,7 +6,7 @@ import pLimit from "p-limit";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
-import { startDelivery } from "../delivery/harness.ts";
+import { openStoreForTest, startDelivery } from "../delivery/harness.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { testFolder } from "../helpers/test-folder.ts";
@@ -201,6 +201,26 @@ test.concurrent.for(Object.entries(RUNNERS))(
     fourth.kill("SIGTERM");
     await processEnded(fourth);
     expect(fourth.exitCode).toBe(0);
+  },
+);
+
+test.for(
+  Object.entries(RUNNERS).flatMap(([language, prepare]) =>
+    [3_600_000, -3_600_000].map((aheadMs) => ({ language, prepare, aheadMs })),
+  ),
+)(
+  "With the gateway's clock $aheadMs ms ahead of the $language runner's, a job longer than its lease runs once",
+  async ({ prepare, aheadMs }) => {
+    const runner = await prepare();
+    const store = await openStoreForTest({ clock: () => Date.now() + aheadMs });
+    const { address, accept } = await startDelivery({ store, tokens: [TOKEN], leaseMs: 2_000 });
+    const acks = vi.spyOn(store, "ack");
+    const callId = await accept({ body: Buffer.from("sleep:5000") });
+    const log: Log = { deliveries: [], lines: [] };
+    spawnRunner(runner, { address, log, onEnd: onTestFinished });
+    await until("the job is done", () => acks.mock.calls.length > 0, log);
+    expect(acks.mock.calls.map(([lease]) => lease.callId)).toEqual([callId]);
+    expect(log.deliveries).toEqual([{ callId, attempt: 1 }]);
   },
 );
 

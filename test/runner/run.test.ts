@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { Fail, type Handler, type Job, json, Retry, RunnerError } from "../../src/runner/job.ts";
 import type { RunOptions } from "../../src/runner/run.ts";
-import { startDelivery, until } from "../delivery/harness.ts";
+import { openStoreForTest, startDelivery, until } from "../delivery/harness.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 import { startRun } from "./start-run.ts";
 
@@ -143,6 +143,29 @@ test("The lease is extended while the handler works, with the progress", async (
   expect(acks[0]?.[0].callId).toBe(callId);
   await until(async () => (await store.totals()).calls.leased === 0);
 });
+
+test.each([
+  ["ahead of", 3_600_000],
+  ["behind", -3_600_000],
+])(
+  "A job longer than its lease runs once with the gateway's clock an hour %s the runner's",
+  async (_, aheadMs) => {
+    const store = await openStoreForTest({ clock: () => Date.now() + aheadMs });
+    const { address, acks, extensions, script } = await startWatched({ leaseMs: 500, store });
+    const [callId = 0] = await script("long");
+    const attempts: number[] = [];
+    startRun(
+      async ({ attempt }) => {
+        attempts.push(attempt);
+        await until(() => extensions.length >= 4 || attempts.length > 1);
+      },
+      { address },
+    );
+    await until(() => acks.length > 0);
+    expect(acks.map(([lease]) => lease.callId)).toEqual([callId]);
+    expect(attempts).toEqual([1]);
+  },
+);
 
 test("A lost lease aborts the job's signal, and its outcome is dropped", async () => {
   const { address, acks, retries, connect, script, store } = await startWatched();

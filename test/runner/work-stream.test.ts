@@ -1,5 +1,4 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Metadata, Server, ServerCredentials, type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test, vi } from "vitest";
 import {
@@ -49,7 +48,7 @@ async function startScriptedGateway() {
     send({
       jobCalls: callIds.map((callId) => ({
         ...{ callId: BigInt(callId), leaseToken: `lease ${callId}`, attempt: 1, metadata },
-        leaseExpiresAt: timestampFromMs(Date.now() + LEASE_MS),
+        leaseSecs: LEASE_MS / 1000,
       })),
     });
   return {

@@ -124,7 +124,7 @@ export async function startWebhooks(
       await Promise.all(calls.map((lease) => store.ack(lease)));
       return calls.map((call) => {
         const { callId, jobId, serviceId, body, metadata } = decodeJobCall(
-          Buffer.concat(encodeDelivery(call)),
+          Buffer.concat(encodeDelivery(call, 60_000)),
         );
         return { callId: Number(callId), jobId, serviceId, body: Buffer.from(body), metadata };
       });

@@ -229,10 +229,12 @@ type JobCall struct {
 	Attempt uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Acceptance time.
 	EnqueuedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=enqueued_at,json=enqueuedAt,proto3" json:"enqueued_at,omitempty"`
-	// Expiry of the lease unless extended.
+	// Expiry of the lease unless extended, by the gateway's clock. It is for logs: the runner's clock may differ.
 	LeaseExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=lease_expires_at,json=leaseExpiresAt,proto3" json:"lease_expires_at,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Length of the lease in seconds, from the arrival of this message. Measure it with a monotonic clock.
+	LeaseSecs     float64 `protobuf:"fixed64,10,opt,name=lease_secs,json=leaseSecs,proto3" json:"lease_secs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobCall) Reset() {
@@ -326,6 +328,13 @@ func (x *JobCall) GetLeaseExpiresAt() *timestamppb.Timestamp {
 		return x.LeaseExpiresAt
 	}
 	return nil
+}
+
+func (x *JobCall) GetLeaseSecs() float64 {
+	if x != nil {
+		return x.LeaseSecs
+	}
+	return 0
 }
 
 // JobResult is the output of a job.
@@ -1424,7 +1433,7 @@ const file_jobgate_v1_runner_proto_rawDesc = "" +
 	"subscriber\x12\"\n" +
 	"\rmax_in_flight\x18\x02 \x01(\rR\vmaxInFlight\x12\x17\n" +
 	"\ajob_ids\x18\x03 \x03(\x04R\x06jobIds\x12.\n" +
-	"\back_mode\x18\x04 \x01(\x0e2\x13.jobgate.v1.AckModeR\aackMode\"\xa6\x03\n" +
+	"\back_mode\x18\x04 \x01(\x0e2\x13.jobgate.v1.AckModeR\aackMode\"\xc5\x03\n" +
 	"\aJobCall\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\x04R\x05jobId\x12\x1d\n" +
@@ -1437,7 +1446,10 @@ const file_jobgate_v1_runner_proto_rawDesc = "" +
 	"\aattempt\x18\a \x01(\rR\aattempt\x12;\n" +
 	"\venqueued_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"enqueuedAt\x12D\n" +
-	"\x10lease_expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eleaseExpiresAt\x1a;\n" +
+	"\x10lease_expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eleaseExpiresAt\x12\x1d\n" +
+	"\n" +
+	"lease_secs\x18\n" +
+	" \x01(\x01R\tleaseSecs\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"B\n" +

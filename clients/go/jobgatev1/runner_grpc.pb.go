@@ -32,8 +32,8 @@ const (
 //
 // RunnerService delivers JobCalls at least once to the programs that execute them.
 //
-// A runner opens Subscribe, works on each JobCall, and finishes it with Ack or Nack before its lease
-// expires, or renews the lease with Extend. Work does all of this on one stream, in batches.
+// A runner opens Subscribe, works on each JobCall, and finishes it with Ack or Nack before lease_secs
+// have passed, or renews the lease with Extend. Work does all of this on one stream, in batches.
 type RunnerServiceClient interface {
 	// Subscribe streams JobCalls to the runner for as long as the stream is open.
 	//
@@ -138,8 +138,8 @@ type RunnerService_WorkClient = grpc.BidiStreamingClient[RunnerMessage, GatewayM
 //
 // RunnerService delivers JobCalls at least once to the programs that execute them.
 //
-// A runner opens Subscribe, works on each JobCall, and finishes it with Ack or Nack before its lease
-// expires, or renews the lease with Extend. Work does all of this on one stream, in batches.
+// A runner opens Subscribe, works on each JobCall, and finishes it with Ack or Nack before lease_secs
+// have passed, or renews the lease with Extend. Work does all of this on one stream, in batches.
 type RunnerServiceServer interface {
 	// Subscribe streams JobCalls to the runner for as long as the stream is open.
 	//

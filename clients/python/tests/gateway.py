@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections import Counter, deque
 
 import grpc
@@ -152,8 +151,7 @@ class Stream:
             self.out.add(call_id)
             calls.append({**call, "lease_token": token, "attempt": self.gateway.attempts[call_id]})
         for call in calls:
-            expires_at = time.time() + self.gateway.lease_secs
-            call["lease_expires_at"] = {"seconds": int(expires_at), "nanos": int(expires_at % 1 * 1e9)}
+            call["lease_secs"] = self.gateway.lease_secs
         if calls:
             self.queue.put_nowait(GatewayMessage(job_calls=calls))
 

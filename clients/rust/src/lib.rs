@@ -1,7 +1,7 @@
 #![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
 #![warn(missing_docs)]
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use std::{collections::HashMap, env, error, iter, pin::Pin, process, sync::Arc, sync::LazyLock};
 
 use regex_lite::Regex;
@@ -26,8 +26,8 @@ const WAIT: Duration = Duration::from_secs(5);
 /// Longest wait before another stream, and wait before a message is sent again.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Bounds on the time between renewals, of which the longest is also the shortest without one after which a lease is
-/// lost, because jobgate's clock may differ from ours.
-const RENEWAL: (Duration, Duration) = (PAUSE, Duration::from_secs(10));
+/// lost: a busy machine or network delays answers.
+const RENEWAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Rule of jobgate for content types.
 static MEDIA_TYPE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^([\w!#$&^.+-]+/[\w!#$&^.+-]+(;[\x20-\x7e]*)?)?$").expect("is a pattern"));
@@ -308,8 +308,7 @@ impl Workplace {
         let job = Job { call_id, job_id, service_id, body, metadata, attempt, lost: lost.clone(), report };
         // Cancels when the runner ends, too.
         let lost = lost.drop_guard();
-        let expires_at = call.lease_expires_at.and_then(|time| SystemTime::try_from(time).ok());
-        let lease = expires_at.and_then(|time| time.duration_since(SystemTime::now()).ok()).unwrap_or_default();
+        let lease = Duration::try_from_secs_f64(call.lease_secs).unwrap_or_default();
         let mut expiry = Instant::now() + lease.max(RENEWAL.1);
         let renewal = async {
             let mut streams = self.streams.subscribe();

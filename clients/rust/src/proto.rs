@@ -42,9 +42,12 @@ pub struct JobCall {
     /// Acceptance time.
     #[prost(message, optional, tag = "8")]
     pub enqueued_at: ::core::option::Option<::prost_types::Timestamp>,
-    /// Expiry of the lease unless extended.
+    /// Expiry of the lease unless extended, by the gateway's clock. It is for logs: the runner's clock may differ.
     #[prost(message, optional, tag = "9")]
     pub lease_expires_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Length of the lease in seconds, from the arrival of this message. Measure it with a monotonic clock.
+    #[prost(double, tag = "10")]
+    pub lease_secs: f64,
 }
 /// JobResult is the output of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -357,8 +360,8 @@ pub mod runner_service_client {
     use tonic::codegen::*;
     /// RunnerService delivers JobCalls at least once to the programs that execute them.
     ///
-    /// A runner opens Subscribe, works on each JobCall, and finishes it with Ack or Nack before its lease
-    /// expires, or renews the lease with Extend. Work does all of this on one stream, in batches.
+    /// A runner opens Subscribe, works on each JobCall, and finishes it with Ack or Nack before lease_secs
+    /// have passed, or renews the lease with Extend. Work does all of this on one stream, in batches.
     #[derive(Debug, Clone)]
     pub struct RunnerServiceClient<T> {
         inner: tonic::client::Grpc<T>,

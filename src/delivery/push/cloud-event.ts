@@ -16,7 +16,7 @@ interface CloudEvent {
  * Makes the CloudEvent that pushes a JobCall, in HTTP's binary mode.
  * https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/http-protocol-binding.md
  */
-export function toCloudEvent(call: ClaimedCall): CloudEvent {
+export function toCloudEvent(call: ClaimedCall, leaseMs: number): CloudEvent {
   const { callId, attempt, leaseToken } = call;
   const { jobId, serviceId, body, metadata } = decodeJobCall(call.encoded);
   const headers: Record<string, string> = {
@@ -29,6 +29,7 @@ export function toCloudEvent(call: ClaimedCall): CloudEvent {
     "ce-time": new Date(call.enqueuedAt).toISOString(),
     "ce-attempt": String(attempt),
     "ce-leasetoken": leaseToken,
+    "ce-leasesecs": String(leaseMs / 1000),
     "ce-leaseexpires": new Date(call.leaseExpiresAt).toISOString(),
     [CALL_ID_METADATA]: String(callId),
   };

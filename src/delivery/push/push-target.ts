@@ -64,7 +64,7 @@ export class PushTarget implements CallSink {
   }
 
   write(call: ClaimedCall, onWritten: () => void): boolean {
-    const event = toCloudEvent(call);
+    const event = toCloudEvent(call, this.#terms.leaseMs);
     const signature = signatureHeaders(event, this.#keys, this.#clock());
     const headers = { ...event.headers, ...signature };
     const request = this.#client.post({ headers, body: event.body }, onWritten);

@@ -5,10 +5,13 @@ import { toCloudEvent } from "../../../src/delivery/push/cloud-event.ts";
 function eventOf(metadata: Record<string, string>, body = Buffer.from([0, 255, 128])) {
   const encoded = encodeJobCall({ origin: "webhook", jobId: 2n ** 64n - 1n, serviceId: 3n, body, metadata });
   const [enqueuedAt, leaseExpiresAt] = [Date.UTC(2026, 0, 2, 3, 4, 5, 6), Date.UTC(2026, 0, 2, 3, 5)];
-  return toCloudEvent({
-    ...{ callId: 12, leaseToken: "token", encoded, attempt: 4, suspect: false, byUse: false },
-    ...{ enqueuedAt, leaseExpiresAt },
-  });
+  return toCloudEvent(
+    {
+      ...{ callId: 12, leaseToken: "token", encoded, attempt: 4, suspect: false, byUse: false },
+      ...{ enqueuedAt, leaseExpiresAt },
+    },
+    500,
+  );
 }
 
 test("A CloudEvent has the attributes of its JobCall, and its body byte for byte", () => {
@@ -24,6 +27,7 @@ test("A CloudEvent has the attributes of its JobCall, and its body byte for byte
     "ce-time": "2026-01-02T03:04:05.006Z",
     "ce-attempt": "4",
     "ce-leasetoken": "token",
+    "ce-leasesecs": "0.5",
     "ce-leaseexpires": "2026-01-02T03:05:00.000Z",
     "X-CHAIN-CALL-ID": "12",
   });

@@ -29,6 +29,7 @@ describe("Subscribe", () => {
     const leaseExpiresAt =
       Number(call.leaseExpiresAt?.seconds) * 1000 + (call.leaseExpiresAt?.nanos ?? 0) / 1e6;
     expect(enqueuedAt).toBeGreaterThanOrEqual(before);
+    expect(call.leaseSecs).toBe(30);
     expect(leaseExpiresAt).toBeGreaterThanOrEqual(before + 30_000);
     expect(leaseExpiresAt).toBeLessThanOrEqual(Date.now() + 30_000);
   });

@@ -22,7 +22,7 @@ from .job import Fail, Job, Output, Retry, encodable, to_ack, to_nack
 from .protocol import LEASE_STATUS_DONE, WORK, Ack, GatewayMessage, Nack, RunnerMessage
 
 PAUSE_SECS = 0.5  # At most before the next stream; before an outcome is sent again.
-LEASE_SECS = (0.2, 10.0)  # Clocks may differ: a lease may be longer or shorter than it seems.
+LEASE_SECS = (0.2, 10.0)  # A lease is lost after the second at the earliest: answers may be late.
 CHANNEL_OPTIONS = [
     ("grpc.keepalive_time_ms", 15_000),
     ("grpc.http2.ping_timeout_ms", 5_000),  # Its default of a minute would outlast grpc.keepalive_timeout_ms.
@@ -47,7 +47,7 @@ class Delivery(Job):
             call.call_id, call.job_id, call.service_id, call.body, dict(call.metadata), call.attempt
         )
         self.lease = {"call_id": call.call_id, "lease_token": call.lease_token}
-        self.lease_secs = max(call.lease_expires_at.ToNanoseconds() / 1e9 - time.time(), LEASE_SECS[0])
+        self.lease_secs = max(call.lease_secs, LEASE_SECS[0])
         self.renewed_at = time.monotonic()
         self.due_at = self.renewed_at + self.lease_secs / 2
         """When to send the outcome, or else an extension."""

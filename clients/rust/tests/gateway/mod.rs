@@ -1,5 +1,5 @@
 //! A gateway in the test's process: tests read what a runner sends, and choose the answers.
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use h2::{RecvStream, SendStream, server};
@@ -110,7 +110,7 @@ impl Stream {
             metadata: metadata.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             lease_token: format!("lease of {call_id}"),
             attempt: 1,
-            lease_expires_at: Some((SystemTime::now() + lease).into()),
+            lease_secs: lease.as_secs_f64(),
             ..Default::default()
         });
         self.send(GatewayMessage { job_calls: job_calls.collect(), statuses: vec![] });
