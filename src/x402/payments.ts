@@ -71,6 +71,7 @@ export class Payments implements BackgroundService {
       ...rounds,
       slowRoundMs,
       clock: elapsed,
+      wallClock: clock,
       logger,
     });
     this.charges = new Charges(

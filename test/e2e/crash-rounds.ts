@@ -25,12 +25,12 @@ const DECIDED_WITHIN_MS = 250_000;
 type End = "job" | "not paid" | "undecided";
 
 /**
- * With `rpc_url` the chain decides. Without it settlement is requested again, and once the nonce is
+ * With `rpc_url` the chain decides, and an unused authorization is settled again. Without it settlement is requested again, and once the nonce is
  * used the facilitator's no proves nothing: the operator has to decide such a payment, and its job does not run.
  */
 const ENDS: Readonly<Record<Crash, Readonly<Record<SetUp, End>>>> = {
   "before-journal": { rpc_url: "job", "no rpc_url": "job" },
-  "after-journal": { rpc_url: "not paid", "no rpc_url": "job" },
+  "after-journal": { rpc_url: "job", "no rpc_url": "job" },
   "during settle": { rpc_url: "job", "no rpc_url": "undecided" },
   "after-settle": { rpc_url: "job", "no rpc_url": "undecided" },
   "after-commit": { rpc_url: "job", "no rpc_url": "job" },

@@ -90,8 +90,8 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
     name: "a yes that was not recorded is not tried again",
     ...{
       file: SETTLEMENT,
-      from: "async recheck(record: PaymentRecord): Promise<PaymentOutcome> {\n    const { evidence, clock } = this.#parts;\n    const paid = this.#unrecorded.get(record.fingerprint);",
-      to: "async recheck(record: PaymentRecord): Promise<PaymentOutcome> {\n    const { evidence, clock } = this.#parts;\n    const paid = this.#unrecorded.get('');",
+      from: "async recheck(record: PaymentRecord): Promise<Rechecked> {\n    const { evidence, clock } = this.#parts;\n    const paid = this.#unrecorded.get(record.fingerprint);",
+      to: "async recheck(record: PaymentRecord): Promise<Rechecked> {\n    const { evidence, clock } = this.#parts;\n    const paid = this.#unrecorded.get('');",
     },
     scenario: { ...ONE, storeFaults: 1, hasChain: false },
   },
@@ -104,8 +104,8 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
     name: "an undecided payment is not looked at again",
     ...{
       file: SETTLEMENT,
-      from: "if (evidence.covers(record.key)) return this.#decide(record, await evidence.look(record));",
-      to: 'if (evidence.covers(record.key)) return { kind: "undecided" };',
+      from: "const outcome = await this.#decide(record, found);",
+      to: 'const outcome: PaymentOutcome = { kind: "undecided" };',
     },
     scenario: ONE,
   },

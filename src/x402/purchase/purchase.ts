@@ -115,10 +115,11 @@ export class Purchase {
   async #payOnce(paid: PaidRequest): Promise<PaymentOutcome> {
     const { callerAuth, earlier, adopted, settlement, producer, verification } = this.#parts;
     const { request, body, payment, identity } = paid;
-    const first = (record: PaymentRecord) => ({
-      ...outcomeOfKnown(record, identity),
-      replayed: true as const,
-    });
+    const first = async (record: PaymentRecord) => {
+      const outcome = outcomeOfKnown(record, identity);
+      const latest = outcome.kind === "undecided" ? await settlement.retry(record) : outcome;
+      return { ...latest, replayed: true as const };
+    };
     // store_unavailable
     const known = await earlier.find(payment);
     // payment_replay, payment_identifier_conflict

@@ -6,7 +6,7 @@ import type { EventHub } from "../../core/events.ts";
 import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
 import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
-import { RetryTimes } from "./retry-times.ts";
+import { longestDelay, RetryTimes } from "./retry-times.ts";
 import type { Settlement } from "./settlement.ts";
 import { UndecidedPayments } from "./undecided-payments.ts";
 
@@ -28,7 +28,6 @@ interface Parts {
 
 /** Charges in progress at once. Each waits for a transaction to be mined. */
 const MAX_IN_PROGRESS = 256;
-const MAX_DELAY_MS = 30_000;
 /** Acks within this time share one look at the journal. */
 const GATHER_MS = 10;
 /** Authorizations that are ended in one step. */
@@ -163,15 +162,17 @@ export class Charges implements BackgroundService {
   }
 
   async #charge({ key, fingerprint }: UndecidedPayment): Promise<void> {
-    const { journal, settlement, firstDelayMs, logger } = this.#parts;
+    const { journal, settlement, firstDelayMs, clock, logger } = this.#parts;
+    let longestDelayMs = longestDelay(Number.POSITIVE_INFINITY);
     try {
       // It may have been decided since it was listed.
       const current = await journal.findPayment(key);
       if (current?.state !== "settling") return;
+      longestDelayMs = longestDelay(current.validBefore * 1_000 - clock());
       await settlement.charge(current);
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not settle a charge; trying again");
     }
-    this.#retries.retryLater(fingerprint, firstDelayMs, MAX_DELAY_MS);
+    this.#retries.retryLater(fingerprint, firstDelayMs, longestDelayMs);
   }
 }

@@ -1,10 +1,11 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
+import type { PaymentRecord } from "../../core/payment.ts";
 import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
 import type { PaymentsInProgress } from "./payments-in-progress.ts";
-import { RetryTimes } from "./retry-times.ts";
+import { longestDelay, RetryTimes } from "./retry-times.ts";
 import type { Settlement } from "./settlement.ts";
 import { UndecidedPayments } from "./undecided-payments.ts";
 
@@ -25,13 +26,17 @@ interface Parts {
    * catches up, or the operator configures an RPC.
    */
   readonly slowRoundMs: number;
+  /** Measures durations. */
   readonly clock: Clock;
+  /** Wall clock, which authorizations end by. */
+  readonly wallClock: Clock;
   readonly logger: Logger;
 }
 
 const CONCURRENCY = 8;
-/** Longest delays before the next check of one payment. */
-const MAX_DELAY_MS = 30_000;
+/** Requests to settle again that are in progress at once. */
+const MAX_ASKED_AT_ONCE = 8;
+/** Longest delay before the next check of a decided payment. */
 const MAX_DECIDED_DELAY_MS = 3_600_000;
 /** Time that a request at another replica takes beside the facilitator's. */
 const OTHER_REPLICA_MARGIN_MS = 5_000;
@@ -47,6 +52,8 @@ export class Reconciler implements BackgroundService {
   readonly #intents: UndecidedPayments;
   readonly #unresolved: UndecidedPayments;
   readonly #watched: UndecidedPayments;
+  /** Requests to settle again, by fingerprint. Looks at other payments do not wait for a slow facilitator. */
+  readonly #asking = new Map<string, Promise<void>>();
   #nextSlowRoundAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> = Promise.resolve();
@@ -68,6 +75,7 @@ export class Reconciler implements BackgroundService {
     this.#stopped = true;
     clearTimeout(this.#timer);
     await this.#round;
+    await Promise.all(this.#asking.values());
   }
 
   #run(): void {
@@ -101,7 +109,8 @@ export class Reconciler implements BackgroundService {
 
   #isDue(payment: UndecidedPayment): boolean {
     const { fingerprint } = payment;
-    if (this.#parts.inProgress.has(fingerprint) || this.#mayBeInProgressElsewhere(payment)) return false;
+    if (this.#parts.inProgress.has(fingerprint) || this.#asking.has(fingerprint)) return false;
+    if (this.#mayBeInProgressElsewhere(payment)) return false;
     return this.#retries.isDue(fingerprint);
   }
 
@@ -116,19 +125,37 @@ export class Reconciler implements BackgroundService {
   }
 
   async #recheck(payment: UndecidedPayment): Promise<void> {
-    const { journal, settlement, firstDelayMs, slowRoundMs, logger } = this.#parts;
+    const { journal, settlement, firstDelayMs, slowRoundMs, wallClock, logger } = this.#parts;
     const { fingerprint, key, state } = payment;
     const isDecided = state === "failed" || state === "settled";
+    let longestDelayMs = longestDelay(Number.POSITIVE_INFINITY);
     try {
       // A request may have decided it since it was listed: act only on what the journal says now.
       const current = this.#isDue(payment) ? await journal.findPayment(key) : undefined;
       if (current?.state !== payment.state) return;
       if (isDecided) await settlement.recheckDecided(current);
-      else await settlement.recheck(current);
+      else {
+        longestDelayMs = longestDelay(current.validBefore * 1_000 - wallClock());
+        const { mayAskAgain } = await settlement.recheck(current);
+        if (mayAskAgain && state === "intent") this.#ask(current);
+      }
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not check a payment");
     }
     if (isDecided) this.#retries.retryLater(fingerprint, slowRoundMs, MAX_DECIDED_DELAY_MS);
-    else this.#retries.retryLater(fingerprint, firstDelayMs, MAX_DELAY_MS);
+    else this.#retries.retryLater(fingerprint, firstDelayMs, longestDelayMs);
+  }
+
+  #ask(payment: PaymentRecord): void {
+    const { settlement, inProgress, logger } = this.#parts;
+    const { fingerprint, key } = payment;
+    if (inProgress.has(fingerprint) || this.#asking.size >= MAX_ASKED_AT_ONCE) return;
+    const asking = settlement
+      .askAgain(payment)
+      .catch((error: unknown) =>
+        logger.warn({ err: error, payment: key }, "could not settle a payment again"),
+      )
+      .then(() => void this.#asking.delete(fingerprint));
+    this.#asking.set(fingerprint, asking);
   }
 }

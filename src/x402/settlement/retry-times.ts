@@ -3,6 +3,13 @@ import type { Clock } from "../../core/clock.ts";
 
 /** Payments whose next attempt is remembered; a forgotten one is tried early. */
 const MAX_REMEMBERED = 20_000;
+/** Longest delay before the next attempt at one payment. */
+const MAX_DELAY_MS = 30_000;
+/**
+ * Longest delay once the authorization has ended: two looks have to show that nothing moved, within 15 s of the block that
+ * shows it first.
+ */
+const MAX_ENDED_DELAY_MS = 5_000;
 
 /** Times of the next attempt at each payment. Each delay is twice the last. */
 export class RetryTimes {
@@ -26,4 +33,9 @@ export class RetryTimes {
     const delayMs = Math.min(Math.max(lastDelayMs * 2, firstDelayMs), longestDelayMs);
     this.#times.set(fingerprint, { delayMs, nextAt: this.#clock() + delayMs });
   }
+}
+
+/** Returns the longest time until the next check of a payment whose authorization ends in so long. */
+export function longestDelay(msLeft: number): number {
+  return Math.min(MAX_DELAY_MS, Math.max(msLeft, MAX_ENDED_DELAY_MS));
 }

@@ -9,6 +9,7 @@ import type { PaymentJournal, UndecidedLimits } from "../../store/contract/payme
 import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
 import { ExtensionRejections } from "../facilitators/extension-responses.ts";
 import { quotePaid } from "../prices/quote-book.ts";
+import { AskTimes } from "./ask-times.ts";
 import type { Evidence } from "./payment-decision.ts";
 import {
   failureResponse,
@@ -42,6 +43,9 @@ interface SettleOptions {
   readonly paidIn?: string;
 }
 
+/** An outcome; `mayAskAgain` when the chain shows just now that asking the facilitator again is of use and safe. */
+export type Rechecked = PaymentOutcome & { readonly mayAskAgain?: true };
+
 /** Decided charges that are remembered until a facilitator is asked. */
 const MAX_UNASKED = 20_000;
 
@@ -55,11 +59,14 @@ export class Settlement {
   /** Charges that were decided here, and that no facilitator was asked for yet, by call ID. */
   readonly #unasked = boundedCache<number, true>(MAX_UNASKED);
 
+  readonly #askTimes: AskTimes;
+
   readonly #rejections: ExtensionRejections;
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#attempts = new SettlementAttempts(parts);
+    this.#askTimes = new AskTimes({ ...parts, settleTimeoutMs: parts.facilitators.settleTimeoutMs });
     this.#rejections = new ExtensionRejections(parts.logger);
   }
 
@@ -107,6 +114,7 @@ export class Settlement {
         const payment = { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) };
         if (paidIn !== undefined)
           return this.#decide(payment, await this.#parts.evidence.look(payment, paidIn));
+        this.#askTimes.note(intent);
         const { found, extensionResponses } = await this.#attempts.settle(payment);
         const outcome = await this.#decide(payment, found);
         if (extensionResponses === undefined) return outcome;
@@ -139,11 +147,17 @@ export class Settlement {
    * Tries again to decide an undecided payment: from its chain or, if that cannot be asked, by asking its facilitator
    * to settle until the authorization has expired.
    */
-  async recheck(record: PaymentRecord): Promise<PaymentOutcome> {
+  async recheck(record: PaymentRecord): Promise<Rechecked> {
     const { evidence, clock } = this.#parts;
     const paid = this.#unrecorded.get(record.fingerprint);
     if (paid !== undefined) return this.#accept(record, paid.settled);
-    if (evidence.covers(record.key)) return this.#decide(record, await evidence.look(record));
+    if (evidence.covers(record.key)) {
+      const found = await evidence.look(record);
+      const outcome = await this.#decide(record, found);
+      return isUnused(found) && this.#askTimes.mayAskAgain(record)
+        ? { ...outcome, mayAskAgain: true }
+        : outcome;
+    }
     if (clock() < record.validBefore * 1000) {
       return this.#decide(record, (await this.#attempts.settleAgain(record)).found);
     }
@@ -151,6 +165,31 @@ export class Settlement {
       record,
       "the authorization has expired, and no chain can be asked whether it was used: set the token's rpc_url",
     );
+  }
+
+  /**
+   * Has the same facilitator settle a payment again that {@link Settlement.recheck} has just found unused. The token takes
+   * a nonce once, so an earlier settlement that is on its way and this settlement cannot both move money.
+   */
+  async askAgain(record: PaymentRecord): Promise<PaymentOutcome> {
+    if (!this.#askTimes.mayAskAgain(record)) return { kind: "undecided" };
+    this.#askTimes.note(record);
+    const { logger } = this.#parts;
+    logger.info(logFields(record), "the authorization is unused: asking its facilitator to settle again");
+    return this.#decide(record, (await this.#attempts.settleAgain(record)).found);
+  }
+
+  /** Tries to decide an undecided payment for a client that sends it again. */
+  async retry(record: PaymentRecord): Promise<PaymentOutcome> {
+    const isUndecided = record.state === "intent" && record.ceiling === undefined;
+    if (!isUndecided || !this.#parts.evidence.covers(record.key) || !this.#askTimes.mayAskAgain(record)) {
+      return outcomeOfKnown(record, record);
+    }
+    const { mayAskAgain, ...outcome } = await this.recheck(record);
+    if (mayAskAgain) return this.askAgain(record);
+    // The next look has to wait, however often the client sends.
+    if (outcome.kind === "undecided") this.#askTimes.note(record);
+    return outcome;
   }
 
   /** Returns why a payment by use could not be charged its ceiling now; undefined when it could, or it is not known. */

@@ -38,6 +38,8 @@ export interface SettlementHarness {
   readonly contradicted: readonly string[];
   readonly clock: () => number;
   moveClock(ms: number): void;
+  /** Moves the wall clock and the monotonic clock. */
+  letPass(ms: number): void;
   stop(): Promise<void>;
 }
 
@@ -55,6 +57,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
   const upstream = await startFacilitator({ anvil });
   const facilitator = await startFaultProxy({ target: upstream.url });
   let movedMs = 0;
+  let elapsedMs = 0;
   const clock = () => Date.now() + movedMs;
   const opened = await openTestStore({ encodeJobCall: ({ body }) => body, clock });
   const { store } = opened;
@@ -99,7 +102,7 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
       confirmationTimeoutMs: 200,
       pendingLookMs,
       clock,
-      elapsed: monotonicClock,
+      elapsed: () => monotonicClock() + elapsedMs,
       logger,
       telemetry,
     });
@@ -121,6 +124,10 @@ export async function startSettlementHarness(): Promise<SettlementHarness> {
     clock,
     moveClock(ms) {
       movedMs += ms;
+    },
+    letPass(ms) {
+      movedMs += ms;
+      elapsedMs += ms;
     },
     async stop() {
       await opened.stop();

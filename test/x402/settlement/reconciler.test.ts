@@ -51,6 +51,7 @@ async function startReconciler({
     firstDelayMs: 1_000,
     slowRoundMs: 60_000,
     clock: () => elapsedMs,
+    wallClock: harness.clock,
     logger: harness.logger,
   });
   await reconciler.start();

@@ -174,6 +174,49 @@ it("A settlement that the chain never shows is waited for no longer when the clo
   expect(setBackMs).toBeGreaterThan(0);
 });
 
+describe("With rpc_url, a payment that the facilitator did not settle", () => {
+  async function undecidedPayment(validSecs = 3_600) {
+    const payment = await newPayment(validSecs);
+    const { nonce } = payment.signed.authorization;
+    const settles = () =>
+      harness.facilitator.requests.filter(({ path, body }) => path === "/settle" && body.includes(nonce))
+        .length;
+    harness.facilitator.add({ path: "/settle", times: 1, fault: { kind: "answer", status: 500, body: "" } });
+    expect(await harness.withRpc.settle(payment.intent, jobCall)).toEqual({ kind: "undecided" });
+    return { ...payment, settles };
+  }
+
+  it("Is settled again on a resend, at most once in 5 s, after a look that shows the authorization unused", async () => {
+    const { intent, settles } = await undecidedPayment();
+    expect(await harness.withRpc.retry(await recordOf(intent))).toEqual({ kind: "undecided" });
+    expect(settles()).toBe(1);
+    harness.letPass(5_000);
+    const [first, second] = await Promise.all([
+      harness.withRpc.retry(await recordOf(intent)),
+      harness.withRpc.retry(await recordOf(intent)),
+    ]);
+    expect(settles()).toBe(2);
+    expect([first.kind, second.kind]).toContain("accepted");
+    expect((await recordOf(intent)).state).toBe("settled");
+  });
+
+  it("Is not settled again when the chain shows that the authorization was used", async () => {
+    const { intent, signed, settles } = await undecidedPayment();
+    await harness.usdc.transferWithAuthorization(signed);
+    harness.letPass(5_000);
+    expect(await harness.withRpc.retry(await recordOf(intent))).toMatchObject({ kind: "accepted" });
+    expect(settles()).toBe(1);
+  });
+
+  it("Is not settled again with less than 6 s left", async () => {
+    const { intent, settles } = await undecidedPayment(10);
+    harness.letPass(5_000);
+    expect(await harness.withRpc.retry(await recordOf(intent))).toEqual({ kind: "undecided" });
+    expect(await harness.withRpc.askAgain(await recordOf(intent))).toEqual({ kind: "undecided" });
+    expect(settles()).toBe(1);
+  });
+});
+
 describe("Without rpc_url", () => {
   it("The facilitator is asked until the authorization has expired; then the payment is unresolved, logged once", async () => {
     const { intent, signed } = await newPayment(3_600);
