@@ -36,7 +36,8 @@ export function apiRoutes(api: {
       grpc: false,
       acceptCompression: [],
       readMaxBytes: MAX_REQUEST_BYTES,
-      jsonOptions: JSON_OPTIONS,
+      // A misspelt filter must not pass for none.
+      jsonOptions: { ...JSON_OPTIONS, ignoreUnknownFields: false },
       interceptors: [hideInternalErrors(logger)],
       shutdownSignal: stopping,
     });

@@ -80,12 +80,12 @@ url = "http://127.0.0.1:1"
     expect(code).toBe(1);
     expect(stdout).toContain("jobgate.toml:5: x402.facilitator_url: does not answer");
     expect(stdout).toContain(
-      "jobgate.toml:15: x402.accepted_tokens[0].rpc_url: does not answer as a chain's RPC",
+      "jobgate.toml:16: x402.accepted_tokens[0].rpc_url: does not answer as a chain's RPC",
     );
     expect(stdout).toContain(
       "jobgate.toml:12: x402.accepted_tokens[0].rate_source.http.url: gives no rate: it does not answer",
     );
-    expect(stdout).toContain("jobgate.toml:17: pricing_engine.url: does not answer");
+    expect(stdout).toContain("jobgate.toml:18: pricing_engine.url: does not answer");
     expect(stdout).toContain("jobgate.toml:2: store.url: cannot be opened");
     expect(stdout).not.toContain("hunter2");
   });
