@@ -93,7 +93,14 @@ async function soak(minutes: number): Promise<void> {
   const runner = new LightRunner(jobgate.runnerAddress);
   try {
     let acked = 0;
-    await runner.subscribe(256, (call) => void runner.ack([call]).then(() => (acked += 1)));
+    let ackFailures = 0;
+    await runner.subscribe(256, (call) => {
+      // The end of the soak breaks off what is under way.
+      runner.ack([call]).then(
+        () => (acked += 1),
+        () => (ackFailures += 1),
+      );
+    });
     const url = `${jobgate.x402Url}/x402/jobs/1/0`;
     let offer = await requestOffer(url);
     const paces = {
@@ -119,7 +126,7 @@ async function soak(minutes: number): Promise<void> {
       samples.push(await sampleOf(jobgate, (samples.length + 1) / SAMPLES_PER_MINUTE));
       if (samples.length % SAMPLES_PER_MINUTE !== 0) continue;
       const { webhooks, payments, unpaid } = paces;
-      const failed = webhooks.failed + payments.failed + unpaid.failed;
+      const failed = webhooks.failed + payments.failed + unpaid.failed + ackFailures;
       const counts = [webhooks.done, payments.done, unpaid.done, acked, failed];
       console.log([...meanOf(samples.slice(-SAMPLES_PER_MINUTE)), ...counts].join("\t"));
     }
