@@ -121,6 +121,7 @@ function eventsOf(
     case "retryCallback":
     case "saveOffers":
     case "saveQuote":
+    case "saveRefusedPayments":
     case "shrink":
     case "signTransactions":
     case "useCallbackEndpoints":

@@ -44,6 +44,7 @@ export type {
   Movement,
   Payment,
   Refund,
+  RefusedPayment,
 } from "../gen/jobgate/v1/operator_pb.ts";
 export { DeadLetterStatus, PaymentVerdict } from "../gen/jobgate/v1/operator_pb.ts";
 

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { ERROR_KINDS } from "../core/errors.ts";
 import { defined } from "../core/objects.ts";
 import { closingText, type PaymentState } from "../core/payment.ts";
 import { PAYMENT_STATES } from "../operator/messages.ts";
@@ -13,6 +14,7 @@ import {
   type Payment,
   PaymentVerdict,
   paymentStateText,
+  type RefusedPayment,
   refundStateText,
   timeText,
 } from "./operator-client.ts";
@@ -24,8 +26,11 @@ import {
   callIdArgument,
   type FilterOptions,
   filterOptions,
+  jobOption,
   jsonOption,
+  listOptions,
   noteOption,
+  option,
   stateOption,
 } from "./options.ts";
 import {
@@ -74,6 +79,20 @@ export function addPaymentsCommand(program: Command): void {
     ],
   }).action(close);
 
+  addOperatorCommand(payments, {
+    name: "refused",
+    description:
+      "List requests whose payments bought nothing, newest first, and why: those of the last week.",
+    example: "payments refused --job 1/0 --code payment_invalid",
+    takes: [
+      jobOption(),
+      option("--payer <address>", "only payments that name this address, verified or not"),
+      option("--code <code>", "only this error code").choices(Object.keys(ERROR_KINDS)),
+      option("--request-id <id>", "only this request: X-Request-Id of its answer"),
+      ...listOptions(),
+    ],
+  }).action(refused);
+
   addMissingCommand(payments);
   addOperatorCommand(payments, {
     name: "adopt",
@@ -112,6 +131,30 @@ function list(options: ListOptions & FilterOptions & { readonly state?: PaymentS
     columns: COLUMNS,
   });
 }
+
+interface RefusedOptions extends ListOptions, Pick<FilterOptions, "job" | "payer"> {
+  readonly code?: string;
+  readonly requestId?: string;
+}
+
+function refused({ job, payer, code, requestId, ...options }: RefusedOptions): Promise<void> {
+  const jobIndex = job && Number(job.jobId);
+  const filter = defined({ serviceId: job?.serviceId, jobIndex, payer, code, requestId });
+  return printList(options, {
+    readPage: (client, page) => client.listRefusedPayments({ ...page, ...filter }),
+    items: (page) => page.refusedPayments,
+    columns: REFUSED_COLUMNS,
+  });
+}
+
+const REFUSED_COLUMNS: Columns<RefusedPayment> = {
+  "REFUSED AT": ({ refusedAt }) => timeText(refusedAt),
+  REQUEST: ({ requestId }) => requestId,
+  JOB: ({ serviceId, jobIndex }) => `${serviceId}/${jobIndex}`,
+  CODE: ({ code }) => code,
+  PAYER: ({ payer }) => payer || "-",
+  REASON: ({ reason, message }) => shortText(reason || message),
+};
 
 const COLUMNS: Columns<Payment> = {
   ID: ({ callId }) => String(callId),

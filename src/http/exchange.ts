@@ -33,22 +33,22 @@ export class Exchange extends HttpRequest {
   #ended: Promise<void> | undefined;
 
   constructor(options: {
-    readonly number: number;
+    readonly id: string;
     readonly incoming: Incoming;
     readonly outgoing: ServerResponse;
     readonly uploads: Uploads;
     readonly owner: TableOwner;
   }) {
-    const { number, incoming, outgoing, uploads, owner } = options;
-    super(number, incoming, outgoing, uploads);
+    const { id, incoming, outgoing, uploads, owner } = options;
+    super(id, incoming, outgoing, uploads);
     this.incoming = incoming;
     this.outgoing = outgoing;
     this.owner = owner;
   }
 
-  /** Headers of every answer of the listener to this origin. */
-  get ownerHeaders(): HeaderPairs {
-    return this.owner.cors?.headersFor(this.headers.origin) ?? [];
+  /** Headers of every answer to this request, whatever its route says. */
+  get commonHeaders(): HeaderPairs {
+    return [["x-request-id", this.id], ...(this.owner.cors?.headersFor(this.headers.origin) ?? [])];
   }
 
   /** Resolves at {@link end}. Made only when somebody waits for it. */

@@ -10,27 +10,22 @@ export class HttpRequest {
   /** Headers by lower-case name, with repeated ones joined by Node's rules. */
   readonly headers: IncomingHttpHeaders;
   readonly remoteAddress: string;
-  readonly #number: number;
+  /** Unique over all servers of all processes: answers and logs name it. */
+  readonly id: string;
   readonly #incoming: Incoming;
   readonly #outgoing: ServerResponse;
   readonly #uploads: Uploads;
   #closed: AbortSignal | undefined;
 
-  /** @param number counts the requests of a server */
-  constructor(number: number, incoming: Incoming, outgoing: ServerResponse, uploads: Uploads) {
+  constructor(id: string, incoming: Incoming, outgoing: ServerResponse, uploads: Uploads) {
     this.method = incoming.method ?? "";
     this.path = pathOf(incoming);
     this.headers = incoming.headers;
     this.remoteAddress = incoming.socket.remoteAddress ?? "";
-    this.#number = number;
+    this.id = id;
     this.#incoming = incoming;
     this.#outgoing = outgoing;
     this.#uploads = uploads;
-  }
-
-  /** Unique in this process's logs. */
-  get id(): string {
-    return `r${this.#number}`;
   }
 
   /** Request target after `?`, byte for byte. */

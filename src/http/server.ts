@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -71,6 +72,8 @@ export class HttpServer {
   #server: Server | undefined;
   #socketFile: UnixSocketFile | undefined;
   #listening: Promise<void> | undefined;
+  /** Tells the requests of this server apart from those of other replicas, and from those before a restart. */
+  readonly #idPrefix = `r${randomBytes(5).toString("hex")}`;
   #requestCount = 0;
 
   constructor(options: {
@@ -191,7 +194,7 @@ export class HttpServer {
   #begin(incoming: Incoming, outgoing: ServerResponse): void {
     const uploads = this.#uploads;
     const exchange = new Exchange({
-      number: ++this.#requestCount,
+      id: `${this.#idPrefix}-${++this.#requestCount}`,
       incoming,
       outgoing,
       uploads,
@@ -218,8 +221,9 @@ export class HttpServer {
       if (typeof answer === "function") {
         endWithReader(incoming, outgoing);
         outgoing.setHeader(...NO_SNIFF);
+        outgoing.setHeader("x-request-id", exchange.id);
         answer(incoming, outgoing);
-      } else if ("stream" in answer) await sendStream(outgoing, answer, exchange.ownerHeaders);
+      } else if ("stream" in answer) await sendStream(outgoing, answer, exchange.commonHeaders);
       else this.#send(answer, exchange);
     } catch (error) {
       this.#refuse(error, exchange);
@@ -269,7 +273,7 @@ export class HttpServer {
   #send(answer: HttpResponse, exchange: Exchange): void {
     exchange.error = answer.refusal;
     exchange.callId = answer.callId;
-    sendWhole(exchange.outgoing, answer, exchange.ownerHeaders);
+    sendWhole(exchange.outgoing, answer, exchange.commonHeaders);
   }
 
   #routeOf(exchange: Exchange): MethodHandlers {

@@ -29,7 +29,7 @@ export function openLog(options: {
   const logger = pino(
     {
       level,
-      // Tells replicas apart in a log that collects all of them: their request numbers are the same.
+      // Tells replicas apart in a log that collects all of them.
       base: { instance: randomBytes(4).toString("hex") },
       formatters: { log: (fields) => censor.fields(fields) },
       serializers: {

@@ -38,11 +38,9 @@ export class CallbackApi {
     const state = fromCallbackState(request.state);
     if (state === undefined && request.state !== 0) throw invalid("state: expected a CallbackState.");
     const callId = request.callId === 0n ? undefined : Number(request.callId);
-    const { items, nextPageToken } = await readPage(
-      request,
-      async (range) => ({ items: await this.#sources.store.listCallbacks({ state, callId, ...range }) }),
-      ({ id }) => id,
-    );
+    const { items, nextPageToken } = await readPage(request, async (range) => ({
+      items: await this.#sources.store.listCallbacks({ state, callId, ...range }),
+    }));
     return { callbacks: items.map(toCallback), nextPageToken };
   }
 

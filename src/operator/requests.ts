@@ -29,10 +29,9 @@ const MAX_BUCKETS = 1_000;
  * @returns the page, with an empty `nextPageToken` if it is the last
  * @throws ConnectError INVALID_ARGUMENT for a malformed token
  */
-export async function readPage<Item extends { readonly callId: number }>(
+export async function readPage<Item extends { readonly id: number } | { readonly callId: number }>(
   { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
   list: (range: { limit: number; before?: number }) => Promise<Page<Item>>,
-  idOf: (item: Item) => number = ({ callId }) => callId,
 ): Promise<{ readonly items: readonly Item[]; readonly nextPageToken: string }> {
   const size = pageSizeOf({ pageSize });
   const range = pageToken === "" ? {} : { before: readPageToken(pageToken) };
@@ -41,6 +40,11 @@ export async function readPage<Item extends { readonly callId: number }>(
   const last = items.at(-1);
   const next = last !== undefined && found.items.length > size ? idOf(last) : found.next;
   return { items, nextPageToken: next === undefined ? "" : String(next) };
+}
+
+/** ID of an entry: of a callback its own, and not that of its call. */
+function idOf(item: { readonly id: number } | { readonly callId: number }): number {
+  return "id" in item ? item.id : item.callId;
 }
 
 /** Number of entries on a page. */
@@ -95,12 +99,17 @@ export function readPaymentFilter(request: ListPaymentsRequest): Omit<PaymentFil
 
 /** Reads the payer and the time range, which all lists have. */
 function readWho({ payer, since, until }: ListCallsRequest | ListPaymentsRequest) {
-  if (!/^(0x[0-9a-f]{40})?$/i.test(payer)) throw invalid("payer: expected an address: 0x and 40 hex digits.");
   return {
-    payer: payer === "" ? undefined : payer.toLowerCase(),
+    payer: readPayer({ payer }),
     since: since && timestampMs(since),
     until: until && timestampMs(until),
   };
+}
+
+/** Reads an address in lower case; undefined means all. @throws ConnectError INVALID_ARGUMENT */
+export function readPayer({ payer }: { readonly payer: string }): string | undefined {
+  if (!/^(0x[0-9a-f]{40})?$/i.test(payer)) throw invalid("payer: expected an address: 0x and 40 hex digits.");
+  return payer === "" ? undefined : payer.toLowerCase();
 }
 
 /**

@@ -21,6 +21,7 @@ import type {
   ListMovementsRequest,
   ListPaymentsRequest,
   ListRefundsRequest,
+  ListRefusedPaymentsRequest,
   OperatorService,
   RetryCallbackRequest,
   RetryDeadLettersRequest,
@@ -51,6 +52,7 @@ import {
   toRunner,
   toTotals,
 } from "./messages.ts";
+import { listRefusedPayments } from "./refused-payments.ts";
 import {
   invalid,
   isCallId,
@@ -235,6 +237,10 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
 
   listMovements(request: ListMovementsRequest) {
     return listMovements(request, this.#sources.store, this.#decimalsOf);
+  }
+
+  listRefusedPayments(request: ListRefusedPaymentsRequest) {
+    return listRefusedPayments(request, this.#sources.store);
   }
 
   readonly listCallbacks = (request: ListCallbacksRequest) => this.#callbacks.list(request);

@@ -56,6 +56,9 @@ export const OPERATIONS = {
   listUndecided: { channel: "read" },
   listEndingAuthorizations: { channel: "read" },
 
+  saveRefusedPayments: { channel: "write" },
+  listRefusedPayments: { channel: "read", isForOperator: true },
+
   holdSettler: { channel: "write" },
   queueTransaction: { channel: "write" },
   signTransactions: { channel: "write" },

@@ -9,6 +9,7 @@ import type { OperatorLists } from "./contract/operator-lists.ts";
 import type { PaymentJournal } from "./contract/payment-journal.ts";
 import type { OfferLedger, QuoteLedger } from "./contract/price-ledgers.ts";
 import type { RefundLedger } from "./contract/refund-ledger.ts";
+import type { RefusedPaymentLog } from "./contract/refused-payments.ts";
 import type { Retention } from "./contract/retention.ts";
 import type { TransactionJournal } from "./contract/transaction-journal.ts";
 import type { WorkQueue } from "./contract/work-queue.ts";
@@ -28,6 +29,7 @@ export interface Store
   extends Intake,
     PaymentJournal,
     AdoptionLedger,
+    RefusedPaymentLog,
     TransactionJournal,
     RefundLedger,
     Books,

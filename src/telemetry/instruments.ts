@@ -52,6 +52,10 @@ export const COUNTERS = {
     help: "Requests for a paid job that were refused, by error code; payment_required: they were shown its price.",
     labels: ["service_id", "job_id", "error"],
   },
+  jobgate_refused_payments_lost_total: {
+    help: "Refused payments that are only in the log, because too many waited to be written.",
+    labels: [],
+  },
   jobgate_jobcalls_accepted_total: {
     help: "JobCalls accepted by this process: from webhooks, or paid for.",
     labels: ["origin", "service_id", "job_id"],

@@ -38,6 +38,7 @@ const EXPOSED = [
   "Payment-Receipt",
   "Location",
   "Retry-After",
+  "X-Request-Id",
   "Preference-Applied",
   "X-CALL-ID",
   "X-RECEIPT",

@@ -36,6 +36,7 @@ import { EarlierPayments } from "./purchase/earlier-payments.ts";
 import { InputChecks } from "./purchase/input-checks.ts";
 import { chargedNothing } from "./purchase/payment-answer.ts";
 import { Purchase } from "./purchase/purchase.ts";
+import { RefusedPayments } from "./purchase/refused-payments.ts";
 import { Verification } from "./purchase/verification.ts";
 import { callbackKeysRoute, x402Routes } from "./routes.ts";
 import type { Charges } from "./settlement/charges.ts";
@@ -58,6 +59,7 @@ export class X402Gateway implements BackgroundService {
   readonly #signIn: SignIn;
   readonly #limits: ClientLimits;
   readonly #bodies = new BodyChecks();
+  readonly #refused: RefusedPayments;
   readonly #stats = new X402Stats();
   readonly #doors: Doors;
   readonly #cors: Cors;
@@ -87,6 +89,7 @@ export class X402Gateway implements BackgroundService {
     this.#tokens = new AccessTokens(store);
     const places = new WaitPlaces();
     this.#limits = new ClientLimits(config);
+    this.#refused = new RefusedPayments({ log: store, telemetry, clock, logger });
     this.#doors = new Doors({
       callerAuth: this.#callerAuth,
       calls: store,
@@ -94,6 +97,7 @@ export class X402Gateway implements BackgroundService {
       places,
       tokens: this.#tokens,
       limits: this.#limits,
+      refused: this.#refused,
       stats: this.#stats,
       clock,
       logger,
@@ -127,6 +131,7 @@ export class X402Gateway implements BackgroundService {
       await this.#tokens.load();
       await this.reload(this.#options.config);
       await this.#payments.start();
+      await this.#refused.start();
       await this.#server.mount(this.#find, {
         listener: "x402",
         cors: this.#cors,
@@ -146,6 +151,7 @@ export class X402Gateway implements BackgroundService {
     await this.#server.unmount(this.#find);
     await this.#bodies.stop();
     await this.#payments.stop();
+    await this.#refused.stop();
     this.#prices.rates.stop();
   }
 

@@ -98,7 +98,7 @@ it("A refused paid request is logged with its code; an unpaid request is not log
   await fetch(gateway.urlOf(), { method: "POST", body: "unpaid" });
   await eventually(() => expect(find("paid request refused")).toHaveLength(1));
   expect(find("paid request refused")).toMatchObject([
-    { level: 30, request: expect.stringMatching(/^r\d+$/), job: "1/0", code: "payment_replay" },
+    { level: 30, request: expect.stringMatching(/^r[0-9a-f]{10}-\d+$/), job: "1/0", code: "payment_replay" },
   ]);
 });
 

@@ -88,7 +88,7 @@ describe("limits", () => {
           lines.flat(),
           2 * lines.length,
         );
-        const request = new HttpRequest(1, incoming, new ServerResponse(incoming), new Uploads());
+        const request = new HttpRequest("r1", incoming, new ServerResponse(incoming), new Uploads());
         for (const asked of ["a", "x-signature", "constructor", "absent"])
           expect(request.headerValues(asked)).toEqual(incoming.headersDistinct[asked] ?? []);
       }),

@@ -50,7 +50,7 @@ describe("paths and methods", () => {
 });
 
 describe("every answer", () => {
-  it("Forbids browsers to guess its type, whoever writes it", async () => {
+  it("Forbids browsers to guess its type, and has an ID that no other answer of any server has, whoever writes it", async () => {
     const adapter: MethodHandlers = { GET: () => (_, outgoing) => void outgoing.end("hi") };
     const stream: MethodHandlers = {
       GET: () => ({
@@ -62,13 +62,20 @@ describe("every answer", () => {
     };
     const text: MethodHandlers = { GET: () => textResponse(200, "hi") };
     const { url } = await startServer({ routes: { "/adapter": adapter, "/stream": stream, "/text": text } });
+    const ids: (string | null)[] = [];
     const lines = ["POST /count", "GET /text", "GET /stream", "GET /adapter", "GET /missing", "PUT /count"];
     for (const line of lines) {
       const [method = "", path = ""] = line.split(" ");
       const answer = await fetch(`${url}${path}`, { method });
       await answer.arrayBuffer();
       expect([line, answer.headers.get("x-content-type-options")]).toEqual([line, "nosniff"]);
+      ids.push(answer.headers.get("x-request-id"));
     }
+    expect(ids).toEqual(lines.map((_, index) => `${ids[0]?.slice(0, 11)}-${index + 1}`));
+    const other = await startServer({ routes: { "/text": text } });
+    const elsewhere = (await fetch(`${other.url}/text`)).headers.get("x-request-id");
+    expect(elsewhere).toMatch(/^r[0-9a-f]{10}-1$/);
+    expect(ids).not.toContain(elsewhere);
     const [broken] = await sendRaw(url, "garbage\r\n\r\n");
     expect(broken?.headers["x-content-type-options"]).toBe("nosniff");
   });
@@ -87,7 +94,11 @@ describe("faults in a route", () => {
       500,
       { error: "Something went wrong inside jobgate.", code: "internal_error" },
     ]);
-    const logged = { request: "r1", route: "/fail", err: { message: "secret detail" } };
+    const logged = {
+      request: expect.stringMatching(/^r[0-9a-f]{10}-1$/),
+      route: "/fail",
+      err: { message: "secret detail" },
+    };
     expect(errors).toMatchObject([{ msg: "request failed unexpectedly", ...logged }]);
   });
 

@@ -112,7 +112,11 @@ test("A stream that fails cuts its connection, so that the answer does not pass 
   );
   const { response } = await get(url);
   await expect(text(response)).rejects.toThrow("aborted");
-  const logged = { request: "r1", route: "/", err: { message: "the other half is missing" } };
+  const logged = {
+    request: expect.stringMatching(/^r[0-9a-f]{10}-1$/),
+    route: "/",
+    err: { message: "the other half is missing" },
+  };
   await eventually(() => expect(errors).toMatchObject([{ msg: "an answer could not be sent", ...logged }]));
 });
 

@@ -16,6 +16,7 @@ import { describePayments } from "./contract/payments.ts";
 import { describePaymentsByUse } from "./contract/payments-by-use.ts";
 import { describeReceipts } from "./contract/receipts.ts";
 import { describeRefunds } from "./contract/refunds.ts";
+import { describeRefusedPayments } from "./contract/refused-payments.ts";
 import { describeRepeatedDeliveries } from "./contract/repeated-deliveries.ts";
 import { describeRetention } from "./contract/retention.ts";
 import { describeSecrets } from "./contract/secrets.ts";
@@ -40,6 +41,7 @@ export function describeStoreContract(name: string, open: OpenStoreUnderTest): v
     describeLeases(given);
     describeRefunds(given);
     describeCallbacks(given);
+    describeRefusedPayments(given);
     describeWorkListeners(given);
     describeDeadLetters(given);
     describeOperatorLists(given);

@@ -46,7 +46,7 @@ test("A page may read the payment headers of every answer", async () => {
     expect(listed(headers.get("access-control-expose-headers"))).toEqual(
       expect.arrayContaining([
         ...["PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "X-PAYMENT-RESPONSE", "WWW-Authenticate"],
-        ...["Payment-Receipt", "Location", "Retry-After", "Preference-Applied"],
+        ...["Payment-Receipt", "Location", "Retry-After", "Preference-Applied", "X-Request-Id"],
         ...["X-CALL-ID", "X-RECEIPT", "X-ACCESS-TOKEN"],
       ]),
     );

@@ -27,6 +27,7 @@ import { firstSummedHour } from "../rules/payments.ts";
 import { TRANSACTION_COLUMN_LIST, type TransactionRow, toTransactionRecord } from "../transaction-row.ts";
 import type { ConnectionPool } from "./connection/connection-pool.ts";
 import { isRefusal } from "./connection/database-errors.ts";
+import { listRefusedPayments } from "./refused-payments.ts";
 import { COUNT_ROWS, SUM_REVENUE } from "./report-statements.ts";
 import {
   FIND_PAYMENTS_BY_FINGERPRINT,
@@ -280,6 +281,8 @@ export function createLookups(options: {
 
     findAdoptedPayments: async ({ payer, nonce }) =>
       (await ask(FIND_ADOPTED_PAYMENTS, [payer, nonce])).map(toAdoptedPayment),
+    listRefusedPayments: (filter) =>
+      listRefusedPayments((asked, values = []) => ask(asked, values, operatorReaders), now(), filter),
     listOpenRefunds: async (network, { state, limit, after = 0 }) =>
       (await ask(LIST_OPEN_REFUNDS, [network, state, after, limit])).flatMap((row) => toRefund(row) ?? []),
     async listRefunds({ state, limit, before = Number.MAX_SAFE_INTEGER }) {

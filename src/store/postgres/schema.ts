@@ -1,6 +1,7 @@
 import { BOOKS } from "./books-tables.ts";
 import { CALLBACKS, REFUND_CALLBACKS } from "./callback-tables.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
+import { REFUSED_PAYMENTS } from "./refused-payment-table.ts";
 
 /*
  * The tables, as migrations. A released migration is never edited: the database keeps the number of its last one, and a
@@ -345,4 +346,5 @@ export const MIGRATIONS: readonly string[] = [
   CALLBACKS,
   REFUND_CALLBACKS,
   ADOPTED_PAYMENTS,
+  REFUSED_PAYMENTS,
 ];

@@ -71,3 +71,8 @@ export const LIST_MOVEMENTS = statement<MovementRow>(
   `SELECT id, ${MOVEMENT_COLUMN_LIST} FROM jobgate.movements
     WHERE (at, id) > ($1, $2) AND at < $3 ORDER BY at, id LIMIT $4`,
 );
+
+export const NEWEST_REFUSED_PAYMENT = statement<{ id: number }>(
+  "newest_refused_payment",
+  "SELECT coalesce(max(id), 0)::bigint AS id FROM jobgate.refused_payments",
+);

@@ -2,6 +2,7 @@ import { BOOKS } from "./books-tables.ts";
 import { BY_USE, PAYMENTS_REVENUE, REFUNDS_OWED } from "./by-use-tables.ts";
 import { CALLBACKS, REFUND_CALLBACKS } from "./callback-tables.ts";
 import { FIRST_TABLES } from "./first-tables.ts";
+import { REFUSED_PAYMENTS } from "./refused-payment-table.ts";
 
 /*
  * The tables, as migrations. A released migration is never edited: a file keeps the number of its last one in
@@ -308,4 +309,5 @@ export const MIGRATIONS: readonly string[] = [
   CALLBACKS,
   REFUND_CALLBACKS,
   ADOPTED_PAYMENTS,
+  REFUSED_PAYMENTS,
 ];

@@ -19,6 +19,7 @@ import type { Checkout } from "../purchase/checkout.ts";
 import type { ClientLimits } from "../purchase/client-limits.ts";
 import { DryRunRoute } from "../purchase/dry-run-route.ts";
 import { JobRoute } from "../purchase/job-route.ts";
+import type { Refusals, RefusedPayments } from "../purchase/refused-payments.ts";
 import type { Verification } from "../purchase/verification.ts";
 import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import type { X402Stats } from "../stats.ts";
@@ -39,6 +40,7 @@ interface Parts {
   readonly places: WaitPlaces;
   readonly tokens: AccessTokens;
   readonly limits: ClientLimits;
+  readonly refused: RefusedPayments;
   readonly stats: X402Stats;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -75,20 +77,28 @@ export class Doors {
     config: X402Config,
     { listing, checkout, descriptions, seller, receipts, prices, verification }: Shop,
   ) {
-    const { callerAuth, calls, watch, places, tokens, limits, stats, logger, telemetry, waits } = this.#parts;
+    const { callerAuth, calls, watch, places, tokens, limits, refused, stats, logger, telemetry, waits } =
+      this.#parts;
     const { publicUrl, maxBodyBytes } = config;
     const sessions = this.#sessions;
     const mppBy = this.#mppOf(config);
     const mpp = mppBy?.(EVM);
     const x402 = new X402Door({ descriptions, pages: new PaymentPages({ listing, seller }), receipts });
     const door = mpp ? new SharedDoor({ x402, mpp }) : x402;
-    const countRefusal = (code: ErrorCode, job: JobKey) => {
+    const count = (code: ErrorCode, job: JobKey) => {
       stats.countRefusal(code);
       const labels = { service_id: String(job.serviceId), job_id: String(job.jobIndex), error: code };
       if (listing.has(job)) telemetry.count("jobgate_job_refusals_total", labels);
     };
+    const refusals: Refusals = {
+      count,
+      add(refusal, request) {
+        count(refusal.code, request.job);
+        refused.note(refusal, request);
+      },
+    };
     const route = (door: Door) =>
-      new JobRoute({ door, checkout, waits: this.#waits, tokens, receipts, countRefusal, publicUrl, logger });
+      new JobRoute({ door, checkout, waits: this.#waits, tokens, receipts, refusals, publicUrl, logger });
     const server = new McpServer({
       listing,
       checkout,
@@ -101,7 +111,7 @@ export class Doors {
       mpp,
       seller,
       receipts,
-      countRefusal,
+      refusals,
       waits,
       logger,
     });

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import { type ErrorCode, GatewayError } from "../../core/errors.ts";
+import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
@@ -12,6 +12,7 @@ import { callPath } from "../wire/paths.ts";
 import type { Checkout, UnpaidRequest } from "./checkout.ts";
 import { acceptedAnswer, purchaseRefusalOf, resultAnswer } from "./payment-answer.ts";
 import type { AcceptedPayment } from "./purchase.ts";
+import type { Refusals } from "./refused-payments.ts";
 
 interface Parts {
   readonly door: Door;
@@ -20,7 +21,7 @@ interface Parts {
   readonly tokens: AccessTokens;
   readonly receipts: ReceiptSigner | undefined;
   readonly publicUrl: string;
-  readonly countRefusal: (code: ErrorCode, job: JobKey) => void;
+  readonly refusals: Refusals;
   readonly logger: Logger;
 }
 
@@ -71,8 +72,8 @@ export class JobRoute {
   }
 
   #askToPay(request: HttpRequest, unpaid: UnpaidRequest): HttpResponse | Promise<HttpResponse> {
-    const { door, countRefusal } = this.#parts;
-    countRefusal("payment_required", unpaid.job);
+    const { door, refusals } = this.#parts;
+    refusals.count("payment_required", unpaid.job);
     return door.askToPay(request, unpaid);
   }
 
@@ -101,14 +102,12 @@ export class JobRoute {
   }
 
   #refuse(request: HttpRequest, job: JobKey, error: unknown): HttpResponse | Promise<HttpResponse> {
-    const { door, countRefusal, logger } = this.#parts;
+    const { door, refusals, logger } = this.#parts;
     const refusal = purchaseRefusalOf(error);
-    const { code } = refusal;
-    countRefusal(code, job);
-    const fields = { request: request.id, job: jobKeyText(job.serviceId, job.jobIndex), code };
+    const fields = { request: request.id, job: jobKeyText(job.serviceId, job.jobIndex), code: refusal.code };
     if (refusal !== error) logger.error({ err: error, ...fields }, "request failed unexpectedly");
     // A request without a payment is only in the debug log.
-    else if (door.carriesPayment(request)) logger.info(fields, "paid request refused");
+    refusals.add(refusal, { request, job, door });
     return door.refuse(request, job, refusal);
   }
 }

@@ -100,6 +100,7 @@ export class Verification {
       throw new GatewayError(
         "payment_invalid",
         `The facilitator refused the payment: ${verification.reason}.`,
+        { cause: verification.reason },
       );
     }
     if (verification.payer !== undefined && verification.payer.toLowerCase() !== from) {

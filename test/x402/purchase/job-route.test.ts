@@ -160,7 +160,12 @@ describe("A paid request", () => {
     const answer = await broken.post(payment.headers);
     const told = { error: expect.not.stringContaining("a bug"), code, charged: "unknown", retryable: true };
     expect([answer.status, answer.body]).toEqual([status, told]);
-    const logged = { request: expect.stringMatching(/^r\d+$/), job: "1/0", code, err: { message: "a bug" } };
+    const logged = {
+      request: expect.stringMatching(/^r[0-9a-f]{10}-\d+$/),
+      job: "1/0",
+      code,
+      err: { message: "a bug" },
+    };
     expect(broken.errors).toMatchObject([{ msg: "request failed unexpectedly", ...logged }]);
   });
 

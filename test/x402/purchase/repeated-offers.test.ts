@@ -99,7 +99,7 @@ class Parts {
       tokens: unused,
       receipts: undefined,
       publicUrl,
-      countRefusal: () => undefined,
+      refusals: { count: () => undefined, add: () => undefined },
       logger,
     });
   }

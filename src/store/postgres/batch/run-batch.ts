@@ -10,6 +10,7 @@ import { runClaims } from "./claims.ts";
 import { ledgersPart } from "./ledgers.ts";
 import { PaymentsPart } from "./payments.ts";
 import { RefundsPart } from "./refunds.ts";
+import { refusedPaymentsPart } from "./refused-payments.ts";
 import { TransactionsPart } from "./transactions.ts";
 import { countUncounted } from "./undecided.ts";
 
@@ -138,6 +139,7 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
     new AcceptsPart(entriesOf(entries, "accept", "acceptOnce")),
     ledgersPart(entriesOf(entries, "saveOffers", "saveQuote", "keepSecret", "useCallerNonce")),
     adoptionsPart(entriesOf(entries, "adoptPayment")),
+    refusedPaymentsPart(entriesOf(entries, "saveRefusedPayments")),
     new RefundsPart(entriesOf(entries, "holdRefund", "sendRefund", "endRefund", "decideRefund")),
     new CallbacksPart(entriesOf(entries, "useCallbackEndpoints", "endCallback", "retryCallback")),
   ];

@@ -14,6 +14,7 @@ import { NewCalls } from "./new-calls.ts";
 import { operatorLists } from "./operator-lists.ts";
 import { paymentOperations } from "./payments.ts";
 import { refundLookups, refundOperations } from "./refunds.ts";
+import { refusedPaymentLookups, refusedPaymentOperations } from "./refused-payments.ts";
 import { reportOperations } from "./reports.ts";
 import { retentionOperations } from "./retention.ts";
 import { transactionLookups, transactionOperations } from "./transactions.ts";
@@ -33,6 +34,7 @@ export function writeOperations(
     ...intakeOperations(database, jobCalls),
     ...paymentOperations(database, jobCalls, undecided),
     ...adoptionOperations(database),
+    ...refusedPaymentOperations(database),
     ...transactions,
     ...refundOperations(database, transactions.queueTransaction),
     ...callbackOperations(database),
@@ -54,6 +56,7 @@ export function readOperations(database: Database): OperationTable<ReadName> {
   return {
     ...paymentLookups(database),
     ...adoptionLookups(database),
+    ...refusedPaymentLookups(database),
     ...transactionLookups(database),
     ...refundLookups(database),
     ...callbackLookups(database),

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { type ErrorCode, type GatewayError, refusalOf } from "../../../core/errors.ts";
+import { type GatewayError, refusalOf } from "../../../core/errors.ts";
 import type { JobKey } from "../../../core/job-call.ts";
 import type { HttpRequest } from "../../../http/request.ts";
 import { version } from "../../../node/version.ts";
@@ -15,6 +15,7 @@ import type { Checkout, UnpaidRequest } from "../../purchase/checkout.ts";
 import type { ClientLimits } from "../../purchase/client-limits.ts";
 import { chargedNothing, purchaseRefusalOf } from "../../purchase/payment-answer.ts";
 import type { AcceptedPayment } from "../../purchase/purchase.ts";
+import type { Refusals } from "../../purchase/refused-payments.ts";
 import type { ReceiptSigner } from "../../receipts/receipt-signer.ts";
 import { type Offer, toRequirements } from "../../wire/offer.ts";
 import { OFFER_RECEIPT } from "../../wire/offer-receipt.ts";
@@ -44,7 +45,7 @@ interface Parts {
   readonly mpp: MppDoor | undefined;
   readonly seller: Seller;
   readonly receipts: ReceiptSigner | undefined;
-  readonly countRefusal: (code: ErrorCode, job: JobKey) => void;
+  readonly refusals: Refusals;
   /** Longest wait for a result, and the longest for a task's result or one with progress. */
   readonly waits: { readonly toolMs: number; readonly longToolMs: number };
   readonly logger: Logger;
@@ -160,7 +161,9 @@ export class McpServer {
       bought = sale.payment;
     } catch (error) {
       if (error instanceof RpcError || tool === undefined) throw error;
-      return this.#refuse(tool, payment, this.#logged(purchaseRefusalOf(error), error, message, context));
+      const refusal = this.#logged(purchaseRefusalOf(error), error, message, context);
+      this.#parts.refusals.add(refusal, { request: context.request, job: tool, door: payment });
+      return this.#refuse(tool, payment, refusal);
     }
     const { callId } = bought;
     const { payer } = bought.payment;
@@ -178,7 +181,7 @@ export class McpServer {
   }
 
   #askToPay(job: Tool, unpaid: UnpaidRequest, { session }: Context): Promise<object> {
-    this.#parts.countRefusal("payment_required", job);
+    this.#parts.refusals.count("payment_required", job);
     const refusal = paymentRequired(unpaid.offers);
     const data = this.#mppData(unpaid, "payment-required", refusal.message);
     if (data !== undefined && session?.paysByMpp)
@@ -188,7 +191,6 @@ export class McpServer {
 
   #refuse(job: Tool, payment: ToolPayment, refusal: GatewayError): object | Promise<object> {
     const { code, message, details } = refusal;
-    this.#parts.countRefusal(code, job);
     if (payment.isByMpp && code === "invalid_payment")
       throw new RpcError(RPC.invalidParams, message, { code, ...chargedNothing(code) });
     if (refusal instanceof PaymentRefusal) {

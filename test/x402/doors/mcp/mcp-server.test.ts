@@ -10,7 +10,12 @@ const startShop = () =>
   startAnotherGateway({ config: { facilitatorUrl: parts.facilitator.url, mcp: { allowedOrigins: [] } } });
 const unavailable = () => Promise.reject(new GatewayError("store_unavailable", "The store is away."));
 const logged = (method: string, message: string) => [
-  { msg: "request failed unexpectedly", request: expect.stringMatching(/^r\d+$/), method, err: { message } },
+  {
+    msg: "request failed unexpectedly",
+    request: expect.stringMatching(/^r[0-9a-f]{10}-\d+$/),
+    method,
+    err: { message },
+  },
 ];
 
 /** Calls the tool of job 0 with a payment. */

@@ -1,0 +1,156 @@
+import type { Logger } from "pino";
+import type { BackgroundService } from "../../core/background-service.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { ErrorCode, GatewayError } from "../../core/errors.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import type { JobRequest } from "../../http/request.ts";
+import {
+  REFUSED_AT_ONCE,
+  type RefusedPayment,
+  type RefusedPaymentLog,
+} from "../../store/contract/refused-payments.ts";
+import type { Telemetry } from "../../telemetry/telemetry.ts";
+import { PaymentRefusal } from "../wire/payment-required.ts";
+import type { PaymentReader } from "./checkout.ts";
+
+/** Time between two writes. */
+const ROUND_MS = 1_000;
+/** Time after a write until one that only forgets old refusals. */
+const FORGET_MS = 60_000;
+/** Most refusals that wait for a write, so that a flood takes no memory. */
+const MAX_WAITING = 10_000;
+/** Longest text that is kept: clients and facilitators write some. */
+const MAX_TEXT = 500;
+const MAX_CAUSES = 5;
+
+interface Parts {
+  readonly log: Pick<RefusedPaymentLog, "saveRefusedPayments">;
+  readonly telemetry: Telemetry;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** A request for a job that is refused, as it came through a door. */
+export interface RefusedRequest {
+  readonly request: JobRequest;
+  readonly job: JobKey;
+  readonly door: PaymentReader;
+}
+
+/** What doors tell of the requests that buy nothing. */
+export interface Refusals {
+  count(code: ErrorCode, job: JobKey): void;
+  /** Counts the refusal, and keeps it for the operator if the request carried a payment. */
+  add(refusal: GatewayError, refused: RefusedRequest): void;
+}
+
+/**
+ * Keeps why payments were refused. They are written in the background, many at once: anyone can send payments that are
+ * refused. What waits is lost when the process is killed.
+ */
+export class RefusedPayments implements BackgroundService {
+  readonly #parts: Parts;
+  readonly #waiting: RefusedPayment[] = [];
+  #forgetAt = 0;
+  #isFailing = false;
+  #timer: NodeJS.Timeout | undefined;
+  #round: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  async start(): Promise<void> {
+    this.#schedule();
+  }
+
+  /** Writes what waits, once. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    await this.#round;
+    if (this.#waiting.length > 0) await this.#write();
+  }
+
+  /** Logs and keeps a refusal, if the request carried a payment. */
+  note(refusal: GatewayError, { request, job, door }: RefusedRequest): void {
+    if (!door.carriesPayment(request)) return;
+    const { logger, telemetry, clock } = this.#parts;
+    const refused: RefusedPayment = {
+      at: clock(),
+      requestId: request.id,
+      serviceId: job.serviceId,
+      jobIndex: job.jobIndex,
+      code: refusal.code,
+      message: refusal.message.slice(0, MAX_TEXT),
+      ...reasonOf(refusal),
+      ...paymentOf(request, door),
+    };
+    const { requestId, code, reason, payment } = refused;
+    const of = { request: requestId, job: jobKeyText(job.serviceId, job.jobIndex), code };
+    logger.info({ ...of, payer: payment?.payer, reason }, "paid request refused");
+    if (this.#waiting.length < MAX_WAITING) this.#waiting.push(refused);
+    else telemetry.count("jobgate_refused_payments_lost_total", {});
+  }
+
+  #schedule(): void {
+    this.#timer = setTimeout(() => {
+      this.#round = this.#write().finally(() => {
+        if (!this.#stopped) this.#schedule();
+      });
+    }, ROUND_MS).unref();
+  }
+
+  /** Writes all that waits. What cannot be written waits for the next round. Never rejects. */
+  async #write(): Promise<void> {
+    const { log, logger } = this.#parts;
+    try {
+      while (this.#waiting.length > 0 || performance.now() >= this.#forgetAt) {
+        const refused = this.#waiting.slice(0, REFUSED_AT_ONCE);
+        await log.saveRefusedPayments(refused);
+        this.#waiting.splice(0, refused.length);
+        this.#forgetAt = performance.now() + FORGET_MS;
+        this.#isFailing = false;
+      }
+    } catch (error) {
+      if (!this.#isFailing) logger.warn({ err: error }, "could not keep refused payments; trying again");
+      this.#isFailing = true;
+    }
+  }
+}
+
+/** What the payment claims. */
+function paymentOf(request: JobRequest, door: PaymentReader): Pick<RefusedPayment, "payment"> {
+  try {
+    const payment = door.readPayment(request);
+    if (payment === undefined) return {};
+    const { from: payer, network, value } = payment;
+    return { payment: { payer, network: network.slice(0, MAX_TEXT), amount: String(value) } };
+  } catch {
+    // The refusal says what is wrong with it.
+    return {};
+  }
+}
+
+/** The facilitator's reason, or the errors that caused the refusal. */
+function reasonOf(refusal: GatewayError): Pick<RefusedPayment, "reason"> {
+  const settlement = refusal instanceof PaymentRefusal ? refusal.settled?.settlement : undefined;
+  const texts = settlement?.errorReason === undefined ? causesOf(refusal) : [settlement.errorReason];
+  const reason = withoutPaths(texts.join(": ")).slice(0, MAX_TEXT);
+  return reason === "" ? {} : { reason };
+}
+
+function causesOf({ cause }: Error): string[] {
+  const texts: string[] = [];
+  for (let next = cause; next !== undefined && texts.length < MAX_CAUSES; ) {
+    texts.push(next instanceof Error ? next.message : String(next));
+    next = next instanceof Error ? next.cause : undefined;
+  }
+  return texts;
+}
+
+/** Leaves the origin of each URL: the rest of it may hold a key. */
+function withoutPaths(text: string): string {
+  return text.replace(/(\w+:\/\/)(?:[^/\s@]*@)?([^/\s?#]*)\S*/g, "$1$2");
+}

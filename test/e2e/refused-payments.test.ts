@@ -1,0 +1,82 @@
+import { afterEach, expect, it, vi } from "vitest";
+import { runHere } from "../commands/operator-commands.ts";
+import { accounts } from "../helpers/accounts.ts";
+import { sendRpc } from "../helpers/mcp.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { DOORS_AND_MCP, startPaidGateway } from "./paid-gateway.ts";
+import { startPaidParts } from "./paid-parts.ts";
+
+const parts = startBeforeAll(startPaidParts);
+const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp: "no rpc_url" }));
+
+afterEach(() => vi.unstubAllEnvs());
+
+/** Entries that the command prints as JSON. */
+async function refused(...options: string[]): Promise<Record<string, unknown>[]> {
+  const target = ["--target", gateway.jobgate.operatorUrl] as const;
+  const { code, stdout } = await runHere("payments", "refused", ...options, "--json", ...target);
+  expect(code).toBe(0);
+  return stdout.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line)]));
+}
+
+const withoutFunds = accounts.stranger;
+
+it.each(DOORS_AND_MCP)("A facilitator's reason is kept for a payment through the door %s", async (door) => {
+  const body = `poor over ${door}`;
+  const doorway = gateway.at(door);
+  const before = (await refused("--payer", withoutFunds.address)).length;
+  const payment = await doorway.sign({ account: withoutFunds, body });
+  expect((await doorway.send(payment, { body })).code).toBe("payment_invalid");
+  await expect
+    .poll(() => refused("--payer", withoutFunds.address), { timeout: 5_000 })
+    .toHaveLength(before + 1);
+  const [newest] = await refused(
+    "--payer",
+    withoutFunds.address,
+    "--code",
+    "payment_invalid",
+    "--job",
+    "1/0",
+  );
+  const { answer } = parts.facilitator.calls.findLast(({ route }) => route === "verify") ?? {};
+  const { invalidReason } = answer as { invalidReason: string };
+  expect(newest).toMatchObject({
+    code: "payment_invalid",
+    reason: invalidReason,
+    message: expect.stringContaining(invalidReason),
+    payer: withoutFunds.address.toLowerCase(),
+    request_id: expect.stringMatching(/^r[0-9a-f]{10}-\d+$/),
+  });
+});
+
+it("The answer's X-Request-Id finds its refusal, over HTTP and over MCP", async () => {
+  const { headers } = await gateway.sign({ account: withoutFunds });
+  const overHttp = await fetch(gateway.urlOf(), { method: "POST", headers, body: "work" });
+  expect(overHttp.status).toBe(402);
+  const meta = { "x402/payment": "not a payment" };
+  const call = { name: "job-1-0", arguments: { body: "work" }, _meta: meta };
+  const overMcp = await sendRpc(`${gateway.jobgate.x402Url}/mcp`, "tools/call", call);
+  for (const [answer, code] of [
+    [overHttp, "payment_invalid"],
+    [overMcp, "invalid_payment"],
+  ] as const) {
+    const id = answer.headers.get("x-request-id") ?? "";
+    await expect
+      .poll(() => refused("--request-id", id), { timeout: 5_000 })
+      .toMatchObject([{ code, request_id: id }]);
+  }
+});
+
+it("A refusal is kept over a restart, and the table says why", async () => {
+  const before = await refused();
+  const payment = await gateway.sign({ account: withoutFunds });
+  expect((await gateway.send(payment, { body: "work" })).code).toBe("payment_invalid");
+  await gateway.restart();
+  const after = await refused();
+  expect(after.slice(1)).toEqual(before);
+  const table = await runHere("payments", "refused", "--limit", "1", "--target", gateway.jobgate.operatorUrl);
+  const [headings, row] = table.stdout.split("\n");
+  expect(headings).toMatch(/^REFUSED AT +REQUEST +JOB +CODE +PAYER +REASON$/);
+  expect(row).toContain(after[0]?.request_id);
+  expect(row).toContain(after[0]?.reason);
+});
