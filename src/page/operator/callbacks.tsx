@@ -42,7 +42,6 @@ export function Callbacks({ filters }: { filters: Filters }) {
         caption="Callbacks"
         filters={filters}
         answer={answer}
-        keyOf={({ id }) => String(id)}
         noneYet={
           <Hint>
             Nobody was called back in the last week. <code>[[callbacks]]</code> and buyers' header{" "}

@@ -35,19 +35,17 @@ export async function readEntries<Item>(
 }
 
 /** A list that filters select, with links to older entries. */
-export function Listing<Item extends { readonly callId: bigint }>(options: {
+export function Listing<Item extends { readonly id: bigint } | { readonly callId: bigint }>(options: {
   readonly path: string;
   readonly caption: string;
   readonly filters: Filters;
   readonly answer: { readonly data: Entries<Item> | undefined; readonly error: Error | null };
   readonly columns: readonly Column<Item>[];
-  /** Default: its call ID. */
-  readonly keyOf?: (item: Item) => string;
   /** Shown while nothing is listed and nothing filters. */
   readonly noneYet: ComponentChildren;
 }) {
   const { path, caption, filters, columns, noneYet } = options;
-  const { keyOf = ({ callId }) => String(callId) } = options;
+  const keyOf = (item: Item) => String("id" in item ? item.id : item.callId);
   const { data: entries, error } = options.answer;
   const isSearching = entries?.items.length === 0 && entries.nextPageToken !== "";
   const isFiltered = Object.values(filters).some(Boolean);
@@ -132,8 +130,17 @@ function readTime(text = ""): Timestamp | undefined {
   return Number.isNaN(at) ? undefined : timestampFromDate(new Date(at));
 }
 
-/** Filters of a list, which live in the address. `origin` leaves only the jobs of one kind of endpoint. */
-export function FilterBar({ path, filters, origin }: { path: string; filters: Filters; origin?: string }) {
+/**
+ * Filters of a list, which live in the address. `origin` leaves only the jobs of one kind of endpoint; `hasTime: false` is for
+ * a list that no time filters.
+ */
+export function FilterBar(options: {
+  readonly path: string;
+  readonly filters: Filters;
+  readonly origin?: string;
+  readonly hasTime?: boolean;
+}) {
+  const { path, filters, origin, hasTime = true } = options;
   const { data } = useEndpoints();
   const endpoints = data?.endpoints.filter((one) => origin === undefined || one.origin === origin) ?? [];
   const { state, since = "", until, payer = "", text = "" } = filters;
@@ -172,10 +179,12 @@ export function FilterBar({ path, filters, origin }: { path: string; filters: Fi
         <span>Job</span>
         <Select name="picked" value={job} options={jobs} />
       </label>
-      <label>
-        <span>Time</span>
-        <Select name="since" value={since} options={periods} />
-      </label>
+      {hasTime && (
+        <label>
+          <span>Time</span>
+          <Select name="since" value={since} options={periods} />
+        </label>
+      )}
       {until && <span class="muted">until {minuteText(Date.parse(until))}</span>}
       <label>
         <span>Payer</span>

@@ -18,6 +18,7 @@ import {
   readFilters,
   StateLinks,
 } from "./lists.tsx";
+import { RefusedPayments } from "./refused-payments.tsx";
 import type { Filters } from "./route.ts";
 
 /** Age at which an undecided payment needs a look: usually it takes seconds. */
@@ -78,11 +79,14 @@ export function Payments({ filters }: { filters: Filters }) {
       name,
       count: totals?.payments?.[value as keyof typeof PAYMENT_STATES],
     })),
+    { value: "refused", name: "Refused" },
   ];
   return (
     <>
       <StateLinks path="payments" filters={filters} states={states} />
-      {filters.state === "look" ? (
+      {filters.state === "refused" ? (
+        <RefusedPayments filters={filters} />
+      ) : filters.state === "look" ? (
         <>
           <p class="muted">
             Unresolved, or undecided for more than five minutes. The newest {PAGE_SIZE} of each.
