@@ -6,7 +6,7 @@ import { testFolder } from "../helpers/test-folder.ts";
 
 const VARIABLES = {
   OPERATOR_TOKEN: "operator-token",
-  ALERTS_SECRET: "sender-secret",
+  ALERTS_SECRET: "0123456789abcdef0123456789abcdef",
   RUNNER_TOKEN: "runner-token",
   STORE_URL: "postgres://jobgate:secret@127.0.0.1/jobgate",
   PAY_TO: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { BodySchema } from "../../../src/core/body-schema.ts";
 import { BodyChecks } from "../../../src/x402/purchase/body-checks.ts";
@@ -21,10 +22,24 @@ let bodies = 0;
 /** A body of 40 bytes that takes ages, and no other of which is the same. */
 const slowBody = () => Buffer.from(JSON.stringify(`${"a".repeat(30)}!${++bodies}`.padEnd(38, "!")));
 
+/** Checks a body as a client that waits as long as it has to. */
+async function checkPatiently(
+  checks: BodyChecks,
+  ...[client, schema, body]: Parameters<BodyChecks["check"]>
+) {
+  for (let tries = 1; tries <= 20; tries++) {
+    const outcome = await checks.check(client, schema, body);
+    if (typeof outcome !== "number") return outcome;
+    await sleep(outcome);
+  }
+  throw new Error("the body was never checked");
+}
+
 test("A body that takes too long is refused, and its outcome is kept for the request that pays", async () => {
   const checks = startChecks();
   const schema = await toInput(PATTERN);
   const body = slowBody();
+  expect(await checkPatiently(checks, "a", schema, body)).toEqual(TOO_SLOW);
   for (let i = 0; i < 30; i++) expect(await checks.check("a", schema, body)).toEqual(TOO_SLOW);
 });
 
@@ -34,7 +49,6 @@ test("A client that keeps sending slow bodies is told to wait; another client's 
   const outcomes = [];
   for (let i = 0; i < 20; i++) outcomes.push(await checks.check("a", schema, slowBody()));
   const waits = outcomes.filter((outcome) => typeof outcome === "number");
-  expect(outcomes[0]).toEqual(TOO_SLOW);
   expect(waits.length).toBeGreaterThan(10);
   for (const ms of waits) expect(ms).toBeGreaterThan(0);
   expect(await checks.check("a", schema, Buffer.from('"aa"'))).toEqual(expect.any(Number));
@@ -72,8 +86,9 @@ test("A large body is checked whole, with an ordinary schema and with a costly o
   ).entries()) {
     const input = await toInput(schema);
     expect(bodyOf(good, good).byteLength).toBeGreaterThan(750_000);
-    expect(await checks.check(`${i}`, input, bodyOf(good, good))).toEqual([]);
-    expect(await checks.check(`${i} again`, input, bodyOf(good, bad))).toMatchObject([{ path: "/60000/id" }]);
+    expect(await checkPatiently(checks, `${i}`, input, bodyOf(good, good))).toEqual([]);
+    const problems = await checkPatiently(checks, `${i} again`, input, bodyOf(good, bad));
+    expect(problems).toMatchObject([{ path: "/60000/id" }]);
   }
 });
 
@@ -85,5 +100,5 @@ test("A thread that ends during a check rejects it, and the next body starts ano
   await new Promise((resolve) => setImmediate(resolve));
   await checks.stop();
   await rejected;
-  expect(await checks.check("b", schema, slowBody())).toEqual(TOO_SLOW);
+  expect(await checkPatiently(checks, "b", schema, slowBody())).toEqual(TOO_SLOW);
 });
