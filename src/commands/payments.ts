@@ -97,13 +97,13 @@ export function addPaymentsCommand(program: Command): void {
   addOperatorCommand(payments, {
     name: "adopt",
     description: "Adopt payments that a restored copy of the store lacks; exit 1 if there is none to adopt.",
-    example: 'payments adopt --transaction 0x… --note "copy of Monday restored"',
+    example: "payments adopt --transaction 0x…",
     takes: [
       argumentOnly(
         "--transaction <hash>",
         "transaction that made them, as payments missing prints it",
       ).makeOptionMandatory(),
-      noteOption(),
+      option("--note <text>", "reason, for the journal").default("the store lacked it"),
       byOption(),
       jsonOption(),
     ],

@@ -57,7 +57,7 @@ export class X402Producer {
         "X-X402-PAYMENT-TOKEN": token.symbol,
         "X-X402-PAYMENT-SCHEME": schemeOf(offer),
         "X-X402-PAYMENT-AMOUNT": amount,
-        "X-X402-PAYER": from,
+        "X-X402-PAYER": from.toLowerCase(),
         ...(paymentId === undefined ? {} : { "X-X402-PAYMENT-ID": paymentId }),
         ...(confidentiality === undefined ? {} : { "X-X402-CONFIDENTIALITY": confidentiality }),
         [SERVICE_ID_METADATA]: job.serviceId.toString(),

@@ -30,7 +30,7 @@ async function startCopied(options: Partial<PaidGatewayOptions> = {}) {
 }
 
 async function adopt({ jobgate }: PaidGateway, transaction: string | undefined, ...more: string[]) {
-  const named = ["--transaction", transaction ?? "", "--note", "copy restored", "--by", "ada", ...more];
+  const named = ["--transaction", transaction ?? "", "--by", "ada", ...more];
   return runHere("payments", "adopt", ...named, "--target", jobgate.operatorUrl);
 }
 
