@@ -2,7 +2,7 @@ import { parseEventLogs } from "viem";
 import { accounts } from "../helpers/accounts.ts";
 import { eip3009TokenAbi } from "../helpers/usdc.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
-import type { Storm } from "./storm.ts";
+import { isFinal, type Storm } from "./storm.ts";
 
 const BLOCKS_PER_QUERY = 1_000n;
 
@@ -15,6 +15,7 @@ const PROMISES = [
   "charges for a refused request",
   "jobs without a payment",
   "undecided payments",
+  "clients left without an end",
   "wrong answers",
 ] as const;
 
@@ -69,8 +70,9 @@ export async function audit(storm: Storm): Promise<{ verdict: Verdict; figures: 
     if (callIds.length > 1 || new Set(attempts).size !== attempts.length)
       report("second jobs of one payment");
     const refused = answers.length > 0 && answers.every((answer) => answer?.charged === false);
-    const failed = answers.some((answer) => answer?.code === "settlement_failed");
+    const failed = answers.some((answer) => answer?.charged === false && answer.retryable === false);
     if (isOurs && paid && (refused || failed)) report("charges for a refused request");
+    if (purchase.wentOn && !answers.some(isFinal)) report("clients left without an end");
     if (callIds.length > 0 && !paid) report("jobs without a payment");
     if (record?.state === "intent" || record?.state === "unresolved") report("undecided payments");
     else if (isOurs && paid !== isSettled) report("wrong answers");

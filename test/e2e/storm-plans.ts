@@ -10,7 +10,11 @@ const MEANWHILE = ["front-run", "cancel", "divert", "empty the wallet"] as const
 export type Meanwhile = (typeof MEANWHILE)[number];
 
 /** A success that the facilitator claims without settling: with a hash of its own, or of a transaction that exists. */
-const LIES = ["an invented transaction", "an outside transfer", "a settlement on another fork"] as const;
+export const LIES = [
+  "an invented transaction",
+  "an outside transfer",
+  "a settlement on another fork",
+] as const;
 export type Lie = (typeof LIES)[number];
 
 const HONEST = "pass" as const;
@@ -22,7 +26,7 @@ const plan = fc.record({
   /** Concurrent copies of the same request. */
   copies: fc.constantFrom(1, 1, 1, 2, 3),
   /** Lifetime of the authorization by the chain's clock. */
-  validSecs: fc.integer({ min: 30, max: 150 }),
+  validSecs: fc.integer({ min: 30, max: 90 }),
   usedBefore: oneIn(50),
   verifying: fc.oneof(
     { weight: 12, arbitrary: fc.constant(HONEST) },
@@ -43,6 +47,8 @@ const plan = fc.record({
   /** Number of times that the client asks again for the outcome of a payment that may have moved money. */
   resends: fc.nat({ max: 8 }),
   pauseMs: fc.integer({ min: 20, max: 600 }),
+  /** The client goes on after its resends, until its payment must be decided. */
+  goesOn: fc.boolean(),
   /** The runner's answer to the first delivery. */
   running: fc.constantFrom(
     ...Array.from({ length: 17 }, () => "ack" as const),
@@ -77,6 +83,7 @@ const event = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant("stall" as const), ms: fc.integer({ min: 200, max: 3_000 }) }),
   },
   { weight: 1, arbitrary: fc.constant({ kind: "runner" as const }) },
+  { weight: 1, arbitrary: fc.constant({ kind: "store crash" as const }) },
   {
     weight: 2,
     arbitrary: fc.record({
@@ -111,6 +118,9 @@ const rpcAnswer = fc.oneof(
   { weight: 1, arbitrary: fc.constant("too late" as const) },
 );
 
+/** In a smaller storm than this, events follow each other faster, so that it has some. */
+const ALL_APART_PAYMENTS = 400;
+
 /** All that happens in a storm. The seed decides it; what meets what depends on the machine. */
 export function planStorm(seed: number, payments: number) {
   const draw = <Value>(arbitrary: fc.Arbitrary<Value>, count: number) =>
@@ -118,7 +128,10 @@ export function planStorm(seed: number, payments: number) {
   return {
     plans: draw(plan, payments),
     /** One after the other, from the start again after the last. */
-    events: draw(plannedEvent, 499),
+    events: draw(plannedEvent, 499).map((planned) => ({
+      ...planned,
+      answers: Math.ceil(planned.answers * Math.min(1, payments / ALL_APART_PAYMENTS)),
+    })),
     /** Answers to successive questions, repeated from the start after the last. */
     rpcAnswers: draw(rpcAnswer, 9_973),
     /** The second node's own life: how far behind it starts, what its fork holds, how long until it starts anew. */

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { PaymentRequired } from "@x402/core/types";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
@@ -7,6 +8,7 @@ import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { signV2Payment } from "../helpers/clients.ts";
 import type { Fault, ProxiedRequest } from "../helpers/fault.ts";
 import type { FaultProxy } from "../helpers/http-proxy.ts";
+import { type Postgres, startPostgres } from "../helpers/postgres.ts";
 import { LOST_SETTLE_ANSWERS, NO_VERDICTS, UNHEARD_SETTLE_REQUESTS } from "./facilitator-faults.ts";
 import { type MoreFacilitators, startMoreFacilitators } from "./more-facilitators.ts";
 import { type Answer, type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
@@ -14,6 +16,7 @@ import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 import { StaleNode } from "./stale-node.ts";
 import {
   type Event,
+  LIES,
   type Lie,
   type Meanwhile,
   type Plan,
@@ -31,6 +34,17 @@ const COST_OF_REFUSAL = 0.1;
 /** Longer than any authorization is valid. */
 const ALL_EXPIRED_SECS = 400;
 const CALM_DOWN_MS = 600_000;
+/** Within this time of the confirmed end of its authorization, a payment that moved nothing is decided. */
+const DECIDED_WITHIN_MS = 15_000;
+/**
+ * More time for a storm: its chain is ahead of jobgate's clock, by which jobgate looks at a payment every 30 s until the
+ * authorization's end, and two looks have to agree. Kills and outages put looks off.
+ */
+const STORM_MARGIN_MS = 60_000;
+
+/** What a storm's jobgate has: a chain to read and a SQLite file, no chain to read, or a chain and Postgres. */
+export const STORM_MODES = ["rpc_url", "no_rpc", "postgres"] as const;
+export type StormMode = (typeof STORM_MODES)[number];
 
 /** A payment, and what its client saw. */
 export interface Purchase {
@@ -40,6 +54,8 @@ export interface Purchase {
   readonly body: string;
   /** Answers to the very same request; undefined for one that was lost. */
   readonly answers: (Answer | undefined)[];
+  /** Its client went on asking as long as it may take. */
+  wentOn: boolean;
   /** Answers to requests that use the payment for something else. */
   readonly misuses: (Answer | undefined)[];
 }
@@ -59,6 +75,8 @@ export class Storm {
   /** Remote facilitators, each behind a proxy. */
   readonly #remotes: readonly FaultProxy[];
   readonly #moreFacilitators: MoreFacilitators | undefined;
+  readonly #mode: StormMode;
+  readonly #postgres: Postgres | undefined;
   readonly #byNonce = new Map<string, Purchase>();
   /** Faults that struck, each once at each facilitator: `verify 0x… 0`. */
   readonly #struck = new Set<string>();
@@ -70,6 +88,10 @@ export class Storm {
   /** Answers other than refusals. */
   #answered = 0;
   #chainSecs = 0;
+  /** The chain's time at each look, and the time of the look. */
+  readonly #looks: { readonly secs: number; readonly at: number }[] = [];
+  /** Longest time from the confirmed end of an authorization to its client's last answer. */
+  latestEndMs = 0;
   #lastAct: Promise<unknown> = Promise.resolve();
   /** Pending while jobgate is down. */
   #running: Promise<unknown> = Promise.resolve();
@@ -83,6 +105,8 @@ export class Storm {
       gateway: PaidGateway;
       staleNode: StaleNode;
       moreFacilitators: MoreFacilitators | undefined;
+      mode: StormMode;
+      postgres: Postgres | undefined;
     },
   ) {
     this.#plan = plan;
@@ -90,6 +114,8 @@ export class Storm {
     this.gateway = made.gateway;
     this.#staleNode = made.staleNode;
     this.#moreFacilitators = made.moreFacilitators;
+    this.#mode = made.mode;
+    this.#postgres = made.postgres;
     this.#remotes = [made.gateway.facilitatorProxy, made.moreFacilitators?.proxy ?? []].flat();
     this.#mining = this.#mine();
   }
@@ -99,8 +125,12 @@ export class Storm {
     readonly payments: number;
     /** Three: two remote ones and jobgate itself. Default: a remote one. */
     readonly facilitators?: 1 | 3;
+    /** Default: `rpc_url`. */
+    readonly mode?: StormMode;
   }): Promise<Storm> {
+    const { mode = "rpc_url" } = options;
     const plan = planStorm(options.seed, options.payments);
+    const postgres = mode === "postgres" ? await startPostgres() : undefined;
     // The second node asks for no older state.
     const parts = await startPaidParts({
       anvilArgs: ["--prune-history", "500"],
@@ -111,7 +141,8 @@ export class Storm {
     let storm: Storm | undefined;
     const gateway = await startPaidGateway({
       parts,
-      setUp: "rpc_url",
+      setUp: mode === "no_rpc" ? "no rpc_url" : "rpc_url",
+      ...(postgres && { storeUrl: await postgres.createDatabase() }),
       asProcess: true,
       confirmations: CONFIRMATIONS,
       facilitatorTimeoutSecs: 2,
@@ -124,7 +155,7 @@ export class Storm {
           .replace("[x402]", "[x402]\nmax_open_per_payer = 100000"),
     });
     const staleNode = await StaleNode.start(parts.anvil, parts.usdc, plan.nodeLives);
-    storm = new Storm(plan, { parts, gateway, staleNode, moreFacilitators });
+    storm = new Storm(plan, { parts, gateway, staleNode, moreFacilitators, mode, postgres });
     return storm;
   }
 
@@ -151,7 +182,10 @@ export class Storm {
     await Promise.all([sold, this.#happenings(() => raging)]);
   }
 
-  /** Makes all parts healthy again, lets all authorizations expire, and resolves once nothing is open any more. */
+  /**
+   * Makes all parts healthy again, lets all authorizations expire, and resolves once nothing is open any more. A jobgate
+   * without rpc_url then gets it, as an operator decides what no answer of the facilitator did.
+   */
   async calmDown(): Promise<void> {
     const { gateway, parts } = this;
     for (const proxy of this.#remotes) proxy.clear();
@@ -165,6 +199,13 @@ export class Storm {
         jobs: paidCalls.ready + paidCalls.leased,
       };
     };
+    if (this.#mode === "no_rpc") {
+      this.counts.set("left to the operator", (await open()).undecided);
+      const { jobgate, rpcProxy } = gateway;
+      const rpc = `rpc_url = "${rpcProxy.url}"\nconfirmations = ${CONFIRMATIONS}`;
+      const config = await readFile(jobgate.configPath, "utf8");
+      await jobgate.reload(config.replace(/^eip3009_version.*$/m, `$&\n${rpc}`));
+    }
     const timeout = CALM_DOWN_MS;
     await expect.poll(open, { timeout, interval: 200 }).toEqual({ undecided: 0, jobs: 0 });
     const more = this.#moreFacilitators;
@@ -186,6 +227,7 @@ export class Storm {
     await this.#staleNode.stop();
     await this.#moreFacilitators?.stop();
     await this.parts.stop();
+    await this.#postgres?.stop();
   }
 
   /** The runner's work. */
@@ -212,7 +254,15 @@ export class Storm {
       await this.#running;
       return gateway.sign({ account: payer, authorization: { validBefore: String(validBefore) } });
     });
-    const purchase: Purchase = { plan, payer, payment, body: `storm ${index}`, answers: [], misuses: [] };
+    const purchase: Purchase = {
+      plan,
+      payer,
+      payment,
+      body: `storm ${index}`,
+      answers: [],
+      misuses: [],
+      wentOn: false,
+    };
     this.purchases[index] = purchase;
     this.#byNonce.set(payment.signed.authorization.nonce, purchase);
     if (plan.usedBefore) {
@@ -227,11 +277,34 @@ export class Storm {
       await this.#send(purchase);
       patience -= answers.at(-1)?.charged === false ? COST_OF_REFUSAL : 1;
     }
+    if (plan.goesOn && this.#mode !== "no_rpc") await this.#goOn(purchase, validBefore);
     if (plan.misuse === "no" || !purchase.answers.some(isOfKnown)) return;
     const misuse =
       plan.misuse === "job" ? { body: purchase.body, job: 1 } : { body: `${purchase.body} more` };
     purchase.misuses.push(await gateway.send(payment, misuse).catch(() => undefined));
     this.#count("client: misuse");
+  }
+
+  /** Sends until its payment is decided, or should have been. */
+  async #goOn(purchase: Purchase, validBefore: number): Promise<void> {
+    const { answers, plan } = purchase;
+    let hasEnded = false;
+    for (let late = 0; !answers.some(isFinal) && late < DECIDED_WITHIN_MS + STORM_MARGIN_MS; ) {
+      await sleep(plan.pauseMs);
+      await this.#send(purchase);
+      // Each look is at a block of its own.
+      const first =
+        this.#chainSecs < validBefore ? -1 : this.#looks.findIndex(({ secs }) => secs >= validBefore);
+      const confirmed = first < 0 ? undefined : this.#looks[first + CONFIRMATIONS - 1];
+      if (confirmed === undefined) continue;
+      hasEnded = true;
+      late = performance.now() - confirmed.at;
+      this.latestEndMs = Math.max(this.latestEndMs, late);
+    }
+    purchase.wentOn = true;
+    const last = answers.find(isFinal) ?? answers.at(-1);
+    const when = hasEnded ? "after" : "before";
+    this.#count(`went on: ${last?.code ?? last?.status} ${when} its authorization's end`);
   }
 
   async #payerOf(plan: Plan): Promise<TestAccount> {
@@ -277,6 +350,9 @@ export class Storm {
         return this.#restart();
       case "runner":
         return gateway.replaceRunner();
+      case "store crash":
+        await this.#postgres?.kill("SIGKILL");
+        return this.#postgres?.start();
       case "time":
         return this.#onChain(() => parts.passTime(event.secs));
       case "outside transfer":
@@ -332,6 +408,8 @@ export class Storm {
   async #settleFault({ body }: ProxiedRequest, remote: number): Promise<Fault> {
     const { nonce, ...purchase } = this.#asked(body);
     const { settling } = purchase.plan;
+    // Without rpc_url, the facilitator's word is all that there is.
+    if (this.#mode === "no_rpc" && LIES.includes(settling as Lie)) return PASS;
     if (settling === "pass" || !this.#isFirst(`settle ${nonce} ${remote}`)) return PASS;
     this.#count(`settle: ${settling}`);
     const answer = LOST_SETTLE_ANSWERS[settling] ?? UNHEARD_SETTLE_REQUESTS[settling];
@@ -417,6 +495,7 @@ export class Storm {
       // A busy machine's anvil may miss one.
       await this.parts.anvil.client.mine({ blocks: 1 }).catch(() => undefined);
       this.#chainSecs = await this.parts.chainTimeSecs().catch(() => this.#chainSecs);
+      this.#looks.push({ secs: this.#chainSecs, at: performance.now() });
       for (const proxy of this.#remotes) proxy.forget();
       this.gateway.rpcProxy.forget();
       await sleep(BLOCK_EVERY_MS);
@@ -438,7 +517,7 @@ const RPC_FAULTS: Readonly<
 };
 
 /** No other answer can follow. */
-function isFinal(answer: Answer | undefined): boolean {
+export function isFinal(answer: Answer | undefined): boolean {
   return answer !== undefined && (answer.status === 202 || answer.retryable === false);
 }
 
