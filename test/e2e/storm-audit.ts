@@ -72,7 +72,10 @@ export async function audit(storm: Storm): Promise<{ verdict: Verdict; figures: 
     const refused = answers.length > 0 && answers.every((answer) => answer?.charged === false);
     const failed = answers.some((answer) => answer?.charged === false && answer.retryable === false);
     if (isOurs && paid && (refused || failed)) report("charges for a refused request");
-    if (purchase.wentOn && !answers.some(isFinal)) report("clients left without an end");
+    const ended = answers.some(
+      (answer) => isFinal(answer) && (answer?.charged !== "unknown" || plan.usedBefore),
+    );
+    if (purchase.wentOn && !ended) report("clients left without an end");
     if (callIds.length > 0 && !paid) report("jobs without a payment");
     if (record?.state === "intent" || record?.state === "unresolved") report("undecided payments");
     else if (isOurs && paid !== isSettled) report("wrong answers");
