@@ -146,8 +146,11 @@ export const x402Schema = z.object({
   maxUndecided: integer(1, 1_000_000_000).default(100_000),
   /** The same for one payer. */
   maxOpenPerPayer: integer(1, 1_000_000_000).default(256),
-  /** Time before the end of a payment by use at which a job that still runs is charged. */
-  settleMarginSecs: integer(1, 86_400).default(60),
+  /**
+   * Time before the end of a payment by use at which a job that still runs is charged. Facilitators refuse a payment with
+   * less than 6 s left.
+   */
+  settleMarginSecs: integer(10, 86_400).default(60),
   /** For tokens without a rate of their own. */
   ratePerNativeUnit: rate().optional(),
   /** For tokens without a markup of their own. */

@@ -32,6 +32,10 @@ export const COUNTERS = {
     help: "Jobs paid by use that were done and could not be charged.",
     labels: ["network", "symbol"],
   },
+  jobgate_charges_altered_total: {
+    help: "Charges of payments by use whose facilitator moved another amount.",
+    labels: ["network", "symbol"],
+  },
   jobgate_payment_amount_total: {
     help: "Token units of the payments that this process settled; exact up to 2^53, because it is a float.",
     labels: ["network", "symbol", "asset"],

@@ -79,7 +79,8 @@ export class X402Gateway implements BackgroundService {
     this.#options = options;
     this.#clock = clock;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger, telemetry });
-    this.#payments = new Payments({ ...options, clock, elapsed, telemetry }, allPeriods);
+    const onAccepted = () => this.#stats.count("accepted");
+    this.#payments = new Payments({ ...options, clock, elapsed, telemetry, onAccepted }, allPeriods);
     this.#prices = new Prices({ ...options, facilitators: this.#payments.facilitators, clock });
 
     const callerChain = new CallerChain({ timeoutMs: rpcTimeoutMs, clock: elapsed, telemetry });

@@ -17,6 +17,8 @@ interface Parts
   /** Measures durations. */
   readonly elapsed: Clock;
   readonly telemetry: Telemetry;
+  /** Called once for each payment that becomes settled or authorized here. */
+  readonly onAccepted: () => void;
 }
 
 type Periods = Omit<X402Periods, "confirmationTimeoutMs"> &
@@ -34,6 +36,7 @@ export class Payments implements BackgroundService {
 
   constructor(parts: Parts, periods: Periods) {
     const { config, store: journal, events, localFacilitator, clock, elapsed, logger, telemetry } = parts;
+    const { onAccepted } = parts;
     const { facilitatorTimeoutMs: settleTimeoutMs, acceptedTokens: tokens, settleMarginSecs } = config;
     const { rpcTimeoutMs, secondLookAfterMs, pendingLookMs, verifyPatienceMs } = periods;
     const { roundMs, firstDelayMs, slowRoundMs, confirmationTimeoutMs = settleTimeoutMs } = periods;
@@ -60,6 +63,7 @@ export class Payments implements BackgroundService {
       elapsed,
       logger,
       telemetry,
+      onAccepted,
     });
     const rounds = { roundMs, firstDelayMs };
     this.#reconciler = new Reconciler({

@@ -34,6 +34,12 @@ testMistakes([
     message: /is 0; expected an integer from 1 to/,
   },
   {
+    promise: "A margin that leaves a facilitator no time to settle a metered charge is a mistake",
+    toml: "[x402]\nsettle_margin_secs = 9 #!",
+    keyPath: "x402.settle_margin_secs",
+    message: /is 9; expected an integer from 10 to/,
+  },
+  {
     promise: "A value instead of a table is a mistake",
     toml: "runner = 3 #!",
     keyPath: "runner",

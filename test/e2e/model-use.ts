@@ -15,7 +15,7 @@ import { AMOUNT, type PaidParts, transfersFrom } from "./paid-parts.ts";
 /** Job that is paid by use. */
 const JOB = 2;
 /** Time before an authorization's end at which a job that runs is charged. The facilitator needs more than 6 s. */
-const MARGIN_SECS = 8;
+const MARGIN_SECS = 10;
 /** Validity of an authorization that ends during a run. */
 const SHORT_SECS = MARGIN_SECS + 4;
 /** Ceilings that a payer can pay at the beginning. */

@@ -11,7 +11,7 @@ import { AMOUNT } from "./paid-parts.ts";
 
 const { payTo } = accounts;
 /** Time before the end at which a job that runs is charged. The facilitator needs more than 6 s. */
-const MARGIN_SECS = 8;
+const MARGIN_SECS = 10;
 /** Validity of an authorization that ends soon. */
 const SECS = MARGIN_SECS + 4;
 

@@ -1,7 +1,8 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
+import { payingFetch } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { authorize, decided, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
+import { authorize, decided, newPayer, offerByUse, startGatewayByUse, startPartsByUse } from "./by-use.ts";
 import { expectBalance } from "./ledger.ts";
 import { localSettler } from "./local-facilitator.ts";
 import { type PaidGatewayOptions, SET_UPS } from "./paid-gateway.ts";
@@ -39,6 +40,53 @@ describe("jobgate settles payments by use itself", () => {
       expect(from).toBe(settler.addresses[0]?.toLowerCase());
     }
     expect(parts.facilitator.counts.settle).toBe(settles);
+    await expectBalance(gateway);
+  });
+
+  it("Of ten jobs at once whose payer holds one ceiling, all that are accepted are paid, at a twentieth each", async () => {
+    const { gateway } = await startLocal();
+    const account = await newPayer(parts);
+    const before = await received();
+    await offerByUse(gateway);
+    const pay = payingFetch({ account, network: "eip155:84532", spendControls: false, scheme: "upto" });
+    const share = AMOUNT / 20n;
+    const buy = (number: number) => pay(gateway.urlOf(), { method: "POST", body: `${share} job ${number}` });
+    const answers = await Promise.all(Array.from({ length: 10 }, (_, number) => buy(number)));
+    const accepted = answers.filter(({ status }) => status === 202);
+    const refused = answers.filter(({ status }) => status === 402);
+    expect([accepted.length, refused.length]).toEqual([1, 9]);
+    for (const response of refused)
+      expect(await response.json()).toMatchObject({
+        code: "payment_invalid",
+        error: expect.stringContaining("insufficient_funds"),
+      });
+    for (const response of accepted) {
+      const bought = (await response.json()) as { call_id: number; access_token: string };
+      expect((await decided(gateway, bought)).charge).toMatchObject({ state: "settled", amount: `${share}` });
+    }
+    expect(await received()).toBe(before + share * BigInt(accepted.length));
+    await expectBalance(gateway);
+  });
+
+  it("A charge is collected from a payer who holds no more than the charge", async () => {
+    const charge = AMOUNT / 20n;
+    let finish: (() => void) | undefined;
+    const isDrained = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const handle: PaidGatewayOptions["handle"] = async () => {
+      await isDrained;
+      return { body: Buffer.from("done"), charge };
+    };
+    const { gateway } = await startLocal({ handle });
+    const account = await newPayer(parts);
+    const before = await received();
+    const bought = await gateway.send(await authorize(gateway, { account }), { body: "drained" });
+    await gateway.waitForJobs("drained");
+    await parts.usdc.transfer(account, accounts.stranger.address, AMOUNT - charge);
+    finish?.();
+    expect((await decided(gateway, bought)).charge).toMatchObject({ state: "settled", amount: `${charge}` });
+    expect(await received()).toBe(before + charge);
     await expectBalance(gateway);
   });
 

@@ -1,6 +1,9 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { json } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch } from "../helpers/clients.ts";
+import { listenHttp } from "../helpers/http-listener.ts";
 import { invalidatePermit2Nonce } from "../helpers/permit2.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startRun } from "../runner/start-run.ts";
@@ -13,6 +16,22 @@ const { payer, payTo } = accounts;
 
 const parts = startBeforeAll(startPartsByUse);
 const startGateway = (setUp: SetUp): Promise<PaidGateway> => startGatewayByUse({ parts, setUp });
+
+/** Passes requests on to a facilitator, and has it settle another amount. */
+async function startAlteringFacilitator(target: string, amount: string) {
+  const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const sent =
+      request.method === "POST" ? ((await json(request)) as { paymentRequirements: object }) : undefined;
+    const isSettle = request.url === "/settle";
+    const body = isSettle ? { ...sent, paymentRequirements: { ...sent?.paymentRequirements, amount } } : sent;
+    const answer = await fetch(`${target}${request.url}`, {
+      method: request.method ?? "GET",
+      ...(body && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+    });
+    response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
+  };
+  return listenHttp({ handler: (request, response) => void respond(request, response) });
+}
 
 describe.each(SET_UPS)("Payments by use, with %s", (setUp) => {
   const gateway = startBeforeAll(() => startGateway(setUp));
@@ -116,6 +135,32 @@ describe("Payments by use that cannot be charged", () => {
     const metrics = await (await fetch(`${gateway.jobgate.operatorUrl}/metrics`)).text();
     expect(metrics).toMatch(/^jobgate_charges_lost_total\{[^}]*symbol="USDC"[^}]*\} 1$/m);
     await expectBalance(gateway);
+  });
+
+  it("A facilitator that settles another amount: the charge is settled with the amount that moved, with an alert", async () => {
+    const facilitator = await startAlteringFacilitator(parts.facilitator.url, "4");
+    const altered = await startGatewayByUse({
+      parts,
+      setUp: "rpc_url",
+      edit: (config) => config.replace(/^facilitator_url = .*$/m, `facilitator_url = "${facilitator.url}"`),
+    });
+    try {
+      const before = await parts.usdc.balanceOf(payTo.address);
+      const bought = await altered.send(await authorize(altered), { body: "6 altered" });
+      expect(await decided(altered, bought)).toMatchObject({
+        state: "succeeded",
+        charge: { state: "settled", amount: "4", transaction: expect.stringMatching(/^0x/) },
+        result: { status: 200, text: "result of 6 altered" },
+      });
+      expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + 4n);
+      expect(altered.jobgate.logs.join("\n")).toContain("moved another amount than the charge");
+      const metrics = await (await fetch(`${altered.jobgate.operatorUrl}/metrics`)).text();
+      expect(metrics).toMatch(/^jobgate_charges_altered_total\{[^}]*symbol="USDC"[^}]*\} 1$/m);
+      await expectBalance(altered);
+    } finally {
+      await altered.stop();
+      await facilitator.stop();
+    }
   });
 
   it("One authorization at two gateways pays for one job, and the other gives no result", async () => {

@@ -89,6 +89,7 @@ export class ModelJournal {
         notFailed.some((record) => record.redeemsQuote === true && record.receipt === receipt),
       hasRoom: true,
       undecided: { total: 0, ofPayer: 0 },
+      openUnits: 0n,
       limits: undefined,
       now: 0,
     });

@@ -40,8 +40,14 @@ export interface PaymentJournal {
    * loses its identifier if another payment was begun under it since.
    * @param settlement JSON of the settlement response
    * @param blockNumber block that the settlement is in, for the books
+   * @param amount token units that moved; default: the payment's amount
    */
-  settlePayment(key: PaymentKey, settlement: string, blockNumber?: string): Promise<SettlePaymentOutcome>;
+  settlePayment(
+    key: PaymentKey,
+    settlement: string,
+    blockNumber?: string,
+    amount?: string,
+  ): Promise<SettlePaymentOutcome>;
 
   /**
    * The chain shows that nothing moved: takes the held JobCall out of the queue and frees the caller's nonce. The
@@ -112,6 +118,8 @@ export const YOUNG_MS = 60_000;
 export interface UndecidedLimits {
   readonly maxUndecided: number;
   readonly maxOpenPerPayer: number;
+  /** Token units that the payer of a payment by use can pay, decimal. Absent when that is not known. */
+  readonly funds?: string;
 }
 
 export interface UndecidedPayment extends PaymentRecord {
@@ -127,6 +135,8 @@ export type BeginPaymentOutcome =
   | { kind: "caller_nonce_used" }
   | { kind: "too_many_undecided" }
   | { kind: "too_many_open_payments" }
+  /** The payer cannot pay this ceiling beside the open payments by use in the same token. */
+  | { kind: "insufficient_funds" }
   | { kind: "queue_full" };
 
 export type SettlePaymentOutcome =

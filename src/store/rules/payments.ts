@@ -21,6 +21,8 @@ export interface BeginFacts {
   readonly hasRoom: boolean;
   /** Undecided payments that are no longer young, of everyone and of the intent's payer. */
   readonly undecided: { readonly total: number; readonly ofPayer: number };
+  /** Token units of the payer's authorized and unsettled payments by use in the intent's token. */
+  readonly openUnits: bigint;
   readonly limits: UndecidedLimits | undefined;
   readonly now: number;
 }
@@ -29,7 +31,7 @@ export interface BeginFacts {
 export function beginDecision(
   facts: BeginFacts,
 ): Exclude<BeginPaymentOutcome, { kind: "begun" }> | { readonly kind: "begin" } {
-  const { intent, known, isNonceUsed, isQuotePaid, hasRoom, undecided, limits, now } = facts;
+  const { intent, known, isNonceUsed, isQuotePaid, hasRoom, undecided, openUnits, limits, now } = facts;
   if (known !== undefined) return { kind: "payment_known", record: known };
   const { callerNonce } = intent;
   // A nonce that expired on the way here may have been used, and forgotten since.
@@ -39,6 +41,8 @@ export function beginDecision(
   if (limits !== undefined && undecided.total >= limits.maxUndecided) return { kind: "too_many_undecided" };
   if (limits !== undefined && undecided.ofPayer >= limits.maxOpenPerPayer)
     return { kind: "too_many_open_payments" };
+  if (limits?.funds !== undefined && openUnits + BigInt(intent.amount) > BigInt(limits.funds))
+    return { kind: "insufficient_funds" };
   return hasRoom ? { kind: "begin" } : { kind: "queue_full" };
 }
 

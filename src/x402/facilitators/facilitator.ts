@@ -41,6 +41,8 @@ export type SettlementAnswer =
         readonly transaction: string;
         readonly network: string;
         readonly payer?: string;
+        /** Token units that moved, where the facilitator names them. */
+        readonly amount?: string;
         /** Only the local facilitator tells it. */
         readonly blockNumber?: string;
       }

@@ -38,6 +38,7 @@ const settleAnswer = z.object({
   payer: optionalText,
   transaction: optionalText,
   network: optionalText,
+  amount: optionalText,
 });
 
 const supportedAnswer = z.object({
@@ -161,7 +162,7 @@ export class RemoteFacilitator implements Facilitator {
     }
     const answer = settleAnswer.safeParse(received.body);
     if (!answer.success) return { kind: "no_answer", reason: `status ${received.status} with no verdict` };
-    const { success, errorReason, payer, transaction, network } = answer.data;
+    const { success, errorReason, payer, transaction, network, amount } = answer.data;
     const { extensionResponses } = received;
     if (!success) {
       return {
@@ -179,6 +180,7 @@ export class RemoteFacilitator implements Facilitator {
       transaction,
       network,
       ...(payer === undefined ? {} : { payer }),
+      ...(amount === undefined ? {} : { amount }),
       ...(extensionResponses && { extensionResponses }),
     };
   }

@@ -75,7 +75,6 @@ export class Purchase {
       // payment_replay
       outcome = await inProgress.join(paid.identity, () => this.#inTurn(paid));
       if (outcome.replayed) stats.count("payment_replayed");
-      else if (outcome.kind === "accepted") stats.count("accepted");
       return requireAccepted(outcome);
     } catch (error) {
       throw await withOffers(error, paid, outcome?.kind === "failed" ? outcome : undefined);
@@ -184,10 +183,12 @@ export class Purchase {
       quoteDigest: confirmed.quoteDigest,
       ...(caller === undefined ? {} : { caller: caller.caller }),
     });
-    // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, queue_full, store_unavailable
+    const { funds } = verified;
+    const { maxUndecided, maxOpenPerPayer } = this.#parts.undecidedLimits;
+    // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, payment_invalid, queue_full, store_unavailable
     return settlement.settle(toIntent(paid, verified, confirmed, caller), call, {
       requestId: request.id,
-      limits: this.#parts.undecidedLimits,
+      limits: { maxUndecided, maxOpenPerPayer, ...(funds === undefined ? {} : { funds: funds.toString() }) },
       ...(verified.paidIn === undefined ? {} : { paidIn: verified.paidIn }),
     });
   }

@@ -19,6 +19,8 @@ export interface VerifiedPayment {
   readonly requirements: FacilitatorRequest["requirements"];
   /** Block of the token's chain to look for the settlement from; undefined when the chain cannot be asked. */
   readonly fromBlock: bigint | undefined;
+  /** Token units that the payer of a payment by use can pay; undefined when that is not known. */
+  readonly funds: bigint | undefined;
 }
 
 interface Parts {
@@ -44,8 +46,12 @@ export class Verification {
       const verification = this.#askFacilitators(payment, requirements);
       // The chain is asked first: a facilitator refuses a used authorization too, but cannot say that it was charged.
       verification.catch(() => undefined);
-      const [fromBlock] = await Promise.all([this.#startBlock(offer), this.#requireUnused(payment, offer)]);
-      return { offer, requirements, fromBlock, facilitator: await verification };
+      const [fromBlock, funds] = await Promise.all([
+        this.#startBlock(offer),
+        this.#findFunds(payment, offer),
+        this.#requireUnused(payment, offer),
+      ]);
+      return { offer, requirements, fromBlock, funds, facilitator: await verification };
     });
   }
 
@@ -88,6 +94,13 @@ export class Verification {
       "The chain shows that this authorization was used before: sign a new one. It may have paid for something else.",
       { details: { charged: "unknown", ...use } },
     );
+  }
+
+  /** A facilitator compares the payer's balance with one ceiling, but the payer may have more of them open. */
+  async #findFunds(payment: SignedPayment, offer: Offer): Promise<bigint | undefined> {
+    if (offer.byUse === undefined) return undefined;
+    const payload = JSON.stringify(payment.payload);
+    return this.#parts.evidence.findFunds({ key: paymentKey(payment, offer), payload });
   }
 
   /** Returns the name of the facilitator that verified the payment. */

@@ -44,8 +44,8 @@ export interface NonceUse {
 }
 
 export type UseOutcome =
-  /** The transaction used the authorization and made the offered transfer. */
-  | { readonly kind: "paid"; readonly transaction: string }
+  /** The transaction used the authorization and made the offered transfer, or moved another `amount` of a ceiling. */
+  | { readonly kind: "paid"; readonly transaction: string; readonly amount?: string }
   | { readonly kind: "cancelled" }
   /** It was used, and not for the offered transfer. */
   | { readonly kind: "used_otherwise" }

@@ -18,7 +18,7 @@ import {
 import { Eip3009Authorization } from "./eip3009.ts";
 import { LogSearch } from "./log-search.ts";
 import { decidePayment, type Evidence, type NonceFacts } from "./payment-decision.ts";
-import { findPermit2Shortfall, Permit2Authorization } from "./permit2.ts";
+import { findPermit2Shortfall, Permit2Authorization, readPermit2Funds } from "./permit2.ts";
 
 /** Names a token. `network` is CAIP-2, `asset` in any letter case. */
 type TokenName = Pick<PaymentKey, "network" | "asset">;
@@ -148,6 +148,22 @@ export class ChainEvidence {
       return { transaction: use.outcome.transaction };
     } catch {
       return {};
+    }
+  }
+
+  /**
+   * Reads what the payer of a payment by use could pay now. Never throws.
+   * @returns token units; undefined when the chain cannot be asked
+   */
+  async findFunds(payment: Pick<PaymentIntent, "key" | "payload">): Promise<bigint | undefined> {
+    const token = this.#watched.get(tokenKey(payment.key));
+    try {
+      const rpc = await token?.client.connect();
+      const { balance, allowance } = rpc ? await readPermit2Funds(rpc, payment) : {};
+      if (balance === undefined || allowance === undefined) return balance ?? allowance;
+      return balance < allowance ? balance : allowance;
+    } catch {
+      return undefined;
     }
   }
 

@@ -12,10 +12,12 @@ export type NonceFacts =
 
 /** Decision about a payment. */
 export type Evidence =
-  /** The transaction used the authorization and made the offered transfer, in a confirmed block. */
+  /** The transaction used the authorization and paid the seller, in a confirmed block. */
   | {
       readonly kind: "paid";
       readonly transaction: string;
+      /** Token units that moved. Absent for the offered amount. */
+      readonly amount?: string;
       /** Absent where the facilitator's word counts, and it did not name the block. */
       readonly blockNumber?: string;
     }
@@ -56,7 +58,7 @@ export function decidePayment(facts: NonceFacts): Evidence {
 function decideByOutcome(outcome: UseOutcome): Evidence {
   switch (outcome.kind) {
     case "paid":
-      return { kind: "paid", transaction: outcome.transaction };
+      return outcome;
     case "cancelled":
       return notPaid("the payer cancelled the authorization");
     case "used_otherwise":

@@ -115,7 +115,7 @@ export function facilitatorRequest({
 
 /**
  * Returns the settlement if the facilitator's success can belong to this payment: a transaction hash, on the payment's
- * network, from its payer.
+ * network, from its payer. A success that names another amount than the charge is left to the chain.
  */
 export function believableSuccess(
   intent: PaymentIntent,
@@ -125,6 +125,7 @@ export function believableSuccess(
   const { network, payer } = intent.key;
   const onNetwork = answer.network === network || answer.network === v1NetworkName(network);
   const fromPayer = answer.payer === undefined || answer.payer.toLowerCase() === payer;
+  if (intent.ceiling !== undefined && (answer.amount ?? intent.amount) !== intent.amount) return undefined;
   if (!onNetwork || !fromPayer || !/^0x[0-9a-fA-F]{64}$/.test(answer.transaction)) return undefined;
   return successResponse(intent, answer.transaction);
 }

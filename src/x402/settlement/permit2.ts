@@ -2,7 +2,13 @@ import { PERMIT2_ADDRESS } from "@x402/evm";
 import { asNumber, type Rpc } from "../../chain/rpc.ts";
 import { GAS_SPONSORING } from "../wire/gas-sponsoring.ts";
 import { PERMIT2_PROXY, UPTO_PROXY } from "../wire/payer-signature.ts";
-import { type Authorization, type AuthorizedPayment, type NonceUse, Unexplained } from "./authorization.ts";
+import {
+  type Authorization,
+  type AuthorizedPayment,
+  type NonceUse,
+  Unexplained,
+  type UseOutcome,
+} from "./authorization.ts";
 import { type Block, callForWord, NoStateByHash, readViewOf } from "./block-view.ts";
 import {
   addressWord,
@@ -111,16 +117,25 @@ export class Permit2Authorization implements Authorization {
     }
     const call = calls.find(({ input }) => this.#isSettledBy(input));
     if (call === undefined) return undefined;
-    const hasPaid = call.logs.some((log) => this.#isOffered(log));
-    const outcome = hasPaid
-      ? ({ kind: "paid", transaction } as const)
-      : ({ kind: "used_otherwise" } as const);
-    return { blockNumber: asNumber(blockNumber), blockHash, outcome };
+    return {
+      blockNumber: asNumber(blockNumber),
+      blockHash,
+      outcome: this.#outcomeOf(call.logs, transaction),
+    };
+  }
+
+  #outcomeOf(logs: readonly RawLog[], transaction: string): UseOutcome {
+    const moved = logs.flatMap((log) => this.#paidBy(log) ?? []);
+    const offered = BigInt(this.payment.amount);
+    if (moved.includes(offered)) return { kind: "paid", transaction };
+    const [amount] = moved;
+    if (amount === undefined) return { kind: "used_otherwise" };
+    return { kind: "paid", transaction, amount: amount.toString() };
   }
 
   async useAmong(rpc: Rpc, logs: readonly MinedLog[]): Promise<NonceUse | undefined> {
     const transactions = new Set(
-      logs.flatMap((log) => (this.#isOffered(log) ? (log.transactionHash ?? []) : [])),
+      logs.flatMap((log) => (this.#paidBy(log) !== undefined ? (log.transactionHash ?? []) : [])),
     );
     let undecidable: Unexplained | undefined;
     for (const transaction of transactions) {
@@ -203,10 +218,18 @@ export class Permit2Authorization implements Authorization {
     );
   }
 
-  #isOffered(log: RawLog): boolean {
-    if (log.address.toLowerCase() !== this.payment.key.asset) return false;
+  /**
+   * Returns the units of a log's transfer from payer to seller. The proxy of the scheme `upto` moves whatever amount the
+   * facilitator names, up to the ceiling; the other proxy moves the signed amount.
+   */
+  #paidBy(log: RawLog): bigint | undefined {
+    if (log.address.toLowerCase() !== this.payment.key.asset) return undefined;
     const transfer = readTransfer(log);
-    return transfer !== undefined && isOffered(transfer, this.payment);
+    if (transfer === undefined) return undefined;
+    const { from, to, value } = transfer;
+    if (isOffered(transfer, this.payment)) return value;
+    const isOfSeller = from === this.payment.key.payer && to === this.payment.payTo;
+    return this.#proxy === UPTO_PROXY && isOfSeller && value > 0n ? value : undefined;
   }
 }
 
@@ -228,12 +251,10 @@ export async function findPermit2Shortfall(
   rpc: Rpc,
   payment: AuthorizedPayment,
 ): Promise<string | undefined> {
-  const { key, payload, amount } = payment;
+  const { amount } = payment;
   const authorization = new Permit2Authorization(payment);
-  const payer = addressWord(key.payer);
-  const [balance, allowance, bitmap] = await Promise.all([
-    callForWord(rpc, { to: key.asset, data: `${BALANCE_OF}${payer}` }),
-    callForWord(rpc, { to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2)}` }),
+  const [{ balance, allowance }, bitmap] = await Promise.all([
+    readPermit2Funds(rpc, payment),
     callForWord(rpc, authorization.nonceCall),
   ]);
   const isLess = (amountOfPayer: bigint | undefined) =>
@@ -241,11 +262,28 @@ export async function findPermit2Shortfall(
   if (bitmap !== undefined && authorization.isUsed(bitmap))
     return "the payer's authorization was used elsewhere";
   if (isLess(balance)) return "the payer's balance is less than the ceiling";
-  // A facilitator that sponsors gas gives the payer's approval with the settlement.
+  if (isLess(allowance)) return "the payer's allowance for Permit2 is less than the ceiling";
+  return undefined;
+}
+
+/**
+ * Reads a payer's balance of a token and allowance for Permit2. Each is undefined when the token does not answer, the
+ * allowance also when a facilitator that sponsors gas gives the payer's approval with the settlement.
+ */
+export async function readPermit2Funds(
+  rpc: Rpc,
+  { key, payload }: Pick<AuthorizedPayment, "key" | "payload">,
+): Promise<{ readonly balance: bigint | undefined; readonly allowance: bigint | undefined }> {
+  const payer = addressWord(key.payer);
   const { extensions = {} } = JSON.parse(payload) as { extensions?: object };
   const isSponsored = Object.keys(GAS_SPONSORING).some((name) => name in extensions);
-  if (isLess(allowance) && !isSponsored) return "the payer's allowance for Permit2 is less than the ceiling";
-  return undefined;
+  const [balance, allowance] = await Promise.all([
+    callForWord(rpc, { to: key.asset, data: `${BALANCE_OF}${payer}` }),
+    isSponsored
+      ? undefined
+      : callForWord(rpc, { to: key.asset, data: `${ALLOWANCE}${payer}${addressWord(PERMIT2)}` }),
+  ]);
+  return { balance, allowance };
 }
 
 /** Reports whether Permit2 answers at its address, and a contract is at that of x402's proxy for a scheme. */

@@ -33,6 +33,8 @@ const PENDING_LOOK_FACTOR = 1.5;
 /** Findings about a payment from a facilitator's answer and the chain. */
 export interface SettlementResult {
   readonly found: Evidence;
+  /** The facilitator that was called last has refused. */
+  readonly isRefused?: boolean;
   readonly extensionResponses?: ExtensionResponses;
 }
 
@@ -95,7 +97,7 @@ export class SettlementAttempts {
       this.#parts.facilitators.noteSettlement(name, found.kind === "paid");
     }
     const { extensionResponses } = answer;
-    return { found, ...(extensionResponses && { extensionResponses }) };
+    return { found, isRefused: answer.kind === "refused", ...(extensionResponses && { extensionResponses }) };
   }
 
   /**

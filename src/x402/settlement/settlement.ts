@@ -27,12 +27,16 @@ interface Parts extends AttemptParts {
   /** Wall clock, which authorizations end by. */
   readonly clock: Clock;
   readonly telemetry?: Telemetry;
+  /** Called once for each payment that becomes settled or authorized here. */
+  readonly onAccepted?: () => void;
 }
 
 /** A settlement as it is recorded. */
 interface Settled {
   readonly response: SettleResponse;
   readonly block?: string | undefined;
+  /** Token units that moved, where they are not the charge. */
+  readonly amount?: string | undefined;
 }
 
 interface SettleOptions {
@@ -48,6 +52,9 @@ export type Rechecked = PaymentOutcome & { readonly mayAskAgain?: true };
 
 /** Decided charges that are remembered until a facilitator is asked. */
 const MAX_UNASKED = 20_000;
+
+/** Reason of a charge whose authorization paid another gateway of the same seller. */
+const PAID_ELSEWHERE = "the authorization paid for another purchase";
 
 /** Moves the money: journals payments, has them settled, and decides their outcome. */
 export class Settlement {
@@ -73,7 +80,7 @@ export class Settlement {
   /**
    * Journals the intent, settles, and makes the outcome durable, in this order, so that a crash anywhere leaves a
    * record of money that may have moved. Continues when the client hangs up.
-   * @throws GatewayError `payment_replay`, `quote_conflict`, `signature_replay`, `queue_full`, `store_unavailable`:
+   * @throws GatewayError `payment_replay`, `payment_invalid`, `quote_conflict`, `signature_replay`, `queue_full`, `store_unavailable`:
    * nothing was charged, unless its details say that this is not known
    */
   async settle(intent: PaymentIntent, call: JobCall, options: SettleOptions = {}): Promise<PaymentOutcome> {
@@ -96,6 +103,11 @@ export class Settlement {
           "Too many of this payer's earlier payments are undecided. Nothing was charged: try again later.",
           { headers: { "retry-after": "30" } },
         );
+      case "insufficient_funds":
+        throw new GatewayError(
+          "payment_invalid",
+          "insufficient_funds: the payer's balance or allowance is less than the ceilings of this and the payer's other open payments. Nothing was charged: pay when those are settled.",
+        );
       case "caller_nonce_used":
         throw new GatewayError(
           "signature_replay",
@@ -108,6 +120,7 @@ export class Settlement {
         const { callId } = begun;
         if (intent.ceiling !== undefined) {
           const { key, receipt } = intent;
+          this.#parts.onAccepted?.();
           return { kind: "accepted", callId, payment: key, receipt, takenAt: this.#parts.clock() };
         }
         const { requestId, paidIn } = options;
@@ -208,6 +221,7 @@ export class Settlement {
    */
   async charge(record: PaymentRecord): Promise<PaymentOutcome> {
     const { evidence, clock } = this.#parts;
+    const { isShared } = this.#parts.journal;
     const { fingerprint, validBefore, key, callId } = record;
     const paid = this.#unrecorded.get(fingerprint);
     if (paid !== undefined) return this.#accept(record, paid.settled);
@@ -215,8 +229,7 @@ export class Settlement {
     if (evidence.covers(key)) {
       const found = await evidence.look(record);
       // This process knows that nobody has asked for this charge: it pays for something else.
-      if (found.kind === "paid" && isFirst && !this.#parts.journal.isShared)
-        return this.#fail(record, "the authorization paid for another purchase");
+      if (found.kind === "paid" && isFirst && !isShared) return this.#fail(record, PAID_ELSEWHERE);
       if (!isUnused(found)) return this.#decide(record, found);
     } else if (clock() >= validBefore * 1000) {
       return this.#leaveUnresolved(
@@ -226,7 +239,9 @@ export class Settlement {
     }
     this.#unasked.delete(callId);
     faultPoint("before-charge");
-    const { found } = await this.#attempts.settle(record);
+    const { found, isRefused } = await this.#attempts.settle(record);
+    if (found.kind === "paid" && found.amount !== undefined && isFirst && isRefused && !isShared)
+      return this.#fail(record, PAID_ELSEWHERE);
     return this.#decide(record, found);
   }
 
@@ -273,20 +288,22 @@ export class Settlement {
     }
   }
 
-  async #accept(intent: JournalledPayment, { response, block }: Settled): Promise<PaymentOutcome> {
+  async #accept(intent: JournalledPayment, { response, block, amount }: Settled): Promise<PaymentOutcome> {
     const { journal, logger } = this.#parts;
     const { key, fingerprint } = intent;
     const settlement = response;
     try {
-      const settled = await journal.settlePayment(key, JSON.stringify(settlement), block);
+      const settled = await journal.settlePayment(key, JSON.stringify(settlement), block, amount);
       this.#unrecorded.delete(fingerprint);
       faultPoint("after-commit");
       if (settled.kind === "settled") {
-        const { symbol, amount } = intent;
+        const { symbol, amount: charge } = intent;
         const { transaction } = settlement;
-        const fields = { ...logFields(intent), symbol, amount, transaction };
+        const fields = { ...logFields(intent), symbol, amount: amount ?? charge, transaction };
         // Unchanged: another replica settled and logged it.
         if (settled.changed) {
+          if (intent.ceiling === undefined) this.#parts.onAccepted?.();
+          if (amount !== undefined) this.#noteOtherAmount({ ...fields, charge }, intent);
           const { reason } = settled.record;
           if (reason === undefined) logger.info(fields, "payment settled");
           else {
@@ -307,13 +324,20 @@ export class Settlement {
         "a payment recorded as failed turned out to be paid, and its job is no longer kept: pay the payer back",
       );
     } catch (error) {
-      this.#unrecorded.set(fingerprint, { key, settled: { response, block } });
+      this.#unrecorded.set(fingerprint, { key, settled: { response, block, amount } });
       logger.error(
         { err: error, ...logFields(intent), settlement },
         "payment is paid but could not be recorded; trying again",
       );
     }
     return { kind: "undecided" };
+  }
+
+  /** The facilitator alone chooses the amount, up to what the payer signed. */
+  #noteOtherAmount(fields: Record<string, unknown>, { key, symbol }: JournalledPayment): void {
+    const { logger, telemetry = NO_TELEMETRY } = this.#parts;
+    telemetry.count("jobgate_charges_altered_total", { network: key.network, symbol });
+    logger.error(fields, "a facilitator moved another amount than the charge");
   }
 
   #countContradiction(recorded: "failed" | "settled", { key, symbol }: JournalledPayment): void {
@@ -380,5 +404,6 @@ export class Settlement {
 }
 
 function settledBy(intent: JournalledPayment, found: Extract<Evidence, { kind: "paid" }>): Settled {
-  return { response: successResponse(intent, found.transaction), block: found.blockNumber };
+  const { transaction, blockNumber: block, amount = intent.amount } = found;
+  return { response: successResponse({ ...intent, amount }, transaction), block, amount: found.amount };
 }

@@ -114,7 +114,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     const settler = payment && this.#networks.get(payment.network);
     if (payment === undefined || settler === undefined)
       return { kind: "invalid", reason: "unsupported_scheme" };
-    const signer = settler.signerOf({ ...payment, deadlineMs: 0 });
+    const signer = settler.signerOf({ ...payment, amount: payment.transfer.value, deadlineMs: 0 });
     const { payload, requirements } = payment;
     const [verdict] = await Promise.all([
       schemeOf(payment, signer).verify(payload, requirements),
@@ -133,7 +133,8 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     const settler = payment && this.#networks.get(payment.network);
     if (payment === undefined || settler === undefined)
       return { kind: "refused", reason: "unsupported_scheme" };
-    const signer = settler.signerOf({ ...payment, deadlineMs: monotonicClock() + this.#timeoutMs });
+    const deadlineMs = monotonicClock() + this.#timeoutMs;
+    const signer = settler.signerOf({ ...payment, amount: payment.transfer.value, deadlineMs });
     try {
       const answer = await schemeOf(payment, signer).settle(payment.payload, payment.requirements);
       return toSettlementAnswer(answer, signer, payment, request.requirements.network);

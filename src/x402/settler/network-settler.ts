@@ -102,6 +102,7 @@ export class NetworkSettler implements BackgroundService {
     readonly reference: string;
     readonly validBefore: number;
     readonly deadlineMs: number;
+    readonly amount: bigint;
     readonly sender?: string | undefined;
   }): PaymentSigner {
     return new PaymentSigner({

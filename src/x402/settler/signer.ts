@@ -11,6 +11,8 @@ interface Parts {
   readonly addresses: readonly Hex[];
   /** Address that alone can settle the payment; absent: any. */
   readonly sender: string | undefined;
+  /** Token units to move, which may be less than was signed. */
+  readonly amount: bigint;
   /** Reference of the payment's transaction. */
   readonly reference: string;
   /** Unix seconds from which the payment is of no use. */
@@ -25,6 +27,9 @@ interface ContractCall {
   readonly functionName: string;
   readonly args?: readonly unknown[];
 }
+
+/** Position of the amount among the arguments of the functions that settle a payment by use. */
+const AMOUNT_AT: Readonly<Record<string, number>> = { settle: 1, settleWithPermit: 2 };
 
 /**
  * Signer that the SDK's scheme uses to verify and to settle one payment. Nothing is signed here: a settlement is queued in
@@ -75,7 +80,10 @@ export class PaymentSigner implements FacilitatorEvmSigner {
     return this.#parts.addresses;
   }
 
-  async readContract({ address, abi, functionName, args }: ContractCall): Promise<unknown> {
+  /** The scheme simulates a settlement of the whole ceiling, which the payer need not hold: the amount is simulated. */
+  async readContract({ address, abi, functionName, args: asked }: ContractCall): Promise<unknown> {
+    const at = this.#parts.sender === undefined ? undefined : AMOUNT_AT[functionName];
+    const args = at === undefined ? asked : asked?.with(at, this.#parts.amount);
     const call = { abi: abi as Abi, functionName, ...(args && { args }) };
     const data = (await this.#heard(() =>
       this.#parts.chain.callContract(address, encodeFunctionData(call), this.#parts.sender),

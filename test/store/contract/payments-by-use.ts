@@ -269,6 +269,38 @@ export function describePaymentsByUse(given: Given): void {
       expect(await given.store.beginPayment(other, paidCall(), limits)).toMatchObject({ kind: "begun" });
     });
 
+    test("Of ceilings that one payer opens at once, those begin that the funds cover together", async () => {
+      const limits = { maxUndecided: 9, maxOpenPerPayer: 9, funds: "2500" };
+      const kindsOf = async (numbers: readonly number[]) => {
+        const begun = numbers.map((number) => given.store.beginPayment(byUse(number), paidCall(), limits));
+        return (await Promise.all(begun)).map(({ kind }) => kind).sort();
+      };
+      expect(await kindsOf([1, 2, 3])).toEqual(["begun", "begun", "insufficient_funds"]);
+      expect(await kindsOf([4])).toEqual(["insufficient_funds"]);
+      await given.store.ack(await claimOne(given.store, { limit: 1 }), RESULT, { units: "400" });
+      expect(await kindsOf([5])).toEqual(["begun"]);
+      expect(await kindsOf([6])).toEqual(["insufficient_funds"]);
+      const other = byUse(7, { key: { ...byUse(7).key, asset: `0x${"7".repeat(40)}` } });
+      expect(await given.store.beginPayment(other, paidCall(), limits)).toMatchObject({ kind: "begun" });
+      await expectBalance(given.store);
+    });
+
+    test("A charge that moved another amount is settled and booked with it", async () => {
+      const callId = await begin(given, 1);
+      await given.store.ack(await claimOne(given.store), RESULT, { units: "500" });
+      const { key } = byUse(1);
+      expect(await given.store.settlePayment(key, "{}", "7", "40")).toMatchObject({
+        kind: "settled",
+        changed: true,
+        record: { amount: "40", ceiling: CEILING },
+      });
+      expect(await given.store.findPayment(key)).toMatchObject({ state: "settled", amount: "40" });
+      expect(await given.store.findCall(callId)).toMatchObject({
+        charge: { state: "settled", amount: "40" },
+      });
+      await expectBalance(given.store);
+    });
+
     test("A result is kept until its charge is decided, and as long as others from then on", async () => {
       const day = 86_400_000;
       const callId = await begin(given, 1);

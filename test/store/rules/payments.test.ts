@@ -11,6 +11,7 @@ const facts: BeginFacts = {
   isQuotePaid: false,
   hasRoom: true,
   undecided: { total: 2, ofPayer: 1 },
+  openUnits: 0n,
   limits: { maxUndecided: 3, maxOpenPerPayer: 2 },
   now: START_MS,
 };
@@ -47,6 +48,16 @@ test("Too many undecided payments, of everyone or of the payer, refuse the next 
   expect(beginDecision({ ...facts, undecided: { total: 3, ofPayer: 2 }, limits: undefined }).kind).toBe(
     "begin",
   );
+});
+
+test("A payment begins only if the payer's funds cover it beside the open payments by use", () => {
+  const kindFor = (openUnits: bigint, funds?: string) => {
+    const limits = { maxUndecided: 3, maxOpenPerPayer: 2, ...(funds === undefined ? {} : { funds }) };
+    return beginDecision({ ...facts, intent: { ...intent, amount: "10" }, openUnits, limits }).kind;
+  };
+  expect(kindFor(5n, "15")).toBe("begin");
+  expect(kindFor(6n, "15")).toBe("insufficient_funds");
+  expect(kindFor(6n)).toBe("begin");
 });
 
 test("Only open payments can be decided, except that a failed one can be settled, and settled is final", () => {

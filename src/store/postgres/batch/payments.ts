@@ -27,7 +27,7 @@ const SELECT_REDEEMED = statement<{ receipt: string }>(
 const DECIDE_PAYMENTS = statement(
   "decide_payments",
   `UPDATE jobgate.payments AS payment
-      SET state = new.state, settlement = new.settlement, block_number = new.block_number, reason = new.reason,
+      SET state = new.state, amount = new.amount, settlement = new.settlement, block_number = new.block_number, reason = new.reason,
           closed = new.closed, payment_id = new.payment_id, redeems_quote = new.redeems_quote, updated_at = new.updated_at
      FROM json_populate_recordset(NULL::jobgate.payments, $1::json) AS new WHERE payment.call_id = new.call_id`,
 );
@@ -147,6 +147,12 @@ export class PaymentsPart implements BatchPart {
         intents.map(({ key }) => normalKey(key).payer),
         this.#begins.flatMap(({ input }) => input[2] ?? []),
       ),
+      this.#undecided.loadOpen(
+        sql,
+        this.#begins.flatMap(({ input: [{ key }, , limits] }) =>
+          limits?.funds === undefined ? [] : normalKey(key).payer,
+        ),
+      ),
     ]);
     for (const { receipt } of redeemed) this.#paidQuotes.add(receipt);
   }
@@ -187,15 +193,15 @@ export class PaymentsPart implements BatchPart {
     if (written.length !== ended.length) throw new LostRace("a payment's watch was ended meanwhile");
   }
 
-  #settle([key, settlement, block]: Settle, context: BatchContext): SettlePaymentOutcome {
+  #settle([key, settlement, block, moved]: Settle, context: BatchContext): SettlePaymentOutcome {
     const row = this.#known.find(key);
     if (row === undefined) return { kind: "not_open" };
     const callId = row.call_id;
     if (row.state === "settled")
       return { kind: "settled", callId, changed: false, record: toPaymentRecord(row) };
-    const record = canBecome("settled", row.state)
-      ? this.#queue(row, { settlement, block_number: block ?? null, reason: settledReason(row) }, context)
-      : undefined;
+    const amount = moved ?? row.amount;
+    const values = { amount, settlement, block_number: block ?? null, reason: settledReason(row) };
+    const record = canBecome("settled", row.state) ? this.#queue(row, values, context) : undefined;
     return record === undefined ? { kind: "not_open" } : { kind: "settled", callId, changed: true, record };
   }
 
@@ -301,6 +307,7 @@ export class PaymentsPart implements BatchPart {
       isQuotePaid: intent.redeemsQuote === true && this.#paidQuotes.has(intent.receipt),
       hasRoom: capacity.hasRoom(),
       undecided: this.#undecided.count(normalKey(intent.key).payer),
+      openUnits: this.#undecided.openUnits(normalKey(intent.key)),
       limits,
       now,
     });
@@ -312,7 +319,10 @@ export class PaymentsPart implements BatchPart {
     capacity.adjust(1);
     if (callerNonce !== undefined) this.#nonces.use(callerNonce, callId);
     this.#begun.push({ callId, call, row, minCharge: intent.minCharge });
-    if (intent.ceiling !== undefined) context.madeReady.add(callId);
+    if (intent.ceiling !== undefined) {
+      context.madeReady.add(callId);
+      this.#undecided.add(normalKey(intent.key), intent.amount);
+    }
     return { kind: "begun", callId };
   }
 

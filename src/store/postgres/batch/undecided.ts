@@ -1,3 +1,4 @@
+import type { PaymentKey } from "../../../core/payment.ts";
 import { type UndecidedLimits, YOUNG_MS } from "../../contract/payment-journal.ts";
 import { NOW, type Sql, statement } from "../sql.ts";
 
@@ -20,6 +21,19 @@ const COUNT_UNDECIDED_BY_PAYER = statement<{ payer: string; n: number }>(
      FROM unnest($2::text[]) AS asked (payer)`,
 );
 
+// Ordered alike in all batches. A payer's batches wait for each other, so that their ceilings are added up.
+const LOCK_PAYERS = statement(
+  "lock_payers",
+  `SELECT pg_advisory_xact_lock(hash) FROM (
+     SELECT DISTINCT hashtextextended('payer ' || payer, 0) AS hash FROM unnest($1::text[]) AS asked (payer) ORDER BY hash
+   ) AS ordered`,
+);
+const SUM_OPEN = statement<{ network: string; asset: string; payer: string; units: string }>(
+  "sum_open",
+  `SELECT network, asset, payer, sum(amount::numeric)::text AS units FROM jobgate.payments
+    WHERE payer = ANY ($1::text[]) AND state IN ('authorized', 'settling') GROUP BY network, asset, payer`,
+);
+
 /** Counts the JobCalls that do not count against `max_pending`. Only worth its cost once the queue looks full. */
 export async function countUncounted(sql: Sql, now: number | null): Promise<number> {
   const [row] = await sql.run(COUNT_UNCOUNTED, [now]);
@@ -30,6 +44,7 @@ export async function countUncounted(sql: Sql, now: number | null): Promise<numb
 export class Undecided {
   readonly #now: number | null;
   readonly #ofPayers = new Map<string, number>();
+  readonly #openUnits = new Map<string, bigint>();
   #total = 0;
 
   /** @param now replaces the database's clock */
@@ -50,7 +65,31 @@ export class Undecided {
     for (const { payer, n } of ofPayers) this.#ofPayers.set(payer, n);
   }
 
+  /** Sums the open payments by use of some payers. */
+  async loadOpen(sql: Sql, payers: readonly string[]): Promise<void> {
+    if (payers.length === 0) return;
+    await sql.run(LOCK_PAYERS, [payers]);
+    for (const { units, ...token } of await sql.run(SUM_OPEN, [payers]))
+      this.#openUnits.set(tokenText(token), BigInt(units));
+  }
+
+  /** Returns the token units of a payer's open payments by use. */
+  openUnits(key: PayersToken): bigint {
+    return this.#openUnits.get(tokenText(key)) ?? 0n;
+  }
+
+  /** Adds a payment by use that this batch begins. */
+  add(key: PayersToken, amount: string): void {
+    this.#openUnits.set(tokenText(key), this.openUnits(key) + BigInt(amount));
+  }
+
   count(payer: string): { readonly total: number; readonly ofPayer: number } {
     return { total: this.#total, ofPayer: this.#ofPayers.get(payer) ?? 0 };
   }
+}
+
+type PayersToken = Pick<PaymentKey, "network" | "asset" | "payer">;
+
+function tokenText({ network, asset, payer }: PayersToken): string {
+  return `${network} ${asset} ${payer}`;
 }

@@ -31,7 +31,7 @@ export function paymentOperations(
     `INSERT INTO payments (${PAYMENT_COLUMNS.join(", ")}) VALUES (${PAYMENT_COLUMNS.map(() => "?").join(", ")})`,
   );
   const updatePayment = database.prepare(
-    "UPDATE payments SET state = ?, settlement = ?, block_number = ?, reason = ?, closed = ?, payment_id = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
+    "UPDATE payments SET state = ?, amount = ?, settlement = ?, block_number = ?, reason = ?, closed = ?, payment_id = ?, redeems_quote = ?, updated_at = ? WHERE call_id = ?",
   );
   const correct = database.prepare(correctPayment({ schema: "", now: "?", callId: "?" }));
   // The client waits for its job from here on, so this is when it was enqueued.
@@ -45,14 +45,22 @@ export function paymentOperations(
     values: Partial<
       Pick<
         PaymentRow,
-        "state" | "settlement" | "block_number" | "reason" | "closed" | "payment_id" | "redeems_quote"
+        | "state"
+        | "amount"
+        | "settlement"
+        | "block_number"
+        | "reason"
+        | "closed"
+        | "payment_id"
+        | "redeems_quote"
       >
     >,
     now: number,
   ): PaymentRecord {
     const changed = { ...row, ...values, updated_at: now };
-    const { state, settlement, block_number, reason, closed, payment_id, redeems_quote, call_id } = changed;
-    const decision = [state, settlement, block_number, reason, closed, payment_id, redeems_quote];
+    const { state, amount, settlement, block_number, reason, closed, payment_id, redeems_quote, call_id } =
+      changed;
+    const decision = [state, amount, settlement, block_number, reason, closed, payment_id, redeems_quote];
     updatePayment.run([...decision, now, call_id]);
     const isYoung = row.state === "intent" && now - row.created_at < YOUNG_MS;
     // One by use has no held JobCall to count.
@@ -104,6 +112,7 @@ export function paymentOperations(
           ofPayer:
             limits === undefined ? 0 : undecided.ofPayer(intent.key.payer, now, limits.maxOpenPerPayer),
         },
+        openUnits: limits?.funds === undefined ? 0n : undecided.openUnits(intent.key),
         limits,
         now,
       });
@@ -115,15 +124,15 @@ export function paymentOperations(
       return { kind: "begun", callId };
     },
 
-    settlePayment(now, key, settlement, blockNumber) {
+    settlePayment(now, key, settlement, blockNumber, moved) {
       const row = payments.find(key);
       if (row === undefined) return { kind: "not_open" };
       const { call_id: callId, state } = row;
       if (state === "settled")
         return { kind: "settled", callId, changed: false, record: toPaymentRecord(row) };
-      const record = canBecome("settled", state)
-        ? settle(row, { settlement, block_number: blockNumber ?? null, reason: settledReason(row) }, now)
-        : undefined;
+      const amount = moved ?? row.amount;
+      const values = { amount, settlement, block_number: blockNumber ?? null, reason: settledReason(row) };
+      const record = canBecome("settled", state) ? settle(row, values, now) : undefined;
       return record === undefined ? { kind: "not_open" } : { kind: "settled", callId, changed: true, record };
     },
 

@@ -1,3 +1,4 @@
+import type { PaymentKey } from "../../../core/payment.ts";
 import { YOUNG_MS } from "../../contract/payment-journal.ts";
 import type { Capacity } from "../../new-call.ts";
 import type { Database, Statement } from "../driver.ts";
@@ -13,6 +14,7 @@ export class Undecided {
   readonly #countOld: Statement<Count>;
   readonly #countUnresolved: Statement<Count>;
   readonly #countOfPayer: Statement<Count>;
+  readonly #selectOpen: Statement<{ amount: string }>;
   #total = 0;
   #countedAt: number | undefined;
 
@@ -29,6 +31,10 @@ export class Undecided {
          (SELECT 1 FROM payments WHERE state = 'intent' AND payer = ?1 AND created_at <= ?2
           UNION ALL SELECT 1 FROM payments WHERE state IN ('authorized', 'settling') AND payer = ?1 LIMIT ?3)`,
     );
+    this.#selectOpen = database.prepare(
+      `SELECT amount FROM payments
+        WHERE state IN ('authorized', 'settling') AND network = ? AND asset = ? AND payer = ?`,
+    );
   }
 
   /** Undecided payments that are no longer young, as of the last count. */
@@ -39,6 +45,13 @@ export class Undecided {
   /** Counts those of one payer and his open payments by use, at most `limit`. */
   ofPayer(payer: string, now: number, limit: number): number {
     return this.#countOfPayer.get([payer, now - YOUNG_MS, limit])?.n ?? 0;
+  }
+
+  /** Sums the amounts of a payer's open payments by use in one token. The count of {@link ofPayer} bounds them. */
+  openUnits({ network, asset, payer }: PaymentKey): bigint {
+    return this.#selectOpen
+      .all([network, asset, payer])
+      .reduce((sum, { amount }) => sum + BigInt(amount), 0n);
   }
 
   /** Counts again if the last count is too old, or a decision has changed it since. */
