@@ -68,10 +68,16 @@ describe("What each counter counts", () => {
     expect(await moved(() => gateway.post(poor.headers))).toEqual({ payment_invalid: 1 });
   });
 
-  it("settlement_unknown", async () => {
-    const payment = await gateway.sign();
+  it("settlement_unknown, and accepted once the reconciler settles the payment", async () => {
+    const other = await startAnotherGateway({ config: { facilitatorUrl: facilitator.url } });
+    const payment = await other.sign();
     facilitator.add({ path: "/settle", fault: { kind: "cut" } });
-    expect(await moved(() => gateway.post(payment.headers))).toEqual({ settlement_unknown: 1 });
+    expect(await moved(() => other.post(payment.headers), other)).toEqual({ settlement_unknown: 1 });
+    facilitator.clear();
+    await expect
+      .poll(async () => (await counters(other)).accepted, { interval: 20, timeout: 15_000 })
+      .toBe(1);
+    expect(await moved(() => other.post(payment.headers), other)).toEqual({ payment_replayed: 1 });
   });
 
   it("settlement_failed", async () => {

@@ -54,7 +54,14 @@ export class AdoptedPayments {
         if (!isPaid || !(await isSignedByPayer(payment, [token]))) continue;
         const requirements = this.#verification.requirementsOf(payment, offer);
         const fromBlock = BigInt(blockNumber);
-        return { offer, requirements, fromBlock, facilitator: undefined, paidIn: transaction };
+        return {
+          offer,
+          requirements,
+          fromBlock,
+          funds: undefined,
+          facilitator: undefined,
+          paidIn: transaction,
+        };
       }
     }
     throw refusal;
