@@ -161,7 +161,8 @@ export class ChainEvidence {
       const rpc = await token?.client.connect();
       const { balance, allowance } = rpc ? await readPermit2Funds(rpc, payment) : {};
       if (balance === undefined || allowance === undefined) return balance ?? allowance;
-      return balance < allowance ? balance : allowance;
+      const isBoundByAllowance = allowance < balance;
+      return isBoundByAllowance ? allowance : balance;
     } catch {
       return undefined;
     }
