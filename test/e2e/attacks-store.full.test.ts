@@ -214,8 +214,10 @@ test.each(["SIGKILL", "SIGTERM"] as const)(
     await eventually(() => expect(accepted.length).toBeGreaterThan(500));
     await truncate(`${path}-wal`, 0);
     expect(await Promise.all(senders)).toEqual(senders.map(() => 503));
+    const beside = await look(path);
     jobgate.kill(signal);
     await jobgate.exited;
+    const stopped = await look(path);
 
     const refusal = await expectAll(folder, accepted).then(
       () => undefined,
@@ -225,6 +227,10 @@ test.each(["SIGKILL", "SIGTERM"] as const)(
     expect(refusal).toContain(
       "jobgate.db-wal was truncated while jobgate.db was in use, and changes are lost",
     );
+    for (const { code, stdout, stderr } of [...beside, ...stopped]) {
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+      expect(stderr).toMatch(/-wal was truncated while .* was in use, and changes are lost/);
+    }
     await rm(`${path}-wal`);
     const restarted = await start(folder);
     expect(Math.min(...(await accept(restarted, 20)))).toBeGreaterThan(Math.max(...accepted));
@@ -232,3 +238,24 @@ test.each(["SIGKILL", "SIGTERM"] as const)(
       expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   },
 );
+
+test("The commands do not advise to delete the log of a running jobgate whose database was overwritten in place", async () => {
+  const folder = await testFolder();
+  const path = join(folder, "jobgate.db");
+  const jobgate = await start(folder);
+  await accept(jobgate, 20);
+  const copy = join(folder, "older.db");
+  const { code } = await runJobgate(["store", "backup", copy], {
+    files: { "jobgate.toml": `store.url = "sqlite:${path}"` },
+  });
+  expect(code).toBe(0);
+  await logCopied(path);
+  await copyFile(copy, path);
+  for (const { code, stdout, stderr } of await look(path)) {
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toContain(`was overwritten while process ${jobgate.pid} serves it`);
+    expect(stderr).not.toContain("delete");
+  }
+  jobgate.kill("SIGKILL");
+  await jobgate.exited;
+});

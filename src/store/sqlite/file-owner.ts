@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { StoreInUseError } from "../store.ts";
 import { type Database, openToRead, type ReadMode } from "./driver.ts";
 import { identityOf, requireOneName } from "./file-identity.ts";
-import { isCopy, openFile, reasonOf, removeForeignLog, removeLog } from "./open-database.ts";
+import { hasForeignLog, isCopy, openFile, reasonOf, removeForeignLog, removeLog } from "./open-database.ts";
 import type { TruncatedLog } from "./watched-files.ts";
 
 /** `application_id` of an owner file once the database beside it has tables: "jobg" in ASCII. */
@@ -154,16 +154,13 @@ export class FileOwner {
 
   /** @throws Error when the database must not be opened as it is */
   #prepareFiles(path: string): void {
-    const [database, log] = this.files;
+    const [database] = this.files;
     requireOneName(path, this.#record?.inode ?? undefined);
     // The database has all of the log, of which a part would take it back to an earlier state.
     if (this.#record?.truncated_log === "copied") removeLog(database);
     else removeForeignLog(database);
-    if (this.#record?.truncated_log === "lost" && existsSync(log) && !isCopy(database)) {
-      throw new Error(
-        `${log} was truncated while ${path} was in use, and changes are lost: restore a backup, or delete ${log} to start with what ${path} has`,
-      );
-    }
+    const loss = lossOf(path, database, this.#record);
+    if (loss !== undefined) throw new Error(loss);
     const size = statSync(database, { throwIfNoEntry: false })?.size ?? 0;
     if (size === 0 && this.wasMade) throw new Error(missingDatabase(path));
   }
@@ -185,19 +182,44 @@ export class FileOwner {
 }
 
 /**
- * Refuses to look at a file that a running jobgate does not serve under its name: the log beside it is of another file.
- * @throws Error with the pid
+ * Returns what was lost of a database while it was served, until its log is deleted or a copy takes its place.
+ * @param pid process that serves it still
+ */
+function lossOf(path: string, database: string, record?: OwnerRecord, pid?: number): string | undefined {
+  const log = `${database}-wal`;
+  if (record?.truncated_log !== "lost" || !existsSync(log) || isCopy(database)) return undefined;
+  const advice =
+    pid === undefined
+      ? `restore a backup, or delete ${log} to start with what ${path} has`
+      : `process ${pid} accepts no more jobs. Stop that process, then restore a backup`;
+  return `${log} was truncated while ${path} was in use, and changes are lost: ${advice}`;
+}
+
+/**
+ * Refuses to look at a file that lost changes, or that a running jobgate does not serve under its name: the log beside it
+ * is of another file.
+ * @throws Error with the pid of the running jobgate
  */
 export function requireServedFile(path: string): void {
   const databasePath = realPathOf(path);
   const ownerPath = `${databasePath}-owner`;
   const record = existsSync(ownerPath) ? recordIn(ownerPath) : undefined;
-  const found = identityOf(databasePath);
   if (!isCopy(databasePath)) requireOneName(path, record?.inode ?? undefined);
-  if (record === undefined || record.inode === null || !isHeld(ownerPath)) return;
-  if (found !== undefined && found.inode === record.inode && found.device === record.device) return;
+  const isServed = record !== undefined && record.inode !== null && isHeld(ownerPath);
+  const pid = isServed ? pidIn(ownerPath) : undefined;
+  const loss = lossOf(path, databasePath, record, pid);
+  if (loss !== undefined) throw new Error(loss);
+  const found = identityOf(databasePath);
+  if (isServed && (found?.inode !== record.inode || found.device !== record.device)) {
+    throw new Error(
+      `${path} is not the file that process ${pid} serves under this name: it was moved or replaced, and ${path}-wal has acknowledged jobs. Stop that process, put its file back if you have it, and start jobgate again`,
+    );
+  }
+  if (!hasForeignLog(databasePath)) return;
   throw new Error(
-    `${path} is not the file that process ${pidIn(ownerPath)} serves under this name: it was moved or replaced, and ${path}-wal has acknowledged jobs. Stop that process, put its file back if you have it, and start jobgate again`,
+    isServed
+      ? `${path} was overwritten while process ${pid} serves it, and ${path}-wal has acknowledged jobs: copy both files, then kill that process (SIGKILL) and restore a backup`
+      : `${path}-wal belongs to the file that ${path} has replaced, and may have acknowledged jobs: copy it if you need them. jobgate deletes it when it starts`,
   );
 }
 

@@ -20,7 +20,7 @@ import {
 } from "../inspection-queries.ts";
 import { type Database, openToRead } from "./driver.ts";
 import { requireServedFile } from "./file-owner.ts";
-import { hasForeignLog, isForeign, obstacleAt, openFile, reasonOf } from "./open-database.ts";
+import { isForeign, obstacleAt, openFile, reasonOf } from "./open-database.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { requireSoundFiles } from "./sound-files.ts";
 
@@ -85,11 +85,6 @@ function readingFile<Found>(path: string, read: () => Found): Found {
 const MAGIC = "SQLite format 3\0";
 
 function openInspection(path: string): StoreInspection & { readonly isKnown: boolean } {
-  if (hasForeignLog(path)) {
-    throw new Error(
-      `${path}-wal belongs to the file that ${path} has replaced: delete ${path}-wal and ${path}-shm`,
-    );
-  }
   // Before it is opened: that drops what follows a damaged frame.
   requireSoundFiles(path);
   const database = openToRead(path, "mode=ro");

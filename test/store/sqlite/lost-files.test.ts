@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { openConnection } from "../../../src/store/sqlite/connection.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
+import { inspectSqlite } from "../../../src/store/sqlite/inspect.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -92,12 +93,18 @@ test("A store whose log lost changes does not start again before it is restored 
   await truncate(`${path}-wal`, 0);
   await expect(store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
   expect(store.status().reason).toMatch(/jobgate\.db-wal was truncated while in use: restore the database/);
+  expect(() => inspectSqlite(path)).toThrow(
+    /-wal was truncated .* changes are lost: process \d+ accepts no more jobs\. Stop that process/,
+  );
   await store.close();
   other.exec("ROLLBACK");
   other.close();
 
   path = await copied();
   await expect(openAgain()).rejects.toThrow(
+    /-wal was truncated .* changes are lost: restore a backup, or delete/,
+  );
+  expect(() => inspectSqlite(path)).toThrow(
     /-wal was truncated .* changes are lost: restore a backup, or delete/,
   );
   await rm(`${path}-wal`, { force: true });
