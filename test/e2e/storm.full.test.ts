@@ -26,8 +26,13 @@ it.each(MODES)(
       const { verdict, figures } = await audit(storm);
       const counts = Object.fromEntries([...storm.counts].sort());
       const latestEndMs = Math.round(storm.latestEndMs);
+      const latestCalmMs = Math.round(storm.latestCalmMs);
       console.log(
-        JSON.stringify({ mode, ...figures, ragedSecs, latestEndMs, secs: secsSinceStart(), counts }, null, 1),
+        JSON.stringify(
+          { mode, ...figures, ragedSecs, latestEndMs, latestCalmMs, secs: secsSinceStart(), counts },
+          null,
+          1,
+        ),
       );
       expect(verdict).toEqual(ALL_KEPT);
       expect(storm.counts.get("kills")).toBeGreaterThan(0);

@@ -34,13 +34,13 @@ const COST_OF_REFUSAL = 0.1;
 /** Longer than any authorization is valid. */
 const ALL_EXPIRED_SECS = 400;
 const CALM_DOWN_MS = 600_000;
-/** Within this time of the confirmed end of its authorization, a payment that moved nothing is decided. */
-const DECIDED_WITHIN_MS = 15_000;
 /**
- * More time for a storm: its chain is ahead of jobgate's clock, by which jobgate looks at a payment every 30 s until the
- * authorization's end, and two looks have to agree. Kills and outages put looks off.
+ * Time after the confirmed end of its authorization that a client goes on sending in the storm. jobgate may need longer there:
+ * most looks at the chain fail, each kill makes it start with the first of two looks, and the chain's clock is ahead.
  */
-const STORM_MARGIN_MS = 60_000;
+const IN_STORM_MS = 30_000;
+/** In the calm, jobgate decides within 15 s; its own clock is then behind the chain's, so that it may look every 30 s only. */
+const IN_CALM_MS = 15_000 + 30_000;
 
 /** What a storm's jobgate has: a chain to read and a SQLite file, no chain to read, or a chain and Postgres. */
 export const STORM_MODES = ["rpc_url", "no_rpc", "postgres"] as const;
@@ -54,7 +54,7 @@ export interface Purchase {
   readonly body: string;
   /** Answers to the very same request; undefined for one that was lost. */
   readonly answers: (Answer | undefined)[];
-  /** Its client went on asking as long as it may take. */
+  /** Its client went on sending until jobgate had to have decided. */
   wentOn: boolean;
   /** Answers to requests that use the payment for something else. */
   readonly misuses: (Answer | undefined)[];
@@ -90,8 +90,10 @@ export class Storm {
   #chainSecs = 0;
   /** The chain's time at each look, and the time of the look. */
   readonly #looks: { readonly secs: number; readonly at: number }[] = [];
-  /** Longest time from the confirmed end of an authorization to its client's last answer. */
+  /** Longest time from the confirmed end of an authorization to its client's last answer in the storm. */
   latestEndMs = 0;
+  /** Longest time from the start of the calm to a client's last answer. */
+  latestCalmMs = 0;
   #lastAct: Promise<unknown> = Promise.resolve();
   /** Pending while jobgate is down. */
   #running: Promise<unknown> = Promise.resolve();
@@ -192,6 +194,7 @@ export class Storm {
     gateway.rpcProxy.clear();
     await this.#restart();
     await parts.passTime(ALL_EXPIRED_SECS);
+    if (this.#mode !== "no_rpc") await this.#askInCalm();
     const open = async () => {
       const { payments, paidCalls } = await gateway.journal.totals();
       return {
@@ -285,11 +288,26 @@ export class Storm {
     this.#count("client: misuse");
   }
 
-  /** Sends until its payment is decided, or should have been. */
+  /** All clients who go on send until jobgate has decided, or had to. */
+  async #askInCalm(): Promise<void> {
+    const startedAt = performance.now();
+    const late = () => performance.now() - startedAt;
+    const goOn = async (purchase: Purchase) => {
+      purchase.wentOn = true;
+      while (!purchase.answers.some(isFinal) && late() < IN_CALM_MS) {
+        await sleep(purchase.plan.pauseMs);
+        await this.#send(purchase);
+        this.latestCalmMs = Math.max(this.latestCalmMs, late());
+      }
+    };
+    await Promise.all(this.purchases.filter(({ plan }) => plan.goesOn).map(goOn));
+  }
+
+  /** Sends until its payment is decided, or for long after the end of its authorization. */
   async #goOn(purchase: Purchase, validBefore: number): Promise<void> {
     const { answers, plan } = purchase;
     let hasEnded = false;
-    for (let late = 0; !answers.some(isFinal) && late < DECIDED_WITHIN_MS + STORM_MARGIN_MS; ) {
+    for (let late = 0; !answers.some(isFinal) && late < IN_STORM_MS; ) {
       await sleep(plan.pauseMs);
       await this.#send(purchase);
       // Each look is at a block of its own.
@@ -301,7 +319,6 @@ export class Storm {
       late = performance.now() - confirmed.at;
       this.latestEndMs = Math.max(this.latestEndMs, late);
     }
-    purchase.wentOn = true;
     const last = answers.find(isFinal) ?? answers.at(-1);
     const when = hasEnded ? "after" : "before";
     this.#count(`went on: ${last?.code ?? last?.status} ${when} its authorization's end`);
