@@ -22,6 +22,15 @@ export interface GroupCommitOptions<Operation> {
   /** Returns true for operations that see what all others of their batch do. They are decided after those. */
   readonly runsLast?: (operation: Operation) => boolean;
   readonly onBatch?: BatchListener | undefined;
+  /**
+   * Time after which the callers of a batch in progress learn that its outcome is unknown. The batch goes on. Default: no
+   * limit.
+   */
+  readonly callerMs?: number;
+  /** Returns true for operations whose callers wait for the outcome, however long that takes. */
+  readonly isPatient?: (operation: Operation) => boolean;
+  /** Returns the reason why an operation must not begin now; undefined if it may. Default: all may. */
+  readonly refusal?: (operation: Operation) => string | undefined;
 }
 
 interface Waiting<Operation> {
@@ -53,9 +62,20 @@ export class GroupCommit<Operation> {
    */
   push(operation: Operation): Promise<unknown> {
     if (this.#closing) return Promise.reject(unavailable("it is closed"));
+    const refusal = this.#options.refusal?.(operation);
+    if (refusal !== undefined) return Promise.reject(unavailable(refusal));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ operation, resolve, reject });
       this.#scheduleFlush();
+    });
+  }
+
+  /** Refuses the operations that wait for a batch, as far as `refusal` has a reason now. */
+  refuseWaiting(): void {
+    this.#waiting = this.#waiting.filter(({ operation, reject }) => {
+      const refusal = this.#options.refusal?.(operation);
+      if (refusal !== undefined) reject(unavailable(refusal));
+      return refusal === undefined;
     });
   }
 
@@ -74,7 +94,7 @@ export class GroupCommit<Operation> {
     this.#flushScheduled = true;
     setImmediate(() => {
       this.#flushScheduled = false;
-      void this.#commit(this.#takeBatch());
+      if (this.#waiting.length > 0) void this.#commit(this.#takeBatch());
       this.#scheduleFlush();
     });
   }
@@ -95,6 +115,7 @@ export class GroupCommit<Operation> {
 
   async #commit(batch: readonly Waiting<Operation>[]): Promise<void> {
     const { commit, onBatch, runsLast } = this.#options;
+    const timer = this.#answerInTime(batch);
     this.#inFlight += 1;
     const startedAt = performance.now();
     const decided = (committed: boolean) =>
@@ -112,9 +133,22 @@ export class GroupCommit<Operation> {
       decided(false);
       for (const { reject } of batch) reject(rejection(cause));
     }
+    clearTimeout(timer);
     this.#inFlight -= 1;
     this.#scheduleFlush();
     if (this.#isIdle()) for (const resolve of this.#onIdle.splice(0)) resolve();
+  }
+
+  /** Later outcomes change nothing for callers that have their answer. */
+  #answerInTime(batch: readonly Waiting<Operation>[]): NodeJS.Timeout | undefined {
+    const { callerMs, isPatient } = this.#options;
+    if (callerMs === undefined) return undefined;
+    return setTimeout(() => {
+      for (const { operation, reject } of batch) {
+        if (isPatient?.(operation)) continue;
+        reject(new UnknownOutcomeError(`the store has not answered a commit for ${callerMs} ms`));
+      }
+    }, callerMs);
   }
 
   #isIdle(): boolean {

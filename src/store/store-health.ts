@@ -11,14 +11,21 @@ const PROBE_INTERVAL_MS = 1000;
 export class StoreHealth {
   readonly #probe: () => Promise<unknown>;
   readonly #logger: Logger | undefined;
+  readonly #firstProbeMs: number;
   #reason: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #ended = false;
   #takesWork = true;
 
-  constructor({ probe, logger }: { probe: () => Promise<unknown>; logger: Logger | undefined }) {
-    this.#probe = probe;
-    this.#logger = logger;
+  constructor(options: {
+    readonly probe: () => Promise<unknown>;
+    readonly logger: Logger | undefined;
+    /** Wait for the first probe after a failed write. Default: the same as for the next ones. */
+    readonly firstProbeMs?: number;
+  }) {
+    this.#probe = options.probe;
+    this.#logger = options.logger;
+    this.#firstProbeMs = options.firstProbeMs ?? PROBE_INTERVAL_MS;
   }
 
   status(pending: number, maxPending: number): StoreStatus {
@@ -27,12 +34,17 @@ export class StoreHealth {
     return { writable: reason === undefined, pending, full, ...(reason === undefined ? {} : { reason }) };
   }
 
+  /** Why the store cannot be written to; undefined while it can. */
+  get reason(): string | undefined {
+    return this.#reason;
+  }
+
   /** A write failed: probes until one succeeds. */
   failed(reason: string): void {
     if (this.#ended) return;
     if (this.#reason === undefined) this.#logger?.error({ reason }, "the store cannot write");
     this.#reason = reason;
-    this.#scheduleProbe();
+    this.#scheduleProbe(this.#firstProbeMs);
   }
 
   /** A lookup failed: new work is refused until a probe succeeds, because nobody could be told of it. */
@@ -73,9 +85,9 @@ export class StoreHealth {
     else this.#recovered();
   }
 
-  #scheduleProbe(): void {
+  #scheduleProbe(afterMs = PROBE_INTERVAL_MS): void {
     if (this.#ended || this.#timer !== undefined) return;
-    this.#timer = setTimeout(() => void this.#probeOnce(), PROBE_INTERVAL_MS);
+    this.#timer = setTimeout(() => void this.#probeOnce(), afterMs);
   }
 
   #recovered(): void {

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
-import { chmod, chown, copyFile, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { chmod, chown, copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -21,6 +21,8 @@ const isRoot = process.getuid?.() === 0;
 /** A running Postgres server, which really writes to the disk. */
 export interface Postgres {
   readonly port: number;
+  /** Folder of its files. */
+  readonly data: string;
   /** Creates an empty database and returns its URL. */
   createDatabase(): Promise<string>;
   /** Runs SQL in a database of {@link createDatabase}. */
@@ -45,6 +47,8 @@ export async function startPostgres(
     readonly settings?: Readonly<Record<string, string>>;
     /** Paths of PEM files: then it takes encrypted connections as well. */
     readonly tls?: { readonly cert: string; readonly key: string };
+    /** Follows this server, which is restarted. */
+    readonly standbyOf?: Postgres;
   } = {},
 ): Promise<Postgres> {
   const bin = binaries();
@@ -53,20 +57,31 @@ export async function startPostgres(
   await mkdir(data, { mode: 0o700 });
   if (isRoot) await Promise.all([folder, data].map((path) => chown(path, NOBODY, NOBODY)));
   const asUser = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
-  await run(
-    join(bin, "initdb"),
-    ["-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
-    {
-      ...asUser,
-      cwd: folder,
-    },
-  );
+  const { standbyOf } = options;
+  if (standbyOf === undefined) await initialize();
+  else await copyFrom(standbyOf);
 
-  const settings = { ...options.settings, ...(await tlsSettings(options.tls)) };
+  const settings = {
+    ...options.settings,
+    ...(await tlsSettings(options.tls)),
+    ...(standbyOf && { primary_conninfo: `host=127.0.0.1 port=${standbyOf.port} user=${USER}` }),
+  };
   const port = await freePort();
   const urlOf = (database: string) => `postgres://${USER}@127.0.0.1:${port}/${database}`;
   let child: TetheredProcess;
   let printed = "";
+
+  async function initialize(): Promise<void> {
+    const args = ["-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"];
+    await run(join(bin, "initdb"), args, { ...asUser, cwd: folder });
+  }
+
+  async function copyFrom(primary: Postgres): Promise<void> {
+    await primary.kill("SIGINT");
+    await run("cp", ["-a", `${primary.data}/.`, data]);
+    await writeFile(join(data, "standby.signal"), "");
+    await primary.start();
+  }
 
   async function tlsSettings(tls: typeof options.tls): Promise<Record<string, string>> {
     if (tls === undefined) return {};
@@ -164,6 +179,7 @@ export async function startPostgres(
   let databases = 0;
   return {
     port,
+    data,
     query,
     hold,
     async createDatabase() {

@@ -1,4 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
+import { UnknownOutcomeError } from "../../src/core/errors.ts";
 import { GroupCommit, type GroupCommitOptions, type OperationOutcome } from "../../src/store/group-commit.ts";
 
 /** A batch under way, and how to end it. */
@@ -136,5 +137,46 @@ test("Closing refuses new operations and waits for everything pushed before", as
   batches[0]?.commit();
   await closing;
   expect(await pushed).toBe(2);
+  await pump.close();
+});
+
+test("Callers of a batch without an answer learn in time that the outcome is unknown, except patient ones", async () => {
+  const pump = createPump({ callerMs: 1, isPatient: (operation) => operation === 2 });
+  const patient = pump.push(2);
+  await expect(pump.push(1)).rejects.toThrow(UnknownOutcomeError);
+  expect(operationsOf()).toEqual([[2, 1]]);
+  batches[0]?.commit();
+  expect(await patient).toBe(4);
+});
+
+test("An operation that must not begin is refused when it is pushed, and while it waits, but not in a batch", async () => {
+  let reason: string | undefined;
+  const pump = createPump({ refusal: (operation) => (operation === 9 ? undefined : reason) });
+  const begun = pump.push(1);
+  await settle();
+  const waiting = Promise.allSettled([pump.push(2)]);
+  const exempt = pump.push(9);
+  reason = "commits hang";
+  pump.refuseWaiting();
+  const refused = { status: "rejected", reason: { code: "store_unavailable", cause: "commits hang" } };
+  expect(await waiting).toMatchObject([refused]);
+  expect(await Promise.allSettled([pump.push(3)])).toMatchObject([refused]);
+  batches[0]?.commit();
+  expect(await begun).toBe(2);
+  await settle();
+  expect(operationsOf()).toEqual([[1], [9]]);
+  batches[1]?.commit();
+  expect(await exempt).toBe(18);
+});
+
+test("Closing does not wait for operations that were refused while they waited", async () => {
+  let reason: string | undefined;
+  const pump = createPump({ refusal: () => reason });
+  const waiting = Promise.allSettled([pump.push(1)]);
+  reason = "commits hang";
+  pump.refuseWaiting();
+  expect(await waiting).toMatchObject([{ status: "rejected" }]);
+  await settle();
+  expect(operationsOf()).toEqual([]);
   await pump.close();
 });

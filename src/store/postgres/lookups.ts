@@ -1,4 +1,5 @@
 import { GatewayError } from "../../core/errors.ts";
+import { within } from "../../core/waiting.ts";
 import { type AdoptedPaymentRow, toAdoptedPayment } from "../adopted-payment-row.ts";
 import {
   type DeadLetterRow,
@@ -186,8 +187,10 @@ export function createLookups(options: {
   readonly operatorReaders: ConnectionPool;
   /** Replaces the database's clock in tests. */
   readonly clock: (() => number) | undefined;
+  /** Wait of a client for its lookup. */
+  readonly callerMs: number;
 }): LookupTable & { readonly lookAtLeases: SharedLeases["look"] } {
-  const { readers, operatorReaders, clock } = options;
+  const { readers, operatorReaders, clock, callerMs } = options;
   const now = () => clock?.() ?? null;
 
   function askOnce<Row>(
@@ -201,9 +204,13 @@ export function createLookups(options: {
   async function ask<Row>(asked: Statement<Row>, values: readonly unknown[], pool = readers): Promise<Row[]> {
     try {
       // The connection may have been broken for a while without anyone having used it.
-      return await askOnce(asked, values, pool).catch((error) =>
+      const rows = askOnce(asked, values, pool).catch((error) =>
         isRefusal(error) ? Promise.reject(error) : askOnce(asked, values, pool),
       );
+      if (pool !== readers) return await rows;
+      const inTime = await within(callerMs, rows);
+      if (inTime === undefined) throw new Error(`Postgres has not answered for ${callerMs / 1000} s`);
+      return inTime;
     } catch (cause) {
       throw new GatewayError("store_unavailable", "The store could not be asked; nothing was changed.", {
         cause,

@@ -7,7 +7,7 @@ import { StoreHealth } from "../store-health.ts";
 import { Committer } from "./commit/commit-batch.ts";
 import { DEFAULT_TIMEOUTS, type PostgresAddress, type PostgresTimeouts } from "./connection/connect.ts";
 import { openConnections } from "./connection/connection-pool.ts";
-import { Heartbeat } from "./connection/heartbeat.ts";
+import { Heartbeat, hanging } from "./connection/heartbeat.ts";
 import { WorkChannel } from "./connection/work-channel.ts";
 import { createLookups } from "./lookups.ts";
 import { prune } from "./retention.ts";
@@ -24,6 +24,8 @@ export interface PostgresStoreOptions extends StoreOptions, PostgresAddress {
 
 const DEFAULT_POOL_SIZE = 10;
 const DEFAULT_CONNECT_TIMEOUT_MS = 60_000;
+/** Wait for the first probe after a failure: nothing is written before it, and many failures pass at once. */
+const FIRST_PROBE_MS = 100;
 /** Batches under way at once, each on a connection of its own: while one is flushed to the disk, the next one runs. */
 const BATCHES_IN_FLIGHT = 2;
 
@@ -54,16 +56,28 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   const work = new Listeners();
   const leasesEnded = new Listeners<readonly number[]>();
-  const health: StoreHealth = new StoreHealth({ probe: () => write("probe", []), logger });
-  const { lookAtLeases, ...lookups } = createLookups({ readers, operatorReaders, clock });
+  const health: StoreHealth = new StoreHealth({
+    probe: () => write("probe", []),
+    logger,
+    firstProbeMs: FIRST_PROBE_MS,
+  });
+  const onFailure = (reason: string) => {
+    health.failed(reason);
+    commits.refuseWaiting();
+  };
+  const { callerMs, hangMs } = timeouts;
+  const { lookAtLeases, ...lookups } = createLookups({ readers, operatorReaders, clock, callerMs });
   let pending = 0;
+  let isClosing = false;
   const heartbeat = new Heartbeat({
     writers,
     readers,
     logger,
     maxPending,
     clock,
-    onFailure: (reason) => health.failed(reason),
+    hangMs,
+    onFailure,
+    isWritable: () => health.reason === undefined,
     onPending: (counted) => {
       pending = counted;
     },
@@ -89,6 +103,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     logger,
     maxPending,
     clock,
+    isClosing: () => isClosing,
     onCommitted(batch, operations) {
       pending = batch.pending;
       // Announced before the write, too; those who claimed then may have been in another batch.
@@ -98,17 +113,24 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
         channel.announce({ hasWork: batch.leavesWork, endedCallIds });
     },
   });
-  const commits = new GroupCommit<Operation<WriteName>>({
+  const commits: GroupCommit<Operation<WriteName>> = new GroupCommit<Operation<WriteName>>({
     maxInFlight: BATCHES_IN_FLIGHT,
+    callerMs,
+    // A claim that is given up would lease its JobCalls to nobody.
+    isPatient: ({ name }) => name === "probe" || name === "claim",
+    refusal: ({ name }) => (name === "probe" ? undefined : health.reason),
     onBatch,
     bytesOf: payloadBytes,
     runsLast,
     async commit(operations): Promise<OperationOutcome[]> {
+      const timer = setTimeout(() => onFailure(hanging(hangMs)), hangMs);
       try {
         return await committer.commit(operations);
       } catch (error) {
-        health.failed(error instanceof Error ? error.message : String(error));
+        onFailure(error instanceof Error ? error.message : String(error));
         throw error;
+      } finally {
+        clearTimeout(timer);
       }
     },
   });
@@ -131,6 +153,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   }
 
   async function close(): Promise<void> {
+    isClosing = true;
     health.stop();
     await Promise.all([commits.close(), heartbeat.stop(), channel.close()]);
     await connections.close();

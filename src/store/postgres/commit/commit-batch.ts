@@ -18,6 +18,7 @@ interface CommitterOptions extends RunBatchOptions {
   readonly writers: ConnectionPool;
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
+  readonly isClosing: () => boolean;
   /** Called for each batch once it is durable, before the callers of its operations learn of it. */
   readonly onCommitted: (batch: RanBatch, operations: readonly Operation[]) => void;
 }
@@ -75,11 +76,14 @@ export class Committer {
   }
 
   async #tryAgainIfUseful(operations: readonly Operation[]): Promise<RanBatch> {
+    const startedAt = performance.now();
     for (let tries = 1; ; tries += 1) {
       try {
         return await this.#tryOnce(operations);
       } catch (error) {
-        if (!isWorthAnotherTry(error, tries)) throw error;
+        // The callers have their answer: what is certainly not committed should not happen any more.
+        const isLate = performance.now() - startedAt > this.#options.timeouts.callerMs;
+        if (isLate || !isWorthAnotherTry(error, tries)) throw error;
         await sleep(Math.random() * COLLISION_WAIT_MS * tries);
       }
     }
@@ -100,12 +104,18 @@ export class Committer {
         "a COMMIT was not answered: looking up what came of it",
       );
       const { startedAt } = attempt.batch;
-      const committed = await findOutcome({ ...this.#options, batchId: id, startedAt });
+      // The server keeps the connection of a COMMIT that hangs. A probe is awaited, so that not one more is kept for each.
+      const isPatient = () => isProbe(operations) && !this.#options.isClosing();
+      const committed = await findOutcome({ ...this.#options, batchId: id, startedAt, isPatient });
       if (!committed) throw attempt.error;
     }
     onCommitted(attempt.batch, operations);
     return attempt.batch;
   }
+}
+
+function isProbe(operations: readonly Operation[]): boolean {
+  return operations.some(({ name }) => name === "probe");
 }
 
 /** @param error an error after which nothing was committed */
@@ -140,7 +150,7 @@ async function attemptOn(
     return { kind: "refused", error };
   }
   try {
-    await commit(sql, batch, { id, isProbe: operations.some(({ name }) => name === "probe") });
+    await commit(sql, batch, { id, isProbe: isProbe(operations) });
     return { kind: "committed", batch };
   } catch (error) {
     // One of the statements before the COMMIT.

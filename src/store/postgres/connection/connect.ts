@@ -29,15 +29,26 @@ export interface PostgresTimeouts {
   readonly answerMs: number;
   /** Time to find out the outcome of a COMMIT that was not answered. */
   readonly outcomeMs: number;
+  /** Time without an answer to a commit after which the store cannot be written to. */
+  readonly hangMs: number;
+  /** Wait of a caller for a read or a commit, which may go on. */
+  readonly callerMs: number;
 }
 
 export const DEFAULT_TIMEOUTS: PostgresTimeouts = {
-  connectMs: 5_000,
-  lockMs: 5_000,
-  statementMs: 10_000,
-  answerMs: 12_000,
+  connectMs: 3_000,
+  lockMs: 4_000,
+  statementMs: 6_000,
+  answerMs: 7_000,
   outcomeMs: 20_000,
+  hangMs: 4_500,
+  callerMs: 8_000,
 };
+
+/** Limits for lookups of operators, which read more. */
+export function operatorTimeouts(timeouts: PostgresTimeouts): PostgresTimeouts {
+  return { ...timeouts, statementMs: 2 * timeouts.statementMs, answerMs: 2 * timeouts.answerMs };
+}
 
 const INT8_OID = 20;
 

@@ -6,6 +6,7 @@ import {
   BoundedClient,
   clientConfig,
   LIST_SETTINGS,
+  operatorTimeouts,
   type PostgresAddress,
   type PostgresTimeouts,
   prepareSession,
@@ -149,7 +150,13 @@ export async function openConnections(
   const operatorReaders =
     operators === 0
       ? readers
-      : new ConnectionPool({ ...options, max: operators, settings: LIST_SETTINGS, onReadOnly });
+      : new ConnectionPool({
+          ...options,
+          timeouts: operatorTimeouts(options.timeouts),
+          max: operators,
+          settings: LIST_SETTINGS,
+          onReadOnly,
+        });
   const pools = new Set([writers, readers, operatorReaders]);
   const close = async () => {
     await Promise.all([...pools].map((pool) => pool.close()));

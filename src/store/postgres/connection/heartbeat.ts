@@ -17,6 +17,9 @@ const LOOK = statement<{ pending: number; is_read_only: boolean }>(
      FROM jobgate.pending`,
 );
 
+// Changes no table. Its commit waits for the disk and the synchronous standbys.
+const WRITE = statement("beat", "SELECT pg_logical_emit_message(true, 'jobgate', '')");
+
 /**
  * Checks the database once a second, also without traffic: whether it can be written to, and how many JobCalls other
  * replicas have pending. Deletes old batch notes now and then.
@@ -34,11 +37,12 @@ export class Heartbeat {
   }
 
   /**
-   * Resolves after the first check.
+   * Resolves after the first check, which does not write.
    * @throws Error when the first check fails
    */
   async start(): Promise<void> {
-    await this.#beat();
+    const { writers, onPending } = this.#options;
+    onPending(await writers.use((client) => look(client, this.#options)));
     this.#schedule();
   }
 
@@ -50,12 +54,23 @@ export class Heartbeat {
   }
 
   async #beat(): Promise<void> {
-    const { writers, onPending } = this.#options;
+    const { writers, onPending, onFailure, isWritable, hangMs } = this.#options;
     this.#beats += 1;
-    if (this.#beats % CLEAR_EVERY === 1) this.#clearing = this.#clear();
-    // A busy pool means that batches are in progress, which report the same once they are decided.
+    if (this.#beats % CLEAR_EVERY === 1 && isWritable()) this.#clearing = this.#clear();
+    // A busy pool means that batches are in progress, which report the same once they are decided, or when they hang.
     if (writers.isBusy()) return;
-    onPending(await writers.use((client) => look(client, this.#options)));
+    const timer = setTimeout(() => onFailure(hanging(hangMs)), hangMs);
+    try {
+      const pending = await writers.use(async (client) => {
+        const counted = await look(client, this.#options);
+        // A commit that hangs keeps its connection at the server, so only the probe goes on with commits.
+        if (isWritable()) await sqlOf(client).run(WRITE);
+        return counted;
+      });
+      onPending(pending);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   async #clear(): Promise<void> {
@@ -77,6 +92,11 @@ export class Heartbeat {
   }
 }
 
+/** Returns the reason why a store whose commits hang cannot be written to. */
+export function hanging(ms: number): string {
+  return `Postgres has not answered a commit for ${ms / 1000} s`;
+}
+
 interface HeartbeatOptions {
   /** Used for the checks, because they show whether writes work: lookups may be slow at the same time. */
   readonly writers: ConnectionPool;
@@ -88,6 +108,9 @@ interface HeartbeatOptions {
   /** Called with the number of JobCalls that count against `maxPending`. */
   readonly onPending: (pending: number) => void;
   readonly onFailure: (reason: string) => void;
+  readonly isWritable: () => boolean;
+  /** Time without an answer that is a failure. */
+  readonly hangMs: number;
 }
 
 /** @throws ReadOnlyServer */

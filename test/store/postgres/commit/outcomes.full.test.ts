@@ -16,6 +16,8 @@ const TIMEOUTS: PostgresTimeouts = {
   statementMs: 4_000,
   answerMs: 5_000,
   outcomeMs: 20_000,
+  hangMs: 4_500,
+  callerMs: 60_000,
 };
 
 let proxy: PostgresProxy;
@@ -113,6 +115,44 @@ describe("A connection that is lost at a COMMIT", () => {
       await patient.close();
     }
     expect((await store.totals()).calls.ready).toBe(1);
+  });
+
+  test("While commits hang, checks do not leave one connection after the other behind at the server", async () => {
+    const pidsOf = async (condition: string) =>
+      (
+        await postgres.query<{ pid: number }>(
+          url,
+          `SELECT pid FROM pg_stat_activity WHERE application_name = 'jobgate' AND datname = current_database()
+              AND ${condition}`,
+        )
+      ).map(({ pid }) => pid);
+    const setStandbys = async (names: string) => {
+      await postgres.query(url, `ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+      await postgres.query(url, "SELECT pg_reload_conf()");
+    };
+    const impatient = await openReplica(url, {
+      timeouts: { ...TIMEOUTS, lockMs: 100, answerMs: 500, outcomeMs: 200, hangMs: 300 },
+    });
+    try {
+      await setStandbys("missing");
+      await expect.poll(() => impatient.status().writable, { timeout: 30_000 }).toBe(false);
+      // Each lookup of an outcome opens a connection.
+      const seen = new Set<number>();
+      const opened = async () => {
+        for (const pid of await pidsOf("true")) seen.add(pid);
+        return seen.size;
+      };
+      await expect.poll(opened, { timeout: 60_000, interval: 20 }).toBeGreaterThan(60);
+      // Those of both stores: a check of the heartbeat, a probe, and what looks up its outcome.
+      expect((await pidsOf("wait_event = 'SyncRep'")).length).toBeLessThanOrEqual(6);
+      expect(impatient.status().writable).toBe(false);
+      await setStandbys("");
+      await expect.poll(() => impatient.status().writable, { timeout: 30_000 }).toBe(true);
+      await acceptId(impatient);
+    } finally {
+      await setStandbys("");
+      await impatient.close();
+    }
   });
 
   test("Cut at thirty moments under load, every answer is true", async () => {

@@ -1,0 +1,40 @@
+import { expect } from "vitest";
+import { eventually } from "./eventually.ts";
+import { type Postgres, startPostgres } from "./postgres.ts";
+
+/** The standby without which a Postgres server answers no COMMIT. */
+export interface SynchronousStandby {
+  /** Stops the standby's receiver of changes with SIGSTOP while something is done. */
+  freeze<T>(deed: () => Promise<T>): Promise<T>;
+  stop(): Promise<void>;
+}
+
+/** Restarts the primary, and gives it a standby. */
+export async function startSynchronousStandby(primary: Postgres, url: string): Promise<SynchronousStandby> {
+  const standby = await startPostgres({ standbyOf: primary });
+  const own = new URL(url);
+  own.port = String(standby.port);
+
+  const expectState = (syncState: "async" | "sync") =>
+    eventually(async () => {
+      const states = await primary.query(url, "SELECT state, sync_state FROM pg_stat_replication");
+      expect(states).toEqual([{ state: "streaming", sync_state: syncState }]);
+    });
+  await expectState("async");
+  await primary.query(url, "ALTER SYSTEM SET synchronous_standby_names = '*'");
+  await primary.query(url, "SELECT pg_reload_conf()");
+  await expectState("sync");
+
+  return {
+    async freeze(deed) {
+      const [receiver] = await standby.query<{ pid: number }>(
+        own.href,
+        "SELECT pid FROM pg_stat_wal_receiver",
+      );
+      if (receiver === undefined) throw new Error("the standby receives nothing");
+      process.kill(receiver.pid, "SIGSTOP");
+      return deed().finally(() => process.kill(receiver.pid, "SIGCONT"));
+    },
+    stop: () => standby.stop(),
+  };
+}
