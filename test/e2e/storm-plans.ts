@@ -118,7 +118,7 @@ const rpcAnswer = fc.oneof(
   { weight: 1, arbitrary: fc.constant("too late" as const) },
 );
 
-/** In a smaller storm than this, events follow each other faster, so that it has some. */
+/** Size below which a storm has its events at shorter intervals, so that it has some. */
 const ALL_APART_PAYMENTS = 400;
 
 /** All that happens in a storm. The seed decides it; what meets what depends on the machine. */

@@ -39,10 +39,10 @@ const CALM_DOWN_MS = 600_000;
  * most looks at the chain fail, each kill makes it start with the first of two looks, and the chain's clock is ahead.
  */
 const IN_STORM_MS = 30_000;
-/** In the calm, jobgate decides within 15 s; its own clock is then behind the chain's, so that it may look every 30 s only. */
+/** Longest wait in the calm: 15 s, and 30 s between two checks, because jobgate's clock is behind the chain's. */
 const IN_CALM_MS = 15_000 + 30_000;
 
-/** What a storm's jobgate has: a chain to read and a SQLite file, no chain to read, or a chain and Postgres. */
+/** Stores and chains of a storm: SQLite with a chain to read, SQLite without, Postgres with a chain. */
 export const STORM_MODES = ["rpc_url", "no_rpc", "postgres"] as const;
 export type StormMode = (typeof STORM_MODES)[number];
 

@@ -43,7 +43,7 @@ export interface RefusedPayment {
   readonly code: ErrorCode;
   /** Sentence that the client got. */
   readonly message: string;
-  /** What the facilitator or the database gave as reason. */
+  /** Reason that the facilitator or the database gave. */
   readonly reason?: string;
   /** As the payment says, verified or not. Absent for a payment that cannot be read. */
   readonly payment?: {

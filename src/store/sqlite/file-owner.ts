@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS record (
 INSERT OR IGNORE INTO record (id) VALUES (1);
 `;
 
-/** What the owner file says of the database beside it. */
+/** Contents of the owner file. */
 interface OwnerRecord {
   /** File that was served last. */
   readonly device: string | null;

@@ -29,7 +29,7 @@ export class WatchedFiles {
     this.#log = log === undefined ? undefined : new WatchedLog(log, database.pageBytes);
   }
 
-  /** What a truncated log leaves; undefined if the log is as it was. */
+  /** Consequence of a truncation of the log; undefined if the log is whole. */
   get truncatedLog(): TruncatedLog | undefined {
     return this.#truncatedLog;
   }
@@ -129,7 +129,7 @@ export class CheckpointGuard {
   }
 }
 
-/** Of a log that was truncated: whether the database has all of its commits. */
+/** `copied`: the database has all commits of the truncated log. `lost`: it lacks some. */
 export type TruncatedLog = "copied" | "lost";
 
 interface DatabaseSize {

@@ -37,7 +37,7 @@ export interface RefusedRequest {
   readonly door: PaymentReader;
 }
 
-/** What doors tell of the requests that buy nothing. */
+/** Receives the refusals of all doors. */
 export interface Refusals {
   count(code: ErrorCode, job: JobKey): void;
   /** Counts the refusal, and keeps it for the operator if the request carried a payment. */
@@ -120,7 +120,7 @@ export class RefusedPayments implements BackgroundService {
   }
 }
 
-/** What the payment claims. */
+/** Returns the payment's own claims, verified or not. */
 function paymentOf(request: JobRequest, door: PaymentReader): Pick<RefusedPayment, "payment"> {
   try {
     const payment = door.readPayment(request);

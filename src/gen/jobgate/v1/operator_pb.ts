@@ -4006,7 +4006,7 @@ export const RefusedPaymentSchema: GenMessage<RefusedPayment> = /*@__PURE__*/
  */
 export type ListRefusedPaymentsRequest = Message<"jobgate.v1.ListRefusedPaymentsRequest"> & {
   /**
-   * Only those of this address; empty means all.
+   * Refused payments of this payer; empty means all.
    *
    * @generated from field: string payer = 1;
    */
@@ -4027,14 +4027,14 @@ export type ListRefusedPaymentsRequest = Message<"jobgate.v1.ListRefusedPayments
   jobIndex?: number | undefined;
 
   /**
-   * Only those with this error code; empty means all.
+   * Refused payments with this error code; empty means all.
    *
    * @generated from field: string code = 4;
    */
   code: string;
 
   /**
-   * Only those of this request; empty means all.
+   * Refused payment of this request; empty means all.
    *
    * @generated from field: string request_id = 5;
    */
