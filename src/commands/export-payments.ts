@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import type { Command } from "commander";
 import { fromMovementKind } from "../operator/books.ts";
 import {
@@ -11,6 +10,7 @@ import {
 } from "./operator-client.ts";
 import { addOperatorCommand, option, parseTime } from "./options.ts";
 import { MAX_PAGE_SIZE } from "./output.ts";
+import { writeOutput } from "./stdout.ts";
 
 export function addExportCommand(payments: Command): void {
   const time = (flags: string, description: string) =>
@@ -41,22 +41,17 @@ async function exportBooks({ from, to, format, ...selection }: ExportOptions): P
   const period = { since: timestampFromMs(from), until: timestampFromMs(to) };
   if (to > Date.now()) console.error("The period is not over: a later export has more rows.");
   await callOperator(selection, async (client) => {
-    if (format === "csv") await print(csvLine(Object.keys(CSV_COLUMNS)));
+    if (format === "csv") await writeOutput(csvLine(Object.keys(CSV_COLUMNS)));
     let pageToken = "";
     do {
       const page = await client.listMovements({ ...period, pageSize: MAX_PAGE_SIZE, pageToken });
       const lines = page.movements.map((movement) =>
         format === "csv" ? movementLine(movement) : `${jsonLine(movement)}\n`,
       );
-      await print(lines.join(""));
+      await writeOutput(lines.join(""));
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
   });
-}
-
-/** Waits for a slow reader, so that no more than a page is in memory. */
-async function print(text: string): Promise<void> {
-  if (!process.stdout.write(text)) await once(process.stdout, "drain");
 }
 
 const CSV_COLUMNS: Readonly<Record<string, (movement: Movement) => string>> = {

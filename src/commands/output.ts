@@ -5,6 +5,7 @@ import {
   type OperatorClient,
   type OperatorSelection,
 } from "./operator-client.ts";
+import { writeOutput } from "./stdout.ts";
 
 /** Options of a command that prints an answer of a running jobgate. */
 export interface PrintOptions extends OperatorSelection {
@@ -52,7 +53,12 @@ export async function printList<Page extends { readonly nextPageToken: string },
       const page = await readPage(client, { pageSize: Math.min(left, MAX_PAGE_SIZE), pageToken });
       left -= items(page).length;
       pageToken = page.nextPageToken;
-      if (options.json) for (const item of items(page)) console.log(jsonLine(item));
+      if (options.json)
+        await writeOutput(
+          items(page)
+            .map((item) => `${jsonLine(item)}\n`)
+            .join(""),
+        );
       else found.push(...items(page));
     } while (left > 0 && pageToken !== "");
   });

@@ -2,6 +2,7 @@ import { Command, CommanderError, InvalidArgumentError } from "commander";
 import { version } from "../node/version.ts";
 import { Refusal } from "./input.ts";
 import { readFlagTwins } from "./options.ts";
+import { OutputClosed } from "./stdout.ts";
 
 /** The module of each command, in the order of the help. */
 const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
@@ -44,6 +45,8 @@ export async function runProgram(args: readonly string[]): Promise<number> {
       for (const line of error.lines) console.error(line);
       return REFUSED;
     }
+    // The program's own listener of stdout has printed the reason, unless the reader of a pipe has left.
+    if (error instanceof OutputClosed) return FINE;
     if (error instanceof InvalidArgumentError) console.error(`error: ${error.message}`);
     if (error instanceof CommanderError) return error.exitCode === 0 ? FINE : BAD_USAGE;
     throw error;

@@ -1,10 +1,10 @@
-import { once } from "node:events";
 import { styleText } from "node:util";
 import type { Command } from "commander";
 import { eventRow, kindOf } from "./event-text.ts";
 import { callOperator, type Event, jsonLine } from "./operator-client.ts";
 import { addOperatorCommand, jsonOption, option, parseCallId, parseInteger } from "./options.ts";
 import { type PrintOptions, printable } from "./output.ts";
+import { writeOutput } from "./stdout.ts";
 
 const KINDS = [
   ...["accepted", "delivered", "progressed", "acked", "retried", "dead-lettered", "dropped"],
@@ -67,10 +67,14 @@ async function tail(options: TailOptions): Promise<void> {
     process.stdout.off("error", stop);
   }
 
-  /** Waits for a slow reader, so that nothing piles up here: jobgate drops and counts the events that do not fit. */
+  /** Waits for a slow reader, because jobgate drops and counts the events that do not fit. */
   async function print(line: string): Promise<void> {
-    if (process.stdout.write(`${line}\n`) || stopping.signal.aborted) return;
-    await once(process.stdout, "drain", { signal: stopping.signal });
+    if (!stopping.signal.aborted)
+      await writeOutput(
+        `${line}
+`,
+        stopping.signal,
+      );
   }
 }
 
