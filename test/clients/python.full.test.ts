@@ -5,9 +5,10 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { type FileDescriptorProto, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
-import { startDelivery, until } from "../delivery/harness.ts";
+import { startDelivery } from "../delivery/harness.ts";
 import { copySources, createVenv, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
+import { until } from "../helpers/until.ts";
 
 const LIBRARY = join(ROOT, "clients/python");
 /** Copy of the library in which it is installed. */

@@ -4,9 +4,10 @@ import type { DescMessage } from "@bufbuild/protobuf";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { file_jobgate_v1_runner as proto } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
-import { startDelivery, until } from "../delivery/harness.ts";
+import { startDelivery } from "../delivery/harness.ts";
 import { copySources, ROOT, replaceIn, WORKSHOP } from "../e2e/workshop.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
+import { until } from "../helpers/until.ts";
 import { CARGO_TARGET, cargo } from "./cargo.ts";
 
 test("The crate's own tests pass, and its code is formatted", async () => {

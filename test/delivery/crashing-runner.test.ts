@@ -1,14 +1,12 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { ReleaseOptions } from "../../src/store/contract/work-queue.ts";
-import {
-  ackEverything,
-  openStoreForTest,
-  openStoreWithClock,
-  sleep,
-  startDelivery,
-  until,
-} from "./harness.ts";
+import { until } from "../helpers/until.ts";
+import { ackEverything, openStoreForTest, openStoreWithClock, startDelivery } from "./harness.ts";
+
+/** Time that a runner works on one JobCall: others can be accepted in it. */
+const WORK_MS = 3;
 
 test("A runner that subscribes with max_in_flight 1,000 and dies ten times makes no dead letter", async () => {
   const { store, accept, connect } = await startDelivery({ maxAttempts: 3, retryBaseMs: 5, retryMaxMs: 10 });
@@ -45,7 +43,7 @@ test("A JobCall that kills its runner takes no neighbour to max_attempts", async
     const stream = await runner.subscribe();
     stream.raw.on("data", (call) => {
       if (Buffer.from(call.body).toString() === "poison") stream.cancel();
-      else setTimeout(() => void runner.ack(call).catch(() => undefined), 5);
+      else setTimeout(() => void runner.ack(call).catch(() => undefined), WORK_MS);
     });
     await stream.ended;
   };
@@ -80,7 +78,7 @@ test("Suspects go out alone although other work never ends, and do not hold it u
   let others = 0;
   const work: Promise<unknown>[] = [];
   const finish = async (call: JobCall) => {
-    await sleep(3);
+    await sleep(WORK_MS);
     out.delete(call.callId);
     await runner.ack(call);
   };

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import type { DeliveryCheck } from "../../src/delivery/dispatcher.ts";
 import type { Store } from "../../src/store/store.ts";
+import { until } from "../helpers/until.ts";
 import { paidCall, paymentIntent } from "../store/store-fixtures.ts";
-import { startDelivery, until } from "./harness.ts";
+import { startDelivery } from "./harness.ts";
 
 /** Accepts a JobCall that is paid by use. @returns its call ID */
 async function begin(store: Store, number: number): Promise<number> {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { startDelivery, until } from "./harness.ts";
+import { until } from "../helpers/until.ts";
+import { startDelivery } from "./harness.ts";
 import { spawnRunner } from "./spawn-runner.ts";
 
 test("Keepalive cuts the connection of a frozen runner, and its work moves on before the lease ends", async () => {

@@ -22,9 +22,7 @@ import type { Store } from "../../src/store/store.ts";
 import { type Log, startLog } from "../helpers/log.ts";
 import { makeRunnerClient, type RunnerConnection } from "../helpers/runner-client.ts";
 import { openTestStore } from "../helpers/test-store.ts";
-
-/** Bounds every wait: longer than anything takes on a busy machine, shorter than a test's own time-out. */
-const WAIT_MS = 50_000;
+import { until } from "../helpers/until.ts";
 
 /** An embedded store for one test. */
 export async function openStoreForTest(options?: Parameters<typeof openTestStore>[0]): Promise<Store> {
@@ -230,7 +228,7 @@ function workingStream(raw: WorkingStream["raw"]): WorkingStream {
       return answer;
     },
     async next() {
-      const call = await untilDefined(() => calls[taken]);
+      const call = await until(() => calls[taken]);
       taken++;
       return call;
     },
@@ -287,22 +285,4 @@ export function ackEverything(
     await Promise.all(answers);
   });
   return done;
-}
-
-/** Waits until it holds; rejects when it takes too long. */
-export async function until(holds: () => boolean | Promise<boolean>, waitMs = WAIT_MS): Promise<void> {
-  const deadline = performance.now() + waitMs;
-  for (let pauseMs = 2; !(await holds()); pauseMs = Math.min(pauseMs * 1.5, 30)) {
-    if (performance.now() > deadline) throw new Error(`Not so after ${waitMs} ms: ${holds}`);
-    await sleep(pauseMs);
-  }
-}
-
-async function untilDefined<Value>(value: () => Value | undefined): Promise<Value> {
-  await until(() => value() !== undefined);
-  return value() as Value;
-}
-
-export function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { openStoreWithClock, startDelivery, until } from "./harness.ts";
+import { until } from "../helpers/until.ts";
+import { openStoreWithClock, startDelivery } from "./harness.ts";
 import { spawnRunner } from "./spawn-runner.ts";
 
 test("The work of a killed runner goes to another long before its leases end", async () => {

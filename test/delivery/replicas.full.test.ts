@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { encodeJobCall } from "../../src/delivery/job-call-codec.ts";
@@ -5,8 +6,9 @@ import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import type { Store } from "../../src/store/store.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { until } from "../helpers/until.ts";
 import { openReplica } from "../store/postgres/open-in-database.ts";
-import { type Delivery, named, type Runner, sleep, startDelivery, until } from "./harness.ts";
+import { type Delivery, named, type Runner, startDelivery } from "./harness.ts";
 
 const DONE = 1;
 const LEASE_MS = 5_000;

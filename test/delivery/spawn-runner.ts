@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
 import { bundledScript } from "../helpers/bundle.ts";
-import { until } from "./harness.ts";
+import { until } from "../helpers/until.ts";
 
 export interface RunnerProcess {
   /** The JobCalls that it holds: it never finishes any. */

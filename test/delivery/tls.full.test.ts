@@ -3,8 +3,9 @@ import { credentials, status } from "@grpc/grpc-js";
 import { describe, expect, test, vi } from "vitest";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { until } from "../helpers/until.ts";
 import { startRun } from "../runner/start-run.ts";
-import { startDelivery, until } from "./harness.ts";
+import { startDelivery } from "./harness.ts";
 
 const certificates = startBeforeAll(() => makeCertificates());
 const file = (name: string) => certificates.file(name);

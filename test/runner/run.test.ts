@@ -2,8 +2,9 @@ import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { Fail, type Handler, type Job, json, Retry, RunnerError } from "../../src/runner/job.ts";
 import type { RunOptions } from "../../src/runner/run.ts";
-import { openStoreForTest, startDelivery, until } from "../delivery/harness.ts";
+import { openStoreForTest, startDelivery } from "../delivery/harness.ts";
 import { testFolder } from "../helpers/test-folder.ts";
+import { until } from "../helpers/until.ts";
 import { startRun } from "./start-run.ts";
 
 const MIB = 1024 * 1024;

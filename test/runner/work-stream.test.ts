@@ -9,7 +9,7 @@ import {
   RunnerService,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
-import { until } from "../delivery/harness.ts";
+import { until } from "../helpers/until.ts";
 import { startRun } from "./start-run.ts";
 
 const { DONE, LEASE_LOST, INVALID_ARGUMENT } = LeaseStatus;

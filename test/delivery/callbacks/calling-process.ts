@@ -1,12 +1,12 @@
 // Calls buyers back whose names a name server on this machine knows, once each, and prints what came of it.
 import { Resolver } from "node:dns/promises";
-import { setTimeout as sleep } from "node:timers/promises";
 import pino from "pino";
 import { CallbackKeys } from "../../../src/core/callback-keys.ts";
 import { EventHub } from "../../../src/core/events.ts";
 import { CallbackSender } from "../../../src/delivery/callbacks/callback-sender.ts";
 import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
+import { until } from "../../helpers/until.ts";
 import { claimCalls, paidCall, paymentIntent } from "../../store/store-fixtures.ts";
 
 const [nameServer = "", port = "", ...hosts] = process.argv.slice(2);
@@ -35,11 +35,7 @@ const tried = async () => {
   const callbacks = await store.listCallbacks({ limit: hosts.length + 1 });
   return callbacks.every(({ attempts }) => attempts > 0) ? callbacks : undefined;
 };
-let found = await tried();
-while (found === undefined) {
-  await sleep(50);
-  found = await tried();
-}
+const found = await until(tried);
 const outcomes = found.map(({ url, state, reason }) => [new URL(url).hostname, reason ?? state]);
 await sender.stop();
 await stop();

@@ -2,7 +2,8 @@ import { Webhook } from "standardwebhooks";
 import { expect, test, vi } from "vitest";
 import type { Store } from "../../../src/store/store.ts";
 import { freePort } from "../../helpers/free-port.ts";
-import { openStoreWithClock, until } from "../harness.ts";
+import { until } from "../../helpers/until.ts";
+import { openStoreWithClock } from "../harness.ts";
 import {
   answer,
   type Pushed,

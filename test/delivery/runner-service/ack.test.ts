@@ -1,7 +1,8 @@
 import { status } from "@grpc/grpc-js";
 import { describe, expect, test } from "vitest";
 import { LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
-import { sleep, startDelivery, until } from "../harness.ts";
+import { until } from "../../helpers/until.ts";
+import { startDelivery } from "../harness.ts";
 
 const { DONE, LEASE_LOST, NOT_FOUND } = LeaseStatus;
 const MIB = 1024 * 1024;
@@ -47,9 +48,10 @@ describe("Ack", () => {
     const stream = await runner.subscribe({ maxInFlight: 2 });
     const [first, second] = [await stream.next(), await stream.next()];
     expect(await runner.ack({ callId: first.callId, leaseToken: second.leaseToken })).toEqual([LEASE_LOST]);
-    await sleep(100);
-    expect(stream.calls).toHaveLength(2);
     expect((await store.totals()).calls).toMatchObject({ ready: 1, leased: 2 });
+    // The third JobCall goes to another runner.
+    expect((await (await connect().subscribe()).next()).attempt).toBe(1);
+    expect(stream.calls).toHaveLength(2);
   });
 
   test("A late Ack is LEASE_LOST and leaves the next delivery alone", async () => {

@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { status } from "@grpc/grpc-js";
 import { describe, expect, test } from "vitest";
 import { AckMode } from "../../../src/gen/jobgate/v1/runner_pb.ts";
-import { sleep, startDelivery, until } from "../harness.ts";
+import { until } from "../../helpers/until.ts";
+import { startDelivery } from "../harness.ts";
 
 describe("Subscribe", () => {
   test("An idle runner gets headers at once", async () => {
@@ -35,38 +36,44 @@ describe("Subscribe", () => {
   });
 
   test("No more than max_in_flight JobCalls are out, and a finished one makes room", async () => {
-    const { accept, connect } = await startDelivery();
-    for (let index = 0; index < 5; index++) await accept();
+    const { store, accept, connect } = await startDelivery();
+    const callIds: number[] = [];
+    for (let index = 0; index < 5; index++) callIds.push(await accept());
     const runner = connect();
     const stream = await runner.subscribe({ maxInFlight: 2 });
     const first = await stream.next();
     await stream.next();
-    await sleep(100);
-    expect(stream.calls).toHaveLength(2);
+    expect((await store.totals()).calls).toMatchObject({ ready: 3, leased: 2 });
+    const [otherRunner, lastRunner] = [connect(), connect()];
+    const third = await (await otherRunner.subscribe({ maxInFlight: 1 })).next();
     await runner.ack(first);
-    await stream.next();
-    await sleep(100);
+    const fourth = await stream.next();
+    // The JobCalls that the stream did not get go to other runners.
+    const fifth = await (await lastRunner.subscribe({ maxInFlight: 1 })).next();
+    expect([third, fourth, fifth].map(({ callId }) => Number(callId))).toEqual(callIds.slice(2));
     expect(stream.calls).toHaveLength(3);
   });
 
   test("max_in_flight defaults to 64", async () => {
-    const { accept, connect } = await startDelivery();
+    const { store, accept, connect } = await startDelivery();
     await Promise.all(Array.from({ length: 70 }, () => accept()));
     const stream = await connect().subscribe();
     await until(() => stream.calls.length >= 64);
-    await sleep(100);
+    expect((await store.totals()).calls).toMatchObject({ ready: 6, leased: 64 });
+    const other = await connect().subscribe();
+    await until(() => other.calls.length === 6);
     expect(stream.calls).toHaveLength(64);
   });
 
   test("A runner gets only the jobs that it asked for", async () => {
     const { accept, connect } = await startDelivery();
-    await accept({ jobId: 1n });
+    const unwanted = await accept({ jobId: 1n });
     const wanted = await accept({ jobId: 2n });
     const stream = await connect().subscribe({ jobIds: [2n, 3n] });
     expect((await stream.next()).callId).toBe(BigInt(wanted));
     const later = await accept({ jobId: 3n });
     expect((await stream.next()).callId).toBe(BigInt(later));
-    await sleep(50);
+    expect((await (await connect().subscribe()).next()).callId).toBe(BigInt(unwanted));
     expect(stream.calls).toHaveLength(2);
   });
 

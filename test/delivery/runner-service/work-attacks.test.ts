@@ -5,7 +5,8 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { LeaseStatus, RunnerMessageSchema } from "../../../src/gen/jobgate/v1/runner_pb.ts";
-import { named, type RunnerMessageInit, startDelivery, until } from "../harness.ts";
+import { until } from "../../helpers/until.ts";
+import { named, type RunnerMessageInit, startDelivery } from "../harness.ts";
 
 const { DONE, LEASE_LOST, NOT_FOUND } = LeaseStatus;
 

@@ -2,7 +2,8 @@ import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { AckMode, LeaseStatus } from "../../../src/gen/jobgate/v1/runner_pb.ts";
-import { named, openStoreForTest, type RunnerMessageInit, startDelivery, until } from "../harness.ts";
+import { until } from "../../helpers/until.ts";
+import { named, openStoreForTest, type RunnerMessageInit, startDelivery } from "../harness.ts";
 
 const { DONE, INVALID_ARGUMENT, LEASE_LOST, NOT_FOUND } = LeaseStatus;
 const retryAfter = (seconds: bigint) => ({ case: "retry", value: { delay: { seconds } } }) as const;
