@@ -174,8 +174,13 @@ export class Runner {
 
   /** Resolves with the reason of a refusal, or "", also when the lease is lost. */
   #ask(part: Request["part"], fields: Request["fields"], { signal: lost }: AbortController): Promise<string> {
-    return new Promise((answer) => {
-      lost.addEventListener("abort", () => answer(""));
+    return new Promise((resolve) => {
+      const answer = (refusal: string): void => {
+        lost.removeEventListener("abort", onLost);
+        resolve(refusal);
+      };
+      const onLost = (): void => answer("");
+      lost.addEventListener("abort", onLost);
       this.#send({ part, fields, lost, answer });
     });
   }

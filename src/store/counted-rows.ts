@@ -79,9 +79,7 @@ export function toTotals(counted: CountedRows): StoreTotals {
     amount: BigInt(amount),
     oldestAt,
   }));
-  const declined = refunds.filter(({ state }) => state === "declined");
-  const kept =
-    paidCalls.dead - uncharged - refundable + declined.reduce((sum, { refunds }) => sum + refunds, 0);
+  const kept = paidCalls.dead - uncharged - refundable;
   return {
     ...{ payments, byUse, calls, paidCalls, kept, uncharged, refunds, callbacks },
     ...(oldestReadyAt === null ? {} : { oldestReadyAt }),

@@ -91,8 +91,8 @@ export interface StoreTotals {
    */
   readonly paidCalls: Readonly<Record<"ready" | "leased" | "done" | "dead", number>>;
   /**
-   * Dead ones among `paidCalls` whose money the seller keeps, so that dead = kept + uncharged + the refunds that are not
-   * declined at any time.
+   * Dead JobCalls among `paidCalls` that no refund was ever due for, so that dead = kept + uncharged + `refunds` at any
+   * time. The money of a declined refund is kept as well, but `refunds` counts that JobCall.
    */
   readonly kept: number;
   /** Dead ones among `paidCalls` whose payments by use were released. */

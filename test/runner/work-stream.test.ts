@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { Metadata, Server, ServerCredentials, type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -9,6 +10,7 @@ import {
   RunnerService,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { grpcServiceDefinition } from "../../src/grpc/service-definition.ts";
+import type { Job } from "../../src/runner/job.ts";
 import { until } from "../helpers/until.ts";
 import { startRun } from "./start-run.ts";
 
@@ -228,4 +230,31 @@ test.each([
   expect(refused).toEqual(Array(6).fill(expect.any(RangeError)));
   expect(requests()[0]?.acks[0]?.charge?.amount).toEqual(sent);
   answer({ sequence: requests()[0]?.sequence ?? 0n, acks: [DONE] });
+});
+
+test("A job whose lease is extended twelve times has one listener on the end of its lease", async () => {
+  const { address, streams, deliver, answer, requests } = await startScriptedGateway();
+  const [extended, ready] = [latch(), latch()];
+  let job: Job | undefined;
+  startRun(
+    async (given) => {
+      job = given;
+      extended.open();
+      await ready.opened;
+    },
+    { address },
+  );
+  await until(() => streams.length === 1);
+  deliver(1);
+  await extended.opened;
+  for (let round = 1; round <= 12; round++) {
+    job?.progress(round);
+    await until(() => requests().length === round);
+    answer({ sequence: requests()[round - 1]?.sequence ?? 0n, extends: [DONE] });
+    await until(() => getEventListeners(job?.signal ?? new EventTarget(), "abort").length === 0);
+  }
+  ready.open();
+  await until(() => requests().length === 13);
+  expect(getEventListeners(job?.signal ?? new EventTarget(), "abort")).toHaveLength(1);
+  answer({ sequence: requests()[12]?.sequence ?? 0n, acks: [DONE] });
 });

@@ -105,13 +105,10 @@ export function isBalanced({
   refunds,
 }: Pick<StoreTotals, "payments" | "byUse" | "paidCalls" | "kept" | "uncharged" | "refunds">): boolean {
   const { ready, leased, done, dead } = paidCalls;
-  const promised = refunds.reduce(
-    (sum, { state, refunds }) => (state === "declined" ? sum : sum + refunds),
-    0,
-  );
+  const refundable = refunds.reduce((sum, { refunds }) => sum + refunds, 0);
   const used = Object.values(byUse).reduce((sum, n) => sum + n, 0);
   const sold = payments.settled - byUse.settled + used;
-  return sold === ready + leased + done + dead && dead === kept + uncharged + promised;
+  return sold === ready + leased + done + dead && dead === kept + uncharged + refundable;
 }
 
 export const HOUR_MS = 3_600_000;

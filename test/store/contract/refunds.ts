@@ -289,7 +289,13 @@ export function describeRefunds(given: Given): void {
         kind: "decided",
         refund: { state: "declined" },
       });
-      expect(await given.store.totals()).toMatchObject({ kept: 1 });
+      expect(await given.store.totals()).toMatchObject({
+        kept: 0,
+        refunds: [
+          { state: "declined", refunds: 1 },
+          { state: "owed", refunds: 1 },
+        ],
+      });
       await expectBalance(given.store);
       expect(await given.store.retryDeadLetter(declined)).toBe("retried");
       await given.store.ack(await claimOne(given.store));

@@ -86,5 +86,7 @@ test("The journal balances while each settled payment has one JobCall, and each 
   const owed = { ...sum, state: "owed", refunds: 1 } as const;
   expect(isBalanced({ ...totals, kept: 0, refunds: [owed] })).toBe(true);
   expect(isBalanced({ ...totals, refunds: [owed] })).toBe(false);
-  expect(isBalanced({ ...totals, refunds: [{ ...owed, state: "declined" }] })).toBe(true);
+  const declined = { ...owed, state: "declined" } as const;
+  expect(isBalanced({ ...totals, kept: 0, refunds: [declined] })).toBe(true);
+  expect(isBalanced({ ...totals, refunds: [declined] })).toBe(false);
 });

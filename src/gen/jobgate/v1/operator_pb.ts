@@ -201,7 +201,7 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
 
   /**
    * True if ready + leased + done + dead of paid_calls is the number of their payments, payments.settled - by_use.settled +
-   * by_use.authorized, and dead = kept + uncharged + owed + sending + refunded + refund_failed; false is a fault in jobgate.
+   * by_use.authorized, and dead = kept + uncharged + refunds in any state; false is a fault in jobgate.
    *
    * @generated from field: bool balanced = 4;
    */
@@ -215,7 +215,7 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   oldestReadyAt?: Timestamp | undefined;
 
   /**
-   * Dead ones among paid_calls whose money the seller keeps, those with a declined refund included.
+   * Dead JobCalls among paid_calls that no refund was ever due for. refunds counts a declined refund.
    *
    * @generated from field: uint64 kept = 6;
    */
