@@ -13,6 +13,7 @@ import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { testFolder } from "../helpers/test-folder.ts";
+import { until } from "../helpers/until.ts";
 
 const CALLBACKS = Number(process.env.JOBGATE_CALLBACK_CRASH_COUNT ?? 500);
 /** Kills of each, the sender and the receiver. On Postgres the next sender waits 30 s for the lease of the killed one. */
@@ -94,31 +95,25 @@ secret = "${SECRET}"
     }
     const readRows = () =>
       select<Row>("event, CAST(call_id AS INTEGER) AS call_id, CAST(at AS TEXT) AS at, state", "callbacks");
-    const deadline = Date.now() + WAIT_MS;
-    const until = async (check: () => boolean | Promise<boolean>) => {
-      while (!(await check())) {
-        if (Date.now() > deadline) throw new Error(`not in time:\n${jobgate.logs.slice(-20).join("\n")}`);
-        await sleep(20);
-      }
-    };
+    const patience = { waitMs: WAIT_MS, details: () => jobgate.logs.slice(-20).join("\n") };
 
     let left = CALLBACKS;
     async function post(): Promise<void> {
       while (left > 0) {
         left -= 1;
         // An unanswered one may have been accepted: then it makes one callback more.
-        await until(() =>
+        const isAccepted = () =>
           fetch(`${jobgate.webhooksUrl}/hooks/a`, { method: "POST", body: `${left}` }).then(
             ({ status }) => status === 202,
             () => false,
-          ),
-        );
+          );
+        await until(isAccepted, patience);
       }
     }
     async function kill(): Promise<void> {
       for (let n = 1; n <= KILLS[kind]; n++) {
         const share = (CALLBACKS * n) / (KILLS[kind] + 1);
-        await until(async () => (await receivedLines()).length >= share);
+        await until(async () => (await receivedLines()).length >= share, patience);
         await sleep(Math.random() * 30);
         receiver.kill("SIGKILL");
         await processEnded(receiver);
@@ -130,10 +125,11 @@ secret = "${SECRET}"
       }
     }
     await Promise.all([...Array.from({ length: AT_ONCE }, post), kill()]);
-    await until(async () => {
+    const areAllSent = async () => {
       const rows = await readRows();
       return rows.length >= CALLBACKS && rows.every(({ state }) => state === "sent");
-    });
+    };
+    await until(areAllSent, patience);
 
     const finished = await select<{ call_id: number }>(
       "CAST(call_id AS INTEGER) AS call_id",

@@ -18,6 +18,9 @@ const ANSWERED_MS = 10_000;
 const REFUSED = 200;
 const REFUSED_MS = 3_000;
 const AUTHORIZATION_SECS = 15;
+/** Pauses of clients that send again. */
+const AFTER_REFUSAL_MS = 50;
+const BEFORE_RESEND_MS = 200;
 
 interface Answer {
   readonly body: string;
@@ -65,7 +68,7 @@ async function startSite(url: string) {
     for (let number = 1; !isOver; number++) {
       const answer = await post(replica.hookUrl, `webhook ${name} ${number}`);
       answers.push(answer);
-      if (answer.status !== 202) await sleep(50);
+      if (answer.status !== 202) await sleep(AFTER_REFUSAL_MS);
     }
   };
   const readyz = async () => (await fetch(`${replica.operatorUrl}/readyz`)).status;
@@ -142,7 +145,7 @@ async function payAgain(site: Site, body: string, first: () => Promise<Answer>):
     if (last.status === 402) send = await site.sign(body);
     // The chain's time continues without payments.
     await parts.anvil.client.mine({ blocks: 1 });
-    await sleep(200);
+    await sleep(BEFORE_RESEND_MS);
   }
   throw new Error("the payment was not decided", { cause: last });
 }

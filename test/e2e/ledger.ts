@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 import { expect } from "vitest";
 import type { PaymentState } from "../../src/core/payment.ts";
 import { isBalanced } from "../../src/store/rules/payments.ts";
 import { accounts } from "../helpers/accounts.ts";
+import { until } from "../helpers/until.ts";
 import type { Token } from "../helpers/usdc.ts";
 import type { PaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts } from "./paid-parts.ts";
@@ -25,7 +25,6 @@ interface Ledger extends Required<Changes> {
   readonly payments: Readonly<Record<PaymentState, number>>;
 }
 
-const DELIVERY_TIMEOUT_MS = 50_000;
 const NOTHING: Changes = { verifyCalls: 0, settleCalls: 0, received: 0n, jobs: 0, payments: {} };
 
 /** So many payments settled, and their jobs at the runner. */
@@ -87,8 +86,8 @@ export async function expectBalance({ journal }: Pick<PaidGateway, "journal">): 
 
 /** A 202 comes as soon as the job is durable, which may be before the runner has it. */
 async function jobsDelivered(gateway: PaidGateway, count: number): Promise<void> {
-  const deadline = performance.now() + DELIVERY_TIMEOUT_MS;
-  while (gateway.delivered.length < count && performance.now() < deadline) await sleep(10);
+  // The ledger shows which jobs are missing.
+  await until(() => gateway.delivered.length >= count).catch(() => undefined);
 }
 
 async function readLedger(gateway: PaidGateway, token: Pick<Token, "balanceOf">): Promise<Ledger> {

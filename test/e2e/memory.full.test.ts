@@ -10,7 +10,8 @@ import { startRunner } from "../helpers/runner.ts";
 const QUEUED = 1_000_000;
 const AT_ONCE = 4_000;
 const MAX_RSS_MB = 250;
-const WATCHED_SECONDS = 15;
+const SAMPLES = 15;
+const SAMPLE_EVERY_MS = 1_000;
 const CONFIG = `
 service_id = 1
 [store]
@@ -73,8 +74,8 @@ it(`Runner stops reading: with ${QUEUED} JobCalls queued, memory stays under ${M
   try {
     await stopped.waitFor(1);
     stopped.pause();
-    for (let second = 0; second < WATCHED_SECONDS; second++) {
-      await sleep(1_000);
+    for (let sample = 0; sample < SAMPLES; sample++) {
+      await sleep(SAMPLE_EVERY_MS);
       peak = Math.max(peak, await residentMb(jobgate.pid));
     }
     console.log(`peak resident memory: ${Math.round(peak)} MB`);

@@ -25,6 +25,7 @@ export const CHARGINGS = Object.keys(CHARGES) as Charging[];
 /** Units by which a late job's charge so far grows. */
 const STEP = 100_000n;
 const MAX_REPORTS = 600n;
+const REPORT_EVERY_MS = 100;
 /** Least charge, 10% of the ceiling. */
 const MIN_CHARGE = AMOUNT / 10n;
 
@@ -76,7 +77,7 @@ export class ModelRunner {
       const units = reports * STEP;
       const { statuses } = await report(units < AMOUNT ? units : AMOUNT);
       if (statuses[0] !== LeaseStatus.DONE) return;
-      await sleep(100);
+      await sleep(REPORT_EVERY_MS);
     }
   }
 }

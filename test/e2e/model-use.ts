@@ -18,6 +18,8 @@ const JOB = 2;
 const MARGIN_SECS = 10;
 /** Validity of an authorization that ends during a run. */
 const SHORT_SECS = MARGIN_SECS + 4;
+/** Time in which a job that is settled at all is settled, on a machine that is not busy. */
+const SETTLES_WITHIN_MS = 300;
 /** Ceilings that a payer can pay at the beginning. */
 const CEILINGS = 3n;
 /** Outbids what waits on a chain that does not mine by itself. */
@@ -90,7 +92,7 @@ export class ModelUse {
     const { asked, meanwhile } = atSettling(this.#gateway, payment.permit.nonce, settling);
     const sends = Promise.all(Array.from({ length: times }, () => this.#send(used)));
     // A job that is refused, fails, or runs for long is not settled now.
-    if (meanwhile !== undefined) await Promise.race([asked, sleep(300)]);
+    if (meanwhile !== undefined) await Promise.race([asked, sleep(SETTLES_WITHIN_MS)]);
     if (meanwhile === "kill") await this.#gateway.restart({ signal: "SIGKILL", asProcess: true });
     else if (meanwhile === "cancel") await this.#cancel(used);
     else if (meanwhile !== undefined) await this.#payerDoes(payer, meanwhile);

@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import type { PaymentPayload, PaymentRequirements, SettleResponse } from "@x402/core/types";
 import { expect } from "vitest";
@@ -21,6 +20,7 @@ import {
   signChallenge,
 } from "../helpers/mpp.ts";
 import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts";
+import { until } from "../helpers/until.ts";
 import type { SignedAuthorization, Token } from "../helpers/usdc.ts";
 import { type Journal, openJournal } from "./journal.ts";
 import { configOf } from "./paid-config.ts";
@@ -251,13 +251,12 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
     sign,
     send,
     async sendUntilDecided(payment, { timeoutMs = 50_000, ...sending } = {}) {
-      const deadline = Date.now() + timeoutMs;
-      for (;;) {
-        const answer = await send(payment, sending);
-        if (answer.status !== 503) return answer;
-        if (Date.now() > deadline) throw new Error(`still undecided: ${JSON.stringify(answer)}`);
-        await sleep(100);
-      }
+      let last: Answer | undefined;
+      const decided = async () => {
+        last = await send(payment, sending);
+        return last.status === 503 ? undefined : last;
+      };
+      return until(decided, { waitMs: timeoutMs, details: () => JSON.stringify(last) });
     },
     duringSettle: (deed, payment) =>
       facilitatorProxy.during(

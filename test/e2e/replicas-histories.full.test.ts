@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { type JobCall, LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
+import { eventually } from "../helpers/eventually.ts";
 import type { Fault } from "../helpers/fault.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { startPostgres } from "../helpers/postgres.ts";
@@ -25,6 +26,8 @@ const FAULTS_SECS = Number(process.env.JOBGATE_HISTORY_SECS ?? 10);
 const TIMEOUT_MS = FAULTS_SECS * 1_000 + 500_000;
 const PAYERS = 8;
 const SENDERS = 4;
+const BETWEEN_WEBHOOKS_MS = 10;
+const BETWEEN_FAULTS_MS = 300;
 const LEASE_SECS = 1;
 const AUTHORIZATION_SECS = 15;
 const HOUR_MS = 3_600_000;
@@ -86,7 +89,7 @@ async function sendWebhooks(sender: number, over: AbortSignal): Promise<void> {
     const answer = await post(nextReplica().hookUrl, body);
     if (answer?.status === 202) acknowledge(answer.call_id, body);
     else unknown.add(body);
-    await sleep(10);
+    await sleep(BETWEEN_WEBHOOKS_MS);
   }
 }
 
@@ -117,11 +120,7 @@ async function buy(body: string, headers: Readonly<Record<string, string>>): Pro
 /** Two clients send each payment until it is decided, at whichever replica answers. */
 async function makePayments(payer: number, over: AbortSignal): Promise<void> {
   for (let number = 0; !over.aborted; number++) {
-    const offer = await requestOffer(nextReplica().x402Url).catch(() => undefined);
-    if (offer === undefined) {
-      await sleep(50);
-      continue;
-    }
+    const offer = await eventually(() => requestOffer(nextReplica().x402Url));
     const nowSecs = Math.max(await parts.chainTimeSecs(), Math.floor(Date.now() / 1000));
     const { headers } = await signV2Payment({
       offer: offer.v2,
@@ -211,7 +210,7 @@ async function causeFaults() {
       faults.kills++;
       await target.crash();
     }
-    await sleep(300);
+    await sleep(BETWEEN_FAULTS_MS);
   }
   await Promise.all(shop.replicas.map((replica) => replica.setClock(0)));
   return faults;

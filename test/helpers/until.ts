@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 /** Bounds every wait: longer than anything takes on a busy machine, shorter than a test's own time-out. */
 const WAIT_MS = 50_000;
-const MAX_PAUSE_MS = 30;
+const MAX_PAUSE_MS = 100;
 
 /**
  * Repeats a check until its result is neither false nor undefined. A check that has to throw is for `eventually`.
@@ -11,13 +11,13 @@ const MAX_PAUSE_MS = 30;
  */
 export async function until<Result>(
   check: () => Result | Promise<Result>,
-  { waitMs = WAIT_MS, details = () => String(check) }: { waitMs?: number; details?: () => string } = {},
+  { waitMs = WAIT_MS, details = () => "" }: { waitMs?: number; details?: () => string } = {},
 ): Promise<Exclude<Result, false | undefined>> {
   const deadline = performance.now() + waitMs;
   for (let pauseMs = 2; ; pauseMs = Math.min(pauseMs * 1.5, MAX_PAUSE_MS)) {
     const result = await check();
     if (result !== false && result !== undefined) return result as Exclude<Result, false | undefined>;
-    if (performance.now() > deadline) throw new Error(`Not so after ${waitMs} ms: ${details()}`);
+    if (performance.now() > deadline) throw new Error(`Not so after ${waitMs} ms: ${check}\n${details()}`);
     await sleep(pauseMs);
   }
 }

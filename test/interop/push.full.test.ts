@@ -1,5 +1,4 @@
 import { createInterface } from "node:readline";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import pLimit from "p-limit";
 import { expect, onTestFinished, test } from "vitest";
@@ -9,6 +8,7 @@ import { copySources, need, run, WORKSHOP } from "../e2e/workshop.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { testFolder } from "../helpers/test-folder.ts";
+import { until } from "../helpers/until.ts";
 
 const JOBS = 10_000;
 const CONCURRENCY = 8;
@@ -132,14 +132,6 @@ async function post(jobgate: Jobgate, body: string): Promise<number> {
   return ((await answer.json()) as { call_id: number }).call_id;
 }
 
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + WAIT_MS;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`Not so after ${WAIT_MS} ms: ${what}`);
-    await sleep(50);
-  }
-}
-
 test("A Flask and an Express app that fail, stall and die, with jobgate killed, finish each of 10,000 pushed jobs", async () => {
   const log: Log = { deliveries: [], finished: [], bad: [] };
   const commands = [await flaskApp(), EXPRESS_APP];
@@ -162,8 +154,7 @@ test("A Flask and an Express app that fail, stall and die, with jobgate killed, 
         limit(async () => void accepted.add(await post(jobgate, bodyOf(from + i)))),
       ),
     );
-  const finishedOver = (count: number) =>
-    until(`${count} jobs are finished`, () => log.finished.length >= count);
+  const finishedOver = (count: number) => until(() => log.finished.length >= count, { waitMs: WAIT_MS });
 
   let jobgate = await start();
   await postJobs(jobgate, 0, JOBS / 2);
@@ -176,12 +167,13 @@ test("A Flask and an Express app that fail, stall and die, with jobgate killed, 
   for (const app of apps) app.kill();
 
   const operator = createOperatorClient({ address: { url: jobgate.operatorUrl } });
-  await until("the queue is empty", async () => {
+  const isEmpty = async () => {
     const { calls } = await operator.getTotals({});
     return calls !== undefined && calls.ready + calls.leased === 0n;
-  });
+  };
+  await until(isEmpty, { waitMs: WAIT_MS });
 
-  await until("each job is printed as finished", () => new Set(log.finished).size >= JOBS);
+  await until(() => new Set(log.finished).size >= JOBS, { waitMs: WAIT_MS });
 
   expect(log.bad.slice(0, 3)).toEqual([]);
   expect((await operator.listDeadLetters({ pageSize: 10 })).deadLetters).toEqual([]);

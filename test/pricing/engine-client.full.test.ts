@@ -1,10 +1,10 @@
 import { createServer } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import { EngineClient } from "../../src/pricing/engine-client.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { startPricingEngine } from "../helpers/pricing-engine.ts";
+import { until } from "../helpers/until.ts";
 
 test("A recovered engine is found soon, also after a long outage", async () => {
   const engine = await startPricingEngine({ port: await freePort() });
@@ -24,10 +24,10 @@ test("A recovered engine is found soon, also after a long outage", async () => {
   });
   await new Promise<void>((resolve) => down.listen(engine.port, "127.0.0.1", resolve));
   // With waits that double the twentieth try would come after days.
-  while (connects < 20) {
+  await until(async () => {
     expect(await call()).toBe(status.UNAVAILABLE);
-    await sleep(50);
-  }
+    return connects >= 20;
+  });
   await new Promise((resolve) => down.close(resolve));
 
   const back = await startPricingEngine({ port: engine.port });

@@ -1,7 +1,11 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { claimCalls, webhookCall } from "../store-fixtures.ts";
+
+/** Pause of a load whose accept was refused. */
+const AFTER_REFUSAL_MS = 5;
 
 /** Accepts that continue despite failures, each with its own body. */
 export interface AcceptLoad {
@@ -29,7 +33,7 @@ export function startAcceptLoad(store: Store, inFlight = 20): AcceptLoad {
         outcomes.refused.add(body);
       else throw error;
       // A refusal comes at once: others are to be under way when the next thing happens.
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await sleep(AFTER_REFUSAL_MS);
     }
   }
 

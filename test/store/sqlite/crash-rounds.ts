@@ -7,6 +7,7 @@ import { expect } from "vitest";
 import { processEnded, spawnTethered } from "../../../src/node/tethered-process.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { bundledScript } from "../../helpers/bundle.ts";
+import { until } from "../../helpers/until.ts";
 import { claimCalls, LEASE_MS } from "../store-fixtures.ts";
 
 const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
@@ -40,12 +41,7 @@ async function runRound(folder: string): Promise<void> {
 }
 
 async function firstNote(logPath: string): Promise<void> {
-  for (let waitedMs = 0; waitedMs < 50_000; waitedMs += 10) {
-    const log = await readFile(logPath, "utf8").catch(() => "");
-    if (log.includes("acked")) return;
-    await sleep(10);
-  }
-  throw new Error("the child acknowledged nothing");
+  await until(async () => (await readFile(logPath, "utf8").catch(() => "")).includes("acked"));
 }
 
 /** Compares the store with the log, and leaves the store empty. */

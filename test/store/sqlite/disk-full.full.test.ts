@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { statSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { until } from "../../helpers/until.ts";
 import type { StoreUnderTest } from "../contract/given.ts";
 import { acceptId, claimCalls, webhookCall } from "../store-fixtures.ts";
 import { openInTempFolder } from "./open-in-temp-folder.ts";
@@ -39,14 +39,6 @@ async function acceptUntilRefused(store: Store): Promise<number[]> {
   throw new Error("the store never refused");
 }
 
-async function writableAgain(store: Store): Promise<void> {
-  for (let waitedMs = 0; waitedMs < 10_000; waitedMs += 50) {
-    if (store.status().writable) return;
-    await sleep(50);
-  }
-  throw new Error("the store did not recover");
-}
-
 test("A store that cannot write refuses and says why, recovers by itself, and has lost nothing acknowledged", async () => {
   let { store } = underTest;
   const before = [await acceptId(store), await acceptId(store)];
@@ -58,7 +50,7 @@ test("A store that cannot write refuses and says why, recovers by itself, and ha
   expect((await store.totals()).calls.ready).toBe(before.length + during.length);
 
   limitFileSize("unlimited");
-  await writableAgain(store);
+  await until(() => store.status().writable);
   expect(store.status()).toMatchObject({ writable: true, full: false });
   const after = await acceptId(store);
 

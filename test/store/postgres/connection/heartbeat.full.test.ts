@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { DEFAULT_TIMEOUTS } from "../../../../src/store/postgres/connection/connect.ts";
 import { startPostgres } from "../../../helpers/postgres.ts";
 import { startBeforeAll } from "../../../helpers/start-before-all.ts";
+import { until } from "../../../helpers/until.ts";
 import { acceptId } from "../../store-fixtures.ts";
 import { openReplica } from "../open-in-database.ts";
 
@@ -26,11 +26,11 @@ test("Slow lookups do not make the store unwritable while writes work", async ()
         });
       }
     });
-    while (failed < 6) {
+    await until(async () => {
       await acceptId(store);
       expect(store.status()).toMatchObject({ writable: true, full: false });
-      await sleep(100);
-    }
+      return failed >= 6;
+    });
     await Promise.all(lookups);
   } finally {
     await other.commit();
