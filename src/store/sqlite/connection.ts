@@ -173,9 +173,10 @@ function writer(
     run(batch) {
       undecided.recount(batch[0]?.now ?? 0);
       const { pending } = capacity;
+      const { lastId } = newCalls;
       const onRollback = () => {
         capacity.restore(pending);
-        newCalls.discard();
+        newCalls.discard(lastId);
       };
       const finish = () => newCalls.write();
       return runBatch(batch, {

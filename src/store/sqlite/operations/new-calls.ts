@@ -28,16 +28,19 @@ const MAX_GROUPED_BYTES = 8 * 1024;
  * before, which saves an update and all its index entries.
  */
 export class NewCalls {
-  readonly #selectLastId: Statement<{ seq: number }>;
   readonly #setLastId: Statement<unknown>;
   readonly #insertLastId: Statement<unknown>;
   readonly #insertCalls: Statement<unknown>;
   readonly #insertBody: Statement<unknown>;
   readonly #insertBodies: Statement<unknown>;
   #unwritten: UnwrittenCall[] = [];
+  /** Kept here as well: once a batch is committed, no failed read may make it a failed one. */
+  #lastId: number;
 
   constructor(database: Database) {
-    this.#selectLastId = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'job_calls'");
+    this.#lastId =
+      database.prepare<{ seq: number }>("SELECT seq FROM sqlite_sequence WHERE name = 'job_calls'").get([])
+        ?.seq ?? 0;
     this.#setLastId = database.prepare("UPDATE sqlite_sequence SET seq = ? WHERE name = 'job_calls'");
     this.#insertLastId = database.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('job_calls', ?)");
     this.#insertCalls = database.prepare(
@@ -59,12 +62,14 @@ export class NewCalls {
 
   /** Highest call ID that was given out. */
   get lastId(): number {
-    return this.#unwritten.at(-1)?.callId ?? this.#selectLastId.get([])?.seq ?? 0;
+    return this.#lastId;
   }
 
   /** Gives out no call ID up to this one. */
   skipTo(lastId: number): void {
-    if (lastId > this.lastId && this.#setLastId.run([lastId]).changes === 0) this.#insertLastId.run([lastId]);
+    if (lastId <= this.#lastId) return;
+    if (this.#setLastId.run([lastId]).changes === 0) this.#insertLastId.run([lastId]);
+    this.#lastId = lastId;
   }
 
   /**
@@ -78,7 +83,8 @@ export class NewCalls {
     byUse: UnwrittenCall["byUse"] = {},
   ): number {
     // IDs count up, and nobody else writes meanwhile.
-    const callId = this.lastId + 1;
+    this.#lastId += 1;
+    const callId = this.#lastId;
     this.#unwritten.push({ callId, call, state, enqueuedAt, byUse });
     return callId;
   }
@@ -107,9 +113,13 @@ export class NewCalls {
     for (const group of groupsOf(unwritten)) this.#writeGroup(group);
   }
 
-  /** Forgets them: the batch is rolled back. */
-  discard(): void {
+  /**
+   * Forgets them: the batch is rolled back.
+   * @param lastId the last ID before the batch
+   */
+  discard(lastId: number): void {
     this.#unwritten = [];
+    this.#lastId = lastId;
   }
 
   #writeGroup(group: readonly UnwrittenCall[]): void {

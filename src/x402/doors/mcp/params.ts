@@ -17,7 +17,7 @@ export const PARAMS = {
   }),
   callTool: z.object({
     name: z.string(),
-    arguments: z.unknown(),
+    arguments: z.unknown().optional(),
     task: z.object({ ttl: z.number().optional() }).optional(),
   }),
   task: z.object({ taskId: z.string() }),

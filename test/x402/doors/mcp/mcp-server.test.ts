@@ -71,6 +71,11 @@ describe.each([
 });
 
 describe("A call that is paid for", () => {
+  it("Needs no arguments", async () => {
+    const { result } = await buy(await startShop(), { arguments: undefined, task: {} });
+    expect(result).toMatchObject({ task: { status: "working" } });
+  });
+
   it("Is a task at work while the store cannot be read, and never a refusal", async () => {
     const shop = await startShop();
     shop.store.findCall = unavailable;
