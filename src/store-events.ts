@@ -85,7 +85,7 @@ function eventsOf(
     case "retry":
       return ended(input[0].callId, outcome, input[1].reason);
     case "release":
-      return ended(input[0].callId, outcome, STREAM_ENDED);
+      return ended(input[0].callId, outcome, input[1].reason ?? STREAM_ENDED);
     case "fail":
       return ended(input[0].callId, outcome, "");
     case "extend": {

@@ -27,12 +27,13 @@ export class BackgroundRequests {
     this.#onDelayed = options.onDelayed;
   }
 
-  /** Gives a JobCall back. @param options `excused` when its runner has not begun it */
+  /** Gives a JobCall back. @param options `excused` when its runner has not begun it; `reason` as in {@link ReleaseOptions} */
   release(
     { callId, leaseToken, suspect }: Lease & { readonly suspect: boolean },
-    { excused }: { readonly excused: boolean },
+    { excused, reason }: { readonly excused: boolean; readonly reason?: string },
   ): void {
-    const released = this.#workQueue.release({ callId, leaseToken }, { excused, suspect, ...this.#retry });
+    const options = { excused, suspect, reason, ...this.#retry };
+    const released = this.#workQueue.release({ callId, leaseToken }, options);
     this.#send(
       released.then(() => (excused ? this.#onReady({ suspects: suspect }) : this.#onDelayed())),
       callId,

@@ -189,7 +189,7 @@ export class Dispatcher {
   }
 
   /** Gives back a JobCall that did not reach its runner, or that may have crashed it. */
-  giveBack(lease: Lease, options: { readonly excused: boolean }): void {
+  giveBack(lease: Lease, options: { readonly excused: boolean; readonly reason?: string }): void {
     const out = this.#leases.find(lease);
     if (out !== undefined) this.#letGo(out, options);
   }
@@ -328,7 +328,7 @@ export class Dispatcher {
     });
   }
 
-  #letGo(lease: OutLease, options: { readonly excused: boolean }): void {
+  #letGo(lease: OutLease, options: Parameters<BackgroundRequests["release"]>[1]): void {
     this.#leases.remove(lease);
     this.#background.release(lease, options);
   }

@@ -17,6 +17,9 @@ const EXTENSIONS_PER_LEASE = 3;
 const MIN_REPORT_WAIT_MS = 100;
 const MAX_REPORT_WAIT_MS = 2_000;
 
+/** Codes of errors by which the other side closed the connection. */
+const CLOSED_CODES: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
+
 export interface LeaseTerms {
   readonly leaseMs: number;
   readonly maxAttempts: number;
@@ -26,6 +29,8 @@ export interface LeaseTerms {
 /** A runner that gets each JobCall as a request to its URL, and answers with the result. */
 export class PushTarget implements CallSink {
   readonly carriesOutcomes = true;
+  /** `host:port`, as an operator knows the target. */
+  readonly #host: string;
   readonly #dispatcher: Dispatcher;
   readonly #terms: LeaseTerms;
   readonly #clock: Clock;
@@ -48,6 +53,7 @@ export class PushTarget implements CallSink {
   }) {
     const { config, dispatcher, logger } = options;
     const { url, concurrency, timeoutMs, jobIds } = config;
+    this.#host = new URL(url).host;
     const subscriber = `push to ${new URL(url).origin}`;
     this.#dispatcher = dispatcher;
     this.#terms = options.terms;
@@ -154,9 +160,17 @@ export class PushTarget implements CallSink {
         return this.#untilStored(lease, () => dispatcher.retry(lease, retry));
       }
       case "lost":
-        return dispatcher.giveBack(lease, { excused: false });
+        return dispatcher.giveBack(lease, {
+          excused: false,
+          reason: CLOSED_CODES.has(outcome.reason)
+            ? `connection closed by ${this.#host} before a whole answer`
+            : `connection to ${this.#host} failed before a whole answer: ${outcome.reason}`,
+        });
       case "unreached":
-        return dispatcher.giveBack(lease, { excused: true });
+        return dispatcher.giveBack(lease, {
+          excused: true,
+          reason: `no connection to ${this.#host}: ${outcome.reason}`,
+        });
     }
   }
 

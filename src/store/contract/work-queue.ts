@@ -143,6 +143,8 @@ export interface ReleaseOptions {
   readonly excused: boolean;
   /** The JobCall was a suspect before; an excused release keeps it one. Default: false. */
   readonly suspect?: boolean | undefined;
+  /** Why its delivery ended. Default: its stream did. */
+  readonly reason?: string | undefined;
   readonly maxAttempts: number;
   readonly backoff: RetryBackoff;
 }

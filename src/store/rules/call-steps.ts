@@ -34,6 +34,9 @@ export const MAX_STEP_REASON = 200;
 export const LEASE_EXPIRED = "lease expired";
 export const STREAM_ENDED = "stream ended";
 
+/** Reasons that name nothing that the last attempt met. */
+export const BARE_REASONS: readonly string[] = [LEASE_EXPIRED, STREAM_ENDED];
+
 export function withStep(steps: readonly CallStep[] | null, step: CallStep): CallStep[] {
   const { reason } = step;
   return [...(steps ?? []), { ...step, reason: reason.slice(0, MAX_STEP_REASON) }].slice(-MAX_STEPS);

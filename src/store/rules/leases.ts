@@ -6,6 +6,7 @@ import type {
   RetryBackoff,
   RetryRequest,
 } from "../contract/work-queue.ts";
+import { BARE_REASONS } from "./call-steps.ts";
 
 /** The `state` column of `job_calls`. */
 export type CallState = "held" | "ready" | "leased" | "delayed" | "dead";
@@ -30,8 +31,14 @@ export interface AttemptColumns {
  */
 export const JUST_DUE_MS = 50;
 
-/** Reason of a dead letter that no runner gave a reason for. */
+/** Reason of a dead letter whose last attempt gave no reason. */
 export const MAX_ATTEMPTS_REASON = "max_attempts";
+
+/** Reason of a dead letter that has used up its attempts. @param lastReason why its last delivery ended, if it did */
+export function usedUpReason(lastReason: string | null | undefined): string {
+  if (!lastReason || BARE_REASONS.includes(lastReason)) return MAX_ATTEMPTS_REASON;
+  return `${MAX_ATTEMPTS_REASON}: ${lastReason}`;
+}
 
 /**
  * Returns a call's state as readers see it. No runner works on a JobCall after its lease, although only the next claim

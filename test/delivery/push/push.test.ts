@@ -140,7 +140,12 @@ test("A JobCall that kills its target becomes a dead letter and takes no other w
   endLeases();
   await until(empty);
   const { items: dead } = await store.listCalls({ state: "dead", limit: 100 });
-  expect(dead).toEqual([expect.objectContaining({ callId: poison, attempts: 3, reason: "max_attempts" })]);
+  const met = `connection closed by ${new URL(target.url).host} before a whole answer`;
+  expect(dead).toEqual([
+    expect.objectContaining({ callId: poison, attempts: 3, reason: `max_attempts: ${met}` }),
+  ]);
+  const timeline = await store.findCallDetails(poison);
+  expect(timeline).toMatchObject({ steps: [{ reason: met }, { reason: met }, { reason: met }] });
 });
 
 test("The lease is extended while the request runs", async () => {

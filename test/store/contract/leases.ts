@@ -156,6 +156,28 @@ export function describeLeases(given: Given): void {
       ]);
     });
 
+    test("A dead letter that has used up its attempts says what the last attempt met", async () => {
+      const due = await acceptId(given.store);
+      await given.store.release(await claimOne(given.store), { ...LOST, reason: "first" });
+      await given.store.release(await claimOne(given.store), { ...LOST, reason: "connection closed" });
+      given.now += LEASE_MS;
+      const reason = "max_attempts: connection closed";
+      expect(await given.store.expireLeases(2)).toEqual([{ callId: due, reason, deadAt: given.now }]);
+      expect((await given.store.findDeadLetter(due))?.reason).toBe(reason);
+      const expiring = await acceptId(given.store);
+      await given.store.release(await claimOne(given.store), { ...LOST, reason: "first" });
+      await claimOne(given.store);
+      given.now += LEASE_MS;
+      expect(await given.store.expireLeases(2)).toMatchObject([{ callId: expiring, reason: "max_attempts" }]);
+    });
+
+    test("A ready JobCall above a lowered max_attempts becomes a dead letter with the reason of its last attempt", async () => {
+      const callId = await acceptId(given.store);
+      await given.store.retry(await claimOne(given.store), retryNow("busy"));
+      const { buried } = await given.store.claim(claimRequest({ maxAttempts: 1 }));
+      expect(buried).toMatchObject([{ callId, reason: "max_attempts: busy" }]);
+    });
+
     test("An extended lease runs out later", async () => {
       await acceptId(given.store);
       const lease = await claimOne(given.store);

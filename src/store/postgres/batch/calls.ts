@@ -158,7 +158,7 @@ export class CallsPart implements BatchPart {
       case "release": {
         const [lease, options] = entry.input;
         const next = (row: CallRow) => afterRelease(row, options, context.now, Math.random());
-        entry.decide(this.#end(lease, context, STREAM_ENDED, next));
+        entry.decide(this.#end(lease, context, options.reason ?? STREAM_ENDED, next));
         break;
       }
       case "fail": {

@@ -1,5 +1,5 @@
 import type { BuriedCall, Claimed, ClaimedCall, ClaimRequest } from "../../contract/work-queue.ts";
-import { LEASE_EXPIRED, MAX_STEPS } from "../../rules/call-steps.ts";
+import { BARE_REASONS, LEASE_EXPIRED, MAX_STEPS } from "../../rules/call-steps.ts";
 import { MAX_ATTEMPTS_REASON } from "../../rules/leases.ts";
 import { type Sql, statement, storable } from "../sql.ts";
 import { allSettled, type BatchContext, type Entry } from "./batch.ts";
@@ -15,6 +15,7 @@ interface FoundRow {
   enqueued_at: number;
   ceiling: string | null;
   encoded: Buffer;
+  dead_reason: string;
 }
 
 /** Factor by which a claim looks further when others have locked what it found. */
@@ -28,8 +29,14 @@ const EXPIRED = `
   jsonb_build_array(jsonb_build_object('kind', 'delivery', 'attempt', attempts, 'subscriber', COALESCE(subscriber, ''),
                                        'from', claimed_at, 'to', visible_at, 'reason', '${LEASE_EXPIRED}'))`;
 
+/** SQL of the reason of a dead letter that has used up its attempts: {@link usedUpReason}. */
+const USED_UP = `
+  '${MAX_ATTEMPTS_REASON}' ||
+  CASE WHEN job_call.state <> 'leased' AND history -> -1 ->> 'reason' NOT IN (${BARE_REASONS.map((reason) => `'${reason}'`).join()})
+       THEN ': ' || (history -> -1 ->> 'reason') ELSE '' END`;
+
 // Skips rows that another batch has locked: it is changing them just now.
-const EXPIRE_LEASES = statement<{ call_id: number; state: "ready" | "dead" }>(
+const EXPIRE_LEASES = statement<{ call_id: number; state: "ready" | "dead"; dead_reason: string }>(
   "expire_leases",
   `WITH due AS MATERIALIZED (
      SELECT call_id, state = 'leased' AS is_lease, attempts - forgiven >= $2::bigint AS is_used_up
@@ -38,10 +45,10 @@ const EXPIRE_LEASES = statement<{ call_id: number; state: "ready" | "dead" }>(
       ORDER BY visible_at LIMIT ${DUE_AT_ONCE} FOR UPDATE SKIP LOCKED)
    UPDATE jobgate.job_calls AS job_call
       SET state = CASE WHEN is_used_up THEN 'dead' ELSE 'ready' END,
-          dead_at = CASE WHEN is_used_up THEN $1 END, dead_reason = CASE WHEN is_used_up THEN '${MAX_ATTEMPTS_REASON}' END,
+          dead_at = CASE WHEN is_used_up THEN $1 END, dead_reason = CASE WHEN is_used_up THEN ${USED_UP} END,
           history = CASE WHEN is_lease THEN ${EXPIRED} ELSE history END,
           visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL
-     FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.call_id, job_call.state`,
+     FROM due WHERE job_call.call_id = due.call_id RETURNING job_call.call_id, job_call.state, job_call.dead_reason`,
 );
 
 /** $1 how many · $2 now · $3 the lease's end · $4 max attempts · $5 subscriber */
@@ -56,13 +63,13 @@ const TAKE = `
     RETURNING job_call.call_id, job_call.lease_token, job_call.attempts, job_call.enqueued_at, job_call.ceiling),
   buried AS (
     UPDATE jobgate.job_calls AS job_call
-       SET state = 'dead', dead_at = $2, dead_reason = '${MAX_ATTEMPTS_REASON}',
+       SET state = 'dead', dead_at = $2, dead_reason = ${USED_UP},
            visible_at = NULL, lease_token = NULL, subscriber = NULL
       FROM found WHERE job_call.call_id = found.call_id AND found.is_used_up
-    RETURNING job_call.call_id)
-  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, ceiling, encoded
+    RETURNING job_call.call_id, job_call.dead_reason)
+  SELECT call_id, 'leased' AS fate, lease_token, attempts, enqueued_at, ceiling, encoded, NULL AS dead_reason
     FROM leased JOIN jobgate.job_bodies USING (call_id)
-   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL, NULL FROM buried`;
+   UNION ALL SELECT call_id, 'buried', NULL, NULL, NULL, NULL, NULL, dead_reason FROM buried`;
 
 const CLAIM_ANY = statement<FoundRow>(
   "claim_any",
@@ -86,7 +93,7 @@ const CLAIM_OF_JOBS = statement<FoundRow>(
        FROM candidates JOIN jobgate.job_calls USING (call_id)
       WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE OF job_calls SKIP LOCKED),
    ${TAKE}
-   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL
+   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL
               WHERE (SELECT count(*) FROM found) < $1 AND (SELECT count(*) FROM candidates) = $7
    ORDER BY call_id`,
 );
@@ -103,7 +110,7 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
      SELECT call_id, false AS is_used_up FROM candidates JOIN jobgate.job_calls USING (call_id)
       WHERE state = 'delayed' ORDER BY visible_at LIMIT $1::bigint FOR UPDATE OF job_calls SKIP LOCKED),
    ${TAKE}
-   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL WHERE (SELECT count(*) FROM candidates) > $1::bigint`,
+   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL WHERE (SELECT count(*) FROM candidates) > $1::bigint`,
 );
 
 /**
@@ -125,9 +132,9 @@ export async function runClaims(
     ),
   ]);
   const expired: BuriedCall[] = [];
-  for (const { call_id, state } of due) {
+  for (const { call_id, state, dead_reason } of due) {
     if (state === "ready") madeReady.add(call_id);
-    else expired.push(buriedCall(call_id, now));
+    else expired.push({ callId: call_id, reason: dead_reason, deadAt: now });
   }
   capacity.adjust(-expired.length);
   const allBuried = [...expired, ...claims.flatMap(({ buried }) => buried)];
@@ -171,7 +178,7 @@ async function claim(sql: Sql, request: ClaimRequest, context: BatchContext): Pr
       : sql.run(CLAIM_OF_JOBS, [...values, jobIds, width]));
     const buriedBefore = buried.length;
     for (const row of rows) {
-      if (row.fate === "buried") buried.push(buriedCall(row.call_id, now));
+      if (row.fate === "buried") buried.push({ callId: row.call_id, reason: row.dead_reason, deadAt: now });
       if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, false));
     }
     const newlyBuried = buried.length - buriedBefore;
@@ -195,8 +202,4 @@ function claimedCall(row: FoundRow, leaseExpiresAt: number, suspect: boolean): C
   } = row;
   const byUse = ceiling !== null;
   return { callId, leaseToken, encoded, attempt, enqueuedAt, leaseExpiresAt, suspect, byUse };
-}
-
-function buriedCall(callId: number, now: number): BuriedCall {
-  return { callId, reason: MAX_ATTEMPTS_REASON, deadAt: now };
 }

@@ -1,7 +1,7 @@
 import { randomFillSync } from "node:crypto";
 import type { BuriedCall, ClaimedCall } from "../../contract/work-queue.ts";
 import { LEASE_EXPIRED } from "../../rules/call-steps.ts";
-import { type AttemptColumns, isUsedUp, MAX_ATTEMPTS_REASON } from "../../rules/leases.ts";
+import { type AttemptColumns, isUsedUp } from "../../rules/leases.ts";
 import { type Database, prepareRows } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import { appendStep, deliveryStep, type JobCalls } from "./job-calls.ts";
@@ -49,7 +49,7 @@ export function claimOperations(
     if (selectAnyDue.get([now]) === undefined) return [];
     const buried = selectUsedUp
       .all([now, maxAttempts])
-      .map(({ call_id }) => jobCalls.bury(call_id, MAX_ATTEMPTS_REASON, now));
+      .map(({ call_id }) => jobCalls.buryUsedUp(call_id, now));
     readyDue.run([now]);
     return buried;
   }
@@ -76,7 +76,7 @@ export function claimOperations(
         if (rows.length === 0) break;
         for (const row of rows) {
           after = row.call_id;
-          if (isUsedUp(row, maxAttempts)) buried.push(jobCalls.bury(row.call_id, MAX_ATTEMPTS_REASON, now));
+          if (isUsedUp(row, maxAttempts)) buried.push(jobCalls.buryUsedUp(row.call_id, now));
           else found.push({ row, suspect: false });
         }
       }

@@ -6,6 +6,7 @@ import type { Capacity, NewCall } from "../../new-call.ts";
 import type { PaymentRow } from "../../payment-row.ts";
 import { LEASE_EXPIRED, MAX_STEP_REASON, MAX_STEPS } from "../../rules/call-steps.ts";
 import { chargedState, chargedUnits } from "../../rules/charges.ts";
+import { usedUpReason } from "../../rules/leases.ts";
 import type { Database, Statement } from "../driver.ts";
 import type { NewCalls } from "./new-calls.ts";
 
@@ -48,6 +49,7 @@ export class JobCalls {
   readonly #capacity: Capacity;
   readonly #newCalls: NewCalls;
   readonly #bury: Statement<unknown>;
+  readonly #selectLastReason: Statement<{ reason: string | null }>;
   readonly #deleteCalls: Statement<unknown>;
   readonly #deleteHeldCall: Statement<unknown>;
   readonly #insertKept: Statement<unknown>;
@@ -68,6 +70,9 @@ export class JobCalls {
               history = iif(state = 'leased', ${appendStep(deliveryStep({ to: "?1", reason: "?3" }))}, history),
               visible_at = NULL, lease_token = NULL, subscriber = NULL, claimed_at = NULL
         WHERE call_id = ?4`,
+    );
+    this.#selectLastReason = database.prepare(
+      "SELECT history ->> '$[#-1].reason' AS reason FROM job_calls WHERE call_id = ? AND state <> 'leased'",
     );
     this.#deleteCalls = database.prepare(
       "DELETE FROM job_calls WHERE call_id IN (SELECT value FROM json_each(?))",
@@ -142,6 +147,11 @@ export class JobCalls {
     this.#bury.run([now, reason, endedBy, callId]);
     this.#capacity.adjust(-1);
     return { callId, reason, deadAt: now, ...(released && { released }) };
+  }
+
+  /** Makes a JobCall that has used up its attempts a dead letter, with what its last delivery met. */
+  buryUsedUp(callId: number, now: number): BuriedCall {
+    return this.bury(callId, usedUpReason(this.#selectLastReason.get([callId])?.reason), now);
   }
 
   /** Notes that a dead letter is unfinished again. The operator decided that: it may exceed max_pending. */

@@ -94,7 +94,9 @@ export function leaseOperations(
       end(now, lease, retry.reason, (row) => afterRetry(row, retry, now, Math.random())),
     fail: (now, lease, reason) => end(now, lease, reason, () => ({ state: "dead", reason })),
     release: (now, lease, options) =>
-      end(now, lease, STREAM_ENDED, (row) => afterRelease(row, options, now, Math.random())),
+      end(now, lease, options.reason ?? STREAM_ENDED, (row) =>
+        afterRelease(row, options, now, Math.random()),
+      ),
 
     extend(now, lease, leaseMs, progress, chargeSoFar) {
       const row = selectCall.get([lease.callId]);
