@@ -1,6 +1,8 @@
-import { readFile } from "node:fs/promises";
-import { PERMIT2_ADDRESS, x402ExactPermit2ProxyAddress, x402UptoPermit2ProxyAddress } from "@x402/evm";
-import { type Address, encodeFunctionData, type Hex, parseAbi, toHex } from "viem";
+import { PERMIT2_ADDRESS } from "@x402/evm";
+import { type Address, encodeFunctionData, type Hex, parseAbi } from "viem";
+import { Rpc } from "../../src/chain/rpc.ts";
+import { PERMIT2_CODE } from "../../src/commands/dev/contract-code.ts";
+import { installPermit2 as installOn } from "../../src/commands/dev/token.ts";
 import { accounts, type TestAccount } from "./accounts.ts";
 import { type Anvil, sendTransaction } from "./anvil.ts";
 import { compileSolidity } from "./solidity.ts";
@@ -15,9 +17,6 @@ const permit2Abi = parseAbi([
 
 const erc20Abi = parseAbi(["function approve(address spender, uint256 amount) returns (bool)"]);
 
-/** Creation code of Uniswap's Permit2 (MIT), as deployed on every chain. */
-const CREATION_CODE = new URL("../fixtures/permit2-creation-code.bin", import.meta.url);
-
 /**
  * Puts Permit2 and x402's proxies at their addresses. `code: "creation"` leaves Permit2's creation
  * code there: a contract at which each call succeeds, and none moves a token.
@@ -26,25 +25,8 @@ export async function installPermit2(
   anvil: Anvil,
   { code = "runtime" }: { readonly code?: "runtime" | "creation" } = {},
 ): Promise<void> {
-  const { client } = anvil;
-  const creationCode = toHex(await readFile(CREATION_CODE));
-  await client.setCode({ address: PERMIT2_ADDRESS, bytecode: creationCode });
-  if (code === "runtime") {
-    // Run at its address, which the constructor puts into the cached domain separator.
-    await client.setCode({
-      address: PERMIT2_ADDRESS,
-      bytecode: await outputOf(anvil, { to: PERMIT2_ADDRESS }),
-    });
-  }
-  const proxies = await compileSolidity("Permit2Proxies.sol");
-  for (const [name, address] of [
-    ["ExactPermit2Proxy", x402ExactPermit2ProxyAddress],
-    ["UptoPermit2Proxy", x402UptoPermit2ProxyAddress],
-  ] as const) {
-    const { [name]: proxy } = proxies;
-    if (proxy === undefined) throw new Error(`Permit2Proxies.sol holds no ${name}`);
-    await client.setCode({ address, bytecode: await outputOf(anvil, { data: proxy }) });
-  }
+  await installOn(new Rpc({ rpcUrl: anvil.rpcUrl, timeoutMs: 10_000 }));
+  if (code === "creation") await anvil.client.setCode({ address: PERMIT2_ADDRESS, bytecode: PERMIT2_CODE });
 }
 
 /** Lets Permit2 move the account's tokens, as each payer does once. Default: all of them. */
@@ -104,10 +86,4 @@ export async function deployPlainToken(
   const { contractAddress } = await sendTransaction({ anvil, from: accounts.deployer, data });
   if (!contractAddress) throw new Error(`${name} was not deployed`);
   return eip3009Token({ anvil, address: contractAddress, name: "", version: "", decimals: 6 });
-}
-
-async function outputOf({ client }: Anvil, call: { to?: Address; data?: Hex }): Promise<Hex> {
-  const { data } = await client.call(call);
-  if (data === undefined) throw new Error(`anvil did not run the creation code for ${call.to ?? "a proxy"}`);
-  return data;
 }

@@ -13,7 +13,8 @@ const MAX_PRINTED = 10_000;
 const ANVIL = "@foundry-rs/anvil@1.7.1";
 
 /**
- * Starts anvil on 127.0.0.1, in a process that cannot outlive this one. It mines a block for each transaction at once.
+ * Starts anvil on 127.0.0.1, in a process that cannot outlive this one. It mines a block for each transaction at once,
+ * unless its arguments say otherwise.
  * @throws Refusal when it is not installed; another error, with what it printed, when it does not start
  */
 export async function startChain(options: {

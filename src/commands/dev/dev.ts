@@ -16,7 +16,7 @@ import { addCommand, jsonOption, logFormatOption, logLevelOption, option } from 
 import { fields, programName } from "../output.ts";
 import { nextStopSignal, startGatewayOrRefuse } from "../serve.ts";
 import { startChain } from "./chain.ts";
-import { issuePlayMoney } from "./token.ts";
+import { installPermit2, issuePlayMoney } from "./token.ts";
 
 /** Chain ID of Base Sepolia, where official clients know the token. */
 const CHAIN_ID = 84532;
@@ -27,6 +27,12 @@ const PAYER = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const PAYER_KEY = "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6";
 const PAYER_FUNDS = 1_000_000_000n;
 const PORTS = { x402: 8402, runner: 8403, operator: 8405, webhooks: 9090, chain: 8545 };
+/** Seconds between blocks without a transaction: authorizations become valid, and end, by the time of the newest block. */
+const BLOCK_SECS = 1;
+/** Newest blocks whose state the chain keeps, in memory: without a bound, it writes the state of each block to disk. */
+const KEPT_BLOCKS = 1_000;
+/** Units of the token that the sample runner charges for each byte of a job by use. */
+const UNITS_PER_BYTE = 1_000;
 const WEBHOOK_PATH = "/hooks/alerts";
 
 type Ports = typeof PORTS;
@@ -65,11 +71,16 @@ async function dev(options: DevOptions): Promise<void> {
   const undo: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
   try {
     const ports = options.freePorts ? await findFreePorts() : PORTS;
-    const chain = await startChain({ chainId: CHAIN_ID, port: ports.chain }).catch((error: unknown) => {
-      if (error instanceof Refusal) throw error;
-      throw new Refusal([(error as Error).message, "If a port is in use, --free-ports takes others."]);
-    });
+    const mining = ["--block-time", String(BLOCK_SECS), "--mixed-mining"];
+    const extraArgs = [...mining, "--prune-history", String(KEPT_BLOCKS)];
+    const chain = await startChain({ chainId: CHAIN_ID, port: ports.chain, extraArgs }).catch(
+      (error: unknown) => {
+        if (error instanceof Refusal) throw error;
+        throw new Refusal([(error as Error).message, "If a port is in use, --free-ports takes others."]);
+      },
+    );
     undo.push(chain.stop);
+    await installPermit2(chain.rpc);
     await issuePlayMoney(chain.rpc, { token: usdc(), holder: PAYER, units: PAYER_FUNDS });
     const secret = randomBytes(24).toString("base64url");
     const config = await devConfig({ folder, ports, secret, rpcUrl: chain.rpcUrl });
@@ -85,9 +96,12 @@ async function dev(options: DevOptions): Promise<void> {
   }
 }
 
-/** Does the sample job until a signal, and then finishes what it has. */
+/** Does the sample jobs until a signal, and then finishes what it has. */
 async function doSampleJobs(ports: Ports, logger: Logger): Promise<void> {
-  const handler = (job: Job): string => job.body.toString().toUpperCase();
+  const handler = (job: Job): string => {
+    job.charge(job.body.length * UNITS_PER_BYTE);
+    return job.body.toString().toUpperCase();
+  };
   try {
     await run(handler, { address: `127.0.0.1:${ports.runner}`, subscriber: "sample", logger });
   } catch (error) {
@@ -100,6 +114,7 @@ function factsOf(ports: Ports, rpcUrl: string, secret: string) {
   return {
     shop_url: `http://127.0.0.1:${ports.x402}/`,
     job_url: `http://127.0.0.1:${ports.x402}/x402/jobs/1/0`,
+    used_job_url: `http://127.0.0.1:${ports.x402}/x402/jobs/1/1`,
     operator_url: `http://127.0.0.1:${ports.operator}/`,
     webhook_url: `http://127.0.0.1:${ports.webhooks}${WEBHOOK_PATH}`,
     webhook_secret: secret,
@@ -116,6 +131,7 @@ function factsOf(ports: Ports, rpcUrl: string, secret: string) {
 function welcome(facts: ReturnType<typeof factsOf>): string {
   const alert = '{"alert":"disk is full"}';
   const signature = createHmac("sha256", facts.webhook_secret).update(alert).digest("hex");
+  const buy = `echo hello | JOBGATE_PAYER_KEY=${facts.payer_key} ${programName()} pay`;
   const table = fields([
     ["shop", facts.shop_url],
     ["operator page", facts.operator_url],
@@ -127,7 +143,10 @@ function welcome(facts: ReturnType<typeof factsOf>): string {
   return `${table}
 
 Buy one run of the sample job, which returns text in capitals:
-  echo hello | JOBGATE_PAYER_KEY=${facts.payer_key} ${programName()} pay ${facts.job_url} --body -
+  ${buy} ${facts.job_url} --body -
+
+Buy the same paid by use, for $0.001 a byte and at most $0.05:
+  ${buy} ${facts.used_job_url} --body -
 
 Send a webhook:
   curl -d '${alert}' -H 'X-Signature-256: sha256=${signature}' ${facts.webhook_url}
@@ -169,6 +188,13 @@ network = "base-sepolia"
 pay_to = "${PAYEE}"
 rpc_url = "${rpcUrl}"
 
+[[x402.accepted_tokens]]
+token = "USDC"
+network = "base-sepolia"
+transfer_method = "permit2"
+pay_to = "${PAYEE}"
+rpc_url = "${rpcUrl}"
+
 [[jobs]]
 job_index = 0
 name = "capitals"
@@ -176,6 +202,18 @@ title = "Text in capitals"
 description = "Returns the text in the body in capitals."
 mode = "public_paid"
 price = "$0.01"
+input = { content_type = "text/plain" }
+output = { content_type = "text/plain" }
+
+[[jobs]]
+job_index = 1
+name = "capitals-by-use"
+title = "Text in capitals, paid by use"
+description = "Returns the text in the body in capitals, for $0.001 a byte."
+mode = "public_paid"
+price = "$0.05"
+charge = "used"
+max_run_secs = 60
 input = { content_type = "text/plain" }
 output = { content_type = "text/plain" }
 

@@ -1,8 +1,11 @@
 import { execFile } from "node:child_process";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
+import { privateKeyToAccount } from "viem/accounts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { processEnded, spawnTethered, type TetheredProcess } from "../../../src/node/tethered-process.ts";
+import { accounts, newAccount } from "../../helpers/accounts.ts";
+import { payingFetch, requestOffer, signV2Payment } from "../../helpers/clients.ts";
 import { jobgateProgram } from "../../helpers/jobgate-program.ts";
 
 const PROGRAM = [process.execPath, ...jobgateProgram()];
@@ -33,9 +36,72 @@ async function runLine(text: string): Promise<string> {
 const addressOf = (name: string) =>
   printed.find((line) => line.startsWith(name))?.match(/http\S+/)?.[0] ?? "";
 
+const payer = () => {
+  const privateKey = /KEY=(0x[0-9a-f]{64})/.exec(printed.join())?.[1] as `0x${string}`;
+  return { ...privateKeyToAccount(privateKey), privateKey };
+};
+const usedJobUrl = () => /http\S+\/x402\/jobs\/1\/1/.exec(printed.join("\n"))?.[0] ?? "";
+const tokenAddress = () => printed.find((line) => line.startsWith("token"))?.match(/0x\w{40}/)?.[0] ?? "";
+
+async function callChain(method: string, ...params: unknown[]): Promise<unknown> {
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(addressOf("chain"), { method: "POST", headers, body });
+  return ((await answer.json()) as { result: unknown }).result;
+}
+
+/** Calls a function of the token that takes an address, and maybe a number. */
+function tokenCall(selector: string, address: string, amount = 0n) {
+  const words = [address.slice(2), amount.toString(16)].map((word) => word.padStart(64, "0"));
+  return { to: tokenAddress(), data: `0x${selector}${words.join("")}` };
+}
+
+const balanceOf = async (address: string) =>
+  BigInt((await callChain("eth_call", tokenCall("70a08231", address), "latest")) as string);
+
+/** Buys the job by use with the official client. */
+const buyByUse = (options: Pick<Parameters<typeof payingFetch>[0], "account" | "rpcUrl">) =>
+  payingFetch({ ...options, network: "eip155:84532", scheme: "upto" })(usedJobUrl(), {
+    method: "POST",
+    headers: { "content-type": "text/plain", prefer: "wait=30" },
+    body: "hello",
+  });
+
 describe("jobgate dev", () => {
   test("Sells its sample job to the printed command", async () => {
     expect(await runLine("jobgate pay")).toBe("HELLO\n");
+  });
+
+  test("Sells its job by use to the printed command", async () => {
+    expect(await runLine("/x402/jobs/1/1")).toBe("HELLO\n");
+  });
+
+  test("Charges the official client of the scheme upto what its job used", async () => {
+    const before = await balanceOf(payer().address);
+    const answer = await buyByUse({ account: payer() });
+    expect([answer.status, await answer.text()]).toEqual([200, "HELLO"]);
+    expect(before - (await balanceOf(payer().address))).toBe(5_000n);
+  });
+
+  test("Sells by use to a new account that signs its approval of Permit2", async () => {
+    const account = newAccount();
+    const mint = tokenCall("40c10f19", account.address, 50_000n);
+    await callChain("eth_sendTransaction", { from: accounts.deployer.address, ...mint });
+    const answer = await buyByUse({ account, rpcUrl: addressOf("chain") });
+    expect([answer.status, await answer.text()]).toEqual([200, "HELLO"]);
+    expect(await balanceOf(account.address)).toBe(45_000n);
+  });
+
+  test("Takes a payment that is valid from the moment of its signature, when nothing else is mined", async () => {
+    const url = usedJobUrl().replace(/1$/, "0");
+    const { v2 } = await requestOffer(url, "hello", { "content-type": "text/plain" });
+    const validAfter = String(Math.floor(Date.now() / 1_000));
+    const { headers } = await signV2Payment({ offer: v2, account: payer(), authorization: { validAfter } });
+    const buy = async () => {
+      const init = { method: "POST", headers: { ...headers, "content-type": "text/plain" }, body: "hello" };
+      return (await fetch(url, init)).status;
+    };
+    await expect.poll(buy, { interval: 500, timeout: 10_000 }).toBe(202);
   });
 
   test("Takes the printed webhook", async () => {
@@ -43,7 +109,7 @@ describe("jobgate dev", () => {
   });
 
   test("Shows in the printed status what came of both", async () => {
-    expect(await runLine("jobgate status")).toMatch(/since start +2 jobs accepted/);
+    expect(await runLine("jobgate status")).toMatch(/since start +6 jobs accepted/);
   });
 
   test.each(["shop", "operator page"])("Serves the printed address of the %s", async (name) => {
