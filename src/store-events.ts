@@ -112,7 +112,7 @@ function eventsOf(
     case "endWatches":
     case "finishTransactions":
     case "holdRefund":
-    case "holdSettler":
+    case "holdLock":
     case "keepSecret":
     case "useCallerNonce":
     case "probe":

@@ -1,11 +1,11 @@
 import type { Logger } from "pino";
+import { Backoff } from "../core/backoff.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ClaimedCall, WorkQueue } from "../store/contract/work-queue.ts";
 import type { Subscription } from "./subscription.ts";
 
 const MAX_CLAIM = 256;
-const MIN_BACKOFF_MS = 100;
-const MAX_BACKOFF_MS = 2_000;
+const CLAIM_BACKOFF = { firstMs: 100, longestMs: 2_000 };
 /** Longest subscriber text that is kept with a lease. */
 const MAX_SUBSCRIBER_LENGTH = 200;
 
@@ -28,7 +28,9 @@ export class Claimer {
   #mayHaveSuspects = true;
   /** Set when the last look for suspects left some that no stream could take. */
   #suspectsLeft = false;
-  #backoffMs = 0;
+  readonly #backoff = new Backoff(CLAIM_BACKOFF);
+  /** Time until the next claim, after one that failed. */
+  #retryInMs: number | undefined;
   #backoffTimer: NodeJS.Timeout | undefined;
   #stopped = false;
 
@@ -124,7 +126,8 @@ export class Claimer {
         subscriber: this.#subscriber,
         ...(asksForSuspects ? { suspects: forSuspects } : {}),
       });
-      this.#backoffMs = 0;
+      this.#backoff.reset();
+      this.#retryInMs = undefined;
       // A claim that brings suspects leaves the other work behind.
       if (calls.length === limit || calls[0]?.suspect) this.#mayHaveWork = true;
       if (calls[0]?.suspect) this.#mayHaveSuspects = true;
@@ -133,18 +136,18 @@ export class Claimer {
     } catch (error) {
       this.#mayHaveWork = true;
       this.#mayHaveSuspects = true;
-      this.#backoffMs = Math.min(MAX_BACKOFF_MS, Math.max(MIN_BACKOFF_MS, this.#backoffMs * 2));
-      this.#logger.warn({ err: error, retryInMs: this.#backoffMs }, "Could not claim work from the store");
+      this.#retryInMs = this.#backoff.next();
+      this.#logger.warn({ err: error, retryInMs: this.#retryInMs }, "Could not claim work from the store");
     }
   }
 
   #claimEnded(): void {
     this.#claiming = undefined;
-    if (this.#backoffMs > 0 && !this.#stopped) {
+    if (this.#retryInMs !== undefined && !this.#stopped) {
       this.#backoffTimer = setTimeout(() => {
         this.#backoffTimer = undefined;
         this.roomFreed();
-      }, this.#backoffMs).unref();
+      }, this.#retryInMs).unref();
     }
     this.roomFreed();
   }

@@ -1,10 +1,11 @@
 import type { Logger } from "pino";
+import { Backoff } from "../core/backoff.ts";
 import type { Clock } from "../core/clock.ts";
 import type { WorkQueue } from "../store/contract/work-queue.ts";
 
 /** Also the longest time that work given out or given back by another replica goes unnoticed. */
 const MAX_WAIT_MS = 1_000;
-const MIN_WAIT_MS = 10;
+const OVERDUE_WAITS = { firstMs: 10, longestMs: MAX_WAIT_MS };
 
 /** Notices work that becomes due by time alone: expired leases, and retries whose delay is over. */
 export class DueWatcher {
@@ -16,8 +17,8 @@ export class DueWatcher {
   #timer: NodeJS.Timeout | undefined;
   #lookAt = Number.POSITIVE_INFINITY;
   #stopped = false;
-  /** Doubles while nobody takes overdue work, so that it is not polled without pause. */
-  #overdueWaitMs = MIN_WAIT_MS;
+  /** Grows while nobody takes overdue work, so that it is not polled without pause. */
+  readonly #overdueWaits = new Backoff(OVERDUE_WAITS);
 
   constructor(options: {
     readonly workQueue: Pick<WorkQueue, "nextDueMs">;
@@ -56,12 +57,13 @@ export class DueWatcher {
     let waitMs = MAX_WAIT_MS;
     try {
       const dueInMs = (await this.#workQueue.nextDueMs()) ?? Number.POSITIVE_INFINITY;
-      const isOverdue = dueInMs <= 0;
-      if (isOverdue) {
-        waitMs = this.#overdueWaitMs;
+      if (dueInMs <= 0) {
+        waitMs = this.#overdueWaits.next();
         await this.#onOverdue();
-      } else waitMs = Math.min(MAX_WAIT_MS, dueInMs);
-      this.#overdueWaitMs = isOverdue ? Math.min(MAX_WAIT_MS, this.#overdueWaitMs * 2) : MIN_WAIT_MS;
+      } else {
+        waitMs = Math.min(MAX_WAIT_MS, dueInMs);
+        this.#overdueWaits.reset();
+      }
     } catch (error) {
       this.#logger.warn({ err: error }, "Could not ask the store when work becomes due");
     }

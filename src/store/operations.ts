@@ -59,7 +59,7 @@ export const OPERATIONS = {
   saveRefusedPayments: { channel: "write" },
   listRefusedPayments: { channel: "read", isForOperator: true },
 
-  holdSettler: { channel: "write" },
+  holdLock: { channel: "write" },
   queueTransaction: { channel: "write" },
   signTransactions: { channel: "write" },
   finishTransactions: { channel: "write" },

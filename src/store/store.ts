@@ -1,3 +1,4 @@
+import type { Locks } from "../core/lease-lock.ts";
 import type { PaymentState, RefundState } from "../core/payment.ts";
 import type { AdoptionLedger } from "./contract/adoption-ledger.ts";
 import type { Books } from "./contract/books.ts";
@@ -30,6 +31,7 @@ export interface Store
     PaymentJournal,
     AdoptionLedger,
     RefusedPaymentLog,
+    Locks,
     TransactionJournal,
     RefundLedger,
     Books,

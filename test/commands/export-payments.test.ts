@@ -34,7 +34,7 @@ async function payFee(wei: string): Promise<void> {
   const { store } = jobgate;
   const { reference } = newTransaction(1);
   await store.queueTransaction(newTransaction(1));
-  await store.holdSettler(NETWORK, "one", 60_000);
+  await store.holdLock(NETWORK, "one", 60_000);
   await store.signTransactions(NETWORK, "one", [signedTransaction(1, 0)]);
   const end = { reference, state: "reverted", hash: "0xhash0", blockNumber: "77", fee: wei } as const;
   await store.finishTransactions(NETWORK, "one", [end]);

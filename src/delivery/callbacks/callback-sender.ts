@@ -1,13 +1,15 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
 import type { CallbackConfig } from "../../config/config.ts";
+import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { CallbackKeys } from "../../core/callback-keys.ts";
 import { CallbackGuard, type CallbackRules } from "../../core/callbacks.ts";
 import { type Clock, monotonicClock, systemClock } from "../../core/clock.ts";
 import type { EventHub, GatewayEvent } from "../../core/events.ts";
+import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
-import { Pause, within } from "../../core/waiting.ts";
+import { within } from "../../core/waiting.ts";
 import type { Callback, CallbackOutcome } from "../../store/contract/callback-ledger.ts";
 import type { Store } from "../../store/store.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
@@ -17,8 +19,8 @@ import { type CallbackMessage, callbackHeaders, testMessage, toMessage } from ".
 import { createResolver, guardedLookup, type NameResolver } from "./guarded-lookup.ts";
 import { HostPauses, retryDelayMs } from "./host-pauses.ts";
 
-/** Queue name under which one process at a time sends. */
-const LEASE = "callbacks";
+/** Lock of the process that sends. */
+const LOCK = "callbacks";
 const HELD_MS = 30_000;
 const RENEW_MS = 10_000;
 /** Time for one request, its whole answer included. */
@@ -58,10 +60,8 @@ export interface CallbackTargets {
 }
 
 interface Parts {
-  readonly store: Pick<
-    Store,
-    "useCallbackEndpoints" | "listDueCallbacks" | "endCallback" | "holdSettler" | "isShared"
-  >;
+  readonly store: Pick<Store, "useCallbackEndpoints" | "listDueCallbacks" | "endCallback" | "isShared"> &
+    Locks;
   readonly keys: CallbackKeys;
   /** Returns the URL of a paid call. */
   readonly callUrl: ((callId: number) => string) | undefined;
@@ -92,20 +92,14 @@ export class CallbackSender implements BackgroundService {
   readonly #clock: Clock;
   readonly #resolver: NameResolver;
   readonly #timeoutMs: number;
-  readonly #owner = randomUUID();
   readonly #pauses = new HostPauses(monotonicClock);
-  readonly #pause = new Pause();
+  readonly #lock: LeaseLock;
+  readonly #loop: BackgroundLoop;
   /** Runs by host. */
   readonly #running = new Map<string, Promise<void>>();
   readonly #requests = new Set<PushRequest>();
   #keysByUrl: ReadonlyMap<string, readonly SigningKey[] | undefined> = new Map();
   #guard: CallbackGuard | undefined;
-  /** Monotonic time; infinite for a store that nobody shares. */
-  #heldUntil = 0;
-  #isInTrouble = false;
-  #isStopped = false;
-  #wakeTimer: NodeJS.Timeout | undefined;
-  #loop: Promise<void> = Promise.resolve();
   #unsubscribe = () => {};
 
   constructor(parts: Parts) {
@@ -113,6 +107,20 @@ export class CallbackSender implements BackgroundService {
     this.#clock = parts.clock ?? systemClock;
     this.#timeoutMs = parts.timeoutMs ?? TIMEOUT_MS;
     this.#resolver = parts.resolver ?? createResolver();
+    const { store: locks, logger } = parts;
+    this.#lock = new LeaseLock({
+      locks,
+      name: LOCK,
+      owner: randomUUID(),
+      heldMs: HELD_MS,
+      renewMs: RENEW_MS,
+    });
+    this.#loop = new BackgroundLoop({
+      step: () => this.#step(),
+      retryMs: ROUND_MS,
+      onTrouble: (error) => logger.warn({ err: error }, "could not send callbacks; trying again"),
+      onRecovery: () => logger.info("callbacks are sent again"),
+    });
   }
 
   /** Calls back at these URLs from now on. Callbacks that wait for another one are given up. */
@@ -124,36 +132,28 @@ export class CallbackSender implements BackgroundService {
       ]),
     );
     this.#guard = buyers && new CallbackGuard(buyers);
-    this.#pause.end();
+    this.#loop.wake();
     await this.#parts.store.useCallbackEndpoints(endpoints);
   }
 
   async start(): Promise<void> {
     const kinds = ["acked", "deadLettered", "paymentDecided", "refundChanged"] as const;
     this.#unsubscribe = this.#parts.events.subscribe((event) => this.#wakeFor(event), kinds);
-    this.#loop = this.#run();
+    await this.#loop.start();
   }
 
   async stop(): Promise<void> {
     this.#unsubscribe();
-    clearTimeout(this.#wakeTimer);
-    this.#isStopped = true;
-    this.#pause.end();
-    await this.#loop;
+    await this.#loop.stop();
     await within(DRAIN_MS, Promise.all(this.#running.values()));
     for (const request of this.#requests) request.abort();
     await Promise.all(this.#running.values());
-    const { store, logger } = this.#parts;
-    if (!store.isShared || this.#heldUntil === 0) return;
-    // Another process takes over at once.
-    await store.holdSettler(LEASE, this.#owner, 0).catch((error: unknown) => {
-      logger.debug({ err: error }, "could not give up the callbacks");
-    });
+    await this.#lock.giveUp(this.#parts.logger);
   }
 
   /** Sends what is due now. */
   poke(): void {
-    this.#pause.end();
+    this.#loop.wake();
   }
 
   /** Sends a test message to one of the operator's URLs, once. @returns why it failed; undefined if it did not */
@@ -168,48 +168,26 @@ export class CallbackSender implements BackgroundService {
     }
   }
 
-  async #run(): Promise<void> {
-    const { logger } = this.#parts;
-    while (!this.#isStopped) {
-      try {
-        if (await this.#hold()) await this.#round();
-        if (this.#isInTrouble) logger.info("callbacks are sent again");
-        this.#isInTrouble = false;
-      } catch (error) {
-        if (!this.#isInTrouble) logger.warn({ err: error }, "could not send callbacks; trying again");
-        this.#isInTrouble = true;
-      }
-      await this.#pause.wait(this.#callsAnybody() ? ROUND_MS : IDLE_MS);
-    }
+  /** @returns time until the next step */
+  async #step(): Promise<number> {
+    if ((await this.#lock.hold()) && this.#mayBegin()) await this.#round();
+    return this.#callsAnybody() ? ROUND_MS : IDLE_MS;
   }
 
   #wakeFor({ what }: GatewayEvent): void {
     // Buyers are told how their calls ended. Where the charge of a payment by use ends one, the next round tells them.
     const isForOperators = what.kind === "paymentDecided";
     if (this.#keysByUrl.size === 0 && (isForOperators || this.#guard === undefined)) return;
-    this.#wakeTimer ??= setTimeout(() => {
-      this.#wakeTimer = undefined;
-      this.#pause.end();
-    }, WAKE_MS).unref();
+    this.#loop.wake(WAKE_MS);
   }
 
   #callsAnybody(): boolean {
     return this.#keysByUrl.size > 0 || this.#guard !== undefined;
   }
 
-  /** Takes or renews the right to send. */
-  async #hold(): Promise<boolean> {
-    const { store } = this.#parts;
-    if (!store.isShared) this.#heldUntil = Number.POSITIVE_INFINITY;
-    const now = monotonicClock();
-    if (this.#heldUntil - now > HELD_MS - RENEW_MS) return true;
-    if (await store.holdSettler(LEASE, this.#owner, HELD_MS)) this.#heldUntil = now + HELD_MS;
-    return this.#mayBegin();
-  }
-
   /** Checks that a request would end before another process may send. */
   #mayBegin(): boolean {
-    return !this.#isStopped && this.#heldUntil - monotonicClock() > this.#timeoutMs;
+    return !this.#loop.isStopped && this.#lock.leftMs > this.#timeoutMs;
   }
 
   /** Begins with each host that has something due. */
@@ -225,12 +203,12 @@ export class CallbackSender implements BackgroundService {
         if (busy.has(host) || !this.#pauses.isOver(host)) continue;
         const run = this.#callHost(host, callbacks).finally(() => {
           this.#running.delete(host);
-          this.#pause.end();
+          this.#loop.wake();
         });
         this.#running.set(host, run);
       }
       after = due.size < MAX_HOSTS ? "" : ([...due.keys()].at(-1) ?? "");
-    } while (after !== "" && !this.#isStopped);
+    } while (after !== "" && !this.#loop.isStopped);
   }
 
   /** Sends one callback after the other, until the host fails. Never rejects. */

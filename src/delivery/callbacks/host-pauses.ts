@@ -1,8 +1,8 @@
+import { backoffMs, withJitter } from "../../core/backoff.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 
-const MIN_DELAY_MS = 5_000;
-const MAX_DELAY_MS = 4 * 3_600_000;
+const DELAYS = { firstMs: 5_000, longestMs: 4 * 3_600_000 };
 
 /**
  * Returns the time to the next attempt: 5 s, doubled with each, up to 4 hours, of which the last half is random.
@@ -10,12 +10,10 @@ const MAX_DELAY_MS = 4 * 3_600_000;
  * @param random a number in [0, 1)
  */
 export function retryDelayMs(attempts: number, random: number): number {
-  const delayMs = Math.min(MAX_DELAY_MS, MIN_DELAY_MS * 2 ** attempts);
-  return Math.round(delayMs * (0.5 + random / 2));
+  return Math.round(withJitter(backoffMs(DELAYS, attempts), random));
 }
 
-const MIN_PAUSE_MS = 1_000;
-const MAX_PAUSE_MS = 60_000;
+const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 /** Hosts that failed lately. */
 const MAX_HOSTS = 10_000;
 
@@ -38,8 +36,10 @@ export class HostPauses {
   }
 
   failed(host: string): void {
-    const failures = (this.#failed.get(host)?.failures ?? 0) + 1;
-    const pauseMs = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (failures - 1));
-    this.#failed.set(host, { failures, until: this.#clock() + pauseMs });
+    const failures = this.#failed.get(host)?.failures ?? 0;
+    this.#failed.set(host, {
+      failures: failures + 1,
+      until: this.#clock() + backoffMs(PAUSES, failures),
+    });
   }
 }

@@ -1,7 +1,8 @@
+import { backoffMs, withJitter } from "../../core/backoff.ts";
+
 /** Failures in a row after which a target counts as down, although it can be reached. */
 const FAILURES_UNTIL_DOWN = 10;
-const MIN_PAUSE_MS = 250;
-const MAX_PAUSE_MS = 30_000;
+const PAUSES = { firstMs: 250, longestMs: 30_000 };
 
 /**
  * Slows down while a target fails: pauses, then sends one request at a time until one does not fail. A target that is
@@ -47,9 +48,9 @@ export class Pace {
     this.#failures++;
     if (this.#timer !== undefined) return;
     if (!this.isDown && reached && this.#failures < FAILURES_UNTIL_DOWN) return;
-    const pauseMs = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** this.#pauses);
+    const pauseMs = withJitter(backoffMs(PAUSES, this.#pauses), this.#random());
     this.#pauses++;
-    this.#timer = setTimeout(() => this.#probe(), pauseMs * (0.5 + this.#random() / 2)).unref();
+    this.#timer = setTimeout(() => this.#probe(), pauseMs).unref();
     this.#onChange(0);
   }
 

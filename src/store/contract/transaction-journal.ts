@@ -1,17 +1,10 @@
 /**
  * Journal of the transactions with which jobgate settles payments itself: none is broadcast before its signed bytes are
- * written here. Any replica queues; one owner for each network, at a time, signs and sends.
+ * written here. Any replica queues; the one that holds the network's lock signs and sends.
  *
  * References, accounts and hashes are written and compared in lower case.
  */
 export interface TransactionJournal {
-  /**
-   * Takes, renews or, with `forMs` 0, gives up the sole right to send for a network, by the store's clock.
-   * @param owner unique to a process's life
-   * @returns false while another owner holds the network
-   */
-  holdSettler(network: string, owner: string, forMs: number): Promise<boolean>;
-
   /**
    * Queues a transaction. If the reference is known, the first transaction stays and is returned; a dropped one, which was
    * never signed, is queued again. Forgets transactions that were finished more than {@link FINISHED_MS} ago, but none

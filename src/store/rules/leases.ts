@@ -1,3 +1,4 @@
+import { backoffMs } from "../../core/backoff.ts";
 import type {
   Lease,
   LeaseOutcome,
@@ -131,7 +132,5 @@ export function afterRelease(
  * @param random in [0, 1)
  */
 export function retryDelayMs(backoff: RetryBackoff, attempt: number, random: number): number {
-  // Beyond 52 doublings nothing changes but the risk of infinity.
-  const uncapped = backoff.baseMs * 2 ** Math.min(attempt - 1, 52);
-  return Math.floor(Math.min(uncapped, backoff.maxMs) * random);
+  return Math.floor(backoffMs({ firstMs: backoff.baseMs, longestMs: backoff.maxMs }, attempt - 1) * random);
 }

@@ -1,12 +1,12 @@
 import type { Logger } from "pino";
 import { parseEvmAddress } from "../../core/addresses.ts";
+import { Backoff } from "../../core/backoff.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type Facilitator, type PaymentKind, RateLimited, type Supported } from "./facilitator.ts";
 
 /** Time for which the answer of `/supported` is used. */
 const FRESH_MS = 300_000;
-const FIRST_RETRY_MS = 1_000;
-const MAX_RETRY_MS = 60_000;
+const RETRIES = { firstMs: 1_000, longestMs: 60_000 };
 /** Failures in a row after which others are asked first. */
 const MAX_FAILURES = 3;
 
@@ -21,7 +21,7 @@ export class FacilitatorHealth {
   readonly #parts: Parts;
   readonly #circuits = { supported: new Circuit(), verify: new Circuit(), settle: new Circuit() };
   #supported: Supported | undefined;
-  #retryMs = FIRST_RETRY_MS;
+  readonly #retries = new Backoff(RETRIES);
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
@@ -107,14 +107,13 @@ export class FacilitatorHealth {
         { err: error, facilitator: this.#parts.facilitator.name },
         "could not read /supported",
       );
-      const waitMs = this.#retryMs;
-      this.#retryMs = Math.min(waitMs * 2, MAX_RETRY_MS);
+      const waitMs = this.#retries.next();
       // One that is asked too often works: the last answer stays in use.
       if (error instanceof RateLimited) return Math.max(error.retryAfterMs, waitMs);
       this.#logChange(() => this.#circuits.supported.fail(this.#parts.clock()));
       return waitMs;
     }
-    this.#retryMs = FIRST_RETRY_MS;
+    this.#retries.reset();
     this.#logChange(() => this.#circuits.supported.close());
     return FRESH_MS;
   }
@@ -133,7 +132,7 @@ export class FacilitatorHealth {
 /** Circuit breaker: opens after some failures in a row, then lets one request try from time to time. */
 class Circuit {
   #failures = 0;
-  #trialMs = FIRST_RETRY_MS;
+  readonly #trials = new Backoff(RETRIES);
   #nextTrialAt = 0;
 
   get isOpen(): boolean {
@@ -146,16 +145,15 @@ class Circuit {
 
   noteTrial(now: number): void {
     if (!this.isOpen || now < this.#nextTrialAt) return;
-    this.#trialMs = Math.min(this.#trialMs * 2, MAX_RETRY_MS);
-    this.#nextTrialAt = now + this.#trialMs;
+    this.#nextTrialAt = now + this.#trials.next();
   }
 
   fail(now: number, retryAfterMs?: number): void {
     const wasOpen = this.isOpen;
     this.#failures = retryAfterMs === undefined ? this.#failures + 1 : MAX_FAILURES;
     if (!wasOpen && this.isOpen) {
-      this.#trialMs = FIRST_RETRY_MS;
-      this.#nextTrialAt = now + this.#trialMs;
+      this.#trials.reset();
+      this.#nextTrialAt = now + this.#trials.next();
     }
     if (retryAfterMs !== undefined) this.#nextTrialAt = Math.max(this.#nextTrialAt, now + retryAfterMs);
   }

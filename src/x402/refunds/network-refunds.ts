@@ -3,10 +3,10 @@ import { type Address, encodeFunctionData, erc20Abi } from "viem";
 import { RpcError } from "../../chain/rpc.ts";
 import type { AcceptedToken } from "../../config/config.ts";
 import { amountText } from "../../core/amounts.ts";
+import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { PaymentRecord } from "../../core/payment.ts";
-import { Pause } from "../../core/waiting.ts";
 import type { Refund } from "../../store/contract/refund-ledger.ts";
 import type { TransactionRecord } from "../../store/contract/transaction-journal.ts";
 import { isUnproven, UNPROVEN } from "../../store/rules/refunds.ts";
@@ -48,24 +48,26 @@ export class NetworkRefunds implements BackgroundService {
   readonly #short = new Set<string>();
   /** Call ID of the last refund that the round before looked at; 0 begins anew. */
   #lookedAt = 0;
-  #isInTrouble = false;
-  #isStopped = false;
-  readonly #pause = new Pause();
-  #running: Promise<void> = Promise.resolve();
+  readonly #loop: BackgroundLoop;
 
   constructor(parts: Parts) {
+    const { network, logger, roundMs } = parts;
     this.#parts = parts;
+    this.#loop = new BackgroundLoop({
+      step: () => this.#step(),
+      retryMs: roundMs,
+      onTrouble: (error) => logger.warn({ err: error, network }, "could not send refunds; trying again"),
+      onRecovery: () => logger.info({ network }, "refunds are sent again"),
+    });
   }
 
   async start(): Promise<void> {
     await this.#parts.settler.start();
-    this.#running = this.#run();
+    await this.#loop.start();
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#pause.end();
-    await this.#running;
+    await this.#loop.stop();
     await this.#parts.settler.stop();
   }
 
@@ -74,19 +76,10 @@ export class NetworkRefunds implements BackgroundService {
     return [...this.#short];
   }
 
-  async #run(): Promise<void> {
-    const { network, logger, settler, roundMs } = this.#parts;
-    while (!this.#isStopped) {
-      try {
-        if (settler.isOwner) await this.#round();
-        if (this.#isInTrouble) logger.info({ network }, "refunds are sent again");
-        this.#isInTrouble = false;
-      } catch (error) {
-        if (!this.#isInTrouble) logger.warn({ err: error, network }, "could not send refunds; trying again");
-        this.#isInTrouble = true;
-      }
-      await this.#pause.wait(roundMs);
-    }
+  async #step(): Promise<number> {
+    const { settler, roundMs } = this.#parts;
+    if (settler.isOwner) await this.#round();
+    return roundMs;
   }
 
   async #round(): Promise<void> {

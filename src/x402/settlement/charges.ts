@@ -1,17 +1,18 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "pino";
+import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { EventHub } from "../../core/events.ts";
+import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
-import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
 import { longestDelay, RetryTimes } from "./retry-times.ts";
 import type { Settlement } from "./settlement.ts";
 import { UndecidedPayments } from "./undecided-payments.ts";
 
 interface Parts {
-  readonly journal: PaymentJournal & Pick<TransactionJournal, "holdSettler"> & Pick<CallLookup, "findCall">;
+  readonly journal: PaymentJournal & Locks & Pick<CallLookup, "findCall">;
   readonly settlement: Pick<Settlement, "charge" | "noteCharge" | "findShortfall">;
   /** Reports acks at once. Without it a charge waits for the next round. */
   readonly events: EventHub | undefined;
@@ -32,10 +33,10 @@ const MAX_IN_PROGRESS = 256;
 const GATHER_MS = 10;
 /** Authorizations that are ended in one step. */
 const ENDED_AT_ONCE = 200;
-/** Name of the right to charge, which one replica has at a time: a facilitator would refuse one of two requests. */
-const QUEUE = "charges";
-/** Time after which another replica charges, when the one with the right has gone away. */
-const HOLD_MS = 10_000;
+/** Lock of the replica that charges: of two requests for one charge, a facilitator would refuse one. */
+const LOCK = "charges";
+const HELD_MS = 10_000;
+const RENEW_MS = 3_000;
 
 /**
  * Collects the charges of jobs that are paid by use: those that runners acked, and those of jobs whose payment is about to
@@ -43,21 +44,32 @@ const HOLD_MS = 10_000;
  */
 export class Charges implements BackgroundService {
   readonly #parts: Parts;
-  readonly #owner = randomUUID();
+  readonly #lock: LeaseLock;
+  readonly #loop: BackgroundLoop;
   readonly #settling: UndecidedPayments;
   readonly #inProgress = new Map<string, Promise<void>>();
   readonly #retries: RetryTimes;
   #settleMarginSecs: number;
-  #timer: NodeJS.Timeout | undefined;
-  #round: Promise<void> | undefined;
-  #isWoken = false;
-  #isStopped = false;
   #unsubscribe: (() => void) | undefined;
 
   constructor(parts: Parts, settleMarginSecs: number) {
     this.#parts = parts;
     this.#retries = new RetryTimes(parts.elapsed);
     this.#settling = new UndecidedPayments(parts.journal, "settling");
+    const { journal: locks, roundMs, logger } = parts;
+    this.#lock = new LeaseLock({
+      locks,
+      name: LOCK,
+      owner: randomUUID(),
+      heldMs: HELD_MS,
+      renewMs: RENEW_MS,
+    });
+    this.#loop = new BackgroundLoop({
+      step: () => this.#step(),
+      retryMs: roundMs,
+      onTrouble: (error) => logger.error({ err: error }, "could not charge; trying again"),
+      onRecovery: () => logger.info("charges are settled again"),
+    });
     this.#settleMarginSecs = settleMarginSecs;
   }
 
@@ -70,26 +82,20 @@ export class Charges implements BackgroundService {
     const { events, settlement } = this.#parts;
     this.#unsubscribe = events?.subscribe(
       ({ callId, what }) => {
-        if (what.kind === "acked") this.#wake();
+        if (what.kind === "acked") this.#loop.wake(GATHER_MS);
         else if (what.kind === "paymentDecided" && what.state === "settling") settlement.noteCharge(callId);
       },
       ["acked", "paymentDecided"],
     );
-    this.#run();
+    await this.#loop.start();
   }
 
   /** Resolves once the charges in progress have ended, too. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
     this.#unsubscribe?.();
-    clearTimeout(this.#timer);
-    await this.#round;
+    await this.#loop.stop();
     await Promise.all(this.#inProgress.values());
-    const { journal, logger } = this.#parts;
-    if (!journal.isShared) return;
-    await journal
-      .holdSettler(QUEUE, this.#owner, 0)
-      .catch((error: unknown) => logger.debug({ err: error }, "could not give up the right to charge"));
+    await this.#lock.giveUp(this.#parts.logger);
   }
 
   /**
@@ -104,34 +110,16 @@ export class Charges implements BackgroundService {
     return payment && settlement.findShortfall(payment);
   }
 
-  #wake(): void {
-    if (this.#isWoken) return;
-    this.#isWoken = true;
-    // A round that is running may have read the journal before the ack.
-    if (this.#round === undefined) this.#schedule(GATHER_MS);
-  }
-
-  #schedule(delayMs: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#run(), delayMs);
-  }
-
-  #run(): void {
-    this.#isWoken = false;
-    this.#round = this.#collect()
-      .catch((error: unknown) => this.#parts.logger.error({ err: error }, "could not charge; trying again"))
-      .finally(() => {
-        this.#round = undefined;
-        if (!this.#isStopped) this.#schedule(this.#isWoken ? GATHER_MS : this.#parts.roundMs);
-      });
+  /** @returns time until the next step */
+  async #step(): Promise<number> {
+    if (await this.#lock.hold()) await this.#collect();
+    return this.#parts.roundMs;
   }
 
   async #collect(): Promise<void> {
-    const { journal } = this.#parts;
-    if (journal.isShared && !(await journal.holdSettler(QUEUE, this.#owner, HOLD_MS))) return;
     await this.#endAuthorizations();
     for (const payment of await this.#settling.next()) {
-      if (this.#isStopped || this.#inProgress.size >= MAX_IN_PROGRESS) return;
+      if (this.#loop.isStopped || this.#inProgress.size >= MAX_IN_PROGRESS) return;
       if (this.#isDue(payment)) this.#begin(payment);
     }
   }
@@ -147,7 +135,7 @@ export class Charges implements BackgroundService {
           logger.warn({ callId }, `a paid job was not run: ${reason}`);
         }
       }
-      if (callIds.length < ENDED_AT_ONCE || this.#isStopped) return;
+      if (callIds.length < ENDED_AT_ONCE || this.#loop.isStopped) return;
     }
   }
 

@@ -1,3 +1,4 @@
+import { backoffMs } from "../../core/backoff.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 
@@ -15,7 +16,7 @@ const MAX_ENDED_DELAY_MS = 5_000;
 export class RetryTimes {
   readonly #clock: Clock;
   /** Keyed by fingerprint. */
-  readonly #times = boundedCache<string, { readonly nextAt: number; readonly delayMs: number }>(
+  readonly #times = boundedCache<string, { readonly nextAt: number; readonly attempts: number }>(
     MAX_REMEMBERED,
   );
 
@@ -29,9 +30,9 @@ export class RetryTimes {
 
   /** Notes an attempt. */
   retryLater(fingerprint: string, firstDelayMs: number, longestDelayMs: number): void {
-    const lastDelayMs = this.#times.get(fingerprint)?.delayMs ?? 0;
-    const delayMs = Math.min(Math.max(lastDelayMs * 2, firstDelayMs), longestDelayMs);
-    this.#times.set(fingerprint, { delayMs, nextAt: this.#clock() + delayMs });
+    const attempts = this.#times.get(fingerprint)?.attempts ?? 0;
+    const delayMs = backoffMs({ firstMs: firstDelayMs, longestMs: longestDelayMs }, attempts);
+    this.#times.set(fingerprint, { attempts: attempts + 1, nextAt: this.#clock() + delayMs });
   }
 }
 

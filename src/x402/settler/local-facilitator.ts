@@ -7,6 +7,7 @@ import type { X402Config } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { monotonicClock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
+import type { Locks } from "../../core/lease-lock.ts";
 import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
 import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
 import {
@@ -42,7 +43,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   constructor(parts: {
     /** `facilitatorTimeoutMs` is the longest time that a request waits for its settlement to be mined. */
     readonly config: Pick<X402Config, "facilitators" | "facilitatorTimeoutMs">;
-    readonly journal: TransactionJournal & { readonly isShared: boolean };
+    readonly journal: TransactionJournal & Locks & { readonly isShared: boolean };
     readonly logger: Logger;
     readonly telemetry?: Telemetry;
   }) {

@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
+import type { Locks } from "../../core/lease-lock.ts";
 import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
 import type { SettlerReport } from "../facilitators/facilitator.ts";
@@ -34,7 +35,7 @@ export class NetworkSettler implements BackgroundService {
     readonly owner: string;
     readonly maxFeePerGasWei: bigint;
     readonly minBalanceWei: bigint;
-    readonly journal: TransactionJournal & { readonly isShared: boolean };
+    readonly journal: TransactionJournal & Locks & { readonly isShared: boolean };
     readonly clock: Clock;
     readonly logger: Logger;
     readonly telemetry: Telemetry;

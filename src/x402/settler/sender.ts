@@ -1,8 +1,9 @@
 import type { Logger } from "pino";
+import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
 import { faultPoint } from "../../core/fault-points.ts";
-import { Pause } from "../../core/waiting.ts";
+import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import type {
   TransactionEnd,
   TransactionJournal,
@@ -18,7 +19,7 @@ interface Parts {
   readonly network: string;
   /** Unique to this process's life. */
   readonly owner: string;
-  readonly journal: TransactionJournal;
+  readonly journal: TransactionJournal & Locks;
   /** Other processes queue too. */
   readonly isShared: boolean;
   readonly chain: SettlerChain;
@@ -29,7 +30,7 @@ interface Parts {
   readonly telemetry: Telemetry;
 }
 
-/** Time for which the right to send is held, and after which it is renewed. */
+/** Time for which the network's lock is held, and after which it is renewed. */
 const HELD_MS = 10_000;
 const RENEW_MS = 3_000;
 /** First and longest time between looks at the chain while a transaction waits to be mined. */
@@ -50,37 +51,44 @@ export class Sender implements BackgroundService {
   readonly #parts: Parts;
   /** Undefined while another process owns the network, and after a failed write: then the journal is read anew. */
   #sent: SentTransactions | undefined;
-  #heldAtMs = Number.NEGATIVE_INFINITY;
   #lookMs = FIRST_LOOK_MS;
   readonly #broadcasts = new Set<Promise<void>>();
-  #isInTrouble = false;
-  #isStopped = false;
-  readonly #pause = new Pause();
-  #running: Promise<void> = Promise.resolve();
+  readonly #lock: LeaseLock;
+  readonly #loop: BackgroundLoop;
 
   constructor(parts: Parts) {
+    const { journal, network, owner, clock, logger } = parts;
     this.#parts = parts;
+    this.#lock = new LeaseLock({
+      locks: journal,
+      name: network,
+      owner,
+      heldMs: HELD_MS,
+      renewMs: RENEW_MS,
+      clock,
+    });
+    this.#loop = new BackgroundLoop({
+      step: () => this.#step(),
+      retryMs: RETRY_MS,
+      onTrouble: (error) => logger.warn({ err: error, network }, "could not send transactions; trying again"),
+      onRecovery: () => logger.info({ network }, "transactions are sent again"),
+    });
   }
 
-  async start(): Promise<void> {
-    this.#running = this.#run();
+  start(): Promise<void> {
+    return this.#loop.start();
   }
 
   /** Ends after the present step. Another process takes over at once. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.poke();
-    await this.#running;
+    await this.#loop.stop();
     await Promise.allSettled(this.#broadcasts);
-    const { journal, network, owner, logger } = this.#parts;
-    await journal.holdSettler(network, owner, 0).catch((error: unknown) => {
-      logger.debug({ err: error, network }, "could not give up the network");
-    });
+    await this.#lock.giveUp(this.#parts.logger);
   }
 
   /** Looks at the queue now. */
   poke(): void {
-    this.#pause.end();
+    this.#loop.wake();
   }
 
   get isOwner(): boolean {
@@ -95,23 +103,6 @@ export class Sender implements BackgroundService {
   /** Number of transactions that wait to be mined; undefined where another process sends. */
   get unmined(): number | undefined {
     return this.#sent?.unmined().length;
-  }
-
-  async #run(): Promise<void> {
-    const { network, logger } = this.#parts;
-    while (!this.#isStopped) {
-      let waitMs = RETRY_MS;
-      try {
-        waitMs = await this.#step();
-        if (this.#isInTrouble) logger.info({ network }, "transactions are sent again");
-        this.#isInTrouble = false;
-      } catch (error) {
-        if (!this.#isInTrouble)
-          logger.warn({ err: error, network }, "could not send transactions; trying again");
-        this.#isInTrouble = true;
-      }
-      await this.#pause.wait(waitMs);
-    }
   }
 
   /** @returns time until the next step */
@@ -137,14 +128,11 @@ export class Sender implements BackgroundService {
   }
 
   async #hold(): Promise<boolean> {
-    const { journal, network, owner, clock, logger } = this.#parts;
-    const now = clock();
-    if (this.#sent !== undefined && now - this.#heldAtMs < RENEW_MS) return true;
+    const { network, logger } = this.#parts;
     // Another process may have sent meanwhile.
-    if (now - this.#heldAtMs >= HELD_MS) this.#sent = undefined;
-    const isOwner = await journal.holdSettler(network, owner, HELD_MS);
-    if (isOwner) this.#heldAtMs = now;
-    else if (this.#sent !== undefined) {
+    if (this.#lock.leftMs === 0) this.#sent = undefined;
+    const isOwner = await this.#lock.hold();
+    if (!isOwner && this.#sent !== undefined) {
       this.#sent = undefined;
       logger.warn({ network }, "another process sends this network's transactions now");
     }

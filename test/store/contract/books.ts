@@ -41,7 +41,7 @@ export function describeBooks(given: Given): void {
     const { store } = given;
     const { reference } = newTransaction(number);
     await store.queueTransaction(newTransaction(number));
-    await store.holdSettler(NETWORK, OWNER, 1_000_000);
+    await store.holdLock(NETWORK, OWNER, 1_000_000);
     await store.signTransactions(NETWORK, OWNER, [signedTransaction(number, number)]);
     const end = { reference, state, hash: `0xhash${number}`, blockNumber: "77", ...(fee && { fee }) };
     await store.finishTransactions(NETWORK, OWNER, [end]);
@@ -120,7 +120,7 @@ export function describeBooks(given: Given): void {
       const queue = `${NETWORK}/refunds`;
       const sent = newTransaction(1, { network: queue, reference: `refund-${callId}-1` });
       await store.sendRefund(callId, 1, sent);
-      await store.holdSettler(queue, OWNER, 1_000_000);
+      await store.holdLock(queue, OWNER, 1_000_000);
       const { reference } = sent;
       await store.signTransactions(queue, OWNER, [signedTransaction(1, 0, { reference })]);
       given.now += 1_000;

@@ -241,7 +241,7 @@ export function describeRefunds(given: Given): void {
       const callId = await buyAndFail(1, "refund");
       await send(callId);
       const reference = referenceOf(callId);
-      await given.store.holdSettler(NETWORK, "owner", 10_000);
+      await given.store.holdLock(NETWORK, "owner", 10_000);
       await given.store.finishTransactions(NETWORK, "owner", [
         { reference, state: "dropped", reason: "no funds" },
       ]);
@@ -255,7 +255,7 @@ export function describeRefunds(given: Given): void {
     test("A finished transaction is kept until its refund has ended", async () => {
       const callId = await buyAndFail(1, "refund");
       await send(callId);
-      await given.store.holdSettler(NETWORK, "owner", 10_000);
+      await given.store.holdLock(NETWORK, "owner", 10_000);
       const reference = referenceOf(callId);
       await given.store.signTransactions(NETWORK, "owner", [signedTransaction(callId * 10 + 1, 0)]);
       await given.store.finishTransactions(NETWORK, "owner", [

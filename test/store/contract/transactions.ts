@@ -7,7 +7,7 @@ const HELD_MS = 10_000;
 const OTHER_ACCOUNT = "0x90f79bf6eb2c4f870365e785982e1f101e93b906";
 
 export function describeTransactions(given: Given): void {
-  const hold = (owner: string, forMs = HELD_MS) => given.store.holdSettler(NETWORK, owner, forMs);
+  const hold = (owner: string, forMs = HELD_MS) => given.store.holdLock(NETWORK, owner, forMs);
   const queue = (...numbers: number[]) =>
     Promise.all(numbers.map((number) => given.store.queueTransaction(newTransaction(number))));
   const sign = (...signed: ReturnType<typeof signedTransaction>[]) =>
@@ -28,7 +28,7 @@ export function describeTransactions(given: Given): void {
       expect(await Promise.all(["owner", "other"].map((owner) => hold(owner)))).toContain(false);
       const first = (await hold("owner")) ? "owner" : "other";
       const second = first === "owner" ? "other" : "owner";
-      expect(await given.store.holdSettler("eip155:1", second, HELD_MS)).toBe(true);
+      expect(await given.store.holdLock("eip155:1", second, HELD_MS)).toBe(true);
       given.now += HELD_MS - 1;
       expect(await hold(second)).toBe(false);
       expect(await hold(first)).toBe(true);

@@ -11,7 +11,7 @@ const TRANSACTIONS = 60;
 /** Signs whatever is queued, as long as it holds the network, until all transactions are signed. */
 async function signAll(store: Store, owner: string): Promise<void> {
   for (;;) {
-    if (await store.holdSettler(NETWORK, owner, 60_000)) {
+    if (await store.holdLock(NETWORK, owner, 60_000)) {
       const filter = { state: "queued", limit: 1 + Math.floor(Math.random() * 5) } as const;
       const { transactions, lastNonces } = await store.listOpenTransactions(NETWORK, filter);
       const last = lastNonces[0]?.nonce ?? -1;
@@ -22,7 +22,7 @@ async function signAll(store: Store, owner: string): Promise<void> {
       // Given up while it signs: what the next owner reads may be out of date.
       await Promise.all([
         store.signTransactions(NETWORK, owner, signed),
-        sleep(Math.random() * 4).then(() => store.holdSettler(NETWORK, owner, 0)),
+        sleep(Math.random() * 4).then(() => store.holdLock(NETWORK, owner, 0)),
       ]);
     }
     const { transactions } = await store.listOpenTransactions(NETWORK, { state: "sent", limit: 1_000 });
@@ -52,19 +52,19 @@ test("Replicas that take a network from each other give each transaction one non
 test("An owner that stalls inside a write loses the network later, and holds up nothing else meanwhile", async () => {
   const { store, url, postgres } = given;
   await store.queueTransaction(newTransaction(1));
-  await store.holdSettler(NETWORK, "owner", 1);
+  await store.holdLock(NETWORK, "owner", 1);
   const stalled = await postgres.hold(url, "SELECT FROM jobgate.settler_leases FOR UPDATE");
-  expect(await store.holdSettler(NETWORK, "other", 60_000)).toBe(false);
+  expect(await store.holdLock(NETWORK, "other", 60_000)).toBe(false);
   await acceptId(store);
   await stalled.commit();
-  expect(await store.holdSettler(NETWORK, "other", 60_000)).toBe(true);
+  expect(await store.holdLock(NETWORK, "other", 60_000)).toBe(true);
   expect(await store.signTransactions(NETWORK, "owner", [signedTransaction(1, 0)])).toBe("not_owner");
 });
 
 test("A signature that waits for the network's lock is refused once another owner has the network", async () => {
   const { store, url, postgres } = given;
   await store.queueTransaction(newTransaction(1));
-  await store.holdSettler(NETWORK, "owner", 60_000);
+  await store.holdLock(NETWORK, "owner", 60_000);
   const taking = await postgres.hold(url, "UPDATE jobgate.settler_leases SET owner = 'other'");
   const signing = store.signTransactions(NETWORK, "owner", [signedTransaction(1, 0)]);
   await expect

@@ -253,7 +253,7 @@ it("A tool that was renamed or takes other arguments now gives the first outcome
 });
 
 /** Operations that no request causes. */
-const IN_BACKGROUND = ["listUndecided", "listEndingAuthorizations", "holdSettler"];
+const IN_BACKGROUND = ["listUndecided", "listEndingAuthorizations", "holdLock"];
 
 it("The store is not read for requests without a payment, and not written for payments that nobody signed", async () => {
   const gateway = await openShop();

@@ -313,18 +313,18 @@ it("Ends more authorizations in one round than in one step", async () => {
 it("Of several replicas, one charges, and the next one when it stops", async () => {
   const { store, settling, acked, start, wholeRound, asked } = await harness();
   const journal = { ...store, isShared: true };
-  await store.holdSettler("charges", "another", 10_000);
+  await store.holdLock("charges", "another", 10_000);
   await acked(1);
   const started = await start({ journal });
   // It lists nothing without the right.
-  await expect.poll(() => store.holdSettler("charges", "another", 10_000)).toBe(true);
+  await expect.poll(() => store.holdLock("charges", "another", 10_000)).toBe(true);
   expect(settling.asked).toEqual([]);
-  await store.holdSettler("charges", "another", 0);
+  await store.holdLock("charges", "another", 0);
   await asked().toHaveLength(1);
   await wholeRound();
-  expect(await store.holdSettler("charges", "another", 10_000)).toBe(false);
+  expect(await store.holdLock("charges", "another", 10_000)).toBe(false);
   await started.stop();
-  expect(await store.holdSettler("charges", "another", 10_000)).toBe(true);
+  expect(await store.holdLock("charges", "another", 10_000)).toBe(true);
 });
 
 it("Does nothing after it has stopped", async () => {

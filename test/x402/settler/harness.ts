@@ -4,6 +4,7 @@ import type { Hex } from "viem";
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
 import { expect } from "vitest";
 import { GatewayError } from "../../../src/core/errors.ts";
+import type { Locks } from "../../../src/core/lease-lock.ts";
 import type {
   TransactionJournal,
   TransactionRecord,
@@ -203,9 +204,9 @@ async function startSettler(parts: {
 function watchedJournal(store: Store, isShared: boolean) {
   const writes: number[] = [];
   let fault: JournalFault | undefined;
-  const journal: TransactionJournal & { readonly isShared: boolean } = {
+  const journal: TransactionJournal & Locks & { readonly isShared: boolean } = {
     isShared,
-    holdSettler: (...given) => store.holdSettler(...given),
+    holdLock: (...given) => store.holdLock(...given),
     queueTransaction: (...given) => store.queueTransaction(...given),
     finishTransactions: (...given) => store.finishTransactions(...given),
     findTransactions: (...given) => store.findTransactions(...given),

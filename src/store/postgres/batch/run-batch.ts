@@ -120,7 +120,7 @@ function partsOf(entries: readonly Entry[], now: number | null): BatchPart[] {
       now,
     ),
     new TransactionsPart(
-      entriesOf(entries, "holdSettler", "queueTransaction", "signTransactions", "finishTransactions"),
+      entriesOf(entries, "holdLock", "queueTransaction", "signTransactions", "finishTransactions"),
       now,
     ),
     new CallsPart(

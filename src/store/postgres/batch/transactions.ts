@@ -86,7 +86,7 @@ type Fenced = Entry<"signTransactions" | "finishTransactions">;
 /** Operations of the transaction journal that write. Those of a network's owner come before new transactions. */
 export class TransactionsPart implements BatchPart {
   readonly callIds = 0;
-  readonly #holds: readonly Entry<"holdSettler">[];
+  readonly #holds: readonly Entry<"holdLock">[];
   readonly #fenced: readonly Fenced[];
   readonly #queued: readonly Entry<"queueTransaction">[];
   readonly #testNow: number | null;
@@ -101,11 +101,11 @@ export class TransactionsPart implements BatchPart {
 
   /** @param now replaces the database's clock */
   constructor(
-    entries: readonly Entry<"holdSettler" | "queueTransaction" | "signTransactions" | "finishTransactions">[],
+    entries: readonly Entry<"holdLock" | "queueTransaction" | "signTransactions" | "finishTransactions">[],
     now: number | null,
   ) {
     // Locked in the same order in all batches, so that no two wait for each other.
-    this.#holds = entriesOf(entries, "holdSettler").toSorted(({ input: [a] }, { input: [b] }) =>
+    this.#holds = entriesOf(entries, "holdLock").toSorted(({ input: [a] }, { input: [b] }) =>
       a < b ? -1 : 1,
     );
     this.#fenced = entriesOf(entries, "signTransactions", "finishTransactions");

@@ -18,7 +18,7 @@ const SELECT_BY_REFERENCE = "SELECT * FROM settler_transactions WHERE network = 
 
 export function transactionOperations(
   database: Database,
-): OperationTable<"holdSettler" | "queueTransaction" | "signTransactions" | "finishTransactions"> {
+): OperationTable<"holdLock" | "queueTransaction" | "signTransactions" | "finishTransactions"> {
   // Kept in memory: one file belongs to one process, so a lease ends with it.
   const leases = new Map<string, SettlerLease>();
   const select = database.prepare<TransactionRow>(SELECT_BY_REFERENCE);
@@ -48,7 +48,7 @@ export function transactionOperations(
   }
 
   return {
-    holdSettler(now, network, owner, forMs) {
+    holdLock(now, network, owner, forMs) {
       if (!canHold(leases.get(network), owner, now)) return false;
       leases.set(network, { owner, heldUntil: now + forMs });
       return true;

@@ -1,0 +1,79 @@
+import type { BackgroundService } from "./background-service.ts";
+import { Pause } from "./waiting.ts";
+
+interface Options {
+  /** @returns milliseconds until the next step */
+  readonly step: () => Promise<number>;
+  /** Milliseconds until the first step. Default: none. */
+  readonly firstMs?: number;
+  /** Milliseconds from a step that failed to the next one. */
+  readonly retryMs: number;
+  /** Receives the error of the first step in a row that failed. */
+  readonly onTrouble: (error: unknown) => void;
+  /** Called after the first step that succeeds again. */
+  readonly onRecovery?: () => void;
+}
+
+/** Runs one step after the other in the background, with a pause after each. */
+export class BackgroundLoop implements BackgroundService {
+  readonly #options: Options;
+  readonly #pause = new Pause();
+  #wakeTimer: NodeJS.Timeout | undefined;
+  #isInTrouble = false;
+  #isStopped = false;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
+  /** Does not wait for the first step. */
+  async start(): Promise<void> {
+    this.#running = this.#run();
+  }
+
+  /**
+   * Begins the next step early, once the present one has ended.
+   * @param gatherMs time in which further calls begin the same step
+   */
+  wake(gatherMs = 0): void {
+    if (gatherMs === 0) this.#pause.end();
+    else
+      this.#wakeTimer ??= setTimeout(() => {
+        this.#wakeTimer = undefined;
+        this.#pause.end();
+      }, gatherMs).unref();
+  }
+
+  /** Resolves once the present step has ended. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#wakeTimer);
+    this.#pause.end();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { firstMs = 0 } = this.#options;
+    if (firstMs > 0) await this.#pause.wait(firstMs);
+    while (!this.#isStopped) await this.#pause.wait(await this.#step());
+  }
+
+  async #step(): Promise<number> {
+    const { step, retryMs, onTrouble, onRecovery } = this.#options;
+    try {
+      const waitMs = await step();
+      if (this.#isInTrouble) onRecovery?.();
+      this.#isInTrouble = false;
+      return waitMs;
+    } catch (error) {
+      if (!this.#isInTrouble) onTrouble(error);
+      this.#isInTrouble = true;
+      return retryMs;
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import type { Logger } from "pino";
+import { type Clock, monotonicClock } from "./clock.ts";
+
+/** Locks that one process over all replicas holds at a time. */
+export interface Locks {
+  /**
+   * Takes, renews or, with `forMs` 0, gives up a lock, by the store's clock.
+   * @param owner unique to a process's life
+   * @returns false while another owner holds it
+   */
+  holdLock(name: string, owner: string, forMs: number): Promise<boolean>;
+}
+
+interface Options {
+  readonly locks: Locks;
+  /** What the holder may do, such as a network whose transactions it sends. */
+  readonly name: string;
+  readonly owner: string;
+  /** Time after which another process takes the lock of one that went away. */
+  readonly heldMs: number;
+  /** Time after which a held lock is renewed. */
+  readonly renewMs: number;
+  readonly clock?: Clock;
+}
+
+/** A lock that ends by itself unless its holder renews it. */
+export class LeaseLock {
+  readonly #options: Options;
+  readonly #clock: Clock;
+  /** Undefined while another process may hold the lock. */
+  #heldAt: number | undefined;
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.#clock = options.clock ?? monotonicClock;
+  }
+
+  /** Time for which no other process can hold the lock; 0 if another may hold it now. */
+  get leftMs(): number {
+    if (this.#heldAt === undefined) return 0;
+    return Math.max(0, this.#heldAt + this.#options.heldMs - this.#clock());
+  }
+
+  /** Takes or renews the lock. @returns whether this process holds it */
+  async hold(): Promise<boolean> {
+    const { locks, name, owner, heldMs, renewMs } = this.#options;
+    if (this.leftMs > heldMs - renewMs) return true;
+    const now = this.#clock();
+    this.#heldAt = (await locks.holdLock(name, owner, heldMs)) ? now : undefined;
+    return this.#heldAt !== undefined;
+  }
+
+  /** Lets another process take the lock at once. Never rejects. */
+  async giveUp(logger: Logger): Promise<void> {
+    const { locks, name, owner } = this.#options;
+    if (this.#heldAt === undefined) return;
+    this.#heldAt = undefined;
+    await locks
+      .holdLock(name, owner, 0)
+      .catch((error: unknown) => logger.debug({ err: error, lock: name }, "could not give up a lock"));
+  }
+}
