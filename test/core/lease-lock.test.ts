@@ -1,5 +1,5 @@
 import { pino } from "pino";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { LeaseLock } from "../../src/core/lease-lock.ts";
 import { openTestStore } from "../helpers/test-store.ts";
 
@@ -9,7 +9,8 @@ const SILENT = pino({ level: "silent" });
 async function harness() {
   const time = { now: 0 };
   const clock = () => time.now;
-  const { store } = await openTestStore({ clock });
+  const { store, stop } = await openTestStore({ clock });
+  onTestFinished(stop);
   let asked = 0;
   const locks = {
     holdLock(...given: Parameters<typeof store.holdLock>) {
