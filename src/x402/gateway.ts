@@ -164,7 +164,7 @@ export class X402Gateway implements BackgroundService {
     const { store, callbackKeys } = this.#options;
     const { acceptedTokens: tokens, jobs = [], quoteTtlSecs, maxBodyBytes, publicUrl } = config;
     const { rates } = this.#prices;
-    const { facilitators, evidence, settlement, inProgress } = this.#payments;
+    const { facilitators, evidence, funds, settlement, inProgress } = this.#payments;
     const [limits, stats, clock] = [this.#limits, this.#stats, this.#clock];
     const receipts = await receiptSigner(config, clock);
     const inputs = await InputChecks.compile(jobs, { bodies: this.#bodies, limits });
@@ -186,7 +186,7 @@ export class X402Gateway implements BackgroundService {
     });
     if (this.#described) descriptions.replaces(this.#described.descriptions, this.#described.quoteTtlSecs);
     this.#described = { descriptions, quoteTtlSecs };
-    const verification = new Verification({ facilitators, evidence, descriptions, limits });
+    const verification = new Verification({ facilitators, evidence, funds, descriptions, limits });
     const purchase = new Purchase({
       callerAuth: this.#callerAuth,
       store,

@@ -7,6 +7,7 @@ import type { X402GatewayOptions } from "./gateway-options.ts";
 import type { X402Periods } from "./periods.ts";
 import { ChainEvidence } from "./settlement/chain-evidence.ts";
 import { Charges } from "./settlement/charges.ts";
+import { PayerFunds } from "./settlement/payer-funds.ts";
 import { PaymentsInProgress } from "./settlement/payments-in-progress.ts";
 import { Reconciler } from "./settlement/reconciler.ts";
 import { Settlement } from "./settlement/settlement.ts";
@@ -28,6 +29,7 @@ type Periods = Omit<X402Periods, "confirmationTimeoutMs"> &
 export class Payments implements BackgroundService {
   readonly facilitators: Facilitators;
   readonly evidence: ChainEvidence;
+  readonly funds: PayerFunds;
   readonly settlement: Settlement;
   readonly inProgress = new PaymentsInProgress();
   /** Charges of the jobs that are paid by use. */
@@ -53,6 +55,7 @@ export class Payments implements BackgroundService {
       telemetry,
     });
     const evidence = new ChainEvidence({ tokens, rpcTimeoutMs, secondLookAfterMs, telemetry });
+    const funds = new PayerFunds({ config, rpcTimeoutMs, telemetry });
     const looks = { confirmationTimeoutMs, pendingLookMs };
     const settlement = new Settlement({
       journal,
@@ -79,11 +82,12 @@ export class Payments implements BackgroundService {
       logger,
     });
     this.charges = new Charges(
-      { journal, settlement, events, ...rounds, elapsed, clock, logger },
+      { journal, settlement, funds, events, ...rounds, elapsed, clock, logger },
       settleMarginSecs,
     );
     this.facilitators = facilitators;
     this.evidence = evidence;
+    this.funds = funds;
     this.settlement = settlement;
   }
 
@@ -99,9 +103,10 @@ export class Payments implements BackgroundService {
     await this.facilitators.stop();
   }
 
-  reload({ acceptedTokens, facilitators, settleMarginSecs }: X402Config): void {
-    this.evidence.watch(acceptedTokens);
-    this.facilitators.reload(facilitators);
-    this.charges.reload(settleMarginSecs);
+  reload(config: X402Config): void {
+    this.evidence.watch(config.acceptedTokens);
+    this.funds.watch(config);
+    this.facilitators.reload(config.facilitators);
+    this.charges.reload(config.settleMarginSecs);
   }
 }

@@ -43,30 +43,37 @@ describe("jobgate settles payments by use itself", () => {
     await expectBalance(gateway);
   });
 
-  it("Of ten jobs at once whose payer holds one ceiling, all that are accepted are paid, at a twentieth each", async () => {
-    const { gateway } = await startLocal();
-    const account = await newPayer(parts);
-    const before = await received();
-    await offerByUse(gateway);
-    const pay = payingFetch({ account, network: "eip155:84532", spendControls: false, scheme: "upto" });
-    const share = AMOUNT / 20n;
-    const buy = (number: number) => pay(gateway.urlOf(), { method: "POST", body: `${share} job ${number}` });
-    const answers = await Promise.all(Array.from({ length: 10 }, (_, number) => buy(number)));
-    const accepted = answers.filter(({ status }) => status === 202);
-    const refused = answers.filter(({ status }) => status === 402);
-    expect([accepted.length, refused.length]).toEqual([1, 9]);
-    for (const response of refused)
-      expect(await response.json()).toMatchObject({
-        code: "payment_invalid",
-        error: expect.stringContaining("insufficient_funds"),
-      });
-    for (const response of accepted) {
-      const bought = (await response.json()) as { call_id: number; access_token: string };
-      expect((await decided(gateway, bought)).charge).toMatchObject({ state: "settled", amount: `${share}` });
-    }
-    expect(await received()).toBe(before + share * BigInt(accepted.length));
-    await expectBalance(gateway);
-  });
+  it.each(SET_UPS)(
+    "Of ten jobs at once whose payer holds one ceiling, one is accepted and paid, a twentieth, with %s",
+    async (setUp) => {
+      const { gateway } = await startLocal({ setUp });
+      const account = await newPayer(parts);
+      const before = await received();
+      await offerByUse(gateway);
+      const pay = payingFetch({ account, network: "eip155:84532", spendControls: false, scheme: "upto" });
+      const share = AMOUNT / 20n;
+      const buy = (number: number) =>
+        pay(gateway.urlOf(), { method: "POST", body: `${share} job ${number}` });
+      const answers = await Promise.all(Array.from({ length: 10 }, (_, number) => buy(number)));
+      const accepted = answers.filter(({ status }) => status === 202);
+      const refused = answers.filter(({ status }) => status === 402);
+      expect([accepted.length, refused.length]).toEqual([1, 9]);
+      for (const response of refused)
+        expect(await response.json()).toMatchObject({
+          code: "payment_invalid",
+          error: expect.stringContaining("insufficient_funds"),
+        });
+      for (const response of accepted) {
+        const bought = (await response.json()) as { call_id: number; access_token: string };
+        expect((await decided(gateway, bought)).charge).toMatchObject({
+          state: "settled",
+          amount: `${share}`,
+        });
+      }
+      expect(await received()).toBe(before + share * BigInt(accepted.length));
+      await expectBalance(gateway);
+    },
+  );
 
   it("A charge is collected from a payer who holds no more than the charge", async () => {
     const charge = AMOUNT / 20n;

@@ -64,11 +64,6 @@ export class Facilitators implements BackgroundService {
     }
   }
 
-  /** Longest time that a request waits for a facilitator. */
-  get settleTimeoutMs(): number {
-    return this.#parts.timeoutMs;
-  }
-
   async start(): Promise<void> {
     const { configs, local, readsSupported } = this.#parts;
     await local?.start();

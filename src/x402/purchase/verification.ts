@@ -5,6 +5,7 @@ import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
 import type { FacilitatorRequest } from "../facilitators/facilitator.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
+import type { PayerFunds } from "../settlement/payer-funds.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";
 import type { SignedPayment } from "../wire/payment-header.ts";
 import type { ClientLimits } from "./client-limits.ts";
@@ -26,6 +27,7 @@ export interface VerifiedPayment {
 interface Parts {
   readonly facilitators: Facilitators;
   readonly evidence: ChainEvidence;
+  readonly funds: PayerFunds;
   readonly descriptions: JobDescriptions;
   readonly limits: ClientLimits;
 }
@@ -100,7 +102,7 @@ export class Verification {
   async #findFunds(payment: SignedPayment, offer: Offer): Promise<bigint | undefined> {
     if (offer.byUse === undefined) return undefined;
     const payload = JSON.stringify(payment.payload);
-    return this.#parts.evidence.findFunds({ key: paymentKey(payment, offer), payload });
+    return this.#parts.funds.find({ key: paymentKey(payment, offer), payload });
   }
 
   /** Returns the name of the facilitator that verified the payment. */

@@ -5,20 +5,16 @@ import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
 
 interface Parts {
   readonly journal: Pick<PaymentJournal, "isShared">;
-  /** Longest time that a request waits for a facilitator. */
-  readonly settleTimeoutMs: number;
   /** Wall clock, which authorizations end by. */
   readonly clock: Clock;
   /** Measures durations. */
   readonly elapsed: Clock;
 }
 
-/** Shortest time between two requests of this process to settle one payment. */
+/** Shortest time between two requests to settle one payment. */
 const ASK_AGAIN_MS = 5_000;
 /** Time that an authorization needs to be settled and mined. */
 const MIN_LEFT_MS = 6_000;
-/** Time that a request at another replica takes beside the facilitator's. */
-const OTHER_REPLICA_MARGIN_MS = 5_000;
 /** Payments whose last request is remembered; the facilitator may be queried early for a forgotten payment. */
 const MAX_ASKED = 20_000;
 
@@ -37,15 +33,15 @@ export class AskTimes {
   }
 
   /**
-   * Reports whether a payment may be settled again now, as far as time is concerned. While a request at another replica may
-   * be waiting for the settlement, the facilitator would refuse one of the two requests, maybe the other replica's.
+   * Reports whether a payment may be settled again now, as far as time is concerned. A replica that begins a payment settles
+   * it at once, so the other replicas, and itself after a restart, take that time for the last request.
    */
   mayAskAgain({ fingerprint, validBefore, createdAt }: PaymentRecord): boolean {
-    const { journal, settleTimeoutMs, elapsed, clock } = this.#parts;
+    const { journal, elapsed, clock } = this.#parts;
     const now = clock();
     if (validBefore * 1_000 - now < MIN_LEFT_MS) return false;
     const askedAt = this.#askedAt.get(fingerprint);
     if (askedAt !== undefined) return elapsed() - askedAt >= ASK_AGAIN_MS;
-    return !journal.isShared || now - createdAt >= settleTimeoutMs + OTHER_REPLICA_MARGIN_MS;
+    return !journal.isShared || now - createdAt >= ASK_AGAIN_MS;
   }
 }

@@ -18,7 +18,7 @@ import {
 import { Eip3009Authorization } from "./eip3009.ts";
 import { LogSearch } from "./log-search.ts";
 import { decidePayment, type Evidence, type NonceFacts } from "./payment-decision.ts";
-import { findPermit2Shortfall, Permit2Authorization, readPermit2Funds } from "./permit2.ts";
+import { Permit2Authorization } from "./permit2.ts";
 
 /** Names a token. `network` is CAIP-2, `asset` in any letter case. */
 type TokenName = Pick<PaymentKey, "network" | "asset">;
@@ -32,6 +32,8 @@ interface WatchedToken {
   readonly search: LogSearch;
   /** Newest block seen, and when. */
   lastHead?: { readonly number: bigint; readonly at: number };
+  /** Time of the newest block at the last look, in Unix seconds. */
+  lastTime?: bigint;
   /** Set once the RPC has read state by the hash of a block: from then on, a refusal is a node that lacks the block. */
   readsByHash?: true;
 }
@@ -94,6 +96,12 @@ export class ChainEvidence {
     return this.#watched.has(tokenKey(token));
   }
 
+  /** Returns the time of the newest block at the last look, in Unix milliseconds; undefined before the first look. */
+  timeOf(token: TokenName): number | undefined {
+    const secs = this.#watched.get(tokenKey(token))?.lastTime;
+    return secs === undefined ? undefined : Number(secs) * 1_000;
+  }
+
   /** Reports whether only the chain's word counts for this token. */
   isRequired(token: TokenName): boolean {
     return this.#watched.get(tokenKey(token))?.required ?? false;
@@ -152,37 +160,6 @@ export class ChainEvidence {
   }
 
   /**
-   * Reads what the payer of a payment by use could pay now. Never throws.
-   * @returns token units; undefined when the chain cannot be asked
-   */
-  async findFunds(payment: Pick<PaymentIntent, "key" | "payload">): Promise<bigint | undefined> {
-    const token = this.#watched.get(tokenKey(payment.key));
-    try {
-      const rpc = await token?.client.connect();
-      const { balance, allowance } = rpc ? await readPermit2Funds(rpc, payment) : {};
-      if (balance === undefined || allowance === undefined) return balance ?? allowance;
-      const isBoundByAllowance = allowance < balance;
-      return isBoundByAllowance ? allowance : balance;
-    } catch {
-      return undefined;
-    }
-  }
-
-  /**
-   * Checks whether a payment by use could be charged its ceiling now. Never throws.
-   * @returns why not; undefined when it could, or the chain cannot be asked
-   */
-  async findShortfall(payment: PaymentIntent): Promise<string | undefined> {
-    const token = this.#watched.get(tokenKey(payment.key));
-    try {
-      const rpc = await token?.client.connect();
-      return rpc && (await findPermit2Shortfall(rpc, payment));
-    } catch {
-      return undefined;
-    }
-  }
-
-  /**
    * Looks for the settlement of a payment. Never throws.
    *
    * An RPC address can have nodes behind it that differ. So a decision takes a confirmed block whose hash, time and state
@@ -202,6 +179,7 @@ export class ChainEvidence {
           : authorization.useIn(rpc, transaction).catch(ignoreUnexplained),
       ]);
       const head = noteHead(token, newest.number);
+      token.lastTime = newest.timestamp;
       const confirmedBlock = head - (token.confirmations - 1n);
       const { facts, use } = await readNonceFacts({ rpc, token, authorization, named, head, confirmedBlock });
       const evidence = decidePayment(facts);
@@ -219,7 +197,7 @@ export class ChainEvidence {
       if (evidence.kind !== "paid" || use === undefined) return evidence;
       return { ...evidence, blockNumber: use.blockNumber.toString() };
     } catch (error) {
-      return { kind: "open", reason: `the chain could not be asked: ${firstLine(error)}` };
+      return { kind: "open", reason: `the chain could not be asked: ${firstLine(error)}`, isUnread: true };
     }
   }
 

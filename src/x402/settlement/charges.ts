@@ -7,13 +7,15 @@ import type { EventHub } from "../../core/events.ts";
 import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import type { CallLookup } from "../../store/contract/call-lookup.ts";
 import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
+import type { PayerFunds } from "./payer-funds.ts";
 import { longestDelay, RetryTimes } from "./retry-times.ts";
 import type { Settlement } from "./settlement.ts";
 import { UndecidedPayments } from "./undecided-payments.ts";
 
 interface Parts {
   readonly journal: PaymentJournal & Locks & Pick<CallLookup, "findCall">;
-  readonly settlement: Pick<Settlement, "charge" | "noteCharge" | "findShortfall">;
+  readonly settlement: Pick<Settlement, "charge" | "noteCharge">;
+  readonly funds: Pick<PayerFunds, "findShortfall">;
   /** Reports acks at once. Without it a charge waits for the next round. */
   readonly events: EventHub | undefined;
   /** Time between two rounds. */
@@ -103,11 +105,11 @@ export class Charges implements BackgroundService {
    * @returns why its payer can no longer pay; undefined when he can, it is not known, or nothing is left to charge
    */
   async findShortfall(callId: number): Promise<string | undefined> {
-    const { journal, settlement } = this.#parts;
+    const { journal, funds } = this.#parts;
     const call = await journal.findCall(callId);
     if (call?.charge?.state !== "authorized") return undefined;
     const payment = await journal.findPayment(call.payment);
-    return payment && settlement.findShortfall(payment);
+    return payment && funds.findShortfall(payment);
   }
 
   /** @returns time until the next step */
@@ -157,7 +159,8 @@ export class Charges implements BackgroundService {
       const current = await journal.findPayment(key);
       if (current?.state !== "settling") return;
       longestDelayMs = longestDelay(current.validBefore * 1_000 - clock());
-      await settlement.charge(current);
+      const { needsSecondLook } = await settlement.charge(current);
+      if (needsSecondLook) return this.#retries.retrySoon(fingerprint, firstDelayMs);
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not settle a charge; trying again");
     }

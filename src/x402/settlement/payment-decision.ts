@@ -28,12 +28,14 @@ export type Evidence =
    * - `isAlmostNotPaid`: one more look like this one decides it.
    * - `isUnused`: the newest block leaves the authorization unused and valid, so asking to settle again is of use. It does
    *   not prove that nothing moves later: a transaction that uses it may be on its way, and the RPC's node may lag behind.
+   * - `isUnread`: the RPC failed.
    */
   | {
       readonly kind: "open";
       readonly reason: string;
       readonly isAlmostNotPaid?: true;
       readonly isUnused?: true;
+      readonly isUnread?: true;
     }
   /** The chain cannot decide it: the operator has to. */
   | { readonly kind: "unknown"; readonly reason: string };

@@ -11,8 +11,8 @@ import { UndecidedPayments } from "./undecided-payments.ts";
 
 interface Parts {
   readonly journal: PaymentJournal;
-  readonly settlement: Settlement;
-  readonly evidence: Pick<ChainEvidence, "covers">;
+  readonly settlement: Pick<Settlement, "recheck" | "recheckDecided" | "askAgain" | "forgetDecided">;
+  readonly evidence: Pick<ChainEvidence, "covers" | "timeOf">;
   /** Longest time that a request waits for the facilitator to settle. */
   readonly settleTimeoutMs: number;
   /** Payments that a request is working on, which the reconciler leaves alone. */
@@ -33,6 +33,7 @@ interface Parts {
   readonly logger: Logger;
 }
 
+/** Looks at the chain that are in progress at once. */
 const CONCURRENCY = 8;
 /** Requests to settle again that are in progress at once. */
 const MAX_ASKED_AT_ONCE = 8;
@@ -52,6 +53,8 @@ export class Reconciler implements BackgroundService {
   readonly #intents: UndecidedPayments;
   readonly #unresolved: UndecidedPayments;
   readonly #watched: UndecidedPayments;
+  /** Looks in progress, by fingerprint. */
+  readonly #looking = new Map<string, Promise<void>>();
   /** Requests to settle again, by fingerprint. Looks at other payments do not wait for a slow facilitator. */
   readonly #asking = new Map<string, Promise<void>>();
   #nextSlowRoundAt = 0;
@@ -75,6 +78,7 @@ export class Reconciler implements BackgroundService {
     this.#stopped = true;
     clearTimeout(this.#timer);
     await this.#round;
+    await Promise.all(this.#looking.values());
     await Promise.all(this.#asking.values());
   }
 
@@ -98,18 +102,26 @@ export class Reconciler implements BackgroundService {
       listed.push(...(await this.#watched.next()));
       this.#nextSlowRoundAt = clock() + slowRoundMs;
     }
-    const due = listed.filter((payment) => this.#isDue(payment));
-    const workers = Array.from({ length: CONCURRENCY }, async () => {
-      for (let payment = due.shift(); payment !== undefined && !this.#stopped; payment = due.shift()) {
-        await this.#recheck(payment);
-      }
-    });
-    await Promise.all(workers);
+    for (const payment of listed) {
+      if (this.#stopped) return;
+      if (!this.#isDue(payment)) continue;
+      if (this.#looking.size >= CONCURRENCY) await Promise.race(this.#looking.values());
+      // A request may work on the payment by now.
+      if (this.#isDue(payment)) this.#look(payment);
+    }
+  }
+
+  /** The next round does not wait for looks at an RPC that answers late. */
+  #look(payment: UndecidedPayment): void {
+    const { fingerprint } = payment;
+    const looking = this.#recheck(payment).then(() => void this.#looking.delete(fingerprint));
+    this.#looking.set(fingerprint, looking);
   }
 
   #isDue(payment: UndecidedPayment): boolean {
     const { fingerprint } = payment;
-    if (this.#parts.inProgress.has(fingerprint) || this.#asking.has(fingerprint)) return false;
+    if (this.#parts.inProgress.has(fingerprint)) return false;
+    if (this.#looking.has(fingerprint) || this.#asking.has(fingerprint)) return false;
     if (this.#mayBeInProgressElsewhere(payment)) return false;
     return this.#retries.isDue(fingerprint);
   }
@@ -125,25 +137,28 @@ export class Reconciler implements BackgroundService {
   }
 
   async #recheck(payment: UndecidedPayment): Promise<void> {
-    const { journal, settlement, firstDelayMs, slowRoundMs, wallClock, logger } = this.#parts;
+    const { journal, settlement, evidence, firstDelayMs, slowRoundMs, wallClock, logger } = this.#parts;
     const { fingerprint, key, state } = payment;
     const isDecided = state === "failed" || state === "settled";
-    let longestDelayMs = longestDelay(Number.POSITIVE_INFINITY);
+    let validBefore = Number.POSITIVE_INFINITY;
     try {
       // A request may have decided it since it was listed: act only on what the journal says now.
-      const current = this.#isDue(payment) ? await journal.findPayment(key) : undefined;
+      const current = await journal.findPayment(key);
       if (current?.state !== payment.state) return;
       if (isDecided) await settlement.recheckDecided(current);
       else {
-        longestDelayMs = longestDelay(current.validBefore * 1_000 - wallClock());
-        const { mayAskAgain } = await settlement.recheck(current);
+        ({ validBefore } = current);
+        const { mayAskAgain, needsSecondLook } = await settlement.recheck(current);
+        if (needsSecondLook) return this.#retries.retrySoon(fingerprint, firstDelayMs);
         if (mayAskAgain && state === "intent") this.#ask(current);
       }
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not check a payment");
     }
-    if (isDecided) this.#retries.retryLater(fingerprint, slowRoundMs, MAX_DECIDED_DELAY_MS);
-    else this.#retries.retryLater(fingerprint, firstDelayMs, longestDelayMs);
+    if (isDecided) return this.#retries.retryLater(fingerprint, slowRoundMs, MAX_DECIDED_DELAY_MS);
+    // The authorization ends by the chain's clock, which may be ahead.
+    const now = Math.max(wallClock(), evidence.timeOf(key) ?? 0);
+    this.#retries.retryLater(fingerprint, firstDelayMs, longestDelay(validBefore * 1_000 - now));
   }
 
   #ask(payment: PaymentRecord): void {

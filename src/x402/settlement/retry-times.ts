@@ -7,10 +7,13 @@ const MAX_REMEMBERED = 20_000;
 /** Longest delay before the next attempt at one payment. */
 const MAX_DELAY_MS = 30_000;
 /**
- * Longest delay once the authorization has ended: two looks have to show that nothing moved, within 15 s of the block that
- * shows it first.
+ * Longest delay when the authorization has ended a short time ago: within 15 s of the block that shows it first, two looks
+ * have to show that nothing moved, and some looks fail.
  */
-const MAX_ENDED_DELAY_MS = 5_000;
+const MAX_ENDED_DELAY_MS = 2_000;
+const SHORT_TIME_MS = 60_000;
+/** Longest delay when the authorization has ended long ago, so that many such payments do not overload an RPC. */
+const MAX_LATE_DELAY_MS = 5_000;
 
 /** Times of the next attempt at each payment. Each delay is twice the last. */
 export class RetryTimes {
@@ -28,6 +31,11 @@ export class RetryTimes {
     return this.#clock() >= (this.#times.get(fingerprint)?.nextAt ?? 0);
   }
 
+  /** Notes an attempt. The next one follows after the first delay, however many there were. */
+  retrySoon(fingerprint: string, firstDelayMs: number): void {
+    this.#times.set(fingerprint, { attempts: 1, nextAt: this.#clock() + firstDelayMs });
+  }
+
   /** Notes an attempt. */
   retryLater(fingerprint: string, firstDelayMs: number, longestDelayMs: number): void {
     const attempts = this.#times.get(fingerprint)?.attempts ?? 0;
@@ -38,5 +46,6 @@ export class RetryTimes {
 
 /** Returns the longest time until the next check of a payment whose authorization ends in so long. */
 export function longestDelay(msLeft: number): number {
+  if (msLeft < -SHORT_TIME_MS) return MAX_LATE_DELAY_MS;
   return Math.min(MAX_DELAY_MS, Math.max(msLeft, MAX_ENDED_DELAY_MS));
 }

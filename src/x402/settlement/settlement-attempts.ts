@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { SettleResponse } from "@x402/core/types";
 import type { Logger } from "pino";
 import type { Clock } from "../../core/clock.ts";
 import { faultPoint } from "../../core/fault-points.ts";
@@ -134,24 +135,43 @@ export class SettlementAttempts {
     }
   }
 
-  /** Decides from the facilitator's answer and, where it can be asked, the chain. */
+  /**
+   * Decides from the facilitator's answer and, where it can be read, the chain. The facilitator alone chooses the amount of
+   * a payment by use, up to what the payer signed, so the chain is read for that amount even where the facilitator's word
+   * is enough.
+   */
   async #conclude(payment: JournalledPayment, answer: SettlementAnswer): Promise<Evidence> {
     const { evidence, logger } = this.#parts;
     const success = believableSuccess(payment, answer);
-    if (success !== undefined && !evidence.isRequired(payment.key)) {
-      const { transaction } = success;
-      const { blockNumber } = answer.kind === "success" ? answer : {};
-      return { kind: "paid", transaction, ...(blockNumber === undefined ? {} : { blockNumber }) };
-    }
+    const word = this.#wordOf(payment, answer, success);
+    const mayDifferInAmount = payment.ceiling !== undefined && evidence.covers(payment.key);
+    if (word !== undefined && !mayDifferInAmount) return word;
     logger.debug({ ...logFields(payment), answer }, "the chain decides");
     if (!evidence.covers(payment.key)) return { kind: "open", reason: answer.kind };
     const found =
       success === undefined
         ? await evidence.look(payment)
         : await this.#awaitConfirmation(payment, success.transaction);
+    const isUnread = found.kind === "unknown" || (found.kind === "open" && found.isUnread === true);
+    if (word !== undefined && isUnread) return word;
     if (found.kind !== "open" || found.isAlmostNotPaid !== true) return found;
     await sleep(evidence.secondLookAfterMs);
     return evidence.look(payment, success?.transaction);
+  }
+
+  /** Returns the facilitator's success where it is enough; undefined where only the chain's word is. */
+  #wordOf(
+    payment: JournalledPayment,
+    answer: SettlementAnswer,
+    success: SettleResponse | undefined,
+  ): PaidEvidence | undefined {
+    if (success === undefined || this.#parts.evidence.isRequired(payment.key)) return undefined;
+    const { blockNumber } = answer.kind === "success" ? answer : {};
+    return {
+      kind: "paid",
+      transaction: success.transaction,
+      ...(blockNumber === undefined ? {} : { blockNumber }),
+    };
   }
 
   /** Polls the chain: the facilitator answers when the transaction is mined, and this RPC may see it a little later. */

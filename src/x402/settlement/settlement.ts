@@ -1,42 +1,21 @@
-import type { SettleResponse } from "@x402/core/types";
 import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import type { JobCall } from "../../core/job-call.ts";
-import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
-import type { PaymentJournal, UndecidedLimits } from "../../store/contract/payment-journal.ts";
-import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
+import type { PaymentIntent, PaymentRecord } from "../../core/payment.ts";
+import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import { ExtensionRejections } from "../facilitators/extension-responses.ts";
 import { quotePaid } from "../prices/quote-book.ts";
 import { AskTimes } from "./ask-times.ts";
+import { OutcomeRecorder, type RecorderParts } from "./outcome-recorder.ts";
 import type { Evidence } from "./payment-decision.ts";
-import {
-  failureResponse,
-  type JournalledPayment,
-  logFields,
-  outcomeOfKnown,
-  type PaymentOutcome,
-  queueFull,
-  successResponse,
-} from "./payment-outcome.ts";
+import { logFields, outcomeOfKnown, type PaymentOutcome, queueFull } from "./payment-outcome.ts";
 import { type AttemptParts, isUnused, SettlementAttempts } from "./settlement-attempts.ts";
 
-interface Parts extends AttemptParts {
-  readonly journal: PaymentJournal;
+interface Parts extends AttemptParts, RecorderParts {
   /** Wall clock, which authorizations end by. */
   readonly clock: Clock;
-  readonly telemetry?: Telemetry;
-  /** Called once for each payment that becomes settled or authorized here. */
-  readonly onAccepted?: () => void;
-}
-
-/** A settlement as it is recorded. */
-interface Settled {
-  readonly response: SettleResponse;
-  readonly block?: string | undefined;
-  /** Token units that moved, where they are not the charge. */
-  readonly amount?: string | undefined;
 }
 
 interface SettleOptions {
@@ -47,8 +26,13 @@ interface SettleOptions {
   readonly paidIn?: string;
 }
 
-/** An outcome; `mayAskAgain` when the chain shows just now that asking the facilitator again is of use and safe. */
-export type Rechecked = PaymentOutcome & { readonly mayAskAgain?: true };
+/** An outcome of a look at the chain. */
+export type Rechecked = PaymentOutcome & {
+  /** The chain shows just now that asking the facilitator again is of use and safe. */
+  readonly mayAskAgain?: true;
+  /** A second look that shows the same decides that nothing was paid. */
+  readonly needsSecondLook?: true;
+};
 
 /** Decided charges that are remembered until a facilitator is asked. */
 const MAX_UNASKED = 20_000;
@@ -60,8 +44,7 @@ const PAID_ELSEWHERE = "the authorization paid for another purchase";
 export class Settlement {
   readonly #parts: Parts;
   readonly #attempts: SettlementAttempts;
-  /** Payments known to be paid that may not be in the journal as settled yet, by fingerprint. */
-  readonly #unrecorded = new Map<string, { readonly key: PaymentKey; readonly settled: Settled }>();
+  readonly #recorder: OutcomeRecorder;
 
   /** Charges that were decided here, and that no facilitator was asked for yet, by call ID. */
   readonly #unasked = boundedCache<number, true>(MAX_UNASKED);
@@ -73,7 +56,8 @@ export class Settlement {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#attempts = new SettlementAttempts(parts);
-    this.#askTimes = new AskTimes({ ...parts, settleTimeoutMs: parts.facilitators.settleTimeoutMs });
+    this.#recorder = new OutcomeRecorder(parts);
+    this.#askTimes = new AskTimes(parts);
     this.#rejections = new ExtensionRejections(parts.logger);
   }
 
@@ -126,10 +110,10 @@ export class Settlement {
         const { requestId, paidIn } = options;
         const payment = { ...intent, callId, ...(requestId === undefined ? {} : { requestId }) };
         if (paidIn !== undefined)
-          return this.#decide(payment, await this.#parts.evidence.look(payment, paidIn));
+          return this.#recorder.decide(payment, await this.#parts.evidence.look(payment, paidIn));
         this.#askTimes.note(intent);
         const { found, extensionResponses } = await this.#attempts.settle(payment);
-        const outcome = await this.#decide(payment, found);
+        const outcome = await this.#recorder.decide(payment, found);
         if (extensionResponses === undefined) return outcome;
         this.#rejections.log(intent, extensionResponses);
         return { ...outcome, extensionResponses: extensionResponses.header };
@@ -162,8 +146,8 @@ export class Settlement {
    */
   async recheck(record: PaymentRecord): Promise<Rechecked> {
     const { evidence, clock } = this.#parts;
-    const paid = this.#unrecorded.get(record.fingerprint);
-    if (paid !== undefined) return this.#accept(record, paid.settled);
+    const recorded = await this.#recorder.recordAgain(record);
+    if (recorded !== undefined) return recorded;
     if (evidence.covers(record.key)) {
       const found = await evidence.look(record);
       const outcome = await this.#decide(record, found);
@@ -172,9 +156,9 @@ export class Settlement {
         : outcome;
     }
     if (clock() < record.validBefore * 1000) {
-      return this.#decide(record, (await this.#attempts.settleAgain(record)).found);
+      return this.#recorder.decide(record, (await this.#attempts.settleAgain(record)).found);
     }
-    return this.#leaveUnresolved(
+    return this.#recorder.leaveUnresolved(
       record,
       "the authorization has expired, and no chain can be asked whether it was used: set the token's rpc_url",
     );
@@ -189,7 +173,7 @@ export class Settlement {
     this.#askTimes.note(record);
     const { logger } = this.#parts;
     logger.info(logFields(record), "the authorization is unused: asking its facilitator to settle again");
-    return this.#decide(record, (await this.#attempts.settleAgain(record)).found);
+    return this.#recorder.decide(record, (await this.#attempts.settleAgain(record)).found);
   }
 
   /** Tries to decide an undecided payment for a client that sends it again. */
@@ -198,16 +182,11 @@ export class Settlement {
     if (!isUndecided || !this.#parts.evidence.covers(record.key) || !this.#askTimes.mayAskAgain(record)) {
       return outcomeOfKnown(record, record);
     }
-    const { mayAskAgain, ...outcome } = await this.recheck(record);
+    const { mayAskAgain, needsSecondLook: _, ...outcome } = await this.recheck(record);
     if (mayAskAgain) return this.askAgain(record);
     // The next look has to wait, however often the client sends.
     if (outcome.kind === "undecided") this.#askTimes.note(record);
     return outcome;
-  }
-
-  /** Returns why a payment by use could not be charged its ceiling now; undefined when it could, or it is not known. */
-  findShortfall(record: PaymentRecord): Promise<string | undefined> {
-    return this.#parts.evidence.findShortfall(record);
   }
 
   /** Notes a charge that was decided just now, so that nobody can have asked for it before. */
@@ -219,20 +198,20 @@ export class Settlement {
    * Settles a charge, or finds out what became of an earlier attempt. Looks at the chain before it asks: an authorization
    * that was shown to another seller, too, may have been used there.
    */
-  async charge(record: PaymentRecord): Promise<PaymentOutcome> {
+  async charge(record: PaymentRecord): Promise<Rechecked> {
     const { evidence, clock } = this.#parts;
     const { isShared } = this.#parts.journal;
-    const { fingerprint, validBefore, key, callId } = record;
-    const paid = this.#unrecorded.get(fingerprint);
-    if (paid !== undefined) return this.#accept(record, paid.settled);
+    const { validBefore, key, callId } = record;
+    const recorded = await this.#recorder.recordAgain(record);
+    if (recorded !== undefined) return recorded;
     const isFirst = this.#unasked.has(callId);
     if (evidence.covers(key)) {
       const found = await evidence.look(record);
       // This process knows that nobody has asked for this charge: it pays for something else.
-      if (found.kind === "paid" && isFirst && !isShared) return this.#fail(record, PAID_ELSEWHERE);
+      if (found.kind === "paid" && isFirst && !isShared) return this.#recorder.fail(record, PAID_ELSEWHERE);
       if (!isUnused(found)) return this.#decide(record, found);
     } else if (clock() >= validBefore * 1000) {
-      return this.#leaveUnresolved(
+      return this.#recorder.leaveUnresolved(
         record,
         "the authorization has expired, and no chain can be asked: set the token's rpc_url",
       );
@@ -241,8 +220,8 @@ export class Settlement {
     faultPoint("before-charge");
     const { found, isRefused } = await this.#attempts.settle(record);
     if (found.kind === "paid" && found.amount !== undefined && isFirst && isRefused && !isShared)
-      return this.#fail(record, PAID_ELSEWHERE);
-    return this.#decide(record, found);
+      return this.#recorder.fail(record, PAID_ELSEWHERE);
+    return this.#recorder.decide(record, found);
   }
 
   /**
@@ -254,11 +233,11 @@ export class Settlement {
     if (!evidence.covers(record.key)) return;
     const found = await evidence.look(record);
     if (found.kind === "paid" && record.state === "failed") {
-      await this.#accept(record, settledBy(record, found));
+      await this.#recorder.decide(record, found);
     } else if (found.kind === "not_paid" && record.state === "settled") {
       const reason = `the chain shows that it was not paid: ${found.reason}`;
       if (!(await journal.contradictPayment(record.key, reason))) return;
-      this.#countContradiction("settled", record);
+      this.#recorder.countContradiction("settled", record);
       logger.error(
         { ...logFields(record), reason: found.reason, closed: record.closed },
         "the chain shows a payment closed as paid as not paid",
@@ -266,144 +245,15 @@ export class Settlement {
     }
   }
 
-  /** Forgets unrecorded payments that were settled since, here or by another replica. */
-  async forgetDecided(): Promise<void> {
-    for (const [fingerprint, { key, settled }] of this.#unrecorded) {
-      const record = await this.#parts.journal.findPayment(key);
-      if (record?.state === "failed") await this.#accept(record, settled);
-      if (record?.state === "settled" || record?.state === "failed") this.#unrecorded.delete(fingerprint);
-    }
+  /** Records again what the store refused, and forgets payments that were settled since, here or by another replica. */
+  forgetDecided(): Promise<void> {
+    return this.#recorder.forgetDecided();
   }
 
-  async #decide(intent: JournalledPayment, evidence: Evidence): Promise<PaymentOutcome> {
-    switch (evidence.kind) {
-      case "paid":
-        return this.#accept(intent, settledBy(intent, evidence));
-      case "not_paid":
-        return this.#fail(intent, evidence.reason);
-      case "unknown":
-        return this.#leaveUnresolved(intent, evidence.reason);
-      case "open":
-        return this.#undecided(intent, evidence.reason);
-    }
+  async #decide(record: PaymentRecord, found: Evidence): Promise<Rechecked> {
+    const outcome = await this.#recorder.decide(record, found);
+    return found.kind === "open" && found.isAlmostNotPaid === true
+      ? { ...outcome, needsSecondLook: true }
+      : outcome;
   }
-
-  async #accept(intent: JournalledPayment, { response, block, amount }: Settled): Promise<PaymentOutcome> {
-    const { journal, logger } = this.#parts;
-    const { key, fingerprint } = intent;
-    const settlement = response;
-    try {
-      const settled = await journal.settlePayment(key, JSON.stringify(settlement), block, amount);
-      this.#unrecorded.delete(fingerprint);
-      faultPoint("after-commit");
-      if (settled.kind === "settled") {
-        const { symbol, amount: charge } = intent;
-        const { transaction } = settlement;
-        const fields = { ...logFields(intent), symbol, amount: amount ?? charge, transaction };
-        // Unchanged: another replica settled and logged it.
-        if (settled.changed) {
-          if (intent.ceiling === undefined) this.#parts.onAccepted?.();
-          if (amount !== undefined) this.#noteOtherAmount({ ...fields, charge }, intent);
-          const { reason } = settled.record;
-          if (reason === undefined) logger.info(fields, "payment settled");
-          else {
-            this.#countContradiction("failed", intent);
-            logger.error(
-              { ...fields, reason },
-              "a payment recorded as failed turned out to be paid: its job is queued",
-            );
-          }
-        }
-        const { callId, record } = settled;
-        const { receipt } = intent;
-        return { kind: "accepted", callId, payment: key, receipt, settlement, takenAt: record.createdAt };
-      }
-      this.#countContradiction("failed", intent);
-      logger.error(
-        { ...logFields(intent), settlement },
-        "a payment recorded as failed turned out to be paid, and its job is no longer kept: pay the payer back",
-      );
-    } catch (error) {
-      this.#unrecorded.set(fingerprint, { key, settled: { response, block, amount } });
-      logger.error(
-        { err: error, ...logFields(intent), settlement },
-        "payment is paid but could not be recorded; trying again",
-      );
-    }
-    return { kind: "undecided" };
-  }
-
-  /** The facilitator alone chooses the amount, up to what the payer signed. */
-  #noteOtherAmount(fields: Record<string, unknown>, { key, symbol }: JournalledPayment): void {
-    const { logger, telemetry = NO_TELEMETRY } = this.#parts;
-    telemetry.count("jobgate_charges_altered_total", { network: key.network, symbol });
-    logger.error(fields, "a facilitator moved another amount than the charge");
-  }
-
-  #countContradiction(recorded: "failed" | "settled", { key, symbol }: JournalledPayment): void {
-    const { telemetry = NO_TELEMETRY } = this.#parts;
-    telemetry.count("jobgate_payments_contradicted_total", { recorded, network: key.network, symbol });
-  }
-
-  async #fail(intent: JournalledPayment, reason: string): Promise<PaymentOutcome> {
-    const { journal, logger } = this.#parts;
-    const settlement = failureResponse(intent, reason);
-    try {
-      const { kind } = await journal.failPayment(intent.key, JSON.stringify(settlement), reason);
-      if (kind === "not_open") return await this.#asDecidedElsewhere(intent);
-    } catch (error) {
-      return this.#notRecorded(intent, error);
-    }
-    if (intent.ceiling === undefined) logger.info(logFields(intent), `payment failed: ${reason}`);
-    else this.#noteLoss(intent, reason);
-    return { kind: "failed", settlement };
-  }
-
-  /** The job was done, and its seller gets nothing for it. */
-  #noteLoss(intent: JournalledPayment, reason: string): void {
-    const { logger, telemetry = NO_TELEMETRY } = this.#parts;
-    const { symbol, amount, key } = intent;
-    telemetry.count("jobgate_charges_lost_total", { network: key.network, symbol });
-    logger.error(
-      { ...logFields(intent), symbol, amount },
-      `a job was done and could not be charged: ${reason}`,
-    );
-  }
-
-  /** Another replica decided the payment meanwhile: the journal counts. */
-  async #asDecidedElsewhere(intent: JournalledPayment): Promise<PaymentOutcome> {
-    const record = await this.#parts.journal.findPayment(intent.key);
-    return record === undefined ? { kind: "undecided" } : outcomeOfKnown(record, intent);
-  }
-
-  async #leaveUnresolved(intent: JournalledPayment | PaymentRecord, reason: string): Promise<PaymentOutcome> {
-    const { journal, logger } = this.#parts;
-    if ("state" in intent && intent.state === "unresolved") return { kind: "undecided" };
-    try {
-      const changed = await journal.leavePaymentUnresolved(intent.key, reason);
-      if (changed) logger.error(logFields(intent), `payment unresolved: ${reason}`);
-    } catch (error) {
-      return this.#notRecorded(intent, error);
-    }
-    return { kind: "undecided" };
-  }
-
-  /** Money may have moved by now: even if the store refuses, the client must not hear that it was not charged. */
-  #notRecorded(intent: JournalledPayment, error: unknown): PaymentOutcome {
-    this.#parts.logger.error(
-      { err: error, ...logFields(intent) },
-      "the outcome of a payment could not be recorded; trying again",
-    );
-    return { kind: "undecided" };
-  }
-
-  #undecided(intent: JournalledPayment, reason: string): PaymentOutcome {
-    this.#parts.logger.warn({ ...logFields(intent), reason }, "payment undecided");
-    return { kind: "undecided" };
-  }
-}
-
-function settledBy(intent: JournalledPayment, found: Extract<Evidence, { kind: "paid" }>): Settled {
-  const { transaction, blockNumber: block, amount = intent.amount } = found;
-  return { response: successResponse({ ...intent, amount }, transaction), block, amount: found.amount };
 }

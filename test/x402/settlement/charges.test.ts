@@ -71,8 +71,8 @@ async function harness() {
             return settling.charge(record);
           },
           noteCharge: () => undefined,
-          findShortfall: async ({ fingerprint }) => `${fingerprint} is short`,
         },
+        funds: { findShortfall: async ({ fingerprint }) => `${fingerprint} is short` },
         events,
         roundMs,
         firstDelayMs: 1_000,

@@ -388,6 +388,7 @@ describe("An RPC address whose nodes differ", () => {
       expect(await look(intent)).toEqual({
         kind: "open",
         reason: "the chain could not be asked: the RPC answered with the state of another block",
+        isUnread: true,
       });
     }
     rpc.clear();
@@ -407,6 +408,7 @@ describe("An RPC address whose nodes differ", () => {
     expect(await look(intent)).toEqual({
       kind: "open",
       reason: "the chain could not be asked: the RPC does not have the transaction's receipt",
+      isUnread: true,
     });
     rpc.clear();
     expect(await look(intent)).toEqual(PAID(transaction));
@@ -424,6 +426,7 @@ describe("An RPC address whose nodes differ", () => {
     expect(await look(intent)).toEqual({
       kind: "open",
       reason: "the chain could not be asked: the chain changed during a search",
+      isUnread: true,
     });
   });
 

@@ -3,6 +3,7 @@ import type { PaymentKey } from "../../../src/core/payment.ts";
 import type { PaymentJournal } from "../../../src/store/contract/payment-journal.ts";
 import { PaymentsInProgress } from "../../../src/x402/settlement/payments-in-progress.ts";
 import { Reconciler } from "../../../src/x402/settlement/reconciler.ts";
+import type { Settlement } from "../../../src/x402/settlement/settlement.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { claimRequest } from "../../store/store-fixtures.ts";
 import { jobCall, paymentToSettle } from "../payment-fixtures.ts";
@@ -14,6 +15,8 @@ let reconciler: Reconciler;
 let elapsedMs: number;
 /** Rounds begun by the reconciler. */
 let rounds: number;
+/** Checks of undecided payments in progress. */
+let checking: number;
 
 afterEach(async () => {
   await reconciler?.stop();
@@ -26,15 +29,19 @@ async function startReconciler({
   inProgress = new PaymentsInProgress(),
   journal = harness.store,
   hasRpc = false,
+  settlement = hasRpc ? harness.withRpc : harness.withoutRpc,
+  timeOf = () => undefined,
 }: {
   inProgress?: PaymentsInProgress;
   journal?: PaymentJournal;
   hasRpc?: boolean;
+  settlement?: Settlement;
+  timeOf?: () => number | undefined;
 } = {}): Promise<void> {
-  const settlement = hasRpc ? harness.withRpc : harness.withoutRpc;
   elapsedMs = 0;
   rounds = 0;
-  const evidence = { covers: () => hasRpc };
+  checking = 0;
+  const evidence = { covers: () => hasRpc, timeOf };
   reconciler = new Reconciler({
     journal: {
       ...journal,
@@ -43,7 +50,15 @@ async function startReconciler({
         return journal.listUndecided(filter);
       },
     },
-    settlement,
+    settlement: {
+      async recheck(record) {
+        checking++;
+        return settlement.recheck(record).finally(() => checking--);
+      },
+      recheckDecided: (record) => settlement.recheckDecided(record),
+      askAgain: (record) => settlement.askAgain(record),
+      forgetDecided: () => settlement.forgetDecided(),
+    },
     evidence,
     settleTimeoutMs: SETTLE_TIMEOUT_MS,
     inProgress,
@@ -57,10 +72,10 @@ async function startReconciler({
   await reconciler.start();
 }
 
-/** Resolves after a round that began after the call. */
+/** Resolves after a round that began after the call, and its checks. */
 async function wholeRound(): Promise<void> {
   const before = rounds;
-  await expect.poll(() => rounds, { interval: 5 }).toBeGreaterThanOrEqual(before + 2);
+  await expect.poll(() => rounds >= before + 2 && checking === 0, { interval: 5 }).toBe(true);
 }
 
 /** The store as one of several replicas sees it. */
@@ -122,6 +137,24 @@ it("A payment that was decided after it was listed is not settled again", async 
   await startReconciler({ journal: { ...store, listUndecided: async () => listed } });
   await wholeRound();
   expect(settles(signed.authorization.nonce)).toBe(before);
+});
+
+it("A payment whose check takes long does not hold up the checks of others", async () => {
+  const slow = await undecidedPayment();
+  let answer: () => void = () => undefined;
+  const until = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  harness.facilitator.clear();
+  const when = ({ body }: { body: Buffer }) => body.includes(slow.signed.authorization.nonce);
+  harness.facilitator.add({ path: "/settle", when, fault: { kind: "hold-request", until } });
+  await startReconciler();
+  await expect.poll(() => settles(slow.signed.authorization.nonce)).toBe(2);
+  const other = await paymentToSettle({ anvil: harness.anvil, token: harness.usdc, validSecs: 7_200 });
+  harness.facilitator.add({ path: "/settle", times: 1, fault: { kind: "cut" } });
+  await harness.withoutRpc.settle(other.intent, jobCall);
+  await expect.poll(async () => (await harness.store.findPayment(other.intent.key))?.state).toBe("settled");
+  answer();
 });
 
 it("A payment left behind by a crashed process is settled once the facilitator answers", async () => {
@@ -198,6 +231,46 @@ describe("With the token's rpc_url", () => {
       return stateOf(intent.key);
     };
     await expect.poll(stateLater).toBe("settled");
+  });
+
+  it("A payment that moved nothing is decided within 15 s of the end by the chain's clock, though most looks fail then", async () => {
+    const { intent } = await undecidedPayment();
+    let chainMs = 0;
+    let checks = 0;
+    const journal: PaymentJournal = {
+      ...harness.store,
+      findPayment(key) {
+        if (key.nonce === intent.key.nonce) checks += 1;
+        return harness.store.findPayment(key);
+      },
+    };
+    await startReconciler({ hasRpc: true, journal, settlement: harness.patient(1), timeOf: () => chainMs });
+    await expect.poll(() => checks).toBe(1);
+    for (const delaySecs of [1, 2, 4, 8, 16, 30]) {
+      const before = checks;
+      await wholeRound();
+      elapsedMs += delaySecs * 1_000;
+      await expect.poll(() => checks).toBe(before + 1);
+    }
+    await harness.anvil.client.increaseTime({ seconds: 7_300 });
+    await harness.anvil.client.mine({ blocks: 1 });
+    chainMs = harness.clock() + 7_300_000;
+    await wholeRound();
+    elapsedMs += 30_000;
+    harness.rpc.add({ fault: { kind: "answer", status: 500, body: "" } });
+    const endedAt = elapsedMs;
+    const nextLook = async () => {
+      elapsedMs += 1_000;
+      await wholeRound();
+    };
+    for (let secs = 0; secs < 8; secs++) await nextLook();
+    harness.rpc.clear();
+    const stateLater = async () => {
+      await nextLook();
+      return stateOf(intent.key);
+    };
+    await expect.poll(stateLater, { interval: 100 }).toBe("failed");
+    expect(elapsedMs - endedAt).toBeLessThanOrEqual(15_000);
   });
 
   it("A payment closed as paid that the chain shows as not paid is logged, counted once, and noted in the journal", async () => {

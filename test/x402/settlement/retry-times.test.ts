@@ -13,8 +13,22 @@ test("Each delay is twice the last, up to the longest, and payments do not wait 
   }
 });
 
-test("A payment is checked at the latest 5 s after the end of its authorization, and every 5 s from then on", () => {
-  expect([60_000, 20_000, 3_000, -1, -90_000].map(longestDelay)).toEqual([
-    30_000, 20_000, 5_000, 5_000, 5_000,
+test("A payment is checked at the end of its authorization, every 2 s after it, and every 5 s a minute later", () => {
+  expect([60_000, 20_000, 3_000, -1, -60_000, -60_001].map(longestDelay)).toEqual([
+    30_000, 20_000, 3_000, 2_000, 2_000, 5_000,
   ]);
+});
+
+test("A payment that needs another look soon waits for the first delay, and doubles it from then on", () => {
+  let now = 0;
+  const times = new RetryTimes(() => now);
+  for (let attempts = 0; attempts < 5; attempts++) times.retryLater("one", 100, 10_000);
+  for (const delayMs of [100, 100, 200]) {
+    if (delayMs === 100) times.retrySoon("one", 100);
+    else times.retryLater("one", 100, 10_000);
+    now += delayMs - 1;
+    expect(times.isDue("one")).toBe(false);
+    now += 1;
+    expect(times.isDue("one")).toBe(true);
+  }
 });

@@ -1,6 +1,7 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import { monotonicClock } from "../../../src/core/clock.ts";
+import type { SettlementAnswer } from "../../../src/x402/facilitators/facilitator.ts";
 import type { Facilitators } from "../../../src/x402/facilitators/facilitators.ts";
 import type { ChainEvidence } from "../../../src/x402/settlement/chain-evidence.ts";
 import type { Evidence } from "../../../src/x402/settlement/payment-decision.ts";
@@ -10,15 +11,21 @@ import { SettlementAttempts } from "../../../src/x402/settlement/settlement-atte
 const UNUSED: Evidence = { kind: "open", reason: "unused", isUnused: true };
 const PAID: Evidence = { kind: "paid", transaction: `0x${"ab".repeat(32)}` };
 
-/** Attempts whose facilitators all refuse, on a chain that shows these findings, look by look. */
-function attemptsOf(findings: readonly Evidence[]) {
+/** Attempts whose facilitators all give one answer, on a chain that shows these findings, look by look. */
+function attemptsOf(
+  findings: readonly Evidence[],
+  {
+    answer = { kind: "refused", reason: "no" },
+    isRequired = true,
+  }: { answer?: SettlementAnswer; isRequired?: boolean } = {},
+) {
   const asked: string[] = [];
   const looks = [...findings];
   const attempts = new SettlementAttempts({
     facilitators: {
       async settle(_request: unknown, name: string) {
         asked.push(name);
-        return { kind: "refused", reason: "no" };
+        return answer;
       },
       next: () => ["first", "second"].find((name) => !asked.includes(name)),
       noteSettlement: () => undefined,
@@ -26,7 +33,7 @@ function attemptsOf(findings: readonly Evidence[]) {
     evidence: {
       secondLookAfterMs: 0,
       covers: () => true,
-      isRequired: () => true,
+      isRequired: () => isRequired,
       look: async () => looks.shift() ?? UNUSED,
     } as unknown as ChainEvidence,
     confirmationTimeoutMs: 0,
@@ -49,4 +56,32 @@ test("A payment that the chain shows between the two looks is asked of nobody el
   const { attempts, asked } = attemptsOf([UNUSED, PAID]);
   expect(await attempts.settle(payment)).toMatchObject({ found: PAID });
   expect(asked).toEqual(["first"]);
+});
+
+const transaction = `0x${"cd".repeat(32)}`;
+const byUse = {
+  ...payment,
+  key: { network: "eip155:8453", payer: "0x1" },
+  amount: "6",
+  ceiling: "10",
+} as JournalledPayment;
+const claimed = { kind: "success", transaction, network: "eip155:8453" } as SettlementAnswer;
+
+test("A payment by use has the amount that the chain shows, also where the facilitator's word is enough", async () => {
+  const shown: Evidence = { kind: "paid", transaction, amount: "4" };
+  const { attempts } = attemptsOf([shown], { answer: claimed, isRequired: false });
+  expect(await attempts.settle(byUse)).toMatchObject({ found: shown });
+});
+
+test("A success that the chain does not show settles no payment by use, while the chain can be read", async () => {
+  const { attempts } = attemptsOf([UNUSED, UNUSED, UNUSED], { answer: claimed, isRequired: false });
+  expect(await attempts.settle(byUse)).toMatchObject({ found: { kind: "open" } });
+});
+
+test("A payment by use is settled by the facilitator's word, where that is enough, while the RPC fails", async () => {
+  const unread: Evidence = { kind: "open", reason: "the chain could not be asked", isUnread: true };
+  const { attempts } = attemptsOf([unread], { answer: claimed, isRequired: false });
+  expect((await attempts.settle(byUse)).found).toEqual({ kind: "paid", transaction });
+  const required = attemptsOf([unread], { answer: claimed });
+  expect((await required.attempts.settle(byUse)).found).toEqual(unread);
 });

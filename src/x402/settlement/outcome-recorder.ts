@@ -1,0 +1,193 @@
+import type { SettleResponse } from "@x402/core/types";
+import type { Logger } from "pino";
+import { faultPoint } from "../../core/fault-points.ts";
+import type { PaymentKey, PaymentRecord } from "../../core/payment.ts";
+import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
+import type { Evidence } from "./payment-decision.ts";
+import {
+  failureResponse,
+  type JournalledPayment,
+  logFields,
+  outcomeOfKnown,
+  type PaymentOutcome,
+  successResponse,
+} from "./payment-outcome.ts";
+
+export interface RecorderParts {
+  readonly journal: PaymentJournal;
+  readonly logger: Logger;
+  readonly telemetry?: Telemetry;
+  /** Called once for each payment that becomes settled or authorized here. */
+  readonly onAccepted?: () => void;
+}
+
+/** A settlement as it is recorded. */
+interface Settled {
+  readonly response: SettleResponse;
+  readonly block?: string | undefined;
+  /** Token units that moved, where they are not the charge. */
+  readonly amount?: string | undefined;
+}
+
+/** Makes outcomes of payments durable, logs them, and keeps those that the store could not record. */
+export class OutcomeRecorder {
+  readonly #parts: RecorderParts;
+  /** Payments known to be paid that may not be in the journal as settled yet, by fingerprint. */
+  readonly #unrecorded = new Map<string, { readonly key: PaymentKey; readonly settled: Settled }>();
+
+  constructor(parts: RecorderParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Records a payment again that is known to be paid and could not be recorded.
+   * @returns undefined when there is no such payment
+   */
+  async recordAgain(record: PaymentRecord): Promise<PaymentOutcome | undefined> {
+    const paid = this.#unrecorded.get(record.fingerprint);
+    return paid && this.#accept(record, paid.settled);
+  }
+
+  /** Forgets unrecorded payments that were settled since, here or by another replica. */
+  async forgetDecided(): Promise<void> {
+    for (const [fingerprint, { key, settled }] of this.#unrecorded) {
+      const record = await this.#parts.journal.findPayment(key);
+      if (record?.state === "failed") await this.#accept(record, settled);
+      if (record?.state === "settled" || record?.state === "failed") this.#unrecorded.delete(fingerprint);
+    }
+  }
+
+  /** Records what the evidence shows, and returns the outcome. */
+  async decide(intent: JournalledPayment, evidence: Evidence): Promise<PaymentOutcome> {
+    switch (evidence.kind) {
+      case "paid":
+        return this.#accept(intent, settledBy(intent, evidence));
+      case "not_paid":
+        return this.fail(intent, evidence.reason);
+      case "unknown":
+        return this.leaveUnresolved(intent, evidence.reason);
+      case "open":
+        return this.#undecided(intent, evidence.reason);
+    }
+  }
+
+  async #accept(intent: JournalledPayment, { response, block, amount }: Settled): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#parts;
+    const { key, fingerprint } = intent;
+    const settlement = response;
+    try {
+      const settled = await journal.settlePayment(key, JSON.stringify(settlement), block, amount);
+      this.#unrecorded.delete(fingerprint);
+      faultPoint("after-commit");
+      if (settled.kind === "settled") {
+        const { symbol, amount: charge } = intent;
+        const { transaction } = settlement;
+        const fields = { ...logFields(intent), symbol, amount: amount ?? charge, transaction };
+        // Unchanged: another replica settled and logged it.
+        if (settled.changed) {
+          if (intent.ceiling === undefined) this.#parts.onAccepted?.();
+          if (amount !== undefined) this.#noteOtherAmount({ ...fields, charge }, intent);
+          const { reason } = settled.record;
+          if (reason === undefined) logger.info(fields, "payment settled");
+          else {
+            this.countContradiction("failed", intent);
+            logger.error(
+              { ...fields, reason },
+              "a payment recorded as failed turned out to be paid: its job is queued",
+            );
+          }
+        }
+        const { callId, record } = settled;
+        const { receipt } = intent;
+        return { kind: "accepted", callId, payment: key, receipt, settlement, takenAt: record.createdAt };
+      }
+      this.countContradiction("failed", intent);
+      logger.error(
+        { ...logFields(intent), settlement },
+        "a payment recorded as failed turned out to be paid, and its job is no longer kept: pay the payer back",
+      );
+    } catch (error) {
+      this.#unrecorded.set(fingerprint, { key, settled: { response, block, amount } });
+      logger.error(
+        { err: error, ...logFields(intent), settlement },
+        "payment is paid but could not be recorded; trying again",
+      );
+    }
+    return { kind: "undecided" };
+  }
+
+  /** The facilitator alone chooses the amount, up to what the payer signed. */
+  #noteOtherAmount(fields: Record<string, unknown>, { key, symbol }: JournalledPayment): void {
+    const { logger, telemetry = NO_TELEMETRY } = this.#parts;
+    telemetry.count("jobgate_charges_altered_total", { network: key.network, symbol });
+    logger.error(fields, "a facilitator moved another amount than the charge");
+  }
+
+  countContradiction(recorded: "failed" | "settled", { key, symbol }: JournalledPayment): void {
+    const { telemetry = NO_TELEMETRY } = this.#parts;
+    telemetry.count("jobgate_payments_contradicted_total", { recorded, network: key.network, symbol });
+  }
+
+  async fail(intent: JournalledPayment, reason: string): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#parts;
+    const settlement = failureResponse(intent, reason);
+    try {
+      const { kind } = await journal.failPayment(intent.key, JSON.stringify(settlement), reason);
+      if (kind === "not_open") return await this.#asDecidedElsewhere(intent);
+    } catch (error) {
+      return this.#notRecorded(intent, error);
+    }
+    if (intent.ceiling === undefined) logger.info(logFields(intent), `payment failed: ${reason}`);
+    else this.#noteLoss(intent, reason);
+    return { kind: "failed", settlement };
+  }
+
+  /** The job was done, and its seller gets nothing for it. */
+  #noteLoss(intent: JournalledPayment, reason: string): void {
+    const { logger, telemetry = NO_TELEMETRY } = this.#parts;
+    const { symbol, amount, key } = intent;
+    telemetry.count("jobgate_charges_lost_total", { network: key.network, symbol });
+    logger.error(
+      { ...logFields(intent), symbol, amount },
+      `a job was done and could not be charged: ${reason}`,
+    );
+  }
+
+  /** Another replica decided the payment meanwhile: the journal counts. */
+  async #asDecidedElsewhere(intent: JournalledPayment): Promise<PaymentOutcome> {
+    const record = await this.#parts.journal.findPayment(intent.key);
+    return record === undefined ? { kind: "undecided" } : outcomeOfKnown(record, intent);
+  }
+
+  async leaveUnresolved(intent: JournalledPayment | PaymentRecord, reason: string): Promise<PaymentOutcome> {
+    const { journal, logger } = this.#parts;
+    if ("state" in intent && intent.state === "unresolved") return { kind: "undecided" };
+    try {
+      const changed = await journal.leavePaymentUnresolved(intent.key, reason);
+      if (changed) logger.error(logFields(intent), `payment unresolved: ${reason}`);
+    } catch (error) {
+      return this.#notRecorded(intent, error);
+    }
+    return { kind: "undecided" };
+  }
+
+  /** Money may have moved by now: even if the store refuses, the client must not hear that it was not charged. */
+  #notRecorded(intent: JournalledPayment, error: unknown): PaymentOutcome {
+    this.#parts.logger.error(
+      { err: error, ...logFields(intent) },
+      "the outcome of a payment could not be recorded; trying again",
+    );
+    return { kind: "undecided" };
+  }
+
+  #undecided(intent: JournalledPayment, reason: string): PaymentOutcome {
+    this.#parts.logger.warn({ ...logFields(intent), reason }, "payment undecided");
+    return { kind: "undecided" };
+  }
+}
+
+function settledBy(intent: JournalledPayment, found: Extract<Evidence, { kind: "paid" }>): Settled {
+  const { transaction, blockNumber: block, amount = intent.amount } = found;
+  return { response: successResponse({ ...intent, amount }, transaction), block, amount: found.amount };
+}

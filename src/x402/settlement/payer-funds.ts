@@ -1,0 +1,82 @@
+import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
+import type { X402Config } from "../../config/config.ts";
+import type { PaymentIntent, PaymentKey } from "../../core/payment.ts";
+import type { Telemetry } from "../../telemetry/telemetry.ts";
+import { findPermit2Shortfall, readPermit2Funds } from "./permit2.ts";
+
+type Config = Pick<X402Config, "acceptedTokens" | "facilitators">;
+
+interface Parts {
+  readonly config: Config;
+  /** For one RPC call. */
+  readonly rpcTimeoutMs: number;
+  readonly telemetry: Telemetry;
+}
+
+/**
+ * Funds of the payers of payments by use, which nothing but the chain knows before the charge. A token without an `rpc_url`
+ * is read with the RPC of jobgate's own settler, where jobgate settles on that network.
+ */
+export class PayerFunds {
+  readonly #rpcTimeoutMs: number;
+  readonly #telemetry: Telemetry;
+  /** Keyed by network and asset. */
+  readonly #clients = new Map<string, ChainClient>();
+
+  constructor({ config, rpcTimeoutMs, telemetry }: Parts) {
+    this.#rpcTimeoutMs = rpcTimeoutMs;
+    this.#telemetry = telemetry;
+    this.watch(config);
+  }
+
+  /** Adds a reloaded configuration's tokens. Removed tokens stay: payments in them may be open. */
+  watch({ acceptedTokens, facilitators }: Config): void {
+    const chains = facilitators.flatMap((facilitator) =>
+      facilitator.kind === "local" ? facilitator.chains : [],
+    );
+    for (const { network, asset, rpcUrl: own } of acceptedTokens) {
+      const rpcUrl = own ?? chains.find((chain) => chain.network === network)?.rpcUrl;
+      if (rpcUrl === undefined) continue;
+      const client = new ChainClient({
+        rpcUrl,
+        chainId: chainIdOf(network),
+        timeoutMs: this.#rpcTimeoutMs,
+        observer: { telemetry: this.#telemetry, purpose: "evidence" },
+      });
+      this.#clients.set(clientKey({ network, asset }), client);
+    }
+  }
+
+  /**
+   * Reads what the payer of a payment by use could pay now. Never throws.
+   * @returns token units; undefined when the chain cannot be read
+   */
+  async find(payment: Pick<PaymentIntent, "key" | "payload">): Promise<bigint | undefined> {
+    try {
+      const rpc = await this.#clients.get(clientKey(payment.key))?.connect();
+      const { balance, allowance } = rpc ? await readPermit2Funds(rpc, payment) : {};
+      if (balance === undefined || allowance === undefined) return balance ?? allowance;
+      const isBoundByAllowance = allowance < balance;
+      return isBoundByAllowance ? allowance : balance;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * Checks whether a payment by use could be charged its ceiling now. Never throws.
+   * @returns why not; undefined when it could, or the chain cannot be read
+   */
+  async findShortfall(payment: PaymentIntent): Promise<string | undefined> {
+    try {
+      const rpc = await this.#clients.get(clientKey(payment.key))?.connect();
+      return rpc && (await findPermit2Shortfall(rpc, payment));
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+function clientKey({ network, asset }: Pick<PaymentKey, "network" | "asset">): string {
+  return `${network}/${asset.toLowerCase()}`;
+}
