@@ -1,5 +1,6 @@
-import { spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import type { Job } from "../../src/config/config.ts";
 import { parseDollars, type UsdPrice } from "../../src/core/price.ts";
@@ -84,4 +85,20 @@ it("Validators of OpenAPI 3.1 and of paid discovery accept openapi.json", async 
   expect(problemsOf(document.replaceAll('"402":', '"403":'))).toMatchObject({
     mppx: expect.arrayContaining([expect.objectContaining({ message: expect.stringContaining("402") })]),
   });
+}, 60_000);
+
+it("The validator of MPP has no warning about a server and what it sells", async () => {
+  const text = { contentType: "text/plain", example: "abc" };
+  const gateway = await startAnotherGateway({
+    config: {
+      acceptedTokens: [{ ...USDC, currency: "USD" }],
+      mpp: { realm: "127.0.0.1", secretKeys: ["key"], challengeTtlSecs: 60 },
+      jobs: [job(10, { input: text, output: text }), job(11, {})],
+    },
+  });
+  const { stdout } = await promisify(execFile)(`${VALIDATORS}node_modules/.bin/mppx`, [
+    "validate",
+    gateway.url,
+  ]);
+  expect(stdout).toMatch(/^Summary: [1-9][0-9]* passed, [0-9]+ skipped$/m);
 }, 60_000);

@@ -2,6 +2,7 @@ import type { Job } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
 import { embeddedSchema, inputExample } from "./job-input.ts";
+import { mediaKind } from "./media-schema.ts";
 
 /**
  * Most bytes of the extension as JSON. It goes out in a header and comes back in the payment's: proxies pass 4 KiB of
@@ -19,17 +20,16 @@ export type Bazaar = ReturnType<typeof bazaarOf>;
 
 /**
  * Declares the extension for a job. If it would be too large, leaves out the body's schema, then its example: the list
- * of jobs has both.
- * @param basePath path of the public URL
+ * of jobs has both. It has no `routeTemplate`, with which catalogues make a single entry of all jobs, at a URL that cannot be paid.
  */
-export function declareBazaar(job: Job, basePath: string): Bazaar {
+export function declareBazaar(job: Job): Bazaar {
   const schema = job.input && embeddedSchema(job.input, BODY_SCHEMA);
   const example = job.input && inputExample(job.input);
   // Without an example there is no body that is known to match the schema.
-  const whole = bazaarOf(job, basePath, { schema, body: schema === undefined ? (example ?? {}) : example });
+  const whole = bazaarOf(job, { schema, body: schema === undefined ? (example ?? {}) : example });
   if (fits(whole)) return whole;
-  const withoutSchema = bazaarOf(job, basePath, { schema: undefined, body: example ?? {} });
-  return fits(withoutSchema) ? withoutSchema : bazaarOf(job, basePath, { schema: undefined, body: {} });
+  const withoutSchema = bazaarOf(job, { schema: undefined, body: example ?? {} });
+  return fits(withoutSchema) ? withoutSchema : bazaarOf(job, { schema: undefined, body: {} });
 }
 
 /** Checks the size, and that the schema refers to nothing outside, which facilitators refuse. */
@@ -43,8 +43,7 @@ function fits(bazaar: Bazaar): boolean {
 }
 
 function bazaarOf(
-  { serviceId, jobIndex, input, output }: Job,
-  basePath: string,
+  { input, output }: Job,
   { schema = {}, body }: { readonly schema: unknown; readonly body: unknown },
 ) {
   const hasBody = body !== undefined;
@@ -55,9 +54,8 @@ function bazaarOf(
         method: "POST",
         bodyType: bodyTypeOf(input?.contentType),
         ...(hasBody && { body }),
-        pathParams: { service_id: serviceId.toString(), job_index: jobIndex.toString() },
       },
-      ...(output && { output: { type: outputTypeOf(output.contentType), format: output.contentType } }),
+      ...(output && { output: { type: mediaKind(output.contentType), format: output.contentType } }),
     },
     schema: {
       $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -70,7 +68,6 @@ function bazaarOf(
             method: { enum: ["POST"] },
             bodyType: { enum: ["json", "form-data", "text"] },
             body: schema,
-            pathParams: { type: "object" },
           },
           required: ["type", "method", "bodyType", ...(hasBody ? ["body"] : [])],
           additionalProperties: false,
@@ -79,7 +76,6 @@ function bazaarOf(
       },
       required: ["input"],
     },
-    routeTemplate: `${basePath}/x402/jobs/:service_id/:job_index`,
   };
 }
 
@@ -88,9 +84,4 @@ function bodyTypeOf(contentType = "application/json"): "json" | "form-data" | "t
   return /^(?:multipart\/form-data|application\/x-www-form-urlencoded)/i.test(contentType)
     ? "form-data"
     : "text";
-}
-
-function outputTypeOf(contentType: string): "json" | "text" | "binary" {
-  if (isJsonType(contentType)) return "json";
-  return contentType.toLowerCase().startsWith("text/") ? "text" : "binary";
 }

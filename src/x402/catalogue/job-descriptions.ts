@@ -103,7 +103,7 @@ export class JobDescriptions {
 
   #describe(job: Job): JobDescription {
     const { publicUrl, serviceName } = this.#parts.seller;
-    const bazaar = declareBazaar(job, new URL(publicUrl).pathname.replace(/\/$/, ""));
+    const bazaar = declareBazaar(job);
     const { input, output } = bazaar.info;
     return {
       resource: {

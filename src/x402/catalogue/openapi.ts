@@ -1,7 +1,10 @@
+import { decimalText } from "../../core/amounts.ts";
 import { version } from "../../node/version.ts";
 import { EVM } from "../doors/mpp/methods.ts";
+import { schemeOf } from "../wire/offer.ts";
 import { embeddedSchema, inputExample } from "./job-input.ts";
 import type { ListedJob } from "./listing.ts";
+import { mediaSchema } from "./media-schema.ts";
 import { jobTitle, optionText, type Seller } from "./seller.ts";
 
 /** Most categories that the discovery draft allows a service. */
@@ -52,13 +55,13 @@ function operation(job: ListedJob, seller: Seller) {
     "x-max-run-secs": maxRunSecs,
     "x-on-failure": onFailure,
     "x-restricted": mode === "restricted_paid" || undefined,
-    "x-payment-info": { offers: paymentOffers(job, seller) },
+    "x-payment-info": paymentInfo(job, seller),
     parameters: [{ $ref: "#/components/parameters/Payment" }, { $ref: "#/components/parameters/Prefer" }],
     requestBody: requestBody(job, input),
     responses: {
       200: {
         description: "The result, to a request that prefers to wait for it",
-        content: { [output?.contentType ?? "*/*"]: {} },
+        content: { [output?.contentType ?? "*/*"]: { schema: mediaSchema(output?.contentType) } },
       },
       202: { $ref: "#/components/responses/Accepted" },
       402: { $ref: "#/components/responses/PaymentRequired" },
@@ -69,26 +72,51 @@ function operation(job: ListedJob, seller: Seller) {
 }
 
 function requestBody(job: ListedJob, input: ListedJob["input"]) {
-  if (input === undefined) return { content: { "*/*": {} } };
+  if (input === undefined) return { content: { "*/*": { schema: mediaSchema() } } };
   return {
     required: true,
     content: {
       [input.contentType]: {
-        schema: input.schema && { $ref: `#/components/schemas/${operationId(job)}` },
+        schema:
+          input.schema === undefined
+            ? mediaSchema(input.contentType)
+            : { $ref: `#/components/schemas/${operationId(job)}` },
         example: inputExample(input),
       },
     },
   };
 }
 
-/** The ways to pay, as the discovery draft has them; an amount of null while it is not known. */
-function paymentOffers({ offers }: ListedJob, { sellsBy }: Seller) {
-  if (offers.length === 0) return [{ intent: "charge", method: "x402", amount: null }];
+/** Price and protocols as discovery libraries read them, and the ways to pay as the discovery draft has them. */
+function paymentInfo(job: ListedJob, seller: Seller) {
+  const offers = paymentOffers(job, seller);
+  const protocols = offers.map(({ method, scheme, intent, currency = "" }) =>
+    method === "x402" ? { x402: { scheme } } : { mpp: { method, intent, currency } },
+  );
+  const isByUse = offers.every(({ scheme }) => scheme === "upto");
+  return { price: job.price && discoveryPrice(job.price, isByUse), protocols, offers };
+}
+
+/** A price that its use decides is a range up to the ceiling. */
+function discoveryPrice({ priceWei, currency }: NonNullable<ListedJob["price"]>, isByUse: boolean) {
+  if (currency !== "USD") return undefined;
+  const amount = decimalText(priceWei, 18);
+  return isByUse ? { mode: "dynamic", currency, min: "0", max: amount } : { mode: "fixed", currency, amount };
+}
+
+/** Each offer has an amount of null while it is not known. */
+function paymentOffers({ offers, charge = ["fixed"] }: ListedJob, { sellsBy }: Seller) {
+  if (offers.length === 0)
+    return charge.map((kind) => ({
+      ...{ intent: "charge", method: "x402", scheme: kind === "used" ? "upto" : "exact", amount: null },
+      currency: undefined,
+    }));
   return offers.flatMap((offer) => {
     const methods = sellsBy.mpp && EVM.takes(offer) ? ["x402", EVM.name] : ["x402"];
     return methods.map((method) => ({
       intent: "charge",
       method,
+      scheme: schemeOf(offer),
       amount: offer.amount,
       currency: offer.token.asset,
       network: offer.token.network,

@@ -3,6 +3,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
 import { llmsText } from "../../../src/x402/catalogue/llms-text.ts";
+import { openApi as openApiOf } from "../../../src/x402/catalogue/openapi.ts";
 import { sellerOf } from "../../../src/x402/catalogue/seller.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { PERMISSIONS, PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
@@ -133,9 +134,12 @@ describe("GET /openapi.json", () => {
       summary: "Summarise a text",
       description: "Returns a summary of the text in the body.",
       "x-payment-info": {
+        price: { mode: "fixed", currency: "USD", amount: "0.01" },
+        protocols: [{ x402: { scheme: "exact" } }],
         offers: [
           {
             intent: "charge",
+            scheme: "exact",
             amount: "10000",
             currency: USDC.asset,
             description: "0.01 USDC on eip155:84532",
@@ -143,12 +147,36 @@ describe("GET /openapi.json", () => {
         ],
       },
       requestBody: { content: { "application/json": { example: { text: "abc" } } } },
-      responses: { 200: { content: { "text/plain": {} } }, 402: expect.anything() },
+      responses: {
+        200: { content: { "text/plain": { schema: { type: "string" } } } },
+        402: expect.anything(),
+      },
     });
     expect(paths["/x402/jobs/1/0"]?.post).toMatchObject({
       operationId: "job_1_0",
       summary: "Job 0 of service 1",
     });
+  });
+
+  it.each([
+    [undefined, { type: "string", format: "binary" }],
+    ["image/png", { type: "string", format: "binary" }],
+    ["text/plain; charset=utf-8", { type: "string" }],
+    ["application/json", {}],
+  ])("Has a schema for bodies and results of %s", (contentType, schema) => {
+    const media = contentType === undefined ? {} : { input: { contentType }, output: { contentType } };
+    const job = {
+      serviceId: 1n,
+      jobIndex: 0,
+      mode: "public_paid",
+      offers: [],
+      url: PUBLIC_URL,
+      ...media,
+    } as const;
+    const document = [...openApiOf([job], sellerOf({ publicUrl: PUBLIC_URL }))].join("");
+    const { post } = JSON.parse(document).paths["/x402/jobs/1/0"];
+    const content = { [contentType ?? "*/*"]: { schema } };
+    expect([post.requestBody.content, post.responses[200].content]).toEqual([content, content]);
   });
 
   it("Has the input's schema, with references that hold where it is", async () => {
@@ -217,7 +245,10 @@ describe("With MPP and MCP", () => {
       { ...offer, method: "x402", description: expect.stringContaining("Permit2") },
     ]);
     // Nobody settles by use here.
-    expect(offersOf(1)).toEqual([{ intent: "charge", method: "x402", amount: null }]);
+    expect(offersOf(1)).toEqual([{ intent: "charge", method: "x402", scheme: "upto", amount: null }]);
+    expect(paths["/x402/jobs/1/1"].post["x-payment-info"]).toMatchObject({
+      protocols: [{ x402: { scheme: "upto" } }],
+    });
     expect(components.responses.PaymentRequired.headers).toHaveProperty("WWW-Authenticate");
     const { jobs } = JSON.parse(await read("/x402/jobs"));
     expect(jobs[0].mpp_endpoint).toBe(`${PUBLIC_URL}/mpp/jobs/1/0`);

@@ -4,7 +4,6 @@ import type { PaymentPayload, PaymentRequirementsV1 } from "@x402/core/types";
 import {
   extractDiscoveryInfo,
   extractDiscoveryInfoV1,
-  isValidRouteTemplate,
   sanitizeResourceServiceMetadata,
   validateDiscoveryExtension,
   validateDiscoveryExtensionSpec,
@@ -60,7 +59,6 @@ async function expectCatalogued(described: ReturnType<typeof describeJob>) {
   const extension = bazaar as unknown as Extension;
   expect(validateDiscoveryExtension(extension)).toEqual(VALID);
   expect(validateDiscoveryExtensionSpec(extension as never)).toEqual(VALID);
-  expect(isValidRouteTemplate(bazaar.routeTemplate)).toBe(true);
   const { serviceName, tags = [] } = resource;
   expect({ tags: [], ...sanitizeResourceServiceMetadata(resource) }).toEqual({ serviceName, tags });
   const [offer] = offersOf() as [Offer];
@@ -70,7 +68,7 @@ async function expectCatalogued(described: ReturnType<typeof describeJob>) {
   const payload = { ...(await signedPayload()), resource, extensions } as PaymentPayload;
   read(payload);
   expect(extractDiscoveryInfo(payload, toRequirements(offer))).toMatchObject({
-    resourceUrl: `${new URL(resource.url).origin}${bazaar.routeTemplate}`,
+    resourceUrl: resource.url,
     method: "POST",
     discoveryInfo: bazaar.info,
   });
@@ -102,7 +100,6 @@ describe("A job in a 402", () => {
         method: "POST",
         bodyType: "json",
         body: { text: "abc", next: { text: "d" } },
-        pathParams: { service_id: "1", job_index: "3" },
       },
       output: { type: "text", format: "text/plain" },
     });
@@ -149,9 +146,9 @@ describe("A job in a 402", () => {
     expect(shown({ schema, example: { field0: "a".repeat(3_000) } })).toEqual([{}, {}]);
   });
 
-  it("Has a route below the path of the public URL, and a service name of at most 32 characters", async () => {
+  it("Is an entry of its own in a catalogue, and has a service name of at most 32 characters", async () => {
     const described = describeJob({}, `https://${"long.".repeat(10)}example.com/shop`);
-    expect(described.bazaar.routeTemplate).toBe("/shop/x402/jobs/:service_id/:job_index");
+    expect(described.bazaar).not.toHaveProperty("routeTemplate");
     expect(described.resource.serviceName).toBe("long.long.long.long.long.long.lo");
     await expectCatalogued(described);
     expect(sellerOf({ publicUrl: PUBLIC_URL, serviceName: "Summaries" }).serviceName).toBe("Summaries");
@@ -220,7 +217,7 @@ describe("The extensions of a payment", () => {
     ]) {
       expect(check(descriptions, echo)).not.toThrow();
     }
-    for (const input of [{ ...info.input, body: "other" }, { ...info.input, pathParams: [] }, null, "post"]) {
+    for (const input of [{ ...info.input, body: "other" }, { ...info.input, method: "GET" }, null, "post"]) {
       expect(check(descriptions, { ...extensions, bazaar: { ...bazaar, info: { ...info, input } } })).toThrow(
         CHANGED,
       );
