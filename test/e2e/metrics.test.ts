@@ -244,6 +244,17 @@ describe("The metrics page", () => {
     }
   });
 
+  it("Has no state that its row in docs/metrics.md does not name", async () => {
+    const lines = (await file("docs/metrics.md")).split("\n");
+    const { families } = await scrape();
+    const unnamed = families.flatMap(({ name, samples }) => {
+      const row = lines.find((line) => line.startsWith(`| \`${name}\` |`)) ?? "";
+      const states = new Set(samples.flatMap(({ labels }) => labels.state ?? []));
+      return [...states].filter((state) => !row.includes(`\`${state}\``)).map((state) => `${name}: ${state}`);
+    });
+    expect(unnamed).toEqual([]);
+  });
+
   it.each(["deploy/prometheus/alerts.yml", "deploy/grafana/jobgate.json"])(
     "has every metric that %s names",
     async (path) => {
