@@ -1,9 +1,20 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import { BodySchema, SchemaProblem } from "../../src/core/body-schema.ts";
 
 const compile = (schema: unknown) => BodySchema.compile(JSON.stringify(schema));
 const check = async (schema: unknown, body: string | Uint8Array) =>
   (await compile(schema)).check(Buffer.from(body));
+/** Stops a process for 10 ms, 50 times. */
+const STOPPER = `
+  const wait = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  for (let i = 0; i < 50; i++) {
+    process.kill(Number(process.argv[1]), "SIGSTOP");
+    wait(10);
+    process.kill(Number(process.argv[1]), "SIGCONT");
+    wait(5);
+  }`;
 
 describe("A body", () => {
   it("Has no problem if it matches", async () => {
@@ -55,6 +66,27 @@ describe("A body", () => {
     const slow = JSON.stringify(`${"a".repeat(60)}!`);
     expect(schema.check(Buffer.from(slow))).toEqual([{ path: "", message: "takes too long to check" }]);
     expect(schema.check(Buffer.from('"aaa"'))).toEqual([]);
+  });
+
+  it("Is checked in CPU time, whatever other processes take", async () => {
+    const schema = await compile({ type: "string", pattern: "^[ab]*$" });
+    // The first check of a process takes longer.
+    for (let i = 0; i < 100; i++) schema.check(Buffer.from('"ab"'));
+    const stopper = spawn(process.execPath, ["-e", STOPPER, String(process.pid)]);
+    const exited = once(stopper, "exit");
+    let checked = 0;
+    let givenUp = 0;
+    while (stopper.exitCode === null) {
+      for (let i = 0; i < 100; i++) {
+        if (schema.checkWithin(5, Buffer.from('"ab"')) === undefined) givenUp++;
+        else checked++;
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await exited).toEqual([0, null]);
+    expect(checked).toBeGreaterThan(100);
+    // The process itself may take CPU time in the background, to collect garbage.
+    expect(givenUp).toBeLessThan(5);
   });
 
   it("Is refused if a recursive schema follows it too deep", async () => {
