@@ -1,4 +1,5 @@
 import type { ConfigTables } from "./config.ts";
+import { chargesOf } from "./jobs.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import { TOKEN_PRESETS, type TokenPreset } from "./token-presets.ts";
 import type { TokenTable, X402Table } from "./x402.ts";
@@ -10,9 +11,15 @@ import type { TokenTable, X402Table } from "./x402.ts";
 export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigTables {
   const { x402 } = tables;
   if (x402?.acceptedTokens === undefined) return tables;
-  const acceptedTokens = x402.acceptedTokens.map(
-    (token, i) => token && fillToken(token, mistakes.at("x402", "accepted_tokens", i)),
-  );
+  const isSoldByUse = tables.jobs?.some((job) => job && chargesOf(job).includes("used")) ?? false;
+  const placeOf = (i: number) => mistakes.at("x402", "accepted_tokens", i);
+  const acceptedTokens = x402.acceptedTokens.map((token, i) => token && fillToken(token, placeOf(i)));
+  for (const [i, token] of acceptedTokens.entries()) {
+    const isChosen = x402.acceptedTokens[i]?.transferMethod === "permit2";
+    // Payments by use need Permit2.
+    if (token && isChosen && !isSoldByUse)
+      warnOfChosenPermit2(token, acceptedTokens, placeOf(i).at("transfer_method"));
+  }
   return { ...tables, x402: { ...x402, acceptedTokens } satisfies X402Table };
 }
 
@@ -74,13 +81,8 @@ function withMethod(token: TokenTable, place: Place): TokenTable {
 }
 
 /** Warns that a token without a transfer method is paid by Permit2, which its payers must have approved. */
-function warnOfPermit2({ network, asset }: TokenTable, place: Place): void {
-  const known = TOKEN_PRESETS.find(
-    (preset) =>
-      preset.transferMethod === "eip3009" &&
-      preset.network === network &&
-      preset.asset.toLowerCase() === asset?.toLowerCase(),
-  );
+function warnOfPermit2(token: TokenTable, place: Place): void {
+  const known = findWithEip3009(token);
   const expected =
     known === undefined
       ? '"eip3009" if the token has EIP-3009, or "permit2"'
@@ -88,6 +90,28 @@ function warnOfPermit2({ network, asset }: TokenTable, place: Place): void {
   place.warn(
     `is missing, so the token is paid by Permit2, which its payers must have approved; expected ${expected}`,
   );
+}
+
+/** Warns of a token that has EIP-3009 and can be paid by Permit2 alone. */
+function warnOfChosenPermit2(
+  token: TokenTable,
+  all: readonly (TokenTable | undefined)[],
+  place: Place,
+): void {
+  if (findWithEip3009(token) === undefined) return;
+  const isPaidByBoth = all.some((other) => other?.transferMethod === "eip3009" && isSameToken(other, token));
+  if (isPaidByBoth) return;
+  place.warn(
+    'is "permit2", which the token\'s payers must have approved, although the token has EIP-3009; expected "eip3009", or the token listed again with it',
+  );
+}
+
+function findWithEip3009(token: TokenTable): TokenPreset | undefined {
+  return TOKEN_PRESETS.find((preset) => preset.transferMethod === "eip3009" && isSameToken(preset, token));
+}
+
+function isSameToken(one: TokenTable | TokenPreset, other: TokenTable): boolean {
+  return one.network === other.network && one.asset?.toLowerCase() === other.asset?.toLowerCase();
 }
 
 function quoted(symbol: string): string {

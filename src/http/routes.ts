@@ -12,6 +12,9 @@ export type RouteAnswer =
   | StreamingResponse
   | ((incoming: IncomingMessage, outgoing: ServerResponse) => void);
 
+/** @param request absent when it could not be read */
+type RefusalDetails = (code: ErrorCode, request?: HttpRequest) => Readonly<Record<string, unknown>>;
+
 const METHODS = ["GET", "HEAD", "POST", "DELETE"] as const;
 
 /** Handlers of one path, by method. Node sends the answer to HEAD without its body. */
@@ -19,7 +22,7 @@ export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)
   /** Pattern of a path with variable parts, for logs and metrics. Default: the path itself. */
   readonly route?: string;
   /** Returns extra JSON fields for refusals that no handler makes: another method, a malformed request, a shutdown. */
-  readonly refusalDetails?: (code: ErrorCode) => Readonly<Record<string, unknown>>;
+  readonly refusalDetails?: RefusalDetails;
 }
 
 /** Handlers of a health route: probes send GET or HEAD. */
@@ -48,8 +51,9 @@ export function refusalAt(
   code: ErrorCode,
   message: string,
   headers: Readonly<Record<string, string>> = {},
+  request?: HttpRequest,
 ): GatewayError {
-  return new GatewayError(code, message, { details: refusalDetails?.(code) ?? {}, headers });
+  return new GatewayError(code, message, { details: refusalDetails?.(code, request) ?? {}, headers });
 }
 
 /** Returns the methods of a path, as `Allow` lists them. */
@@ -66,7 +70,7 @@ export interface TableOwner {
   /** Paths that begin with this belong to the table, even where it has no route. Default: none. */
   readonly prefix?: string;
   /** Returns extra JSON fields for the refusal of a path without a route, and of a request whose path is not known. */
-  readonly refusalDetails?: (code: ErrorCode) => Readonly<Record<string, unknown>>;
+  readonly refusalDetails?: RefusalDetails;
 }
 
 /** A table's handlers for one path. */

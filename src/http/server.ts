@@ -291,9 +291,14 @@ export class HttpServer {
     exchange.owner = owner;
     exchange.route = handlers.route ?? path;
     if (this.#tables.has(table)) return handlers;
-    throw refusalAt(handlers, "shutting_down", "jobgate is shutting down: try again soon.", {
-      "retry-after": "5",
-    });
+    const headers = { "retry-after": "5" };
+    throw refusalAt(
+      handlers,
+      "shutting_down",
+      "jobgate is shutting down: try again soon.",
+      headers,
+      exchange,
+    );
   }
 
   /**

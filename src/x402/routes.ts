@@ -9,7 +9,6 @@ import type { McpRoute } from "./doors/mcp/mcp-route.ts";
 import { SHOP_FILES } from "./pages/shop-pages.ts";
 import type { DryRunRoute } from "./purchase/dry-run-route.ts";
 import type { JobRoute } from "./purchase/job-route.ts";
-import { chargedNothing } from "./purchase/payment-answer.ts";
 import type { X402Stats } from "./stats.ts";
 import { type JobPath, parseCallPath, parseJobPath, requireNoQuery } from "./wire/paths.ts";
 
@@ -71,7 +70,7 @@ export function x402Routes(routes: {
           route,
           GET: (request) => paid.show(request, jobPath),
           POST: (request) => paid.answer(request, jobPath),
-          refusalDetails: chargedNothing,
+          refusalDetails: (code, request) => paid.refusalDetails(code, request),
         };
       case "/auth-dry-run":
         return protocol === "x402"

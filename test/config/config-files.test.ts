@@ -202,6 +202,29 @@ test.each([
   expect(result.warnings.map(({ keyPath }) => keyPath)).toContain("x402.accepted_tokens[0].rpc_url");
 });
 
+test.each([
+  ["a preset", 'token = "USDC"'],
+  ["an address", 'asset = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"\nsymbol = "USDC"\ndecimals = 6'],
+])("A token with EIP-3009, by %s, that is paid by Permit2 alone is warned of", async (_, named) => {
+  const entry = (method: string) =>
+    `[[x402.accepted_tokens]]\nnetwork = "base"\n${named}\npay_to = "0x${"ab".repeat(20)}"\nrpc_url = "http://127.0.0.1:1"\nrate_per_native_unit = "1"\n${method}\n`;
+  const permit2 = entry('transfer_method = "permit2"');
+  const eip3009 = entry('transfer_method = "eip3009"\neip3009_name = "USD Coin"\neip3009_version = "2"');
+  const warningsOf = async (tokens: string) => {
+    const head =
+      'service_id = 1\n[runner]\nbind_address = "127.0.0.1:0"\n[store]\nurl = "sqlite:a.db"\n[x402]\nbind_address = "127.0.0.1:0"\npublic_url = "http://127.0.0.1"\nfacilitator_url = "http://127.0.0.1:1"\n[job_pricing.1]\n0 = "1000000000000000"\n';
+    const result = await loadFiles({ "jobgate.toml": `${head}${tokens}` });
+    if (!result.ok) throw new Error(JSON.stringify(result.mistakes));
+    return result.warnings.flatMap(({ keyPath, message }) =>
+      keyPath.endsWith("transfer_method") ? [message] : [],
+    );
+  };
+  expect(await warningsOf(permit2)).toEqual([expect.stringContaining("although the token has EIP-3009")]);
+  expect(await warningsOf(`${permit2}${eip3009}`)).toEqual([]);
+  const byUse = '[[jobs]]\njob_index = 0\nmode = "public_paid"\ncharge = "used"\n';
+  expect(await warningsOf(`${permit2}${byUse}`)).toEqual([]);
+});
+
 test("A mistake in a separate file has that file's name and line", async () => {
   const found = await mistakesOf(
     {

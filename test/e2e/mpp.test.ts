@@ -148,6 +148,19 @@ it("A fresh challenge that a malformed credential was answered with can be paid"
   expect(await gateway.send(payment, { body: "after garbage" })).toMatchObject({ status: 202 });
 });
 
+it("A dry run with a malformed credential is answered with a fresh challenge that can be paid", async () => {
+  const response = await fetch(`${gateway.urlOf()}/auth-dry-run`, {
+    method: "POST",
+    headers: { authorization: "Payment e30" },
+    body: "dry garbage",
+  });
+  expect(response.status).toBe(402);
+  expect(await response.json()).toMatchObject({ allowed: false, code: "malformed_credential" });
+  const [challenge] = readChallenges(response.headers.get("www-authenticate") ?? "");
+  const payment = await signChallenge({ account, challenge: challenge as MppChallenge });
+  expect(await gateway.send(payment, { body: "dry garbage" })).toMatchObject({ status: 202 });
+});
+
 it("A request with payments of both protocols is refused", async () => {
   const [payment, other] = await Promise.all([gateway.at("evm").sign(), gateway.sign()]);
   const answer = await gateway.send({ headers: { ...payment.headers, ...other.headers } });

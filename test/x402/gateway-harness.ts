@@ -2,6 +2,7 @@ import { onTestFinished } from "vitest";
 import type { X402Config } from "../../src/config/config.ts";
 import { toRemoteFacilitator } from "../../src/config/facilitators.ts";
 import type { Clock } from "../../src/core/clock.ts";
+import type { HttpServer } from "../../src/http/server.ts";
 import type { Store } from "../../src/store/store.ts";
 import { X402Gateway } from "../../src/x402/gateway.ts";
 import { accounts } from "../helpers/accounts.ts";
@@ -33,6 +34,8 @@ interface Options {
   readonly clock?: Clock;
   /** Store of another gateway. Default: one of its own. */
   readonly store?: Store;
+  /** Server to share with others. Default: one of its own. */
+  readonly server?: HttpServer;
 }
 
 export interface Reply {
@@ -80,11 +83,17 @@ export async function startAnotherGateway(options: Options = {}): Promise<TestGa
 /** Makes a gateway without starting it. */
 export async function openTestGateway(options: Options = {}): Promise<TestGateway> {
   const { logger, lines: errors } = startLog("error");
-  const { maxPending = 1_000, clock } = options;
+  const { maxPending = 1_000, clock, server } = options;
   const opened = options.store === undefined ? await openTestStore({ maxPending, logger }) : undefined;
   const store = opened?.store ?? (options.store as Store);
   const config = configOf(options);
-  const gateway = new X402Gateway({ config, store, logger, ...(clock && { clock }) });
+  const gateway = new X402Gateway({
+    config,
+    store,
+    logger,
+    ...(clock && { clock }),
+    ...(server && { server }),
+  });
   const jobUrl = (job = 0) => `http://${gateway.address}/x402/jobs/1/${job}`;
   return {
     gateway,

@@ -4,15 +4,18 @@ import type { HttpRequest, JobRequest } from "../../http/request.ts";
 import { errorResponse, type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { CallerAuth } from "../callers/caller-auth.ts";
 import { readCaller } from "../callers/headers.ts";
+import type { Door } from "../doors/door.ts";
 import type { Price, PriceBook } from "../prices/price-book.ts";
 import type { X402Stats } from "../stats.ts";
 import { requireNoQuery } from "../wire/paths.ts";
-import { type Checkout, type PaymentReader, withBodyOnce } from "./checkout.ts";
+import { PaymentRefusal } from "../wire/payment-required.ts";
+import { type Checkout, withBodyOnce } from "./checkout.ts";
 import type { ClientLimits } from "./client-limits.ts";
+import { withOffers } from "./purchase.ts";
 import type { Verification } from "./verification.ts";
 
 interface Parts {
-  readonly door: PaymentReader;
+  readonly door: Door;
   readonly checkout: Checkout;
   readonly prices: PriceBook;
   readonly callerAuth: CallerAuth;
@@ -44,7 +47,11 @@ export class DryRunRoute {
       if (!(error instanceof GatewayError)) throw error;
       stats.count(error.status >= 500 ? "auth_dry_run_error" : "auth_dry_run_denied");
       if (error.code === "job_not_found") stats.count("job_not_found");
-      return errorResponse(error, { allowed: false, ...ids, ...error.details });
+      const answer = errorResponse(error, { allowed: false, ...ids, ...error.details });
+      if (!(error instanceof PaymentRefusal)) return answer;
+      // With the offers that the client can pay instead.
+      const { headers } = await this.#parts.door.refuse(request, job, error);
+      return { ...answer, headers: { ...headers, ...answer.headers } };
     }
   }
 
@@ -57,6 +64,7 @@ export class DryRunRoute {
     // As in a purchase, a payment that was seen before comes before everything that a reload may have changed.
     if ((await checkout.findBought(request, job, door)) !== undefined) return { replayed: true };
     const price = await prices.find(request, job);
+    await this.#requireWellFormed(request, price);
     const { invocationMode: mode, restriction } = price.policy;
     if (restriction === undefined) return { mode };
     const body = await request.readBody(maxBodyBytes);
@@ -67,6 +75,18 @@ export class DryRunRoute {
           { payer: "0x" as const, source: "signature" };
     const { caller } = await callerAuth.authorize(price.policy, restriction, { request, body, payer });
     return { mode, caller, caller_source: source };
+  }
+
+  /** @throws PaymentRefusal `malformed_credential` */
+  async #requireWellFormed(request: JobRequest, price: Price): Promise<void> {
+    const { door, maxBodyBytes } = this.#parts;
+    try {
+      door.readPayment(request);
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.status !== 402) return;
+      const body = await request.readBody(maxBodyBytes);
+      throw await withOffers(error, { findPrice: async () => price, body });
+    }
   }
 
   /** Returns the payer of the payment that the request carries, or else the address in its caller header. */

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import { GatewayError } from "../../core/errors.ts";
+import { type ErrorCode, GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
@@ -10,7 +10,7 @@ import type { Door } from "../doors/door.ts";
 import type { ReceiptSigner } from "../receipts/receipt-signer.ts";
 import { callPath } from "../wire/paths.ts";
 import type { Checkout, UnpaidRequest } from "./checkout.ts";
-import { acceptedAnswer, purchaseRefusalOf, resultAnswer } from "./payment-answer.ts";
+import { acceptedAnswer, chargedNothing, purchaseRefusalOf, resultAnswer } from "./payment-answer.ts";
 import type { AcceptedPayment } from "./purchase.ts";
 import type { Refusals } from "./refused-payments.ts";
 
@@ -56,6 +56,16 @@ export class JobRoute {
       }
       return this.#askToPay(request, await checkout.show(request, job));
     });
+  }
+
+  /**
+   * Returns the JSON fields of a refusal that no handler makes. The journal is not read during a shutdown, so a request
+   * with a payment may be the resend of a payment that was charged.
+   */
+  refusalDetails(code: ErrorCode, request: HttpRequest | undefined): Readonly<Record<string, unknown>> {
+    const mayBeCharged =
+      code === "shutting_down" && request !== undefined && this.#parts.door.carriesPayment(request);
+    return mayBeCharged ? { ...chargedNothing(code), charged: "unknown" } : chargedNothing(code);
   }
 
   async #refusing(

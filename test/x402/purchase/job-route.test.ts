@@ -1,12 +1,14 @@
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
 import { parsePaymentRequired } from "@x402/core/schemas";
 import type { PaymentPayload } from "@x402/core/types";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { GatewayError, UnknownOutcomeError } from "../../../src/core/errors.ts";
+import type { RouteTable } from "../../../src/http/routes.ts";
 import { startPaidParts } from "../../e2e/paid-parts.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { requestOffer, signV1Payment, signV2Payment } from "../../helpers/clients.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { newServer } from "../../http/server-harness.ts";
 import { MAX_BODY, PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
 import { JOB, USDC } from "../payments.ts";
 
@@ -180,4 +182,21 @@ describe("A paid request", () => {
       { code: "store_unavailable", charged: "unknown", retryable: true },
     ]);
   });
+});
+
+it("A payment that is sent again while the gateway stops is not said to have charged nothing", async () => {
+  const server = newServer();
+  const others: RouteTable = () => undefined;
+  await server.mount(others);
+  onTestFinished(() => server.unmount(others));
+  const stopping = await startAnotherGateway({ server, config: { facilitatorUrl: parts.facilitator.url } });
+  const { headers } = await stopping.sign();
+  expect((await stopping.post(headers)).status).toBe(202);
+  await stopping.gateway.stop();
+  const refusal = { code: "shutting_down", retryable: true };
+  expect(await stopping.post(headers)).toMatchObject({
+    status: 503,
+    body: { ...refusal, charged: "unknown" },
+  });
+  expect(await stopping.post({})).toMatchObject({ status: 503, body: { ...refusal, charged: false } });
 });
