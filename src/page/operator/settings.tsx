@@ -63,7 +63,10 @@ function Rates() {
             ),
           },
           { label: "Per native unit", class: "number", cell: ({ rate }) => rate || "–" },
-          { label: "Source", cell: ({ source }) => source },
+          {
+            label: "Source",
+            cell: ({ source }) => (source === "none" ? "none: for prices in its own currency" : source),
+          },
           { label: "State", class: "wide", cell: (rate) => <RateState {...rate} /> },
         ]}
       />

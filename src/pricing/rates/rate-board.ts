@@ -10,7 +10,8 @@ export interface RateReport {
   readonly network: string;
   readonly asset: string;
   readonly symbol: string;
-  readonly source: RateSource["kind"];
+  /** `none`: the token is paid for prices in its own currency alone. */
+  readonly source: RateSource["kind"] | "none";
   /** Last good value, usable or not; absent when there never was one. */
   readonly rate?: TokenRate;
   /** Offers in this token can be made now. */
@@ -22,10 +23,12 @@ export interface RateReport {
 /** A token that prices in wei can be paid in. */
 type RatedToken = AcceptedToken & { readonly rate: RateSource };
 
-/** Rates of all tokens that have one. Live sources are asked in the background, never while a client waits. */
+/** Rates of all accepted tokens. Live sources are asked in the background, never while a client waits. */
 export class RateBoard {
   readonly #clock: Clock;
   readonly #logger: Logger;
+  #accepted: readonly AcceptedToken[] = [];
+  /** Accepted tokens that have a rate. */
   #tokens: readonly RatedToken[] = [];
   /** Live rates by source: two tokens with the same source share its answers. */
   readonly #live = new Map<string, LiveRate>();
@@ -41,9 +44,9 @@ export class RateBoard {
     return rate.kind === "fixed" ? fixedRate(rate) : this.#live.get(keyOf(rate))?.usable();
   }
 
-  /** Returns the rate of every token that has one, for the operator. */
+  /** Returns every accepted token with its rate, for the operator. */
   report(): RateReport[] {
-    return this.#tokens.map((token) => this.#report(token));
+    return this.#accepted.map((token) => this.#report(token));
   }
 
   /**
@@ -51,6 +54,7 @@ export class RateBoard {
    * was asked once, or after a few seconds. Never rejects.
    */
   async watch(tokens: readonly AcceptedToken[]): Promise<void> {
+    this.#accepted = tokens;
     this.#tokens = tokens.filter((token): token is RatedToken => token.rate !== undefined);
     await Promise.all(this.#tokens.flatMap(({ rate }) => (rate.kind === "fixed" ? [] : [this.#open(rate)])));
     // Removed last, because offers were made from the old sources until now.
@@ -86,7 +90,8 @@ export class RateBoard {
     return tokens.map(({ network, symbol }) => `${network} ${symbol}`);
   }
 
-  #report({ network, asset, symbol, rate: source }: RatedToken): RateReport {
+  #report({ network, asset, symbol, rate: source }: AcceptedToken): RateReport {
+    if (source === undefined) return { network, asset, symbol, source: "none", usable: true };
     const token = { network, asset, symbol, source: source.kind };
     if (source.kind === "fixed") return { ...token, rate: fixedRate(source), usable: true };
     const live = this.#live.get(keyOf(source));

@@ -88,6 +88,13 @@ describe("a fixed rate", () => {
   });
 });
 
+test("A report has every accepted token, also a token that needs no rate", async () => {
+  const { rate: _, ...unrated } = USDC;
+  await board.watch([unrated]);
+  const { network, asset, symbol } = USDC;
+  expect(board.report()).toEqual([{ network, asset, symbol, source: "none", usable: true }]);
+});
+
 describe("a live rate", () => {
   test("It is known once watched, and follows its source", async () => {
     const token = usdc(http());

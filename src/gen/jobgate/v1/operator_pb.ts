@@ -2787,7 +2787,7 @@ export type Rate = Message<"jobgate.v1.Rate"> & {
   rate: string;
 
   /**
-   * fixed, chainlink or http.
+   * fixed, chainlink, http, or none for a token that is paid for prices in its own currency alone.
    *
    * @generated from field: string source = 5;
    */
