@@ -1,16 +1,15 @@
 import type { Socket } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { textResponse } from "../../src/http/response.ts";
 import { openSocket, rawRequest, readAnswers } from "../helpers/raw-request.ts";
-import { closed, heldRoute, isGone, MAX_BODY, SHORT, startServer } from "./server-harness.ts";
+import { caughtUp, closed, heldRoute, isGone, MAX_BODY, SHORT, startServer } from "./server-harness.ts";
 
 describe("clients that misbehave", () => {
   it("A client that hangs up mid-body leaves no request in progress", async () => {
     const { url, stop } = await startServer({ timeouts: { stopUploadMs: 60_000, stopMs: 60_000 } });
     const socket = await openSocket(url);
     socket.write("POST /count HTTP/1.1\r\nhost: a\r\ncontent-length: 50\r\n\r\nhalf");
-    await sleep(50);
+    await caughtUp(url);
     socket.resetAndDestroy();
     await closed(socket);
     expect((await rawRequest(url, "POST /count")).status).toBe(200);
@@ -31,7 +30,8 @@ describe("clients that misbehave", () => {
     socket.write("POST /late HTTP/1.1\r\nhost: a\r\ncontent-length: 50\r\n\r\nhalf");
     await late.asked;
     socket.resetAndDestroy();
-    await sleep(50);
+    await closed(socket);
+    await caughtUp(url);
     late.release();
     await stop();
     expect(await isGone(url)).toBe(true);
@@ -44,7 +44,8 @@ describe("clients that misbehave", () => {
     socket.write("POST /slow HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n");
     await slow.asked;
     socket.resetAndDestroy();
-    await sleep(50);
+    await closed(socket);
+    await caughtUp(url);
     slow.release();
     expect((await rawRequest(url, "POST /count")).status).toBe(200);
     await stop();

@@ -6,7 +6,7 @@ import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers, RouteHandler, RouteTable } from "../../src/http/routes.ts";
 import { HttpServer, type HttpTimeouts } from "../../src/http/server.ts";
 import { startLog } from "../helpers/log.ts";
-import { openSocket } from "../helpers/raw-request.ts";
+import { openSocket, rawRequest } from "../helpers/raw-request.ts";
 
 const LOCAL: BindAddress = { kind: "tcp", host: "127.0.0.1", port: 0 };
 export const MAX_BODY = 100;
@@ -81,6 +81,12 @@ function deferred() {
     resolve = done;
   });
   return { promise, resolve };
+}
+
+/** Resolves once the server has read what was sent before, because it has answered a request that was sent later. */
+export async function caughtUp(url: string): Promise<void> {
+  const { status } = await rawRequest(url, "POST /count");
+  if (status !== 200) throw new Error(`the server answered ${status}`);
 }
 
 export async function isGone(url: string): Promise<boolean> {

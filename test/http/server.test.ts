@@ -4,14 +4,22 @@ import { stat } from "node:fs/promises";
 import { Agent, type IncomingMessage, request } from "node:http";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { textResponse } from "../../src/http/response.ts";
 import type { MethodHandlers } from "../../src/http/routes.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { openSocket, rawRequest, readAnswers } from "../helpers/raw-request.ts";
 import { testFolder } from "../helpers/test-folder.ts";
-import { COUNT, heldRoute, isGone, newServer, SHORT, startServer, tableOf } from "./server-harness.ts";
+import {
+  COUNT,
+  caughtUp,
+  heldRoute,
+  isGone,
+  newServer,
+  SHORT,
+  startServer,
+  tableOf,
+} from "./server-harness.ts";
 
 describe("mounting and stopping", () => {
   it("Two gateways given one server share its socket until the last one stops", async () => {
@@ -66,10 +74,9 @@ describe("mounting and stopping", () => {
     // Begins before the stop, so that its connection is not idle then, and completes after it.
     const late = request(`${url}/paid`, { method: "POST", agent, headers: { "content-length": 1 } });
     late.flushHeaders();
-    await sleep(50);
     const pipelined = await openSocket(url);
     pipelined.write("POST /count HTTP/1.1\r\nhost: a\r\n");
-    await sleep(50);
+    await caughtUp(url);
 
     const stopping = stop();
     late.end("x");
@@ -89,7 +96,7 @@ describe("mounting and stopping", () => {
     const socket = await openSocket(url);
     socket.on("error", () => undefined);
     socket.write("POST /count HTTP/1.1\r\nhost: a\r\ncontent-length: 90\r\n\r\n");
-    await sleep(50);
+    await caughtUp(url);
     // Within the test's time-out, which is shorter than the time for requests in progress.
     await stop();
   });

@@ -1,11 +1,13 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
-import { setTimeout as sleep } from "node:timers/promises";
+import type { Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import type { HttpRequest } from "../../src/http/request.ts";
 import { jsonResponse } from "../../src/http/response.ts";
 import type { MethodHandlers } from "../../src/http/routes.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { openSocket, readAnswers, sendRaw } from "../helpers/raw-request.ts";
+import { until } from "../helpers/until.ts";
 import { MAX_BODY, SHORT, startServer } from "./server-harness.ts";
 
 const MIB = 1024 * 1024;
@@ -106,11 +108,14 @@ test("A body in pieces of one byte takes little more memory than its size", asyn
   const { url } = await startServer({ routes: { "/echo": ECHO } });
   const pieces = Buffer.from("1\r\na\r\n".repeat(200_000));
   const before = process.memoryUsage.rss();
+  const readers: Socket[] = [];
+  const onRequest = (message: unknown) => void readers.push((message as { socket: Socket }).socket);
+  subscribe("http.server.request.start", onRequest);
+  onTestFinished(() => void unsubscribe("http.server.request.start", onRequest));
   for (let i = 0; i < 4; i++) {
     await openUpload(url, "/echo HTTP/1.1\r\ntransfer-encoding: chunked", pieces);
   }
-  // Time to read all of it.
-  await sleep(1_000);
+  await until(() => readers.length === 4 && readers.every(({ bytesRead }) => bytesRead > pieces.length));
   // Kept by themselves, the 800,000 pieces would take at least twice as much.
   expect(process.memoryUsage.rss() - before).toBeLessThan(75 * MIB);
 });
