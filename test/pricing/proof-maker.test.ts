@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import { expect, onTestFinished, test } from "vitest";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { ProofMaker } from "../../src/pricing/proof-maker.ts";
+import { ProofThread } from "../../src/pricing/proof-thread.ts";
 import { startLog } from "../helpers/log.ts";
 import { isProof } from "../helpers/pricing-engine.ts";
 
@@ -19,6 +19,13 @@ const [FIRST, SECOND, THIRD] = QUICK;
 /** 133 s later, the slow service and this one are quick. */
 const LATER_MS = 133_000;
 const KNOWN = 400n;
+/** Time for which work without requesters continues. */
+const MAX_UNWANTED_MS = 15_000;
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
 
 /** A maker with a clock that the test moves, of an operator with one service. */
 function startMaker(difficulty: number, options: { maxUnwantedMs?: number } = {}) {
@@ -131,10 +138,11 @@ test("Work for the operator's own service continues although an unknown service 
 });
 
 test("Work without requesters is given up after a while, and a later requester gets a new search", async () => {
-  const { maker, time } = startMaker(HARD, { maxUnwantedMs: 50 });
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const { maker, time } = startMaker(HARD, { maxUnwantedMs: MAX_UNWANTED_MS });
   await maker.proofFor(FIRST);
   await askAndLeave(maker, SLOW);
-  await sleep(200);
+  vi.advanceTimersByTime(MAX_UNWANTED_MS);
   time.nowMs += LATER_MS;
   const before = process.cpuUsage();
   expect((await maker.proofFor(SLOW)).timestamp).toBe(NOW_SECS + 133n);
@@ -142,13 +150,15 @@ test("Work without requesters is given up after a while, and a later requester g
 });
 
 test("Work that is requested again in time is not given up", async () => {
-  const { maker, time } = startMaker(HARD, { maxUnwantedMs: 200 });
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const { maker } = startMaker(HARD, { maxUnwantedMs: MAX_UNWANTED_MS });
   await maker.proofFor(FIRST);
   await askAndLeave(maker, SLOW);
+  vi.advanceTimersByTime(MAX_UNWANTED_MS - 1);
   const { release } = occupy(maker);
-  // A search that began now would be over before it is let go of.
-  time.nowMs += LATER_MS;
-  await sleep(800);
+  const cancel = vi.spyOn(ProofThread.prototype, "cancel");
+  vi.advanceTimersByTime(MAX_UNWANTED_MS);
+  expect(cancel).not.toHaveBeenCalled();
   await release();
 });
 

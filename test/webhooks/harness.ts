@@ -65,7 +65,9 @@ export async function startWebhooks(
   const log: Record<string, unknown>[] = [];
   const logger = pino({ level: "debug" }, { write: (line: string) => void log.push(JSON.parse(line)) });
   const { maxPending = 100_000 } = options;
-  const opened = await openTestStore({ maxPending, logger });
+  let underTest: WebhooksUnderTest | undefined;
+  const clock = () => underTest?.now ?? Date.now();
+  const opened = await openTestStore({ maxPending, logger, clock });
   const { store } = opened;
   const config = (list: readonly WebhookEndpoint[], more?: Partial<WebhooksConfig>): WebhooksConfig => ({
     bindAddress: LOCAL,
@@ -73,7 +75,6 @@ export async function startWebhooks(
     endpoints: list,
     ...more,
   });
-  const clock = () => underTest.now ?? Date.now();
   const gateway = new WebhookGateway({
     config: config(endpoints, options.config),
     serviceId: 42n,
@@ -101,7 +102,7 @@ export async function startWebhooks(
     };
   }
 
-  const underTest: WebhooksUnderTest = {
+  underTest = {
     url,
     store,
     gateway,

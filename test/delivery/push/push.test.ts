@@ -14,6 +14,9 @@ import {
   watchResults,
 } from "./push-harness.ts";
 
+/** Time that a target works on one JobCall: others are out at the same time. */
+const WORK_MS = 5;
+
 test("A JobCall is pushed as a signed CloudEvent, and a 2xx answer is its result", async () => {
   const target = await startTarget((pushed) =>
     answer(pushed, 201, "done", { "content-type": "text/x-done" }),
@@ -125,7 +128,7 @@ test("A JobCall that kills its target becomes a dead letter and takes no other w
   const target = await startTarget((pushed) => {
     if (pushed.body.toString() === "poison")
       for (const { response } of target.requests) response.socket?.destroy();
-    else setTimeout(() => answer(pushed), 5);
+    else setTimeout(() => answer(pushed), WORK_MS);
   });
   const { store, endLeases } = await openStoreWithClock();
   const { accept, empty } = await startPush([{ url: target.url }], { maxAttempts: 3 }, store);

@@ -8,6 +8,7 @@ import { MAX_WAITS_OF_ONE, WaitPlaces } from "../../../src/x402/calls/wait-place
 import { CallWatch } from "../../../src/x402/calls/watch.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { openEvents } from "../../helpers/server-sent-events.ts";
+import { until } from "../../helpers/until.ts";
 
 const CALL: CallState = {
   callId: 7,
@@ -22,7 +23,12 @@ const CALL: CallState = {
 async function serveEvents({ heartbeatMs = 60_000 } = {}) {
   const calls = new Map<number, CallState>();
   const now = (callId: number) => calls.get(callId) ?? { ...CALL, callId };
-  const watch = new CallWatch({ calls: { findCall: async (callId) => now(callId) }, pollMs: 5 });
+  let polls = 0;
+  const findCall = async (callId: number) => {
+    polls++;
+    return now(callId);
+  };
+  const watch = new CallWatch({ calls: { findCall }, pollMs: 5 });
   const events = new CallEvents({ watch, places: new WaitPlaces(), clock: Date.now, heartbeatMs });
   const address = { kind: "tcp", host: "127.0.0.1", port: 0 } as const;
   const server = new HttpServer({ address, logger: pino({ level: "silent" }) });
@@ -43,6 +49,11 @@ async function serveEvents({ heartbeatMs = 60_000 } = {}) {
   return {
     open,
     stop,
+    /** Resolves once the state has been read several times more. */
+    polled() {
+      const before = polls;
+      return until(() => polls > before + 3);
+    },
     change: (to: Partial<CallState>, callId = 7) => void calls.set(callId, { ...now(callId), ...to }),
   };
 }
@@ -77,7 +88,7 @@ test("An event has an id, the state as its name, and the call as one line of JSO
 });
 
 test("Sends one event for each change, none without a change, and ends with the call", async () => {
-  const { open, change } = await serveEvents();
+  const { open, change, polled } = await serveEvents();
   const events = await open();
   const ids = [(await events.next())?.id];
   const changes: Partial<CallState>[] = [
@@ -92,7 +103,7 @@ test("Sends one event for each change, none without a change, and ends with the 
   for (const to of changes) {
     change(to);
     ids.push((await events.next())?.id);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    if (to.finishedAt === undefined) await polled();
   }
   expect(await events.next()).toBeUndefined();
   expect(events.comments).toBe(0);
