@@ -174,15 +174,11 @@ export class Runner {
 
   /** Resolves with the reason of a refusal, or "", also when the lease is lost. */
   #ask(part: Request["part"], fields: Request["fields"], { signal: lost }: AbortController): Promise<string> {
-    return new Promise((resolve) => {
-      const answer = (refusal: string): void => {
-        lost.removeEventListener("abort", onLost);
-        resolve(refusal);
-      };
-      const onLost = (): void => answer("");
-      lost.addEventListener("abort", onLost);
+    const answered = new AbortController();
+    return new Promise<string>((answer) => {
+      lost.addEventListener("abort", () => answer(""), { signal: answered.signal });
       this.#send({ part, fields, lost, answer });
-    });
+    }).finally(() => answered.abort());
   }
 
   #send(request: Request): void {

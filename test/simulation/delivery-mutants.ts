@@ -46,8 +46,11 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   {
     name: "two gateways call back at a time",
     seed: 5,
-    file: SENDER,
-    ...{ from: "if (!store.isShared) this.#heldUntil", to: "this.#heldUntil" },
+    file: "core/lease-lock.ts",
+    ...{
+      from: "this.#heldAt = (await locks.holdLock(name, owner, heldMs)) ? now : undefined;",
+      to: "this.#heldAt = now;",
+    },
   },
   {
     name: "a host gets two callbacks at a time",

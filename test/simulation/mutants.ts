@@ -2,6 +2,7 @@ import type { Mutant } from "./bundle-gateway.ts";
 import { NOTHING_HAPPENS, type Scenario } from "./payments.ts";
 
 const SETTLEMENT = "x402/settlement/settlement.ts";
+const RECORDER = "x402/settlement/outcome-recorder.ts";
 const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
 const OUTCOME = "x402/settlement/payment-outcome.ts";
 const DECISION = "x402/settlement/payment-decision.ts";
@@ -42,7 +43,11 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
   },
   {
     name: "a facilitator's yes counts where the chain can be asked",
-    ...{ file: ATTEMPTS, from: "!evidence.isRequired(payment.key)", to: "evidence.secondLookAfterMs >= 0" },
+    ...{
+      file: ATTEMPTS,
+      from: "success === undefined || this.#parts.evidence.isRequired(payment.key)",
+      to: "success === undefined",
+    },
     scenario: { ...ONE, lies: 1 },
   },
   {
@@ -57,16 +62,16 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
   {
     name: "an undecided payment counts as failed",
     ...{
-      file: SETTLEMENT,
+      file: RECORDER,
       from: "return this.#undecided(intent, evidence.reason);",
-      to: "return this.#fail(intent, evidence.reason);",
+      to: "return this.fail(intent, evidence.reason);",
     },
     scenario: ONE,
   },
   {
     name: "a payment that was settled elsewhere is said to have failed",
     ...{
-      file: SETTLEMENT,
+      file: RECORDER,
       from: 'if (kind === "not_open") return',
       to: 'if (kind === "failed" && intent === undefined) return',
     },
@@ -75,7 +80,7 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
   {
     name: "a payment that cannot be recorded is said to have failed",
     ...{
-      file: SETTLEMENT,
+      file: RECORDER,
       from: "this.#unrecorded.set(fingerprint,",
       to: 'if (settlement) return { kind: "failed", settlement };\n      this.#unrecorded.set(fingerprint,',
     },
@@ -83,15 +88,15 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
   },
   {
     name: "a yes that cannot be recorded is forgotten",
-    ...{ file: SETTLEMENT, from: "this.#unrecorded.set(fingerprint,", to: "new Map().set(fingerprint," },
+    ...{ file: RECORDER, from: "this.#unrecorded.set(fingerprint,", to: "new Map().set(fingerprint," },
     scenario: { ...ONE, storeFaults: 1, hasChain: false },
   },
   {
     name: "a yes that was not recorded is not tried again",
     ...{
       file: SETTLEMENT,
-      from: "async recheck(record: PaymentRecord): Promise<Rechecked> {\n    const { evidence, clock } = this.#parts;\n    const paid = this.#unrecorded.get(record.fingerprint);",
-      to: "async recheck(record: PaymentRecord): Promise<Rechecked> {\n    const { evidence, clock } = this.#parts;\n    const paid = this.#unrecorded.get('');",
+      from: "const { evidence, clock } = this.#parts;\n    const recorded = await this.#recorder.recordAgain(record);",
+      to: "const { evidence, clock } = this.#parts;\n    const recorded = undefined as any;",
     },
     scenario: { ...ONE, storeFaults: 1, hasChain: false },
   },

@@ -53,14 +53,17 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a yes that the chain does not show counts",
     file: ATTEMPTS,
-    ...{ from: "success !== undefined && !evidence.isRequired(payment.key)", to: "success !== undefined" },
+    ...{
+      from: "success === undefined || this.#parts.evidence.isRequired(payment.key)",
+      to: "success === undefined",
+    },
   },
   {
     name: "a charge is accepted although nothing is settled",
     ...{
       file: SETTLEMENT,
       from: "if (!isUnused(found)) return this.#decide(record, found);",
-      to: 'return this.#accept(record, { response: successResponse(record, "0x"), block: undefined });',
+      to: 'return this.#recorder.decide(record, { kind: "paid", transaction: "0x" });',
     },
   },
   {

@@ -21,9 +21,9 @@ describe("A simulated world with crashes, lies and lost messages", () => {
 
 it("A run that breaks a law is told without what the law does not need", async () => {
   const careless = await openSeeds({
-    file: "x402/settlement/settlement.ts",
+    file: "x402/settlement/outcome-recorder.ts",
     from: "return this.#undecided(intent, evidence.reason);",
-    to: "return this.#fail(intent, evidence.reason);",
+    to: "return this.fail(intent, evidence.reason);",
   });
   const broken = await firstBroken(careless, 2, 10);
   if (broken === undefined) throw new Error("no run broke a law");
