@@ -68,7 +68,7 @@ test("Slow bodies that come at once wait for each other, and those beyond the ti
   const checked = outcomes.filter((outcome) => typeof outcome !== "number");
   expect(checked.length).toBeGreaterThan(0);
   for (const outcome of checked) expect(outcome).toEqual(TOO_SLOW);
-  expect(checked.length).toBeLessThan(11);
+  expect(checked.length).toBeLessThan(outcomes.length);
 });
 
 test("A large body is checked whole, with an ordinary schema and with a costly one", async () => {
