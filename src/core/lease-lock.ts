@@ -13,10 +13,10 @@ export interface Locks {
 
 interface Options {
   readonly locks: Locks;
-  /** What the holder may do, such as a network whose transactions it sends. */
+  /** Name of the work that only the holder does, such as the network whose transactions it sends. */
   readonly name: string;
   readonly owner: string;
-  /** Time after which another process takes the lock of one that went away. */
+  /** Time after which a lock that its holder does not renew is free for other processes. */
   readonly heldMs: number;
   /** Time after which a held lock is renewed. */
   readonly renewMs: number;

@@ -29,7 +29,7 @@ export class Claimer {
   /** Set when the last look for suspects left some that no stream could take. */
   #suspectsLeft = false;
   readonly #backoff = new Backoff(CLAIM_BACKOFF);
-  /** Time until the next claim, after one that failed. */
+  /** Delay before the next claim; undefined unless the last claim failed. */
   #retryInMs: number | undefined;
   #backoffTimer: NodeJS.Timeout | undefined;
   #stopped = false;

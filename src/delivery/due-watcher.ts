@@ -17,7 +17,7 @@ export class DueWatcher {
   #timer: NodeJS.Timeout | undefined;
   #lookAt = Number.POSITIVE_INFINITY;
   #stopped = false;
-  /** Grows while nobody takes overdue work, so that it is not polled without pause. */
+  /** Delays that grow while no runner takes overdue work, so that the store is not polled without a pause. */
   readonly #overdueWaits = new Backoff(OVERDUE_WAITS);
 
   constructor(options: {

@@ -1,6 +1,6 @@
 /**
  * Journal of the transactions with which jobgate settles payments itself: none is broadcast before its signed bytes are
- * written here. Any replica queues; the one that holds the network's lock signs and sends.
+ * written here. Any replica queues transactions; the replica that holds the network's lock signs and sends them.
  *
  * References, accounts and hashes are written and compared in lower case.
  */

@@ -25,7 +25,7 @@ export type WorkerAnswer =
   /** The database's files were deleted, replaced or truncated: every later batch fails. */
   | { readonly kind: "lost"; readonly reason: string; readonly log: TruncatedLog | undefined };
 
-/** What a connection counts, as of the last batch. */
+/** Counters of a connection, as of the last batch. */
 export type Counts = Pick<Connection, "pending" | "lastCallId">;
 
 export const countsOf = ({ pending, lastCallId }: Connection): Counts => ({ pending, lastCallId });
