@@ -6,6 +6,13 @@ import type { Hex } from "viem";
 
 const CACHE = fileURLToPath(new URL("../../node_modules/.cache/solidity/", import.meta.url));
 
+/** Without metadata, whose hash changes with each comment of a source. */
+const SETTINGS = {
+  optimizer: { enabled: true },
+  metadata: { appendCBOR: false },
+  outputSelection: { "*": { "*": ["evm.bytecode.object"] } },
+};
+
 /** Creation code by contract name. */
 export type CompiledContracts = Readonly<Record<string, Hex>>;
 
@@ -22,7 +29,8 @@ export async function compileSolidity(fileName: string): Promise<CompiledContrac
   const source = await readFile(new URL(`contracts/${fileName}`, import.meta.url), "utf8");
   const require = createRequire(import.meta.url);
   const { version } = require("solc/package.json") as { version: string };
-  const key = createHash("sha256").update(version).update("\0").update(source).digest("hex");
+  const settings = JSON.stringify(SETTINGS);
+  const key = createHash("sha256").update([version, settings, source].join("\0")).digest("hex");
   const cached = await readFile(`${CACHE}${key}.json`, "utf8").catch(() => undefined);
   if (cached !== undefined) return JSON.parse(cached) as CompiledContracts;
 
@@ -30,7 +38,7 @@ export async function compileSolidity(fileName: string): Promise<CompiledContrac
   const input = {
     language: "Solidity",
     sources: { [fileName]: { content: source } },
-    settings: { optimizer: { enabled: true }, outputSelection: { "*": { "*": ["evm.bytecode.object"] } } },
+    settings: SETTINGS,
   };
   const output = JSON.parse(solc.compile(JSON.stringify(input))) as SolcOutput;
   const errors = (output.errors ?? []).filter(({ severity }) => severity === "error");

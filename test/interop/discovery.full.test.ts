@@ -96,9 +96,10 @@ it("The validator of MPP has no warning about a server and what it sells", async
       jobs: [job(10, { input: text, output: text }), job(11, {})],
     },
   });
-  const { stdout } = await promisify(execFile)(`${VALIDATORS}node_modules/.bin/mppx`, [
-    "validate",
-    gateway.url,
-  ]);
+  const { stdout } = await promisify(execFile)(
+    `${VALIDATORS}node_modules/.bin/mppx`,
+    ["validate", gateway.url],
+    { env: { ...process.env, NO_COLOR: "1", FORCE_COLOR: "0" } },
+  );
   expect(stdout).toMatch(/^Summary: [1-9][0-9]* passed, [0-9]+ skipped$/m);
 }, 60_000);
