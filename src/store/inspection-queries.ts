@@ -1,4 +1,4 @@
-import type { Finding, StoredRows, StoreInfo } from "./contract/inspection.ts";
+import type { Finding, StoredRows } from "./contract/inspection.ts";
 
 /** SQL that selects {@link StoredRows}. @param schema prefix of table names: empty, or with a dot at its end */
 export function countRows(schema: string): string {
@@ -57,12 +57,4 @@ export function toStoredRows(rows: readonly StoredRows[]): StoredRows[] {
     count: Number(count),
     oldest: oldest === null ? null : Number(oldest),
   }));
-}
-
-/** @throws Error for a store that another version made */
-export function requireVersion({ place, schemaVersion }: StoreInfo, known: number): void {
-  if (schemaVersion === known) return;
-  throw new Error(
-    `${place} was made by another version of jobgate: it has schema version ${schemaVersion}, and this jobgate reads version ${known}. Use the jobgate that serves it, or serve it with this one first`,
-  );
 }

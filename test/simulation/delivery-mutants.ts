@@ -82,7 +82,7 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   {
     name: "nobody is called back about a job by use",
     seed: 5,
-    file: "store/sqlite/callback-tables.ts",
+    file: "store/sqlite/schema/callbacks.ts",
     ...{ from: "WHEN NEW.ceiling IS NOT NULL AND", to: "WHEN NEW.ceiling = '' AND" },
   },
 ];

@@ -81,7 +81,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a refund is sent although the operator has to be asked",
     seed: 5,
-    file: "store/sqlite/by-use-tables.ts",
+    file: "store/sqlite/schema/refunds.ts",
     ...{ from: "on_failure = 'refund' AND closed IS NULL,", to: "1," },
   },
   {
@@ -93,7 +93,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "the fee of a transaction that reverted is not booked",
     seed: 3,
-    file: "store/sqlite/books-tables.ts",
+    file: "store/sqlite/schema/books.ts",
     ...{ from: "NEW.state IN ('succeeded', 'reverted')", to: "NEW.state = 'succeeded'" },
   },
 ];

@@ -129,7 +129,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a charge of nothing is settled",
     seed: 2,
-    file: "store/sqlite/by-use-tables.ts",
+    file: "store/sqlite/schema/by-use.ts",
     ...{ from: "iif(NEW.charge = '0', 'released', 'settling')", to: "'settling'" },
   },
   {
@@ -149,10 +149,10 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a job that failed is charged",
     seed: 3,
-    file: "store/sqlite/by-use-tables.ts",
+    file: "store/sqlite/schema/by-use.ts",
     ...{
-      from: "UPDATE payments SET state = 'released', amount = '0',",
-      to: "UPDATE payments SET state = 'settling',",
+      from: "SET state = 'released', amount = '0',",
+      to: "SET state = 'settling',",
     },
   },
   {

@@ -1,15 +1,10 @@
 import pg from "pg";
 import type { Finding, StoredRows, StoreInfo, StoreInspection } from "../contract/inspection.ts";
-import {
-  countRows,
-  findProblems,
-  problemTexts,
-  requireVersion,
-  toStoredRows,
-} from "../inspection-queries.ts";
+import { countRows, findProblems, problemTexts, toStoredRows } from "../inspection-queries.ts";
+import { newestVersion, requireNewest } from "../schema-version.ts";
 import { clientConfig, DEFAULT_TIMEOUTS, type PostgresAddress } from "./connection/connect.ts";
 import { schemaVersion as readVersion } from "./migrate.ts";
-import { MIGRATIONS } from "./schema.ts";
+import { MIGRATIONS } from "./schema/migrations.ts";
 
 /** Limit of one count: millions of rows take seconds. */
 const COUNT_MS = 300_000;
@@ -20,15 +15,15 @@ export async function inspectPostgres(address: PostgresAddress): Promise<StoreIn
   const place = `${host}${pathname}`;
   const client = new pg.Client({ ...clientConfig(address, DEFAULT_TIMEOUTS), query_timeout: COUNT_MS });
   await client.connect();
-  const schemaVersion = await readVersion(client).catch(async (error: unknown) => {
+  const schemaVersion = await readVersion(client).catch(async (cause: Error) => {
     await client.end();
-    throw error;
+    throw new Error(`${place}: ${cause.message}`, { cause });
   });
   if (schemaVersion === 0) {
     await client.end();
     throw new Error(`there is no store in ${place}: it has no schema jobgate`);
   }
-  const isKnown = schemaVersion === MIGRATIONS.length;
+  const isKnown = schemaVersion === newestVersion(MIGRATIONS);
 
   async function info(): Promise<StoreInfo> {
     const { rows: sizes } = await client.query<{ bytes: string }>(
@@ -43,7 +38,7 @@ export async function inspectPostgres(address: PostgresAddress): Promise<StoreIn
   return {
     info,
     async check() {
-      requireVersion({ kind: "Postgres", place, bytes: 0, schemaVersion }, MIGRATIONS.length);
+      requireNewest(MIGRATIONS, schemaVersion, place);
       // One statement, and so one snapshot, in which the journal balances.
       return problemTexts((await client.query<Finding>(findProblems("jobgate."))).rows);
     },

@@ -1,5 +1,6 @@
 import type { ClientBase } from "pg";
-import { MIGRATIONS } from "./schema.ts";
+import { missingMigrations, newestVersion, refuseNewer, refuseUnreleased } from "../schema-version.ts";
+import { MIGRATIONS } from "./schema/migrations.ts";
 
 /** Key of the advisory lock that the migrating replica holds: "jobg" in ASCII. */
 const LOCK_KEY = 0x6a_6f_62_67;
@@ -10,10 +11,11 @@ const ANSWER_MS = STEP_MS + 2_000;
 
 /**
  * Brings the tables up to date. Safe to run by several replicas at once: one does it, the others wait and find it done.
- * @throws Error when the tables belong to a newer jobgate
+ * @throws Error when the tables are of a newer or an unreleased jobgate
  */
 export async function migrate(client: ClientBase): Promise<void> {
-  if ((await schemaVersion(client)) === MIGRATIONS.length) return;
+  const newest = newestVersion(MIGRATIONS);
+  if ((await schemaVersion(client)) === newest) return;
   await client.query("BEGIN");
   try {
     await client.query(`SET LOCAL lock_timeout = ${STEP_MS}; SET LOCAL statement_timeout = ${STEP_MS}`);
@@ -25,8 +27,8 @@ export async function migrate(client: ClientBase): Promise<void> {
         CREATE TABLE jobgate.schema_version (version int NOT NULL);
         INSERT INTO jobgate.schema_version VALUES (0);`);
     }
-    for (const migration of MIGRATIONS.slice(version)) await runStep(client, migration);
-    await client.query("UPDATE jobgate.schema_version SET version = $1", [MIGRATIONS.length]);
+    for (const migration of missingMigrations(MIGRATIONS, version)) await runStep(client, migration);
+    await client.query("UPDATE jobgate.schema_version SET version = $1", [newest]);
     await client.query("COMMIT");
   } catch (error) {
     // Fails when the connection is lost; then there is nothing to roll back.
@@ -42,7 +44,7 @@ async function runStep(client: ClientBase, text: string): Promise<void> {
   await client.query({ text, ...bound });
 }
 
-/** 0 for a database without tables. */
+/** Returns 0 for a database without tables. @throws Error when the tables are of a newer or an unreleased jobgate */
 export async function schemaVersion(client: ClientBase): Promise<number> {
   // to_regclass would not see a table that another replica made since this connection last looked.
   const { rowCount } = await client.query(
@@ -51,10 +53,7 @@ export async function schemaVersion(client: ClientBase): Promise<number> {
   if (rowCount === 0) return 0;
   const { rows } = await client.query<{ version: number }>("SELECT version FROM jobgate.schema_version");
   const version = rows[0]?.version ?? 0;
-  if (version > MIGRATIONS.length) {
-    throw new Error(
-      `a newer jobgate migrated the database (schema version ${version}, this jobgate knows ${MIGRATIONS.length}): start that one`,
-    );
-  }
+  refuseNewer(MIGRATIONS, version);
+  refuseUnreleased(version);
   return version;
 }

@@ -4,7 +4,7 @@ import { Capacity } from "../new-call.ts";
 import type { Database } from "./driver.ts";
 import { makeLogDurable } from "./durable-log.ts";
 import type { FileOwner } from "./file-owner.ts";
-import { AUTOCHECKPOINT_PAGES, convertSmallFile, openDatabase, reasonOf } from "./open-database.ts";
+import { AUTOCHECKPOINT_PAGES, openDatabase, reasonOf } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
 import { Undecided } from "./operations/undecided.ts";
 import { runBatch, type TimedOperation } from "./transaction.ts";
@@ -51,7 +51,6 @@ export function openConnection(role: ConnectionRole, onLost: LossListener): Conn
   makeLogDurable(role.path);
   const database = openDatabase(role.path, role);
   try {
-    convertSmallFile(database);
     return watched(writer(database, role), watchedFiles(database, role.watch), onLost);
   } catch (cause) {
     database.close();

@@ -11,17 +11,12 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import type { Finding, StoredRows, StoreInfo, StoreInspection } from "../contract/inspection.ts";
-import {
-  countRows,
-  findProblems,
-  problemTexts,
-  requireVersion,
-  toStoredRows,
-} from "../inspection-queries.ts";
+import { countRows, findProblems, problemTexts, toStoredRows } from "../inspection-queries.ts";
+import { newestVersion, refuseUnreleased, requireNewest } from "../schema-version.ts";
 import { type Database, openToRead } from "./driver.ts";
 import { requireServedFile } from "./file-owner.ts";
 import { isForeign, obstacleAt, openFile, reasonOf } from "./open-database.ts";
-import { MIGRATIONS } from "./schema.ts";
+import { MIGRATIONS } from "./schema/migrations.ts";
 import { requireSoundFiles } from "./sound-files.ts";
 
 /** Problems of the file that are listed. */
@@ -92,13 +87,15 @@ function openInspection(path: string): StoreInspection & { readonly isKnown: boo
   const read = (pragma: string) =>
     Number(Object.values(database.prepare<Record<string, unknown>>(`PRAGMA ${pragma}`).get([]) ?? {})[0]);
   const schemaVersion = read("user_version");
-  const isKnown = schemaVersion === MIGRATIONS.length;
-  if (isForeign(database, schemaVersion)) {
+  const isKnown = schemaVersion === newestVersion(MIGRATIONS);
+  try {
+    if (isForeign(database, schemaVersion)) throw new Error("this is the database of another program");
+    refuseUnreleased(schemaVersion);
+  } catch (cause) {
     database.close();
-    throw new Error(`${path} is the database of another program`);
+    throw new Error(`${path}: ${reasonOf(cause)}`, { cause });
   }
-  const requireKnown = () =>
-    requireVersion({ kind: "SQLite", place: path, bytes: 0, schemaVersion }, MIGRATIONS.length);
+  const requireKnown = () => requireNewest(MIGRATIONS, schemaVersion, path);
 
   function info(): StoreInfo {
     const bytes = read("page_count") * read("page_size");
@@ -125,9 +122,6 @@ function openInspection(path: string): StoreInspection & { readonly isKnown: boo
       const partial = `${file}.partial`;
       rmSync(partial, { force: true });
       try {
-        // The copy can give pages back, whatever the file does. Where the file does, the pragma would write to it, which
-        // fails on a full disk.
-        if (read("auto_vacuum") === 0) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
         database.prepare("VACUUM INTO ?").run([partial]);
         chmodSync(partial, statSync(path).mode);
         completeCopy(partial);

@@ -1,7 +1,8 @@
 import { accessSync, closeSync, constants, openSync, readSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
+import { missingMigrations, newestVersion, refuseNewer, refuseUnreleased } from "../schema-version.ts";
 import { type Database, openDriver } from "./driver.ts";
-import { MIGRATIONS } from "./schema.ts";
+import { MIGRATIONS } from "./schema/migrations.ts";
 
 /** Pages (of 4 KiB) of the write-ahead log at which a commit itself checkpoints: 32 MiB. */
 export const AUTOCHECKPOINT_PAGES = 8192;
@@ -9,9 +10,10 @@ export const AUTOCHECKPOINT_PAGES = 8192;
 /** Bytes to which the log file is cut back once it was fully checkpointed. */
 export const LOG_SIZE_LIMIT = 64 * 1024 * 1024;
 
+const BUSY_MS = 5000;
+
 /** Settings that every open makes and reads back, because drivers and builds start with different ones. */
 const PRAGMAS = [
-  { name: "busy_timeout", value: 5000 },
   { name: "journal_mode", value: "wal" },
   // 2 is FULL: each commit is on the disk before it is reported.
   { name: "synchronous", value: 2 },
@@ -24,33 +26,22 @@ const PRAGMAS = [
 /**
  * Opens the database for durable writes, and makes or checks its tables.
  * @param options `isNew` false refuses a database without tables instead of making them
- * @throws Error when the file cannot be opened, is from a newer jobgate, or does not take a setting
+ * @throws Error when the file cannot be opened, is of another jobgate, or does not take a setting
  */
 export function openDatabase(path: string, { isNew }: { isNew: boolean }): Database {
   const database = openFile(path);
   try {
+    setPragma(database, "busy_timeout", BUSY_MS);
+    // Before anything is written: the settings below are kept in the file.
+    refuseOthers(database);
     // Has an effect only before the first table.
-    if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
+    if (isNew && readPragma(database, "page_count") === 0) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     for (const { name, value } of PRAGMAS) setPragma(database, name, value);
     migrate(database, isNew);
     return database;
   } catch (cause) {
     database.close();
     throw new Error(`${path}: ${reasonOf(cause)}`, { cause });
-  }
-}
-
-/** Size of a file that is rewritten within a moment. */
-const SMALL_BYTES = 16 * 1024 * 1024;
-
-/** Makes a small file that cannot give pages back, because an earlier version made it, one that can. */
-export function convertSmallFile(database: Database): void {
-  const bytes = Number(readPragma(database, "page_count")) * Number(readPragma(database, "page_size"));
-  if (readPragma(database, "auto_vacuum") !== 0 || bytes > SMALL_BYTES) return;
-  try {
-    database.exec("PRAGMA auto_vacuum = INCREMENTAL; VACUUM");
-  } catch {
-    // The disk is full, or somebody reads: it stays as it was.
   }
 }
 
@@ -125,20 +116,23 @@ function readPragma(database: Database, name: string): unknown {
   return row === undefined ? undefined : Object.values(row)[0];
 }
 
+/** @throws Error for a database that this jobgate cannot serve, nor migrate */
+function refuseOthers(database: Database): void {
+  const version = Number(readPragma(database, "user_version"));
+  refuseNewer(MIGRATIONS, version);
+  if (isForeign(database, version)) throw new Error("this is the database of another program");
+  refuseUnreleased(version);
+}
+
 function migrate(database: Database, isNew: boolean): void {
   database.exec("BEGIN IMMEDIATE");
   const version = Number(readPragma(database, "user_version"));
-  if (version > MIGRATIONS.length) {
-    throw new Error(
-      `a newer jobgate wrote it (the schema has version ${version}, this jobgate knows ${MIGRATIONS.length}): start that one`,
-    );
-  }
-  if (isForeign(database, version)) throw new Error("this is the database of another program");
   if (version === 0 && !isNew) throw new Error("the database had data and is empty now: restore a backup");
+  const missing = missingMigrations(MIGRATIONS, version);
   // Nothing is written to a database that is up to date, because on a full disk it must still open for reading.
-  if (version < MIGRATIONS.length) {
-    for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
-    database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+  if (missing.length > 0) {
+    for (const migration of missing) database.exec(migration);
+    database.exec(`PRAGMA user_version = ${newestVersion(MIGRATIONS)}`);
   }
   database.exec("COMMIT");
 }

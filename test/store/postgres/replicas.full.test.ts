@@ -328,9 +328,9 @@ describe("Tables", () => {
   });
 
   test("A newer jobgate's database, a server without durable commits, and an unreachable one are refused", async () => {
-    await postgres.query(url, "UPDATE jobgate.schema_version SET version = 99");
+    await postgres.query(url, "UPDATE jobgate.schema_version SET version = 199");
     await expect(openReplica(url)).rejects.toThrow(
-      /a newer jobgate migrated the database \(schema version 99, .*\): start that one$/,
+      /a newer jobgate wrote this store \(schema version 199, .*\): start that one$/,
     );
     const hasty = await postgres.createDatabase();
     const name = new URL(hasty).pathname.slice(1);

@@ -39,10 +39,10 @@ test("A missing folder, a file that is not a database or lacks a table, and a ne
 
   const newer = join(folder, "newer.db");
   const database = openDriver(newer);
-  database.exec("PRAGMA user_version = 99");
+  database.exec("PRAGMA user_version = 199");
   database.close();
   await expect(open(newer)).rejects.toThrow(
-    /^.*newer\.db: a newer jobgate wrote it \(the schema has version 99, .*\): start that one$/,
+    /^.*newer\.db: a newer jobgate wrote this store \(schema version 199, .*\): start that one$/,
   );
 });
 

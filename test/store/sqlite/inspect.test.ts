@@ -169,15 +169,15 @@ test("A store that is missing or of another version is refused with the reason",
   await expect(inspectStore({ url: "sqlite:nowhere/jobgate.db" })).rejects.toThrow(
     "there is no store at nowhere/jobgate.db",
   );
-  change(path, "PRAGMA user_version = 3");
-  const refusal = "was made by another version of jobgate: it has schema version 3";
+  change(path, "PRAGMA user_version = 199");
+  const refusal = "was made by another version of jobgate: it has schema version 199";
   await expect(check(path)).rejects.toThrow(refusal);
   await expect(backup(path, join(await testFolder(), "copy.db"))).rejects.toThrow(refusal);
   expect(await inspecting(path, (store) => store.info())).toEqual({
     kind: "SQLite",
     place: path,
     bytes: expect.any(Number),
-    schemaVersion: 3,
+    schemaVersion: 199,
   });
 });
 
@@ -194,7 +194,7 @@ test("A folder, a FIFO, a text and another program's database are no stores, and
     [folder, "is a folder; expected the file of a store"],
     [at("fifo"), "is not a regular file; expected the file of a store"],
     [at("text"), "is not an SQLite database"],
-    [at("songs"), "is the database of another program"],
+    [at("songs"), "this is the database of another program"],
     [at("missing"), "there is no store at"],
     [join(at("text"), "store"), "cannot be read"],
   ] as const) {

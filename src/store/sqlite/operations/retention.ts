@@ -45,6 +45,7 @@ export function retentionOperations(database: Database): OperationTable<"prune" 
     },
 
     shrink() {
+      // A file that another tool wrote, such as `.recover`, keeps its pages.
       if (autoVacuum.get([])?.auto_vacuum === 0) return false;
       const free = freeCount.get([])?.freelist_count ?? 0;
       if (free <= (pageCount.get([])?.page_count ?? 0) * KEPT_FREE) return false;

@@ -1,12 +1,27 @@
-/** Migration for the books. */
+/** Sums and movements of money. */
 export const BOOKS = `
--- Facts of a payment that only its own time knows: the rate of its price, and the token's decimals. The block it was made in.
-ALTER TABLE payments ADD COLUMN rate         TEXT;
-ALTER TABLE payments ADD COLUMN decimals     INTEGER;
-ALTER TABLE payments ADD COLUMN block_number TEXT;
-ALTER TABLE refunds  ADD COLUMN block_number TEXT;
--- Wei that a mined transaction cost.
-ALTER TABLE settler_transactions ADD COLUMN fee TEXT;
+-- Settled amounts by hour, written in the transaction that settles: summing a million payments takes seconds. An amount is
+-- high * 10^9 + low, because it may have 20 digits.
+CREATE TABLE revenue_hours (
+  hour     INTEGER NOT NULL,
+  network  TEXT NOT NULL COLLATE NOCASE,
+  asset    TEXT NOT NULL COLLATE NOCASE,
+  symbol   TEXT NOT NULL,
+  high     INTEGER NOT NULL,
+  low      INTEGER NOT NULL,
+  payments INTEGER NOT NULL,
+  PRIMARY KEY (hour, network, asset, symbol)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER payments_revenue AFTER UPDATE OF state ON payments
+  WHEN NEW.state = 'settled' AND OLD.state <> 'settled'
+BEGIN
+  INSERT INTO revenue_hours VALUES (
+    NEW.updated_at / 3600000, NEW.network, NEW.asset, NEW.symbol,
+    CAST(substr(NEW.amount, 1, max(0, length(NEW.amount) - 9)) AS INTEGER),
+    CAST(substr(NEW.amount, -9) AS INTEGER), 1)
+  ON CONFLICT (hour, network, asset, symbol) DO UPDATE
+    SET high = high + excluded.high, low = low + excluded.low, payments = payments + 1;
+END;
 
 -- Every movement of money, in the order in which it became known. Rows are only added.
 CREATE TABLE movements (
@@ -31,17 +46,6 @@ CREATE TABLE movements (
   rate             TEXT
 ) STRICT;
 CREATE INDEX movements_by_time ON movements (at, id);
-INSERT INTO movements (at, kind, call_id, service_id, job_index, network, asset, symbol, amount, account, counterparty,
-                       transaction_hash, price)
-  SELECT updated_at AS at, iif(ceiling IS NULL, 'payment', 'charge'), call_id AS call, service_id, job_index, network, asset,
-         symbol, amount, lower(pay_to), payer,
-         iif(json_valid(settlement), NULLIF(settlement ->> '$.transaction', ''), NULL), price_wei
-    FROM payments WHERE state = 'settled'
-  UNION ALL
-  SELECT refunds.updated_at, 'refund', call_id, service_id, job_index, refunds.network, refunds.asset, refunds.symbol,
-         '-' || refunds.amount, NULL, refunds.payer, hash, price_wei
-    FROM refunds JOIN payments USING (call_id) WHERE refunds.state = 'refunded'
-  ORDER BY at, call;
 
 -- Triggers, so that no way to move money can forget the books.
 CREATE TRIGGER payments_booked AFTER UPDATE OF state ON payments WHEN NEW.state = 'settled' AND OLD.state <> 'settled'

@@ -1,4 +1,4 @@
-import { CALLBACK_TRIED_MS } from "../contract/callback-ledger.ts";
+import { CALLBACK_TRIED_MS } from "../../contract/callback-ledger.ts";
 
 /** JSON of the state in which a call ended. @param status @param job SQL */
 const finished = (
@@ -8,11 +8,8 @@ const finished = (
   `json_build_object('call_id', NEW.call_id, 'origin', ${job.origin}, 'service_id', ${job.of}.service_id::numeric,
         'job_id', ${job.jobId}::numeric, 'status', ${status})`;
 
-/** Migration for callbacks to operators and buyers. */
+/** Callbacks to operators and buyers. */
 export const CALLBACKS = `
--- URL that the buyer wants to be told at how his call ended.
-ALTER TABLE jobgate.payments ADD COLUMN callback_url text;
-
 -- The operator's URLs. events has a blank around each event.
 CREATE TABLE jobgate.callback_endpoints (
   url    text PRIMARY KEY,
@@ -20,13 +17,14 @@ CREATE TABLE jobgate.callback_endpoints (
   events text NOT NULL
 );
 
+-- Calls of those URLs and of buyers' URLs: each event for each URL that wants it.
 CREATE TABLE jobgate.callbacks (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   event      text NOT NULL,
   call_id    bigint NOT NULL,
   -- When the event happened.
   at         bigint NOT NULL,
-  -- JSON object that describes it.
+  -- JSON object that describes the event.
   data       text NOT NULL,
   url        text NOT NULL,
   host       text NOT NULL COLLATE "C",
@@ -44,16 +42,19 @@ CREATE INDEX callbacks_pending ON jobgate.callbacks (host, due_at, id) WHERE sta
 CREATE INDEX callbacks_by_state ON jobgate.callbacks (state, id);
 CREATE INDEX callbacks_ended ON jobgate.callbacks (ended_at) WHERE ended_at IS NOT NULL;
 
--- Triggers, so that no way to make an event can forget its callbacks: not even that of a replica of an older version.
+-- Triggers, so that no way to make an event can forget its callbacks. They call this function, which adds a callback for
+-- each URL. A buyer does not see why a refund failed: only the operator can do something about it.
 CREATE FUNCTION jobgate.add_callbacks(added text, of_call bigint, happened_at bigint, described json)
 RETURNS void LANGUAGE sql AS $$
   INSERT INTO jobgate.callbacks (event, call_id, at, data, url, host, is_buyers, due_at, give_up_at)
     SELECT added, of_call, happened_at, described::text, url, host, 0, happened_at, happened_at + ${CALLBACK_TRIED_MS}
       FROM jobgate.callback_endpoints WHERE position(' ' || added || ' ' IN events) > 0
     UNION ALL
-    SELECT added, of_call, happened_at, described::text, callback_url, split_part(callback_url, '/', 3), 1, happened_at,
-           happened_at + ${CALLBACK_TRIED_MS}
-      FROM jobgate.payments WHERE call_id = of_call AND callback_url IS NOT NULL AND added = 'call.finished'
+    SELECT added, of_call, happened_at,
+           CASE added WHEN 'refund.failed' THEN (described::jsonb - 'reason')::text ELSE described::text END,
+           callback_url, split_part(callback_url, '/', 3), 1, happened_at, happened_at + ${CALLBACK_TRIED_MS}
+      FROM jobgate.payments WHERE call_id = of_call AND callback_url IS NOT NULL
+       AND added IN ('call.finished', 'refund.sent', 'refund.failed')
   ON CONFLICT DO NOTHING
 $$;
 
@@ -129,23 +130,7 @@ CREATE TRIGGER callbacks_owed AFTER INSERT ON jobgate.refunds FOR EACH ROW
 CREATE TRIGGER callbacks_of_refund AFTER UPDATE OF state ON jobgate.refunds FOR EACH ROW
   WHEN (NEW.state = 'owed' AND OLD.state = 'cancelled' OR NEW.state = 'refunded' AND OLD.state <> 'refunded')
   EXECUTE FUNCTION jobgate.call_back_about_refund();
-`;
 
-/** Migration for callbacks about refunds that were sent or failed. A buyer does not see why: that is the operator's. */
-export const REFUND_CALLBACKS = `
-CREATE OR REPLACE FUNCTION jobgate.add_callbacks(added text, of_call bigint, happened_at bigint, described json)
-RETURNS void LANGUAGE sql AS $$
-  INSERT INTO jobgate.callbacks (event, call_id, at, data, url, host, is_buyers, due_at, give_up_at)
-    SELECT added, of_call, happened_at, described::text, url, host, 0, happened_at, happened_at + ${CALLBACK_TRIED_MS}
-      FROM jobgate.callback_endpoints WHERE position(' ' || added || ' ' IN events) > 0
-    UNION ALL
-    SELECT added, of_call, happened_at,
-           CASE added WHEN 'refund.failed' THEN (described::jsonb - 'reason')::text ELSE described::text END,
-           callback_url, split_part(callback_url, '/', 3), 1, happened_at, happened_at + ${CALLBACK_TRIED_MS}
-      FROM jobgate.payments WHERE call_id = of_call AND callback_url IS NOT NULL
-       AND added IN ('call.finished', 'refund.sent', 'refund.failed')
-  ON CONFLICT DO NOTHING
-$$;
 CREATE FUNCTION jobgate.call_back_about_ended_refund() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM jobgate.add_callbacks(CASE NEW.state WHEN 'refunded' THEN 'refund.sent' ELSE 'refund.failed' END,

@@ -1,4 +1,4 @@
-import { CALLBACK_TRIED_MS } from "../contract/callback-ledger.ts";
+import { CALLBACK_TRIED_MS } from "../../contract/callback-ledger.ts";
 
 const IS_WANTED = "EXISTS (SELECT 1 FROM callback_endpoints)";
 
@@ -18,8 +18,61 @@ const REFUND = `INSERT INTO new_callbacks VALUES ('refund.owed', NEW.call_id, NE
     json_object('call_id', NEW.call_id, 'network', NEW.network, 'asset', NEW.asset, 'symbol', NEW.symbol,
       'amount', NEW.amount, 'payer', NEW.payer, 'waits_for_approval', json(iif(NEW.is_approved, 'false', 'true'))));`;
 
-/** Callbacks that the events of payments add. Written again when payments were moved into a new table. */
-const PAYMENT_CALLBACKS = `CREATE TRIGGER callbacks_settled AFTER UPDATE OF state ON payments
+/** Callbacks to operators and buyers. */
+export const CALLBACKS = `
+-- The operator's URLs. events has a blank around each event.
+CREATE TABLE callback_endpoints (
+  url    TEXT PRIMARY KEY,
+  host   TEXT NOT NULL,
+  events TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Calls of those URLs and of buyers' URLs: each event for each URL that wants it.
+CREATE TABLE callbacks (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  event      TEXT NOT NULL,
+  call_id    INTEGER NOT NULL,
+  -- When the event happened.
+  at         INTEGER NOT NULL,
+  -- JSON object that describes the event.
+  data       TEXT NOT NULL,
+  url        TEXT NOT NULL,
+  host       TEXT NOT NULL,
+  -- The buyer of the call gave the URL.
+  is_buyers  INTEGER NOT NULL,
+  state      TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'sent', 'dead')),
+  attempts   INTEGER NOT NULL DEFAULT 0,
+  due_at     INTEGER NOT NULL,
+  give_up_at INTEGER NOT NULL,
+  reason     TEXT,
+  ended_at   INTEGER,
+  UNIQUE (call_id, event, at, url, is_buyers)
+) STRICT;
+CREATE INDEX callbacks_pending ON callbacks (host, due_at, id) WHERE state = 'pending';
+CREATE INDEX callbacks_by_state ON callbacks (state, id);
+CREATE INDEX callbacks_ended ON callbacks (ended_at) WHERE ended_at IS NOT NULL;
+
+-- Triggers, so that no way to make an event can forget its callbacks. They insert the event into this view, whose trigger
+-- adds a callback for each URL.
+CREATE VIEW new_callbacks AS SELECT '' AS event, 0 AS call_id, 0 AS at, '' AS data WHERE 0;
+-- A buyer does not see why a refund failed: only the operator can do something about it.
+CREATE TRIGGER callbacks_added INSTEAD OF INSERT ON new_callbacks
+BEGIN
+  INSERT INTO callbacks (event, call_id, at, data, url, host, is_buyers, due_at, give_up_at)
+    SELECT NEW.event, NEW.call_id, NEW.at, NEW.data, url, host, 0, NEW.at, NEW.at + ${CALLBACK_TRIED_MS}
+      FROM callback_endpoints WHERE instr(events, ' ' || NEW.event || ' ')
+    UNION ALL
+    SELECT NEW.event, NEW.call_id, NEW.at,
+           iif(NEW.event = 'refund.failed', json_remove(NEW.data, '$.reason'), NEW.data), callback_url,
+           substr(callback_url, instr(callback_url, '//') + 2,
+                  instr(substr(callback_url, instr(callback_url, '//') + 2), '/') - 1),
+           1, NEW.at, NEW.at + ${CALLBACK_TRIED_MS}
+      FROM payments WHERE call_id = NEW.call_id AND callback_url IS NOT NULL
+       AND NEW.event IN ('call.finished', 'refund.sent', 'refund.failed')
+  ON CONFLICT DO NOTHING;
+END;
+
+CREATE TRIGGER callbacks_settled AFTER UPDATE OF state ON payments
   WHEN NEW.state = 'settled' AND OLD.state <> 'settled' AND ${IS_WANTED}
 BEGIN
   INSERT INTO new_callbacks VALUES ('payment.settled', NEW.call_id, NEW.updated_at,
@@ -39,61 +92,6 @@ BEGIN
   INSERT INTO new_callbacks VALUES ('call.finished', NEW.call_id, NEW.updated_at,
     ${finished("iif(NEW.state = 'failed', 'failed', 'succeeded')", { origin: "'x402'", jobId: "NEW.job_index", of: "NEW" })});
 END;
-`;
-
-/** Migration for callbacks to operators and buyers. */
-export const CALLBACKS = `
--- URL that the buyer wants to be told at how his call ended.
-ALTER TABLE payments ADD COLUMN callback_url TEXT;
-
--- The operator's URLs. events has a blank around each event.
-CREATE TABLE callback_endpoints (
-  url    TEXT PRIMARY KEY,
-  host   TEXT NOT NULL,
-  events TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE callbacks (
-  id         INTEGER PRIMARY KEY AUTOINCREMENT,
-  event      TEXT NOT NULL,
-  call_id    INTEGER NOT NULL,
-  -- When the event happened.
-  at         INTEGER NOT NULL,
-  -- JSON object that describes it.
-  data       TEXT NOT NULL,
-  url        TEXT NOT NULL,
-  host       TEXT NOT NULL,
-  -- The buyer of the call gave the URL.
-  is_buyers  INTEGER NOT NULL,
-  state      TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'sent', 'dead')),
-  attempts   INTEGER NOT NULL DEFAULT 0,
-  due_at     INTEGER NOT NULL,
-  give_up_at INTEGER NOT NULL,
-  reason     TEXT,
-  ended_at   INTEGER,
-  UNIQUE (call_id, event, at, url, is_buyers)
-) STRICT;
-CREATE INDEX callbacks_pending ON callbacks (host, due_at, id) WHERE state = 'pending';
-CREATE INDEX callbacks_by_state ON callbacks (state, id);
-CREATE INDEX callbacks_ended ON callbacks (ended_at) WHERE ended_at IS NOT NULL;
-
--- Triggers, so that no way to make an event can forget its callbacks. They insert it into this view, whose trigger adds a
--- callback for each URL.
-CREATE VIEW new_callbacks AS SELECT '' AS event, 0 AS call_id, 0 AS at, '' AS data WHERE 0;
-CREATE TRIGGER callbacks_added INSTEAD OF INSERT ON new_callbacks
-BEGIN
-  INSERT INTO callbacks (event, call_id, at, data, url, host, is_buyers, due_at, give_up_at)
-    SELECT NEW.event, NEW.call_id, NEW.at, NEW.data, url, host, 0, NEW.at, NEW.at + ${CALLBACK_TRIED_MS}
-      FROM callback_endpoints WHERE instr(events, ' ' || NEW.event || ' ')
-    UNION ALL
-    SELECT NEW.event, NEW.call_id, NEW.at, NEW.data, callback_url,
-           substr(callback_url, instr(callback_url, '//') + 2,
-                  instr(substr(callback_url, instr(callback_url, '//') + 2), '/') - 1),
-           1, NEW.at, NEW.at + ${CALLBACK_TRIED_MS}
-      FROM payments WHERE call_id = NEW.call_id AND callback_url IS NOT NULL AND NEW.event = 'call.finished'
-  ON CONFLICT DO NOTHING;
-END;
-
 CREATE TRIGGER callbacks_succeeded AFTER INSERT ON finished_calls
   WHEN NEW.state = 'succeeded' AND (${IS_WANTED}
     OR EXISTS (SELECT 1 FROM payments WHERE call_id = NEW.call_id AND callback_url IS NOT NULL))
@@ -126,26 +124,6 @@ BEGIN
   INSERT INTO new_callbacks SELECT 'call.finished', NEW.call_id, NEW.updated_at,
     ${finished("'refunded'", { origin: "'x402'", jobId: "payments.job_index", of: "payments" })}
     FROM payments WHERE call_id = NEW.call_id;
-END;
-${PAYMENT_CALLBACKS}`;
-
-/** Migration for callbacks about refunds that were sent or failed. A buyer does not see why: that is the operator's. */
-export const REFUND_CALLBACKS = `
-DROP TRIGGER callbacks_added;
-CREATE TRIGGER callbacks_added INSTEAD OF INSERT ON new_callbacks
-BEGIN
-  INSERT INTO callbacks (event, call_id, at, data, url, host, is_buyers, due_at, give_up_at)
-    SELECT NEW.event, NEW.call_id, NEW.at, NEW.data, url, host, 0, NEW.at, NEW.at + ${CALLBACK_TRIED_MS}
-      FROM callback_endpoints WHERE instr(events, ' ' || NEW.event || ' ')
-    UNION ALL
-    SELECT NEW.event, NEW.call_id, NEW.at,
-           iif(NEW.event = 'refund.failed', json_remove(NEW.data, '$.reason'), NEW.data), callback_url,
-           substr(callback_url, instr(callback_url, '//') + 2,
-                  instr(substr(callback_url, instr(callback_url, '//') + 2), '/') - 1),
-           1, NEW.at, NEW.at + ${CALLBACK_TRIED_MS}
-      FROM payments WHERE call_id = NEW.call_id AND callback_url IS NOT NULL
-       AND NEW.event IN ('call.finished', 'refund.sent', 'refund.failed')
-  ON CONFLICT DO NOTHING;
 END;
 CREATE TRIGGER callbacks_refund_ended AFTER UPDATE OF state ON refunds
   WHEN NEW.state IN ('refunded', 'refund_failed') AND OLD.state <> NEW.state

@@ -1,0 +1,36 @@
+/** Payments outside the journal: from the chain, for a restored store, and those that bought nothing. */
+export const ADOPTED_AND_REFUSED = `
+-- Payments that the chain shows and a restored copy lacks. Each gets a row of payments once its buyer sends it again.
+CREATE TABLE jobgate.adopted_payments (
+  payer      text NOT NULL,
+  nonce      text NOT NULL,
+  network    text NOT NULL,
+  asset      text NOT NULL,
+  -- JSON of amount, recipient, transaction, and who adopted it and why.
+  adopted    text NOT NULL,
+  adopted_at bigint NOT NULL,
+  PRIMARY KEY (payer, nonce, network, asset)
+);
+-- Once its payment is forgotten, an adoption must not sell a job again.
+CREATE FUNCTION jobgate.forget_adoption() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM jobgate.adopted_payments
+   WHERE payer = OLD.payer AND nonce = OLD.nonce AND network = OLD.network AND asset = OLD.asset;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER adoptions_forgotten AFTER DELETE ON jobgate.payments FOR EACH ROW
+  EXECUTE FUNCTION jobgate.forget_adoption();
+
+-- Payments that bought nothing, and why: the newest, for a week.
+CREATE TABLE jobgate.refused_payments (
+  id         bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  at         bigint NOT NULL,
+  request_id text NOT NULL,
+  service_id text NOT NULL,
+  job_index  integer NOT NULL,
+  payer      text,
+  code       text NOT NULL,
+  -- JSON of message, reason, network and amount.
+  more       text NOT NULL
+);
+`;

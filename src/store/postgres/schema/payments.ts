@@ -1,0 +1,75 @@
+/** The journal of payments. */
+export const PAYMENTS = `
+-- Payments.
+CREATE TABLE jobgate.payments (
+  network                 text NOT NULL,
+  asset                   text NOT NULL,
+  payer                   text NOT NULL,
+  nonce                   text NOT NULL,
+  state                   text NOT NULL
+                          CHECK (state IN ('intent', 'settled', 'failed', 'unresolved', 'authorized', 'settling', 'released')),
+  call_id                 bigint NOT NULL UNIQUE,
+  service_id              text NOT NULL,
+  job_index               bigint NOT NULL,
+  fingerprint             text NOT NULL UNIQUE,
+  body_hash               text NOT NULL,
+  x402_version            int NOT NULL,
+  payload                 text NOT NULL,
+  requirements            text NOT NULL,
+  transfer_method         text NOT NULL,
+  -- Name of the facilitator that the payment is sent to.
+  facilitator             text,
+  pay_to                  text NOT NULL,
+  -- With a ceiling: the ceiling until the charge is known, and then the charge.
+  amount                  text NOT NULL,
+  -- Most that can be charged for a job that is paid by use.
+  ceiling                 text,
+  symbol                  text NOT NULL,
+  -- The token's decimals, and whole tokens for one unit of the price's currency, when the buyer paid.
+  decimals                int,
+  rate                    text,
+  price_wei               text NOT NULL,
+  valid_before_secs       bigint NOT NULL,
+  -- Digest of the quote at whose price the payment was made, and whether the payment redeems that quote.
+  receipt                 text NOT NULL,
+  redeems_quote           int NOT NULL DEFAULT 0,
+  -- Identifier that the payer chose for all payments of one purchase: at most one of them has not failed.
+  payment_id              text,
+  from_block              text,
+  caller                  text,
+  caller_service_id       text,
+  caller_job_index        bigint,
+  caller_nonce            text,
+  caller_expires_at_secs  bigint,
+  -- Promise to the buyer of a job that fails, as it was when the buyer paid.
+  on_failure              text NOT NULL DEFAULT 'keep' CHECK (on_failure IN ('keep', 'refund', 'ask')),
+  -- URL that is called back when the call ended.
+  callback_url            text,
+  settlement              text,
+  block_number            text,
+  reason                  text,
+  -- JSON of who closed a payment that could not be decided, how, when and why.
+  closed                  text,
+  created_at              bigint NOT NULL,
+  updated_at              bigint NOT NULL,
+  PRIMARY KEY (network, asset, payer, nonce)
+);
+CREATE INDEX payments_by_state ON jobgate.payments (state, call_id);
+-- Settled payments, by time.
+CREATE INDEX payments_settled ON jobgate.payments (updated_at) WHERE state = 'settled';
+-- Undecided payments by age, of all payers and of each payer.
+CREATE INDEX payments_undecided          ON jobgate.payments (created_at)        WHERE state = 'intent';
+CREATE INDEX payments_undecided_by_payer ON jobgate.payments (payer, created_at) WHERE state = 'intent';
+CREATE UNIQUE INDEX payments_by_identifier ON jobgate.payments (payer, payment_id)
+  WHERE payment_id IS NOT NULL AND state <> 'failed';
+-- The operator's lists.
+CREATE INDEX payments_by_payer ON jobgate.payments (payer, call_id);
+CREATE INDEX payments_by_job   ON jobgate.payments (job_index, call_id);
+
+-- Decided payments that the chain may still contradict. The body of a failed payment's JobCall is kept as long.
+CREATE TABLE jobgate.watched_payments (
+  call_id bigint PRIMARY KEY,
+  since   bigint NOT NULL
+);
+CREATE INDEX watched_payments_by_time ON jobgate.watched_payments (since);
+`;

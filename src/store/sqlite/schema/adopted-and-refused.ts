@@ -1,0 +1,33 @@
+/** Payments outside the journal: from the chain, for a restored store, and those that bought nothing. */
+export const ADOPTED_AND_REFUSED = `
+-- Payments that the chain shows and a restored copy lacks. Each gets a row of payments once its buyer sends it again.
+CREATE TABLE adopted_payments (
+  payer      TEXT NOT NULL,
+  nonce      TEXT NOT NULL,
+  network    TEXT NOT NULL,
+  asset      TEXT NOT NULL,
+  -- JSON of amount, recipient, transaction, and who adopted it and why.
+  adopted    TEXT NOT NULL,
+  adopted_at INTEGER NOT NULL,
+  PRIMARY KEY (payer, nonce, network, asset)
+) STRICT, WITHOUT ROWID;
+-- Once its payment is forgotten, an adoption must not sell a job again.
+CREATE TRIGGER adoptions_forgotten AFTER DELETE ON payments
+BEGIN
+  DELETE FROM adopted_payments
+   WHERE payer = OLD.payer AND nonce = OLD.nonce AND network = OLD.network AND asset = OLD.asset;
+END;
+
+-- Payments that bought nothing, and why: the newest, for a week.
+CREATE TABLE refused_payments (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  at         INTEGER NOT NULL,
+  request_id TEXT NOT NULL,
+  service_id TEXT NOT NULL,
+  job_index  INTEGER NOT NULL,
+  payer      TEXT,
+  code       TEXT NOT NULL,
+  -- JSON of message, reason, network and amount.
+  more       TEXT NOT NULL
+) STRICT;
+`;

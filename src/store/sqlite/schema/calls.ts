@@ -1,0 +1,86 @@
+/** JobCalls, their bodies, and how they ended. */
+export const CALLS = `
+-- JobCalls that are not finished.
+-- held: waits for its payment · ready · leased, until visible_at · delayed: retried, from visible_at · dead
+CREATE TABLE job_calls (
+  -- AUTOINCREMENT: an id is never given twice, not even after its row is gone.
+  call_id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  origin           TEXT NOT NULL,
+  job_id           TEXT NOT NULL,
+  service_id       TEXT NOT NULL,
+  state            TEXT NOT NULL CHECK (state IN ('held', 'ready', 'leased', 'delayed', 'dead')),
+  visible_at       INTEGER,
+  attempts         INTEGER NOT NULL DEFAULT 0,
+  -- Attempts that are not compared with max_attempts.
+  forgiven         INTEGER NOT NULL DEFAULT 0,
+  lease_token      TEXT,
+  subscriber       TEXT,
+  -- When the lease was given; absent before the first lease and after it ended.
+  claimed_at       INTEGER,
+  -- Progress that the runner reported with its lease.
+  progress_percent INTEGER,
+  progress_text    TEXT,
+  -- What a JobCall that is paid by use may and shall be charged, beside the columns that change with it.
+  ceiling          TEXT,
+  min_charge       TEXT,
+  charge_so_far    TEXT,
+  -- JSON array of the latest steps that a later step hides: deliveries without success, revivals of a dead letter.
+  history          TEXT,
+  enqueued_at      INTEGER NOT NULL,
+  dead_at          INTEGER,
+  dead_reason      TEXT,
+  -- Group of a dead letter: origin, service, job and the beginning of the reason, with blanks between them. Counting by four
+  -- columns takes twice as long, and an index with a generated column is not covering.
+  dead_group       TEXT
+) STRICT;
+CREATE INDEX job_calls_ready        ON job_calls (call_id)             WHERE state = 'ready';
+CREATE INDEX job_calls_ready_by_job ON job_calls (job_id, call_id)     WHERE state = 'ready';
+CREATE INDEX job_calls_waiting      ON job_calls (visible_at, call_id) WHERE state IN ('leased', 'delayed');
+CREATE INDEX job_calls_dead         ON job_calls (call_id)             WHERE state = 'dead';
+-- Has all columns that counting the groups needs.
+CREATE INDEX job_calls_dead_groups  ON job_calls (dead_group, call_id, dead_at) WHERE state = 'dead';
+
+-- Encoded JobCalls. Each is kept as long as its row of job_calls, or its watched payment.
+CREATE TABLE job_bodies (
+  call_id    INTEGER PRIMARY KEY,
+  -- Bytes of encoded before the body: the metadata.
+  head_bytes INTEGER,
+  encoded    BLOB NOT NULL
+) STRICT;
+
+-- How paid calls ended, for their clients. A call is in job_calls or here, never in both.
+CREATE TABLE results (
+  call_id      INTEGER PRIMARY KEY,
+  state        TEXT NOT NULL CHECK (state IN ('succeeded', 'failed')),
+  attempt      INTEGER NOT NULL,
+  enqueued_at  INTEGER NOT NULL,
+  finished_at  INTEGER NOT NULL,
+  -- Why the call failed, once the operator dropped its dead letter.
+  reason       TEXT,
+  -- What a call that is paid by use is charged.
+  charge       TEXT,
+  content_type TEXT,
+  body         BLOB
+) STRICT;
+CREATE INDEX results_by_state ON results (state);
+
+-- How every call ended, for the operator's lists.
+CREATE TABLE finished_calls (
+  call_id     INTEGER PRIMARY KEY,
+  origin      TEXT NOT NULL,
+  job_id      TEXT NOT NULL,
+  service_id  TEXT NOT NULL,
+  state       TEXT NOT NULL CHECK (state IN ('succeeded', 'failed')),
+  attempts    INTEGER NOT NULL,
+  enqueued_at INTEGER NOT NULL,
+  finished_at INTEGER NOT NULL,
+  reason      TEXT,
+  subscriber  TEXT,
+  claimed_at  INTEGER,
+  history     TEXT,
+  -- The encoded call without its body.
+  head        BLOB
+) STRICT;
+CREATE INDEX finished_calls_by_job ON finished_calls (job_id);
+CREATE INDEX finished_calls_failed ON finished_calls (call_id) WHERE state = 'failed';
+`;

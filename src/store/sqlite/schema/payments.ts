@@ -1,0 +1,75 @@
+/** The journal of payments. */
+export const PAYMENTS = `
+-- Payments. NOCASE where hex is compared: the same payment in another letter case is the same payment.
+CREATE TABLE payments (
+  network                 TEXT NOT NULL COLLATE NOCASE,
+  asset                   TEXT NOT NULL COLLATE NOCASE,
+  payer                   TEXT NOT NULL COLLATE NOCASE,
+  nonce                   TEXT NOT NULL COLLATE NOCASE,
+  state                   TEXT NOT NULL
+                          CHECK (state IN ('intent', 'settled', 'failed', 'unresolved', 'authorized', 'settling', 'released')),
+  call_id                 INTEGER NOT NULL UNIQUE,
+  service_id              TEXT NOT NULL,
+  job_index               INTEGER NOT NULL,
+  fingerprint             TEXT NOT NULL UNIQUE,
+  body_hash               TEXT NOT NULL,
+  x402_version            INTEGER NOT NULL,
+  payload                 TEXT NOT NULL,
+  requirements            TEXT NOT NULL,
+  transfer_method         TEXT NOT NULL,
+  -- Name of the facilitator that the payment is sent to.
+  facilitator             TEXT,
+  pay_to                  TEXT NOT NULL,
+  -- With a ceiling: the ceiling until the charge is known, and then the charge.
+  amount                  TEXT NOT NULL,
+  -- Most that can be charged for a job that is paid by use.
+  ceiling                 TEXT,
+  symbol                  TEXT NOT NULL,
+  -- The token's decimals, and whole tokens for one unit of the price's currency, when the buyer paid.
+  decimals                INTEGER,
+  rate                    TEXT,
+  price_wei               TEXT NOT NULL,
+  valid_before_secs       INTEGER NOT NULL,
+  -- Digest of the quote at whose price the payment was made, and whether the payment redeems that quote.
+  receipt                 TEXT NOT NULL,
+  redeems_quote           INTEGER NOT NULL DEFAULT 0,
+  -- Identifier that the payer chose for all payments of one purchase: at most one of them has not failed.
+  payment_id              TEXT,
+  from_block              TEXT,
+  caller                  TEXT,
+  caller_service_id       TEXT,
+  caller_job_index        INTEGER,
+  caller_nonce            TEXT,
+  caller_expires_at_secs  INTEGER,
+  -- Promise to the buyer of a job that fails, as it was when the buyer paid.
+  on_failure              TEXT NOT NULL DEFAULT 'keep' CHECK (on_failure IN ('keep', 'refund', 'ask')),
+  -- URL that is called back when the call ended.
+  callback_url            TEXT,
+  settlement              TEXT,
+  block_number            TEXT,
+  reason                  TEXT,
+  -- JSON of who closed a payment that could not be decided, how, when and why.
+  closed                  TEXT,
+  created_at              INTEGER NOT NULL,
+  updated_at              INTEGER NOT NULL,
+  PRIMARY KEY (network, asset, payer, nonce)
+) STRICT;
+CREATE INDEX payments_by_state ON payments (state, call_id);
+-- Settled payments, by time.
+CREATE INDEX payments_settled ON payments (updated_at) WHERE state = 'settled';
+-- Undecided payments by age, of all payers and of each payer.
+CREATE INDEX payments_undecided          ON payments (created_at)        WHERE state = 'intent';
+CREATE INDEX payments_undecided_by_payer ON payments (payer, created_at) WHERE state = 'intent';
+CREATE UNIQUE INDEX payments_by_identifier ON payments (payer, payment_id)
+  WHERE payment_id IS NOT NULL AND state <> 'failed';
+-- The operator's lists.
+CREATE INDEX payments_by_payer ON payments (payer, call_id);
+CREATE INDEX payments_by_job   ON payments (job_index, call_id);
+
+-- Decided payments that the chain may still contradict. The body of a failed payment's JobCall is kept as long.
+CREATE TABLE watched_payments (
+  call_id INTEGER PRIMARY KEY,
+  since   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX watched_payments_by_time ON watched_payments (since);
+`;

@@ -1,0 +1,31 @@
+import { expect } from "vitest";
+import { runJobgate } from "../commands/run-jobgate.ts";
+
+/** Versions of stores that unreleased programs wrote. */
+export const UNRELEASED_VERSIONS = [1, 17, 22];
+
+/** Checks that each command that opens the store is refused with the version. @param folder for a copy of the store */
+export async function expectRefusal(url: string, version: number, folder: string): Promise<void> {
+  const commands = [
+    ["serve"],
+    ["check", "--online"],
+    ["store", "info"],
+    ["store", "check"],
+    ["store", "backup", `${folder}/copy.db`],
+  ];
+  const toml = `[store]\nurl = "env:STORE"\n[runner]\nbind_address = "127.0.0.1:0"\n`;
+  for (const command of commands) {
+    const { code, stdout, stderr } = await runJobgate(command, {
+      files: { "jobgate.toml": toml },
+      env: { STORE: url },
+    });
+    expect(code, command.join(" ")).toBe(1);
+    expect(`${stdout}${stderr}`.trimEnd().split("\n"), command.join(" ")).toContainEqual(
+      expect.stringMatching(
+        new RegExp(
+          `an unreleased jobgate wrote this store \\(schema version ${version}\\): start with a new store$`,
+        ),
+      ),
+    );
+  }
+}
