@@ -60,11 +60,11 @@ function fill(path: string): void {
   database.exec("BEGIN");
   database.exec(`${numbers}
     INSERT INTO payments (network, asset, payer, nonce, state, call_id, service_id, job_index, fingerprint, body_hash,
-      x402_version, payload, requirements, transfer_method, pay_to, amount, symbol, price_wei, valid_before_secs, receipt,
-      settlement, created_at, updated_at)
+      x402_version, payload, requirements, transfer_method, pay_to, amount, symbol, decimals, rate, price_wei,
+      valid_before_secs, receipt, settlement, created_at, updated_at)
     SELECT 'eip155:8453', '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913', printf('0x%040x', i % 1000), printf('0x%064x', i),
       'settled', i, '1', 0, printf('%064x', i), printf('%064x', i), 2, printf('%.400c', 'x'), printf('%.200c', 'x'),
-      'eip3009', '0xd', '10000', 'USDC', '1', 1800000000, printf('%064x', i), '{}', ${at}, ${at} FROM n`);
+      'eip3009', '0xd', '10000', 'USDC', 6, '1', '1', 1800000000, printf('%064x', i), '{}', ${at}, ${at} FROM n`);
   database.exec(`${numbers}
     INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, body, content_type)
     SELECT i, 'succeeded', 1, ${at}, ${at}, zeroblob(200), 'text/plain' FROM n`);

@@ -159,7 +159,7 @@ const REFUSED_COLUMNS: Columns<RefusedPayment> = {
 const COLUMNS: Columns<Payment> = {
   ID: ({ callId }) => String(callId),
   STATE: ({ state }) => paymentStateText(state),
-  AMOUNT: amountText,
+  AMOUNT: ({ amountText }) => amountText,
   JOB: ({ serviceId, jobIndex }) => `${serviceId}/${jobIndex}`,
   PAYER: ({ payer }) => payer,
   NETWORK: ({ network }) => network,
@@ -174,11 +174,6 @@ function closedText({ closed }: Payment): string {
   return closingText({ ...closed, as: closed.verdict === PaymentVerdict.PAID ? "paid" : "not_paid" });
 }
 
-/** A jobgate of an earlier version sends no text. */
-function amountText({ amountText, amount, symbol }: Payment): string {
-  return amountText === "" ? `${amount} base units of ${symbol}` : amountText;
-}
-
 const show = (callId: bigint, options: PrintOptions): Promise<void> =>
   printAnswer(options, (client) => client.getPayment({ callId }), details);
 
@@ -190,7 +185,7 @@ function details({ payment, ...more }: GetPaymentResponse): string {
     ["reason", payment.reason],
     ["closed", payment.closed === undefined ? "" : `${timeText(payment.closed.at)} ${closedText(payment)}`],
     ["job", `${payment.serviceId}/${payment.jobIndex}`],
-    ["amount", amountText(payment)],
+    ["amount", payment.amountText],
     ["price", more.price || `${more.priceWei} wei`],
     ["network", payment.network],
     ["asset", payment.asset],

@@ -42,7 +42,7 @@ export interface PaymentIntent extends JobKey {
   /** JSON of the payment requirements, as the facilitator gets them. */
   readonly requirements: string;
   readonly transferMethod: TransferMethod;
-  /** Name of the facilitator that the payment is sent to. Absent in payments of older versions. */
+  /** Name of the facilitator that the payment is sent to. Absent for a payment that the chain already shows. */
   readonly facilitator?: string;
   readonly payTo: string;
   /** Token units, decimal. */
@@ -51,9 +51,9 @@ export interface PaymentIntent extends JobKey {
   readonly symbol: string;
   /** Price of the job: wei in decimal, or dollars such as `$0.01`. */
   readonly price: string;
-  /** Whole tokens for one unit of the price's currency, and the token's decimals. Absent in payments of older versions. */
-  readonly rate?: string;
-  readonly decimals?: number;
+  /** Whole tokens for one unit of the price's currency, and the token's decimals. */
+  readonly rate: string;
+  readonly decimals: number;
   /** Unix seconds after which the authorization can no longer be used. */
   readonly validBefore: number;
   /** Quote digest, 64 hex digits. Clients that buy at one current price share its quote. */

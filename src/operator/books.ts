@@ -8,7 +8,6 @@ import type {
   MovementKind as MovementKindName,
   MovementPlace,
 } from "../store/contract/books.ts";
-import type { DecimalsOf } from "./messages.ts";
 import { invalid, pageSizeOf } from "./requests.ts";
 
 /** Decimals of prices, and of every EVM network's own coin. */
@@ -32,7 +31,7 @@ export function fromMovementKind(message: MovementKind): MovementKindName | unde
  * Reads one page of the books.
  * @throws ConnectError INVALID_ARGUMENT for a malformed token
  */
-export async function listMovements(request: ListMovementsRequest, books: Books, decimalsOf: DecimalsOf) {
+export async function listMovements(request: ListMovementsRequest, books: Books) {
   const { since, until, pageToken } = request;
   const size = pageSizeOf(request);
   const first = { at: since === undefined ? 0 : timestampMs(since), id: 0 };
@@ -44,7 +43,7 @@ export async function listMovements(request: ListMovementsRequest, books: Books,
   const items = found.slice(0, size);
   const last = items.at(-1);
   return {
-    movements: items.map((movement) => toMovement(movement, decimalsOf)),
+    movements: items.map(toMovement),
     nextPageToken: found.length > size && last !== undefined ? `${last.at}-${last.id}` : "",
   };
 }
@@ -56,11 +55,9 @@ function readPlace(token: string): MovementPlace {
   return { at: Number(at), id: Number(id) };
 }
 
-function toMovement(movement: Movement, decimalsOf: DecimalsOf) {
-  const { at, kind, network, token, amount, account = "", counterparty = "", sale } = movement;
+function toMovement(movement: Movement) {
+  const { at, kind, network, token, amount, decimals, account = "", counterparty = "", sale } = movement;
   const { transaction = "", block = "" } = movement;
-  // Older versions did not keep them.
-  const { decimals = token && decimalsOf({ network, asset: token.asset }) } = movement;
   return {
     ...{ network, transaction, block, account, counterparty },
     time: timestampFromMs(at),
@@ -68,7 +65,7 @@ function toMovement(movement: Movement, decimalsOf: DecimalsOf) {
     token: token?.symbol ?? "native",
     asset: token?.asset ?? "",
     baseUnits: amount,
-    amount: decimals === undefined ? "" : signedDecimalText(amount, decimals),
+    amount: signedDecimalText(amount, decimals),
     ...(sale === undefined ? {} : toSale(sale)),
   };
 }

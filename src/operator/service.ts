@@ -236,7 +236,7 @@ export class OperatorApi implements ServiceImpl<typeof OperatorService> {
   }
 
   listMovements(request: ListMovementsRequest) {
-    return listMovements(request, this.#sources.store, this.#decimalsOf);
+    return listMovements(request, this.#sources.store);
   }
 
   listRefusedPayments(request: ListRefusedPaymentsRequest) {

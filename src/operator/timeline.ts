@@ -28,7 +28,7 @@ export function timelineOf(
       continue;
     }
     const { from, attempt, subscriber } = step;
-    if (from !== null) add(from, { kind: "delivered", jobId: call.jobId, attempt, subscriber });
+    add(from, { kind: "delivered", jobId: call.jobId, attempt, subscriber });
     const next = steps[index + 1];
     const wasLast = next === undefined ? isDead : next.kind === "revival";
     if (!wasLast) add(step.to, { kind: "retried", reason: step.reason });

@@ -11,7 +11,7 @@ export interface MovementRow {
   network: string;
   asset: string | null;
   symbol: string | null;
-  decimals: number | null;
+  decimals: number;
   amount: string;
   account: string | null;
   counterparty: string | null;
@@ -60,9 +60,8 @@ export function toMovement(row: MovementRow): Movement {
   const { transaction_hash: transaction, block_number: block, rate } = row;
   const { call_id: callId, service_id: serviceId, job_index: jobIndex, price } = row;
   return {
-    ...{ id, at, kind, network, amount },
+    ...{ id, at, kind, network, amount, decimals },
     ...(asset === null || symbol === null ? {} : { token: { asset, symbol } }),
-    ...(decimals === null ? {} : { decimals }),
     ...(account === null ? {} : { account }),
     ...(counterparty === null ? {} : { counterparty }),
     ...(transaction === null ? {} : { transaction }),

@@ -28,8 +28,8 @@ export interface PaymentRow {
   amount: string;
   symbol: string;
   price_wei: string;
-  rate: string | null;
-  decimals: number | null;
+  rate: string;
+  decimals: number;
   valid_before_secs: number;
   receipt: string;
   redeems_quote: 0 | 1;
@@ -120,8 +120,8 @@ export function toPaymentRow(intent: PaymentIntent, callId: number, now: number)
     amount: intent.amount,
     symbol: intent.symbol,
     price_wei: intent.price,
-    rate: intent.rate ?? null,
-    decimals: intent.decimals ?? null,
+    rate: intent.rate,
+    decimals: intent.decimals,
     valid_before_secs: intent.validBefore,
     receipt: intent.receipt,
     redeems_quote: intent.redeemsQuote ? 1 : 0,
@@ -164,8 +164,8 @@ export function toPaymentRecord(row: PaymentRow): PaymentRecord {
     receipt: row.receipt,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
-    ...(row.rate === null ? {} : { rate: row.rate }),
-    ...(row.decimals === null ? {} : { decimals: row.decimals }),
+    rate: row.rate,
+    decimals: row.decimals,
     ...(row.facilitator === null ? {} : { facilitator: row.facilitator }),
     ...(row.payment_id === null ? {} : { paymentId: row.payment_id }),
     ...(row.redeems_quote === 0 ? {} : { redeemsQuote: true }),

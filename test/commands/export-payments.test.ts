@@ -82,7 +82,7 @@ describe("jobgate payments export", () => {
     expect(rows).toEqual([
       row("USDC", "3264000", "3.264", String(ids[0]), String(serviceId), "7", "0.001", "native", "3264.5"),
       row("'=cmd|' /C calc'!A0", "10000", "0.01", String(ids[1]), String(serviceId), "7", "0.01", "USD", "1"),
-      row("USDC", "3264000", "", String(ids[2]), String(serviceId), "7", "0.001", "native", ""),
+      row("USDC", "3264000", "3.264", String(ids[2]), String(serviceId), "7", "0.001", "native", "3264"),
       [
         ...[time, "network_fee", NETWORK, "native", "", "0xhash0", "77", "-123456789012345678901"],
         ...["-123.456789012345678901", ACCOUNT, "", "", "", "", "", "", ""],

@@ -49,6 +49,8 @@ export function paymentIntent(number: number, overrides: Partial<PaymentIntent> 
     amount: "3264000",
     symbol: "USDC",
     price: "1000000000000000",
+    rate: "3264",
+    decimals: 6,
     validBefore: START_MS / 1000 + 300,
     receipt: hex,
     fromBlock: "12345678901234567890",

@@ -138,6 +138,8 @@ function intentOf(
     amount: String(AMOUNT),
     symbol: "USDC",
     price: "1000000000000000",
+    rate: "3200.00",
+    decimals: 6,
     validBefore: Number(validBefore),
     receipt: digest,
     fromBlock: String(fromBlock),

@@ -35,7 +35,7 @@ export interface Movement extends MovementPlace {
   readonly network: string;
   /** Absent for the network's own coin, which fees are paid in. */
   readonly token?: { readonly asset: string; readonly symbol: string };
-  readonly decimals?: number;
+  readonly decimals: number;
   /** Base units, decimal: negative when they leave the account. */
   readonly amount: string;
   /** Own account. */

@@ -52,7 +52,7 @@ export interface CallState {
   readonly attempt: number;
   /** Only while `running`, and only once the runner has reported progress. */
   readonly progress?: Progress;
-  /** Why it `failed`: the runner's text, or `max_attempts`. Absent for calls that an earlier version dropped. */
+  /** Why it `failed`: the runner's text, or `max_attempts`. */
   readonly reason?: string;
   /** Only while it has `failed`, and unless the seller keeps the money without being asked. */
   readonly refund?: Pick<Refund, "state" | "isApproved" | "amount" | "symbol" | "transaction" | "reason">;

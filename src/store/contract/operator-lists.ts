@@ -89,7 +89,7 @@ export interface CallDetails extends ListedCall {
   readonly steps: readonly CallStep[];
   /** Start of the delivery that goes on, or ended the call. Unix milliseconds. */
   readonly claimedAt?: number;
-  /** The encoded call without its body. Absent for calls that an earlier version accepted. */
+  /** The encoded call without its body. Absent if the stored call was lost. */
   readonly head?: Uint8Array;
   /** Size of the result that is kept for the client. */
   readonly resultBytes?: number;

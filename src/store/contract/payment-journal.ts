@@ -148,12 +148,9 @@ export type ClosePaymentOutcome =
   | { kind: "closed"; record: PaymentRecord }
   | { kind: "not_open"; record: PaymentRecord | undefined };
 
-/**
- * `not_open`: the payment was charged or released meanwhile. `charge` is absent when its JobCall was finished by a replica
- * of an older version.
- */
+/** `not_open`: the payment has been charged or released. */
 type EndAuthorizationOutcome =
-  | { readonly kind: "charged"; readonly charge?: DecidedCharge }
+  | { readonly kind: "charged"; readonly charge: DecidedCharge }
   | { readonly kind: "buried"; readonly buried: BuriedCall }
   | { readonly kind: "not_open" };
 

@@ -10,8 +10,7 @@ export interface EndedDelivery {
   readonly attempt: number;
   /** Names of the runners that it was claimed for. */
   readonly subscriber: string;
-  /** Null for a lease that an earlier version gave. */
-  readonly from: number | null;
+  readonly from: number;
   readonly to: number;
   readonly reason: string;
 }

@@ -92,7 +92,7 @@ export class Facilitators implements BackgroundService {
 
   /**
    * Asks one facilitator to settle. Never throws.
-   * @param name as {@link Facilitators.verify} returned it; absent in payments of older versions
+   * @param name as {@link Facilitators.verify} returned it; absent for a payment that was paid before
    */
   async settle(request: FacilitatorRequest, name?: string): Promise<SettlementAnswer> {
     const listed = this.#named(name);

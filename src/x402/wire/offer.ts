@@ -31,13 +31,12 @@ export interface Offer {
   /** Holds no RPC address: offers are stored, and such an address may hold a key. */
   readonly token: Pick<
     AcceptedToken,
-    "network" | "asset" | "symbol" | "payTo" | "transferMethod" | "eip3009"
-  > &
-    Partial<Pick<AcceptedToken, "decimals">>;
+    "network" | "asset" | "symbol" | "decimals" | "payTo" | "transferMethod" | "eip3009"
+  >;
   /** Token units, decimal. */
   readonly amount: string;
-  /** Whole tokens for one unit of the price's currency. Absent, as `token.decimals`, in offers of older versions. */
-  readonly rate?: string;
+  /** Whole tokens for one unit of the price's currency. */
+  readonly rate: string;
   /** Lifetime of the offer, and the longest lifetime of a signed payment, but for {@link byUse}. */
   readonly ttlSecs: number;
   /** Makes `amount` a ceiling, of which the runner says how much is charged. */

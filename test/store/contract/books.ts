@@ -27,12 +27,12 @@ export function describeBooks(given: Given): void {
   }
 
   function received(number: number, callId: number): Partial<Movement> {
-    const { key, symbol, amount, payTo, serviceId, jobIndex, price } = paymentIntent(number);
+    const { key, symbol, amount, decimals, payTo, serviceId, jobIndex, price, rate } = paymentIntent(number);
     return {
       kind: "payment",
-      ...{ network: key.network, amount, account: payTo.toLowerCase(), counterparty: key.payer },
+      ...{ network: key.network, amount, decimals, account: payTo.toLowerCase(), counterparty: key.payer },
       token: { asset: key.asset, symbol },
-      sale: { callId, serviceId, jobIndex, price },
+      sale: { callId, serviceId, jobIndex, price, rate },
     };
   }
 

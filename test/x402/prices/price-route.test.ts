@@ -67,7 +67,7 @@ describe("The price route", () => {
 test("An offer by use is shown as scheme upto, with its ceiling", () => {
   const offer = {
     ...{ job: { serviceId: 1n, jobIndex: 0 }, priceWei: 10n, token: PERMIT2_USDC, ttlSecs: 300, decimals: 6 },
-    ...{ amount: "640000", byUse: { facilitator: USDC.payTo, runSecs: 60 } },
+    ...{ amount: "640000", rate: "640000", byUse: { facilitator: USDC.payTo, runSecs: 60 } },
   };
   expect(settlementOption(offer, PUBLIC_URL)).toMatchObject({ scheme: "upto", amount: "640000" });
   expect(optionText(offer)).toBe("up to 0.64 USDC on eip155:84532 by Permit2");

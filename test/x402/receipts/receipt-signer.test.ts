@@ -22,10 +22,12 @@ const OFFER: Offer = {
     network: "eip155:84532",
     asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
     symbol: "USDC",
+    decimals: 6,
     payTo: accounts.payTo.address,
     transferMethod: "eip3009",
   },
   amount: "1000",
+  rate: "1",
   ttlSecs: 300,
 };
 const CALL: CallState = {

@@ -803,7 +803,7 @@ export type GetCallResponse = Message<"jobgate.v1.GetCallResponse"> & {
   payment?: Payment | undefined;
 
   /**
-   * Metadata sent to the runner. Empty for calls that an earlier version accepted.
+   * Metadata sent to the runner. Empty if the stored call was lost.
    *
    * @generated from field: map<string, string> metadata = 4;
    */

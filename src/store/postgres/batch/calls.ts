@@ -249,17 +249,15 @@ export class CallsPart implements BatchPart {
 
   #endAuthorization(callId: number, context: BatchContext): Outcome<"endAuthorization"> {
     const row = this.#rows.get(callId);
-    // Without a row it was finished, by a replica of an older version: nothing is charged.
-    if (row?.authorized === null) return { kind: "not_open" };
-    const amount = row && chargeAtEnd(row, context.now);
-    if (row !== undefined && amount === undefined) {
-      return { kind: "buried", buried: this.#bury(row, AUTHORIZATION_ENDED, context) };
-    }
-    this.#charged.set(callId, amount ?? "0");
-    if (row === undefined) return { kind: "charged" };
-    this.#rows.set(callId, { ...row, authorized: null });
+    if (row === undefined) return { kind: "not_open" };
+    const amount = chargeAtEnd(row, context.now);
     const charge = decidedCharge(row, amount ?? "0");
-    return { kind: "charged", ...(charge && { charge }) };
+    if (charge === undefined) return { kind: "not_open" };
+    if (amount === undefined)
+      return { kind: "buried", buried: this.#bury(row, AUTHORIZATION_ENDED, context) };
+    this.#charged.set(callId, amount);
+    this.#rows.set(callId, { ...row, authorized: null });
+    return { kind: "charged", charge };
   }
 
   /** Ends a lease without success and for a reason, in the way that `next` decides, if it still holds. */
@@ -273,7 +271,7 @@ export class CallsPart implements BatchPart {
       kind: "delivery",
       attempt: row.attempts,
       subscriber: row.subscriber ?? "",
-      from: row.claimed_at,
+      from: row.claimed_at ?? now,
       to: now,
       reason: storable(endedBy),
     });

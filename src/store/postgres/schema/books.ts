@@ -35,7 +35,7 @@ CREATE TABLE jobgate.movements (
   -- Absent for the network's own coin.
   asset            text,
   symbol           text,
-  decimals         int,
+  decimals         int NOT NULL,
   -- Base units; negative when they leave the account.
   amount           text NOT NULL,
   account          text,

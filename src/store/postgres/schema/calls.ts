@@ -47,7 +47,7 @@ CREATE INDEX job_calls_dead_groups  ON jobgate.job_calls (dead_group, call_id, d
 CREATE TABLE jobgate.job_bodies (
   call_id    bigint PRIMARY KEY,
   -- Bytes of encoded before the body: the metadata.
-  head_bytes int,
+  head_bytes int NOT NULL,
   encoded    bytea NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
@@ -81,7 +81,7 @@ CREATE TABLE jobgate.finished_calls (
   subscriber  text,
   claimed_at  bigint,
   history     jsonb,
-  -- The encoded call without its body.
+  -- The encoded call without its body; absent if its row of job_bodies was lost.
   head        bytea
 );
 CREATE INDEX finished_calls_by_job ON jobgate.finished_calls (job_id, call_id);

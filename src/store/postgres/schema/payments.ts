@@ -26,8 +26,8 @@ CREATE TABLE jobgate.payments (
   ceiling                 text,
   symbol                  text NOT NULL,
   -- The token's decimals, and whole tokens for one unit of the price's currency, when the buyer paid.
-  decimals                int,
-  rate                    text,
+  decimals                int NOT NULL,
+  rate                    text NOT NULL,
   price_wei               text NOT NULL,
   valid_before_secs       bigint NOT NULL,
   -- Digest of the quote at whose price the payment was made, and whether the payment redeems that quote.

@@ -112,10 +112,11 @@ export function leaseOperations(
 
     endAuthorization(now, callId) {
       const row = selectCall.get([callId]);
-      const amount = row && chargeAtEnd(row, now);
+      if (row === undefined) return { kind: "not_open" };
+      const amount = chargeAtEnd(row, now);
       const charge = jobCalls.findCharge(callId, amount ?? "0");
       if (charge === undefined) return { kind: "not_open" };
-      if (row !== undefined && amount === undefined)
+      if (amount === undefined)
         return { kind: "buried", buried: jobCalls.bury(callId, AUTHORIZATION_ENDED, now) };
       chargePayment.run([charge.state, charge.amount, now, callId]);
       return { kind: "charged", charge };

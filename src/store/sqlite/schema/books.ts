@@ -35,7 +35,7 @@ CREATE TABLE movements (
   -- Absent for the network's own coin.
   asset            TEXT,
   symbol           TEXT,
-  decimals         INTEGER,
+  decimals         INTEGER NOT NULL,
   -- Base units; negative when they leave the account.
   amount           TEXT NOT NULL,
   account          TEXT,

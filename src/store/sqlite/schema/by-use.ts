@@ -18,6 +18,7 @@ BEGIN
      SET state = iif(NEW.charge = '0', 'released', 'settling'), amount = NEW.charge, updated_at = NEW.finished_at
    WHERE call_id = NEW.call_id AND state = 'authorized';
 END;
+
 -- A dead letter costs nothing.
 CREATE TRIGGER payments_released AFTER UPDATE OF state ON job_calls
   WHEN NEW.state = 'dead' AND OLD.state <> 'dead' AND NEW.ceiling IS NOT NULL

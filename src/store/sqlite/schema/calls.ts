@@ -44,7 +44,7 @@ CREATE INDEX job_calls_dead_groups  ON job_calls (dead_group, call_id, dead_at) 
 CREATE TABLE job_bodies (
   call_id    INTEGER PRIMARY KEY,
   -- Bytes of encoded before the body: the metadata.
-  head_bytes INTEGER,
+  head_bytes INTEGER NOT NULL,
   encoded    BLOB NOT NULL
 ) STRICT;
 
@@ -78,7 +78,7 @@ CREATE TABLE finished_calls (
   subscriber  TEXT,
   claimed_at  INTEGER,
   history     TEXT,
-  -- The encoded call without its body.
+  -- The encoded call without its body; absent if its row of job_bodies was lost.
   head        BLOB
 ) STRICT;
 CREATE INDEX finished_calls_by_job ON finished_calls (job_id);

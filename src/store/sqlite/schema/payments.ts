@@ -26,8 +26,8 @@ CREATE TABLE payments (
   ceiling                 TEXT,
   symbol                  TEXT NOT NULL,
   -- The token's decimals, and whole tokens for one unit of the price's currency, when the buyer paid.
-  decimals                INTEGER,
-  rate                    TEXT,
+  decimals                INTEGER NOT NULL,
+  rate                    TEXT NOT NULL,
   price_wei               TEXT NOT NULL,
   valid_before_secs       INTEGER NOT NULL,
   -- Digest of the quote at whose price the payment was made, and whether the payment redeems that quote.
