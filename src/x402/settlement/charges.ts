@@ -57,7 +57,7 @@ export class Charges implements BackgroundService {
   constructor(parts: Parts, settleMarginSecs: number) {
     this.#parts = parts;
     this.#retries = new RetryTimes(parts.elapsed);
-    this.#settling = new UndecidedPayments(parts.journal, "settling");
+    this.#settling = new UndecidedPayments(parts.journal, "settling", parts.elapsed);
     const { journal: locks, roundMs, logger } = parts;
     this.#lock = new LeaseLock({
       locks,
@@ -159,7 +159,8 @@ export class Charges implements BackgroundService {
       const current = await journal.findPayment(key);
       if (current?.state !== "settling") return;
       longestDelayMs = longestDelay(current.validBefore * 1_000 - clock());
-      const { needsSecondLook } = await settlement.charge(current);
+      const { kind, needsSecondLook } = await settlement.charge(current);
+      if (kind !== "undecided") return this.#retries.forget(fingerprint);
       if (needsSecondLook) return this.#retries.retrySoon(fingerprint, firstDelayMs);
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not settle a charge; trying again");

@@ -5,7 +5,7 @@ import type { PaymentRecord } from "../../core/payment.ts";
 import type { PaymentJournal, UndecidedPayment } from "../../store/contract/payment-journal.ts";
 import type { ChainEvidence } from "./chain-evidence.ts";
 import type { PaymentsInProgress } from "./payments-in-progress.ts";
-import { longestDelay, RetryTimes } from "./retry-times.ts";
+import { decidedChecksDue, longestDelay, RetryTimes } from "./retry-times.ts";
 import type { Settlement } from "./settlement.ts";
 import { UndecidedPayments } from "./undecided-payments.ts";
 
@@ -37,8 +37,6 @@ interface Parts {
 const CONCURRENCY = 8;
 /** Requests to settle again that are in progress at once. */
 const MAX_ASKED_AT_ONCE = 8;
-/** Longest delay before the next check of a decided payment. */
-const MAX_DECIDED_DELAY_MS = 3_600_000;
 /** Time that a request at another replica takes beside the facilitator's. */
 const OTHER_REPLICA_MARGIN_MS = 5_000;
 
@@ -65,9 +63,9 @@ export class Reconciler implements BackgroundService {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#retries = new RetryTimes(parts.clock);
-    this.#intents = new UndecidedPayments(parts.journal, "intent");
-    this.#unresolved = new UndecidedPayments(parts.journal, "unresolved");
-    this.#watched = new UndecidedPayments(parts.journal, "watched");
+    this.#intents = new UndecidedPayments(parts.journal, "intent", parts.clock);
+    this.#unresolved = new UndecidedPayments(parts.journal, "unresolved", parts.clock);
+    this.#watched = new UndecidedPayments(parts.journal, "watched", parts.clock);
   }
 
   async start(): Promise<void> {
@@ -99,7 +97,7 @@ export class Reconciler implements BackgroundService {
       listed.push(...(await this.#unresolved.next()));
       await settlement.forgetDecided();
       while (await journal.endWatches());
-      listed.push(...(await this.#watched.next()));
+      listed.push(...(await this.#nextWatched()));
       this.#nextSlowRoundAt = clock() + slowRoundMs;
     }
     for (const payment of listed) {
@@ -111,10 +109,21 @@ export class Reconciler implements BackgroundService {
     }
   }
 
+  async #nextWatched(): Promise<UndecidedPayment[]> {
+    const { slowRoundMs } = this.#parts;
+    const listed = await this.#watched.next();
+    const sinceMs = this.#watched.sinceLastPassMs;
+    return listed.filter(
+      ({ ageMs }) => decidedChecksDue(ageMs, slowRoundMs) > decidedChecksDue(ageMs - sinceMs, slowRoundMs),
+    );
+  }
+
   /** The next round does not wait for looks at an RPC that answers late. */
   #look(payment: UndecidedPayment): void {
-    const { fingerprint } = payment;
-    const looking = this.#recheck(payment).then(() => void this.#looking.delete(fingerprint));
+    const { fingerprint, state } = payment;
+    const isDecided = state === "failed" || state === "settled";
+    const recheck = isDecided ? this.#recheckDecided(payment) : this.#recheck(payment);
+    const looking = recheck.then(() => void this.#looking.delete(fingerprint));
     this.#looking.set(fingerprint, looking);
   }
 
@@ -137,28 +146,34 @@ export class Reconciler implements BackgroundService {
   }
 
   async #recheck(payment: UndecidedPayment): Promise<void> {
-    const { journal, settlement, evidence, firstDelayMs, slowRoundMs, wallClock, logger } = this.#parts;
+    const { journal, settlement, evidence, firstDelayMs, wallClock, logger } = this.#parts;
     const { fingerprint, key, state } = payment;
-    const isDecided = state === "failed" || state === "settled";
     let validBefore = Number.POSITIVE_INFINITY;
     try {
       // A request may have decided it since it was listed: act only on what the journal says now.
       const current = await journal.findPayment(key);
-      if (current?.state !== payment.state) return;
-      if (isDecided) await settlement.recheckDecided(current);
-      else {
-        ({ validBefore } = current);
-        const { mayAskAgain, needsSecondLook } = await settlement.recheck(current);
-        if (needsSecondLook) return this.#retries.retrySoon(fingerprint, firstDelayMs);
-        if (mayAskAgain && state === "intent") this.#ask(current);
-      }
+      if (current?.state !== state) return;
+      ({ validBefore } = current);
+      const { kind, mayAskAgain, needsSecondLook } = await settlement.recheck(current);
+      if (kind !== "undecided") return this.#retries.forget(fingerprint);
+      if (needsSecondLook) return this.#retries.retrySoon(fingerprint, firstDelayMs);
+      if (mayAskAgain && state === "intent") this.#ask(current);
     } catch (error) {
       logger.warn({ err: error, payment: key }, "could not check a payment");
     }
-    if (isDecided) return this.#retries.retryLater(fingerprint, slowRoundMs, MAX_DECIDED_DELAY_MS);
     // The authorization ends by the chain's clock, which may be ahead.
     const now = Math.max(wallClock(), evidence.timeOf(key) ?? 0);
     this.#retries.retryLater(fingerprint, firstDelayMs, longestDelay(validBefore * 1_000 - now));
+  }
+
+  async #recheckDecided({ key, state }: UndecidedPayment): Promise<void> {
+    const { journal, settlement, logger } = this.#parts;
+    try {
+      const current = await journal.findPayment(key);
+      if (current?.state === state) await settlement.recheckDecided(current);
+    } catch (error) {
+      logger.warn({ err: error, payment: key }, "could not check a decided payment");
+    }
   }
 
   #ask(payment: PaymentRecord): void {

@@ -14,6 +14,8 @@ const MAX_ENDED_DELAY_MS = 2_000;
 const SHORT_TIME_MS = 60_000;
 /** Longest delay when the authorization has ended long ago, so that many such payments do not overload an RPC. */
 const MAX_LATE_DELAY_MS = 5_000;
+/** Longest delay before the next check of a decided payment. */
+const MAX_DECIDED_DELAY_MS = 3_600_000;
 
 /** Times of the next attempt at each payment. Each delay is twice the last. */
 export class RetryTimes {
@@ -29,6 +31,11 @@ export class RetryTimes {
 
   isDue(fingerprint: string): boolean {
     return this.#clock() >= (this.#times.get(fingerprint)?.nextAt ?? 0);
+  }
+
+  /** The payment is decided. */
+  forget(fingerprint: string): void {
+    this.#times.delete(fingerprint);
   }
 
   /** Notes an attempt. The next one follows after the first delay, however many there were. */
@@ -48,4 +55,15 @@ export class RetryTimes {
 export function longestDelay(msLeft: number): number {
   if (msLeft < -SHORT_TIME_MS) return MAX_LATE_DELAY_MS;
   return Math.min(MAX_DELAY_MS, Math.max(msLeft, MAX_ENDED_DELAY_MS));
+}
+
+/**
+ * Returns how many checks of a decided payment are due up to an age: the first at once, then at the first delay and at twice
+ * the last age each time, and from an hour on each hour. Nothing has to be remembered for such a payment, and there are many.
+ */
+export function decidedChecksDue(ageMs: number, firstDelayMs: number): number {
+  if (ageMs < 0) return 0;
+  const doublings = Math.log2(Math.min(ageMs, MAX_DECIDED_DELAY_MS) / firstDelayMs);
+  const hours = Math.floor(Math.max(0, ageMs / MAX_DECIDED_DELAY_MS - 1));
+  return 1 + Math.max(0, 1 + Math.floor(doublings)) + hours;
 }

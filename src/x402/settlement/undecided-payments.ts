@@ -1,3 +1,4 @@
+import type { Clock } from "../../core/clock.ts";
 import type {
   PaymentJournal,
   UndecidedPayment,
@@ -14,17 +15,31 @@ const MAX_AT_ONCE = 2_000;
 export class UndecidedPayments {
   readonly #journal: Pick<PaymentJournal, "listUndecided">;
   readonly #state: UndecidedState;
+  readonly #clock: Clock;
   /** Call ID of the last payment returned. */
   #after: number | undefined;
+  #passBeganAt = Number.NEGATIVE_INFINITY;
+  #lastPassBeganAt = Number.NEGATIVE_INFINITY;
 
-  constructor(journal: Pick<PaymentJournal, "listUndecided">, state: UndecidedState) {
+  /** @param clock measures durations */
+  constructor(journal: Pick<PaymentJournal, "listUndecided">, state: UndecidedState, clock: Clock) {
     this.#journal = journal;
     this.#state = state;
+    this.#clock = clock;
+  }
+
+  /** Longest time since the payments that were returned just now were returned before, infinite in the first pass. */
+  get sinceLastPassMs(): number {
+    return this.#clock() - this.#lastPassBeganAt;
   }
 
   /** Returns the next payments, at most 2000. */
   async next(): Promise<UndecidedPayment[]> {
     const found: UndecidedPayment[] = [];
+    if (this.#after === undefined) {
+      this.#lastPassBeganAt = this.#passBeganAt;
+      this.#passBeganAt = this.#clock();
+    }
     do {
       const from = this.#after === undefined ? {} : { after: this.#after };
       const page = await this.#journal.listUndecided({ state: this.#state, limit: PAGE, ...from });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { longestDelay, RetryTimes } from "../../../src/x402/settlement/retry-times.ts";
+import { decidedChecksDue, longestDelay, RetryTimes } from "../../../src/x402/settlement/retry-times.ts";
 
 test("Each delay is twice the last, up to the longest, and payments do not wait for each other", () => {
   let now = 0;
@@ -31,4 +31,18 @@ test("A payment that needs another look soon waits for the first delay, and doub
     now += 1;
     expect(times.isDue("one")).toBe(true);
   }
+});
+
+test("A payment that is decided is forgotten", () => {
+  const times = new RetryTimes(() => 0);
+  times.retryLater("one", 100, 500);
+  times.forget("one");
+  expect(times.isDue("one")).toBe(true);
+});
+
+test("A decided payment is checked at once, after one minute, two, four, and up to an hour, then each hour", () => {
+  const minutes = [-1, 0, 0.5, 1, 1.9, 2, 4, 8, 16, 32, 59, 60, 119, 120, 180, 24 * 60];
+  expect(minutes.map((age) => decidedChecksDue(age * 60_000, 60_000))).toEqual([
+    0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 7, 7, 7, 8, 9, 30,
+  ]);
 });
