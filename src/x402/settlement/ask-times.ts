@@ -15,8 +15,8 @@ interface Parts {
 const ASK_AGAIN_MS = 5_000;
 /** Time that an authorization needs to be settled and mined. */
 const MIN_LEFT_MS = 6_000;
-/** Payments whose last request is remembered; the facilitator may be queried early for a forgotten payment. */
-const MAX_ASKED = 20_000;
+/** Payments whose last request is remembered, more than begin in 5 s; the facilitator may be queried early for a forgotten payment. */
+const MAX_ASKED = 4_000;
 
 /** Times at which this process last had payments settled. */
 export class AskTimes {
