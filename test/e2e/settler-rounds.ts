@@ -111,7 +111,7 @@ export async function startSettlerSite(postgres?: Postgres): Promise<SettlerSite
     if (postgres === undefined || storeUrl === undefined) return undefined;
     const rows = await postgres.query<{ owner: string }>(
       storeUrl,
-      "SELECT owner FROM jobgate.settler_leases",
+      "SELECT owner FROM jobgate.locks WHERE name LIKE 'eip155:%'",
     );
     return rows[0]?.owner;
   }

@@ -1,21 +1,21 @@
 import type { SignedTransaction, TransactionEnd } from "../contract/transaction-journal.ts";
 import type { TransactionRow } from "../transaction-row.ts";
 
-/** Right of one process to send for a network. */
-export interface SettlerLease {
+/** A lock of background services, which one process holds until its end. The settler's lock has the name of its network. */
+export interface HeldLock {
   readonly owner: string;
   /** Unix milliseconds. */
   readonly heldUntil: number;
 }
 
-/** Checks whether a process can take or renew a lease. A lease that ended, and that nobody took, can be renewed. */
-export function canHold(lease: SettlerLease | undefined, owner: string, now: number): boolean {
-  return lease === undefined || lease.owner === owner || lease.heldUntil <= now;
+/** Checks whether a process can take or renew a lock. A lock that ended, and that no process took, can be renewed. */
+export function canHold(lock: HeldLock | undefined, owner: string, now: number): boolean {
+  return lock === undefined || lock.owner === owner || lock.heldUntil <= now;
 }
 
-/** Checks whether a process holds a network now. */
-export function isHeldBy(lease: SettlerLease | undefined, owner: string, now: number): boolean {
-  return lease?.owner === owner && lease.heldUntil > now;
+/** Checks whether a process holds a lock now. */
+export function isHeldBy(lock: HeldLock | undefined, owner: string, now: number): boolean {
+  return lock?.owner === owner && lock.heldUntil > now;
 }
 
 /** State on which signatures for one network depend. */

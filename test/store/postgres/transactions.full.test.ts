@@ -53,7 +53,7 @@ test("An owner that stalls inside a write loses the network later, and holds up 
   const { store, url, postgres } = given;
   await store.queueTransaction(newTransaction(1));
   await store.holdLock(NETWORK, "owner", 1);
-  const stalled = await postgres.hold(url, "SELECT FROM jobgate.settler_leases FOR UPDATE");
+  const stalled = await postgres.hold(url, "SELECT FROM jobgate.locks FOR UPDATE");
   expect(await store.holdLock(NETWORK, "other", 60_000)).toBe(false);
   await acceptId(store);
   await stalled.commit();
@@ -65,7 +65,7 @@ test("A signature that waits for the network's lock is refused once another owne
   const { store, url, postgres } = given;
   await store.queueTransaction(newTransaction(1));
   await store.holdLock(NETWORK, "owner", 60_000);
-  const taking = await postgres.hold(url, "UPDATE jobgate.settler_leases SET owner = 'other'");
+  const taking = await postgres.hold(url, "UPDATE jobgate.locks SET owner = 'other'");
   const signing = store.signTransactions(NETWORK, "owner", [signedTransaction(1, 0)]);
   await expect
     .poll(() => postgres.query(url, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))

@@ -16,26 +16,26 @@ import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batc
 /** Finished transactions that are deleted with each batch of new ones: more than it adds, so that they never pile up. */
 const FORGOTTEN_AT_ONCE = 200;
 
-// A lease that another batch is about to take or to use is not waited for.
-const HOLD_SETTLER = statement<{ network: string }>(
-  "hold_settler",
+// A lock that another batch is about to take or to use is not waited for.
+const HOLD_LOCK = statement<{ name: string }>(
+  "hold_lock",
   `WITH renewed AS (
-     UPDATE jobgate.settler_leases SET held_until = ${NOW} + $4 WHERE network = $2 AND owner = $3 RETURNING network),
+     UPDATE jobgate.locks SET held_until = ${NOW} + $4 WHERE name = $2 AND owner = $3 RETURNING name),
    taken AS (
-     UPDATE jobgate.settler_leases SET owner = $3, held_until = ${NOW} + $4
-      WHERE network = (SELECT network FROM jobgate.settler_leases
-                        WHERE network = $2 AND owner <> $3 AND held_until <= ${NOW} FOR UPDATE SKIP LOCKED)
-     RETURNING network),
+     UPDATE jobgate.locks SET owner = $3, held_until = ${NOW} + $4
+      WHERE name = (SELECT name FROM jobgate.locks
+                     WHERE name = $2 AND owner <> $3 AND held_until <= ${NOW} FOR UPDATE SKIP LOCKED)
+     RETURNING name),
    new AS (
-     INSERT INTO jobgate.settler_leases VALUES ($2, $3, ${NOW} + $4) ON CONFLICT (network) DO NOTHING RETURNING network)
-   SELECT network FROM renewed UNION ALL SELECT network FROM taken UNION ALL SELECT network FROM new`,
+     INSERT INTO jobgate.locks VALUES ($2, $3, ${NOW} + $4) ON CONFLICT (name) DO NOTHING RETURNING name)
+   SELECT name FROM renewed UNION ALL SELECT name FROM taken UNION ALL SELECT name FROM new`,
 );
 // Locked until the batch is decided, so that nobody takes the network while its owner signs.
-const LOCK_LEASES = statement<{ network: string; owner: string }>(
-  "lock_settler_leases",
-  `SELECT network, owner FROM jobgate.settler_leases
-     JOIN unnest($2::text[], $3::text[]) AS asked (network, owner) USING (network, owner)
-    WHERE held_until > ${NOW} ORDER BY network FOR UPDATE OF settler_leases`,
+const KEEP_LOCKS = statement<{ name: string; owner: string }>(
+  "keep_locks",
+  `SELECT name, owner FROM jobgate.locks
+     JOIN unnest($2::text[], $3::text[]) AS asked (name, owner) USING (name, owner)
+    WHERE held_until > ${NOW} ORDER BY name FOR UPDATE OF locks`,
 );
 const LOCK_TRANSACTIONS = statement<TransactionRow>(
   "lock_transactions",
@@ -116,7 +116,7 @@ export class TransactionsPart implements BatchPart {
   async load(sql: Sql): Promise<void> {
     await Promise.all([
       ...this.#holds.map(async ({ input, decide }) => {
-        decide((await sql.run(HOLD_SETTLER, [this.#testNow, ...input])).length > 0);
+        decide((await sql.run(HOLD_LOCK, [this.#testNow, ...input])).length > 0);
       }),
       this.#fenced.length === 0 ? [] : this.#loadFenced(sql),
     ]);
@@ -128,12 +128,12 @@ export class TransactionsPart implements BatchPart {
     const asked = this.#fenced.flatMap(({ input: [network, , changes] }) =>
       changes.map(({ reference }) => ({ network, reference })),
     );
-    const [leases, rows, nonces] = await Promise.all([
-      sql.run(LOCK_LEASES, [this.#testNow, networks, owners]),
+    const [locks, rows, nonces] = await Promise.all([
+      sql.run(KEEP_LOCKS, [this.#testNow, networks, owners]),
       sql.run(LOCK_TRANSACTIONS, referenceColumns(asked)),
       sql.run(SELECT_NONCES, [networks]),
     ]);
-    for (const { network, owner } of leases) this.#held.add(keyOf(network, owner));
+    for (const { name, owner } of locks) this.#held.add(keyOf(name, owner));
     for (const row of rows) this.#rows.set(keyOf(row.network, row.reference), row);
     for (const row of nonces) this.#nonces.set(keyOf(row.network, row.account), row);
   }

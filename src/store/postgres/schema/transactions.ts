@@ -1,12 +1,5 @@
 /** Transactions that jobgate itself signs and sends. */
 export const TRANSACTIONS = `
--- Replica that may do a network's work, until its lease ends.
-CREATE TABLE jobgate.settler_leases (
-  network    text PRIMARY KEY,
-  owner      text NOT NULL,
-  held_until bigint NOT NULL
-) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 500);
-
 -- Last nonce that an account has signed with. Outlives the transactions: no nonce is given twice.
 CREATE TABLE jobgate.settler_accounts (
   network    text NOT NULL,

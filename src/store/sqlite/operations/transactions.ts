@@ -1,5 +1,5 @@
 import { FINISHED_MS } from "../../contract/transaction-journal.ts";
-import { applyEnd, applySignatures, canHold, isHeldBy, type SettlerLease } from "../../rules/transactions.ts";
+import { applyEnd, applySignatures, canHold, type HeldLock, isHeldBy } from "../../rules/transactions.ts";
 import {
   CHANGED_TRANSACTION_COLUMNS,
   NEW_TRANSACTION_COLUMNS,
@@ -19,8 +19,8 @@ const SELECT_BY_REFERENCE = "SELECT * FROM settler_transactions WHERE network = 
 export function transactionOperations(
   database: Database,
 ): OperationTable<"holdLock" | "queueTransaction" | "signTransactions" | "finishTransactions"> {
-  // Kept in memory: one file belongs to one process, so a lease ends with it.
-  const leases = new Map<string, SettlerLease>();
+  // Kept in memory: one file belongs to one process, so a lock ends with it.
+  const locks = new Map<string, HeldLock>();
   const select = database.prepare<TransactionRow>(SELECT_BY_REFERENCE);
   const queue = database.prepare(
     `INSERT INTO settler_transactions (${NEW_TRANSACTION_COLUMNS.join(", ")})
@@ -48,9 +48,9 @@ export function transactionOperations(
   }
 
   return {
-    holdLock(now, network, owner, forMs) {
-      if (!canHold(leases.get(network), owner, now)) return false;
-      leases.set(network, { owner, heldUntil: now + forMs });
+    holdLock(now, name, owner, forMs) {
+      if (!canHold(locks.get(name), owner, now)) return false;
+      locks.set(name, { owner, heldUntil: now + forMs });
       return true;
     },
 
@@ -62,7 +62,7 @@ export function transactionOperations(
     },
 
     signTransactions(now, network, owner, signed) {
-      if (!isHeldBy(leases.get(network), owner, now)) return "not_owner";
+      if (!isHeldBy(locks.get(network), owner, now)) return "not_owner";
       const applied = applySignatures(signed.map(normalSigned), {
         now,
         findRow: (reference) => select.get([network, reference]),
@@ -75,7 +75,7 @@ export function transactionOperations(
     },
 
     finishTransactions(now, network, owner, ends) {
-      if (!isHeldBy(leases.get(network), owner, now)) return "not_owner";
+      if (!isHeldBy(locks.get(network), owner, now)) return "not_owner";
       for (const end of ends) {
         const row = select.get([network, end.reference.toLowerCase()]);
         const ended = row && applyEnd(row, end, now);

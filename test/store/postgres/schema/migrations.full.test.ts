@@ -10,9 +10,19 @@ const postgres = startBeforeAll(startPostgres);
 
 const TABLES = [
   ...["adopted_payments", "batches", "callback_endpoints", "callbacks", "caller_nonces", "deliveries"],
-  ...["finished_calls", "job_bodies", "job_calls", "movements", "offers", "payments", "pending", "pruned"],
+  ...[
+    "finished_calls",
+    "job_bodies",
+    "job_calls",
+    "locks",
+    "movements",
+    "offers",
+    "payments",
+    "pending",
+    "pruned",
+  ],
   ...["quotes", "refunds", "refused_payments", "results", "revenue_hours", "schema_version", "secrets"],
-  ...["settler_accounts", "settler_leases", "settler_transactions", "watched_payments"],
+  ...["settler_accounts", "settler_transactions", "watched_payments"],
 ];
 
 test("Two replicas that start at once on an empty database make every table once, at the first released version", async () => {
