@@ -1,6 +1,6 @@
 /**
  * The layers of docs/architecture.md. Imports point down:
- * main, commands, gateway, operator, (x402 | webhooks | delivery), pricing, store, (http | chain | grpc | telemetry),
+ * main, commands, gateway, parts, operator, (x402 | webhooks | delivery), pricing, store, (http | chain | grpc | telemetry),
  * (config | log | node), core.
  */
 const CORE = "^src/core/";
@@ -37,6 +37,19 @@ module.exports = {
       to: { path: "^src/(x402|webhooks|delivery)/", pathNot: "^src/$1/" },
     },
     {
+      name: "no-part-imports-another",
+      comment: "parts/outbound is a tool of parts",
+      severity: "error",
+      from: { path: "^src/parts/([^/]+)/" },
+      to: { path: "^src/parts/", pathNot: "^src/parts/($1|outbound)/" },
+    },
+    {
+      name: "the-core-imports-no-part",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/(parts/|gateway\\.ts$)" },
+      to: { path: "^src/parts/" },
+    },
+    {
       name: "the-runner-library-loads-nothing-of-the-server",
       comment: "src/runner is the client library `jobgate/runner`",
       severity: "error",
@@ -47,7 +60,7 @@ module.exports = {
       name: "nothing-below-imports-the-top",
       severity: "error",
       from: {
-        path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry|runner)/",
+        path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry|runner|parts)/",
       },
       to: { path: "^src/(main|start-gateway|gateway|open-store|store-events)\\.ts$|^src/(commands|api)/" },
     },

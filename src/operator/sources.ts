@@ -1,7 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
-import type { CallbackSender } from "../delivery/callbacks/callback-sender.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
 import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
@@ -10,7 +9,12 @@ import type { CounterReader } from "../telemetry/instruments.ts";
 import type { ListedJob } from "../x402/catalogue/listing.ts";
 
 /** The sender of callbacks, as far as the operator acts on it. */
-export type OperatedSender = Pick<CallbackSender, "poke" | "test">;
+export interface OperatedSender {
+  /** Sends what is due now. */
+  poke(): void;
+  /** Sends a test message to one of the operator's URLs, once. @returns why it failed; undefined if it did not */
+  test(url: string): Promise<string | undefined>;
+}
 
 /** Everything that the operator can look at or act on. */
 export interface OperatorSources {

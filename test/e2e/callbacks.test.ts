@@ -1,9 +1,9 @@
 import { createPublicKey, verify } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { Fail } from "../../src/runner/job.ts";
-import { startReceiver } from "../delivery/callbacks/callback-harness.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { startReceiver } from "../parts/callbacks/callback-harness.ts";
 import { DOORS_AND_MCP, type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 

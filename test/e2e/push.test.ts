@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
-import { answer, SECRET, startTarget } from "../delivery/push/push-harness.ts";
 import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
 import { until } from "../helpers/until.ts";
+import { answer, SECRET, startTarget } from "../parts/push/push-harness.ts";
 
 const GATEWAY = `service_id = 1
 [runner]

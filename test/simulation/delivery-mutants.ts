@@ -1,6 +1,7 @@
 import type { WorldMutant } from "./bundle-gateway.ts";
 
-const SENDER = "delivery/callbacks/callback-sender.ts";
+const SENDER = "parts/callbacks/callback-sender.ts";
+const ANSWER = "parts/callbacks/callback-answer.ts";
 
 /** Guards of deliveries and callbacks that are missed in some world. */
 export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
@@ -29,18 +30,18 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a refusal of a push target counts as done",
     seed: 5,
-    file: "delivery/push/push-answer.ts",
-    ...{ from: "status >= 200 && status < 300", to: "status >= 200" },
+    file: "parts/push/push-answer.ts",
+    ...{ from: "if (isSuccess(status)) return", to: "if (status >= 200) return" },
   },
   {
     name: "a pushed JobCall is not signed",
-    file: "delivery/push/cloud-event.ts",
+    file: "parts/push/cloud-event.ts",
     ...{ from: "if (keys.length === 0) return {};", to: "if (keys.length >= 0) return {};" },
   },
   {
     name: "a callback has another id each time",
     seed: 5,
-    file: "delivery/callbacks/callback-request.ts",
+    file: "parts/callbacks/callback-request.ts",
     ...{ from: "const id = `", to: "const id = Math.random() + `" },
   },
   {
@@ -61,23 +62,20 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a callback goes to a private address",
     seed: 8,
-    file: "delivery/callbacks/guarded-lookup.ts",
+    file: "parts/outbound/guarded-lookup.ts",
     ...{ from: "if (!found.every(({ address }) => guard.allows(address)))", to: "if (found.length === 0)" },
   },
   {
     name: "a callback that failed is given up",
     seed: 5,
-    file: SENDER,
-    ...{ from: 'if (outcome.kind === "failed") return', to: "if (outcome.kind) return" },
+    file: ANSWER,
+    ...{ from: "if (isFinal) return", to: "if (reason) return" },
   },
   {
     name: "a callback that failed counts as sent",
     seed: 5,
-    file: SENDER,
-    ...{
-      from: 'if (outcome.kind === "done") return { kind: "sent" };\n  const',
-      to: 'if (outcome.kind) return { kind: "sent" };\n  const',
-    },
+    file: ANSWER,
+    ...{ from: "if (reason === undefined) return", to: "if (attempts >= 0) return" },
   },
   {
     name: "nobody is called back about a job by use",

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { encodeJobCall } from "../../../src/delivery/job-call-codec.ts";
-import { toCloudEvent } from "../../../src/delivery/push/cloud-event.ts";
+import { toCloudEvent } from "../../../src/parts/push/cloud-event.ts";
 
 function eventOf(metadata: Record<string, string>, body = Buffer.from([0, 255, 128])) {
   const encoded = encodeJobCall({ origin: "webhook", jobId: 2n ** 64n - 1n, serviceId: 3n, body, metadata });

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
 import { CallbackKeys } from "../../../src/core/callback-keys.ts";
 import { toSigningKey } from "../../../src/core/standard-webhooks.ts";
-import { callbackHeaders, testMessage } from "../../../src/delivery/callbacks/callback-request.ts";
+import { callbackHeaders, testMessage } from "../../../src/parts/callbacks/callback-request.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 
 const docs = await readFile(new URL("../../../docs/callbacks.md", import.meta.url), "utf8");

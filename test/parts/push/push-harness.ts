@@ -3,10 +3,10 @@ import { buffer } from "node:stream/consumers";
 import pino from "pino";
 import { onTestFinished, vi } from "vitest";
 import type { PushTargetConfig, RunnerConfig } from "../../../src/config/config.ts";
-import { PushRunners } from "../../../src/delivery/push/push-runners.ts";
+import { PushRunners } from "../../../src/parts/push/push-runners.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { type Delivery, startDelivery } from "../../delivery/harness.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
-import { type Delivery, startDelivery } from "../harness.ts";
 
 export const SECRET = `whsec_${Buffer.from("a key of twenty-four bytes").toString("base64")}`;
 

@@ -1,29 +1,15 @@
 import { expect, test } from "vitest";
-import { type PushAnswer, readAnswer, retryAfterMs } from "../../../src/delivery/push/push-answer.ts";
+import type { HttpAnswer } from "../../../src/parts/outbound/http-client.ts";
+import { readOutcome } from "../../../src/parts/push/push-answer.ts";
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
 
-function outcomeOf(answer: Partial<Omit<PushAnswer, "body">> & { readonly body?: string }) {
+function outcomeOf(answer: Partial<Omit<HttpAnswer, "body">> & { readonly body?: string }) {
   const { body = "", ...rest } = answer;
   const none = { contentType: undefined, contentEncoding: undefined, retryAfter: undefined };
-  return readAnswer({ status: 200, ...none, isCut: false, ...rest, body: Buffer.from(body) }, NOW);
+  const whole = { status: 200, ...none, isCut: false, ...rest, body: Buffer.from(body) };
+  return readOutcome({ kind: "answered", answer: whole }, NOW);
 }
-
-test.each([
-  [undefined, undefined],
-  ["120", 120_000],
-  ["0", undefined],
-  ["-1", undefined],
-  ["soon", undefined],
-  ["1.5", undefined],
-  ["Fri, 02 Jan 2026 03:04:35 GMT", 30_000],
-  ["Fri, 02 Jan 2026 03:04:05 GMT", undefined],
-  ["2026-01-03", undefined],
-  ["99999999999999999999999", 86_400_000],
-  ["Sat, 02 Jan 2100 00:00:00 GMT", 86_400_000],
-])("Retry-After %j waits %j ms", (value, expected) => {
-  expect(retryAfterMs(value, NOW)).toBe(expected);
-});
 
 test("A temporary refusal is retried after Retry-After, or the backoff", () => {
   expect(outcomeOf({ status: 503, body: "busy\nx", retryAfter: "2" })).toEqual({

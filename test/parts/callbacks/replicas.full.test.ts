@@ -2,7 +2,7 @@ import pino from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { CallbackKeys } from "../../../src/core/callback-keys.ts";
 import { EventHub } from "../../../src/core/events.ts";
-import { CallbackSender } from "../../../src/delivery/callbacks/callback-sender.ts";
+import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
 import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { startPostgres } from "../../helpers/postgres.ts";

@@ -3,7 +3,7 @@ import { Resolver } from "node:dns/promises";
 import pino from "pino";
 import { CallbackKeys } from "../../../src/core/callback-keys.ts";
 import { EventHub } from "../../../src/core/events.ts";
-import { CallbackSender } from "../../../src/delivery/callbacks/callback-sender.ts";
+import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
 import { NO_TELEMETRY } from "../../../src/telemetry/telemetry.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { until } from "../../helpers/until.ts";

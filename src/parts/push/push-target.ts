@@ -3,13 +3,13 @@ import type { Logger } from "pino";
 import type { PushTargetConfig } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
+import type { Dispatcher } from "../../delivery/dispatcher.ts";
+import type { CallSink, Subscription } from "../../delivery/subscription.ts";
 import type { ClaimedCall, Lease, LeaseOutcome, RetryBackoff } from "../../store/contract/work-queue.ts";
-import type { Dispatcher } from "../dispatcher.ts";
-import type { CallSink, Subscription } from "../subscription.ts";
+import { HttpClient, type HttpExchange } from "../outbound/http-client.ts";
 import { signatureHeaders, toCloudEvent } from "./cloud-event.ts";
 import { Pace } from "./pace.ts";
-import type { PushOutcome } from "./push-answer.ts";
-import { PushClient, type PushRequest } from "./push-client.ts";
+import { bodyLimit, type PushOutcome, readOutcome } from "./push-answer.ts";
 
 /** Part of a lease after which it is extended, so that one extension may fail. */
 const EXTENSIONS_PER_LEASE = 3;
@@ -35,12 +35,12 @@ export class PushTarget implements CallSink {
   readonly #terms: LeaseTerms;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #client: PushClient;
+  readonly #client: HttpClient;
   readonly #keys: readonly SigningKey[];
   readonly #pace: Pace;
   readonly #subscription: Subscription | undefined;
   /** Requests until their outcomes are stored. */
-  readonly #requests = new Map<PushRequest, Promise<void>>();
+  readonly #requests = new Map<HttpExchange, Promise<void>>();
   readonly #stopping = new AbortController();
 
   constructor(options: {
@@ -59,7 +59,7 @@ export class PushTarget implements CallSink {
     this.#terms = options.terms;
     this.#clock = options.clock;
     this.#logger = logger.child({ subscriber });
-    this.#client = new PushClient({ url, concurrency, timeoutMs, clock: options.clock });
+    this.#client = new HttpClient({ url, concurrency, timeoutMs, bodyLimit });
     this.#keys = config.secrets.flatMap((secret) => toSigningKey(secret) ?? []);
     this.#pace = new Pace({
       concurrency,
@@ -106,7 +106,7 @@ export class PushTarget implements CallSink {
   }
 
   /** Keeps the lease until the request has ended and the store has its outcome. Never rejects. */
-  async #finish(request: PushRequest, lease: Lease): Promise<void> {
+  async #finish(request: HttpExchange, lease: Lease): Promise<void> {
     const { leaseMs } = this.#terms;
     const timer = setInterval(() => {
       this.#dispatcher.extend(lease, leaseMs).then(
@@ -127,8 +127,9 @@ export class PushTarget implements CallSink {
       );
     }, leaseMs / EXTENSIONS_PER_LEASE);
     try {
-      const outcome = await request.outcome;
-      if (outcome === undefined) return;
+      const ended = await request.outcome;
+      if (ended === undefined) return;
+      const outcome = readOutcome(ended, this.#clock());
       this.#setPace(outcome);
       await this.#report(outcome, lease);
     } finally {

@@ -1,7 +1,7 @@
 import { CALL_ID_METADATA, isMediaType } from "../../core/job-call.ts";
 import { type SigningKey, signStandardWebhook } from "../../core/standard-webhooks.ts";
+import { decodeJobCall } from "../../delivery/job-call-codec.ts";
 import type { ClaimedCall } from "../../store/contract/work-queue.ts";
-import { decodeJobCall } from "../job-call-codec.ts";
 
 /** Metadata that holds the Content-Type of the client's request. */
 const CONTENT_TYPE_METADATA = "X-HTTP-CONTENT-TYPE";

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
 import type { PushTargetConfig, RunnerConfig } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import type { Dispatcher } from "../dispatcher.ts";
+import type { Dispatcher } from "../../delivery/dispatcher.ts";
 import type { LeaseTerms, PushTarget } from "./push-target.ts";
 
 /** The runners that JobCalls are pushed to, beside those that subscribe. */

@@ -13,11 +13,11 @@ import { within } from "../../core/waiting.ts";
 import type { Callback, CallbackOutcome } from "../../store/contract/callback-ledger.ts";
 import type { Store } from "../../store/store.ts";
 import type { Telemetry } from "../../telemetry/telemetry.ts";
-import { type AnswerReader, isSuccess, type PushOutcome, retryAfterMs } from "../push/push-answer.ts";
-import type { PushClient, PushRequest } from "../push/push-client.ts";
+import { createResolver, guardedLookup, type NameResolver } from "../outbound/guarded-lookup.ts";
+import type { HttpClient, HttpExchange, HttpOutcome } from "../outbound/http-client.ts";
+import { readOutcome, toCallbackOutcome } from "./callback-answer.ts";
 import { type CallbackMessage, callbackHeaders, testMessage, toMessage } from "./callback-request.ts";
-import { createResolver, guardedLookup, type NameResolver } from "./guarded-lookup.ts";
-import { HostPauses, retryDelayMs } from "./host-pauses.ts";
+import { HostPauses } from "./host-pauses.ts";
 
 /** Lock of the process that sends. */
 const LOCK = "callbacks";
@@ -38,18 +38,6 @@ const MAX_HOSTS = 32;
 const PER_HOST = 16;
 /** Most of an answer that is read, although only its status counts. */
 const ANSWER_BYTES = 65_536;
-
-const ANSWERS: AnswerReader = {
-  bodyLimit: () => ANSWER_BYTES,
-  read({ status, retryAfter }, now): PushOutcome {
-    if (isSuccess(status)) return { kind: "done", result: undefined };
-    const reason = `HTTP ${status}`;
-    if (status === 410) return { kind: "failed", reason, blame: "call" };
-    const delayMs = retryAfterMs(retryAfter, now);
-    const blame = status >= 500 || status === 429 || status === 408 ? "target" : "call";
-    return { kind: "retry", reason, blame, ...(delayMs !== undefined && { delayMs }) };
-  },
-};
 
 /** The configuration, as far as callbacks need it. */
 export interface CallbackTargets {
@@ -97,7 +85,7 @@ export class CallbackSender implements BackgroundService {
   readonly #loop: BackgroundLoop;
   /** Runs by host. */
   readonly #running = new Map<string, Promise<void>>();
-  readonly #requests = new Set<PushRequest>();
+  readonly #requests = new Set<HttpExchange>();
   #keysByUrl: ReadonlyMap<string, readonly SigningKey[] | undefined> = new Map();
   #guard: CallbackGuard | undefined;
   #unsubscribe = () => {};
@@ -162,7 +150,7 @@ export class CallbackSender implements BackgroundService {
     const client = await this.#client(target);
     try {
       const outcome = await this.#post(client, target, testMessage(this.#clock()));
-      return outcome === undefined ? "jobgate stops" : "reason" in outcome ? outcome.reason : undefined;
+      return outcome === undefined ? "jobgate stops" : readOutcome(outcome, this.#clock()).reason;
     } finally {
       await client.close();
     }
@@ -213,7 +201,7 @@ export class CallbackSender implements BackgroundService {
 
   /** Sends one callback after the other, until the host fails. Never rejects. */
   async #callHost(host: string, callbacks: readonly Callback[]): Promise<void> {
-    const clients = new Map<string, PushClient>();
+    const clients = new Map<string, HttpClient>();
     try {
       for (const callback of callbacks) {
         if (!this.#mayBegin() || !this.#pauses.isOver(host)) return;
@@ -228,7 +216,7 @@ export class CallbackSender implements BackgroundService {
   }
 
   /** @returns false when jobgate stops */
-  async #send(callback: Callback, clients: Map<string, PushClient>): Promise<boolean> {
+  async #send(callback: Callback, clients: Map<string, HttpClient>): Promise<boolean> {
     const { callUrl } = this.#parts;
     const target = this.#targetOf(callback);
     if (typeof target === "string") {
@@ -239,10 +227,10 @@ export class CallbackSender implements BackgroundService {
     clients.set(callback.url, client);
     const outcome = await this.#post(client, target, toMessage(callback, callUrl));
     if (outcome === undefined) return false;
-    if (outcome.kind === "done" || ("blame" in outcome && outcome.blame === "call"))
-      this.#pauses.succeeded(callback.host);
+    const read = readOutcome(outcome, this.#clock());
+    if (read.isHostUp) this.#pauses.succeeded(callback.host);
     else this.#pauses.failed(callback.host);
-    await this.#end(callback, toCallbackOutcome(outcome, callback.attempts));
+    await this.#end(callback, toCallbackOutcome(read, callback.attempts));
     return true;
   }
 
@@ -260,21 +248,21 @@ export class CallbackSender implements BackgroundService {
   }
 
   /** Loads the HTTP client with the first callback: it takes 7 MB, and most gateways call nobody back. */
-  async #client({ url, guard }: Target): Promise<PushClient> {
-    const { PushClient } = await import("../push/push-client.ts");
-    return new PushClient({
-      ...{ url, concurrency: 1, timeoutMs: this.#timeoutMs, clock: this.#clock, answers: ANSWERS },
+  async #client({ url, guard }: Target): Promise<HttpClient> {
+    const { HttpClient } = await import("../outbound/http-client.ts");
+    return new HttpClient({
+      ...{ url, concurrency: 1, timeoutMs: this.#timeoutMs, bodyLimit: () => ANSWER_BYTES },
       lookup: guard && guardedLookup(guard, this.#resolver),
     });
   }
 
   async #post(
-    client: PushClient,
+    client: HttpClient,
     { keys }: Target,
     message: CallbackMessage,
-  ): Promise<PushOutcome | undefined> {
+  ): Promise<HttpOutcome | undefined> {
     const headers = callbackHeaders(message, keys, this.#clock());
-    const request = client.post({ headers, body: message.body }, () => {});
+    const request = client.post({ headers, body: message.body });
     this.#requests.add(request);
     const outcome = await request.outcome;
     this.#requests.delete(request);
@@ -304,12 +292,4 @@ function byHost(callbacks: readonly Callback[]): ReadonlyMap<string, readonly Ca
     else group.push(callback);
   }
   return groups;
-}
-
-function toCallbackOutcome(outcome: PushOutcome, attempts: number): CallbackOutcome {
-  if (outcome.kind === "done") return { kind: "sent" };
-  const { reason } = outcome;
-  if (outcome.kind === "failed") return { kind: "dead", reason };
-  const asked = outcome.kind === "retry" ? (outcome.delayMs ?? 0) : 0;
-  return { kind: "later", delayMs: Math.max(asked, retryDelayMs(attempts, Math.random())), reason };
 }

@@ -1,9 +1,9 @@
 import { Webhook } from "standardwebhooks";
 import { expect, test, vi } from "vitest";
 import type { Store } from "../../../src/store/store.ts";
+import { openStoreWithClock } from "../../delivery/harness.ts";
 import { freePort } from "../../helpers/free-port.ts";
 import { until } from "../../helpers/until.ts";
-import { openStoreWithClock } from "../harness.ts";
 import {
   answer,
   type Pushed,

@@ -1,9 +1,7 @@
 import type { LookupFunction } from "node:net";
 import { type Dispatcher, Pool } from "undici";
 import { splitCredentials } from "../../chain/basic-auth.ts";
-import type { Clock } from "../../core/clock.ts";
 import { version } from "../../node/version.ts";
-import { type AnswerReader, type PushOutcome, RUNNER_ANSWERS } from "./push-answer.ts";
 
 const MAX_CONNECT_MS = 10_000;
 /**
@@ -13,31 +11,52 @@ const MAX_CONNECT_MS = 10_000;
 const KEPT_MS = 1_000;
 const MAX_ANSWER_HEADER_BYTES = 16_384;
 
+/** A whole answer, or the part of it that is read. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
+  readonly retryAfter: string | undefined;
+  /** Cut at the client's limit. */
+  readonly body: Buffer;
+  readonly isCut: boolean;
+}
+
+/** How a request ended. */
+export type HttpOutcome =
+  | { readonly kind: "answered"; readonly answer: HttpAnswer }
+  /** The request was sent, and no whole answer came in time. */
+  | { readonly kind: "timed_out"; readonly reason: string }
+  /** The connection broke after the request was sent: the server may have got it, and may have ended because of it. */
+  | { readonly kind: "lost"; readonly reason: string }
+  /** No connection: the server has not seen the request. */
+  | { readonly kind: "unreached"; readonly reason: string }
+  /** The request has a header that HTTP does not allow. */
+  | { readonly kind: "invalid"; readonly reason: string };
+
 /** One request in progress. */
-export interface PushRequest {
+export interface HttpExchange {
   /** Never rejects. Undefined after `abort`. */
-  readonly outcome: Promise<PushOutcome | undefined>;
+  readonly outcome: Promise<HttpOutcome | undefined>;
   /** Ends the request and its connection. */
   abort(): void;
 }
 
-/** Sends requests to one target over kept connections. Follows no redirect, and sends nothing twice. */
-export class PushClient {
+/** Sends requests to one URL over kept connections. Follows no redirect, and sends nothing twice. */
+export class HttpClient {
   readonly #pool: Pool;
   readonly #path: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #timeoutMs: number;
-  readonly #clock: Clock;
-  readonly #answers: AnswerReader;
+  readonly #bodyLimit: (status: number) => number;
 
   constructor(target: {
     readonly url: string;
     readonly concurrency: number;
+    /** Time for one request, its whole answer included. */
     readonly timeoutMs: number;
-    /** Wall clock. */
-    readonly clock: Clock;
-    /** Default: those of a runner. */
-    readonly answers?: AnswerReader;
+    /** Returns how many bytes of an answer's body are read. */
+    readonly bodyLimit: (status: number) => number;
     /** Resolves the name of the host, once for each connection. Default: the system's. */
     readonly lookup?: LookupFunction | undefined;
   }) {
@@ -51,8 +70,7 @@ export class PushClient {
       "accept-encoding": "identity",
     };
     this.#timeoutMs = target.timeoutMs;
-    this.#clock = target.clock;
-    this.#answers = target.answers ?? RUNNER_ANSWERS;
+    this.#bodyLimit = target.bodyLimit;
     this.#pool = new Pool(origin, {
       connections: target.concurrency,
       keepAliveTimeout: KEPT_MS,
@@ -70,14 +88,9 @@ export class PushClient {
   /** @param onSent called once the request has a connection; never, if there is none */
   post(
     { headers, body }: { readonly headers: Readonly<Record<string, string>>; readonly body: Uint8Array },
-    onSent: () => void,
-  ): PushRequest {
-    const exchange = new Exchange({
-      timeoutMs: this.#timeoutMs,
-      clock: this.#clock,
-      answers: this.#answers,
-      onSent,
-    });
+    onSent: () => void = () => {},
+  ): HttpExchange {
+    const exchange = new Exchange({ timeoutMs: this.#timeoutMs, bodyLimit: this.#bodyLimit, onSent });
     const options = {
       method: "POST",
       path: this.#path,
@@ -94,14 +107,13 @@ export class PushClient {
   }
 }
 
-/** Collects the part of one answer that counts. */
-class Exchange implements PushRequest, Dispatcher.DispatchHandler {
-  readonly outcome: Promise<PushOutcome | undefined>;
-  readonly #clock: Clock;
-  readonly #answers: AnswerReader;
+/** Collects the part of one answer that is read. */
+class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
+  readonly outcome: Promise<HttpOutcome | undefined>;
+  readonly #bodyLimit: (status: number) => number;
   readonly #onSent: () => void;
   readonly #timer: NodeJS.Timeout;
-  #resolve: (outcome: PushOutcome | undefined) => void = () => undefined;
+  #resolve: (outcome: HttpOutcome | undefined) => void = () => undefined;
   /** Set once the request has a connection. */
   #controller: Dispatcher.DispatchController | undefined;
   #isOver = false;
@@ -112,24 +124,18 @@ class Exchange implements PushRequest, Dispatcher.DispatchHandler {
 
   constructor(options: {
     readonly timeoutMs: number;
-    readonly clock: Clock;
-    readonly answers: AnswerReader;
+    readonly bodyLimit: (status: number) => number;
     readonly onSent: () => void;
   }) {
     const { timeoutMs } = options;
-    this.#answers = options.answers;
+    this.#bodyLimit = options.bodyLimit;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    this.#clock = options.clock;
     this.#onSent = options.onSent;
     this.#timer = setTimeout(() => {
       const reason = `no whole answer within ${timeoutMs / 1000} s`;
-      this.#cut(
-        this.#controller === undefined
-          ? { kind: "unreached", reason }
-          : { kind: "retry", reason, blame: "target" },
-      );
+      this.#cut({ kind: this.#controller === undefined ? "unreached" : "timed_out", reason });
     }, timeoutMs);
   }
 
@@ -154,7 +160,7 @@ class Exchange implements PushRequest, Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    const room = this.#answers.bodyLimit(this.#status) - this.#size;
+    const room = this.#bodyLimit(this.#status) - this.#size;
     this.#size += chunk.byteLength;
     this.#chunks.push(chunk.byteLength > room ? chunk.subarray(0, room) : chunk);
     if (chunk.byteLength > room) this.#cut(this.#read());
@@ -167,29 +173,29 @@ class Exchange implements PushRequest, Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
     const { code } = error as NodeJS.ErrnoException;
     const reason = code ?? error.name;
-    if (code === "UND_ERR_INVALID_ARG") this.#end({ kind: "failed", reason: error.message, blame: "call" });
+    if (code === "UND_ERR_INVALID_ARG") this.#end({ kind: "invalid", reason: error.message });
     else this.#end({ kind: this.#controller === undefined ? "unreached" : "lost", reason });
   }
 
-  #read(): PushOutcome {
+  #read(): HttpOutcome {
     const answer = {
       status: this.#status,
       contentType: single(this.#headers["content-type"]),
       contentEncoding: single(this.#headers["content-encoding"]),
       retryAfter: single(this.#headers["retry-after"]),
       body: Buffer.concat(this.#chunks),
-      isCut: this.#size > this.#answers.bodyLimit(this.#status),
+      isCut: this.#size > this.#bodyLimit(this.#status),
     };
-    return this.#answers.read(answer, this.#clock());
+    return { kind: "answered", answer };
   }
 
   /** Ends the request before its whole answer has arrived. */
-  #cut(outcome: PushOutcome | undefined): void {
+  #cut(outcome: HttpOutcome | undefined): void {
     this.#end(outcome);
     this.#controller?.abort(new Error("the request is over"));
   }
 
-  #end(outcome: PushOutcome | undefined): void {
+  #end(outcome: HttpOutcome | undefined): void {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#timer);
@@ -200,4 +206,24 @@ class Exchange implements PushRequest, Dispatcher.DispatchHandler {
 /** Returns the first of several headers with one name. */
 function single(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
+}
+
+export function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/**
+ * Parses Retry-After: seconds, or an HTTP date.
+ * @param now Unix milliseconds
+ * @returns undefined for anything else, and for a time that is not ahead
+ */
+export function retryAfterMs(value: string | undefined, now: number, longestMs: number): number | undefined {
+  if (value === undefined) return undefined;
+  const waitMs = /^\d+$/.test(value) ? Number(value) * 1_000 : httpDate(value) - now;
+  return waitMs > 0 ? Math.min(waitMs, longestMs) : undefined;
+}
+
+/** Returns Unix milliseconds, or NaN. `Date.parse` alone also reads plain numbers and dates without a zone. */
+function httpDate(value: string): number {
+  return / GMT$/.test(value) ? Date.parse(value) : Number.NaN;
 }

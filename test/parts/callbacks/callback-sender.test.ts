@@ -2,7 +2,7 @@ import { createPublicKey, verify } from "node:crypto";
 import { Webhook as StandardWebhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { CallbackTargets } from "../../../src/delivery/callbacks/callback-sender.ts";
+import type { CallbackTargets } from "../../../src/parts/callbacks/callback-sender.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { paidCall, paymentIntent } from "../../store/store-fixtures.ts";
 import { type Called, LOCAL_BUYERS, startCalling, startReceiver } from "./callback-harness.ts";

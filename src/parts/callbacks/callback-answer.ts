@@ -1,0 +1,40 @@
+import type { CallbackOutcome } from "../../store/contract/callback-ledger.ts";
+import { type HttpOutcome, isSuccess, retryAfterMs } from "../outbound/http-client.ts";
+import { retryDelayMs } from "./host-pauses.ts";
+
+/** Longest delay that a host can ask for. */
+const MAX_RETRY_AFTER_MS = 24 * 60 * 60_000;
+
+/** What the end of a request says about its callback and its host. */
+interface Reading {
+  /** Why the callback has not arrived; undefined if it has. */
+  readonly reason: string | undefined;
+  /** No later request will succeed. */
+  readonly isFinal: boolean;
+  /** The host answers: a failure is that of the callback alone. */
+  readonly isHostUp: boolean;
+  /** The delay that the host asks for. */
+  readonly delayMs: number | undefined;
+}
+
+/** @param now Unix milliseconds */
+export function readOutcome(outcome: HttpOutcome, now: number): Reading {
+  const delayMs = undefined;
+  if (outcome.kind === "invalid") return { reason: outcome.reason, isFinal: true, isHostUp: true, delayMs };
+  if (outcome.kind !== "answered")
+    return { reason: outcome.reason, isFinal: false, isHostUp: false, delayMs };
+  const { status, retryAfter } = outcome.answer;
+  if (isSuccess(status)) return { reason: undefined, isFinal: true, isHostUp: true, delayMs };
+  return {
+    reason: `HTTP ${status}`,
+    isFinal: status === 410,
+    isHostUp: status < 500 && status !== 429 && status !== 408,
+    delayMs: retryAfterMs(retryAfter, now, MAX_RETRY_AFTER_MS),
+  };
+}
+
+export function toCallbackOutcome({ reason, isFinal, delayMs }: Reading, attempts: number): CallbackOutcome {
+  if (reason === undefined) return { kind: "sent" };
+  if (isFinal) return { kind: "dead", reason };
+  return { kind: "later", delayMs: Math.max(delayMs ?? 0, retryDelayMs(attempts, Math.random())), reason };
+}
