@@ -1,6 +1,6 @@
 /**
  * The layers of docs/architecture.md. Imports point down:
- * main, commands, gateway, parts, operator, (x402 | webhooks | delivery), pricing, store, (http | chain | grpc | telemetry),
+ * main, commands, host, parts, operator, (x402 | webhooks | delivery), pricing, store, (http | chain | grpc | telemetry),
  * (config | log | node), core.
  */
 const CORE = "^src/core/";
@@ -38,15 +38,15 @@ module.exports = {
     },
     {
       name: "no-part-imports-another",
-      comment: "parts/outbound is a tool of parts",
+      comment: "parts/outbound and parts/transactions are tools of parts",
       severity: "error",
       from: { path: "^src/parts/([^/]+)/" },
-      to: { path: "^src/parts/", pathNot: "^src/parts/($1|outbound)/" },
+      to: { path: "^src/parts/", pathNot: "^src/parts/($1|outbound|transactions)/" },
     },
     {
       name: "the-core-imports-no-part",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(parts/|gateway\\.ts$)" },
+      from: { path: "^src/", pathNot: "^src/((parts|api)/|parts\\.ts$)" },
       to: { path: "^src/parts/" },
     },
     {
@@ -62,20 +62,20 @@ module.exports = {
       from: {
         path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry|runner|parts)/",
       },
-      to: { path: "^src/(main|start-gateway|gateway|open-store|store-events)\\.ts$|^src/(commands|api)/" },
+      to: { path: "^src/(main|start-gateway|host|parts|open-store|store-events)\\.ts$|^src/(commands|api)/" },
     },
     {
       name: "only-commands-read-configuration-files",
       comment: "parts take a Config and never read files",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(commands|config|api)/|^src/(main|gateway)\\.ts$" },
+      from: { path: "^src/", pathNot: "^src/(commands|config|api)/|^src/(main|host)\\.ts$" },
       to: { path: "^src/config/", pathNot: CONFIG_TYPES },
     },
     {
       name: "only-open-store-names-an-implementation",
       severity: "error",
       from: { path: "^src/", pathNot: "^src/open-store\\.ts$|^src/store/" },
-      to: { path: "^src/store/", pathNot: "^src/store/((store|operations|pruner)\\.ts$|contract/|rules/)" },
+      to: { path: "^src/store/", pathNot: "^src/store/((store|operations)\\.ts$|contract/|rules/)" },
     },
     {
       name: "telemetry-and-operator-see-only-the-interface",
@@ -160,7 +160,8 @@ module.exports = {
       severity: "error",
       from: {
         path: "^src/",
-        pathNot: "^src/(x402|pricing|chain|commands/pay)/|^src/core/(addresses|private-keys)\\.ts$",
+        pathNot:
+          "^src/(x402|pricing|chain|commands/pay|parts/(transactions|local-facilitator|facilitator-service|refunds))/|^src/core/(addresses|private-keys)\\.ts$",
       },
       to: { path: "node_modules/(viem|@x402)/" },
     },

@@ -1,9 +1,10 @@
 import type { Logger } from "pino";
 import type { Config } from "./config/config.ts";
 import { EventHub } from "./core/events.ts";
-import type { Gateway } from "./gateway.ts";
+import type { Gateway } from "./host.ts";
 import { requirePages } from "./http/page-files.ts";
 import { openStore as openConfiguredStore } from "./open-store.ts";
+import { loadParts } from "./parts.ts";
 import { emitEvents } from "./store-events.ts";
 import { measureBatches } from "./telemetry/observers.ts";
 import { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
@@ -32,9 +33,14 @@ export async function startGateway(options: {
     signal,
   });
   try {
-    // The store's threads start while this one loads the modules.
-    const [store, { Gateway, ...optional }] = await Promise.all([opening, loadParts(config)]);
-    const gateway = new Gateway({ config, logger, telemetry, events, store, periods, optional });
+    // The store's threads start while this one loads the modules. Without sales, that leaves out viem.
+    const [store, { Gateway }, x402, parts] = await Promise.all([
+      opening,
+      import("./host.ts"),
+      config.x402 && import("./x402/gateway.ts"),
+      loadParts(config),
+    ]);
+    const gateway = new Gateway({ config, logger, telemetry, events, store, periods, x402, parts });
     await gateway.start();
     return gateway;
   } catch (error) {
@@ -42,19 +48,4 @@ export async function startGateway(options: {
     await opening.then((store) => store.close()).catch(() => undefined);
     throw error;
   }
-}
-
-/** Loads the modules of the parts that run, before the first listener opens. Without sales, that leaves out viem. */
-async function loadParts({ x402: sells, pricingEngine: asksEngine }: Config) {
-  const settles = sells?.facilitators.some(({ kind }) => kind === "local");
-  const [{ Gateway }, x402, settler, refunds, service, engine, pricing] = await Promise.all([
-    import("./gateway.ts"),
-    sells && import("./x402/gateway.ts"),
-    settles ? import("./x402/settler/local-facilitator.ts") : undefined,
-    sells?.refunds && import("./x402/refunds/refunds.ts"),
-    sells?.facilitatorService && import("./x402/facilitators/service.ts"),
-    asksEngine && import("./pricing/pricing-engine.ts"),
-    asksEngine && import("./pricing/pricing-server.ts"),
-  ]);
-  return { Gateway, x402, settler, refunds, service, engine, pricing };
 }

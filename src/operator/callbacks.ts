@@ -53,7 +53,7 @@ export class CallbackApi {
     const found = isCallId(id) ? await store.retryCallback(Number(id)) : undefined;
     if (found === undefined) throw new ConnectError(`There is no callback ${id}.`, Code.NotFound);
     if (!found.retried) throw new ConnectError(`Callback ${id} was sent.`, Code.FailedPrecondition);
-    callbacks.poke();
+    callbacks?.poke();
     return { callback: toCallback(found.callback) };
   }
 
@@ -68,7 +68,7 @@ export class CallbackApi {
       );
     const outcomes = selected.map(async (known) => ({
       url: shownUrl(known),
-      problem: (await callbacks.test(known)) ?? "",
+      problem: (await callbacks?.test(known)) ?? "",
     }));
     return { outcomes: await Promise.all(outcomes) };
   }

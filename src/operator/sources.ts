@@ -30,7 +30,8 @@ export interface OperatorSources {
   readonly runners: () => readonly RunnerReport[];
   /** The paid jobs for sale. */
   readonly jobs: () => Promise<readonly ListedJob[]>;
-  readonly callbacks: OperatedSender;
+  /** Undefined in a build without callbacks. */
+  readonly callbacks: OperatedSender | undefined;
   /** Counters since the start of this process. */
   readonly counters: CounterReader;
   /** The configuration in use, reloads included. */

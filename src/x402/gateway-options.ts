@@ -10,6 +10,9 @@ import type { Store } from "../store/store.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Facilitator } from "./facilitators/facilitator.ts";
 
+/** A facilitator in this process. */
+export type LocalFacilitator = Facilitator & BackgroundService;
+
 export interface X402GatewayOptions {
   /** The `[x402]` table with `[job_pricing]`, as a configuration loader returns it. */
   readonly config: X402Config;
@@ -32,9 +35,9 @@ export interface X402GatewayOptions {
    */
   readonly events?: EventHub;
   /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
-  readonly localFacilitator?: (Facilitator & BackgroundService) | undefined;
+  readonly localFacilitator?: LocalFacilitator | undefined;
   /** Keys that sign callbacks. Without them nobody sends any, so buyers cannot ask for one. */
-  readonly callbackKeys?: Pick<CallbackKeys, "published">;
+  readonly callbackKeys?: Pick<CallbackKeys, "published"> | undefined;
   /** Receives counts and durations. Default: none are kept. */
   readonly telemetry?: Telemetry;
 }

@@ -20,7 +20,7 @@ const REPLACED: Readonly<Record<string, string>> = {
   "hash-wasm": "hash-wasm.ts",
   "src/grpc/server.ts": "grpc-server.ts",
   "src/node/json-endpoint.ts": "endpoint.ts",
-  "src/x402/settler/account.ts": "settler-account.ts",
+  "src/parts/transactions/account.ts": "settler-account.ts",
   "src/store/sqlite/worker-link.ts": "store-link.ts",
   "src/store/sqlite/file-owner.ts": "file-owner.ts",
   "src/store/sqlite/watched-files.ts": "watched-files.ts",

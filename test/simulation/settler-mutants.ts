@@ -1,7 +1,7 @@
 import type { WorldMutant } from "./bundle-gateway.ts";
 
-const SENDER = "x402/settler/sender.ts";
-const SENT = "x402/settler/sent-transactions.ts";
+const SENDER = "parts/transactions/sender.ts";
+const SENT = "parts/transactions/sent-transactions.ts";
 const REFUND_RULES = "store/rules/refunds.ts";
 
 /** Guards of the transactions that a gateway sends itself, of refunds and of the books. */
@@ -56,7 +56,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a refund without a receipt has failed",
     seed: 3,
-    file: "x402/refunds/refund-outcome.ts",
+    file: "parts/refunds/refund-outcome.ts",
     from: 'if (receipt?.status !== "success" ||',
     to: 'if (receipt === undefined) return { state: "refund_failed", reason: "no receipt" };\n      if (receipt?.status !== "success" ||',
   },

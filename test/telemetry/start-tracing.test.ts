@@ -34,7 +34,7 @@ describe("Trace exporters from the environment", () => {
 
 it("The OpenTelemetry SDK is not loaded while traces are off", () => {
   const program = `import { createRequire } from "node:module";
-    import "./src/gateway.ts";
+    import "./src/host.ts";
     const loaded = Object.keys(createRequire(import.meta.url).cache);
     console.log(loaded.length > 0, loaded.filter((path) => path.includes("@opentelemetry/sdk") || path.includes("exporter-trace")).length);`;
   const { stdout } = spawnSync(process.execPath, [bundledScript(program, { packages: "external" })], {

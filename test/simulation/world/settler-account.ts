@@ -1,9 +1,9 @@
 /*
- * Takes the place of `src/x402/settler/account.ts`: accounts whose signatures cost nothing. The bytes of a transaction are its
+ * Takes the place of `src/parts/transactions/account.ts`: accounts whose signatures cost nothing. The bytes of a transaction are its
  * fields, and its hash is a digest of them.
  */
 import { createHash } from "node:crypto";
-import type { UnsignedCall } from "../../../src/x402/settler/account.ts";
+import type { UnsignedCall } from "../../../src/parts/transactions/account.ts";
 
 /** A transaction as its bytes tell it. Addresses are lower case. */
 export interface SignedCall extends UnsignedCall {

@@ -1,0 +1,233 @@
+import type { Logger } from "pino";
+import type { Config } from "./config/config.ts";
+import { afterReload } from "./config/reload.ts";
+import { systemClock } from "./core/clock.ts";
+import type { EventHub } from "./core/events.ts";
+import type { BindAddress } from "./core/network-address.ts";
+import { decodeJobCall } from "./delivery/job-call-codec.ts";
+import { RunnerServer } from "./delivery/runner-server.ts";
+import { HttpServer } from "./http/server.ts";
+import { listenProblem } from "./node/listen-error.ts";
+import { OperatorServer } from "./operator/server.ts";
+import type { Host, Listener, Running } from "./part.ts";
+import type { Store } from "./store/store.ts";
+import { countEvents, DeliveryTelemetry } from "./telemetry/observers.ts";
+import type { ProcessTelemetry } from "./telemetry/process-telemetry.ts";
+import { WebhookGateway } from "./webhooks/gateway.ts";
+import type { X402Gateway } from "./x402/gateway.ts";
+import type { X402Periods } from "./x402/periods.ts";
+
+/** The core and the parts beside it. Knows no part by its name. */
+export class Gateway {
+  readonly #telemetry: ProcessTelemetry;
+  readonly #store: Store;
+  readonly #parts: readonly Running[];
+  readonly #x402: X402Gateway | undefined;
+  readonly #webhooks: WebhookGateway | undefined;
+  readonly #runner: RunnerServer;
+  readonly #operator: OperatorServer;
+  readonly #stopCounting: () => void;
+  /** The configuration in use, reloads included. */
+  #config: Config;
+
+  /** Builds the core and its parts, and starts nothing. */
+  constructor(base: {
+    readonly config: Config;
+    readonly logger: Logger;
+    readonly telemetry: ProcessTelemetry;
+    readonly events: EventHub;
+    readonly store: Store;
+    readonly periods: Partial<X402Periods> | undefined;
+    readonly parts: readonly ((host: Host) => Running)[];
+    /** Loaded if the configuration sells jobs. */
+    readonly x402: { readonly X402Gateway: typeof X402Gateway } | undefined;
+  }) {
+    const { config, logger, telemetry, events, store } = base;
+    const servers = new SharedServers(logger, telemetry);
+    this.#config = config;
+    this.#telemetry = telemetry;
+    this.#store = store;
+    this.#stopCounting = countEvents(events, telemetry);
+    this.#runner = new RunnerServer({
+      config: config.runner,
+      workQueue: store,
+      status: () => store.status(),
+      observer: new DeliveryTelemetry(telemetry, decodeJobCall, systemClock),
+      check:
+        config.x402 && ((callId) => this.#x402?.charges.findShortfall(callId) ?? Promise.resolve(undefined)),
+      logger,
+    });
+
+    const parts: Running[] = [];
+    const host: Host = {
+      get config() {
+        return current();
+      },
+      get localFacilitator() {
+        return first(parts, "localFacilitator");
+      },
+      store,
+      events,
+      dispatcher: this.#runner.dispatcher,
+      logger,
+      telemetry,
+      serverAt: (address) => servers.at(address),
+      quotePayment: (quote) => this.#x402?.quotePayment(quote) ?? Promise.resolve(undefined),
+    };
+    const current = () => this.#config;
+    for (const build of base.parts) parts.push(build(host));
+    this.#parts = parts;
+
+    const engine = first(parts, "engine");
+    this.#x402 =
+      config.x402 &&
+      base.x402 &&
+      new base.x402.X402Gateway(
+        {
+          config: config.x402,
+          server: servers.at(config.x402.bindAddress),
+          store,
+          events,
+          ...(engine?.prices && { enginePrices: engine.prices }),
+          ...(engine?.prices && config.x402.priceSource === "engine" && { prices: engine.prices }),
+          redeemsQuotes: engine !== undefined,
+          localFacilitator: host.localFacilitator,
+          callbackKeys: first(parts, "callbackKeys"),
+          logger,
+          telemetry,
+        },
+        base.periods,
+      );
+    this.#webhooks =
+      config.webhooks &&
+      new WebhookGateway({
+        config: config.webhooks,
+        server: servers.at(config.webhooks.bindAddress),
+        serviceId: config.serviceId,
+        intake: store,
+        logger,
+      });
+    this.#operator = new OperatorServer({
+      server: servers.at(config.operator.bindAddress),
+      tokens: () => this.#config.operator.tokens,
+      sources: {
+        store,
+        events,
+        listeners: () => this.listeners,
+        rates: () => this.#x402?.rates() ?? [],
+        settlers: () => parts.flatMap(({ settlers }) => settlers?.() ?? []),
+        runners: () => this.#runner.runners(),
+        jobs: async () => (await this.#x402?.jobs()) ?? [],
+        callbacks: first(parts, "callbacks"),
+        counters: telemetry.counters,
+        configuration: () => this.#config,
+        clock: systemClock,
+      },
+      telemetry,
+      logger,
+    });
+  }
+
+  /** Starts the services that receive before those that send to them. */
+  async start(): Promise<void> {
+    try {
+      for (const part of this.#parts) await part.start?.();
+      for (const [service, listener] of this.#core()) await open(listener, () => service.start());
+      for (const { listener, open: openPart } of this.#parts)
+        if (listener && openPart) await open(listener, openPart);
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+  }
+
+  /** Every listener with the address that it is bound to: `host:port`, or `unix:path`. */
+  get listeners(): { readonly name: string; readonly address: string }[] {
+    const all = [
+      ...this.#core().map(([, listener]) => listener),
+      ...this.#parts.flatMap(({ listener }) => listener ?? []),
+    ];
+    return all.map(({ name, service: { address } }) => ({ name, address }));
+  }
+
+  /**
+   * Replaces prices, rates, policies, endpoints, push targets and secrets. Addresses, store and runner settings stay as
+   * they were.
+   */
+  async reload(next: Config): Promise<void> {
+    const config = afterReload(this.#config, next);
+    this.#store.useUrl?.(config.store.url);
+    this.#runner.reload(config.runner);
+    if (config.x402) await this.#x402?.reload(config.x402);
+    if (config.webhooks) this.#webhooks?.reload(config.webhooks);
+    for (const part of this.#parts) await part.reload?.(config);
+    this.#config = config;
+  }
+
+  /** Drains: takes no new requests, answers those in progress, and gives runners time to finish. Loses nothing. */
+  async stop(): Promise<void> {
+    // A socket closes only once its streams have ended, and a gateway may share the operator's socket.
+    this.#operator.endStreams();
+    await Promise.all(this.#parts.map(async (part) => part.close?.()));
+    await Promise.all([this.#x402?.stop(), this.#webhooks?.stop()]);
+    await this.#runner.stop();
+    for (const part of [...this.#parts].reverse()) await part.stop?.();
+    await this.#operator.stop();
+    await this.#store.close();
+    this.#stopCounting();
+    await this.#telemetry.stop();
+  }
+
+  /** The services of the core, in the order in which they start. */
+  #core() {
+    const { runner, operator, x402, webhooks } = this.#config;
+    const services = [
+      ["runner", this.#runner, runner],
+      ["operator", this.#operator, operator],
+      ["x402", this.#x402, x402],
+      ["webhooks", this.#webhooks, webhooks],
+    ] as const;
+    return services.flatMap(([name, service, config]) => {
+      if (service === undefined || config === undefined) return [];
+      const listener: Listener = { name, table: name, bindAddress: config.bindAddress, service };
+      return [[service, listener] as const];
+    });
+  }
+}
+
+/** @throws Error that names the table of an address that is in use */
+async function open({ table, bindAddress }: Listener, start: () => Promise<void>): Promise<void> {
+  await start().catch((cause: unknown) => {
+    throw new Error(listenProblem(cause, `${table}.bind_address`, bindAddress), { cause });
+  });
+}
+
+/** Returns the first addition of a kind. */
+function first<Key extends keyof Running>(parts: readonly Running[], key: Key): Running[Key] | undefined {
+  return parts.map((part) => part[key]).find((addition) => addition !== undefined);
+}
+
+/** One HTTP server for each address, so that listeners configured with one address share its socket. */
+class SharedServers {
+  readonly #logger: Logger;
+  readonly #telemetry: ProcessTelemetry;
+  readonly #servers = new Map<string, HttpServer>();
+
+  constructor(logger: Logger, telemetry: ProcessTelemetry) {
+    this.#logger = logger;
+    this.#telemetry = telemetry;
+  }
+
+  at(address: BindAddress): HttpServer {
+    // Port 0 means any free port, so each listener that asks for it gets one of its own.
+    if (address.kind === "tcp" && address.port === 0) return this.#create(address);
+    const key = JSON.stringify(address);
+    const server = this.#servers.get(key) ?? this.#create(address);
+    this.#servers.set(key, server);
+    return server;
+  }
+
+  #create(address: BindAddress): HttpServer {
+    return new HttpServer({ address, logger: this.#logger, telemetry: this.#telemetry });
+  }
+}

@@ -1,0 +1,74 @@
+import type { Logger } from "pino";
+import type { Config } from "./config/config.ts";
+import type { CallbackKeys } from "./core/callback-keys.ts";
+import type { EventHub } from "./core/events.ts";
+import type { BindAddress } from "./core/network-address.ts";
+import type { Dispatcher } from "./delivery/dispatcher.ts";
+import type { HttpServer } from "./http/server.ts";
+import type { OperatedSender } from "./operator/sources.ts";
+import type { PriceSource } from "./pricing/price-source.ts";
+import type { QuotePayment, ReceivedQuote } from "./pricing/quote-payment.ts";
+import type { Store } from "./store/store.ts";
+import type { MeasuredSettler } from "./telemetry/collectors.ts";
+import type { Telemetry } from "./telemetry/telemetry.ts";
+import type { LocalFacilitator } from "./x402/gateway-options.ts";
+
+/** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
+export interface Part {
+  /**
+   * Loads what the part needs, while the store opens. Returns undefined if the configuration does not ask for the part. The
+   * builder starts nothing yet.
+   */
+  load(
+    config: Config,
+  ): ((host: Host) => Running) | undefined | Promise<((host: Host) => Running) | undefined>;
+}
+
+/** What the core gives to its parts. */
+export interface Host {
+  /** The configuration in use, reloads included. */
+  readonly config: Config;
+  readonly store: Store;
+  readonly events: EventHub;
+  /** Hands out JobCalls. */
+  readonly dispatcher: Dispatcher;
+  /** The part that settles payments itself. */
+  readonly localFacilitator: LocalFacilitator | undefined;
+  readonly logger: Logger;
+  readonly telemetry: Telemetry;
+  /** Returns the server at an address, which listeners configured with one address share. */
+  serverAt(address: BindAddress): HttpServer;
+  /** Returns the ways to pay a quote of the pricing engine here; undefined when it cannot be paid. */
+  quotePayment(quote: ReceivedQuote): Promise<QuotePayment | undefined>;
+}
+
+/** A part that was built, and what it adds to the core. */
+export interface Running {
+  /** Begins its work in the background, before any listener opens. */
+  start?(): Promise<void>;
+  /** Opens its listener, after those of the core. */
+  open?(): Promise<void>;
+  reload?(config: Config): void | Promise<void>;
+  /** Takes no new requests, before the core does so; resolves once those in progress are answered. */
+  close?(): Promise<void>;
+  /** Ends its work, after runners had time to finish theirs. */
+  stop?(): Promise<void>;
+  readonly listener?: Listener;
+  /** Prices of the pricing engine. `prices` is undefined while its quotes cannot be checked. */
+  readonly engine?: { readonly prices: PriceSource | undefined };
+  readonly localFacilitator?: LocalFacilitator;
+  readonly callbackKeys?: Pick<CallbackKeys, "published">;
+  readonly callbacks?: OperatedSender;
+  /** Balances and waiting transactions of accounts that send, by network. */
+  readonly settlers?: () => readonly MeasuredSettler[];
+}
+
+/** An address that the process listens on. */
+export interface Listener {
+  readonly name: string;
+  /** Table of the configuration that has its `bind_address`. */
+  readonly table: string;
+  readonly bindAddress: BindAddress;
+  /** `address` is `host:port` or `unix:path`, once started. */
+  readonly service: { readonly address: string };
+}

@@ -1,0 +1,19 @@
+import type { Config } from "./config/config.ts";
+import type { Part } from "./part.ts";
+
+/** The parts of this build, in the order in which they are built. To delete a part, delete its line and its folder. */
+const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
+  () => import("./parts/pricing-engine/part.ts"),
+  () => import("./parts/local-facilitator/part.ts"),
+  () => import("./parts/facilitator-service/part.ts"),
+  () => import("./parts/refunds/part.ts"),
+  () => import("./parts/push/part.ts"),
+  () => import("./parts/callbacks/part.ts"),
+  () => import("./parts/retention/part.ts"),
+];
+
+/** Loads the parts that a configuration asks for. */
+export async function loadParts(config: Config) {
+  const builders = await Promise.all(PARTS.map(async (load) => (await load()).part.load(config)));
+  return builders.filter((build) => build !== undefined);
+}

@@ -1,0 +1,197 @@
+import { randomUUID } from "node:crypto";
+import type { SettleResponse } from "@x402/core/types";
+import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
+import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
+import type { Logger } from "pino";
+import type { X402Config } from "../../config/config.ts";
+import type { BackgroundService } from "../../core/background-service.ts";
+import { monotonicClock } from "../../core/clock.ts";
+import { GatewayError } from "../../core/errors.ts";
+import type { Locks } from "../../core/lease-lock.ts";
+import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
+import { NO_TELEMETRY, type Telemetry } from "../../telemetry/telemetry.ts";
+import {
+  type Facilitator,
+  type FacilitatorRequest,
+  measureRequest,
+  type SettlementAnswer,
+  type SettlerReport,
+  type Supported,
+  type Verification,
+} from "../../x402/facilitators/facilitator.ts";
+import { readTransfer } from "../../x402/settlement/chain-logs.ts";
+import { v1NetworkName } from "../../x402/wire/v1-networks.ts";
+import { SettlerAccount } from "../transactions/account.ts";
+import type { Receipt } from "../transactions/chain.ts";
+import { NetworkSettler } from "../transactions/network-settler.ts";
+import type { PaymentSigner } from "../transactions/signer.ts";
+import { readSettlerPayment, type SettlerPayment } from "./payment.ts";
+
+/** Longest time of one RPC call. */
+const RPC_TIMEOUT_MS = 5_000;
+
+/** Settles payments with own transactions: verifies by the SDK's schemes, and sends through a durable journal. */
+export class LocalFacilitator implements Facilitator, BackgroundService {
+  readonly name = "local";
+  readonly #networks: ReadonlyMap<string, NetworkSettler>;
+  readonly #addresses: readonly string[];
+  readonly #timeoutMs: number;
+  readonly #logger: Logger;
+  readonly #telemetry: Telemetry;
+
+  /** @throws Error when the configuration has no local facilitator */
+  constructor(parts: {
+    /** `facilitatorTimeoutMs` is the longest time that a request waits for its settlement to be mined. */
+    readonly config: Pick<X402Config, "facilitators" | "facilitatorTimeoutMs">;
+    readonly journal: TransactionJournal & Locks & { readonly isShared: boolean };
+    readonly logger: Logger;
+    readonly telemetry?: Telemetry;
+  }) {
+    const { config, journal, logger, telemetry = NO_TELEMETRY } = parts;
+    const local = config.facilitators.find(({ kind }) => kind === "local");
+    if (local?.kind !== "local") throw new Error("the configuration has no local facilitator");
+    const { signers, chains, maxFeePerGasWei, minBalanceWei } = local;
+    const accounts = signers.map(({ privateKey }) => new SettlerAccount(privateKey));
+    const owner = randomUUID();
+    this.#networks = new Map(
+      chains.map(({ network, rpcUrl }) => {
+        const settler = new NetworkSettler({
+          network,
+          rpcUrl,
+          rpcTimeoutMs: RPC_TIMEOUT_MS,
+          accounts,
+          owner,
+          maxFeePerGasWei,
+          minBalanceWei,
+          journal,
+          clock: monotonicClock,
+          logger,
+          telemetry,
+        });
+        return [network, settler];
+      }),
+    );
+    this.#addresses = accounts.map(({ address }) => address);
+    this.#timeoutMs = config.facilitatorTimeoutMs;
+    this.#logger = logger;
+    this.#telemetry = telemetry;
+  }
+
+  /** Sends from now on. Needs no chain to answer yet. */
+  async start(): Promise<void> {
+    await Promise.all([...this.#networks.values()].map((network) => network.start()));
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#networks.values()].map((network) => network.stop()));
+  }
+
+  async supported(): Promise<Supported> {
+    return {
+      kinds: [...this.#networks.keys()].flatMap((network) => {
+        const nameInV1 = v1NetworkName(network);
+        return [
+          { x402Version: 2, scheme: "exact", network },
+          { x402Version: 2, scheme: "upto", network, extra: { facilitatorAddress: this.#addresses[0] } },
+          ...(nameInV1 === undefined ? [] : [{ x402Version: 1, scheme: "exact", network: nameInV1 }]),
+        ];
+      }),
+      extensions: ["eip2612GasSponsoring"],
+      signers: { "eip155:*": [...this.#addresses] },
+    };
+  }
+
+  verify(request: FacilitatorRequest): Promise<Verification> {
+    return measureRequest(this.#telemetry, this.name, "verify", () => this.#verify(request));
+  }
+
+  /** Sends the payment's transaction, once however often it is asked, and waits for it to be mined. */
+  settle(request: FacilitatorRequest): Promise<SettlementAnswer> {
+    return measureRequest(this.#telemetry, this.name, "settle", () => this.#settle(request));
+  }
+
+  async #verify(request: FacilitatorRequest): Promise<Verification> {
+    const payment = readSettlerPayment(request);
+    const settler = payment && this.#networks.get(payment.network);
+    if (payment === undefined || settler === undefined)
+      return { kind: "invalid", reason: "unsupported_scheme" };
+    const signer = settler.signerOf({ ...payment, amount: payment.transfer.value, deadlineMs: 0 });
+    const { payload, requirements } = payment;
+    const [verdict] = await Promise.all([
+      schemeOf(payment, signer).verify(payload, requirements),
+      settler.funds.require(),
+    ]).catch((error: unknown) => {
+      throw error instanceof GatewayError ? error : silent(error);
+    });
+    // The scheme takes silence for a no, or for a plain account.
+    if (signer.silence !== undefined) throw silent(signer.silence);
+    if (verdict.isValid) return { kind: "valid", payer: payment.transfer.from };
+    return { kind: "invalid", reason: verdict.invalidReason ?? "no reason given" };
+  }
+
+  async #settle(request: FacilitatorRequest): Promise<SettlementAnswer> {
+    const payment = readSettlerPayment(request);
+    const settler = payment && this.#networks.get(payment.network);
+    if (payment === undefined || settler === undefined)
+      return { kind: "refused", reason: "unsupported_scheme" };
+    const deadlineMs = monotonicClock() + this.#timeoutMs;
+    const signer = settler.signerOf({ ...payment, amount: payment.transfer.value, deadlineMs });
+    try {
+      const answer = await schemeOf(payment, signer).settle(payment.payload, payment.requirements);
+      return toSettlementAnswer(answer, signer, payment, request.requirements.network);
+    } catch (error) {
+      this.#logger.debug({ err: error, reference: payment.reference }, "a settlement is undecided");
+      return { kind: "no_answer", reason: error instanceof Error ? error.message : "not settled" };
+    }
+  }
+
+  /** Balances and waiting transactions on each network. */
+  report(): SettlerReport[] {
+    return [...this.#networks.values()].map((network) => network.report());
+  }
+}
+
+function schemeOf({ sender }: SettlerPayment, signer: PaymentSigner): ExactEvmScheme | UptoEvmScheme {
+  const config = { pendingSettlementStore: signer.earlierSettlement };
+  return sender === undefined ? new ExactEvmScheme(signer, config) : new UptoEvmScheme(signer, config);
+}
+
+/** @param network as the request names it */
+function toSettlementAnswer(
+  answer: SettleResponse,
+  { receipt, isQueued, silence }: PaymentSigner,
+  payment: SettlerPayment,
+  network: string,
+): SettlementAnswer {
+  const reason = answer.errorReason ?? "no reason given";
+  if (receipt === undefined) {
+    // A verdict from before anything was queued, unless the chain was silent: then it is none.
+    if (!isQueued && silence === undefined) return { kind: "refused", reason };
+    if (!answer.transaction) return { kind: "no_answer", reason };
+    return { kind: "refused", reason: "settlement_pending", transaction: answer.transaction };
+  }
+  // Fees may have been raised since the scheme got its hash: another one was mined.
+  const transaction = receipt.hash;
+  if (!answer.success) return { kind: "refused", reason, transaction };
+  if (!movesTokens(receipt, payment))
+    return { kind: "refused", reason: "transfer_event_mismatch", transaction };
+  const blockNumber = receipt.blockNumber.toString();
+  return { kind: "success", transaction, blockNumber, network, payer: payment.transfer.from };
+}
+
+/** Reports whether the token logged the transfer: a contract may succeed without doing anything. */
+function movesTokens({ logs }: Receipt, { transfer }: SettlerPayment): boolean {
+  return logs.some((log) => {
+    if (log.address.toLowerCase() !== transfer.token) return false;
+    const moved = readTransfer(log);
+    return moved?.from === transfer.from && moved.to === transfer.to && moved.value === transfer.value;
+  });
+}
+
+function silent(cause: unknown): GatewayError {
+  return new GatewayError(
+    "facilitator_unavailable",
+    "The payment could not be verified, because the chain did not answer. Nothing was charged: try again.",
+    { cause, headers: { "retry-after": "2" } },
+  );
+}

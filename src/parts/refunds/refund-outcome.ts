@@ -1,0 +1,79 @@
+import type { Refund, RefundEnd } from "../../store/contract/refund-ledger.ts";
+import type { TransactionRecord } from "../../store/contract/transaction-journal.ts";
+import { readTransfer } from "../../x402/settlement/chain-logs.ts";
+import type { Receipt } from "../transactions/chain.ts";
+
+/** Facts about the transaction of a refund that is being sent. */
+export interface RefundFacts {
+  readonly refund: Pick<Refund, "asset" | "payer" | "amount">;
+  readonly record: TransactionRecord;
+  /** Receipt in a block that is part of the chain. */
+  readonly receipt: Receipt | undefined;
+  /** Newest block. */
+  readonly head: bigint;
+  /** Blocks that confirm a transaction, its own included. */
+  readonly confirmations: bigint;
+  /** Why the transfer reverts now, in the chain's words; undefined if it does not. */
+  readonly revert: string | undefined;
+  /** The account holds the tokens. */
+  readonly hasFunds: boolean;
+}
+
+/**
+ * Decides what became of a refund. It counts as made once a confirmed receipt has the token's log of the transfer. It
+ * counts as failed only once its transaction can never be mined, or is final and moved nothing: only then may another
+ * one be sent.
+ * @returns undefined while nothing is certain
+ */
+export function refundOutcome(facts: RefundFacts): RefundEnd | undefined {
+  const { record, receipt, head, confirmations } = facts;
+  const { state, reason = "no reason given" } = record;
+  switch (state) {
+    case "queued":
+      return undefined;
+    case "dropped":
+      // It was never signed, so the same one can be queued again.
+      if (!facts.hasFunds) return { state: "owed", reason: NO_FUNDS };
+      return facts.revert === undefined
+        ? { state: "owed", reason: `the node refused it: ${reason}` }
+        : { state: "refund_failed", reason: `the token refuses the transfer: ${facts.revert}` };
+    case "sent":
+    case "succeeded": {
+      if (receipt?.status !== "success" || head - receipt.blockNumber + 1n < confirmations) return undefined;
+      if (showsTransfer(facts, receipt))
+        return { state: "refunded", transaction: receipt.hash, blockNumber: String(receipt.blockNumber) };
+      if (state === "sent") return undefined;
+      const transaction = receipt.hash;
+      return {
+        state: "refund_failed",
+        transaction,
+        reason:
+          "its transaction succeeded, but the token logged no transfer of the amount: look at it before you approve another one",
+      };
+    }
+    case "reverted": {
+      const why = facts.revert === undefined ? "" : `: ${facts.revert}`;
+      return {
+        state: "refund_failed",
+        reason: `its transaction reverted${why}`,
+        ...(record.mined === undefined ? {} : { transaction: record.mined.hash }),
+      };
+    }
+  }
+}
+
+/** Reason of a refund that waits for tokens. */
+export const NO_FUNDS = "the refund account is short of tokens";
+
+function showsTransfer({ refund, record }: RefundFacts, { logs }: Receipt): boolean {
+  const account = record.signed?.account.toLowerCase();
+  return logs.some((log) => {
+    if (log.address.toLowerCase() !== refund.asset.toLowerCase()) return false;
+    const moved = readTransfer(log);
+    return (
+      moved?.from === account &&
+      moved?.to === refund.payer.toLowerCase() &&
+      moved.value === BigInt(refund.amount)
+    );
+  });
+}

@@ -1,0 +1,122 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "pino";
+import type { AcceptedToken, RefundsConfig } from "../../config/config.ts";
+import type { BackgroundService } from "../../core/background-service.ts";
+import { monotonicClock } from "../../core/clock.ts";
+import type { Store } from "../../store/store.ts";
+import type { Telemetry } from "../../telemetry/telemetry.ts";
+import type { SettlerReport } from "../../x402/facilitators/facilitator.ts";
+import { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
+import { SettlerAccount } from "../transactions/account.ts";
+import { NetworkSettler } from "../transactions/network-settler.ts";
+import { NetworkRefunds } from "./network-refunds.ts";
+
+/** Longest time of one RPC call. */
+const RPC_TIMEOUT_MS = 5_000;
+/** Time between the two looks at the chain that must agree that a payment was not made. */
+const SECOND_LOOK_MS = 500;
+const ROUND_MS = 1_000;
+
+interface Network {
+  readonly settler: NetworkSettler;
+  readonly refunds: NetworkRefunds;
+}
+
+/** Pays failed jobs back, on every network of an accepted token. */
+export class Refunds implements BackgroundService {
+  readonly #parts: {
+    readonly config: RefundsConfig;
+    readonly store: Store;
+    readonly logger: Logger;
+    readonly telemetry: Telemetry;
+  };
+  readonly #account: SettlerAccount;
+  readonly #owner = randomUUID();
+  readonly #evidence: ChainEvidence;
+  readonly #networks = new Map<string, Network>();
+  #tokens: readonly AcceptedToken[] = [];
+
+  constructor(parts: {
+    readonly config: RefundsConfig;
+    readonly tokens: readonly AcceptedToken[];
+    readonly store: Store;
+    readonly logger: Logger;
+    readonly telemetry: Telemetry;
+  }) {
+    const { telemetry } = parts;
+    this.#parts = parts;
+    this.#account = new SettlerAccount(parts.config.signer.privateKey);
+    this.#evidence = new ChainEvidence({
+      tokens: [],
+      rpcTimeoutMs: RPC_TIMEOUT_MS,
+      secondLookAfterMs: SECOND_LOOK_MS,
+      telemetry,
+    });
+    this.#add(parts.tokens);
+  }
+
+  /** Sends from now on. Needs no chain to answer yet. */
+  async start(): Promise<void> {
+    await Promise.all([...this.#networks.values()].map(({ refunds }) => refunds.start()));
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#networks.values()].map(({ refunds }) => refunds.stop()));
+  }
+
+  /** Adds a reloaded configuration's tokens. Networks that it leaves out stay: refunds on them may be owed. */
+  async use(tokens: readonly AcceptedToken[]): Promise<void> {
+    await Promise.all(this.#add(tokens).map(({ refunds }) => refunds.start()));
+  }
+
+  /** Gas, waiting transactions and tokens that are short, on each network. */
+  report(): (SettlerReport & { readonly shortTokens: readonly string[] })[] {
+    return [...this.#networks.values()].map(({ settler, refunds }) => ({
+      ...settler.report(),
+      shortTokens: refunds.shortTokens,
+    }));
+  }
+
+  /** @returns the new networks */
+  #add(tokens: readonly AcceptedToken[]): Network[] {
+    this.#tokens = tokens;
+    this.#evidence.watch(tokens);
+    return tokens.flatMap(({ network, rpcUrl }) => {
+      if (rpcUrl === undefined || this.#networks.has(network)) return [];
+      const added = this.#network(network, rpcUrl);
+      this.#networks.set(network, added);
+      return [added];
+    });
+  }
+
+  #network(network: string, rpcUrl: string): Network {
+    const { config, store, logger, telemetry } = this.#parts;
+    const { maxFeePerGasWei, minBalanceWei } = config;
+    const settler = new NetworkSettler({
+      network,
+      // A queue and an owner of its own: payments are never signed by the refund account, nor refunds by a settler's.
+      queue: `${network}/refunds`,
+      rpcUrl,
+      rpcTimeoutMs: RPC_TIMEOUT_MS,
+      accounts: [this.#account],
+      owner: this.#owner,
+      maxFeePerGasWei,
+      minBalanceWei,
+      journal: store,
+      clock: monotonicClock,
+      logger,
+      telemetry,
+    });
+    const refunds = new NetworkRefunds({
+      network,
+      account: this.#account.address,
+      settler,
+      store,
+      evidence: this.#evidence,
+      tokens: () => this.#tokens.filter((token) => token.network === network),
+      roundMs: ROUND_MS,
+      logger,
+    });
+    return { settler, refunds };
+  }
+}

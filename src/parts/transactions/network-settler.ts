@@ -1,0 +1,122 @@
+import type { Logger } from "pino";
+import type { BackgroundService } from "../../core/background-service.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Locks } from "../../core/lease-lock.ts";
+import type { TransactionJournal } from "../../store/contract/transaction-journal.ts";
+import type { Telemetry } from "../../telemetry/telemetry.ts";
+import type { SettlerReport } from "../../x402/facilitators/facilitator.ts";
+import type { SettlerAccount } from "./account.ts";
+import { BatchSigner } from "./batch.ts";
+import { SettlerChain } from "./chain.ts";
+import { Changes } from "./changes.ts";
+import { Funds } from "./funds.ts";
+import { Sender } from "./sender.ts";
+import { PaymentSigner } from "./signer.ts";
+import { Transactions } from "./transactions.ts";
+
+/** Everything that settles on one network: its chain, the accounts' funds, and the transactions. */
+export class NetworkSettler implements BackgroundService {
+  readonly network: string;
+  readonly funds: Funds;
+  /** Name under which the journal has its transactions, and one process owns them. */
+  readonly queue: string;
+  readonly chain: SettlerChain;
+  readonly #accounts: readonly SettlerAccount[];
+  readonly #sender: Sender;
+  readonly #transactions: Transactions;
+
+  constructor(parts: {
+    readonly network: string;
+    /** Default: that of the network's settlements. */
+    readonly queue?: string;
+    readonly rpcUrl: string;
+    readonly rpcTimeoutMs: number;
+    readonly accounts: readonly SettlerAccount[];
+    readonly owner: string;
+    readonly maxFeePerGasWei: bigint;
+    readonly minBalanceWei: bigint;
+    readonly journal: TransactionJournal & Locks & { readonly isShared: boolean };
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly telemetry: Telemetry;
+  }) {
+    const { network, queue = network, rpcUrl, rpcTimeoutMs, accounts } = parts;
+    const { owner, maxFeePerGasWei, minBalanceWei } = parts;
+    const { journal, clock, logger, telemetry } = parts;
+    const chain = new SettlerChain({ network, rpcUrl, timeoutMs: rpcTimeoutMs, telemetry });
+    const changes = new Changes();
+    const addresses = accounts.map(({ address }) => address);
+    this.network = network;
+    this.queue = queue;
+    this.funds = new Funds({ network, chain, addresses, minBalanceWei, clock, logger });
+    this.chain = chain;
+    this.#accounts = accounts;
+    this.#sender = new Sender({
+      network: queue,
+      owner,
+      journal,
+      isShared: journal.isShared,
+      chain,
+      signer: new BatchSigner({
+        network,
+        chain,
+        accounts,
+        funds: this.funds,
+        maxFeePerGasWei,
+        clock,
+        logger,
+      }),
+      changes,
+      clock,
+      logger,
+      telemetry,
+    });
+    this.#transactions = new Transactions({
+      network: queue,
+      journal,
+      chain,
+      sender: this.#sender,
+      changes,
+      clock,
+    });
+  }
+
+  start(): Promise<void> {
+    return this.#sender.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#sender.stop();
+  }
+
+  /** This process sends the queue's transactions. */
+  get isOwner(): boolean {
+    return this.#sender.isOwner;
+  }
+
+  /** Looks at the queue now. */
+  poke(): void {
+    this.#sender.poke();
+  }
+
+  signerOf(payment: {
+    readonly reference: string;
+    readonly validBefore: number;
+    readonly deadlineMs: number;
+    readonly amount: bigint;
+    readonly sender?: string | undefined;
+  }): PaymentSigner {
+    return new PaymentSigner({
+      sender: undefined,
+      ...payment,
+      chain: this.chain,
+      transactions: this.#transactions,
+      addresses: this.#accounts.map(({ address }) => address),
+    });
+  }
+
+  /** Does not wait for the chain. */
+  report(): SettlerReport {
+    return { network: this.queue, balances: this.funds.lastBalances(), unmined: this.#sender.unmined };
+  }
+}

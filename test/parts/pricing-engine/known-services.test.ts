@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { knownServices } from "../../../src/parts/pricing-engine/known-services.ts";
+import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
+
+test("The operator's own service, those with a job for sale and those with a price are known; disabled ones are not", async () => {
+  const policy = (serviceId: number, mode: string) =>
+    `[[x402.job_policies]]\nservice_id = ${serviceId}\njob_index = 0\ninvocation_mode = "${mode}"\n`;
+  const loaded = await loadFiles(
+    `service_id = 5\n${X402}${TOKEN}${policy(6, "public_paid")}${policy(7, "disabled")}` +
+      `[job_pricing.18446744073709551615]\n0 = "1000000000000000"\n1 = "1000000000000000"\n`,
+  );
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
+  expect(knownServices(loaded.config)).toEqual(new Set([5n, 6n, 2n ** 64n - 1n]));
+});
+
+test("Without x402 only the operator's own service is known", () => {
+  expect(knownServices({ serviceId: 3n })).toEqual(new Set([3n]));
+});
