@@ -1,8 +1,8 @@
-import { closestMatch } from "leven";
 import * as z from "zod";
 import type { BindAddress } from "../core/network-address.ts";
 import { isTable, UNREADABLE } from "./config-files.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
+import { closestWord, describeWrong, expected, kindOf } from "./wrong-value.ts";
 
 /** The valid part of a value. Wrong parts are left out, so that the rules can check the rest. */
 export type Checked<T> = T extends string | number | bigint | boolean | BindAddress
@@ -78,13 +78,8 @@ function withoutDefault(schema: z.core.$ZodType): z.core.$ZodType {
 function checkValue(schema: z.core.$ZodType, value: unknown, place: Place): unknown {
   const result = z.safeParse(schema, value);
   if (result.success) return result.data;
-  const explained = result.error.issues.find(
-    ({ code, message }) => code === "custom" && message.includes("; expected "),
-  );
-  // A number out of range is worth quoting. Where a string is expected, a number may be a secret.
-  const found =
-    typeof value === "bigint" && expected(schema).startsWith("an integer") ? `${value}` : kindOf(value);
-  place.report(explained?.message ?? `is ${found}; expected ${expected(schema)}`);
+  const { found, hint, suggestion } = describeWrong(schema, value, place.origin);
+  place.report(`${found}; ${hint}`, suggestion);
   return undefined;
 }
 
@@ -97,7 +92,7 @@ function checkTable(schema: z.ZodObject, value: unknown, place: Place): Record<s
   const known = names.map(fileKey);
   for (const key of Object.keys(value)) {
     if (known.includes(key)) continue;
-    const suggestion = closestMatch(key, known, { maxDistance: Math.max(2, Math.ceil(key.length / 3)) });
+    const suggestion = closestWord(key, known);
     const hint =
       suggestion === undefined ? `expected one of ${known.join(", ")}` : `did you mean ${suggestion}?`;
     place.at(key).report(`is not a known key; ${hint}`, suggestion);
@@ -120,26 +115,11 @@ function checkRecord(schema: z.ZodRecord, value: unknown, place: Place): Record<
   for (const [key, item] of Object.entries(value)) {
     const isValidKey = z.safeParse(schema.keyType, key).success;
     if (!isValidKey) {
-      place.at(key).report(`is not a valid key; expected ${expected(schema.keyType)}`);
+      const { hint, suggestion } = describeWrong(schema.keyType, key);
+      place.at(key).report(`is not a valid key; ${hint}`, suggestion);
     }
     const checkedItem = check(schema.valueType, item, place.at(key));
     if (isValidKey) checked[key] = checkedItem;
   }
   return checked;
-}
-
-/** Completes "expected …" in a mistake. */
-function expected(schema: z.core.$ZodType): string {
-  return (schema as z.ZodType).description ?? "a table";
-}
-
-/** Names the kind of a TOML value; never the value, which may be a secret. */
-function kindOf(value: unknown): string {
-  if (value === "") return "an empty string";
-  if (typeof value === "string") return "another string";
-  if (typeof value === "bigint") return "an integer";
-  if (typeof value === "number") return "a number with a fraction";
-  if (typeof value === "boolean") return "true or false";
-  if (Array.isArray(value)) return "an array";
-  return isTable(value) ? "a table" : "a date or time";
 }

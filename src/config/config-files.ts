@@ -139,7 +139,10 @@ function readVariable(name: string, place: Place, { env }: Outside): unknown {
     return UNREADABLE;
   }
   const expanded = env[name];
-  if (expanded !== undefined && expanded !== "") return expanded;
+  if (expanded !== undefined && expanded !== "") {
+    place.comesFrom(`environment variable ${name}`);
+    return expanded;
+  }
   const state = expanded === undefined ? "not set" : "empty";
   place.report(`environment variable ${name} is ${state}; expected it to hold the value`);
   return UNREADABLE;
@@ -152,5 +155,6 @@ async function readSecretFile(name: string, place: Place, { folder }: Outside): 
   // Editors and `echo` end a file with a line break, which is never part of a secret.
   const value = text?.replace(/[\r\n]+$/, "");
   if (value === "") place.report(`names ${file}, which is empty; expected ${expected}`);
+  place.comesFrom(`file ${file}`);
   return value || UNREADABLE;
 }

@@ -5,22 +5,16 @@ import { type Checked, type Complete, required } from "./check-shape.ts";
 import { jobSchema } from "./jobs.ts";
 import {
   address,
-  baseUrl,
   bearerTokens,
-  bindAddress,
   days,
-  httpUrl,
   integer,
   oneOf,
   seconds,
   secretList,
   secretOrArray,
-  storeUrl,
-  tcpAddress,
   text,
   trueOrFalse,
   u64,
-  webOrigin,
 } from "./value-types.ts";
 import { toWebhooksConfig, webhooksSchema } from "./webhooks.ts";
 import { type FileContents, jobPricingSchema, toX402Config, x402Schema } from "./x402.ts";
@@ -206,6 +200,8 @@ export type {
   X402Config,
   X402Limits,
 } from "./x402.ts";
+
+import { baseUrl, bindAddress, httpUrl, storeUrl, tcpAddress, webOrigin } from "./web-types.ts";
 
 /** A problem with a peer, at the configuration key that names the peer. */
 export interface PeerProblem {

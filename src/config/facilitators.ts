@@ -3,20 +3,17 @@ import { defined } from "../core/objects.ts";
 import type { PrivateKey } from "../core/private-keys.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import {
-  baseUrl,
   decimalAmount,
-  headerName,
   headerSecret,
   headerValue,
-  httpUrl,
   label,
   network,
   parseNetwork,
   privateKey,
-  tcpAddress,
   text,
   trueOrFalse,
 } from "./value-types.ts";
+import { baseUrl, headerName, httpUrl, tcpAddress } from "./web-types.ts";
 
 /** Ways to prove to a remote facilitator who asks. */
 const auth = z.object({

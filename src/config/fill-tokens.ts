@@ -1,7 +1,8 @@
 import type { ConfigTables } from "./config.ts";
 import { chargesOf } from "./jobs.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
-import { TOKEN_PRESETS, type TokenPreset } from "./token-presets.ts";
+import { networkName, TOKEN_PRESETS, type TokenPreset } from "./token-presets.ts";
+import { closestWord } from "./wrong-value.ts";
 import type { TokenTable, X402Table } from "./x402.ts";
 
 /**
@@ -41,7 +42,7 @@ function fillToken(token: TokenTable, place: Place): TokenTable {
     place
       .at(fileKey(key))
       .report(
-        `differs from that of token ${quoted(preset.symbol)}, which is ${value}; expected it left out, or no token`,
+        `is ${own}, which differs from that of token ${quoted(preset.symbol)}, ${value}; expected it left out, or no token`,
       );
   }
   return withMethod({ currency: "USD", ...filled, ...token, asset, decimals }, place);
@@ -52,11 +53,15 @@ function findPreset({ token, network }: TokenTable, place: Place): TokenPreset |
   const known = TOKEN_PRESETS.filter((preset) => preset.network === network);
   const preset = known.find(({ symbol }) => symbol === token);
   if (preset !== undefined) return preset;
+  const symbols = known.map(({ symbol }) => symbol);
   const expected =
     known.length > 0
-      ? known.map(({ symbol }) => quoted(symbol)).join(" or ")
-      : `the keys of the token itself, or a network that has a preset: ${TOKEN_PRESETS.map((other) => `${quoted(other.symbol)} on ${other.network}`).join(", ")}`;
-  place.at("token").report(`is not a token that is known on ${network}; expected ${expected}`);
+      ? `${symbols.map(quoted).join(" or ")}, or the keys of the token itself`
+      : `the keys of the token itself, or a network that has a preset: ${TOKEN_PRESETS.map((other) => `${quoted(other.symbol)} on ${networkName(other.network)}`).join(", ")}`;
+  const suggestion = closestWord(token, symbols);
+  const hint = suggestion === undefined ? "" : `; did you mean ${quoted(suggestion)}?`;
+  const found = `is ${quoted(token)}, which is not a token that is known on ${networkName(network)}`;
+  place.at("token").report(`${found}; expected ${expected}${hint}`, suggestion);
   return undefined;
 }
 
@@ -115,5 +120,5 @@ function isSameToken(one: TokenTable | TokenPreset, other: TokenTable): boolean 
 }
 
 function quoted(symbol: string): string {
-  return `"${symbol}"`;
+  return JSON.stringify(symbol);
 }

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { type Checked, type Complete, required } from "./check-shape.ts";
-import { address, httpUrl, integer, oneOf, u32, u64 } from "./value-types.ts";
+import { address, integer, oneOf, u32, u64 } from "./value-types.ts";
+import { httpUrl } from "./web-types.ts";
 
 export const invocationMode = () => oneOf(["disabled", "public_paid", "restricted_paid"]);
 

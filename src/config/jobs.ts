@@ -7,7 +7,6 @@ import type { Checked, Complete } from "./check-shape.ts";
 import { invocationMode, type JobPolicy, restrictionKeys, toPolicy } from "./job-policies.ts";
 import {
   dollarsOrEngine,
-  headerNames,
   integer,
   jobName,
   label,
@@ -22,6 +21,7 @@ import {
   u64,
   wei,
 } from "./value-types.ts";
+import { headerNames } from "./web-types.ts";
 
 /** A job that people and agents find by its name. rules/jobs.ts checks its keys against the rest of the file. */
 export const jobSchema = z.object({

@@ -30,7 +30,7 @@ export interface Mistake {
   readonly keyPath: string;
   /** The problem and the expected value. Never holds a value that could be a secret. */
   readonly message: string;
-  /** Known key that an unknown key resembles. */
+  /** Valid key or value that a wrong one resembles. */
   readonly suggestion?: string | undefined;
 }
 
@@ -86,11 +86,25 @@ export class Place {
 
   /** Reports a missing value, unless the file has one that is already reported as wrong. */
   reportMissing(message: string): void {
-    if (!this.isReported) this.report(message);
+    if (!this.hasMistake) this.report(message);
   }
 
   get isReported(): boolean {
     return this.#list.isReported(this.path);
+  }
+
+  /** True if this key, or a key below it, is reported as wrong. What follows from its value is then not reported. */
+  get hasMistake(): boolean {
+    return this.#list.hasMistake(this.path);
+  }
+
+  /** Notes that the value is not in the configuration file itself, so that no mistake quotes it. */
+  comesFrom(origin: string): void {
+    this.#list.noteOrigin(this.path, origin);
+  }
+
+  get origin(): string | undefined {
+    return this.#list.originOf(this.path);
   }
 
   /** Adds something that works, but probably not as the operator intends. */
@@ -112,6 +126,7 @@ export class MistakeList {
   readonly #unplaced: Mistake[] = [];
   readonly #mistakes: Entry[] = [];
   readonly #warnings: Entry[] = [];
+  readonly #origins = new Map<string, string>();
   readonly #finders = new Map<SourceFile, LineFinder>();
 
   /** Adds a file that later reports can point into. */
@@ -135,6 +150,18 @@ export class MistakeList {
   isReported(path: KeyPath): boolean {
     const text = keyPathText(path);
     return this.#mistakes.some((entry) => keyPathText(entry.path) === text);
+  }
+
+  hasMistake(path: KeyPath): boolean {
+    return this.#mistakes.some((entry) => path.every((part, i) => part === entry.path[i]));
+  }
+
+  noteOrigin(path: KeyPath, origin: string): void {
+    this.#origins.set(keyPathText(path), origin);
+  }
+
+  originOf(path: KeyPath): string | undefined {
+    return this.#origins.get(keyPathText(path));
   }
 
   warn(entry: Entry): void {

@@ -20,17 +20,19 @@ export async function readTlsFiles(
     readPem(caPlace, store?.ca),
   ]);
   if (cert !== undefined && key !== undefined && !isUsable({ cert, key })) {
-    tlsPlace.report("cert and key do not work together; expected a PEM certificate and its private key");
+    tlsPlace.report(
+      `names ${tls?.cert} and ${tls?.key}, which do not work together; expected a PEM certificate and its private key`,
+    );
   }
-  checkAuthorities(tlsPlace.at("client_ca"), clientCa);
-  checkAuthorities(caPlace, storeCa);
+  checkAuthorities(tlsPlace.at("client_ca"), tls?.clientCa, clientCa);
+  checkAuthorities(caPlace, store?.ca, storeCa);
   return { cert, key, clientCa, storeCa };
 }
 
-function checkAuthorities(place: Place, ca: string | undefined): void {
+function checkAuthorities(place: Place, file: string | undefined, ca: string | undefined): void {
   // OpenSSL accepts a CA file without any certificate as an empty list.
   if (ca === undefined || (ca.includes("-----BEGIN CERTIFICATE-----") && isUsable({ ca }))) return;
-  place.report("holds no certificate; expected a PEM file");
+  place.report(`names ${file}, which holds no certificate; expected a PEM file`);
 }
 
 function isUsable(context: { cert: string; key: string } | { ca: string }): boolean {

@@ -2,23 +2,25 @@ import * as z from "zod";
 import { defined } from "../core/objects.ts";
 import { type Checked, type Complete, required } from "./check-shape.ts";
 import {
-  headerName,
-  headerNames,
   headerSecret,
   integer,
-  ipRange,
   label,
   maxBodyBytes,
   oneOf,
-  queryParameter,
   secretArray,
-  tcpAddress,
   text,
   u64,
-  webhookPath,
   wholeSeconds,
-  writtenHeaderName,
 } from "./value-types.ts";
+import {
+  headerName,
+  headerNames,
+  ipRange,
+  queryParameter,
+  tcpAddress,
+  webhookPath,
+  writtenHeaderName,
+} from "./web-types.ts";
 
 interface AuthModeTraits {
   /** Form of the secret: any text, one that a header or a path segment can hold, or a Standard Webhooks key. */

@@ -19,13 +19,9 @@ import { jobPolicySchema, toPolicy } from "./job-policies.ts";
 import { type JobInput, type JobOutput, toJob } from "./jobs.ts";
 import {
   address,
-  baseUrl,
-  headerNames,
   headerValue,
-  httpUrl,
   idKey,
   integer,
-  ipRange,
   jsonPointer,
   label,
   maxBodyBytes,
@@ -37,14 +33,13 @@ import {
   secretList,
   secretOrArray,
   serviceName,
-  tcpAddress,
   text,
   trueOrFalse,
   u64,
-  webOrigin,
   wei,
   wholeSeconds,
 } from "./value-types.ts";
+import { baseUrl, headerNames, httpUrl, ipRange, tcpAddress, webOrigin } from "./web-types.ts";
 
 const markupBps = () => integer(0, 65_535);
 

@@ -84,7 +84,7 @@ test.each([
   [
     "A variable that holds no key",
     '{ private_key = "env:WRONG" }',
-    ".private_key: is another string; expected a private key",
+    ".private_key: has a character that is not a hex digit (environment variable WRONG); expected a private key",
   ],
   ["A file that is not there", '{ private_key = "file:none" }', ".private_key: names "],
 ])("%s is a mistake at its line", async (_what, signer, expected) => {

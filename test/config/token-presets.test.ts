@@ -78,19 +78,20 @@ testMistakes([
     promise: "An unknown preset is a mistake that lists those of the network",
     toml: `${X402}${PRESET.replace('"USDC"', '"USDT" #!').replace("base", "celo").replace("USDT", "USDX")}`,
     keyPath: "x402.accepted_tokens[0].token",
-    message: /expected "USDC" or "USDT" or "USAT"/,
+    message: /is "USDX", which .* on celo; expected "USDC" or "USDT" or "USAT", .*; did you mean "USDC"\?/,
+    suggestion: "USDC",
   },
   {
     promise: "A preset on a network without one is a mistake that lists all",
     toml: `${X402}${PRESET.replace('"USDC"', '"USDC" #!').replace("base", "sepolia")}`,
     keyPath: "x402.accepted_tokens[0].token",
-    message: /"USDC" on eip155:8453, "USDC" on eip155:84532, .*"USAT" on eip155:42220/,
+    message: /"USDC" on base, "USDC" on base-sepolia, .*"USAT" on celo/,
   },
   {
     promise: "Another address than the preset's is a mistake",
     toml: `${X402}${PRESET}asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" #!`,
     keyPath: "x402.accepted_tokens[0].asset",
-    message: /differs from that of token "USDC", which is 0x833589f/,
+    message: /is 0x036C.*, which differs from that of token "USDC", 0x833589f/,
   },
   {
     promise: "A token without a preset needs its address",
@@ -102,6 +103,7 @@ testMistakes([
     promise: "A network that has no name is a mistake",
     toml: `${X402}${PRESET.replace('"base"', '"bass" #!')}`,
     keyPath: "x402.accepted_tokens[0].network",
-    message: /or its x402 v1 name such as "base"/,
+    message: /^is "bass"; expected .* or its x402 v1 name such as "base"; did you mean "base"\?/,
+    suggestion: "base",
   },
 ]);

@@ -3,6 +3,7 @@ import { parseStandardWebhooksKey } from "../../core/standard-webhooks.ts";
 import type { CallbackTable, ConfigTables } from "../config.ts";
 import type { MistakeList, Place } from "../mistakes.ts";
 import { secretList } from "../value-types.ts";
+import { shownUrl } from "../web-types.ts";
 import { checkSigningKey } from "./push.ts";
 
 /** Checks that the operator's callbacks go where nobody on the way can read them, and that their signatures can be checked. */
@@ -32,7 +33,11 @@ function checkCallback({ url, secret }: CallbackTable, place: Place, publishesKe
   if (url !== undefined) {
     const { protocol, hostname, username, password } = new URL(url);
     if (protocol === "http:" && !isLoopbackHost(hostname) && !isPrivateHost(hostname))
-      place.at("url").report("uses http; expected https://, unless the host is loopback or private");
+      place
+        .at("url")
+        .report(
+          `is "${shownUrl(url)}", which uses http; expected https://, unless the host is loopback or private`,
+        );
     if (username !== "" || password !== "")
       place.at("url").report("has a user name or password; expected none, since each request is signed");
   }

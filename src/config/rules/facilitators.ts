@@ -1,6 +1,7 @@
 import { parseCdpKey } from "../../core/cdp-key.ts";
 import { type FacilitatorTable, facilitatorName } from "../facilitators.ts";
 import { earlierPlace, fileKey, type Place } from "../mistakes.ts";
+import { networkName } from "../token-presets.ts";
 import { parseNetwork } from "../value-types.ts";
 import type { X402Table } from "../x402.ts";
 import { checkCredentials, checkHttps } from "./urls.ts";
@@ -24,27 +25,31 @@ export function checkFacilitators(x402: X402Table, place: Place): void {
     if (table === undefined) continue;
     const at = listPlace.at(i);
     if (table.local === true) checkLocal(table, at);
-    else checkRemote(table, at);
+    else if (!at.at("local").isReported) checkRemote(table, at);
     const name = nameOf(table);
     const first = name === undefined ? undefined : earlierPlace(seen, name, at);
     if (first !== undefined) at.report(`is the same facilitator as ${first.text}; expected each once`);
   }
   for (const [i, token] of (acceptedTokens ?? []).entries()) {
-    if (token?.network === undefined || facilitators === undefined) continue;
+    if (token?.network === undefined || facilitators === undefined || listPlace.hasMistake) continue;
     const { network } = token;
     if (facilitators.some((table) => table === undefined || maySettle(table, network))) continue;
     place
       .at("accepted_tokens", i, "network")
       .report(
-        "is a network that none of x402.facilitators settles on; expected it in the networks or rpc_urls of one",
+        `is ${networkName(network)}, which none of x402.facilitators settles on; expected it in the networks or rpc_urls of one`,
       );
   }
-  checkService(x402, place.at("facilitator_service"));
+  checkService(x402, place.at("facilitator_service"), listPlace);
 }
 
-function checkService({ facilitators = [], facilitatorService }: X402Table, place: Place): void {
+function checkService(
+  { facilitators = [], facilitatorService }: X402Table,
+  place: Place,
+  listPlace: Place,
+): void {
   if (facilitatorService === undefined) return;
-  if (!facilitators.some((table) => table?.local === true)) {
+  if (!listPlace.hasMistake && !facilitators.some((table) => table?.local === true)) {
     place.report("has nothing to serve; expected a local facilitator in x402.facilitators");
   }
   const seen = new Set<string>();
@@ -97,7 +102,9 @@ function checkRemote(table: FacilitatorTable, place: Place): void {
   const headerNames = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
   for (const name of Object.keys(headers)) {
     if (!OWN_HEADERS.has(name.toLowerCase())) continue;
-    place.at("auth", "headers", name).report("is set by jobgate; expected another header");
+    place
+      .at("auth", "headers", name)
+      .report(`is set by jobgate; expected a header other than ${[...OWN_HEADERS].join(", ")}`);
   }
   const hasUrlCredentials = url !== undefined && new URL(url).username !== "";
   const ways = [hasUrlCredentials, headerNames.has("authorization"), cdp !== undefined];

@@ -37,17 +37,18 @@ export function checkForwardedHeaders(
     if (name === undefined) continue;
     const never = NEVER_FORWARDED.find(({ names }) => names.test(name));
     if (never !== undefined) {
-      place.at(i).report(`${never.reason}; expected another header`);
+      place.at(i).report(`is "${name}", which ${never.reason}; expected another header`);
     } else if (proofs.includes(name)) {
       place
         .at(i)
         .report(
-          "proves to this endpoint who sends, so whoever sees the job could send it too; expected another header",
+          `is "${name}", which proves to this endpoint who sends, so whoever sees the job could send it too; expected another header`,
         );
     }
     // Programs get metadata in environment variables, in which the two are the same.
     const variable = name.replaceAll("-", "_");
-    if (seen.has(variable)) place.at(i).report("is listed twice; expected each header once");
+    if (seen.has(variable))
+      place.at(i).report(`is "${name}", which is listed twice; expected each header once`);
     seen.add(variable);
   }
 }

@@ -24,7 +24,8 @@ export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
     const { name, jobIndex, mode } = job;
     checkPolicy({ ...job, invocationMode: mode }, place, "mode");
     checkRefunds(job, place, tables, mistakes);
-    checkCharge(job, place, tables);
+    if (!place.at("charge").hasMistake)
+      checkCharge(job, place, tables, mistakes.at("x402", "accepted_tokens"));
     checkForwardedHeaders(job.forwardHeaders, place.at("forward_headers"));
     if (name !== undefined) requireUnique(`name ${name}`, place.at("name"), "a name of its own");
     if (jobIndex === undefined || place.at("service_id").isReported) continue;
@@ -78,7 +79,7 @@ function checkPriceKeys(
 }
 
 /** Checks that a job by use can be paid, and that its other keys fit. */
-function checkCharge(job: JobTable, place: Place, { x402 }: ConfigTables): void {
+function checkCharge(job: JobTable, place: Place, { x402 }: ConfigTables, tokens: Place): void {
   const charges = chargesOf(job);
   const { minCharge, onFailure = "keep", price } = job;
   if (!charges.includes("used")) {
@@ -96,8 +97,9 @@ function checkCharge(job: JobTable, place: Place, { x402 }: ConfigTables): void 
   if (minCharge !== undefined && "unit" in minCharge && (price === undefined || price === "engine")) {
     place.at("min_charge").report('is in dollars, and the price is not; expected a part of it such as "10%"');
   }
-  const isPermit2 = (token: TokenTable | undefined) =>
-    token === undefined || token.transferMethod === "permit2";
+  // A token with a mistake may be the one.
+  const isPermit2 = (token: TokenTable | undefined, i: number) =>
+    tokens.at(i).hasMistake || token?.transferMethod === "permit2";
   if (x402?.acceptedTokens !== undefined && !x402.acceptedTokens.some(isPermit2)) {
     place
       .at("charge")

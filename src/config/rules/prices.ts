@@ -96,8 +96,9 @@ function boundText(unit: Price["unit"], amount: bigint, round: "up" | "down"): s
 function hasTokenFor(unit: Price["unit"], x402: X402Table, tokens: Place): boolean {
   return (x402.acceptedTokens ?? []).some(
     (token, i) =>
-      // A token that could not be read may be the one.
+      // A token with a mistake may be the one.
       token === undefined ||
+      tokens.at(i).hasMistake ||
       (unit === "usd"
         ? token.currency === "USD"
         : token.currency === undefined || hasRate(token, x402, tokens.at(i))),

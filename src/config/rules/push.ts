@@ -3,6 +3,7 @@ import { MIN_SHARED_KEY_BYTES, parseStandardWebhooksKey } from "../../core/stand
 import type { ConfigTables, PushTable } from "../config.ts";
 import type { MistakeList, Place } from "../mistakes.ts";
 import { secretList } from "../value-types.ts";
+import { shownUrl } from "../web-types.ts";
 import { checkCredentials } from "./urls.ts";
 
 /** Checks that JobCalls are pushed where nobody on the way can read them, and with signatures that can be made. */
@@ -17,7 +18,9 @@ function checkTarget({ url, secret }: PushTable, place: Place): void {
   if (url !== undefined) {
     const { protocol, hostname } = new URL(url);
     if (protocol === "http:" && !isLoopbackHost(hostname) && !isPrivateHost(hostname)) {
-      urlPlace.report("uses http; expected https://, unless the host is loopback or private");
+      urlPlace.report(
+        `is "${shownUrl(url)}", which uses http; expected https://, unless the host is loopback or private`,
+      );
     } else {
       checkCredentials(urlPlace, url);
     }

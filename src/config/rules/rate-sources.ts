@@ -14,9 +14,14 @@ export function checkRate(token: TokenTable, x402: X402Table, place: Place): voi
       fixedPlace.report("is set beside rate_source; expected only one of them");
     }
     checkSource(token.rateSource, sourcePlace);
-  } else if (token.currency === undefined && !hasRate(token, x402, place)) {
+  } else if (token.currency === undefined && !mayHaveCurrency(place) && !hasRate(token, x402, place)) {
     fixedPlace.report("is missing; expected a rate here or as x402.rate_per_native_unit, or a rate_source");
   }
+}
+
+/** Returns true if a key that the currency follows from is reported as wrong. */
+function mayHaveCurrency(place: Place): boolean {
+  return ["token", "network", "currency"].some((key) => place.at(key).hasMistake);
 }
 
 /** Returns true if a token has a rate, its own or that of the table, or one that is reported as wrong. */

@@ -25,6 +25,6 @@ export function checkStore({ store }: ConfigTables, mistakes: MistakeList): void
   }
   const sslMode = parameters.get("sslmode");
   if (sslMode !== null && !SSL_MODES.includes(sslMode)) {
-    place.at("url").report(`has an unknown sslmode; expected ${SSL_MODES.join(", ")}`);
+    place.at("url").report(`has sslmode=${sslMode}; expected ${SSL_MODES.join(", ")}`);
   }
 }

@@ -1,5 +1,6 @@
 import { isLoopbackHost } from "../../core/network-address.ts";
 import type { Place } from "../mistakes.ts";
+import { shownUrl } from "../web-types.ts";
 
 /** Checks that a URL does not send credentials in the clear. */
 export function checkCredentials(place: Place, value: string | undefined): void {
@@ -11,7 +12,9 @@ export function checkCredentials(place: Place, value: string | undefined): void 
     url.password !== "" ||
     [...url.searchParams.keys()].some((name) => /key|token|secret|auth|password/i.test(name));
   if (hasCredentials) {
-    place.report("sends credentials in the clear; expected https://, or a URL without credentials");
+    place.report(
+      `is "${shownUrl(value)}", which sends credentials in the clear; expected https://, or a URL without credentials`,
+    );
   }
 }
 
@@ -21,5 +24,7 @@ export function checkHttps(place: Place, value: string | undefined): void {
   const url = new URL(value);
   if (url.protocol === "https:" || isLoopbackHost(url.hostname)) return;
   const credentials = url.username === "" && url.password === "" ? "" : ", with credentials in the clear";
-  place.report(`uses http${credentials}; expected https://, unless the host is loopback`);
+  place.report(
+    `is "${shownUrl(value)}", which uses http${credentials}; expected https://, unless the host is loopback`,
+  );
 }

@@ -21,7 +21,11 @@ export function checkWebhooks(tables: ConfigTables, mistakes: MistakeList): void
     checkForwardedHeaders(endpoint.forwardHeaders, place.at("forward_headers"), proofHeaders(endpoint));
     if (endpoint.path === undefined) continue;
     if (isBuiltIn(endpoint.path)) {
-      place.at("path").report("shadows a path of jobgate itself; expected another, for example under /hooks");
+      place
+        .at("path")
+        .report(
+          `is "${endpoint.path}", which shadows a path of jobgate itself; expected another, for example under /hooks`,
+        );
     }
     const first = earlierPlace(seen, endpoint.path, place.at("path"));
     if (first !== undefined) place.at("path").report(`is the same as ${first.text}; expected each path once`);

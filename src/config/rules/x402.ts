@@ -33,7 +33,9 @@ export function checkX402(
   if (quoteTtlSecs !== undefined && (mpp?.challengeTtlSecs ?? 0) > quoteTtlSecs) {
     place
       .at("mpp", "challenge_ttl_secs")
-      .report(`is longer than offers live; expected at most x402.quote_ttl_secs, which is ${quoteTtlSecs}`);
+      .report(
+        `is ${mpp?.challengeTtlSecs}, longer than offers live; expected at most x402.quote_ttl_secs, which is ${quoteTtlSecs}`,
+      );
   }
   checkForwardedHeaders(x402.forwardHeaders, place.at("forward_headers"));
   checkTokens(x402, place.at("accepted_tokens"));

@@ -127,7 +127,8 @@ testMistakes([
     promise: "An RPC of an unknown network is a mistake",
     toml: file(LOCAL.replace(/base-sepolia = (.*)/, "sepoliah = $1 #!")),
     keyPath: at(".rpc_urls.sepoliah"),
-    message: /not a valid key; expected a CAIP-2 EVM network/,
+    message: /not a valid key; expected a CAIP-2 EVM network.*; did you mean "sepolia"\?/,
+    suggestion: "sepolia",
   },
   {
     promise: "A fee ceiling of zero is a mistake",

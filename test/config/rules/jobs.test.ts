@@ -160,7 +160,8 @@ testMistakes([
     promise: "A price without the dollar sign is a mistake",
     toml: `${GATEWAY}${job('price = "0.01" #!')}`,
     keyPath: "jobs[0].price",
-    message: /such as "\$0.01", or "engine"/,
+    message: /is "0.01"; expected .* such as "\$0.01", or "engine"; did you mean "\$0.01"\?/,
+    suggestion: "$0.01",
   },
   {
     promise: "A price of nothing is a mistake",
@@ -184,7 +185,7 @@ testMistakes([
     promise: "A charge is one that jobgate knows",
     toml: `${GATEWAY}${job('charge = "metered" #!')}`,
     keyPath: "jobs[0].charge",
-    message: /is another string; expected "fixed", "used", or both in an array/,
+    message: /is "metered"; expected "fixed", "used", or both in an array/,
   },
   {
     promise: "A charge by use needs a token that Permit2 pays",
@@ -235,5 +236,6 @@ signer = { private_key = "0x${"01".repeat(32)}" }`,
     toml: `${GATEWAY}${job('name = "Summarise" #!')}`,
     keyPath: "jobs[0].name",
     message: /lower-case letters, digits and hyphens/,
+    suggestion: "summarise",
   },
 ]);

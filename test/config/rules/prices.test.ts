@@ -24,7 +24,8 @@ testMistakes([
     promise: "Wei as a number is a mistake",
     toml: "[job_pricing.1]\n0 = 1000 #!",
     keyPath: "job_pricing.1.0",
-    message: /wei as a string/,
+    message: /is 1000; expected an amount of wei as a string.*; did you mean "1000" in quotes\?/,
+    suggestion: "1000",
   },
   {
     promise: "Wei above 2^256 is a mistake",

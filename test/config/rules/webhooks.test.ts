@@ -1,12 +1,22 @@
 import { ENDPOINT, header, hook, testMistakes } from "../mistake-cases.ts";
 
 testMistakes([
-  { promise: "A path without a leading slash is a mistake", ...hook("hooks"), message: /starts with \// },
+  {
+    promise: "A path without a leading slash is a mistake",
+    ...hook("hooks"),
+    message: /starts with \//,
+    suggestion: "/hooks",
+  },
   { promise: "A path with a query is a mistake", ...hook("/a?b"), message: /no query/ },
   { promise: "A path with a fragment is a mistake", ...hook("/a#b"), message: /fragment/ },
   { promise: "A path with .. is a mistake", ...hook("/a/../b"), message: /\.\. segment/ },
   { promise: "A path with an empty segment is a mistake", ...hook("/a//b"), message: /empty segment/ },
-  { promise: "A path with a trailing slash is a mistake", ...hook("/a/"), message: /empty segment/ },
+  {
+    promise: "A path with a trailing slash is a mistake",
+    ...hook("/a/"),
+    message: /empty segment/,
+    suggestion: "/a",
+  },
   { promise: "A path with percent-encoding is a mistake", ...hook("/a%20b"), message: /percent-encoding/ },
   { promise: "A path that is not ASCII is a mistake", ...hook("/ä"), message: /visible ASCII/ },
   {

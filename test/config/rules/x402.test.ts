@@ -84,7 +84,8 @@ testMistakes([
   {
     promise: "A rate that is not a string is a mistake",
     ...token("rate_per_native_unit", "3200.5"),
-    message: /a number with a fraction; expected a decimal number above 0 as a string/,
+    message: /is 3200.5; expected a decimal number above 0 as a string/,
+    suggestion: "3200.5",
   },
   {
     promise: "A markup above 65535 is a mistake",

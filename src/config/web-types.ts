@@ -1,0 +1,121 @@
+import * as z from "zod";
+import { parseBindAddress, parseIpRange, type TcpAddress } from "../core/network-address.ts";
+import { matching, parsedText } from "./value-types.ts";
+import { kind, SHOWN } from "./wrong-value.ts";
+
+/* Kinds of value for listeners, URLs, headers and paths. */
+
+/** Completes an address without a host, or one that is a path. */
+const nearAddress = (value: string) => {
+  const port = /^:?([0-9]+)$/.exec(value)?.[1];
+  return [port && `127.0.0.1:${port}`, value.startsWith("/") ? `unix:${value}` : undefined];
+};
+
+export const bindAddress = () =>
+  parsedText('"host:port", "[ipv6]:port" or "unix:PATH"', parseBindAddress, { ...SHOWN, near: nearAddress });
+
+export const tcpAddress = () =>
+  parsedText(
+    '"host:port" or "[ipv6]:port"',
+    (value): TcpAddress | undefined => {
+      const parsed = parseBindAddress(value);
+      return parsed?.kind === "tcp" ? parsed : undefined;
+    },
+    { ...SHOWN, near: nearAddress },
+  );
+
+/** URL that paths are appended to. Yields it without a trailing slash. */
+export const baseUrl = () =>
+  parsedText(
+    "an absolute http:// or https:// URL without query and fragment",
+    (value) => {
+      const url = parseHttpUrl(value);
+      return url === undefined || /[?#]/.test(value) ? undefined : url.href.replace(/\/+$/, "");
+    },
+    {
+      shown: shownUrl,
+      fault: (value) => urlFault(value) ?? (/[?#]/.test(value) ? "has a query or fragment" : undefined),
+    },
+  );
+
+/** URL that is requested as it is, for example of a JSON-RPC server. Its query may hold an API key. */
+export const httpUrl = () =>
+  parsedText("an absolute http:// or https:// URL", (value) => parseHttpUrl(value)?.href, {
+    shown: shownUrl,
+    fault: urlFault,
+  });
+
+/** Origin of web pages as browsers send it, or `*` for every origin. */
+export const webOrigin = () =>
+  parsedText(
+    'an origin, such as "https://shop.example", or "*"',
+    (value) => {
+      if (value === "*") return value;
+      // Browser extensions have schemes of their own.
+      if (!/^[a-z][a-z0-9+.-]*:\/\/[^/\\\s?#@]+$/i.test(value) || !URL.canParse(value)) return undefined;
+      const { protocol, host } = new URL(value);
+      return `${protocol}//${host}`;
+    },
+    { shown: shownUrl, near: (value) => [value.replace(/\/+$/, ""), `https://${value}`] },
+  );
+
+function parseHttpUrl(value: string): URL | undefined {
+  // new URL() silently corrects spaces, backslashes and missing slashes.
+  if (!/^https?:\/\/[^/\\\s][^\\\s]*$/.test(value) || !URL.canParse(value)) return undefined;
+  return new URL(value);
+}
+
+/** Returns a URL, or what was meant to be a URL, without credentials, path and query, which may be secret. */
+export function shownUrl(value: string): string {
+  const [, scheme = "", rest = ""] = /^([a-z][a-z0-9+.-]*:\/*)?(.*)$/is.exec(value) ?? [];
+  const at = rest.lastIndexOf("@");
+  const host = /^[^/?#\\\s]*/.exec(rest.slice(at + 1))?.[0] ?? "";
+  const hasMore = !/^\/?$/.test(rest.slice(at + 1 + host.length));
+  return `${scheme}${at < 0 ? "" : "…@"}${host}${hasMore ? "/…" : ""}`;
+}
+
+function urlFault(value: string): string | undefined {
+  if (/\s/.test(value)) return "has a space or a line break";
+  if (value.includes("\\")) return "has a backslash";
+  if (!/^https?:\/\//.test(value)) return "does not begin with http:// or https://";
+  return parseHttpUrl(value) === undefined ? "has no host, or one that cannot exist" : undefined;
+}
+
+export const storeUrl = () =>
+  kind(
+    z
+      .string()
+      .refine(
+        (value) => /^sqlite:./.test(value) || (/^postgres(ql)?:\/\/./.test(value) && URL.canParse(value)),
+      ),
+    '"sqlite:PATH" or "postgres://…" with one host',
+    { shown: shownUrl, near: (value) => [value.includes(":") ? undefined : `sqlite:${value}`] },
+  );
+
+/** Header name in the letter case of the file. */
+export const writtenHeaderName = () =>
+  matching(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, "the name of an HTTP header");
+
+/** Header name. Yields it in lower case. */
+export const headerName = () => writtenHeaderName().toLowerCase();
+
+/** Headers of a request that its runner gets, in lower case. */
+export const headerNames = () => z.array(headerName()).describe("an array of header names");
+
+export const ipRange = () =>
+  parsedText('an IPv4 or IPv6 address or range, such as "203.0.113.0/24"', parseIpRange);
+
+/** Name of a query parameter, in decoded form. */
+export const queryParameter = () => matching(/^[\x21-\x7e]{1,128}$/, "the name of a query parameter");
+
+/** Path of a webhook. It is compared with request paths byte for byte, so it has no form but the canonical one. */
+export const webhookPath = () =>
+  kind(
+    z.string().refine((value) => {
+      const segments = value.split("/").slice(1);
+      const isClean = value.startsWith("/") && /^[\x21-\x7e]+$/.test(value) && !/[?#%\\]/.test(value);
+      return isClean && segments.every((segment) => !["", ".", ".."].includes(segment));
+    }),
+    "a path that starts with / and has no query, fragment, percent-encoding, backslash, empty segment, . or .. segment, and only visible ASCII characters",
+    { ...SHOWN, near: (value) => [`/${value}`, value.replace(/\/+$/, "")] },
+  );

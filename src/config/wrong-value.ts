@@ -1,0 +1,130 @@
+import { closestMatch } from "leven";
+import * as z from "zod";
+import { isTable } from "./config-files.ts";
+
+/** What a kind of value adds to a mistake. A mistake never quotes a kind without `shown`, because it may be a secret. */
+interface ValueNotes {
+  /** Returns the part of a text that is not secret. */
+  readonly shown?: (text: string) => string;
+  /** Says what is wrong with a text, without quoting it: `has 39 hex digits`. May end with an "; expected …" of its own. */
+  readonly fault?: (text: string) => string | undefined;
+  /** Returns values that a text may stand for. Only valid values are suggested. */
+  readonly near?: (text: string) => readonly (string | undefined)[];
+}
+
+/** Notes of a kind whose values are not secret. */
+export const SHOWN = { shown: (text: string) => text } as const satisfies ValueNotes;
+
+/**
+ * Names a kind of value.
+ * @param expected completes "expected …" and lists all that is accepted
+ */
+export function kind<S extends z.ZodType>(schema: S, expected: string, notes: ValueNotes = SHOWN): S {
+  return schema.meta({ description: expected, ...notes });
+}
+
+/** Completes "expected …" in a mistake. */
+export function expected(schema: z.core.$ZodType): string {
+  return (schema as z.ZodType).description ?? "a table";
+}
+
+/**
+ * Says what a wrong value is, what is wrong with it, and what its kind expects.
+ * @param origin of a value that is not in the configuration file itself, and so is not quoted
+ */
+export function describeWrong(
+  schema: z.core.$ZodType,
+  value: unknown,
+  origin?: string,
+): { readonly found: string; readonly hint: string; readonly suggestion?: string | undefined } {
+  const notes = notesOf(schema);
+  const part = isScalar(value) ? notes.shown?.(String(value)) : undefined;
+  const shown = part === undefined || origin !== undefined || mayBeSecret(part) ? undefined : part;
+  const isText = typeof value === "string" && value !== "";
+  const [reason, ownHint] = (isText && notes.fault?.(value)?.split("; ")) || [];
+  const found = isText ? foundText(value, shown, reason) : `is ${foundLiteral(value, shown)}`;
+  const near = shown === undefined || ownHint !== undefined ? undefined : nearestValid(schema, value, notes);
+  const hint = ownHint ?? `expected ${expected(schema)}`;
+  return {
+    found: origin === undefined ? found : `${found} (${origin})`,
+    hint: near === undefined ? hint : `${hint}; did you mean ${spelled(near, value)}?`,
+    suggestion: near === undefined ? undefined : String(near),
+  };
+}
+
+/** Returns the word that a misspelt word is most like, letter case aside. */
+export function closestWord(word: string, known: readonly string[]): string | undefined {
+  const lower = known.map((one) => one.toLowerCase());
+  const maxDistance = Math.ceil(word.length / 3);
+  const closest = closestMatch(word.toLowerCase(), lower, { maxDistance });
+  return closest === undefined ? undefined : known[lower.indexOf(closest)];
+}
+
+/** Names the kind of a TOML value. */
+export function kindOf(value: unknown): string {
+  if (value === "") return "an empty string";
+  if (typeof value === "string") return "a string";
+  if (typeof value === "bigint") return "an integer";
+  if (typeof value === "number") return "a number with a fraction";
+  if (typeof value === "boolean") return "true or false";
+  if (Array.isArray(value)) return "an array";
+  return isTable(value) ? "a table" : "a date or time";
+}
+
+function notesOf(schema: z.core.$ZodType): ValueNotes {
+  const notes = ((schema as z.ZodType).meta() ?? {}) as ValueNotes;
+  if (notes.shown !== undefined || notes.fault !== undefined || !(schema instanceof z.ZodUnion)) return notes;
+  const single = schema.options.find((one) => !(one instanceof z.ZodArray || one instanceof z.ZodObject));
+  return single === undefined ? notes : notesOf(single);
+}
+
+function foundText(text: string, shown: string | undefined, reason: string | undefined): string {
+  if (shown === undefined) return reason ?? `is a string of ${text.length} characters`;
+  return `is ${quoted(shown)}${reason === undefined ? "" : `, which ${reason}`}`;
+}
+
+function foundLiteral(value: unknown, shown: string | undefined): string {
+  return value === "" ? kindOf(value) : (shown ?? kindOf(value));
+}
+
+function isScalar(value: unknown): value is string | number | bigint | boolean {
+  return ["string", "number", "bigint", "boolean"].includes(typeof value);
+}
+
+/** A run of letters and digits as keys and tokens have, a UUID, or PEM. An address is not secret. */
+function mayBeSecret(text: string): boolean {
+  const isKey = (run: string) =>
+    /[0-9]/.test(run) && /[a-z]/i.test(run) && !/^(0x)?[0-9a-f]{0,44}$/i.test(run);
+  return (
+    (text.match(/[A-Za-z0-9+/_=]{20,}/g) ?? []).some(isKey) ||
+    /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|-----BEGIN/i.test(text)
+  );
+}
+
+const MAX_QUOTED_LENGTH = 64;
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > MAX_QUOTED_LENGTH ? `${text.slice(0, MAX_QUOTED_LENGTH)}…` : text);
+}
+
+function nearestValid(
+  schema: z.core.$ZodType,
+  value: unknown,
+  { near }: ValueNotes,
+): string | number | bigint | boolean | undefined {
+  const text = String(value).trim();
+  const candidates = [text, ...unquoted(text), text.toLowerCase(), ...(near?.(text) ?? [])];
+  return candidates.find((one) => one !== undefined && z.safeParse(schema, one).success);
+}
+
+/** Returns what a text would be without its quotes. */
+function unquoted(text: string): (bigint | number | boolean)[] {
+  if (/^-?[0-9]+$/.test(text)) return [BigInt(text)];
+  if (/^-?[0-9]+\.[0-9]+$/.test(text)) return [Number(text)];
+  return text === "true" || text === "false" ? [text === "true"] : [];
+}
+
+function spelled(near: string | number | bigint | boolean, value: unknown): string {
+  if (typeof near !== "string") return `${near} without quotes`;
+  return typeof value !== "string" && near === String(value) ? `${quoted(near)} in quotes` : quoted(near);
+}
