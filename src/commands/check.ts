@@ -1,9 +1,11 @@
 import type { Command } from "commander";
 import { pino } from "pino";
 import type { Config, PeerProblem } from "../config/config.ts";
+import type { LoadConfigResult } from "../config/load-config.ts";
 import { type Mistake, mistakeText } from "../config/mistakes.ts";
+import { defined } from "../core/objects.ts";
 import { type ConfigSelection, loadFromOptions, Refusal } from "./input.ts";
-import { addCommand, configOption, option, serviceIdOption } from "./options.ts";
+import { addCommand, configOption, jsonOption, option, serviceIdOption } from "./options.ts";
 
 export function addCheckCommand(program: Command): void {
   addCommand(program, {
@@ -17,25 +19,54 @@ export function addCheckCommand(program: Command): void {
         "--online",
         "also query the facilitator, each chain RPC, each rate source, the pricing engine and the store",
       ),
+      jsonOption("print one JSON document with every mistake and warning"),
     ],
   }).action(check);
 }
 
-async function check(options: ConfigSelection & { readonly online?: boolean }): Promise<void> {
+async function check(
+  options: ConfigSelection & { readonly online?: boolean; readonly json?: boolean },
+): Promise<void> {
   const result = await loadFromOptions(options);
-  if (!result.ok) return refuse(result.mistakes);
-  for (const warning of result.warnings) console.error(`warning: ${mistakeText(warning)}`);
-  const { problems, notes } = options.online ? await askPeers(result.config) : { problems: [], notes: [] };
-  for (const note of notes) console.log(note);
-  if (problems.length > 0)
-    return refuse(problems.map(({ path, message }) => result.mistakeAt(path, message)));
-  console.log(`${options.config}: ok (${summary(result.config)})`);
+  const findings = result.ok
+    ? await findingsOf(result, options.online === true)
+    : { mistakes: result.mistakes, warnings: [], notes: [] };
+  if (options.json) printJson(findings);
+  else printText(findings);
+  if (findings.mistakes.length > 0) throw new Refusal([]);
+  if (result.ok && !options.json) console.log(`${options.config}: ok (${summary(result.config)})`);
+}
+
+interface Findings {
+  readonly mistakes: readonly Mistake[];
+  readonly warnings: readonly Mistake[];
+  /** What the peers support. */
+  readonly notes: readonly string[];
+}
+
+async function findingsOf(
+  { config, warnings, mistakeAt }: Extract<LoadConfigResult, { ok: true }>,
+  isOnline: boolean,
+): Promise<Findings> {
+  if (!isOnline) return { mistakes: [], warnings, notes: [] };
+  const { problems, notes } = await queryPeers(config);
+  return { mistakes: problems.map(({ path, message }) => mistakeAt(path, message)), warnings, notes };
 }
 
 /** Prints the mistakes to stdout, because they are this command's output. */
-function refuse(mistakes: readonly Mistake[]): never {
+function printText({ mistakes, warnings, notes }: Findings): void {
+  for (const warning of warnings) console.error(`warning: ${mistakeText(warning)}`);
+  for (const note of notes) console.log(note);
   for (const mistake of mistakes) console.log(mistakeText(mistake));
-  throw new Refusal([]);
+}
+
+function printJson({ mistakes, warnings, notes }: Findings): void {
+  const problem =
+    (severity: "error" | "warning") =>
+    ({ keyPath: path, file, line, message, suggestion }: Mistake) =>
+      defined({ severity, path, file, line, message, suggestion });
+  const problems = [...mistakes.map(problem("error")), ...warnings.map(problem("warning"))];
+  console.log(JSON.stringify({ ok: mistakes.length === 0, problems, notes }));
 }
 
 function summary({ x402, webhooks, push }: Config): string {
@@ -48,8 +79,8 @@ function summary({ x402, webhooks, push }: Config): string {
   ].join(", ");
 }
 
-/** Asks every peer in the configuration. Its modules are loaded only here, so that a plain check starts fast. */
-async function askPeers(config: Config) {
+/** Queries every peer in the configuration. Its modules are loaded only here, so that a plain check starts fast. */
+async function queryPeers(config: Config) {
   const [x402, ...problems] = await Promise.all([
     x402Findings(config),
     engineProblems(config),

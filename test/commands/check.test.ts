@@ -56,6 +56,56 @@ describe("jobgate check", () => {
     );
   });
 
+  test("--json prints one document with every mistake, its line and a near value, and exits with 1", async () => {
+    const files = { "jobgate.toml": '[store]\nmax_pending = "10"\n[runner]\nlese_secs = 3\n' };
+    const { code, stdout, stderr } = await runHereWith(["check", "--json"], { files });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
+    const mistake = { severity: "error", file: "jobgate.toml" };
+    expect(JSON.parse(stdout)).toEqual({
+      ok: false,
+      problems: [
+        {
+          ...{ ...mistake, path: "store.max_pending", line: 2, suggestion: "10" },
+          message: 'is "10"; expected an integer from 1 to 1000000000; did you mean 10 without quotes?',
+        },
+        {
+          ...{ ...mistake, path: "runner.lese_secs", line: 4, suggestion: "lease_secs" },
+          message: "is not a known key; did you mean lease_secs?",
+        },
+      ],
+      notes: [],
+    });
+  });
+
+  test("--json says that a configuration is ok, with its warnings", async () => {
+    const files = { "jobgate.toml": "[webhooks]\n" };
+    const { code, stdout, stderr } = await runHereWith(["check", "--json"], { files });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const message = "is missing, so webhook JobCalls carry service id 0";
+    expect(JSON.parse(stdout)).toEqual({
+      ok: true,
+      problems: [{ severity: "warning", path: "service_id", file: "jobgate.toml", message }],
+      notes: [],
+    });
+  });
+
+  test("--json has what --online finds", async () => {
+    const files = { "jobgate.toml": '[store]\nurl = "sqlite:/nonexistent/folder/jobgate.db"\n' };
+    const { code, stdout } = await runHereWith(["check", "--json", "--online"], { files });
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      ok: false,
+      problems: [
+        {
+          severity: "error",
+          path: "store.url",
+          line: 2,
+          message: expect.stringMatching(/^cannot be opened/),
+        },
+      ],
+    });
+  });
+
   test("--online reports an unreachable facilitator, rate source, pricing engine and store, with their lines", async () => {
     const toml = `[store]
 url = "sqlite:/nonexistent/folder/jobgate.db"
