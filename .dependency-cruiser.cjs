@@ -46,7 +46,7 @@ module.exports = {
     {
       name: "the-core-imports-no-part",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/((parts|api)/|parts\\.ts$)" },
+      from: { path: "^src/", pathNot: "^src/parts(/|\\.ts$)" },
       to: { path: "^src/parts/" },
     },
     {

@@ -1,4 +1,4 @@
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type BuildOptions, buildSync } from "esbuild";
 
@@ -35,10 +35,13 @@ export const WORKERS = {
   "schema-worker": "src/x402/purchase/schema-worker.ts",
 } as const;
 
-/** Modules that programs import as `jobgate/…`. */
-const API = Object.fromEntries(
-  readdirSync(join(ROOT, "src/api")).map((file) => [file.replace(/\.ts$/, ""), `src/api/${file}`]),
-);
+/** Modules that programs import as `jobgate/…`: those of the core, and those of parts by the name of the part. */
+const API = Object.fromEntries([
+  ...readdirSync(join(ROOT, "src/api")).map((file) => [file.replace(/\.ts$/, ""), `src/api/${file}`]),
+  ...readdirSync(join(ROOT, "src/parts"))
+    .map((part) => [part, `src/parts/${part}/api.ts`] as const)
+    .filter(([, path]) => existsSync(join(ROOT, path))),
+]);
 
 /**
  * Bundles `jobgate`, its worker threads and its API into a folder. Reading and linking 1100 modules one by one takes

@@ -26,7 +26,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 test("The package exports what docs/embedding.md names", async () => {
   const script = `
-    const imported = await Promise.all(["config", "store", "webhooks", "x402", "delivery", "runner"].map((name) => import("jobgate/" + name)));
+    const imported = await Promise.all(["config", "store", "webhooks", "x402", "local-facilitator", "delivery", "runner"].map((name) => import("jobgate/" + name)));
     console.log(Object.keys(Object.assign({}, ...imported)).sort().join(" "));`;
   const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: ROOT });
   expect(stdout.trim().split(" ")).toEqual([
@@ -53,7 +53,11 @@ test("The package exports what docs/embedding.md names", async () => {
 
 test("Types of the API need no package but the dependencies", async () => {
   const { dependencies } = JSON.parse(await readFile(`${ROOT}package.json`, "utf8"));
-  const { fileNames, errors } = ts.parseJsonConfigFileContent({ include: ["dist/types/api"] }, ts.sys, ROOT);
+  const { fileNames, errors } = ts.parseJsonConfigFileContent(
+    { include: ["dist/types/api", "dist/types/parts/*/api.d.ts"] },
+    ts.sys,
+    ROOT,
+  );
   expect(errors).toEqual([]);
   const imported = new Set<string>();
   const visit = async (file: string, seen: Set<string>): Promise<void> => {

@@ -1,0 +1,112 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/*
+ * Shows that each part can be deleted: in a copy of the sources, without the folder and its lines, the rest compiles, and the
+ * built program checks and serves a configuration of the core. Run by `npm run check:removable`; names of parts select some.
+ */
+
+const ROOT = join(import.meta.dirname, "..");
+/** Libraries of parts. */
+const TOOLS: readonly string[] = ["outbound", "transactions"];
+/** Copies that are checked at a time. */
+const AT_ONCE = 2;
+const SERVE_TIMEOUT_MS = 60_000;
+
+const CORE_CONFIG = `
+[store]
+url = "sqlite:core.db"
+[runner]
+bind_address = "127.0.0.1:0"
+[operator]
+bind_address = "127.0.0.1:0"
+[webhooks]
+bind_address = "127.0.0.1:0"
+[[webhooks.endpoints]]
+path = "/hook"
+job_id = 1
+auth = "none"
+`;
+
+interface Ended {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+async function ended(child: ChildProcess): Promise<Ended> {
+  const { stdout, stderr } = child;
+  if (stdout === null || stderr === null) throw new Error("the child has no pipes");
+  const code = new Promise<number | null>((resolve) => void child.once("close", resolve));
+  const output = await Promise.all([text(stdout), text(stderr)]);
+  return { code: await code, output: output.join("") };
+}
+
+const run = (cwd: string, program: string, ...args: string[]): Promise<Ended> =>
+  ended(spawn(program, args, { cwd }));
+
+/** Serves until the program is ready. @returns what went wrong */
+async function serveProblem(folder: string): Promise<string | undefined> {
+  const child = spawn("node", ["dist/main.js", "serve", "-c", "core.toml"], { cwd: folder });
+  const isReady = new Promise<boolean>((resolve) => {
+    child.stdout.on("data", (chunk: Buffer) => chunk.includes("operator listening on") && resolve(true));
+  });
+  const end = ended(child);
+  const waited = await Promise.race([isReady, end, sleep(SERVE_TIMEOUT_MS, false, { ref: false })]);
+  child.kill(waited === true ? "SIGTERM" : "SIGKILL");
+  const { code, output } = await end;
+  return waited === true && code === 0 ? undefined : output;
+}
+
+/** @returns what breaks without the part */
+async function problemWithout(part: string): Promise<string | undefined> {
+  const folder = mkdtempSync(join(tmpdir(), `jobgate-without-${part}-`));
+  try {
+    for (const name of ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"])
+      cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+    symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+    rmSync(join(folder, "src/parts", part), { recursive: true });
+    removeLines(join(folder, "src/parts.ts"), `./parts/${part}/`);
+    writeFileSync(join(folder, "sources.json"), SOURCES);
+    writeFileSync(join(folder, "core.toml"), CORE_CONFIG);
+    for (const command of [
+      ["npx", "tsc", "-p", "sources.json"],
+      ["node", "--import", "tsx", "bundle.ts"],
+      ["node", "dist/main.js", "check", "-c", "core.toml"],
+    ] as const) {
+      const [program, ...args] = command;
+      const { code, output } = await run(folder, program, ...args);
+      if (code !== 0) return `${command.join(" ")}:\n${output}`;
+    }
+    return await serveProblem(folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const SOURCES = JSON.stringify({ extends: "./tsconfig.json", include: ["src"] });
+
+function removeLines(path: string, text: string): void {
+  const lines = readFileSync(path, "utf8").split("\n");
+  writeFileSync(path, lines.filter((line) => !line.includes(text)).join("\n"));
+}
+
+const all = readdirSync(join(ROOT, "src/parts")).filter((name) => !TOOLS.includes(name));
+const selected = process.argv.slice(2);
+const parts = selected.length === 0 ? all : all.filter((name) => selected.includes(name));
+const left = [...parts];
+const problems = new Map<string, string>();
+await Promise.all(
+  Array.from({ length: AT_ONCE }, async () => {
+    for (let part = left.shift(); part !== undefined; part = left.shift()) {
+      const problem = await problemWithout(part);
+      console.log(`${problem === undefined ? "ok" : "BROKEN"}  without ${part}`);
+      if (problem !== undefined) problems.set(part, problem);
+    }
+  }),
+);
+for (const [part, problem] of problems) console.error(`\nWithout ${part}:\n${problem}`);
+if (parts.length === 0 || problems.size > 0) process.exitCode = 1;
