@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { DeadLetterStatus, type Refund, RefundState } from "../../src/gen/jobgate/v1/operator_pb.ts";
 import { Fail } from "../../src/runner/job.ts";
+import { runHereWith } from "../commands/operator-commands.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { sendTransaction } from "../helpers/anvil.ts";
 import { requestOffer } from "../helpers/clients.ts";
@@ -90,6 +91,15 @@ describe("a failed job is paid back", () => {
       DeadLetterStatus.REFUND_BEGUN,
     ]);
     expect((await operator().getTotals({})).balanced).toBe(true);
+  });
+
+  it("`jobgate pay` says that a refund of its failed job is owed", async () => {
+    const env = { JOBGATE_PAYER_KEY: accounts.payer.privateKey };
+    const { code, stderr } = await runHereWith(["pay", gateway.urlOf(1), "--max", "1000000"], { env });
+    expect(code, stderr).toBe(1);
+    expect(stderr).toMatch(
+      /^410: call_failed: .*: no good\nA refund of .* is owed; http\S+\/x402\/calls\/\d+ shows when the seller has sent it$/m,
+    );
   });
 
   it("The promise that was shown to the buyer counts, although a reload withdraws it before the payment", async () => {

@@ -149,7 +149,7 @@ function isRetryable({ status, body }: Answer): boolean {
 export function refusalText({ status, body }: Answer): string {
   const { error, code, reason } = jsonOf(body);
   const words = [code, error, reason].filter((text) => typeof text === "string");
-  return [status, ...words].join(": ");
+  return [status, ...words.map((text) => text.replace(/\.$/, ""))].join(": ");
 }
 
 /** Returns the fields of a JSON object; none for anything else. */

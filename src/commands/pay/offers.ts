@@ -21,19 +21,34 @@ export function payableOffers(
     (offer) => max === undefined || BigInt(amountOf(offer)) <= unitsOf(max, offer),
   );
   if (payable.length > 0) return payable;
-  throw new Refusal([`The job costs ${there.map(priceOf).join(" or ")}, which is more than --max ${max}`]);
+  const prices = [...new Set(there.map(priceOf))].join(" or ");
+  throw new Refusal([`The job costs ${prices}, which is more than --max ${max}`]);
 }
 
 /** CAIP-2. Version 1 has names for networks. */
-export function networkOf({ network }: Offer): string {
+export function networkOf({ network }: Pick<Token, "network">): string {
   return parseNetwork(network) ?? network;
 }
 
 /** Amount of an offer for people: the ceiling of one that is paid by use. */
 export function priceOf(offer: Offer): string {
-  const preset = presetOf(offer);
-  const amount = amountText(amountOf(offer), preset?.symbol ?? offer.asset, preset?.decimals);
+  const amount = tokenText({ ...offer, amount: amountOf(offer) });
   return offer.scheme === "upto" ? `up to ${amount}` : amount;
+}
+
+interface Token {
+  readonly network: string;
+  readonly asset: string;
+}
+
+/** Text of an amount in base units: with decimals if jobgate knows the token. */
+export function tokenText({
+  amount,
+  symbol,
+  ...token
+}: Token & { readonly amount: string; readonly symbol?: string }) {
+  const preset = presetOf(token);
+  return amountText(amount, preset?.symbol ?? symbol ?? token.asset, preset?.decimals);
 }
 
 /** Amount of an offer in base units. Version 1 has another name for it. */
@@ -48,9 +63,9 @@ function unitsOf(max: string, offer: Offer): bigint {
   return BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, "0"));
 }
 
-function presetOf(offer: Offer) {
-  const asset = offer.asset.toLowerCase();
+function presetOf(token: Token) {
+  const asset = token.asset.toLowerCase();
   return TOKEN_PRESETS.find(
-    (preset) => preset.network === networkOf(offer) && preset.asset.toLowerCase() === asset,
+    (preset) => preset.network === networkOf(token) && preset.asset.toLowerCase() === asset,
   );
 }

@@ -11,6 +11,7 @@ import { addCommand, jsonOption, option, parseInteger } from "../options.ts";
 import { fields } from "../output.ts";
 import { type Answer, Buyer, type ChosenOffer, jsonOf, refusalText } from "./buyer.ts";
 import { networkOf, type Offer, payableOffers, priceOf } from "./offers.ts";
+import { howToNameJob, refundLines } from "./seller.ts";
 
 const KEY_VARIABLE = "JOBGATE_PAYER_KEY";
 const MAX_TIMEOUT_SECS = 86_400;
@@ -49,7 +50,7 @@ export function addPayCommand(program: Command): void {
       jsonOption("print the purchase and the result as one line of JSON"),
     ],
   })
-    .argument("<url>", "URL of the job, as `x402_endpoint` in the seller's list of jobs")
+    .argument("<url>", "URL of the job, as `x402_endpoint` in the seller's list of jobs, /x402/jobs")
     .action(pay);
 }
 
@@ -113,7 +114,10 @@ async function deliver(purchase: {
   readonly options: PayOptions;
 }): Promise<void> {
   const { url, buyer, answer, chosen, options } = purchase;
-  if (answer.status >= 300) throw new Refusal([refusalText(answer)]);
+  if (answer.status >= 300) {
+    const isNoJob = answer.status === 404 || answer.status === 405;
+    throw new Refusal([refusalText(answer), ...(isNoJob ? await howToNameJob(url) : [])]);
+  }
   const { headers } = answer;
   const accepted = answer.status === 202 ? jsonOf(answer.body) : {};
   const location = headers.get("location");
@@ -132,9 +136,10 @@ async function deliver(purchase: {
   );
   let result: Answer | undefined = answer.status === 202 ? undefined : answer;
   if (result === undefined && options.wait && receiptUrl !== undefined && accessToken !== undefined) {
-    const authorization = `Bearer ${accessToken}`;
-    result = await buyer.untilAnswered(`${receiptUrl}/result`, { headers: { authorization } });
-    if (result.status === 410) throw new NoResult([refusalText(result)]);
+    const headers = { authorization: `Bearer ${accessToken}` };
+    result = await buyer.untilAnswered(`${receiptUrl}/result`, { headers });
+    if (result.status === 410)
+      throw new NoResult([refusalText(result), ...(await refundLines(receiptUrl, headers))]);
     if (result.status !== 200) throw new Refusal([refusalText(result)]);
   }
   if (!options.json) {

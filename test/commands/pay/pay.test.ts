@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { json } from "node:stream/consumers";
+import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Fail, type Handler } from "../../../src/runner/job.ts";
 import { run } from "../../../src/runner/run.ts";
@@ -234,9 +235,35 @@ describe("jobgate pay", () => {
   test("Says why a job failed, and ends with 1", async () => {
     const { code, stdout, stderr } = await pay(testSeller.jobUrl(1));
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain("no such colour");
+    expect(stderr).toMatch(/^410: call_failed: The job failed, and has no result: no such colour$/m);
     expect(stderr).toMatch(/^receipt /m);
     expect(stderr).not.toContain("try it again");
+  });
+
+  test("Says how to name a job at a URL that is not a job, and lists what the seller sells", async () => {
+    const { url } = testSeller.proxy;
+    const { code, stdout, stderr } = await pay(url);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr.split("\n")).toEqual([
+      expect.stringMatching(/^405: /),
+      `${url} is not a job; expected the URL of a job, such as ${url}/x402/jobs/SERVICE/JOB. ${url} sells:`,
+      ...[0, 1, 2].map((job) => `  https://jobs.example.com/x402/jobs/1/${job}  job-${job}`),
+      "",
+    ]);
+    testSeller.proxy.add({ when: ({ path }) => path === "/x402/jobs", fault: { kind: "cut" } });
+    expect((await pay(`${url}/x402/jobs/1/9`)).stderr).toMatch(
+      /^404: job_not_found: .*\n\S+ is not a job; expected the URL of a job, such as \S+\/x402\/jobs\/SERVICE\/JOB\n$/,
+    );
+  });
+
+  test("Names a price once that several offers have", async () => {
+    const url = sellerByUse.jobUrl(0);
+    await expect.poll(async () => (await fetch(url, { method: "POST" })).status, { interval: 20 }).toBe(402);
+    const header = (await fetch(url, { method: "POST" })).headers.get("payment-required") ?? "";
+    expect(decodePaymentRequiredHeader(header).accepts.length).toBeGreaterThan(1);
+    expect((await pay(url, "--max", "0.001")).stderr).toBe(
+      "The job costs 0.01 USDC, which is more than --max 0.001\n",
+    );
   });
 
   test("Gives up at --timeout, and says how to go on without a second charge", async () => {
@@ -255,6 +282,7 @@ describe("jobgate pay", () => {
       code: 1,
       stderr: expect.stringMatching(/^404: job_not_found: /),
     });
+    expect(payments()).toEqual([]);
     const wrong = await runHereWith(["pay", testSeller.jobUrl(0)], {
       env: { JOBGATE_PAYER_KEY: `${env.JOBGATE_PAYER_KEY}00` },
     });

@@ -1,0 +1,84 @@
+import { jsonOf } from "./buyer.ts";
+import { tokenText } from "./offers.ts";
+
+/* What a seller says beside the answer to a purchase. None of it is awaited for long, or needed. */
+
+const TIMEOUT_MS = 10_000;
+const MAX_JOBS = 20;
+
+/** Says how to name a job of the seller at a URL that is not a job, and which jobs the seller lists. */
+export async function howToNameJob(url: string): Promise<string[]> {
+  const { origin } = new URL(url);
+  const expected = `expected the URL of a job, such as ${origin}/x402/jobs/SERVICE/JOB`;
+  const { jobs } = await getJson(`${origin}/x402/jobs`);
+  if (!Array.isArray(jobs) || jobs.length === 0) return [`${url} is not a job; ${expected}`];
+  const lines = (jobs as readonly unknown[]).flatMap(jobLine);
+  const more =
+    lines.length > MAX_JOBS ? [`… and ${lines.length - MAX_JOBS} more at ${origin}/x402/jobs`] : [];
+  return [`${url} is not a job; ${expected}. ${origin} sells:`, ...lines.slice(0, MAX_JOBS), ...more];
+}
+
+function jobLine(job: unknown): string[] {
+  const { x402_endpoint: endpoint, name, title } = (job ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof endpoint !== "string") return [];
+  const label = [title, name].find((text) => typeof text === "string");
+  return [label === undefined ? `  ${endpoint}` : `  ${endpoint}  ${label as string}`];
+}
+
+/** Says what becomes of the money for a job that failed; nothing if the seller owes no refund. */
+export async function refundLines(
+  receiptUrl: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<string[]> {
+  const { refund } = await getJson(receiptUrl, headers);
+  if (!isRefund(refund)) return [];
+  const amount = tokenText(refund);
+  switch (refund.state) {
+    case "owed":
+      return [`A refund of ${amount} is owed; ${receiptUrl} shows when the seller has sent it`];
+    case "sending":
+      return [`A refund of ${amount} is on its way; ${receiptUrl} shows its transaction`];
+    case "refunded":
+      return [`${amount} was sent back by transaction ${refund.transaction ?? "unknown"}`];
+    case "refund_failed":
+      return [`The refund of ${amount} failed: ${refund.reason ?? "no reason is given"}`];
+    default:
+      return [`The refund of ${amount} is ${refund.state}`];
+  }
+}
+
+interface Refund {
+  readonly state: string;
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  readonly amount: string;
+  readonly transaction?: string;
+  readonly reason?: string;
+}
+
+function isRefund(value: unknown): value is Refund {
+  const refund = (value ?? {}) as Readonly<Record<string, unknown>>;
+  return (
+    ["state", "network", "asset", "symbol"].every((key) => typeof refund[key] === "string") &&
+    /^[0-9]+$/.test(String(refund.amount))
+  );
+}
+
+/** Returns the fields of a JSON document; none if it cannot be had. */
+async function getJson(
+  url: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<ReturnType<typeof jsonOf>> {
+  try {
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const response = await fetch(url, {
+      headers: { accept: "application/json", ...headers },
+      redirect: "error",
+      signal,
+    });
+    return response.ok ? jsonOf(Buffer.from(await response.arrayBuffer())) : {};
+  } catch {
+    return {};
+  }
+}
