@@ -67,6 +67,8 @@ export interface TableOwner {
   readonly listener: string;
   /** Lets web pages of other origins call the table's routes. Default: none may. */
   readonly cors?: Cors;
+  /** False: only requests with a `traceparent` are traced, as part of their client's trace. Default: true. */
+  readonly startsTraces?: false;
   /** Paths that begin with this belong to the table, even where it has no route. Default: none. */
   readonly prefix?: string;
   /** Returns extra JSON fields for the refusal of a path without a route, and of a request whose path is not known. */

@@ -209,8 +209,12 @@ export class HttpServer {
     // Without routes the server is stopping: sends clients on kept-alive connections elsewhere.
     if (this.#tables.size === 0) outgoing.setHeader("connection", "close");
     const { tracing } = this.#exchanges;
-    if (tracing === undefined) void this.#respond(exchange);
+    if (tracing === undefined || !this.#isTraced(exchange)) void this.#respond(exchange);
     else void this.#exchanges.trace(tracing, exchange, () => this.#respond(exchange));
+  }
+
+  #isTraced({ path, headers }: Exchange): boolean {
+    return headers.traceparent !== undefined || this.#ownerOf(path).startsTraces !== false;
   }
 
   /** Resolves once the route has nothing more to do. Never rejects. */
@@ -313,12 +317,15 @@ export class HttpServer {
     return owners.every(({ cors }) => cors !== undefined) ? first : { listener: first.listener };
   }
 
+  #ownerOf(path: string): TableOwner {
+    return findRoute(this.#tables, path)?.owner ?? this.#ownerWithoutRoute(path);
+  }
+
   #refusalParts(incoming: IncomingMessage | undefined): RefusalParts {
     const path = incoming === undefined ? "" : pathOf(incoming);
     const found = findRoute(this.#tables, path);
-    const owner = found?.owner ?? this.#ownerWithoutRoute(path);
-    const headers = owner.cors?.headersFor(incoming?.headers.origin);
-    return { refusals: found?.handlers ?? owner, headers };
+    const headers = this.#ownerOf(path).cors?.headersFor(incoming?.headers.origin);
+    return { refusals: found?.handlers ?? this.#ownerOf(path), headers };
   }
 
   #refusalOf(error: unknown, { id, route }: Exchange): GatewayError {

@@ -53,7 +53,8 @@ export class OperatorServer implements BackgroundService {
   }
 
   start(): Promise<void> {
-    return this.#server.mount(this.#routes, { listener: "operator" });
+    // The page polls, and monitoring does: a trace of each request would hide those of jobs.
+    return this.#server.mount(this.#routes, { listener: "operator", startsTraces: false });
   }
 
   /** Ends every stream with UNAVAILABLE, the first part of {@link stop}. Other requests are still answered. */

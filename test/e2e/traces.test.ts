@@ -145,6 +145,29 @@ describe("The trace of a webhook", () => {
   });
 });
 
+describe("The operator listener", () => {
+  it("starts no trace for polls of the page and of monitoring, and continues the trace of its client", async () => {
+    const traceId = "55f92f3577b34da6a3ce929d0e0e4736";
+    const { operatorUrl } = gateway.jobgate;
+    const getInfo = (headers: Record<string, string> = {}) =>
+      fetch(`${operatorUrl}/jobgate.v1.OperatorService/GetInfo`, {
+        ...{ method: "POST", body: "{}" },
+        headers: { "content-type": "application/json", ...headers },
+      });
+    for (const path of ["/", "/healthz", "/metrics", "/nothing"]) await fetch(`${operatorUrl}${path}`);
+    expect((await getInfo()).status).toBe(200);
+    await getInfo({ traceparent: `00-${traceId}-${CLIENT_SPAN}-01` });
+    const route = "/jobgate.v1.OperatorService/GetInfo";
+    await spansOf(traceId, [`POST ${route}`]);
+    const ofOperator = collector.spans.filter(
+      ({ attributes }) => attributes["jobgate.listener"] === "operator",
+    );
+    expect(ofOperator.map(({ traceId, name }) => ({ traceId, name }))).toEqual([
+      { traceId, name: `POST ${route}` },
+    ]);
+  });
+});
+
 it("No span holds a body, a payment, a signature, a token or a URL", async () => {
   const payment = await gateway.sign();
   await gateway.send(payment, { body: "a body that nobody is to see" });
