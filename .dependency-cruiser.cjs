@@ -161,7 +161,7 @@ module.exports = {
       from: {
         path: "^src/",
         pathNot:
-          "^src/(x402|pricing|chain|commands/pay|parts/(transactions|local-facilitator|facilitator-service|refunds))/|^src/core/(addresses|private-keys)\\.ts$",
+          "^src/(x402|pricing|chain|commands/pay|parts/(transactions|local-facilitator|facilitator-service|refunds|rates))/|^src/core/(addresses|private-keys)\\.ts$",
       },
       to: { path: "node_modules/(viem|@x402)/" },
     },

@@ -91,6 +91,7 @@ export class Gateway {
           ...(engine?.prices && { enginePrices: engine.prices }),
           ...(engine?.prices && config.x402.priceSource === "engine" && { prices: engine.prices }),
           redeemsQuotes: engine !== undefined,
+          liveRates: first(parts, "liveRates"),
           localFacilitator: host.localFacilitator,
           callbackKeys: first(parts, "callbackKeys"),
           logger,

@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Config } from "./config/config.ts";
+import type { Config, PeerProblem } from "./config/config.ts";
 import type { CallbackKeys } from "./core/callback-keys.ts";
 import type { EventHub } from "./core/events.ts";
 import type { BindAddress } from "./core/network-address.ts";
@@ -12,6 +12,7 @@ import type { Store } from "./store/store.ts";
 import type { MeasuredSettler } from "./telemetry/collectors.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 import type { LocalFacilitator } from "./x402/gateway-options.ts";
+import type { RateWatcher } from "./x402/prices/token-rates.ts";
 
 /** An ability that the core does without: one folder of `parts/`, and one line of `parts.ts`. */
 export interface Part {
@@ -22,6 +23,8 @@ export interface Part {
   load(
     config: Config,
   ): ((host: Host) => Running) | undefined | Promise<((host: Host) => Running) | undefined>;
+  /** Checks that the part's peers are what the configuration says they are, for `jobgate check --online`. */
+  findProblems?(config: Config): Promise<readonly PeerProblem[]>;
 }
 
 /** What the core gives to its parts. */
@@ -56,6 +59,7 @@ export interface Running {
   readonly listener?: Listener;
   /** Prices of the pricing engine. `prices` is undefined while its quotes cannot be checked. */
   readonly engine?: { readonly prices: PriceSource | undefined };
+  readonly liveRates?: RateWatcher;
   readonly localFacilitator?: LocalFacilitator;
   readonly callbackKeys?: Pick<CallbackKeys, "published">;
   readonly callbacks?: OperatedSender;

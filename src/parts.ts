@@ -1,9 +1,10 @@
-import type { Config } from "./config/config.ts";
+import type { Config, PeerProblem } from "./config/config.ts";
 import type { Part } from "./part.ts";
 
 /** The parts of this build, in the order in which they are built. To delete a part, delete its line and its folder. */
 const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
   () => import("./parts/pricing-engine/part.ts"),
+  () => import("./parts/rates/part.ts"),
   () => import("./parts/local-facilitator/part.ts"),
   () => import("./parts/facilitator-service/part.ts"),
   () => import("./parts/refunds/part.ts"),
@@ -16,4 +17,12 @@ const PARTS: readonly (() => Promise<{ readonly part: Part }>)[] = [
 export async function loadParts(config: Config) {
   const builders = await Promise.all(PARTS.map(async (load) => (await load()).part.load(config)));
   return builders.filter((build) => build !== undefined);
+}
+
+/** Checks the peers of all parts, for `jobgate check --online`. */
+export async function findPartProblems(config: Config): Promise<PeerProblem[]> {
+  const found = await Promise.all(
+    PARTS.map(async (load) => (await load()).part.findProblems?.(config) ?? []),
+  );
+  return found.flat();
 }

@@ -83,7 +83,7 @@ function summary({ x402, webhooks, push }: Config): string {
 async function queryPeers(config: Config) {
   const [x402, ...problems] = await Promise.all([
     x402Findings(config),
-    engineProblems(config),
+    partProblems(config),
     storeProblems(config),
   ]);
   return { problems: [...x402.problems, ...problems.flat()], notes: x402.notes };
@@ -95,10 +95,9 @@ async function x402Findings({ x402 }: Config) {
   return checkX402Peers(x402);
 }
 
-async function engineProblems({ pricingEngine, serviceId, x402 }: Config): Promise<PeerProblem[]> {
-  if (pricingEngine === undefined) return [];
-  const { findEngineProblems, jobsToAskFor } = await import("../pricing/online-check.ts");
-  return findEngineProblems(pricingEngine, jobsToAskFor(serviceId, x402));
+async function partProblems(config: Config): Promise<PeerProblem[]> {
+  const { findPartProblems } = await import("../parts.ts");
+  return findPartProblems(config);
 }
 
 async function storeProblems({ store }: Config): Promise<PeerProblem[]> {

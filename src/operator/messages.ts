@@ -16,13 +16,13 @@ import {
   PaymentVerdict,
   RefundState,
 } from "../gen/jobgate/v1/operator_pb.ts";
-import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { DeadLetter, DeadLetterGroups } from "../store/contract/dead-letter-box.ts";
 import type { ListedCall, ListedState } from "../store/contract/operator-lists.ts";
 import type { Refund } from "../store/contract/refund-ledger.ts";
 import { isBalanced } from "../store/rules/payments.ts";
 import { isUnproven } from "../store/rules/refunds.ts";
 import type { RefundSum, Revenue, StoreTotals } from "../store/store.ts";
+import type { RateReport } from "../x402/prices/token-rates.ts";
 
 /** JSON of the API: snake_case names, zero and empty values included. A u64 is a string. */
 export const JSON_OPTIONS = { useProtoFieldName: true, alwaysEmitImplicit: true } as const;

@@ -2,11 +2,11 @@ import type { Config } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { EventHub } from "../core/events.ts";
 import type { RunnerReport } from "../delivery/subscription.ts";
-import type { RateReport } from "../pricing/rates/rate-board.ts";
 import type { Store } from "../store/store.ts";
 import type { MeasuredSettler } from "../telemetry/collectors.ts";
 import type { CounterReader } from "../telemetry/instruments.ts";
 import type { ListedJob } from "../x402/catalogue/listing.ts";
+import type { RateReport } from "../x402/prices/token-rates.ts";
 
 /** The sender of callbacks, as far as the operator acts on it. */
 export interface OperatedSender {

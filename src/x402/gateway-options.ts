@@ -9,6 +9,7 @@ import type { PriceSource } from "../pricing/price-source.ts";
 import type { Store } from "../store/store.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import type { Facilitator } from "./facilitators/facilitator.ts";
+import type { RateWatcher } from "./prices/token-rates.ts";
 
 /** A facilitator in this process. */
 export type LocalFacilitator = Facilitator & BackgroundService;
@@ -34,6 +35,8 @@ export interface X402GatewayOptions {
    * to a second later.
    */
   readonly events?: EventHub;
+  /** Watches live rates. Without it, tokens can have fixed rates only. The gateway starts and stops it. */
+  readonly liveRates?: RateWatcher | undefined;
   /** Settles where the configuration names jobgate itself as a facilitator. The gateway starts and stops it. */
   readonly localFacilitator?: LocalFacilitator | undefined;
   /** Keys that sign callbacks. Without them nobody sends any, so buyers cannot ask for one. */

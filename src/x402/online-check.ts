@@ -1,7 +1,6 @@
 import { readChainId } from "../chain/chain-client.ts";
 import { asHex, asNumber, Rpc, RpcError, RpcUnanswered } from "../chain/rpc.ts";
 import type { AcceptedToken, JobPolicy, PeerProblem, X402Config } from "../config/config.ts";
-import { findRateProblem } from "../pricing/rates/live-rate.ts";
 import { checkFacilitators, type FacilitatorFindings } from "./facilitators/online-check.ts";
 import { hasPermit2 } from "./settlement/permit2.ts";
 
@@ -11,7 +10,7 @@ const MAX_TIMEOUT_MS = 10_000;
 const DECIMALS = "0x313ce567";
 
 /**
- * Checks that the facilitators, every chain and every rate source in the configuration are what it says they are.
+ * Checks that the facilitators, and every chain in the configuration are what it says they are.
  * @returns the problems, and what the facilitators support
  */
 export async function checkX402Peers(config: X402Config): Promise<FacilitatorFindings> {
@@ -20,7 +19,6 @@ export async function checkX402Peers(config: X402Config): Promise<FacilitatorFin
   const [{ notes, problems }, ...found] = await Promise.all([
     checkFacilitators(config),
     ...config.acceptedTokens.map((token, i) => tokenProblems(token, schemes, ["x402", "accepted_tokens", i])),
-    ...config.acceptedTokens.map((token, i) => rateProblems(token, ["x402", "accepted_tokens", i])),
     ...config.jobPolicies.map((policy, i) => policyProblems(policy, policyPath(policy, i, config))),
   ]);
   return { notes, problems: [...problems, ...found.flat()] };
@@ -65,11 +63,6 @@ async function tokenProblems(
   return [
     { path: [...path, "decimals"], message: `is ${token.decimals}; expected ${decimals}, as the token says` },
   ];
-}
-
-async function rateProblems({ rate }: AcceptedToken, path: PeerProblem["path"]): Promise<PeerProblem[]> {
-  const problem = rate && (await findRateProblem(rate));
-  return problem === undefined ? [] : [{ path: [...path, ...problem.path], message: problem.message }];
 }
 
 async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["path"]): Promise<PeerProblem[]> {

@@ -26,12 +26,13 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 test("The package exports what docs/embedding.md names", async () => {
   const script = `
-    const imported = await Promise.all(["config", "store", "webhooks", "x402", "local-facilitator", "delivery", "runner"].map((name) => import("jobgate/" + name)));
+    const imported = await Promise.all(["config", "store", "webhooks", "x402", "local-facilitator", "rates", "delivery", "runner"].map((name) => import("jobgate/" + name)));
     console.log(Object.keys(Object.assign({}, ...imported)).sort().join(" "));`;
   const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: ROOT });
   expect(stdout.trim().split(" ")).toEqual([
     "Fail",
     "GatewayError",
+    "LiveRates",
     "LocalFacilitator",
     "Retry",
     "RunnerError",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { version } from "../../src/node/version.ts";
-import type { RateReport } from "../../src/pricing/rates/rate-board.ts";
+import type { RateReport } from "../../src/x402/prices/token-rates.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { callJson, startOperator, TOKEN } from "./harness.ts";
 

@@ -181,13 +181,6 @@ describe("Checking peers against the configuration", () => {
     ]);
   });
 
-  test("Reports a rate source without a rate", async () => {
-    const rate = { kind: "http", url: "http://127.0.0.1:1", pointer: "/rate", maxAgeMs: 60_000 } as const;
-    expect(await problems({ token: { rate: { ...rate, refreshMs: 5_000 } } })).toEqual([
-      "x402.accepted_tokens.0.rate_source.http.url: gives no rate: it does not answer",
-    ]);
-  });
-
   test.each([
     ["that redirects", 302, "", /status 302/],
     ["that answers 500", 500, "", /status 500/],

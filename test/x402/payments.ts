@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { PaymentPayload } from "@x402/core/types";
 import type { AcceptedToken } from "../../src/config/config.ts";
 import type { HttpRequest } from "../../src/http/request.ts";
-import type { RateBoard } from "../../src/pricing/rates/rate-board.ts";
+import { TokenRates } from "../../src/x402/prices/token-rates.ts";
 import { makeOffers, type Offer, type OfferTerms, toRequirements } from "../../src/x402/wire/offer.ts";
 import { readPayment, type SignedPayment } from "../../src/x402/wire/payment-header.ts";
 import { accounts } from "../helpers/accounts.ts";
@@ -40,9 +40,7 @@ export const EURC: AcceptedToken = {
 export const PERMIT2_USDC: AcceptedToken = { ...USDC, transferMethod: "permit2" };
 
 /** The rates of tokens that have a fixed one. */
-export const FIXED_RATES: Pick<RateBoard, "rateOf"> = {
-  rateOf: ({ rate }) => (rate?.kind === "fixed" ? { ratePerNativeUnit: rate.ratePerNativeUnit } : undefined),
-};
+export const FIXED_RATES: Pick<TokenRates, "rateOf"> = new TokenRates(undefined);
 
 export function offersOf(terms: Partial<OfferTerms> = {}): Offer[] {
   return makeOffers({ job: JOB, priceWei: PRICE_WEI, tokens: [USDC], ttlSecs: 300, ...terms }, FIXED_RATES);

@@ -41,4 +41,10 @@ export const part: Part = {
       };
     };
   },
+
+  async findProblems({ pricingEngine, serviceId, x402 }) {
+    if (pricingEngine === undefined) return [];
+    const { findEngineProblems, jobsToAskFor } = await import("../../pricing/online-check.ts");
+    return findEngineProblems(pricingEngine, jobsToAskFor(serviceId, x402));
+  },
 };

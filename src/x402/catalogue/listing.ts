@@ -5,9 +5,9 @@ import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { defined } from "../../core/objects.ts";
 import type { JobPrice, PriceSource } from "../../pricing/price-source.ts";
-import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { JobPolicies } from "../prices/job-policies.ts";
 import type { PayableTokens } from "../prices/payable-tokens.ts";
+import type { TokenRates } from "../prices/token-rates.ts";
 import type { JobUseTerms } from "../prices/use-terms.ts";
 import { makeOffers, type Offer, schemeOf } from "../wire/offer.ts";
 import { jobUrl } from "../wire/paths.ts";
@@ -38,7 +38,7 @@ interface Parts {
   readonly isConfigured: (job: Job) => boolean;
   readonly tokens: PayableTokens;
   readonly useTerms: Pick<JobUseTerms, "of">;
-  readonly rates: Pick<RateBoard, "rateOf">;
+  readonly rates: Pick<TokenRates, "rateOf">;
   readonly clock: Clock;
 }
 

@@ -5,10 +5,9 @@ import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { quoteDigest } from "../../pricing/price-source.ts";
-import type { TokenRate } from "../../pricing/rates/rate.ts";
-import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { OfferLedger } from "../../store/contract/price-ledgers.ts";
 import { atTime, formatOffer, makeOffers, type Offer, type OfferTerms, parseOffer } from "../wire/offer.ts";
+import type { TokenRate, TokenRates } from "./token-rates.ts";
 
 /**
  * Extra validity of a saved offer beyond what the client needs. The offer need not be saved again for as long, so an
@@ -49,7 +48,7 @@ interface MadeOffers {
 
 interface Parts {
   readonly ledger: OfferLedger;
-  readonly rates: Pick<RateBoard, "rateOf">;
+  readonly rates: Pick<TokenRates, "rateOf">;
   readonly clock: Clock;
   readonly logger: Logger;
 }

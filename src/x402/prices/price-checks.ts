@@ -4,9 +4,9 @@ import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { type PriceSource, priceUnavailable } from "../../pricing/price-source.ts";
-import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import { amountIn, isPayable, secsUntil } from "../wire/offer.ts";
 import type { PayableTokens } from "./payable-tokens.ts";
+import type { TokenRates } from "./token-rates.ts";
 
 /** A payment needs 6 s to be verified, settled and mined, and the client some time to sign it. */
 const UNPAYABLE_SECS = 7;
@@ -15,7 +15,7 @@ const UNPAYABLE_SECS = 7;
 const MAX_REMEMBERED = 10_000;
 
 interface Parts {
-  readonly rates: Pick<RateBoard, "rateOf">;
+  readonly rates: Pick<TokenRates, "rateOf">;
   readonly clock: Clock;
   readonly logger: Logger;
 }

@@ -2,15 +2,15 @@ import type { AcceptedToken } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { priceText } from "../../core/price.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
-import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import { type Offer, schemeOf } from "../wire/offer.ts";
 import { type JobPath, jobUrl } from "../wire/paths.ts";
 import type { PriceBook } from "./price-book.ts";
+import type { TokenRates } from "./token-rates.ts";
 
 interface Parts {
   readonly prices: PriceBook;
   readonly tokens: readonly AcceptedToken[];
-  readonly rates: RateBoard;
+  readonly rates: TokenRates;
   readonly publicUrl: string;
   readonly clock: Clock;
 }

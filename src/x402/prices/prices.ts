@@ -3,7 +3,6 @@ import type { X402Config } from "../../config/config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { createJobPrices, createPriceMap } from "../../pricing/price-source.ts";
 import type { QuotePayment, ReceivedQuote } from "../../pricing/quote-payment.ts";
-import { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { Store } from "../../store/store.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
 import type { X402GatewayOptions } from "../gateway-options.ts";
@@ -13,9 +12,10 @@ import { PayableTokens } from "./payable-tokens.ts";
 import { PriceBook } from "./price-book.ts";
 import { PriceChecks } from "./price-checks.ts";
 import { QuoteBook } from "./quote-book.ts";
+import { TokenRates } from "./token-rates.ts";
 import { JobUseTerms } from "./use-terms.ts";
 
-interface Parts extends Pick<X402GatewayOptions, "enginePrices" | "prices" | "redeemsQuotes"> {
+interface Parts extends Pick<X402GatewayOptions, "enginePrices" | "prices" | "redeemsQuotes" | "liveRates"> {
   readonly store: Store;
   readonly facilitators: Facilitators;
   readonly clock: Clock;
@@ -25,7 +25,7 @@ interface Parts extends Pick<X402GatewayOptions, "enginePrices" | "prices" | "re
 /** Rates, offers and quotes, and the prices that they make at the current configuration. */
 export class Prices {
   readonly #parts: Parts;
-  readonly rates: RateBoard;
+  readonly rates: TokenRates;
   readonly #checks: PriceChecks;
   readonly #offers: OfferBook;
   readonly #quotes: QuoteBook;
@@ -35,7 +35,7 @@ export class Prices {
   constructor(parts: Parts) {
     const { store: ledger, clock, logger } = parts;
     this.#parts = parts;
-    const rates = new RateBoard({ clock, logger });
+    const rates = new TokenRates(parts.liveRates);
     this.rates = rates;
     this.#offers = new OfferBook({ ledger, rates, clock, logger });
     this.#checks = new PriceChecks({ rates, clock, logger });

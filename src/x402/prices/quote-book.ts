@@ -4,7 +4,6 @@ import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobKey } from "../../core/job-call.ts";
 import type { JobQuote } from "../../pricing/job-quote.ts";
 import type { QuotePayment, ReceivedQuote } from "../../pricing/quote-payment.ts";
-import type { RateBoard } from "../../pricing/rates/rate-board.ts";
 import type { QuoteLedger } from "../../store/contract/price-ledgers.ts";
 import {
   atTime,
@@ -18,6 +17,7 @@ import {
 import { jobUrl } from "../wire/paths.ts";
 import type { JobPolicies } from "./job-policies.ts";
 import type { PriceChecks } from "./price-checks.ts";
+import type { TokenRates } from "./token-rates.ts";
 import type { JobUseTerms } from "./use-terms.ts";
 
 /** A quote as the store keeps it. */
@@ -34,7 +34,7 @@ interface SavedQuote {
 
 interface Parts {
   readonly ledger: QuoteLedger;
-  readonly rates: Pick<RateBoard, "rateOf">;
+  readonly rates: Pick<TokenRates, "rateOf">;
   readonly checks: PriceChecks;
   readonly clock: Clock;
 }

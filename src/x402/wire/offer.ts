@@ -10,7 +10,7 @@ import { amountAt, MAX_U64, type UnitsPerWei, unitsPerWei } from "../../core/amo
 import type { JobKey } from "../../core/job-call.ts";
 import type { PaymentIntent } from "../../core/payment.ts";
 import type { JobQuote } from "../../pricing/job-quote.ts";
-import type { RateBoard } from "../../pricing/rates/rate-board.ts";
+import type { TokenRates } from "../prices/token-rates.ts";
 import { v1NetworkName } from "./v1-networks.ts";
 
 /** A way to pay for one run of a job: a token and the exact amount of it. */
@@ -108,7 +108,7 @@ const fractions = new WeakMap<
 export function amountIn(
   token: AcceptedToken,
   priceWei: bigint,
-  rates: Pick<RateBoard, "rateOf">,
+  rates: Pick<TokenRates, "rateOf">,
 ): bigint | undefined {
   const rate = rates.rateOf(token);
   if (rate === undefined) return undefined;
@@ -133,7 +133,7 @@ export function isPayable(amount: bigint): boolean {
  */
 export function makeOffers(
   { tokens, byUse, ...terms }: OfferTerms,
-  rates: Pick<RateBoard, "rateOf">,
+  rates: Pick<TokenRates, "rateOf">,
 ): Offer[] {
   return tokens.flatMap((token) => {
     const { network, asset, symbol, decimals, payTo, transferMethod, eip3009 } = token;

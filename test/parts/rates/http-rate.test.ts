@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { beforeEach, describe, expect, test } from "vitest";
-import { createHttpRate } from "../../../src/pricing/rates/http-rate.ts";
-import type { RateProblem } from "../../../src/pricing/rates/rate.ts";
+import { createHttpRate } from "../../../src/parts/rates/http-rate.ts";
+import type { RateProblem } from "../../../src/parts/rates/rate.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 

@@ -1,10 +1,9 @@
-import type { PeerProblem, RateSource } from "../../config/config.ts";
+import type { PeerProblem } from "../../config/config.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
+import type { LiveRateSource } from "../../x402/prices/token-rates.ts";
 import { createChainlinkRate } from "./chainlink-rate.ts";
 import { createHttpRate } from "./http-rate.ts";
 import { type AskRate, type LiveValue, RateProblem } from "./rate.ts";
-
-export type LiveRateSource = Exclude<RateSource, { kind: "fixed" }>;
 
 /** Longest time that one question may take. */
 const MAX_QUESTION_MS = 5_000;
@@ -86,11 +85,10 @@ export class LiveRate {
 }
 
 /**
- * Asks a token's source once, for `jobgate check --online`. A fixed rate has no problem.
+ * Queries a token's source once, for `jobgate check --online`.
  * @returns the problem at a key path below the token's; the message holds no URL
  */
-export async function findRateProblem(source: RateSource): Promise<PeerProblem | undefined> {
-  if (source.kind === "fixed") return undefined;
+export async function findRateProblem(source: LiveRateSource): Promise<PeerProblem | undefined> {
   try {
     await askSource(source, systemClock)();
     return undefined;

@@ -1,6 +1,8 @@
 import { beforeAll, expect, test } from "vitest";
-import type { RateSource } from "../../../src/config/config.ts";
-import { findRateProblem } from "../../../src/pricing/rates/live-rate.ts";
+import { findRateProblem } from "../../../src/parts/rates/live-rate.ts";
+import { part } from "../../../src/parts/rates/part.ts";
+import type { LiveRateSource } from "../../../src/x402/prices/token-rates.ts";
+import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 import { borrowAnvil } from "../../helpers/anvil.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";
@@ -16,14 +18,14 @@ beforeAll(async () => {
 });
 
 const times = { maxAgeMs: 3_600_000, refreshMs: 5_000 };
-const chainlink = (changes: object = {}): RateSource => ({
+const chainlink = (changes: object = {}): LiveRateSource => ({
   kind: "chainlink",
   rpcUrl: anvil.rpcUrl,
   feed: feed.address,
   ...times,
   ...changes,
 });
-const http = (changes: object = {}): RateSource => ({
+const http = (changes: object = {}): LiveRateSource => ({
   kind: "http",
   url: server.url,
   pointer: "/data/rate",
@@ -31,9 +33,8 @@ const http = (changes: object = {}): RateSource => ({
   ...changes,
 });
 
-test("A fixed rate and working sources have no problem", async () => {
+test("A working source has no problem", async () => {
   await feed.setRound(3200_00000000n);
-  expect(await findRateProblem({ kind: "fixed", ratePerNativeUnit: "1" })).toBeUndefined();
   expect(await findRateProblem(chainlink())).toBeUndefined();
   expect(await findRateProblem(http())).toBeUndefined();
 });
@@ -63,4 +64,20 @@ test("A URL without an answer, or a pointer to nothing, is reported at the key t
     path: ["rate_source", "http", "pointer"],
     message: "gives no rate: its answer has nothing at the pointer",
   });
+});
+
+test("The part queries each live source, and names the token of a source that gives no rate", async () => {
+  const silent = `{ http = { url = "http://127.0.0.1:1", pointer = "/rate", max_age_secs = 60 } }`;
+  const live = TOKEN.replace(/rate_per_native_unit = .*/, `rate_source = ${silent}`).replace(
+    /asset = .*/,
+    `asset = "${feed.address}"`,
+  );
+  const loaded = await loadFiles(`${X402}${TOKEN}${live}`);
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
+  expect(await part.findProblems?.(loaded.config)).toEqual([
+    {
+      path: ["x402", "accepted_tokens", 1, "rate_source", "http", "url"],
+      message: "gives no rate: it does not answer",
+    },
+  ]);
 });

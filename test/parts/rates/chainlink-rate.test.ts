@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createChainlinkRate } from "../../../src/pricing/rates/chainlink-rate.ts";
-import type { AskRate, RateProblem } from "../../../src/pricing/rates/rate.ts";
+import { createChainlinkRate } from "../../../src/parts/rates/chainlink-rate.ts";
+import type { AskRate, RateProblem } from "../../../src/parts/rates/rate.ts";
 import { borrowAnvil } from "../../helpers/anvil.ts";
 import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { deployPriceFeed, type PriceFeed } from "../../helpers/price-feed.ts";

@@ -1,10 +1,4 @@
-/** Value of one native unit (10^18 wei) in a token. */
-export interface TokenRate {
-  /** Decimal string > 0: whole tokens for one native unit. */
-  readonly ratePerNativeUnit: string;
-  /** Time of the value, Unix milliseconds; only a live rate has one. */
-  readonly asOf?: number;
-}
+import type { TokenRate } from "../../x402/prices/token-rates.ts";
 
 /** Rate that a live source gave. */
 export type LiveValue = Required<TokenRate>;

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pino from "pino";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { AcceptedToken, RateSource } from "../../../src/config/config.ts";
-import { RateBoard } from "../../../src/pricing/rates/rate-board.ts";
+import { LiveRates } from "../../../src/parts/rates/live-rates.ts";
+import { TokenRates } from "../../../src/x402/prices/token-rates.ts";
 import { borrowAnvil } from "../../helpers/anvil.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
@@ -23,7 +24,7 @@ let delayMs: number;
 
 let now: number;
 let logged: Record<string, unknown>[];
-let board: RateBoard;
+let board: TokenRates;
 
 const server = startBeforeAll(() =>
   listenHttp({
@@ -47,7 +48,7 @@ beforeEach(() => {
   now = 1_900_000_000_000;
   logged = [];
   const logger = pino({}, { write: (line) => void logged.push(JSON.parse(line)) });
-  board = new RateBoard({ clock: () => now, logger });
+  board = new TokenRates(new LiveRates({ clock: () => now, logger }));
 });
 afterEach(() => board.stop());
 
@@ -67,33 +68,6 @@ async function askedAgain(): Promise<void> {
   const before = asked.length;
   await eventually(() => expect(asked.length).toBeGreaterThan(before + 1));
 }
-
-describe("a fixed rate", () => {
-  test("It is available at once and for ever, and has no time", async () => {
-    const token = usdc({ kind: "fixed", ratePerNativeUnit: "3200.00" });
-    expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3200.00" });
-    await board.watch([token]);
-    now += 1e12;
-    expect(board.rateOf(token)).toEqual({ ratePerNativeUnit: "3200.00" });
-    expect(board.report()).toEqual([
-      {
-        network: USDC.network,
-        asset: USDC.asset,
-        symbol: "USDC",
-        source: "fixed",
-        rate: { ratePerNativeUnit: "3200.00" },
-        usable: true,
-      },
-    ]);
-  });
-});
-
-test("A report has every accepted token, also a token that needs no rate", async () => {
-  const { rate: _, ...unrated } = USDC;
-  await board.watch([unrated]);
-  const { network, asset, symbol } = USDC;
-  expect(board.report()).toEqual([{ network, asset, symbol, source: "none", usable: true }]);
-});
 
 describe("a live rate", () => {
   test("It is known once watched, and follows its source", async () => {
@@ -214,7 +188,7 @@ describe("a new configuration", () => {
   });
 });
 
-test("A stopped board sends no requests, and logs nothing about late answers", async () => {
+test("A stopped gateway queries no source, and logs nothing about late answers", async () => {
   await board.watch([usdc(http())]);
   delayMs = 30;
   answers = 500;

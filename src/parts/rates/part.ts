@@ -1,0 +1,25 @@
+import type { PeerProblem } from "../../config/config.ts";
+import { systemClock } from "../../core/clock.ts";
+import type { Part } from "../../part.ts";
+
+/** Rates of tokens that follow a price feed or a URL. */
+export const part: Part = {
+  async load({ x402 }) {
+    // Loaded without a live rate, because a reload may add one.
+    if (x402 === undefined) return undefined;
+    const { LiveRates } = await import("./live-rates.ts");
+    // The x402 gateway starts and stops it.
+    return ({ logger }) => ({ liveRates: new LiveRates({ clock: systemClock, logger }) });
+  },
+
+  async findProblems({ x402 }) {
+    const { findRateProblem } = await import("./live-rate.ts");
+    const found = await Promise.all(
+      (x402?.acceptedTokens ?? []).map(async ({ rate }, i): Promise<PeerProblem[]> => {
+        const problem = rate && rate.kind !== "fixed" && (await findRateProblem(rate));
+        return problem ? [{ ...problem, path: ["x402", "accepted_tokens", i, ...problem.path] }] : [];
+      }),
+    );
+    return found.flat();
+  },
+};

@@ -1,0 +1,102 @@
+import type { AcceptedToken, RateSource } from "../../config/config.ts";
+import { defined } from "../../core/objects.ts";
+
+/** Value of one native unit (10^18 wei) in a token. */
+export interface TokenRate {
+  /** Decimal string > 0: whole tokens for one native unit. */
+  readonly ratePerNativeUnit: string;
+  /** Time of the value, Unix milliseconds; only a live rate has one. */
+  readonly asOf?: number;
+}
+
+/** A token's rate as the operator sees it. */
+export interface RateReport {
+  readonly network: string;
+  readonly asset: string;
+  readonly symbol: string;
+  /** `none`: the token is paid for prices in its own currency alone. */
+  readonly source: RateSource["kind"] | "none";
+  /** Last good value, usable or not; absent when there never was one. */
+  readonly rate?: TokenRate;
+  /** Offers in this token can be made now. */
+  readonly usable: boolean;
+  /** Reason why the rate cannot be refreshed or used; holds no URL. */
+  readonly problem?: string;
+}
+
+/** A source whose rate changes without a new configuration. */
+export type LiveRateSource = Exclude<RateSource, { kind: "fixed" }>;
+/** A token whose rate is live. */
+export type LiveToken = AcceptedToken & { readonly rate: LiveRateSource };
+
+/** Watches sources of live rates. */
+export interface RateWatcher {
+  /** Returns the rate of a source; undefined while it has no usable one. */
+  rateOf(source: LiveRateSource): TokenRate | undefined;
+  report(source: LiveRateSource): Pick<RateReport, "usable"> & {
+    readonly rate: TokenRate | undefined;
+    readonly problem: string | undefined;
+  };
+  /**
+   * Watches the sources of these tokens, and no others any more; sources watched before keep their values. Resolves once
+   * each new source was queried once, or after a few seconds. Never rejects.
+   */
+  watch(tokens: readonly LiveToken[]): Promise<void>;
+  stop(): void;
+}
+
+/** Current rates of the accepted tokens: fixed rates from the configuration, live rates from a watcher. */
+export class TokenRates {
+  readonly #live: RateWatcher | undefined;
+  #accepted: readonly AcceptedToken[] = [];
+
+  constructor(live: RateWatcher | undefined) {
+    this.#live = live;
+  }
+
+  /** Returns the rate of a token; undefined while it has no usable one. */
+  rateOf({ rate }: AcceptedToken): TokenRate | undefined {
+    if (rate === undefined) return undefined;
+    return rate.kind === "fixed" ? fixedRate(rate) : this.#live?.rateOf(rate);
+  }
+
+  /** Returns every accepted token with its rate, for the operator. */
+  report(): RateReport[] {
+    return this.#accepted.map((token) => this.#report(token));
+  }
+
+  /**
+   * Applies the tokens of a new configuration, once their live rates are watched.
+   * @throws Error for a live rate that no watcher watches
+   */
+  async watch(tokens: readonly AcceptedToken[]): Promise<void> {
+    const live = tokens.filter(isLive);
+    if (live[0] !== undefined && this.#live === undefined) {
+      const { network, symbol, rate } = live[0];
+      throw new Error(
+        `The rate of ${network} ${symbol} comes from rate_source.${rate.kind}, but nothing watches live rates here: expected rate_per_native_unit, or liveRates among the options`,
+      );
+    }
+    this.#accepted = tokens;
+    await this.#live?.watch(live);
+  }
+
+  stop(): void {
+    this.#live?.stop();
+  }
+
+  #report({ network, asset, symbol, rate: source }: AcceptedToken): RateReport {
+    if (source === undefined) return { network, asset, symbol, source: "none", usable: true };
+    const token = { network, asset, symbol, source: source.kind };
+    if (source.kind === "fixed") return { ...token, rate: fixedRate(source), usable: true };
+    return defined({ ...token, usable: false, ...this.#live?.report(source) });
+  }
+}
+
+function isLive(token: AcceptedToken): token is LiveToken {
+  return token.rate !== undefined && token.rate.kind !== "fixed";
+}
+
+function fixedRate({ ratePerNativeUnit }: { readonly ratePerNativeUnit: string }): TokenRate {
+  return { ratePerNativeUnit };
+}
