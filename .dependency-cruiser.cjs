@@ -44,9 +44,17 @@ module.exports = {
       to: { path: "^src/parts/", pathNot: "^src/parts/($1|outbound|transactions)/" },
     },
     {
-      name: "the-core-imports-no-part",
+      name: "parts-do-not-import-the-host",
+      comment: "it is given to them; the command of a part uses the tools of commands",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/parts(/|\\.ts$)" },
+      from: { path: "^src/parts/" },
+      to: { path: "^src/(main|start-gateway|host|parts|open-store|store-events)\\.ts$" },
+    },
+    {
+      name: "the-core-imports-no-part",
+      comment: "parts.ts lists the parts, and program.ts the commands",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/parts(/|\\.ts$)|^src/commands/program\\.ts$" },
       to: { path: "^src/parts/" },
     },
     {
@@ -60,7 +68,7 @@ module.exports = {
       name: "nothing-below-imports-the-top",
       severity: "error",
       from: {
-        path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry|runner|parts)/",
+        path: "^src/(core|node|log|config|http|x402|webhooks|pricing|delivery|operator|chain|grpc|store|telemetry|runner)/",
       },
       to: { path: "^src/(main|start-gateway|host|parts|open-store|store-events)\\.ts$|^src/(commands|api)/" },
     },
@@ -68,7 +76,10 @@ module.exports = {
       name: "only-commands-read-configuration-files",
       comment: "parts take a Config and never read files",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/(commands|config|api)/|^src/(main|host)\\.ts$" },
+      from: {
+        path: "^src/",
+        pathNot: "^src/(commands|config|api|parts/(pay|init|dev))/|^src/(main|host)\\.ts$",
+      },
       to: { path: "^src/config/", pathNot: CONFIG_TYPES },
     },
     {
@@ -161,7 +172,7 @@ module.exports = {
       from: {
         path: "^src/",
         pathNot:
-          "^src/(x402|pricing|chain|commands/pay|parts/(transactions|local-facilitator|facilitator-service|refunds|rates))/|^src/core/(addresses|private-keys)\\.ts$",
+          "^src/(x402|pricing|chain|parts/(pay|dev|transactions|local-facilitator|facilitator-service|refunds|rates))/|^src/core/(addresses|private-keys)\\.ts$",
       },
       to: { path: "node_modules/(viem|@x402)/" },
     },

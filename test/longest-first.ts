@@ -23,7 +23,7 @@ const LONGEST = [
   "e2e/memory.full",
   "simulation/",
   "commands/serve",
-  "commands/run-each",
+  "parts/run-each",
   "e2e/model",
   "e2e/money-replay",
   "e2e/restricted-nonces",

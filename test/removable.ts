@@ -69,7 +69,8 @@ async function problemWithout(part: string): Promise<string | undefined> {
       cpSync(join(ROOT, name), join(folder, name), { recursive: true });
     symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
     rmSync(join(folder, "src/parts", part), { recursive: true });
-    removeLines(join(folder, "src/parts.ts"), `./parts/${part}/`);
+    for (const list of ["src/parts.ts", "src/commands/program.ts"])
+      removeLines(join(folder, list), `/parts/${part}/`);
     writeFileSync(join(folder, "sources.json"), SOURCES);
     writeFileSync(join(folder, "core.toml"), CORE_CONFIG);
     for (const command of [

@@ -6,11 +6,11 @@ import { OutputClosed } from "./stdout.ts";
 
 /** The module of each command, in the order of the help. */
 const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
-  init: async () => (await import("./init/init.ts")).addInitCommand,
+  init: async () => (await import("../parts/init/init.ts")).addInitCommand,
   serve: async () => (await import("./serve.ts")).addServeCommand,
-  "run-each": async () => (await import("./run-each/run-each.ts")).addRunEachCommand,
-  dev: async () => (await import("./dev/dev.ts")).addDevCommand,
-  pay: async () => (await import("./pay/pay.ts")).addPayCommand,
+  "run-each": async () => (await import("../parts/run-each/run-each.ts")).addRunEachCommand,
+  dev: async () => (await import("../parts/dev/dev.ts")).addDevCommand,
+  pay: async () => (await import("../parts/pay/pay.ts")).addPayCommand,
   check: async () => (await import("./check.ts")).addCheckCommand,
   "sign-caller": async () => (await import("./sign-caller.ts")).addSignCallerCommand,
   "sign-webhook": async () => (await import("./sign-webhook.ts")).addSignWebhookCommand,
@@ -21,8 +21,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void
   callbacks: async () => (await import("./callbacks.ts")).addCallbacksCommand,
   store: async () => (await import("./store.ts")).addStoreCommand,
   "dead-letters": async () => (await import("./dead-letters.ts")).addDeadLettersCommand,
-  tail: async () => (await import("./tail.ts")).addTailCommand,
-  completion: async () => (await import("./completion.ts")).addCompletionCommand,
+  tail: async () => (await import("../parts/tail/tail.ts")).addTailCommand,
+  completion: async () => (await import("../parts/completion/completion.ts")).addCompletionCommand,
 };
 
 /** Exit codes of every command. */

@@ -3,14 +3,14 @@ import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
+import { ask, canAsk, Refusal } from "../../commands/input.ts";
+import { addCommand, matching, option } from "../../commands/options.ts";
+import { programName } from "../../commands/output.ts";
 import { fileErrorText } from "../../config/named-files.ts";
 import { isTestNetwork, networkName, TOKEN_PRESETS } from "../../config/token-presets.ts";
 import { parseNetwork } from "../../config/value-types.ts";
 import { parseEvmAddress } from "../../core/addresses.ts";
 import { parseDollars } from "../../core/price.ts";
-import { ask, canAsk, Refusal } from "../input.ts";
-import { addCommand, matching, option } from "../options.ts";
-import { programName } from "../output.ts";
 import { configText, type NewConfig } from "./template.ts";
 
 /** Auth modes whose secret this side makes. In other modes the sender makes it. */

@@ -1,10 +1,10 @@
 import { styleText } from "node:util";
 import type { Command } from "commander";
-import { eventRow, kindOf } from "./event-text.ts";
-import { callOperator, type Event, jsonLine } from "./operator-client.ts";
-import { addOperatorCommand, jsonOption, option, parseCallId, parseInteger } from "./options.ts";
-import { type PrintOptions, printable } from "./output.ts";
-import { writeOutput } from "./stdout.ts";
+import { eventRow, kindOf } from "../../commands/event-text.ts";
+import { callOperator, type Event, jsonLine } from "../../commands/operator-client.ts";
+import { addOperatorCommand, jsonOption, option, parseCallId, parseInteger } from "../../commands/options.ts";
+import { type PrintOptions, printable } from "../../commands/output.ts";
+import { writeOutput } from "../../commands/stdout.ts";
 
 const KINDS = [
   ...["accepted", "delivered", "progressed", "acked", "retried", "dead-lettered", "dropped"],

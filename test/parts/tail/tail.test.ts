@@ -7,14 +7,14 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { expect, onTestFinished, test } from "vitest";
-import { eventLine } from "../../src/commands/tail.ts";
-import { EventSchema, OperatorService, PaymentState } from "../../src/gen/jobgate/v1/operator_pb.ts";
-import { spawnTethered } from "../../src/node/tethered-process.ts";
-import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
-import { eventually } from "../helpers/eventually.ts";
-import { jobgateProgram } from "../helpers/jobgate-program.ts";
-import { startRunner } from "../helpers/runner.ts";
-import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { EventSchema, OperatorService, PaymentState } from "../../../src/gen/jobgate/v1/operator_pb.ts";
+import { spawnTethered } from "../../../src/node/tethered-process.ts";
+import { eventLine } from "../../../src/parts/tail/tail.ts";
+import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
+import { eventually } from "../../helpers/eventually.ts";
+import { jobgateProgram } from "../../helpers/jobgate-program.ts";
+import { startRunner } from "../../helpers/runner.ts";
+import { startBeforeAll } from "../../helpers/start-before-all.ts";
 
 const CONFIG = `service_id = 1
 [runner]

@@ -1,8 +1,8 @@
 import type { PaymentRequirements } from "@x402/core/types";
+import { Refusal } from "../../commands/input.ts";
 import { TOKEN_PRESETS } from "../../config/token-presets.ts";
 import { parseNetwork } from "../../config/value-types.ts";
 import { amountText } from "../../core/amounts.ts";
-import { Refusal } from "../input.ts";
 
 /** A way to pay, as the 402 has it. */
 export type Offer = PaymentRequirements;

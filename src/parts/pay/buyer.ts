@@ -4,8 +4,8 @@ import type { PaymentRequired } from "@x402/core/types";
 import { registerExactEvmScheme } from "@x402/evm/exact/client";
 import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { privateKeyToAccount } from "viem/accounts";
+import { Refusal } from "../../commands/input.ts";
 import type { PrivateKey } from "../../core/private-keys.ts";
-import { Refusal } from "../input.ts";
 import type { Offer } from "./offers.ts";
 
 /** An HTTP answer, read to its end. */

@@ -3,8 +3,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { testFolder } from "../helpers/test-folder.ts";
-import { runHere } from "./operator-commands.ts";
+import { runHere } from "../../commands/operator-commands.ts";
+import { testFolder } from "../../helpers/test-folder.ts";
 
 /** Commands that print what a shell completes after a script is read, one word on a line; of zsh, only its syntax. */
 const COMPLETING: Record<string, (words: string) => string> = {

@@ -5,12 +5,12 @@ import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Fail, type Handler } from "../../../src/runner/job.ts";
 import { run } from "../../../src/runner/run.ts";
+import { runHereWith } from "../../commands/operator-commands.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { runHereWith } from "../operator-commands.ts";
 
 /** Three jobs for a cent: capitals, one that fails, and one that never ends. */
 const config = (facilitatorUrl: string, network: string, more: string) => `

@@ -2,8 +2,8 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { Rpc } from "../../chain/rpc.ts";
+import { Refusal } from "../../commands/input.ts";
 import { processEnded, spawnTethered, type TetheredProcess } from "../../node/tethered-process.ts";
-import { Refusal } from "../input.ts";
 
 const START_TIMEOUT_MS = 50_000;
 const RPC_TIMEOUT_MS = 10_000;

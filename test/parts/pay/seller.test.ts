@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { refundLines } from "../../../src/commands/pay/seller.ts";
+import { refundLines } from "../../../src/parts/pay/seller.ts";
 import { listenHttp } from "../../helpers/http-listener.ts";
 
 const TOKEN = {

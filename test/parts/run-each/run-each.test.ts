@@ -6,11 +6,11 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { runProgram } from "../../../src/commands/program.ts";
 import { processEnded, spawnTethered } from "../../../src/node/tethered-process.ts";
 import type { Claimed } from "../../../src/store/contract/work-queue.ts";
+import { runJobgate } from "../../commands/run-jobgate.ts";
 import { startDelivery } from "../../delivery/harness.ts";
 import { jobgateProgram } from "../../helpers/jobgate-program.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 import { until } from "../../helpers/until.ts";
-import { runJobgate } from "../run-jobgate.ts";
 
 /** Arguments that run the body of each JobCall as a script, with one argument that a shell would expand. */
 const SCRIPTS = ["--", "sh", "-s", "$(date)"];

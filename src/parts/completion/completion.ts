@@ -1,5 +1,5 @@
 import { Argument, type Command, type Option } from "commander";
-import { addCommand } from "./options.ts";
+import { addCommand } from "../../commands/options.ts";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof SHELLS)[number];

@@ -3,12 +3,7 @@ import { hostname } from "node:os";
 import { basename, delimiter, join } from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
 import type { Logger } from "pino";
-import { isMediaType } from "../../core/job-call.ts";
-import { parseBindAddress } from "../../core/network-address.ts";
-import { type LogFormat, openLog } from "../../log/log.ts";
-import { Fail, type Job, type Result, RunnerError } from "../../runner/job.ts";
-import { run } from "../../runner/run.ts";
-import { Refusal } from "../input.ts";
+import { Refusal } from "../../commands/input.ts";
 import {
   addCommand,
   logFormatOption,
@@ -17,7 +12,12 @@ import {
   option,
   parseInteger,
   parseServiceId,
-} from "../options.ts";
+} from "../../commands/options.ts";
+import { isMediaType } from "../../core/job-call.ts";
+import { parseBindAddress } from "../../core/network-address.ts";
+import { type LogFormat, openLog } from "../../log/log.ts";
+import { Fail, type Job, type Result, RunnerError } from "../../runner/job.ts";
+import { run } from "../../runner/run.ts";
 import { type JobProgram, runJobProgram } from "./job-program.ts";
 
 const MAX_CONCURRENCY = 10_000;

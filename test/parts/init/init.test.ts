@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
-import { chooseConfig } from "../../../src/commands/init/init.ts";
+import { chooseConfig } from "../../../src/parts/init/init.ts";
+import { runHere } from "../../commands/operator-commands.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
-import { runHere } from "../operator-commands.ts";
 
 const ADDRESS = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 
