@@ -5,6 +5,9 @@ import { text } from "node:stream/consumers";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { jobgateProgram, type ProgramSource } from "../helpers/jobgate-program.ts";
 
+/** Longest time that a command may take. */
+const LONGEST_RUN_MS = 50_000;
+
 export interface Ended {
   readonly code: number | null;
   readonly stdout: string;
@@ -34,7 +37,7 @@ export async function runJobgate(
       cwd: folder,
     });
     const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
-    const timer = setTimeout(() => child.kill("SIGKILL"), 50_000);
+    const timer = setTimeout(() => child.kill("SIGKILL"), LONGEST_RUN_MS);
     const [code, stdout, stderr] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
     clearTimeout(timer);
     return { code, stdout, stderr };

@@ -79,12 +79,17 @@ async function expectAll(folder: string, accepted: readonly number[]): Promise<v
 async function logCopied(path: string): Promise<void> {
   await eventually(() => {
     const database = openDriver(path);
-    const checkpoint = database.prepare<{ log: number; checkpointed: number }>(
-      "PRAGMA wal_checkpoint(PASSIVE)",
-    );
-    const { log, checkpointed } = checkpoint.get([]) ?? {};
-    database.close();
-    expect(log).toBe(checkpointed);
+    try {
+      const checkpoint = database.prepare<{ busy: number; log: number; checkpointed: number }>(
+        "PRAGMA wal_checkpoint(PASSIVE)",
+      );
+      const { busy, log, checkpointed } = checkpoint.get([]) ?? {};
+      // Beside a checkpoint of jobgate this one is busy, and both of its numbers are -1.
+      expect({ busy, checkpointed }).toEqual({ busy: 0, checkpointed: log });
+    } finally {
+      // A connection that stays open, as after "database is locked", keeps the index of a log that the test deletes.
+      database.close();
+    }
   });
 }
 

@@ -20,6 +20,8 @@ const CALLBACKS = Number(process.env.JOBGATE_CALLBACK_CRASH_COUNT ?? 500);
 const KILLS = { SQLite: Math.max(8, Math.round(CALLBACKS / 100)), Postgres: Math.ceil(CALLBACKS / 1_000) };
 /** Webhooks that wait for their answers at a time. */
 const AT_ONCE = 32;
+/** Each kill comes at a random moment, within this time. */
+const KILLED_WITHIN_MS = 30;
 const SECRET = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
 /** Bounds the whole, on a machine that does other things too. */
 const WAIT_MS = 1_500_000;
@@ -114,11 +116,11 @@ secret = "${SECRET}"
       for (let n = 1; n <= KILLS[kind]; n++) {
         const share = (CALLBACKS * n) / (KILLS[kind] + 1);
         await until(async () => (await receivedLines()).length >= share, patience);
-        await sleep(Math.random() * 30);
+        await sleep(Math.random() * KILLED_WITHIN_MS);
         receiver.kill("SIGKILL");
         await processEnded(receiver);
         receiver = await startReceiver();
-        await sleep(Math.random() * 30);
+        await sleep(Math.random() * KILLED_WITHIN_MS);
         jobgate.kill("SIGKILL");
         await jobgate.exited;
         jobgate = await startJobgate({ config, folder });

@@ -1,5 +1,4 @@
 import { readFile } from "node:fs/promises";
-import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer } from "../helpers/clients.ts";
@@ -9,6 +8,7 @@ import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { deployPriceFeed, type PriceFeed } from "../helpers/price-feed.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { until } from "../helpers/until.ts";
 import { callJson } from "../operator/harness.ts";
 import { watchLedger } from "./ledger.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
@@ -22,8 +22,14 @@ let feed: PriceFeed;
 
 const parts = startBeforeAll(startPaidParts);
 const feedRpc = startBeforeAll(() => startFaultProxy({ target: parts.anvil.rpcUrl }));
+let serverRequests = 0;
 const server = startBeforeAll(() =>
-  listenHttp({ handler: (_, response) => response.end('{"data":[{"rate":6.4e3}]}') }),
+  listenHttp({
+    handler: (_, response) => {
+      serverRequests++;
+      response.end('{"data":[{"rate":6.4e3}]}');
+    },
+  }),
 );
 beforeAll(async () => {
   feed = await deployPriceFeed({ anvil: parts.anvil, decimals: 8 });
@@ -142,13 +148,15 @@ describe("A source that is down", () => {
 describe("A reload", () => {
   it("Changes the source, and the old feed is no longer read", async () => {
     const config = await readFile(gateway.jobgate.configPath, "utf8");
-    const http = `rate_source.http = { url = "${server.url}", pointer = "/data/0/rate", max_age_secs = 60 }`;
+    const http = `rate_source.http = { url = "${server.url}", pointer = "/data/0/rate", max_age_secs = 60, refresh_secs = 0.05 }`;
     await gateway.jobgate.reload(config.replace(/^rate_source.*$/m, http));
     await priceBecomes(2n * AMOUNT);
     expect(await rateReport()).toMatchObject({ source: "http", rate: "6400", usable: true, problem: "" });
     const asked = feedRpc.requests.length;
     await feed.setRound(4n * RATE);
-    await sleep(300);
+    // As often as the feed was read before.
+    const enough = serverRequests + 5;
+    await until(() => serverRequests >= enough);
     expect(feedRpc.requests).toHaveLength(asked);
     expect(await price()).toBe(String(2n * AMOUNT));
     await gateway.jobgate.reload(config);

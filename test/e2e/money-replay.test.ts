@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Hex, parseSignature, serializeCompactSignature, signatureToCompactSignature } from "viem";
 import { describe, expect, it } from "vitest";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { highS } from "../helpers/caller-claim.ts";
 import { v2PaymentHeaders } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { until } from "../helpers/until.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { DOORS_AND_MCP, type Payment, paysByX402, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
@@ -34,6 +34,12 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
   const asProcess = setUp === "rpc_url";
   const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp, asProcess }));
 
+  /** Each job of the journal was delivered and acked. */
+  async function noJobIsLeft(): Promise<boolean> {
+    const { held, ready, leased } = (await gateway.journal.totals()).calls;
+    return held + ready + leased === 0;
+  }
+
   it.each(DOORS_AND_MCP)(
     "50 concurrent copies of one payment cause one settle call, one job and 50 equal answers, also after a restart (%s)",
     async (door) => {
@@ -62,10 +68,11 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
       });
       expect(answers).toEqual(Array.from({ length: 50 }, () => first));
       await gateway.waitForJobs(body);
+      await until(noJobIsLeft);
 
       await gateway.restart({ signal: asProcess && door === "x402" ? "SIGKILL" : "SIGTERM" });
       expect(await send(payment, { body })).toEqual(first);
-      await sleep(100);
+      await until(noJobIsLeft);
       await expectChanges(ONE_PAID_JOB);
       const hash = (first?.settlement?.transaction ?? first?.paymentReceipt?.reference) as `0x${string}`;
       expect(await parts.anvil.client.getTransactionReceipt({ hash })).toMatchObject({ status: "success" });

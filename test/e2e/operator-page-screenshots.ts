@@ -7,10 +7,12 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { create } from "@bufbuild/protobuf";
+import type { Request } from "playwright-core";
 import { ExtendRequestSchema } from "../../src/gen/jobgate/v1/runner_pb.ts";
 import { openDriver } from "../../src/store/sqlite/driver.ts";
 import { openPage, startBrowser } from "../helpers/browser.ts";
 import { startRunner } from "../helpers/runner.ts";
+import { until } from "../helpers/until.ts";
 import { OPERATOR_TOKEN, startOperatorScene } from "./operator-page-scene.ts";
 
 const [, , folder = fileURLToPath(new URL("../../docs/images", import.meta.url))] = process.argv;
@@ -20,6 +22,8 @@ const PAYMENTS = 40;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const BUCKET_MS = 600_000;
+/** Longer than all pictures take. */
+const SLOW_JOB_MS = 60_000;
 
 await mkdir(folder, { recursive: true });
 const browser = await startBrowser();
@@ -27,7 +31,7 @@ const scene = await startOperatorScene({
   async handle(call) {
     const body = Buffer.from(call.body).toString();
     if (body.startsWith("broken")) throw new Error("the model server answered 500");
-    if (body.startsWith("slow")) await sleep(60_000);
+    if (body.startsWith("slow")) await sleep(SLOW_JOB_MS);
     return { body: Buffer.from("a result") };
   },
   edit: (config) => config.replace("[job_pricing.1]", '[job_pricing.1]\n2 = "7600000000000000"'),
@@ -45,6 +49,10 @@ async function shoot(name: string, { dark = false, phone = false, view = "" }: L
     viewport: phone ? PHONE : DESKTOP,
     reducedMotion: "reduce",
   });
+  const unanswered = new Map<Request, string>();
+  page.on("request", (request) => void unanswered.set(request, request.url()));
+  page.on("requestfinished", (request) => void unanswered.delete(request));
+  page.on("requestfailed", (request) => void unanswered.delete(request));
   await page.route("**/GetActivity", (route) => route.fulfill({ json: { activity: busyDay() } }));
   await page.route("**/GetRevenue", async (route) => {
     const { revenue } = (await (await route.fetch()).json()) as { revenue: { amount: string }[] };
@@ -54,8 +62,8 @@ async function shoot(name: string, { dark = false, phone = false, view = "" }: L
   await page.keyboard.press("Enter");
   await page.getByText("Live", { exact: true }).waitFor();
   await page.locator("main :is(table, .call)").first().waitFor();
-  // Charts are drawn once their answers have come.
-  await sleep(2_000);
+  await until(() => [...unanswered.values()].every((url) => url.endsWith("/Tail")));
+  await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
   await page.screenshot({ path: join(folder, `operator-${name}.png`) });
   await close();
 }
@@ -88,20 +96,24 @@ function overADay(revenue: { amount: string }) {
   }));
 }
 
+/** No JobCall waits; that many are at runners. */
+async function areAtRunners(count: number): Promise<boolean> {
+  const { ready, leased } = (await scene.gateway.journal.totals()).calls;
+  return ready === 0 && leased === count;
+}
+
 /** Something of everything. */
 async function flowSome(): Promise<void> {
   for (let i = 0; i < 3; i++) await scene.pay(`work ${i}`);
   for (let i = 0; i < 4; i++) await scene.sendWebhook(`alert ${i}`);
   for (let i = 0; i < 3; i++) await scene.sendWebhook("broken alert");
   await scene.sendWebhook("slow alert");
-  await sleep(1_500);
-  for (const { callId, leaseToken } of scene.gateway.runner.calls.slice(-1)) {
-    const progress = { percent: 60, text: "rendering page 3 of 5" };
-    await scene.gateway.runner.extend(
-      create(ExtendRequestSchema, { leases: [{ callId, leaseToken, progress }] }),
-    );
-  }
-  await sleep(4_000);
+  await until(() => areAtRunners(1));
+  const { callId, leaseToken } = await until(() => scene.gateway.jobsWith("slow alert")[0]);
+  const progress = { percent: 60, text: "rendering page 3 of 5" };
+  await scene.gateway.runner.extend(
+    create(ExtendRequestSchema, { leases: [{ callId, leaseToken, progress }] }),
+  );
 }
 
 for (let i = 0; i < PAYMENTS; i++) {
@@ -123,6 +135,7 @@ const gpu = await startRunner({
 
 await flowSome();
 const callId = await scene.pay("the last one");
+await until(() => areAtRunners(1));
 
 await shoot("light", {});
 await shoot("call", { view: `calls/${callId}` });
@@ -134,3 +147,5 @@ await shoot("phone", { dark: true, phone: true });
 await gpu.stop();
 await browser.close();
 await scene.stop();
+// The borrowed chain goes on.
+process.exit();

@@ -1,19 +1,20 @@
 import { buffer } from "node:stream/consumers";
-import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { decodePaymentResponseHeader } from "@x402/core/http";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import {
   AckRequestSchema,
   ExtendRequestSchema,
   type JobCall,
   NackRequestSchema,
 } from "../../src/gen/jobgate/v1/runner_pb.ts";
+import { ResultWaits } from "../../src/x402/calls/wait-for-result.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { requestOffer, signV1Payment } from "../helpers/clients.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { openEvents } from "../helpers/server-sent-events.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { until } from "../helpers/until.ts";
 import { type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
@@ -74,6 +75,13 @@ async function ack({ callId, leaseToken }: JobCall, result?: { body: Uint8Array;
 async function fail({ callId, leaseToken }: JobCall) {
   const outcome = { case: "fail", value: { reason: "no good" } } as const;
   await gateway.runner.nack(create(NackRequestSchema, { nacks: [{ callId, leaseToken, outcome }] }));
+}
+
+/** The returned function tells whether jobgate has begun since to hold a request for its result. */
+function watchWaits(): () => boolean {
+  const waits = vi.spyOn(ResultWaits.prototype, "waitFor");
+  onTestFinished(() => waits.mockRestore());
+  return () => waits.mock.calls.length > 0;
 }
 
 /** Headers that describe a waiting client's purchase and wait. */
@@ -174,8 +182,9 @@ describe("A client that prefers to wait", () => {
     });
     expect(tookMs).toBeGreaterThan(990);
 
+    const isHeld = watchWaits();
     const again = post(payment, "too slow");
-    await sleep(50);
+    await until(isHeld);
     await ack(await delivery("too slow"), { body: Buffer.from("late") });
     expect(await (await again).text()).toBe("late");
   });
@@ -243,9 +252,10 @@ describe("A client that prefers to wait", () => {
 
   it("Gets the 202 at once when jobgate stops", async () => {
     const payment = await gateway.sign();
+    const isHeld = watchWaits();
     const answer = post(payment, "stopping", { prefer: "wait=60" });
     await delivery("stopping");
-    await sleep(50);
+    await until(isHeld);
     gateway.jobgate.kill("SIGTERM");
     expect(told(await answer)).toMatchObject({ status: 202, applied: "wait=60" });
   });

@@ -48,3 +48,5 @@ await phone.close();
 
 await browser.close();
 await shop.stop();
+// The borrowed chain goes on.
+process.exit();

@@ -139,8 +139,9 @@ for await (const { type, task, result } of tasks.callToolStream(call, undefined,
   else tell(type === "error" ? "lost" : result);
 }
 // The stream of the official client ends at the first lost answer; the task goes on.
+const POLL_EVERY_MS = 200;
 let polls = 10_000;
-while (polls-- > 0 && !(await tasks.getTask(taskId).then(show, () => false))) await sleep(200);
+while (polls-- > 0 && !(await tasks.getTask(taskId).then(show, () => false))) await sleep(POLL_EVERY_MS);
 tell(await tasks.getTaskResult(taskId, CallToolResultSchema));
 await client.close();
 `;

@@ -5,6 +5,7 @@ import { DEFAULT_TIMEOUTS } from "../../../src/store/postgres/connection/connect
 import type { Store } from "../../../src/store/store.ts";
 import { startPostgres } from "../../helpers/postgres.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { until } from "../../helpers/until.ts";
 import {
   acceptId,
   callerNonce,
@@ -17,6 +18,11 @@ import {
   webhookCall,
 } from "../store-fixtures.ts";
 import { openReplica } from "./open-in-database.ts";
+
+/** Time between two of forty starts. */
+const BETWEEN_STARTS_MS = 0.25;
+/** The ID of no JobCall. */
+const NO_CALL = 0;
 
 let url: string;
 let one: Store;
@@ -40,7 +46,26 @@ const kindsOf = (outcomes: readonly { kind: string }[]) => {
 };
 /** Runs something at both replicas, forty times in all, so that batches of both are under way at once. */
 const atBoth = <T>(run: (store: Store, number: number) => Promise<T>): Promise<T[]> =>
-  Promise.all(Array.from({ length: 40 }, (_, i) => sleep(i / 4).then(() => run(i % 2 ? one : other, i + 1))));
+  Promise.all(
+    Array.from({ length: 40 }, async (_, i) => {
+      await sleep(i * BETWEEN_STARTS_MS);
+      return run(i % 2 ? one : other, i + 1);
+    }),
+  );
+
+/** Waits until a replica hears the others, and announces to them. What was announced before is lost. */
+async function hearsOthers(store: Store): Promise<void> {
+  let hears = false;
+  const end = store.sharedLeases?.onEndedElsewhere(() => {
+    hears = true;
+  });
+  const message = JSON.stringify({ from: "a test", hasWork: false, endedCallIds: [NO_CALL] });
+  await until(async () => {
+    await postgres.query(url, `SELECT pg_notify('jobgate_work', '${message}')`);
+    return hears;
+  });
+  end?.();
+}
 
 describe("Races between two replicas", () => {
   test("One payment is begun once, and both replicas find it", async () => {
@@ -150,21 +175,24 @@ describe("Races between two replicas", () => {
       Array.from({ length: 600 }, (_, i) => acceptId(i % 2 ? one : other, { jobId: jobs[i % 3] ?? 1n })),
     );
     const claimed: ClaimedCall[] = [];
-    async function claimAll(store: Store, jobIds: readonly bigint[]): Promise<void> {
-      for (let empty = 0; empty < 5; ) {
-        const calls = await claimCalls(store, { limit: 7, jobIds });
-        claimed.push(...calls);
-        // Others may have locked calls that they did not take.
-        if (calls.length === 0) await sleep(10);
-        empty = calls.length === 0 ? empty + 1 : 0;
-      }
+    async function claimSome(store: Store, jobIds: readonly bigint[]): Promise<number> {
+      const calls = await claimCalls(store, { limit: 7, jobIds });
+      claimed.push(...calls);
+      return calls.length;
     }
+    // A claim may find nothing while others have locked calls that they do not take.
+    const claimAll = (store: Store, jobIds: readonly bigint[]) =>
+      until(async () => {
+        while ((await claimSome(store, jobIds)) > 0);
+        return claimed.length >= ids.length;
+      });
     await Promise.all([
       claimAll(one, []),
       claimAll(other, []),
       claimAll(one, [1n, 2n]),
       claimAll(other, jobs),
     ]);
+    expect(await claimSome(one, [])).toBe(0);
     expect(claimed.map(({ callId }) => callId).sort((a, b) => a - b)).toEqual(ids.sort((a, b) => a - b));
   });
 });
@@ -222,7 +250,7 @@ describe("Leases that one replica gave out", () => {
     await Promise.all([other.ack(acked), other.fail(failed, "no good")]);
     await other.release(released, { excused: false, maxAttempts: 3, backoff: NO_BACKOFF });
     await other.extend(ranOut, 1);
-    await sleep(20);
+    await until(async () => (await one.sharedLeases?.look([ranOut]))?.[0]?.kind === "lease_lost");
     const asked = [renewed, kept, released, ranOut, failed, acked, { ...kept, leaseToken: "foreign" }];
     const at = expect.any(Number);
     expect(await one.sharedLeases?.look(asked)).toEqual([
@@ -239,10 +267,12 @@ describe("Leases that one replica gave out", () => {
   test("It is notified of those that another ended, and of no other; unknown notifications count as work", async () => {
     const told: number[] = [];
     let heardOfWork = 0;
-    one.sharedLeases?.onEndedElsewhere((callIds) => void told.push(...callIds));
+    await hearsOthers(one);
+    one.sharedLeases?.onEndedElsewhere(
+      (callIds) => void told.push(...callIds.filter((id) => id !== NO_CALL)),
+    );
     for (let i = 0; i < 3; i += 1) await acceptId(one);
     const [foreign, own, lost] = (await claimCalls(one)) as [ClaimedCall, ClaimedCall, ClaimedCall];
-    await sleep(100);
     one.onWork(() => {
       heardOfWork += 1;
     });
@@ -266,7 +296,7 @@ describe("Work that one replica accepts", () => {
         if (calls.length > 0) heard?.(calls);
       });
     });
-    await sleep(100);
+    await Promise.all([hearsOthers(one), hearsOthers(other)]);
     for (let i = 0; i < 200; i += 1) {
       const arrived = new Promise<ClaimedCall[]>((resolve) => {
         heard = resolve;
@@ -313,13 +343,16 @@ describe("Tables", () => {
     const migrating = await postgres.hold(empty, "SELECT pg_advisory_xact_lock(x'6a6f6267'::int)");
     const timeouts = { ...DEFAULT_TIMEOUTS, lockMs: 200, statementMs: 500, answerMs: 700 };
     const opening = openReplica(empty, { timeouts });
-    const first = await Promise.race([
-      opening.then(
-        () => "opened",
-        (error: Error) => error.message,
-      ),
-      sleep(1_500).then(() => "waits"),
-    ]);
+    let ended: string | undefined;
+    void opening.then(
+      () => (ended = "opened"),
+      (error: Error) => (ended = error.message),
+    );
+    const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'
+      AND clock_timestamp() - query_start > interval '1 second'`;
+    const first = await until(
+      async () => ended ?? ((await postgres.query(empty, waits)).length > 0 && "waits"),
+    );
     await migrating.commit();
     expect(first).toBe("waits");
     const replica = await opening;

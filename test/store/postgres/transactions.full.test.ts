@@ -7,6 +7,8 @@ import { openReplica } from "./open-in-database.ts";
 
 const given = givenReplica();
 const TRANSACTIONS = 60;
+/** An owner gives the network up at a random moment, within this time. */
+const GIVEN_UP_WITHIN_MS = 4;
 
 /** Signs whatever is queued, as long as it holds the network, until all transactions are signed. */
 async function signAll(store: Store, owner: string): Promise<void> {
@@ -22,7 +24,7 @@ async function signAll(store: Store, owner: string): Promise<void> {
       // Given up while it signs: what the next owner reads may be out of date.
       await Promise.all([
         store.signTransactions(NETWORK, owner, signed),
-        sleep(Math.random() * 4).then(() => store.holdLock(NETWORK, owner, 0)),
+        sleep(Math.random() * GIVEN_UP_WITHIN_MS).then(() => store.holdLock(NETWORK, owner, 0)),
       ]);
     }
     const { transactions } = await store.listOpenTransactions(NETWORK, { state: "sent", limit: 1_000 });

@@ -12,6 +12,8 @@ import { claimCalls, LEASE_MS } from "../store-fixtures.ts";
 
 const CHILD = fileURLToPath(new URL("./crash-child.ts", import.meta.url));
 const CLAIM_LIMIT_OF_CHILD = 4;
+/** The child is killed at a random moment, within this time of its first ack. */
+const KILLED_WITHIN_MS = 300;
 
 /** Kills a process that writes to one store, in rounds, and checks everything that it had acknowledged. */
 export async function runCrashRounds(rounds: number): Promise<void> {
@@ -31,7 +33,7 @@ async function runRound(folder: string): Promise<void> {
   child.stderr.pipe(process.stderr);
   try {
     await firstNote(logPath);
-    await sleep(Math.random() * 300);
+    await sleep(Math.random() * KILLED_WITHIN_MS);
   } finally {
     child.kill("SIGKILL");
     await processEnded(child);

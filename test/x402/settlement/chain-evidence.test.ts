@@ -11,6 +11,7 @@ import type { Fault } from "../../helpers/fault.ts";
 import { deployFaultyToken } from "../../helpers/faulty-token.ts";
 import { startFaultProxy } from "../../helpers/http-proxy.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { until } from "../../helpers/until.ts";
 import { deployUsdc, eip3009Token, type Token } from "../../helpers/usdc.ts";
 import { acceptedToken, paymentToSettle } from "../payment-fixtures.ts";
 
@@ -66,12 +67,12 @@ const isOver =
     return BigInt(params[0].toBlock) - BigInt(params[0].fromBlock) + 1n > blocks;
   };
 
-/** Looks at a payment, and once more if that decides it. */
-async function lookTwice(evidence: ChainEvidence, intent: PaymentIntent, transaction?: string) {
-  const first = await evidence.look(intent, transaction);
-  if (first.kind !== "open" || first.isAlmostNotPaid !== true) return first;
-  await sleep(SECOND_LOOK_AFTER_MS);
-  return evidence.look(intent, transaction);
+/** Looks at a payment until no second look has to confirm what is seen. */
+function lookTwice(evidence: ChainEvidence, intent: PaymentIntent, transaction?: string) {
+  return until(async () => {
+    const seen = await evidence.look(intent, transaction);
+    return (seen.kind !== "open" || seen.isAlmostNotPaid !== true) && seen;
+  });
 }
 
 /** A node that lags behind by 20 blocks and answers with the state that it has, whatever block it is asked for. */
@@ -305,8 +306,7 @@ describe("An RPC address whose nodes differ", () => {
     expect(await evidence.look(intent)).toMatchObject({ kind: "open" });
     rpc.clear();
     expect(await evidence.look(intent)).toMatchObject(almost);
-    await sleep(SECOND_LOOK_AFTER_MS);
-    expect(await evidence.look(intent)).toMatchObject({ kind: "not_paid" });
+    expect(await lookTwice(evidence, intent)).toMatchObject({ kind: "not_paid" });
   });
 
   it("An RPC that does not take a block's hash leaves an expired payment open, and the reason says so", async () => {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { PERMIT2_ADDRESS } from "@x402/evm";
 import type { Address, Hex } from "viem";
 import { afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
@@ -27,6 +26,7 @@ import {
   transferCall,
 } from "../../helpers/permit2-calls.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { until } from "../../helpers/until.ts";
 import { deployUsdc, type Token } from "../../helpers/usdc.ts";
 import { acceptedToken, paymentToSettle, permit2ToSettle } from "../payment-fixtures.ts";
 
@@ -72,12 +72,12 @@ const settle = (payment: Permit2Payment): Promise<Hex> => send(settleCall(paymen
 const sign = (options: Omit<Parameters<typeof permit2ToSettle>[0], "anvil" | "token"> = {}) =>
   permit2ToSettle({ anvil, token: usdc, ...options });
 
-/** Looks at a payment, and once more if that decides it. */
-async function look(intent: PaymentIntent, transaction?: string) {
-  const first = await evidence.look(intent, transaction);
-  if (first.kind !== "open" || first.isAlmostNotPaid !== true) return first;
-  await sleep(SECOND_LOOK_AFTER_MS);
-  return evidence.look(intent, transaction);
+/** Looks at a payment until no second look has to confirm what is seen. */
+function look(intent: PaymentIntent, transaction?: string) {
+  return until(async () => {
+    const seen = await evidence.look(intent, transaction);
+    return (seen.kind !== "open" || seen.isAlmostNotPaid !== true) && seen;
+  });
 }
 
 const PAID = (transaction: Hex) => ({

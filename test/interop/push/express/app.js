@@ -5,6 +5,8 @@ import { HTTP } from "cloudevents";
 import express from "express";
 import { Webhook } from "standardwebhooks";
 
+/** Longer than a lease. */
+const STALL_MS = 15_000;
 const webhook = new Webhook(process.env.PUSH_SECRET);
 // Written before the next statement, so that no line is lost with the process.
 const say = (line) => writeSync(1, `${line}\n`);
@@ -34,7 +36,7 @@ app.post("/jobs", express.raw({ type: "*/*" }), (request, response) => {
   const asked = attempt === 1 ? JSON.parse(body.toString()).do : "";
   if (asked === "fail") response.status(500).send("asked to fail");
   else if (asked === "put off") response.status(429).set("retry-after", "1").send("asked to wait");
-  else if (asked === "stall") setTimeout(finish, 15_000);
+  else if (asked === "stall") setTimeout(finish, STALL_MS);
   else if (asked === "die") process.exit(1);
   else finish();
 });

@@ -10,6 +10,9 @@ from flask import Flask, request
 from standardwebhooks.webhooks import Webhook
 from werkzeug.serving import WSGIRequestHandler
 
+# Longer than a lease.
+STALL_SECS = 15
+
 app = Flask(__name__)
 webhook = Webhook(os.environ["PUSH_SECRET"])
 
@@ -40,7 +43,7 @@ def job():
         if asked == "put off":
             return "asked to wait", 429, {"Retry-After": "1"}
         if asked == "stall":
-            time.sleep(15)
+            time.sleep(STALL_SECS)
         if asked == "die":
             os._exit(1)
     say(f"finished {call_id} {attempt}")

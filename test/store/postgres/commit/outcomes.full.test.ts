@@ -6,6 +6,7 @@ import type { Store } from "../../../../src/store/store.ts";
 import { startPostgres } from "../../../helpers/postgres.ts";
 import { type PostgresProxy, startPostgresProxy } from "../../../helpers/postgres-proxy.ts";
 import { startBeforeAll } from "../../../helpers/start-before-all.ts";
+import { until } from "../../../helpers/until.ts";
 import { acceptId, paidCall, paymentIntent, webhookCall } from "../../store-fixtures.ts";
 import { expectTruthful, startAcceptLoad } from "../accept-load.ts";
 import { openReplica } from "../open-in-database.ts";
@@ -23,6 +24,9 @@ const TIMEOUTS: PostgresTimeouts = {
 let proxy: PostgresProxy;
 let store: Store;
 let url: string;
+
+/** Connections are cut at a random moment, within this time of the last cut. */
+const CUT_WITHIN_MS = 60;
 
 const postgres = startBeforeAll(startPostgres);
 beforeEach(async () => {
@@ -158,7 +162,7 @@ describe("A connection that is lost at a COMMIT", () => {
   test("Cut at thirty moments under load, every answer is true", async () => {
     const load = startAcceptLoad(store);
     for (let cuts = 0; cuts < 30 || load.accepted.size <= 100; cuts += 1) {
-      await sleep(Math.random() * 60);
+      await sleep(Math.random() * CUT_WITHIN_MS);
       if (cuts % 3 === 0) proxy.cut();
       else await proxy.atNextCommit(cuts % 3 === 1 ? "cut after" : "cut before");
     }
@@ -177,7 +181,8 @@ describe("A Postgres that goes away", () => {
         const load = startAcceptLoad(patient);
         // A quick restart may refuse nothing, and a slow machine accept little: continues until there was enough of both.
         for (let round = 0; round < 3 || load.refused.size === 0 || load.accepted.size <= 100; round += 1) {
-          await sleep(300 + Math.random() * 200);
+          const enough = load.accepted.size + 1 + Math.floor(Math.random() * 100);
+          await until(() => load.accepted.size >= enough);
           await postgres.kill(signal);
           await postgres.start();
           await expect.poll(() => patient.status().writable).toBe(true);

@@ -18,6 +18,9 @@ let database: string;
 const file = (name: string) => join(folder, name);
 const pem = (name: string) => readFile(file(name), "utf8");
 
+/** Time between two of 400 questions. */
+const BETWEEN_QUESTIONS_MS = 0.5;
+
 /** Signed by itself, and for `localhost` only. */
 async function makeCertificate(name: string): Promise<void> {
   const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
@@ -173,7 +176,7 @@ test("The number of connections stays within the pool's size under any load", as
     ];
     const asked = Promise.allSettled(
       Array.from({ length: 400 }, async (_, i) => {
-        await sleep(i / 2);
+        await sleep(i * BETWEEN_QUESTIONS_MS);
         await asks[i % asks.length]?.();
       }),
     );
