@@ -86,7 +86,7 @@ export class CallRoute {
     if (charge?.state === "failed") {
       throw new GatewayError(
         "settlement_failed",
-        "The job was done, but the payment could not be charged, so there is no result. Nothing was charged.",
+        "The job was done, but it could not be charged, so there is no result. This job was not charged.",
         { details: { retryable: false, state } },
       );
     }

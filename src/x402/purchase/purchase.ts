@@ -224,7 +224,7 @@ function requireAccepted(outcome: PaymentOutcome): AcceptedPayment {
     case "failed":
       throw new GatewayError(
         "settlement_failed",
-        "The payment was not settled, and nothing was charged: sign a new one.",
+        "The payment was not settled, and this job was not charged: sign a new one.",
       );
     case "undecided":
       throw new GatewayError(

@@ -37,8 +37,9 @@ export type Rechecked = PaymentOutcome & {
 /** Decided charges that are remembered until a facilitator is asked. */
 const MAX_UNASKED = 20_000;
 
-/** Reason of a charge whose authorization paid another gateway of the same seller. */
-const PAID_ELSEWHERE = "the authorization paid for another purchase";
+/** Reason of a charge whose authorization had moved money before this gateway had it settled. */
+const paidElsewhere = (transaction: string) =>
+  `the authorization paid for another purchase, in transaction ${transaction}`;
 
 /** Moves the money: journals payments, has them settled, and decides their outcome. */
 export class Settlement {
@@ -208,7 +209,8 @@ export class Settlement {
     if (evidence.covers(key)) {
       const found = await evidence.look(record);
       // This process knows that nobody has asked for this charge: it pays for something else.
-      if (found.kind === "paid" && isFirst && !isShared) return this.#recorder.fail(record, PAID_ELSEWHERE);
+      if (found.kind === "paid" && isFirst && !isShared)
+        return this.#recorder.fail(record, paidElsewhere(found.transaction));
       if (!isUnused(found)) return this.#decide(record, found);
     } else if (clock() >= validBefore * 1000) {
       return this.#recorder.leaveUnresolved(
@@ -220,7 +222,7 @@ export class Settlement {
     faultPoint("before-charge");
     const { found, isRefused } = await this.#attempts.settle(record);
     if (found.kind === "paid" && found.amount !== undefined && isFirst && isRefused && !isShared)
-      return this.#recorder.fail(record, PAID_ELSEWHERE);
+      return this.#recorder.fail(record, paidElsewhere(found.transaction));
     return this.#recorder.decide(record, found);
   }
 
