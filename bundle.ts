@@ -44,7 +44,7 @@ const API = Object.fromEntries([
 ]);
 
 /**
- * Bundles `jobgate`, its worker threads and its API into a folder. Reading and linking 1100 modules one by one takes
+ * Bundles `jobgate`, its worker threads and its API into a folder. Reading and linking the modules one by one takes
  * longer than running them: the bundle starts in half the CPU time. Nothing but the external packages is installed with it.
  * The folder must be two levels below package.json, which the code finds by a relative path, as it does the pages.
  */

@@ -177,6 +177,19 @@ describe("live data", () => {
   });
 });
 
+test("A refused payment is in the list of refused payments, with the request ID of its answer", async () => {
+  const refused = await fetch(scene.gateway.urlOf(), {
+    method: "POST",
+    headers: { "payment-signature": "no payment" },
+  });
+  expect(refused.status).toBe(400);
+  const page = await openLoggedIn("payments?state=refused");
+  const row = page.locator("tbody tr", { hasText: refused.headers.get("x-request-id") ?? "none" });
+  await row.waitFor();
+  expect(await row.textContent()).toContain("invalid_payment");
+  expect(await row.textContent()).toContain("Invalid payment signature header");
+});
+
 test("A hidden tab reads no events, and reads them again once it is visible", async () => {
   const { page } = await openWatched("about:blank");
   await page.clock.install();

@@ -51,7 +51,7 @@ function Rates() {
       <Table
         caption="Rates of the accepted tokens"
         items={data?.rates}
-        keyOf={({ network, asset }) => `${network} ${asset}`}
+        keyOf={({ network, asset, source, rate }) => `${network} ${asset} ${source} ${rate}`}
         empty={<Hint>No tokens are accepted.</Hint>}
         columns={[
           {

@@ -114,11 +114,16 @@ async function deliver(purchase: {
   readonly options: PayOptions;
 }): Promise<void> {
   const { url, buyer, answer, chosen, options } = purchase;
+  const { headers } = answer;
   if (answer.status >= 300) {
     const isNoJob = answer.status === 404 || answer.status === 405;
-    throw new Refusal([refusalText(answer), ...(isNoJob ? await howToNameJob(url) : [])]);
+    const requestId = chosen && headers.get("x-request-id");
+    throw new Refusal([
+      refusalText(answer),
+      ...(requestId ? [`The seller finds the reason by the request ID: ${requestId}`] : []),
+      ...(isNoJob ? await howToNameJob(url) : []),
+    ]);
   }
-  const { headers } = answer;
   const accepted = answer.status === 202 ? jsonOf(answer.body) : {};
   const location = headers.get("location");
   const receiptUrl = location === null ? undefined : new URL(location, url).href;

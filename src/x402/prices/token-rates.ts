@@ -60,9 +60,12 @@ export class TokenRates {
     return rate.kind === "fixed" ? fixedRate(rate) : this.#live?.rateOf(rate);
   }
 
-  /** Returns every accepted token with its rate, for the operator. */
+  /** Returns every accepted token with its rate, for the operator. A token that is accepted by two methods is listed once. */
   report(): RateReport[] {
-    return this.#accepted.map((token) => this.#report(token));
+    const byRate = this.#accepted.map(
+      (token) => [JSON.stringify([token.network, token.asset, token.rate]), token] as const,
+    );
+    return [...new Map(byRate).values()].map((token) => this.#report(token));
   }
 
   /**

@@ -23,6 +23,17 @@ test("A report has every accepted token, also a token that needs no rate", async
   expect(rates.report()[1]).toMatchObject({ symbol: EURC.symbol, source: "fixed" });
 });
 
+test("A report has a token once that is accepted by two methods, and once for each of its rates", async () => {
+  const rates = new TokenRates(undefined);
+  const at = (ratePerNativeUnit: string, transferMethod: AcceptedToken["transferMethod"]): AcceptedToken => ({
+    ...USDC,
+    transferMethod,
+    rate: { kind: "fixed", ratePerNativeUnit },
+  });
+  await rates.watch([at("3200.00", "eip3009"), at("3200.00", "permit2"), at("3100.00", "permit2")]);
+  expect(rates.report().map(({ rate }) => rate?.ratePerNativeUnit)).toEqual(["3200.00", "3100.00"]);
+});
+
 test("A live rate is refused where nothing watches live rates, and the rates stay as they were", async () => {
   const rates = new TokenRates(undefined);
   await rates.watch([USDC]);

@@ -2838,7 +2838,7 @@ export const ListRatesRequestSchema: GenMessage<ListRatesRequest> = /*@__PURE__*
   messageDesc(file_jobgate_v1_operator, 49);
 
 /**
- * ListRatesResponse holds every accepted token once.
+ * ListRatesResponse holds every accepted token once, or once for each of its rates.
  *
  * @generated from message jobgate.v1.ListRatesResponse
  */
