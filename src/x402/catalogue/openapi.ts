@@ -91,15 +91,12 @@ function requestBody(job: ListedJob, input: ListedJob["input"]) {
 function paymentInfo(job: ListedJob, seller: Seller) {
   const offers = paymentOffers(job, seller);
   const protocols = offers.map(({ method, scheme, intent, currency = "" }) =>
-    JSON.stringify(method === "x402" ? { x402: { scheme } } : { mpp: { method, intent, currency } }),
+    method === "x402" ? { x402: { scheme } } : { mpp: { method, intent, currency } },
   );
   const isByUse = offers.every(({ scheme }) => scheme === "upto");
   const price = job.price && discoveryPrice(job.price, isByUse);
-  return {
-    price,
-    protocols: [...new Set(protocols)].map((protocol) => JSON.parse(protocol) as object),
-    offers,
-  };
+  const different = [...new Map(protocols.map((one) => [JSON.stringify(one), one])).values()];
+  return { price, protocols: different, offers };
 }
 
 /** A price that its use decides is a range up to the ceiling. */

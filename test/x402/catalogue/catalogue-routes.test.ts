@@ -244,6 +244,10 @@ describe("With MPP and MCP", () => {
       { ...offer, method: "evm" },
       { ...offer, method: "x402", description: expect.stringContaining("Permit2") },
     ]);
+    expect(paths["/x402/jobs/1/0"].post["x-payment-info"].protocols).toEqual([
+      { x402: { scheme: "exact" } },
+      { mpp: { method: "evm", intent: "charge", currency: USDC.asset } },
+    ]);
     // Nobody settles by use here.
     expect(offersOf(1)).toEqual([{ intent: "charge", method: "x402", scheme: "upto", amount: null }]);
     expect(paths["/x402/jobs/1/1"].post["x-payment-info"]).toMatchObject({
