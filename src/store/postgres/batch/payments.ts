@@ -1,11 +1,9 @@
 import type { PaymentClosing, PaymentIntent, PaymentKey, PaymentRecord } from "../../../core/payment.ts";
-import {
-  type BeginPaymentOutcome,
-  type ClosePaymentOutcome,
-  type FailPaymentOutcome,
-  MAX_WATCHED,
-  type SettlePaymentOutcome,
-  WATCHED_MS,
+import type {
+  BeginPaymentOutcome,
+  ClosePaymentOutcome,
+  FailPaymentOutcome,
+  SettlePaymentOutcome,
 } from "../../contract/payment-journal.ts";
 import type { NewCall } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRecord, toPaymentRow } from "../../payment-row.ts";
@@ -18,6 +16,7 @@ import { CallerNonces } from "./caller-nonces.ts";
 import { KnownPayments, type KnownRow } from "./known-payments.ts";
 import { insertCalls } from "./new-rows.ts";
 import { Undecided } from "./undecided.ts";
+import { Watches } from "./watches.ts";
 
 const SELECT_REDEEMED = statement<{ receipt: string }>(
   "select_redeemed",
@@ -52,30 +51,6 @@ const SET_CEILINGS = statement(
   `UPDATE jobgate.job_calls SET ceiling = new ->> 1, min_charge = new ->> 2
      FROM json_array_elements($1::json) AS new WHERE call_id = (new ->> 0)::bigint`,
 );
-const BEGIN_WATCHES = statement(
-  "begin_watches",
-  `INSERT INTO jobgate.watched_payments SELECT unnest($1::bigint[]), $2
-   ON CONFLICT (call_id) DO UPDATE SET since = excluded.since`,
-);
-const END_WATCHES = statement<{ call_id: number }>(
-  "end_watches",
-  "DELETE FROM jobgate.watched_payments WHERE call_id = ANY ($1::bigint[]) RETURNING call_id",
-);
-const ENDED_AT_ONCE = 500;
-const END_OLD_WATCHES = statement<{ ended: number }>(
-  "end_old_watches",
-  `WITH ended AS (
-     DELETE FROM jobgate.watched_payments WHERE call_id = ANY (ARRAY (
-       SELECT call_id FROM jobgate.watched_payments
-        WHERE since <= $1
-           OR call_id IN (SELECT call_id FROM jobgate.watched_payments ORDER BY since DESC OFFSET ${MAX_WATCHED})
-        LIMIT ${ENDED_AT_ONCE} FOR UPDATE SKIP LOCKED))
-     RETURNING call_id),
-   dropped AS (
-     DELETE FROM jobgate.job_bodies USING ended JOIN jobgate.payments USING (call_id)
-      WHERE job_bodies.call_id = ended.call_id AND payments.state = 'failed')
-   SELECT count(*) AS ended FROM ended`,
-);
 const INSERT_PAYMENTS = statement<{ call_id: number }>(
   "insert_payments",
   `INSERT INTO jobgate.payments (${PAYMENT_COLUMNS.join(", ")})
@@ -95,19 +70,17 @@ export class PaymentsPart implements BatchPart {
   readonly callIds: number;
   readonly #decisions: readonly Decision[];
   readonly #begins: readonly Begin[];
-  readonly #endWatches: readonly Entry<"endWatches">[];
   readonly #intents: readonly PaymentIntent[];
   readonly #known = new KnownPayments();
   readonly #paidQuotes = new Set<string>();
   readonly #nonces: CallerNonces;
   readonly #undecided: Undecided;
+  readonly #watches: Watches;
   readonly #decided = new Set<PaymentRow>();
   readonly #settledIds: number[] = [];
   readonly #failedIds: number[] = [];
   readonly #contradictedIds: number[] = [];
   readonly #requeuedIds: number[] = [];
-  readonly #watchedIds = new Set<number>();
-  readonly #unwatchedIds = new Set<number>();
   readonly #begun: {
     readonly callId: number;
     readonly call: NewCall;
@@ -126,7 +99,7 @@ export class PaymentsPart implements BatchPart {
       "closePayment",
       "contradictPayment",
     );
-    this.#endWatches = entriesOf(entries, "endWatches");
+    this.#watches = new Watches(entriesOf(entries, "endWatches"));
     this.#begins = entriesOf(entries, "beginPayment");
     this.#intents = this.#begins.map(({ input }) => input[0]);
     this.#nonces = new CallerNonces(this.#intents.flatMap(({ callerNonce }) => callerNonce ?? []));
@@ -173,24 +146,11 @@ export class PaymentsPart implements BatchPart {
       this.#contradictedIds.length === 0 ? [] : sql.run(CORRECT_PAYMENTS, [this.#contradictedIds, now]),
       this.#failedIds.length === 0 ? [] : sql.run(DROP_HELD_CALLS, [this.#failedIds]),
       this.#requeuedIds.length === 0 ? [] : sql.run(REQUEUE_KEPT_CALLS, [this.#requeuedIds, now]),
-      this.#writeWatches(sql, now),
+      this.#watches.write(sql, now),
       this.#insertBegun(sql),
       this.#nonces.write(sql, now),
       this.#insertCalls(sql, now),
     ]);
-  }
-
-  /** @throws LostRace when another batch ended a watch meanwhile: a JobCall may be gone */
-  async #writeWatches(sql: Sql, now: number): Promise<void> {
-    const [ended, begun] = [[...this.#unwatchedIds], [...this.#watchedIds]];
-    const endings = ended.length === 0 ? [] : sql.run(END_WATCHES, [ended]);
-    const beginnings = begun.length === 0 ? [] : sql.run(BEGIN_WATCHES, [begun, now]);
-    const oldEndings = this.#endWatches.map(async ({ decide }) => {
-      const [row] = await sql.run(END_OLD_WATCHES, [now - WATCHED_MS]);
-      decide(row?.ended === ENDED_AT_ONCE);
-    });
-    const [written] = await Promise.all([endings, beginnings, ...oldEndings]);
-    if (written.length !== ended.length) throw new LostRace("a payment's watch was ended meanwhile");
   }
 
   #settle([key, settlement, block, moved]: Settle, context: BatchContext): SettlePaymentOutcome {
@@ -219,7 +179,7 @@ export class PaymentsPart implements BatchPart {
       return this.#change(row, settled);
     }
     if (row.is_watched !== true) return undefined;
-    this.#endWatch(row);
+    this.#watches.end(row);
     if (!hasRun) {
       madeReady.add(callId);
       this.#requeuedIds.push(callId);
@@ -231,17 +191,6 @@ export class PaymentsPart implements BatchPart {
     this.#known.add(row);
     if (record.callerNonce !== undefined) this.#nonces.useAgain(record.callerNonce, callId);
     return record;
-  }
-
-  #endWatch(row: KnownRow): void {
-    row.is_watched = false;
-    // Begun in this batch, it was not written yet.
-    if (!this.#watchedIds.delete(row.call_id)) this.#unwatchedIds.add(row.call_id);
-  }
-
-  #beginWatch(row: KnownRow): void {
-    row.is_watched = true;
-    this.#watchedIds.add(row.call_id);
   }
 
   #fail(key: PaymentKey, settlement: string, reason: string, context: BatchContext): FailPaymentOutcome {
@@ -256,7 +205,7 @@ export class PaymentsPart implements BatchPart {
     // One by use has no JobCall to give back: it ran.
     if (row.ceiling === null) {
       this.#failedIds.push(row.call_id);
-      this.#beginWatch(row);
+      this.#watches.begin(row);
       capacity.adjust(-1);
     }
     if (row.redeems_quote === 1) this.#paidQuotes.delete(row.receipt);
@@ -277,14 +226,14 @@ export class PaymentsPart implements BatchPart {
         ? isOpen && this.#queue(row, values, context)
         : isOpen && this.#withhold(row, values, context);
     if (!record) return { kind: "not_open", record: toPaymentRecord(row) };
-    this.#beginWatch(row);
+    this.#watches.begin(row);
     return { kind: "closed", record };
   }
 
   #contradict(key: PaymentKey, reason: string): boolean {
     const row = this.#known.find(key);
     if (row?.is_watched !== true) return false;
-    this.#endWatch(row);
+    this.#watches.end(row);
     this.#change(row, { reason: storable(reason) });
     this.#contradictedIds.push(row.call_id);
     return true;
