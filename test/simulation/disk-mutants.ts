@@ -48,7 +48,7 @@ export const DISK_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a start trusts the log that it finds",
-    seed: 41,
+    seed: 87,
     ...{ file: CONNECTION, from: "makeLogDurable(role.path);", to: "" },
   },
 ];
