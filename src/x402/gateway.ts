@@ -58,7 +58,7 @@ export class X402Gateway implements BackgroundService {
   readonly #callEvents: CallEvents;
   readonly #signIn: SignIn;
   readonly #limits: ClientLimits;
-  readonly #bodies = new BodyChecks();
+  readonly #bodies: BodyChecks;
   readonly #refused: RefusedPayments;
   readonly #stats = new X402Stats();
   readonly #doors: Doors;
@@ -79,6 +79,7 @@ export class X402Gateway implements BackgroundService {
     this.#options = options;
     this.#clock = clock;
     this.#server = options.server ?? new HttpServer({ address: config.bindAddress, logger, telemetry });
+    this.#bodies = new BodyChecks(elapsed);
     const onAccepted = () => this.#stats.count("accepted");
     this.#payments = new Payments({ ...options, clock, elapsed, telemetry, onAccepted }, allPeriods);
     this.#prices = new Prices({ ...options, facilitators: this.#payments.facilitators, clock });

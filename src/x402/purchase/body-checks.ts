@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { type BodyProblem, type BodySchema, startCpuClock } from "../../core/body-schema.ts";
 import { boundedCache } from "../../core/bounded-cache.ts";
+import type { Clock } from "../../core/clock.ts";
 import { CheckBudget } from "./check-budget.ts";
 import { SchemaThread } from "./schema-thread.ts";
 
@@ -34,7 +35,13 @@ export class BodyChecks {
   readonly #budget = new CheckBudget();
   readonly #thread = new SchemaThread();
   readonly #known = boundedCache<string, readonly BodyProblem[]>(MAX_KNOWN);
+  readonly #clock: Clock;
   #last: Promise<unknown> = Promise.resolve();
+
+  /** @param clock measures the durations in which clients earn their time back */
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   /** @param client whose time is used @throws Error when the thread died */
   async check(client: string, schema: InputSchema, body: Uint8Array): Promise<Outcome> {
@@ -52,30 +59,30 @@ export class BodyChecks {
     { compiled }: InputSchema,
     body: Uint8Array,
   ): readonly BodyProblem[] | undefined {
-    const now = performance.now();
+    const now = this.#clock();
     if (body.length > MAX_HERE_BYTES || this.#budget.waitMs(client, now) !== undefined) return undefined;
     const limitMs = this.#budget.isUsedUp(now) ? LEAST_HERE_MS : MAX_HERE_MS;
     const cpuMs = startCpuClock();
     const problems = compiled.checkWithin(limitMs, body);
     const ms = cpuMs();
-    if (ms > FREE_MS) this.#budget.spend(client, ms, performance.now(), problems === undefined);
+    if (ms > FREE_MS) this.#budget.spend(client, ms, this.#clock(), problems === undefined);
     return problems;
   }
 
   async #checkInThread(client: string, { text }: InputSchema, body: Uint8Array): Promise<Outcome> {
     const key = createHash("sha256").update(text).update("\0").update(body).digest("base64");
-    const now = performance.now();
+    const now = this.#clock();
     const outcome = this.#known.get(key) ?? this.#budget.waitMs(client, now, true);
     if (outcome !== undefined) return outcome;
     this.#budget.spend(client, EXPECTED_MS, now);
     const turn = this.#last.then(async () => {
-      const startsAt = performance.now();
+      const startsAt = this.#clock();
       this.#budget.spend(client, -EXPECTED_MS, startsAt);
       // The client's other bodies may have used its time up since, or another client brought the same body.
       const meanwhile = this.#known.get(key) ?? this.#budget.ownWaitMs(client, startsAt);
       if (meanwhile !== undefined) return meanwhile;
       const { problems, ms } = await this.#thread.check({ schema: text, body });
-      this.#budget.spend(client, ms, performance.now());
+      this.#budget.spend(client, ms, this.#clock());
       this.#known.set(key, problems);
       return problems;
     });

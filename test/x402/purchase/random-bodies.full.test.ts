@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
+import { monotonicClock } from "../../../src/core/clock.ts";
 import { BodyChecks } from "../../../src/x402/purchase/body-checks.ts";
 import { InputChecks } from "../../../src/x402/purchase/input-checks.ts";
 import { until } from "../../helpers/until.ts";
@@ -78,7 +79,7 @@ function parse(body: Buffer): Json | undefined {
 const request = { remoteAddress: "127.0.0.1", headerValues: () => [] };
 /** Each check is another client's, because one client would use up its time on a busy machine. */
 let clients = 0;
-const parts = { bodies: new BodyChecks(), limits: { clientOf: () => `client ${clients++}` } };
+const parts = { bodies: new BodyChecks(monotonicClock), limits: { clientOf: () => `client ${clients++}` } };
 afterAll(() => parts.bodies.stop());
 
 /** Checks a body again while the refusal is that no time is left for checks. */

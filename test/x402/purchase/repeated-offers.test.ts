@@ -2,6 +2,7 @@ import fc from "fast-check";
 import pino from "pino";
 import { expect, it } from "vitest";
 import type { AcceptedToken } from "../../../src/config/config.ts";
+import { monotonicClock } from "../../../src/core/clock.ts";
 import type { JobKey } from "../../../src/core/job-call.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
 import type { JobQuote } from "../../../src/pricing/job-quote.ts";
@@ -105,7 +106,10 @@ class Parts {
   }
 }
 
-const inputs = await InputChecks.compile([], { bodies: new BodyChecks(), limits: { clientOf: () => "a" } });
+const inputs = await InputChecks.compile([], {
+  bodies: new BodyChecks(monotonicClock),
+  limits: { clientOf: () => "a" },
+});
 const describedAt = (publicUrl: string) =>
   new JobDescriptions({
     jobs: [],
