@@ -17,6 +17,8 @@ const POSTGRES_DOWN_MS = 300;
 const REQUEST_TIMEOUT_MS = 20_000;
 /** Pause of a client that no replica accepted. */
 const BEFORE_RETRY_MS = 100;
+/** On a busy machine replicas and Postgres take half a minute to start again, and a full queue to empty. */
+const ACCEPTED_WITHIN_MS = 180_000;
 const AUTHORIZATION_SECS = 15;
 
 let parts: PaidParts;
@@ -53,7 +55,8 @@ async function post(
   init: { body: string; headers?: Readonly<Record<string, string>> },
 ): Promise<number | undefined> {
   let last: unknown;
-  for (let attempt = 0; attempt < 400; attempt++) {
+  const endsAt = performance.now() + ACCEPTED_WITHIN_MS;
+  for (let attempt = 0; performance.now() < endsAt; attempt++) {
     try {
       const response = await fetch(urlOf(replica(first + attempt)), {
         method: "POST",
@@ -70,7 +73,8 @@ async function post(
     }
     await sleep(BEFORE_RETRY_MS);
   }
-  throw new Error(`no replica accepted ${init.body}`, { cause: last });
+  const why = last instanceof Error ? `${last}: ${last.cause}` : JSON.stringify(last);
+  throw new Error(`no replica accepted ${init.body}: ${why}`, { cause: last });
 }
 
 /** Sends all webhooks from several connections. Gives the body of each call id that was answered. */
