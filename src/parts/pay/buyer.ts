@@ -5,6 +5,7 @@ import { registerExactEvmScheme } from "@x402/evm/exact/client";
 import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { privateKeyToAccount } from "viem/accounts";
 import { Refusal } from "../../commands/input.ts";
+import { printable } from "../../commands/output.ts";
 import type { PrivateKey } from "../../core/private-keys.ts";
 import type { Offer } from "./offers.ts";
 
@@ -149,7 +150,7 @@ function isRetryable({ status, body }: Answer): boolean {
 export function refusalText({ status, body }: Answer): string {
   const { error, code, reason } = jsonOf(body);
   const words = [code, error, reason].filter((text) => typeof text === "string");
-  return [status, ...words.map((text) => text.replace(/\.$/, ""))].join(": ");
+  return [status, ...words.map((text) => printable(text.replace(/\.$/, "")))].join(": ");
 }
 
 /** Returns the fields of a JSON object; none for anything else. */

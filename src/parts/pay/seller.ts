@@ -1,3 +1,4 @@
+import { printable } from "../../commands/output.ts";
 import { jsonOf } from "./buyer.ts";
 import { tokenText } from "./offers.ts";
 
@@ -22,7 +23,7 @@ function jobLine(job: unknown): string[] {
   const { x402_endpoint: endpoint, name, title } = (job ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof endpoint !== "string") return [];
   const label = [title, name].find((text) => typeof text === "string");
-  return [label === undefined ? `  ${endpoint}` : `  ${endpoint}  ${label as string}`];
+  return [printable(label === undefined ? `  ${endpoint}` : `  ${endpoint}  ${label as string}`)];
 }
 
 /** Says what becomes of the money for a job that failed; nothing if the seller owes no refund. */
@@ -31,19 +32,22 @@ export async function refundLines(
   headers: Readonly<Record<string, string>>,
 ): Promise<string[]> {
   const { refund } = await getJson(receiptUrl, headers);
-  if (!isRefund(refund)) return [];
+  return isRefund(refund) ? [printable(refundText(refund, receiptUrl))] : [];
+}
+
+function refundText(refund: Refund, receiptUrl: string): string {
   const amount = tokenText(refund);
   switch (refund.state) {
     case "owed":
-      return [`A refund of ${amount} is owed; ${receiptUrl} shows when the seller has sent it`];
+      return `A refund of ${amount} is owed; ${receiptUrl} shows when the seller has sent it`;
     case "sending":
-      return [`A refund of ${amount} is on its way; ${receiptUrl} shows its transaction`];
+      return `A refund of ${amount} is on its way; ${receiptUrl} shows its transaction`;
     case "refunded":
-      return [`${amount} was sent back by transaction ${refund.transaction ?? "unknown"}`];
+      return `${amount} was sent back by transaction ${refund.transaction ?? "unknown"}`;
     case "refund_failed":
-      return [`The refund of ${amount} failed: ${refund.reason ?? "no reason is given"}`];
+      return `The refund of ${amount} failed: ${refund.reason ?? "no reason is given"}`;
     default:
-      return [`The refund of ${amount} is ${refund.state}`];
+      return `The refund of ${amount} is ${refund.state}`;
   }
 }
 

@@ -65,6 +65,7 @@ const handlerUntil =
 /** Facilitator without a chain, for which every payment is good. */
 const facilitator = startBeforeAll(async () => {
   const settled: unknown[] = [];
+  const answers = { isValid: true };
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.url === "/supported") {
       const upto = { scheme: "upto", extra: { facilitatorAddress: accounts.facilitator.address } };
@@ -82,7 +83,7 @@ const facilitator = startBeforeAll(async () => {
     };
     if (request.url === "/settle") settled.push(paymentPayload);
     const { network } = paymentRequirements;
-    const outcome = { isValid: true, success: true, transaction: `0x${"ab".repeat(32)}`, network };
+    const outcome = { ...answers, success: true, transaction: `0x${"ab".repeat(32)}`, network };
     response.end(JSON.stringify({ ...outcome, payer: accounts.payer.address }));
   }
   const listener = await listenHttp({
@@ -90,7 +91,7 @@ const facilitator = startBeforeAll(async () => {
       answer(request, response).catch(() => response.destroy());
     },
   });
-  return { url: listener.url, settled, stop: listener.stop };
+  return { url: listener.url, settled, answers, stop: listener.stop };
 });
 
 function startSeller(network: string, more = "") {
@@ -120,6 +121,7 @@ const sellerByUse = startSeller("base-sepolia", BY_USE);
 
 beforeEach(() => {
   facilitator.settled.length = 0;
+  facilitator.answers.isValid = true;
   testSeller.proxy.clear();
   testSeller.proxy.forget();
 });
@@ -238,6 +240,15 @@ describe("jobgate pay", () => {
     expect(stderr).toMatch(/^410: call_failed: The job failed, and has no result: no such colour$/m);
     expect(stderr).toMatch(/^receipt /m);
     expect(stderr).not.toContain("try it again");
+  });
+
+  test("Prints the request ID of a refused payment, by which its seller finds the reason", async () => {
+    facilitator.answers.isValid = false;
+    const { code, stderr } = await pay(testSeller.jobUrl(0));
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^402: payment_invalid: .*\nThe seller finds the reason by the request ID: \S+-\d+$/m,
+    );
   });
 
   test("Says how to name a job at a URL that is not a job, and lists what the seller sells", async () => {

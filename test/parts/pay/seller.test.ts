@@ -31,6 +31,11 @@ test.each([
   expect(await linesOf({ ...TOKEN, amount: "10000", ...refund })).toMatch(text);
 });
 
+test("Characters that move a terminal's cursor are escaped in what a seller says", async () => {
+  const refund = { ...TOKEN, amount: "10000", state: "refund_failed", reason: "\u001b[2Jblocked" };
+  expect(await linesOf(refund)).toBe("The refund of 0.01 USDC failed: \\u{1b}[2Jblocked");
+});
+
 test.each([undefined, { state: "owed" }, { ...TOKEN, state: "owed", amount: "1e3" }])(
   "A seller that owes no refund, or does not say which, adds nothing: %o",
   async (refund) => {
