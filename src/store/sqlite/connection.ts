@@ -1,10 +1,11 @@
 import { UnknownOutcomeError } from "../../core/errors.ts";
 import type { OperationOutcome } from "../group-commit.ts";
 import { Capacity } from "../new-call.ts";
+import { COMMIT_NUMBER_PRAGMA, type SeenCommit } from "./database-header.ts";
 import type { Database } from "./driver.ts";
 import { makeLogDurable } from "./durable-log.ts";
 import type { FileOwner } from "./file-owner.ts";
-import { AUTOCHECKPOINT_PAGES, openDatabase, reasonOf } from "./open-database.ts";
+import { AUTOCHECKPOINT_PAGES, openDatabase, readPragma, reasonOf } from "./open-database.ts";
 import { readOperations, writeOperations } from "./operations/index.ts";
 import { Undecided } from "./operations/undecided.ts";
 import { runBatch, type TimedOperation } from "./transaction.ts";
@@ -17,6 +18,7 @@ export type ConnectionRole =
       readonly path: string;
       /** Files to keep an eye on, the database first, then its log. */
       readonly watch: readonly string[];
+      readonly seenCommit: SeenCommit;
       /** False refuses a database without tables. */
       readonly isNew: boolean;
       /** Call IDs up to this were given out, whatever the database has. */
@@ -28,8 +30,10 @@ export type ConnectionRole =
   | {
       readonly role: "reader";
       readonly path: string;
-      /** The files of a reader that also copies the log into the database. */
-      readonly checkpoints: FileOwner["files"] | undefined;
+      /** For a reader that also copies the log into the database. */
+      readonly checkpoints:
+        | { readonly files: FileOwner["files"]; readonly seenCommit: SeenCommit }
+        | undefined;
     };
 
 /** One open connection that runs batches of operations. Synchronous: for a worker thread, or for tests. */
@@ -42,7 +46,7 @@ export interface Connection {
   close(): void;
 }
 
-/** Called once, when the writer finds that its files were deleted, replaced or truncated. */
+/** Called once, when the writer finds that its files were deleted, replaced, overwritten or truncated. */
 type LossListener = (reason: string, log: TruncatedLog | undefined) => void;
 
 /** @throws Error when the database cannot be opened */
@@ -51,20 +55,23 @@ export function openConnection(role: ConnectionRole, onLost: LossListener): Conn
   makeLogDurable(role.path);
   const database = openDatabase(role.path, role);
   try {
-    return watched(writer(database, role), watchedFiles(database, role.watch), onLost);
+    return watched(writer(database, role), watchedFiles(database, role), onLost);
   } catch (cause) {
     database.close();
     throw new Error(`${role.path}: ${reasonOf(cause)}`, { cause });
   }
 }
 
-function watchedFiles(database: Database, paths: readonly string[]): WatchedFiles {
+function watchedFiles(
+  database: Database,
+  { watch, seenCommit }: Extract<ConnectionRole, { role: "writer" }>,
+): WatchedFiles {
   const pageBytes = pageBytesOf(database);
   const pageCount = database.prepare<{ page_count: number }>("PRAGMA page_count");
   const checkpoint = database.prepare<{ busy: number; log: number; checkpointed: number }>(
     "PRAGMA wal_checkpoint(PASSIVE)",
   );
-  return new WatchedFiles(paths, {
+  const size = {
     pageBytes,
     bytes: () => (pageCount.get([])?.page_count ?? 0) * pageBytes,
     copyLog() {
@@ -80,7 +87,8 @@ function watchedFiles(database: Database, paths: readonly string[]): WatchedFile
       }
       return { frames: Number.POSITIVE_INFINITY, isCopied: false };
     },
-  });
+  };
+  return new WatchedFiles(watch, size, seenCommit);
 }
 
 /** Rounds in which a checkpoint waits for the one of another connection, with a pause after each. */
@@ -137,8 +145,8 @@ function watched(connection: Connection, files: WatchedFiles, onLost: LossListen
     },
     close() {
       clearInterval(timer);
-      files.close();
       connection.close();
+      files.close();
     },
   };
 }
@@ -156,6 +164,7 @@ function writer(
   undecided.forget();
   const { operations, bulk, newCalls } = writeOperations(database, capacity, undecided);
   newCalls.skipTo(lastCallId);
+  let commitNumber = Number(readPragma(database, COMMIT_NUMBER_PRAGMA));
   shortenFutureLeases(database, now);
   // Leases and delays go on for as long as they have left.
   const shiftDue = database.prepare(
@@ -177,8 +186,12 @@ function writer(
         capacity.restore(pending);
         newCalls.discard(lastId);
       };
-      const finish = () => newCalls.write();
-      return runBatch(batch, {
+      const nextCommitNumber = (commitNumber + 1) | 0;
+      const finish = () => {
+        newCalls.write();
+        database.exec(`PRAGMA ${COMMIT_NUMBER_PRAGMA} = ${nextCommitNumber}`);
+      };
+      const outcomes = runBatch(batch, {
         database,
         operations,
         bulk,
@@ -187,6 +200,8 @@ function writer(
         onClockStep,
         onRollback,
       });
+      commitNumber = nextCommitNumber;
+      return outcomes;
     },
     get pending() {
       return capacity.counted;
@@ -214,9 +229,14 @@ function shortenFutureLeases(database: Database, now: number): void {
   shorten.run([now]);
 }
 
-function reader(database: Database, checkpoints: FileOwner["files"] | undefined): Connection {
+function reader(
+  database: Database,
+  checkpoints: Extract<ConnectionRole, { role: "reader" }>["checkpoints"],
+): Connection {
   const operations = readOperations(database);
-  const stopCheckpoints = checkpoints === undefined ? () => {} : startCheckpoints(database, checkpoints);
+  const guard =
+    checkpoints && new CheckpointGuard(checkpoints.files, pageBytesOf(database), checkpoints.seenCommit);
+  const stopCheckpoints = guard === undefined ? () => {} : startCheckpoints(database, guard);
   return {
     run: (batch) => runBatch(batch, { database, operations, mode: "DEFERRED", onRollback: () => {} }),
     pending: 0,
@@ -224,6 +244,7 @@ function reader(database: Database, checkpoints: FileOwner["files"] | undefined)
     close() {
       stopCheckpoints();
       database.close();
+      guard?.close();
     },
   };
 }
@@ -240,8 +261,7 @@ const MANY_PAGES = AUTOCHECKPOINT_PAGES / 10;
  * copy when the log reaches its bound and a commit has to do it.
  * @returns a function that stops it
  */
-function startCheckpoints(database: Database, files: FileOwner["files"]): () => void {
-  const guard = new CheckpointGuard(files, pageBytesOf(database));
+function startCheckpoints(database: Database, guard: CheckpointGuard): () => void {
   const readVersion = database.prepare<{ data_version: number }>("PRAGMA data_version");
   const checkpoint = database.prepare<{ log: number }>("PRAGMA wal_checkpoint(PASSIVE)");
   let checkpointedVersion: number | undefined;
@@ -258,6 +278,7 @@ function startCheckpoints(database: Database, files: FileOwner["files"]): () => 
       const version = readVersion.get([])?.data_version;
       if (version === checkpointedVersion || !guard.allowsCheckpoint) return 0;
       const pages = checkpoint.get([])?.log ?? 0;
+      guard.checkpointed();
       checkpointedVersion = version;
       return pages;
     } catch {
@@ -267,8 +288,5 @@ function startCheckpoints(database: Database, files: FileOwner["files"]): () => 
     }
   }
 
-  return () => {
-    clearTimeout(timer);
-    guard.close();
-  };
+  return () => clearTimeout(timer);
 }

@@ -1,6 +1,7 @@
-import { existsSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { existsSync, readlinkSync, realpathSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { StoreInUseError } from "../store.ts";
+import { isOlderThanLog } from "./database-header.ts";
 import { type Database, openToRead, type ReadMode } from "./driver.ts";
 import { identityOf, requireOneName } from "./file-identity.ts";
 import { hasForeignLog, isCopy, openFile, reasonOf, removeForeignLog, removeLog } from "./open-database.ts";
@@ -137,6 +138,22 @@ export class FileOwner {
   }
 
   /**
+   * Closes a database whose files were lost, and leaves its file and its log as they are: SQLite copies the log into the
+   * file when the last connection is closed, unless the file was moved.
+   */
+  async closeAsItIs(close: () => Promise<unknown>): Promise<void> {
+    const [database] = this.files;
+    const aside = `${database}-closing`;
+    const isThere = existsSync(database);
+    if (isThere) renameSync(database, aside);
+    try {
+      await close();
+    } finally {
+      if (isThere && !existsSync(database)) renameSync(aside, database);
+    }
+  }
+
+  /**
    * Gives ownership up. The owner file stays.
    * @param lastCallId highest call ID that was given out; undefined if it is not known
    */
@@ -161,6 +178,7 @@ export class FileOwner {
     else removeForeignLog(database);
     const loss = lossOf(path, database, this.#record);
     if (loss !== undefined) throw new Error(loss);
+    if (isOlderThanLog(database)) throw new Error(olderCopy(path));
     const size = statSync(database, { throwIfNoEntry: false })?.size ?? 0;
     if (size === 0 && this.wasMade) throw new Error(missingDatabase(path));
   }
@@ -215,10 +233,12 @@ export function requireServedFile(path: string): void {
       `${path} is not the file that process ${pid} serves under this name: it was moved or replaced, and ${path}-wal has acknowledged jobs. Stop that process, put its file back if you have it, and start jobgate again`,
     );
   }
-  if (!hasForeignLog(databasePath)) return;
+  const isOlder = isOlderThanLog(databasePath);
+  if (isOlder && !isServed) throw new Error(olderCopy(path));
+  if (!isOlder && !hasForeignLog(databasePath)) return;
   throw new Error(
     isServed
-      ? `${path} was overwritten while process ${pid} serves it, and ${path}-wal has acknowledged jobs: copy both files, then kill that process (SIGKILL) and restore a backup`
+      ? `${path} was overwritten while process ${pid} serves it, and ${path}-wal has acknowledged jobs: copy both files, stop that process, then restore a backup`
       : `${path}-wal belongs to the file that ${path} has replaced, and may have acknowledged jobs: copy it if you need them. jobgate deletes it when it starts`,
   );
 }
@@ -292,6 +312,11 @@ function isBusy(cause: unknown): boolean {
 /** Message about a database that existed and is missing or empty now. */
 function missingDatabase(path: string): string {
   return `${path} is missing or empty, but ${path}-owner shows that it had data: restore it from a backup, or delete ${path}-owner to start with an empty store that gives call IDs out again`;
+}
+
+/** Message about a database that an older copy took the place of, beside the log of the newer file. */
+function olderCopy(path: string): string {
+  return `${path} is an older copy, and ${path}-wal goes on where a newer file ended, with jobs that may have been acknowledged: put that file back if you have it, or copy ${path}-wal, then delete it to start with what ${path} has`;
 }
 
 function pidIn(ownerPath: string): number {

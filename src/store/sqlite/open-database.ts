@@ -1,6 +1,7 @@
 import { accessSync, closeSync, constants, openSync, readSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { missingMigrations, newestVersion, refuseNewer, refuseUnreleased } from "../schema-version.ts";
+import { FILE_VERSIONS_OFFSET } from "./database-header.ts";
 import { type Database, openDriver } from "./driver.ts";
 import { MIGRATIONS } from "./schema/migrations.ts";
 
@@ -45,17 +46,14 @@ export function openDatabase(path: string, { isNew }: { isNew: boolean }): Datab
   }
 }
 
-/** Position of the header's byte that is 2 in a file that has a write-ahead log, as every file that jobgate serves. */
-const WRITE_VERSION_OFFSET = 18;
-
 /** Checks whether a file is a copy that SQLite made and that was not opened for writing yet: it has no log. */
 export function isCopy(path: string): boolean {
   if (bytesOf(path) === 0) return false;
-  const header = Buffer.alloc(WRITE_VERSION_OFFSET + 1);
+  const header = Buffer.alloc(FILE_VERSIONS_OFFSET + 1);
   const file = openSync(path, "r");
   readSync(file, header, 0, header.byteLength, 0);
   closeSync(file);
-  return header[WRITE_VERSION_OFFSET] === 1;
+  return header[FILE_VERSIONS_OFFSET] === 1;
 }
 
 const bytesOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
@@ -110,7 +108,7 @@ function setPragma(database: Database, name: string, value: string | number): vo
   if (actual !== value) throw new Error(`SQLite keeps ${name} at ${String(actual)}; ${value} is needed`);
 }
 
-function readPragma(database: Database, name: string): unknown {
+export function readPragma(database: Database, name: string): unknown {
   const row = database.prepare<Record<string, unknown>>(`PRAGMA ${name}`).get([]);
   // The column is called like the pragma, except for busy_timeout.
   return row === undefined ? undefined : Object.values(row)[0];

@@ -13,6 +13,7 @@ import {
 import type { BatchListener, Store } from "../store.ts";
 import { StoreHealth } from "../store-health.ts";
 import type { ConnectionRole } from "./connection.ts";
+import { newSeenCommit } from "./database-header.ts";
 import { FileOwner } from "./file-owner.ts";
 import type { Counts } from "./serve-database.ts";
 import type { TimedOperation } from "./transaction.ts";
@@ -81,7 +82,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     onFailure: (reason) => health.lookupFailed(reason),
   });
   const close = async () => {
-    await Promise.all([writer.close(), reader.close(), operatorReader.close()]);
+    const closeAll = () => Promise.all([writer.close(), reader.close(), operatorReader.close()]);
+    await (isLost ? owner.closeAsItIs(closeAll) : closeAll());
     health.stop();
     owner.release(isLost ? undefined : writer.lastCallId);
   };
@@ -90,9 +92,19 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     // The writer makes the tables.
     const isNew = !owner.wasMade;
     const { files: watch, lastCallId } = owner;
-    await writer.open({ role: "writer", path, watch, isNew, lastCallId, maxPending, now: clock() });
+    const seenCommit = newSeenCommit();
+    await writer.open({
+      role: "writer",
+      path,
+      watch,
+      seenCommit,
+      isNew,
+      lastCallId,
+      maxPending,
+      now: clock(),
+    });
     owner.recordDatabase();
-    await reader.open({ role: "reader", path, checkpoints: watch });
+    await reader.open({ role: "reader", path, checkpoints: { files: watch, seenCommit } });
   } catch (error) {
     await close();
     throw error;

@@ -1,4 +1,5 @@
 import { statSync } from "node:fs";
+import { type SeenCommit, WatchedHeader } from "./database-header.ts";
 import { WatchedLog } from "./watched-log.ts";
 
 interface Seen {
@@ -15,6 +16,7 @@ interface Seen {
 export class WatchedFiles {
   readonly #seen: readonly Seen[];
   readonly #database: DatabaseSize;
+  readonly #header: WatchedHeader | undefined;
   readonly #log: WatchedLog | undefined;
   #lostReason: string | undefined;
   #truncatedLog: TruncatedLog | undefined;
@@ -22,10 +24,12 @@ export class WatchedFiles {
   #shrunkTo = Number.POSITIVE_INFINITY;
 
   /** @param paths the database first, then its log */
-  constructor(paths: readonly string[], database: DatabaseSize) {
+  constructor(paths: readonly string[], database: DatabaseSize, seenCommit: SeenCommit) {
     this.#seen = paths.flatMap(seenAt);
     this.#database = database;
-    const log = paths[1];
+    const [main, log] = paths;
+    this.#header = main === undefined ? undefined : new WatchedHeader(main, seenCommit);
+    this.#header?.begin();
     this.#log = log === undefined ? undefined : new WatchedLog(log, database.pageBytes);
   }
 
@@ -36,7 +40,7 @@ export class WatchedFiles {
 
   /**
    * @param isIdle there is time to find out whether a file that looks short lost its end before it was seen longer
-   * @throws Error when a file was deleted, replaced or truncated, now or earlier
+   * @throws Error when a file was deleted, replaced, overwritten or truncated, now or earlier
    */
   check({ isIdle }: { isIdle: boolean }): void {
     this.#lostReason ??= this.#findLoss(isIdle);
@@ -48,7 +52,9 @@ export class WatchedFiles {
     this.#shrunkTo = Math.min(this.#shrunkTo, this.#database.bytes());
   }
 
+  /** Only after the connection is closed. */
   close(): void {
+    this.#header?.close();
     this.#log?.close();
   }
 
@@ -60,6 +66,8 @@ export class WatchedFiles {
       if (how !== undefined) return text(file, how);
     }
     const [database, log] = this.#seen;
+    // Before the log is copied anywhere.
+    if (database !== undefined && this.#header?.isForeign()) return text(database, "overwritten");
     // The log first: a look at the database's size may copy it.
     if (log !== undefined && this.#isLogTruncated()) {
       const rest = this.#truncatedLog === "copied" ? "nothing is lost, restart jobgate" : undefined;
@@ -107,24 +115,33 @@ export class WatchedFiles {
 /** A look at the files before a checkpoint, on another connection than the one that writes. */
 export class CheckpointGuard {
   readonly #database: Seen | undefined;
+  readonly #header: WatchedHeader;
   readonly #log: WatchedLog;
 
   constructor(
     [database, log]: readonly [database: string, log: string, ...rest: string[]],
     pageBytes: number,
+    seenCommit: SeenCommit,
   ) {
     this.#database = seenAt(database)[0];
+    this.#header = new WatchedHeader(database, seenCommit);
     this.#log = new WatchedLog(log, pageBytes);
   }
 
   /** Returns false if a checkpoint would copy what was lost, or copy it to where a restart does not find it. */
   get allowsCheckpoint(): boolean {
-    return (
-      this.#database !== undefined && lossOf(this.#database) === undefined && this.#log.look() === "whole"
-    );
+    const isInPlace = this.#database !== undefined && lossOf(this.#database) === undefined;
+    return isInPlace && !this.#header.isForeign() && this.#log.look() === "whole";
   }
 
+  /** Notes which commits the database has after a checkpoint: a copy that lacks them is older. */
+  checkpointed(): void {
+    this.#header.isForeign();
+  }
+
+  /** Only after the connection is closed. */
   close(): void {
+    this.#header.close();
     this.#log.close();
   }
 }

@@ -1,6 +1,7 @@
 import type { SharedLeases } from "../../../src/store/contract/work-queue.ts";
 import { type LeaseColumns, leaseStanding } from "../../../src/store/rules/leases.ts";
 import { openConnection } from "../../../src/store/sqlite/connection.ts";
+import { newSeenCommit } from "../../../src/store/sqlite/database-header.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { Process, Simulation } from "./simulation.ts";
@@ -26,6 +27,7 @@ export class SharedDatabase {
         role: "writer",
         path,
         watch: [],
+        seenCommit: newSeenCommit(),
         isNew: false,
         lastCallId: 0,
         maxPending: 1_000,

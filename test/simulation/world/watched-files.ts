@@ -10,5 +10,7 @@ export class WatchedFiles {
 export class CheckpointGuard {
   readonly allowsCheckpoint = true;
 
+  checkpointed(): void {}
+
   close(): void {}
 }

@@ -5,6 +5,7 @@ import type { Delivery } from "../../../src/store/contract/intake.ts";
 import type { Claimed } from "../../../src/store/contract/work-queue.ts";
 import type { OperationOutcome } from "../../../src/store/group-commit.ts";
 import { type Connection, openConnection } from "../../../src/store/sqlite/connection.ts";
+import { newSeenCommit } from "../../../src/store/sqlite/database-header.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
@@ -34,6 +35,7 @@ class TestDatabase {
       role: "writer",
       path: this.#path,
       watch: [],
+      seenCommit: newSeenCommit(),
       isNew: true,
       lastCallId: 0,
       maxPending: MAX_PENDING,
@@ -179,6 +181,7 @@ test("An operation that the database rejects is refused alone among many of its 
       role: "writer",
       path: join(folder, "a.db"),
       watch: [],
+      seenCommit: newSeenCommit(),
       isNew: true,
       lastCallId: 0,
       maxPending: 100,

@@ -1,10 +1,11 @@
-import { existsSync, rmSync, statSync, truncateSync } from "node:fs";
-import { copyFile, open as openFile, rename, rm, truncate } from "node:fs/promises";
+import { existsSync, readFileSync, rmSync, statSync, truncateSync } from "node:fs";
+import { copyFile, open as openFile, readFile, rename, rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { UnknownOutcomeError } from "../../../src/core/errors.ts";
 import { openConnection } from "../../../src/store/sqlite/connection.ts";
+import { newSeenCommit } from "../../../src/store/sqlite/database-header.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { inspectSqlite } from "../../../src/store/sqlite/inspect.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
@@ -42,7 +43,16 @@ async function openAt(path: string, { threads = false } = {}) {
 
 test("Says of a batch during which its database is lost that its outcome is unknown", () => {
   const connection = openConnection(
-    { role: "writer", path, watch: [path], isNew: true, lastCallId: 0, maxPending: 10, now: Date.now() },
+    {
+      role: "writer",
+      path,
+      watch: [path],
+      seenCommit: newSeenCommit(),
+      isNew: true,
+      lastCallId: 0,
+      maxPending: 10,
+      now: Date.now(),
+    },
     () => undefined,
   );
   const operation = {
@@ -68,7 +78,7 @@ test("A log that is truncated during a batch is cut where its hole begins, and i
   const losses: unknown[] = [];
   const connection = openConnection(
     {
-      ...{ role: "writer", path, watch: [path, `${path}-wal`], isNew: false },
+      ...{ role: "writer", path, watch: [path, `${path}-wal`], isNew: false, seenCommit: newSeenCommit() },
       ...{ lastCallId: 0, maxPending: 10, now: Date.now() },
     },
     (...loss) => void losses.push(loss),
@@ -215,6 +225,63 @@ test.each(losses)(
     });
     await expect(claimCalls(store)).rejects.toMatchObject({ code: "store_unavailable" });
     expect(store.status()).toMatchObject({ writable: false, reason: expect.stringMatching(reason) });
+  },
+);
+
+/** Returns the number of the last commit that a file has without its log. */
+const commitNumberOf = (path: string) => readFileSync(path).readInt32BE(68);
+
+/** Writes a file over another one, as `cp` does. The other one does not become shorter, which would be noticed anyway. */
+async function overwrite(path: string, copy: string): Promise<void> {
+  const bytes = await readFile(copy);
+  const file = await openFile(path, "r+");
+  await file.write(bytes, 0, bytes.byteLength, 0);
+  await file.close();
+}
+
+test.each([
+  { copy: "older", refusal: /is an older copy, and .*-wal goes on where a newer file ended/ },
+  // The log is of the file that the copy has replaced: a start deletes it.
+  { copy: "backup", refusal: undefined },
+])(
+  "A database over which an $copy copy was written takes nothing more, and stays as it is after a stop and a kill",
+  async ({ copy, refusal }) => {
+    const served = await openAt(path, { threads: true });
+    // The store's own checkpoint: another connection of this process may be closed late, and copies the log then.
+    const allCopied = (commits: number) =>
+      expect.poll(() => commitNumberOf(path)).toBeGreaterThanOrEqual(commits);
+    await allCopied(5);
+    await copyFile(path, `${path}.older`);
+    const inspection = inspectSqlite(path);
+    await inspection.backup(`${path}.backup`);
+    await inspection.close();
+    // Begins the log anew, which then lacks what the copies lack.
+    for (const commits of [6, 7, 8]) {
+      await acceptId(served.store);
+      await allCopied(commits);
+    }
+    const lastId = await acceptId(served.store);
+    await overwrite(path, `${path}.${copy}`);
+    if (copy === "older") await expect.poll(() => served.store.status().writable).toBe(false);
+    await expect(served.store.accept(webhookCall())).rejects.toMatchObject({ code: "store_unavailable" });
+    expect(served.store.status().reason).toMatch(/jobgate\.db was overwritten while in use: restore/);
+    const files = () => Promise.all([path, `${path}-wal`].map((file) => readFile(file)));
+    const before = await files();
+    const killed = await copied();
+    await served.store.close();
+    expect(await files()).toEqual(before);
+    const stopped = await copied();
+    for (path of [stopped, killed]) {
+      if (refusal !== undefined) {
+        await expect(openAgain()).rejects.toThrow(refusal);
+        expect(() => inspectSqlite(path)).toThrow(refusal);
+        await rm(`${path}-wal`);
+      }
+      await openAgain();
+      expect((await store.totals()).calls.ready).toBe(5);
+      expect(await acceptId(store)).toBeGreaterThan(lastId);
+      await store.close();
+    }
   },
 );
 

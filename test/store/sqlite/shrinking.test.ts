@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { type Connection, openConnection } from "../../../src/store/sqlite/connection.ts";
+import { newSeenCommit } from "../../../src/store/sqlite/database-header.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
@@ -27,7 +28,16 @@ const accepts = (count: number) =>
 
 function openWriter(onLost = (reason: string): void => expect.fail(reason)): Connection {
   return openConnection(
-    { role: "writer", path, watch: [path], isNew: true, lastCallId: 0, maxPending: 10_000, now: Date.now() },
+    {
+      role: "writer",
+      path,
+      watch: [path],
+      seenCommit: newSeenCommit(),
+      isNew: true,
+      lastCallId: 0,
+      maxPending: 10_000,
+      now: Date.now(),
+    },
     onLost,
   );
 }

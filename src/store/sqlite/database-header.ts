@@ -1,0 +1,130 @@
+import { closeSync, openSync, readSync } from "node:fs";
+import { FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_SALTS, isLogMagic } from "./log-format.ts";
+
+/* Header of a database: https://sqlite.org/fileformat2.html#the_database_header. Numbers are big-endian. */
+
+const DATABASE_HEADER_BYTES = 100;
+const MAGIC = Buffer.from("SQLite format 3\0", "latin1");
+/** Two bytes that are 2 in a file that has a write-ahead log, as every file that jobgate serves, and 1 in a copy. */
+export const FILE_VERSIONS_OFFSET = 18;
+const LOGGED = Buffer.from([2, 2]);
+const COMMIT_NUMBER_OFFSET = 68;
+
+/**
+ * Where a database keeps the number of jobgate's last commit. Each commit writes it, so a copy of the file that lacks a
+ * commit has a lower number: SQLite's own change counter stays the same over the commits of a connection that has a log.
+ */
+export const COMMIT_NUMBER_PRAGMA = "application_id";
+
+/** Returns how many commits `to` is ahead of `from`. The numbers are of 32 bits, and begin anew. */
+const commitsBetween = (from: number, to: number) => (to - from) | 0;
+
+/** One number that the database's threads share. */
+export type SeenCommit = Int32Array<SharedArrayBuffer>;
+
+export const newSeenCommit = (): SeenCommit => new Int32Array(new SharedArrayBuffer(4));
+
+/** Reads in which a header that a checkpoint is writing is read again. */
+const READS = 3;
+
+/** The header of a database that this process serves, as the file has it without its log. */
+export class WatchedHeader {
+  readonly #file: number;
+  /** Number of the last commit that the file was seen with, by all threads. */
+  readonly #seen: SeenCommit;
+
+  constructor(path: string, seen: SeenCommit) {
+    this.#file = openSync(path, "r");
+    this.#seen = seen;
+  }
+
+  /** Notes the number with which the file was opened. */
+  begin(): void {
+    Atomics.store(this.#seen, 0, readHeader(this.#file)?.readInt32BE(COMMIT_NUMBER_OFFSET) ?? 0);
+  }
+
+  /** Checks whether another program has written a copy over the file: only a checkpoint writes it, and none takes it back. */
+  isForeign(): boolean {
+    let previous: Buffer | undefined;
+    for (let read = 0; read < READS; read++) {
+      const header = readHeader(this.#file);
+      // The file's size tells that it was truncated.
+      if (header === undefined) return false;
+      const commit = header.readInt32BE(COMMIT_NUMBER_OFFSET);
+      if (isLogged(header) && commitsBetween(Atomics.load(this.#seen, 0), commit) >= 0) {
+        Atomics.store(this.#seen, 0, commit);
+        return false;
+      }
+      if (previous?.equals(header)) return true;
+      previous = header;
+    }
+    return true;
+  }
+
+  /** Closes the file, which ends this process's locks on it: only after the connection is closed. */
+  close(): void {
+    closeSync(this.#file);
+  }
+}
+
+/**
+ * Checks whether a database lacks commits that were made before its log began: an older copy was written over it, or took
+ * its place, and the log would break it. The log of a killed process begins where its file ended, or earlier.
+ */
+export function isOlderThanLog(path: string): boolean {
+  // Another process may be writing both.
+  return lacksCommits(path) && lacksCommits(path);
+}
+
+function lacksCommits(path: string): boolean {
+  // The log first: the file's number only rises.
+  const first = withFile(`${path}-wal`, firstCommitIn);
+  const header = first === undefined ? undefined : withFile(path, readHeader);
+  if (first === undefined || header === undefined || !isLogged(header)) return false;
+  return commitsBetween(header.readInt32BE(COMMIT_NUMBER_OFFSET), first) > 1;
+}
+
+/** Returns the number of the first commit in a log; undefined if the log is empty. */
+function firstCommitIn(log: number): number | undefined {
+  const header = Buffer.alloc(HEADER_BYTES);
+  if (readSync(log, header, 0, HEADER_BYTES, 0) < HEADER_BYTES || !isLogMagic(header.readUInt32BE(0))) return;
+  const salts = header.subarray(HEADER_SALTS, HEADER_SALTS + 8);
+  const frame = Buffer.alloc(FRAME_HEADER_BYTES + DATABASE_HEADER_BYTES);
+  const frameBytes = FRAME_HEADER_BYTES + header.readUInt32BE(8);
+  for (let at = HEADER_BYTES; ; at += frameBytes) {
+    if (readSync(log, frame, 0, frame.byteLength, at) < frame.byteLength) return undefined;
+    if (!frame.subarray(8, 16).equals(salts)) return undefined;
+    const page = frame.subarray(FRAME_HEADER_BYTES);
+    if (frame.readUInt32BE(0) === 1) {
+      return page.subarray(0, MAGIC.byteLength).equals(MAGIC)
+        ? page.readInt32BE(COMMIT_NUMBER_OFFSET)
+        : undefined;
+    }
+  }
+}
+
+function isLogged(header: Buffer): boolean {
+  const versions = header.subarray(FILE_VERSIONS_OFFSET, FILE_VERSIONS_OFFSET + LOGGED.byteLength);
+  return header.subarray(0, MAGIC.byteLength).equals(MAGIC) && versions.equals(LOGGED);
+}
+
+function readHeader(file: number): Buffer | undefined {
+  const header = Buffer.alloc(DATABASE_HEADER_BYTES);
+  return readSync(file, header, 0, header.byteLength, 0) < header.byteLength ? undefined : header;
+}
+
+/** Returns undefined if there is no such file. */
+function withFile<Result>(path: string, use: (file: number) => Result): Result | undefined {
+  let file: number;
+  try {
+    file = openSync(path, "r");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+  try {
+    return use(file);
+  } finally {
+    closeSync(file);
+  }
+}
