@@ -129,15 +129,21 @@ export class Charges implements BackgroundService {
   async #endAuthorizations(): Promise<void> {
     const { journal, clock, logger } = this.#parts;
     const beforeSecs = Math.ceil(clock() / 1000) + this.#settleMarginSecs;
-    for (;;) {
-      const callIds = await journal.listEndingAuthorizations(beforeSecs, ENDED_AT_ONCE);
+    // Tried once in a round: a payment whose JobCall a damaged store lacks stays in the list.
+    const tried = new Set<number>();
+    let stayed = 0;
+    while (!this.#loop.isStopped) {
+      const limit = ENDED_AT_ONCE + stayed;
+      const listed = await journal.listEndingAuthorizations(beforeSecs, limit);
+      const callIds = listed.filter((callId) => !tried.has(callId));
       for (const outcome of await Promise.all(callIds.map((callId) => journal.endAuthorization(callId)))) {
-        if (outcome.kind === "buried") {
-          const { callId, reason } = outcome.buried;
-          logger.warn({ callId }, `a paid job was not run: ${reason}`);
-        }
+        if (outcome.kind === "not_open") stayed++;
+        if (outcome.kind !== "buried") continue;
+        const { callId, reason } = outcome.buried;
+        logger.warn({ callId }, `a paid job was not run: ${reason}`);
       }
-      if (callIds.length < ENDED_AT_ONCE || this.#loop.isStopped) return;
+      if (callIds.length === 0 || listed.length < limit) return;
+      for (const callId of callIds) tried.add(callId);
     }
   }
 

@@ -310,6 +310,26 @@ it("Ends more authorizations in one round than in one step", async () => {
   await expect.poll(async () => (await store.totals()).byUse).toMatchObject({ authorized: 0, released: 203 });
 });
 
+it("Ends each authorization once in a round, also behind payments whose JobCalls the store lacks", async () => {
+  const { store, begin, start, times } = await harness();
+  await Promise.all(Array.from({ length: 450 }, (_, number) => begin(number)));
+  const lacking = new Set((await store.listEndingAuthorizations(ENDS_AT / 1_000 + 1, 410)).slice(0, 405));
+  const tries = new Map<number, number>();
+  const journal: Store = {
+    ...store,
+    async endAuthorization(callId) {
+      tries.set(callId, (tries.get(callId) ?? 0) + 1);
+      return lacking.has(callId) ? { kind: "not_open" } : store.endAuthorization(callId);
+    },
+  };
+  times.now = ENDS_AT;
+  await start({ journal, roundMs: 3_600_000 });
+  await expect.poll(async () => (await store.totals()).byUse).toMatchObject({ released: 45 });
+  // Its stop waits for the round.
+  await charges?.stop();
+  expect([tries.size, new Set(tries.values())]).toEqual([450, new Set([1])]);
+});
+
 it("Of several replicas, one charges, and the next one when it stops", async () => {
   const { store, settling, acked, start, wholeRound, asked } = await harness();
   const journal = { ...store, isShared: true };
