@@ -17,6 +17,8 @@ const ANSWERED_MS = 10_000;
 /** Requests that are sent while the store is known to be unwritable. */
 const REFUSED = 200;
 const REFUSED_MS = 3_000;
+/** Lists that the operator asks for at once meanwhile. */
+const LISTS = 20;
 const AUTHORIZATION_SECS = 15;
 /** Pauses of clients that send again. */
 const AFTER_REFUSAL_MS = 50;
@@ -76,6 +78,18 @@ async function startSite(url: string) {
     runner,
     answers,
     readyz,
+    /** Asks for a list as the operator's page does, and gives the time until the answer. */
+    async listPayments() {
+      const sentAt = performance.now();
+      const response = await fetch(`${replica.operatorUrl}/jobgate.v1.OperatorService/ListPayments`, {
+        method: "POST",
+        body: "{}",
+        headers: { "content-type": "application/json" },
+        signal: AbortSignal.timeout(60_000),
+      });
+      await response.text();
+      return { status: response.status, tookMs: performance.now() - sentAt };
+    },
     /** Starts senders of webhooks; the returned function stops them. */
     startLoad() {
       const senders = Promise.all(Array.from({ length: SENDERS }, (_, name) => sender(name)));
@@ -204,6 +218,11 @@ describe("A network that swallows the packets to and from Postgres", () => {
     const payment = send();
     expect(await site.becomes(503, 60_000)).toBeLessThan(NOTICED_MS);
     await expectRefusals(site);
+    const lists = await Promise.all(Array.from({ length: LISTS }, () => site.listPayments()));
+    for (const { status, tookMs } of lists) {
+      expect(status).toBe(503);
+      expect(tookMs).toBeLessThan(ANSWERED_MS);
+    }
     const paid = await payment;
     expect(paid.status).toBe(503);
     expect(paid.tookMs).toBeLessThan(ANSWERED_MS);

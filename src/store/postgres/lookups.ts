@@ -69,10 +69,11 @@ export function createLookups(options: {
   readonly operatorReaders: ConnectionPool;
   /** Replaces the database's clock in tests. */
   readonly clock: (() => number) | undefined;
-  /** Wait of a client for its lookup. */
+  /** Wait of a client for its lookup. The operator's, which read more, wait twice as long while the store is writable. */
   readonly callerMs: number;
+  readonly isWritable: () => boolean;
 }): LookupTable & { readonly lookAtLeases: SharedLeases["look"] } {
-  const { readers, operatorReaders, clock, callerMs } = options;
+  const { readers, operatorReaders, clock, callerMs, isWritable } = options;
   const now = () => clock?.() ?? null;
 
   function askOnce<Row>(
@@ -84,14 +85,17 @@ export function createLookups(options: {
   }
 
   async function ask<Row>(asked: Statement<Row>, values: readonly unknown[], pool = readers): Promise<Row[]> {
+    const isHung = pool !== readers && !isWritable();
     try {
+      // Lookups that nobody waits for any more would queue up behind a server that does not answer.
+      if (isHung && pool.isBusy()) throw new Error("Postgres does not answer another lookup");
       // The connection may have been broken for a while without anyone having used it.
       const rows = askOnce(asked, values, pool).catch((error) =>
         isRefusal(error) ? Promise.reject(error) : askOnce(asked, values, pool),
       );
-      if (pool !== readers) return await rows;
-      const inTime = await within(callerMs, rows);
-      if (inTime === undefined) throw new Error(`Postgres has not answered for ${callerMs / 1000} s`);
+      const waitMs = pool === readers || isHung ? callerMs : 2 * callerMs;
+      const inTime = await within(waitMs, rows);
+      if (inTime === undefined) throw new Error(`Postgres has not answered for ${waitMs / 1000} s`);
       return inTime;
     } catch (cause) {
       throw new GatewayError("store_unavailable", "The store could not be asked; nothing was changed.", {

@@ -66,7 +66,13 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     commits.refuseWaiting();
   };
   const { callerMs, hangMs } = timeouts;
-  const { lookAtLeases, ...lookups } = createLookups({ readers, operatorReaders, clock, callerMs });
+  const { lookAtLeases, ...lookups } = createLookups({
+    readers,
+    operatorReaders,
+    clock,
+    callerMs,
+    isWritable: () => health.reason === undefined,
+  });
   let pending = 0;
   let isClosing = false;
   const heartbeat = new Heartbeat({
