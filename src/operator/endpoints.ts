@@ -4,7 +4,7 @@ import { amountText } from "../core/amounts.ts";
 import { priceText } from "../core/price.ts";
 import type { EndpointSchema } from "../gen/jobgate/v1/operator_pb.ts";
 import type { CounterReader } from "../telemetry/instruments.ts";
-import type { ListedJob } from "../x402/catalogue/listing.ts";
+import type { ListedJob } from "../x402/jobs/listing.ts";
 
 type Refusals = ReadonlyMap<string, number>;
 

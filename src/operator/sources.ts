@@ -5,7 +5,7 @@ import type { RunnerReport } from "../delivery/subscription.ts";
 import type { Store } from "../store/store.ts";
 import type { MeasuredSettler } from "../telemetry/collectors.ts";
 import type { CounterReader } from "../telemetry/instruments.ts";
-import type { ListedJob } from "../x402/catalogue/listing.ts";
+import type { ListedJob } from "../x402/jobs/listing.ts";
 import type { RateReport } from "../x402/prices/token-rates.ts";
 
 /** The sender of callbacks, as far as the operator acts on it. */

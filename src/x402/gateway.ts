@@ -15,13 +15,14 @@ import { CallEvents } from "./calls/events.ts";
 import { PayerCallsRoute } from "./calls/payer-calls-route.ts";
 import { WaitPlaces } from "./calls/wait-places.ts";
 import { CallWatch } from "./calls/watch.ts";
+import { bazaarExtension } from "./catalogue/bazaar.ts";
 import { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
-import { JobDescriptions } from "./catalogue/job-descriptions.ts";
-import { type ListedJob, Listing } from "./catalogue/listing.ts";
-import { sellerOf } from "./catalogue/seller.ts";
 import { requestsOfPages, x402Cors } from "./cors.ts";
 import { Doors } from "./doors/doors.ts";
 import type { X402GatewayOptions } from "./gateway-options.ts";
+import { JobDescriptions } from "./jobs/job-descriptions.ts";
+import { type ListedJob, Listing } from "./jobs/listing.ts";
+import { sellerOf } from "./jobs/seller.ts";
 import { Payments } from "./payments.ts";
 import { DEFAULT_PERIODS, type X402Periods } from "./periods.ts";
 import { answerPrice } from "./prices/price-route.ts";
@@ -33,6 +34,7 @@ import { BodyChecks } from "./purchase/body-checks.ts";
 import { Checkout } from "./purchase/checkout.ts";
 import { ClientLimits } from "./purchase/client-limits.ts";
 import { EarlierPayments } from "./purchase/earlier-payments.ts";
+import { ExtensionEchoes } from "./purchase/extension-echoes.ts";
 import { InputChecks } from "./purchase/input-checks.ts";
 import { chargedNothing } from "./purchase/payment-answer.ts";
 import { Purchase } from "./purchase/purchase.ts";
@@ -65,8 +67,8 @@ export class X402Gateway implements BackgroundService {
   readonly #cors: Cors;
   /** Routes at the current configuration. */
   #routes: RouteTable = () => undefined;
-  /** Descriptions at the current configuration. */
-  #described: { readonly descriptions: JobDescriptions; readonly quoteTtlSecs: number } | undefined;
+  /** Declared extensions at the current configuration. */
+  #declared: { readonly echoes: ExtensionEchoes; readonly quoteTtlSecs: number } | undefined;
   /** Jobs for sale at the current configuration. */
   #listing: Listing | undefined;
 
@@ -181,12 +183,12 @@ export class X402Gateway implements BackgroundService {
     const descriptions = new JobDescriptions({
       jobs,
       seller,
-      identifiers,
+      declares: [bazaarExtension, (job) => ({ extensions: identifiers.declaration(job) })],
       extensionsOf: (network) => facilitators.extensionsOf(network),
-      clock,
     });
-    if (this.#described) descriptions.replaces(this.#described.descriptions, this.#described.quoteTtlSecs);
-    this.#described = { descriptions, quoteTtlSecs };
+    const echoes = new ExtensionEchoes({ declared: (job) => descriptions.of(job).extensions, clock });
+    if (this.#declared) echoes.replaces(this.#declared.echoes, this.#declared.quoteTtlSecs);
+    this.#declared = { echoes, quoteTtlSecs };
     const verification = new Verification({ facilitators, evidence, funds, descriptions, limits });
     const purchase = new Purchase({
       callerAuth: this.#callerAuth,
@@ -199,7 +201,7 @@ export class X402Gateway implements BackgroundService {
       earlier: new EarlierPayments({ journal: store, tokens }),
       producer: new X402Producer(config),
       stats,
-      descriptions,
+      echoes,
       undecidedLimits: config,
     });
     const listing = new Listing({
@@ -229,8 +231,8 @@ export class X402Gateway implements BackgroundService {
       price: (job) => answerPrice(job, { prices, tokens, rates, publicUrl, clock }),
       call: new CallRoute({ ...ofCalls, events: this.#callEvents, receipts }),
       payerCalls: new PayerCallsRoute({ ...ofCalls, payments: store, publicUrl }),
-      catalogue: new CatalogueRoutes({ listing, seller }),
       documents: [
+        ...new CatalogueRoutes({ listing, seller }).all,
         ...(receipts ? [receipts.didRoute] : []),
         ...(callbackKeys ? [callbackKeysRoute(callbackKeys)] : []),
       ],

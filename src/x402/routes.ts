@@ -4,7 +4,6 @@ import { type HttpResponse, jsonResponse, textResponse } from "../http/response.
 import { healthHandlers, type MethodHandlers, type RouteTable } from "../http/routes.ts";
 import type { CallRoute } from "./calls/call-route.ts";
 import type { PayerCallsRoute } from "./calls/payer-calls-route.ts";
-import type { CatalogueRoutes } from "./catalogue/catalogue-routes.ts";
 import type { McpRoute } from "./doors/mcp/mcp-route.ts";
 import { SHOP_FILES } from "./pages/shop-pages.ts";
 import type { DryRunRoute } from "./purchase/dry-run-route.ts";
@@ -23,22 +22,16 @@ export function x402Routes(routes: {
   readonly price: (job: JobPath) => Promise<HttpResponse>;
   readonly call: CallRoute;
   readonly payerCalls: PayerCallsRoute;
-  readonly catalogue: CatalogueRoutes;
   /** Documents with a path of their own. */
   readonly documents: readonly (readonly [path: string, handlers: MethodHandlers])[];
   readonly stats: X402Stats;
 }): RouteTable {
-  const { job, mppJob, mcp, dryRun, price, call, payerCalls, catalogue, documents, stats } = routes;
+  const { job, mppJob, mcp, dryRun, price, call, payerCalls, documents, stats } = routes;
   const fixed = new Map<string, MethodHandlers>([
     ["/x402/health", healthHandlers(() => textResponse(200, "ok"))],
     ["/x402/stats", { GET: () => jsonResponse(200, { status: "ok", counters: stats.counters() }) }],
     ...SHOP_FILES,
-    ["/", catalogue.home],
-    ["/x402/jobs", catalogue.jobs],
     ["/x402/calls", { GET: (request) => payerCalls.answer(request) }],
-    ["/openapi.json", catalogue.openApi],
-    ["/.well-known/x402", catalogue.wellKnown],
-    ["/llms.txt", catalogue.llmsText],
     ...(mcp ? [["/mcp", mcp.handlers] as const] : []),
     ...documents,
   ]);

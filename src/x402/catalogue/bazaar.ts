@@ -1,7 +1,8 @@
 import type { Job } from "../../config/config.ts";
 import { isJsonType } from "../../core/body-schema.ts";
 import { isNestedDeeper } from "../../core/objects.ts";
-import { embeddedSchema, inputExample } from "./job-input.ts";
+import type { DeclareExtensions } from "../jobs/job-descriptions.ts";
+import { embeddedSchema, inputExample } from "../jobs/job-input.ts";
 import { mediaKind } from "./media-schema.ts";
 
 /**
@@ -18,11 +19,21 @@ const BODY_SCHEMA = "/properties/input/properties/body";
 /** x402's extension `bazaar`: what facilitators need to list a job. */
 export type Bazaar = ReturnType<typeof bazaarOf>;
 
+/** Declares the extension to v2 clients, and the same facts to v1 clients. */
+export function bazaarExtension(job: Job): ReturnType<DeclareExtensions> {
+  const bazaar = declareBazaar(job);
+  const { input, output } = bazaar.info;
+  return {
+    extensions: { bazaar },
+    outputSchema: { input: { discoverable: true, ...input }, ...(output && { output }) },
+  };
+}
+
 /**
  * Declares the extension for a job. If it would be too large, leaves out the body's schema, then its example: the list
  * of jobs has both. It has no `routeTemplate`, with which catalogues make a single entry of all jobs, at a URL that cannot be paid.
  */
-export function declareBazaar(job: Job): Bazaar {
+function declareBazaar(job: Job): Bazaar {
   const schema = job.input && embeddedSchema(job.input, BODY_SCHEMA);
   const example = job.input && inputExample(job.input);
   // Without an example there is no body that is known to match the schema.

@@ -1,14 +1,15 @@
 import { createHash } from "node:crypto";
 import type { OutgoingHttpHeaders } from "node:http";
 import { setImmediate } from "node:timers/promises";
+import { stringify } from "lossless-json";
 import { type HttpRequest, prefersHtml } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
+import { jobEntry } from "../jobs/job-entry.ts";
+import type { ListedJob, Listing } from "../jobs/listing.ts";
+import type { Seller } from "../jobs/seller.ts";
 import { LIST_HEADERS, listPage } from "../pages/shop-pages.ts";
-import { jobList } from "./job-list.ts";
-import type { ListedJob, Listing } from "./listing.ts";
 import { llmsText } from "./llms-text.ts";
 import { openApi } from "./openapi.ts";
-import type { Seller } from "./seller.ts";
 
 /** A document about the jobs for sale, in pieces of about one job each. */
 type Render = (jobs: readonly ListedJob[]) => Iterable<string>;
@@ -18,30 +19,28 @@ type DocumentHandlers = Readonly<Record<"GET" | "HEAD", (request: HttpRequest) =
 /** Pieces that are rendered without a pause: a few milliseconds. */
 const PIECES_AT_ONCE = 50;
 
-/** Routes that tell people, crawlers and agents which jobs are for sale. */
+/** Documents that tell people, crawlers and agents which jobs are for sale. */
 export class CatalogueRoutes {
   readonly #listing: Listing;
-  /** `/`: the jobs as a page for people, and as `/x402/jobs` for programs. */
-  readonly home: DocumentHandlers;
-  /** `/x402/jobs`: every job with all that is known about it. */
-  readonly jobs: DocumentHandlers;
-  /** `/openapi.json` */
-  readonly openApi: DocumentHandlers;
-  /** `/.well-known/x402`: the URL of every job. */
-  readonly wellKnown: DocumentHandlers;
-  /** `/llms.txt` */
-  readonly llmsText: DocumentHandlers;
+  /** Handlers by path. */
+  readonly all: readonly (readonly [path: string, handlers: DocumentHandlers])[];
 
   constructor(parts: { readonly listing: Listing; readonly seller: Seller }) {
     const { listing, seller } = parts;
     this.#listing = listing;
-    this.jobs = this.#document((jobs) => jobList(jobs, seller), cached("application/json", 60));
-    const page = this.#document((jobs) => listPage(jobList(jobs, seller), seller), LIST_HEADERS);
-    this.home = byAccept(page, this.jobs);
-    this.openApi = this.#document((jobs) => openApi(jobs, seller), cached("application/json", 300));
-    this.wellKnown = this.#document(wellKnown, cached("application/json", 300));
+    // Every job with all that is known about it.
+    const jobs = this.#document((listed) => jobList(listed, seller), cached("application/json", 60));
+    const page = this.#document((listed) => listPage(jobList(listed, seller), seller), LIST_HEADERS);
     const markdown = cached("text/markdown; charset=utf-8", 300);
-    this.llmsText = this.#document((jobs) => llmsText(jobs, seller), markdown);
+    this.all = [
+      // The jobs as a page for people, and as `/x402/jobs` for programs.
+      ["/", byAccept(page, jobs)],
+      ["/x402/jobs", jobs],
+      ["/openapi.json", this.#document((listed) => openApi(listed, seller), cached("application/json", 300))],
+      // The URL of every job.
+      ["/.well-known/x402", this.#document(wellKnown, cached("application/json", 300))],
+      ["/llms.txt", this.#document((listed) => llmsText(listed, seller), markdown)],
+    ];
   }
 
   /** Returns the handlers of a document, which is rendered once for each listing. */
@@ -90,6 +89,14 @@ function byAccept(page: DocumentHandlers, other: DocumentHandlers): DocumentHand
     return { ...rest, headers: { ...headers, vary: "Accept" } };
   };
   return { GET: answer, HEAD: answer };
+}
+
+function* jobList(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
+  yield '{"jobs":[';
+  for (const [i, job] of jobs.entries()) {
+    yield `${i === 0 ? "" : ","}${stringify(jobEntry(job, seller))}`;
+  }
+  yield "]}";
 }
 
 function* wellKnown(jobs: readonly ListedJob[]): Iterable<string> {

@@ -1,5 +1,5 @@
-import type { ListedJob } from "./listing.ts";
-import { asSentence, jobTitle, listedPriceText, optionText, PROMISES, type Seller } from "./seller.ts";
+import type { ListedJob } from "../jobs/listing.ts";
+import { asSentence, jobTitle, listedPriceText, optionText, PROMISES, type Seller } from "../jobs/seller.ts";
 
 /** Jobs that are named one by one, which keeps the text under 200 lines. */
 const MAX_NAMED = 100;

@@ -1,11 +1,11 @@
 import { decimalText } from "../../core/amounts.ts";
 import { version } from "../../node/version.ts";
 import { EVM } from "../doors/mpp/methods.ts";
+import { embeddedSchema, inputExample } from "../jobs/job-input.ts";
+import type { ListedJob } from "../jobs/listing.ts";
+import { jobTitle, optionText, type Seller } from "../jobs/seller.ts";
 import { schemeOf } from "../wire/offer.ts";
-import { embeddedSchema, inputExample } from "./job-input.ts";
-import type { ListedJob } from "./listing.ts";
 import { mediaSchema } from "./media-schema.ts";
-import { jobTitle, optionText, type Seller } from "./seller.ts";
 
 /** Most categories that the discovery draft allows a service. */
 const MAX_CATEGORIES = 5;

@@ -4,7 +4,7 @@ import type { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { type HttpRequest, prefersHtml } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
-import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
+import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { PaymentPages } from "../pages/shop-pages.ts";
 import type { ToldSettlement, UnpaidRequest } from "../purchase/checkout.ts";
 import { chargedNothing, refusalResponse } from "../purchase/payment-answer.ts";

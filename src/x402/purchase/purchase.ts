@@ -5,7 +5,6 @@ import type { JobRequest } from "../../http/request.ts";
 import type { UndecidedLimits } from "../../store/contract/payment-journal.ts";
 import type { Store } from "../../store/store.ts";
 import type { AuthorizedCaller, CallerAuth } from "../callers/caller-auth.ts";
-import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
 import type { ConfirmedPrice, Price } from "../prices/price-book.ts";
 import type { X402Producer } from "../producer.ts";
 import {
@@ -22,6 +21,7 @@ import type { IdentifierRule } from "../wire/payment-identifier.ts";
 import { PaymentRefusal } from "../wire/payment-required.ts";
 import type { AdoptedPayments } from "./adopted-payments.ts";
 import type { EarlierPayments } from "./earlier-payments.ts";
+import type { ExtensionEchoes } from "./extension-echoes.ts";
 import { paymentKey, storableSeconds, type Verification, type VerifiedPayment } from "./verification.ts";
 
 interface Parts {
@@ -35,7 +35,7 @@ interface Parts {
   readonly identifiers: IdentifierRule;
   readonly producer: X402Producer;
   readonly stats: X402Stats;
-  readonly descriptions: JobDescriptions;
+  readonly echoes: ExtensionEchoes;
   readonly undecidedLimits: UndecidedLimits;
 }
 
@@ -137,7 +137,7 @@ export class Purchase {
     // missing_payment_identifier
     this.#parts.identifiers.check(payment, identity);
     // payment_mismatch
-    this.#parts.descriptions.checkEcho(payment.payload, identity);
+    this.#parts.echoes.check(payment.payload, identity);
     // payment_mismatch
     payment.requireAskedFor?.({ ...identity, body });
     // payment_mismatch; quote_not_found, quote_mismatch, quote_conflict

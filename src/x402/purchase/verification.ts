@@ -1,9 +1,9 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { PaymentKey } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
-import type { JobDescriptions } from "../catalogue/job-descriptions.ts";
 import type { FacilitatorRequest } from "../facilitators/facilitator.ts";
 import type { Facilitators } from "../facilitators/facilitators.ts";
+import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import type { PayerFunds } from "../settlement/payer-funds.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../wire/offer.ts";

@@ -65,7 +65,7 @@ export interface JobDescription {
   readonly resource: ResourceInfo;
   /** Declared to v2 clients. */
   readonly extensions: NonNullable<PaymentRequired["extensions"]>;
-  /** The same facts as `bazaar`, for v1 clients. */
+  /** Facts of these extensions for v1 clients. */
   readonly outputSchema: Record<string, unknown>;
 }
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { parseDollars, type UsdPrice } from "../../../src/core/price.ts";
 import { llmsText } from "../../../src/x402/catalogue/llms-text.ts";
 import { openApi as openApiOf } from "../../../src/x402/catalogue/openapi.ts";
-import { sellerOf } from "../../../src/x402/catalogue/seller.ts";
+import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { PERMISSIONS, PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";
 import { AMOUNT, PERMIT2_USDC, PRICE_WEI, USDC } from "../payments.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from "vitest";
-import { optionText } from "../../../src/x402/catalogue/seller.ts";
+import { optionText } from "../../../src/x402/jobs/seller.ts";
 import { settlementOption } from "../../../src/x402/prices/price-route.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { PUBLIC_URL, startAnotherGateway, startTestGateway } from "../gateway-harness.ts";

@@ -7,9 +7,10 @@ import type { JobKey } from "../../../src/core/job-call.ts";
 import type { HttpResponse } from "../../../src/http/response.ts";
 import type { JobQuote } from "../../../src/pricing/job-quote.ts";
 import type { JobPrice } from "../../../src/pricing/price-source.ts";
-import { JobDescriptions } from "../../../src/x402/catalogue/job-descriptions.ts";
-import { sellerOf } from "../../../src/x402/catalogue/seller.ts";
+import { bazaarExtension } from "../../../src/x402/catalogue/bazaar.ts";
 import { X402Door } from "../../../src/x402/doors/x402-door.ts";
+import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
+import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { JobPolicies } from "../../../src/x402/prices/job-policies.ts";
 import { OfferBook } from "../../../src/x402/prices/offer-book.ts";
 import { PayableTokens } from "../../../src/x402/prices/payable-tokens.ts";
@@ -21,7 +22,6 @@ import { ClientLimits } from "../../../src/x402/purchase/client-limits.ts";
 import { InputChecks } from "../../../src/x402/purchase/input-checks.ts";
 import { JobRoute } from "../../../src/x402/purchase/job-route.ts";
 import { makeOffers, quoteTerms } from "../../../src/x402/wire/offer.ts";
-import { IdentifierRule } from "../../../src/x402/wire/payment-identifier.ts";
 import { paymentRequired, paymentRequiredResponse } from "../../../src/x402/wire/payment-required.ts";
 import { EURC, requestWith, USDC } from "../payments.ts";
 
@@ -114,9 +114,8 @@ const describedAt = (publicUrl: string) =>
   new JobDescriptions({
     jobs: [],
     seller: sellerOf({ publicUrl }),
-    identifiers: new IdentifierRule([]),
+    declares: [bazaarExtension],
     extensionsOf: () => [],
-    clock: Date.now,
   });
 
 /** Changes the world; `isReload` if a gateway learns of it by a reload. */

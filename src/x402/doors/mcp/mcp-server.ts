@@ -8,9 +8,9 @@ import type { CallLookup, CallState } from "../../../store/contract/call-lookup.
 import type { AccessTokens } from "../../calls/access-tokens.ts";
 import { tooManyWaits, type WaitPlaces } from "../../calls/wait-places.ts";
 import { type CallWatch, isFinished } from "../../calls/watch.ts";
-import type { JobDescriptions } from "../../catalogue/job-descriptions.ts";
-import type { ListedJob, Listing } from "../../catalogue/listing.ts";
-import type { Seller } from "../../catalogue/seller.ts";
+import type { JobDescriptions } from "../../jobs/job-descriptions.ts";
+import type { ListedJob, Listing } from "../../jobs/listing.ts";
+import type { Seller } from "../../jobs/seller.ts";
 import type { Checkout, UnpaidRequest } from "../../purchase/checkout.ts";
 import type { ClientLimits } from "../../purchase/client-limits.ts";
 import { chargedNothing, purchaseRefusalOf } from "../../purchase/payment-answer.ts";

@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import type { JobInput } from "../../../config/config.ts";
 import { isJsonType } from "../../../core/body-schema.ts";
 import type { JobResult } from "../../../store/contract/work-queue.ts";
-import { embeddedSchema, inputSchema } from "../../catalogue/job-input.ts";
-import type { ListedJob } from "../../catalogue/listing.ts";
-import { asSentence, jobTitle, listedPriceText, optionText, PROMISES } from "../../catalogue/seller.ts";
+import { embeddedSchema, inputSchema } from "../../jobs/job-input.ts";
+import type { ListedJob } from "../../jobs/listing.ts";
+import { asSentence, jobTitle, listedPriceText, optionText, PROMISES } from "../../jobs/seller.ts";
 import { RPC, RpcError } from "./json-rpc.ts";
 
 export function toolName({

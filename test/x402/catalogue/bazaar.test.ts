@@ -10,13 +10,10 @@ import {
 } from "@x402/extensions/bazaar";
 import { describe, expect, it } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
-import type { Bazaar } from "../../../src/x402/catalogue/bazaar.ts";
-import { JobDescriptions } from "../../../src/x402/catalogue/job-descriptions.ts";
-import { sellerOf } from "../../../src/x402/catalogue/seller.ts";
-import { GAS_SPONSORING } from "../../../src/x402/wire/gas-sponsoring.ts";
+import { type Bazaar, bazaarExtension } from "../../../src/x402/catalogue/bazaar.ts";
+import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
+import { sellerOf } from "../../../src/x402/jobs/seller.ts";
 import { type Offer, toRequirements, toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
-import { IdentifierRule } from "../../../src/x402/wire/payment-identifier.ts";
-import { accounts } from "../../helpers/accounts.ts";
 import { PUBLIC_URL } from "../gateway-harness.ts";
 import { offersOf, read, signedPayload } from "../payments.ts";
 
@@ -43,9 +40,8 @@ function describeJob(job: Partial<Job> & { schema?: unknown; example?: unknown }
   const description = new JobDescriptions({
     jobs,
     seller,
-    identifiers: new IdentifierRule([]),
+    declares: [bazaarExtension],
     extensionsOf: () => [],
-    clock: Date.now,
   }).of(KEY);
   return { ...description, bazaar: description.extensions.bazaar as Bazaar };
 }
@@ -152,89 +148,5 @@ describe("A job in a 402", () => {
     expect(described.resource.serviceName).toBe("long.long.long.long.long.long.lo");
     await expectCatalogued(described);
     expect(sellerOf({ publicUrl: PUBLIC_URL, serviceName: "Summaries" }).serviceName).toBe("Summaries");
-  });
-});
-
-it("The promise of an offer is a sentence of its own after the description, within its 300 characters", () => {
-  const offers = offersOf().map((offer) => ({ ...offer, onFailure: "refund" as const }));
-  const described = (text: { title: string } | { description: string }) => {
-    const descriptions = new JobDescriptions({
-      jobs: [{ ...KEY, ...text }],
-      seller: sellerOf({ publicUrl: PUBLIC_URL }),
-      identifiers: new IdentifierRule([]),
-      extensionsOf: () => [],
-      clock: Date.now,
-    });
-    return descriptions.withOffers(KEY, offers).resource.description;
-  };
-  expect(described({ title: "Speech to text" })).toBe("Speech to text. Refunded if it fails.");
-  expect(described({ description: "Writes it down." })).toBe("Writes it down. Refunded if it fails.");
-  const long = described({ description: "ä".repeat(4_000) });
-  expect(long).toMatch(/ä… Refunded if it fails\.$/);
-  expect(long?.length).toBeLessThanOrEqual(300);
-});
-
-describe("The extensions of a payment", () => {
-  let nowMs = 1_000_000;
-  const withExample = (example: string) =>
-    new JobDescriptions({
-      jobs: [{ ...KEY, input: { contentType: "text/plain", example } }],
-      seller: sellerOf({ publicUrl: PUBLIC_URL }),
-      identifiers: new IdentifierRule([]),
-      extensionsOf: () => [],
-      clock: () => nowMs,
-    });
-  const check = (descriptions: JobDescriptions, extensions: object | undefined) => () =>
-    descriptions.checkEcho({ x402Version: 2, extensions } as unknown as PaymentPayload, KEY);
-  const CHANGED = expect.objectContaining({
-    code: "payment_mismatch",
-    details: { reason: "extension_echo_mismatch", extension: "bazaar" },
-  });
-
-  it("May be filled in for gas sponsoring, whose declaration may not be changed", () => {
-    const descriptions = withExample("a");
-    const info = { ...GAS_SPONSORING.eip2612GasSponsoring?.info, from: accounts.payer.address, amount: "1" };
-    expect(check(descriptions, { eip2612GasSponsoring: { info } })).not.toThrow();
-    expect(check(descriptions, { eip2612GasSponsoring: { info: { ...info, version: "2" } } })).toThrow(
-      expect.objectContaining({
-        details: { reason: "extension_echo_mismatch", extension: "eip2612GasSponsoring" },
-      }),
-    );
-  });
-
-  it("May be left out or added to, but not changed", () => {
-    const descriptions = withExample("abc");
-    const { extensions } = descriptions.of(KEY);
-    const { info, ...bazaar } = extensions.bazaar as Bazaar;
-    const added = { ...info, input: { ...info.input, more: 1 }, more: 1 };
-    for (const echo of [
-      undefined,
-      {},
-      extensions,
-      { other: {} },
-      { bazaar: { info: added } },
-      { bazaar: {} },
-    ]) {
-      expect(check(descriptions, echo)).not.toThrow();
-    }
-    for (const input of [{ ...info.input, body: "other" }, { ...info.input, method: "GET" }, null, "post"]) {
-      expect(check(descriptions, { ...extensions, bazaar: { ...bazaar, info: { ...info, input } } })).toThrow(
-        CHANGED,
-      );
-    }
-  });
-
-  it("May be those of an earlier configuration while its offers are open", () => {
-    const [first, second, third] = [withExample("one"), withExample("two"), withExample("three")];
-    second.replaces(first, 300);
-    nowMs += 100_000;
-    third.replaces(second, 300);
-    const echoed = [first, second, third].map((descriptions) => descriptions.of(KEY).extensions);
-    for (const extensions of echoed) expect(check(third, extensions)).not.toThrow();
-    nowMs += 200_000;
-    expect(check(third, echoed[0])).toThrow(CHANGED);
-    expect(check(third, echoed[1])).not.toThrow();
-    nowMs += 100_000;
-    expect(check(third, echoed[1])).toThrow(CHANGED);
   });
 });

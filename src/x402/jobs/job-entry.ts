@@ -1,20 +1,10 @@
-import { stringify } from "lossless-json";
 import { priceFields, settlementOption } from "../prices/price-route.ts";
 import { jobUrl } from "../wire/paths.ts";
 import { inputExample, inputSchema } from "./job-input.ts";
 import type { ListedJob } from "./listing.ts";
 import type { Seller } from "./seller.ts";
 
-/** Renders `GET /x402/jobs`. */
-export function* jobList(jobs: readonly ListedJob[], seller: Seller): Iterable<string> {
-  yield '{"jobs":[';
-  for (const [i, job] of jobs.entries()) {
-    yield `${i === 0 ? "" : ","}${stringify(jobEntry(job, seller))}`;
-  }
-  yield "]}";
-}
-
-/** Returns one entry of the list. */
+/** Returns all that is known about a job, as the lists of jobs and the page that sells it show it. */
 export function jobEntry(job: ListedJob, { publicUrl, sellsBy }: Seller) {
   const { serviceId, jobIndex, name, title, description, tags, mode, authMode } = job;
   const { input, output, maxRunSecs, onFailure } = job;

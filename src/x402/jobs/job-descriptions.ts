@@ -1,0 +1,92 @@
+import type { Job } from "../../config/config.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
+import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { declareGasSponsoring } from "../wire/gas-sponsoring.ts";
+import type { JobDescription, Offer } from "../wire/offer.ts";
+import { jobUrl } from "../wire/paths.ts";
+import { asSentence, jobTitle, PROMISES, type Seller } from "./seller.ts";
+
+/** Bound on the descriptions that are kept: a few KB each. */
+const MAX_REMEMBERED = 1_000;
+/** Longest description of a job in a header. */
+const MAX_DESCRIPTION = 300;
+const MAX_TAGS = 5;
+/** A tag that x402 clients take: printable ASCII. */
+const LABEL = /^[\x20-\x7e]{1,32}$/;
+
+/** Declares extensions of x402 for a job, and what v1 clients read in their place. */
+export type DeclareExtensions = (
+  job: Job,
+) => Pick<JobDescription, "extensions"> & Partial<Pick<JobDescription, "outputSchema">>;
+
+interface Parts {
+  readonly jobs: readonly Job[];
+  readonly seller: Seller;
+  /** The extensions that each job's 402 declares, in the order in which the 402 shows them. */
+  readonly declares: readonly DeclareExtensions[];
+  /** Extensions that the facilitator of a CAIP-2 network lists. */
+  readonly extensionsOf: (network: string) => readonly string[];
+}
+
+/** Jobs as their 402s describe them, at one configuration. */
+export class JobDescriptions {
+  readonly #parts: Parts;
+  readonly #jobs: ReadonlyMap<string, Job>;
+  readonly #made = boundedCache<string, JobDescription>(MAX_REMEMBERED);
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#jobs = new Map(parts.jobs.map((job) => [jobKeyText(job.serviceId, job.jobIndex), job]));
+  }
+
+  of({ serviceId, jobIndex }: JobKey): JobDescription {
+    const key = jobKeyText(serviceId, jobIndex);
+    let description = this.#made.get(key);
+    if (description === undefined) {
+      description = this.#describe(this.#jobs.get(key) ?? { serviceId, jobIndex });
+      this.#made.set(key, description);
+    }
+    return description;
+  }
+
+  /**
+   * Returns the description for a 402 with these offers, which may need more extensions. It makes the promise of the
+   * offers, which may be of an earlier configuration.
+   */
+  withOffers(job: JobKey, offers: readonly Offer[]): JobDescription {
+    const { resource, extensions, ...rest } = this.of(job);
+    const sponsoring = declareGasSponsoring(offers, this.#parts.extensionsOf);
+    const description = withPromise(
+      resource.description ?? "",
+      offers.find(({ onFailure }) => onFailure)?.onFailure,
+    );
+    return { ...rest, resource: { ...resource, description }, extensions: { ...extensions, ...sponsoring } };
+  }
+
+  #describe(job: Job): JobDescription {
+    const { publicUrl, serviceName } = this.#parts.seller;
+    const declared = this.#parts.declares.map((declare) => declare(job));
+    return {
+      resource: {
+        url: jobUrl(publicUrl, job),
+        description: shortened(job.description ?? jobTitle(job), MAX_DESCRIPTION),
+        // Without a wait for the result, the answer is the 202's JSON.
+        mimeType: job.output?.contentType ?? "application/json",
+        serviceName,
+        tags: (job.tags ?? []).filter((tag) => LABEL.test(tag)).slice(0, MAX_TAGS),
+      },
+      extensions: Object.assign({}, ...declared.map(({ extensions }) => extensions)),
+      outputSchema: Object.assign({}, ...declared.map(({ outputSchema }) => outputSchema)),
+    };
+  }
+}
+
+function withPromise(text: string, onFailure: Offer["onFailure"]): string {
+  if (onFailure === undefined) return text;
+  const promise = ` ${PROMISES[onFailure]}`;
+  return asSentence(shortened(text, MAX_DESCRIPTION - promise.length - 1)) + promise;
+}
+
+function shortened(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`;
+}

@@ -1,0 +1,55 @@
+import { expect, it } from "vitest";
+import { JobDescriptions } from "../../../src/x402/jobs/job-descriptions.ts";
+import { sellerOf } from "../../../src/x402/jobs/seller.ts";
+import { toRequirementsV1 } from "../../../src/x402/wire/offer.ts";
+import { PUBLIC_URL } from "../gateway-harness.ts";
+import { offersOf } from "../payments.ts";
+
+const KEY = { serviceId: 1n, jobIndex: 3 };
+
+it("A job is described with the extensions that are declared for it, in their order", () => {
+  const descriptions = new JobDescriptions({
+    jobs: [{ ...KEY, title: "Speech to text" }],
+    seller: sellerOf({ publicUrl: PUBLIC_URL }),
+    declares: [
+      ({ title }) => ({ extensions: { one: { info: { title } } }, outputSchema: { input: 1 } }),
+      () => ({ extensions: { two: {} } }),
+    ],
+    extensionsOf: () => [],
+  });
+  const { extensions, outputSchema } = descriptions.of(KEY);
+  expect(JSON.stringify(extensions)).toBe('{"one":{"info":{"title":"Speech to text"}},"two":{}}');
+  expect(outputSchema).toEqual({ input: 1 });
+});
+
+it("A job is sold to clients of both versions without any extension", () => {
+  const descriptions = new JobDescriptions({
+    jobs: [],
+    seller: sellerOf({ publicUrl: PUBLIC_URL }),
+    declares: [],
+    extensionsOf: () => [],
+  });
+  const described = descriptions.withOffers(KEY, offersOf());
+  expect(described).toMatchObject({ extensions: {}, outputSchema: {} });
+  expect(offersOf().map((offer) => toRequirementsV1(offer, described))).toMatchObject([
+    { resource: `${PUBLIC_URL}/x402/jobs/1/3`, description: "Job 3 of service 1" },
+  ]);
+});
+
+it("The promise of an offer is a sentence of its own after the description, within its 300 characters", () => {
+  const offers = offersOf().map((offer) => ({ ...offer, onFailure: "refund" as const }));
+  const described = (text: { title: string } | { description: string }) => {
+    const descriptions = new JobDescriptions({
+      jobs: [{ ...KEY, ...text }],
+      seller: sellerOf({ publicUrl: PUBLIC_URL }),
+      declares: [],
+      extensionsOf: () => [],
+    });
+    return descriptions.withOffers(KEY, offers).resource.description;
+  };
+  expect(described({ title: "Speech to text" })).toBe("Speech to text. Refunded if it fails.");
+  expect(described({ description: "Writes it down." })).toBe("Writes it down. Refunded if it fails.");
+  const long = described({ description: "ä".repeat(4_000) });
+  expect(long).toMatch(/ä… Refunded if it fails\.$/);
+  expect(long?.length).toBeLessThanOrEqual(300);
+});
