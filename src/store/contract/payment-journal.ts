@@ -120,6 +120,8 @@ export interface UndecidedLimits {
   readonly maxOpenPerPayer: number;
   /** Token units that the payer of a payment by use can pay, decimal. Absent when that is not known. */
   readonly funds?: string;
+  /** Time since {@link funds} were read. What was settled meanwhile may be in them still. Absent: none. */
+  readonly fundsAgeMs?: number;
 }
 
 export interface UndecidedPayment extends PaymentRecord {

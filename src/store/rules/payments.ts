@@ -21,7 +21,10 @@ export interface BeginFacts {
   readonly hasRoom: boolean;
   /** Undecided payments that are no longer young, of everyone and of the intent's payer. */
   readonly undecided: { readonly total: number; readonly ofPayer: number };
-  /** Token units of the payer's authorized and unsettled payments by use in the intent's token. */
+  /**
+   * Token units of the payer's authorized and unsettled payments by use in the intent's token, and of the payer's payments
+   * in it that were settled since the funds were read.
+   */
   readonly openUnits: bigint;
   readonly limits: UndecidedLimits | undefined;
   readonly now: number;

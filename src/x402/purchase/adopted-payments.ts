@@ -59,6 +59,7 @@ export class AdoptedPayments {
           requirements,
           fromBlock,
           funds: undefined,
+          fundsReadAt: 0,
           facilitator: undefined,
           paidIn: transaction,
         };

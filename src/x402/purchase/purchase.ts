@@ -183,12 +183,18 @@ export class Purchase {
       quoteDigest: confirmed.quoteDigest,
       ...(caller === undefined ? {} : { caller: caller.caller }),
     });
-    const { funds } = verified;
+    const { funds, fundsReadAt } = verified;
     const { maxUndecided, maxOpenPerPayer } = this.#parts.undecidedLimits;
     // signature_replay, payment_replay, quote_conflict, too_many_undecided, too_many_open_payments, payment_invalid, queue_full, store_unavailable
     return settlement.settle(toIntent(paid, verified, confirmed, caller), call, {
       requestId: request.id,
-      limits: { maxUndecided, maxOpenPerPayer, ...(funds === undefined ? {} : { funds: funds.toString() }) },
+      limits: {
+        maxUndecided,
+        maxOpenPerPayer,
+        ...(funds === undefined
+          ? {}
+          : { funds: funds.toString(), fundsAgeMs: Math.ceil(performance.now() - fundsReadAt) }),
+      },
       ...(verified.paidIn === undefined ? {} : { paidIn: verified.paidIn }),
     });
   }

@@ -22,6 +22,8 @@ export interface VerifiedPayment {
   readonly fromBlock: bigint | undefined;
   /** Token units that the payer of a payment by use can pay; undefined when that is not known. */
   readonly funds: bigint | undefined;
+  /** Monotonic time at which reading the funds began. */
+  readonly fundsReadAt: number;
 }
 
 interface Parts {
@@ -44,6 +46,7 @@ export class Verification {
   async verify(payment: SignedPayment, offer: Offer, request: JobRequest): Promise<VerifiedPayment> {
     const { limits } = this.#parts;
     const requirements = this.requirementsOf(payment, offer);
+    const fundsReadAt = performance.now();
     return limits.whileVerifying(request, async () => {
       const verification = this.#askFacilitators(payment, requirements);
       // The chain is asked first: a facilitator refuses a used authorization too, but cannot say that it was charged.
@@ -53,7 +56,7 @@ export class Verification {
         this.#findFunds(payment, offer),
         this.#requireUnused(payment, offer),
       ]);
-      return { offer, requirements, fromBlock, funds, facilitator: await verification };
+      return { offer, requirements, fromBlock, funds, fundsReadAt, facilitator: await verification };
     });
   }
 

@@ -285,6 +285,23 @@ export function describePaymentsByUse(given: Given): void {
       await expectBalance(given.store);
     });
 
+    test("What was settled since the funds were read is not there for the next ceiling", async () => {
+      await begin(given, 1);
+      await given.store.ack(await claimOne(given.store), RESULT, { units: "400" });
+      await given.store.settlePayment(byUse(1).key, "{}");
+      given.now += 1_000;
+      const kindWith = async (number: number, fundsAgeMs: number, funds: string) => {
+        const limits = { maxUndecided: 9, maxOpenPerPayer: 9, funds, fundsAgeMs };
+        return (await given.store.beginPayment(byUse(number), paidCall(), limits)).kind;
+      };
+      const funds = String(Number(CEILING) + 399);
+      expect(await kindWith(2, 1_500, funds)).toBe("insufficient_funds");
+      expect(await kindWith(3, 500, funds)).toBe("begun");
+      const fundsOfBoth = String(2 * Number(CEILING) + 400);
+      expect(await kindWith(4, 1_500, fundsOfBoth)).toBe("begun");
+      await expectBalance(given.store);
+    });
+
     test("A charge that moved another amount is settled and booked with it", async () => {
       const callId = await begin(given, 1);
       await given.store.ack(await claimOne(given.store), RESULT, { units: "500" });

@@ -125,6 +125,7 @@ export class PaymentsPart implements BatchPart {
         this.#begins.flatMap(({ input: [{ key }, , limits] }) =>
           limits?.funds === undefined ? [] : normalKey(key).payer,
         ),
+        Math.max(0, ...this.#begins.map(({ input: [, , limits] }) => limits?.fundsAgeMs ?? 0)),
       ),
     ]);
     for (const { receipt } of redeemed) this.#paidQuotes.add(receipt);

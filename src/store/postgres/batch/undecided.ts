@@ -30,9 +30,16 @@ const LOCK_PAYERS = statement(
 );
 const SUM_OPEN = statement<{ network: string; asset: string; payer: string; units: string }>(
   "sum_open",
-  `SELECT network, asset, payer, sum(amount::numeric)::text AS units FROM jobgate.payments
-    WHERE payer = ANY ($1::text[]) AND state IN ('authorized', 'settling') GROUP BY network, asset, payer`,
+  `SELECT network, asset, payer, sum(amount::numeric)::text AS units FROM (
+     SELECT network, asset, payer, amount FROM jobgate.payments
+      WHERE payer = ANY ($2::text[]) AND state IN ('authorized', 'settling')
+     UNION ALL SELECT network, asset, payer, amount FROM jobgate.payments
+      WHERE payer = ANY ($2::text[]) AND state = 'settled' AND updated_at >= ${NOW} - $3) AS open
+    GROUP BY network, asset, payer`,
 );
+
+/** Longest time for which a payment waits for its batch, as a rule: the age of its funds is as of before. */
+const QUEUED_MS = 250;
 
 /** Counts the JobCalls that do not count against `max_pending`. Only worth its cost once the queue looks full. */
 export async function countUncounted(sql: Sql, now: number | null): Promise<number> {
@@ -65,11 +72,11 @@ export class Undecided {
     for (const { payer, n } of ofPayers) this.#ofPayers.set(payer, n);
   }
 
-  /** Sums the open payments by use of some payers. */
-  async loadOpen(sql: Sql, payers: readonly string[]): Promise<void> {
+  /** Sums the open payments by use of some payers, and what they settled since their funds were read. */
+  async loadOpen(sql: Sql, payers: readonly string[], fundsAgeMs: number): Promise<void> {
     if (payers.length === 0) return;
     await sql.run(LOCK_PAYERS, [payers]);
-    for (const { units, ...token } of await sql.run(SUM_OPEN, [payers]))
+    for (const { units, ...token } of await sql.run(SUM_OPEN, [this.#now, payers, fundsAgeMs + QUEUED_MS]))
       this.#openUnits.set(tokenText(token), BigInt(units));
   }
 

@@ -112,7 +112,8 @@ export function paymentOperations(
           ofPayer:
             limits === undefined ? 0 : undecided.ofPayer(intent.key.payer, now, limits.maxOpenPerPayer),
         },
-        openUnits: limits?.funds === undefined ? 0n : undecided.openUnits(intent.key),
+        openUnits:
+          limits?.funds === undefined ? 0n : undecided.openUnits(intent.key, now - (limits.fundsAgeMs ?? 0)),
         limits,
         now,
       });

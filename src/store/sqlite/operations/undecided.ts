@@ -33,7 +33,9 @@ export class Undecided {
     );
     this.#selectOpen = database.prepare(
       `SELECT amount FROM payments
-        WHERE state IN ('authorized', 'settling') AND network = ? AND asset = ? AND payer = ?`,
+        WHERE state IN ('authorized', 'settling') AND network = ?1 AND asset = ?2 AND payer = ?3
+       UNION ALL SELECT amount FROM payments INDEXED BY payments_settled
+        WHERE state = 'settled' AND updated_at >= ?4 AND network = ?1 AND asset = ?2 AND payer = ?3`,
     );
   }
 
@@ -47,10 +49,13 @@ export class Undecided {
     return this.#countOfPayer.get([payer, now - YOUNG_MS, limit])?.n ?? 0;
   }
 
-  /** Sums the amounts of a payer's open payments by use in one token. The count of {@link ofPayer} bounds them. */
-  openUnits({ network, asset, payer }: PaymentKey): bigint {
+  /**
+   * Sums the amounts of a payer's open payments by use in one token, whose number {@link ofPayer} bounds, and of payments
+   * that were settled since a time.
+   */
+  openUnits({ network, asset, payer }: PaymentKey, settledSince: number): bigint {
     return this.#selectOpen
-      .all([network, asset, payer])
+      .all([network, asset, payer, settledSince])
       .reduce((sum, { amount }) => sum + BigInt(amount), 0n);
   }
 
