@@ -381,3 +381,16 @@ describe("Tables", () => {
     await expect(unreachable).rejects.toThrow(/ECONNREFUSED/);
   });
 });
+
+test("Of ceilings that one payer opens at two replicas at once, those begin that the funds cover together", async () => {
+  const limits = { maxUndecided: 100, maxOpenPerPayer: 100, funds: "5500" };
+  const begun = await Promise.all(
+    Array.from({ length: 40 }, (_, index) => {
+      const intent = paymentIntent(index + 1, { amount: "1000", ceiling: "1000" });
+      return (index % 2 === 0 ? one : other).beginPayment(intent, paidCall(), limits);
+    }),
+  );
+  const kinds = begun.map(({ kind }) => kind).toSorted();
+  expect(kinds).toEqual([...Array(5).fill("begun"), ...Array(35).fill("insufficient_funds")]);
+  expect((await one.totals()).byUse).toMatchObject({ authorized: 5 });
+});
