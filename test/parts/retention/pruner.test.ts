@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import type { StoreConfig } from "../../../src/config/config.ts";
@@ -80,5 +81,19 @@ test("A pruner forgets in the background until it is stopped", async () => {
   await pruner.start();
   await expect.poll(counts, { timeout: 30_000 }).toMatchObject({ listed: 1, result: "expired" });
   await pruner.stop();
+  await pruner.stop();
+});
+
+test("A round on a store that cannot write fails at once and forgets nothing, and the pruner can be stopped", async () => {
+  const opened = await openTestStore({ encodeJobCall: encodeTestCall });
+  onTestFinished(() => opened.stop());
+  const warned: string[] = [];
+  const logger = pino({ level: "warn" }, { write: (line: string) => void warned.push(line) });
+  const retention = { resultsDays: 1 / DAY_MS, callsDays: 1 };
+  const pruner = new Pruner({ store: opened.store, retention, clock: Date.now, logger });
+  await rm(opened.path);
+  await expect(pruner.runRound()).rejects.toMatchObject({ code: "store_unavailable" });
+  await pruner.start();
+  await expect.poll(() => warned.join()).toContain("could not forget old entries; trying again later");
   await pruner.stop();
 });
