@@ -137,31 +137,37 @@ describe("Payments by use that cannot be charged", () => {
     await expectBalance(gateway);
   });
 
-  it("A facilitator that settles another amount: the charge is settled with the amount that moved, with an alert", async () => {
-    const facilitator = await startAlteringFacilitator(parts.facilitator.url, "4");
-    const altered = await startGatewayByUse({
-      parts,
-      setUp: "rpc_url",
-      edit: (config) => config.replace(/^facilitator_url = .*$/m, `facilitator_url = "${facilitator.url}"`),
-    });
-    try {
-      const before = await parts.usdc.balanceOf(payTo.address);
-      const bought = await altered.send(await authorize(altered), { body: "6 altered" });
-      expect(await decided(altered, bought)).toMatchObject({
-        state: "succeeded",
-        charge: { state: "settled", amount: "4", transaction: expect.stringMatching(/^0x/) },
-        result: { status: 200, text: "result of 6 altered" },
+  it.each([true, false])(
+    "A facilitator that settles another amount, with require_onchain_confirmation = %s: the charge is settled with the amount that moved, with an alert",
+    async (isRequired) => {
+      const facilitator = await startAlteringFacilitator(parts.facilitator.url, "4");
+      const altered = await startGatewayByUse({
+        parts,
+        setUp: "rpc_url",
+        edit: (config) =>
+          config
+            .replace(/^facilitator_url = .*$/m, `facilitator_url = "${facilitator.url}"`)
+            .replace(/^rpc_url = .*$/m, `$&\nrequire_onchain_confirmation = ${isRequired}`),
       });
-      expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + 4n);
-      expect(altered.jobgate.logs.join("\n")).toContain("moved another amount than the charge");
-      const metrics = await (await fetch(`${altered.jobgate.operatorUrl}/metrics`)).text();
-      expect(metrics).toMatch(/^jobgate_charges_altered_total\{[^}]*symbol="USDC"[^}]*\} 1$/m);
-      await expectBalance(altered);
-    } finally {
-      await altered.stop();
-      await facilitator.stop();
-    }
-  });
+      try {
+        const before = await parts.usdc.balanceOf(payTo.address);
+        const bought = await altered.send(await authorize(altered), { body: "6 altered" });
+        expect(await decided(altered, bought)).toMatchObject({
+          state: "succeeded",
+          charge: { state: "settled", amount: "4", transaction: expect.stringMatching(/^0x/) },
+          result: { status: 200, text: "result of 6 altered" },
+        });
+        expect(await parts.usdc.balanceOf(payTo.address)).toBe(before + 4n);
+        expect(altered.jobgate.logs.join("\n")).toContain("moved another amount than the charge");
+        const metrics = await (await fetch(`${altered.jobgate.operatorUrl}/metrics`)).text();
+        expect(metrics).toMatch(/^jobgate_charges_altered_total\{[^}]*symbol="USDC"[^}]*\} 1$/m);
+        await expectBalance(altered);
+      } finally {
+        await altered.stop();
+        await facilitator.stop();
+      }
+    },
+  );
 
   it("One authorization at two gateways pays for one job, and the other gives no result", async () => {
     const other = await startGateway("rpc_url");
