@@ -64,6 +64,15 @@ describe("A payment that a restored copy lacks", () => {
     });
     expect((await gateway.send(forged, { body: "again" })).status).not.toBe(202);
 
+    // Its money has moved: no answer may lead its buyer to sign another.
+    expect(await gateway.send(payment, { body: "again", job: 99 })).toMatchObject({
+      ...{
+        status: 409,
+        code: "authorization_used",
+        charged: "unknown",
+      },
+    });
+
     const answers = await Promise.all([1, 2, 3].map(() => gateway.send(payment, { body: "again" })));
     for (const answer of answers)
       expect(answer).toMatchObject({ status: 202, settlement: { success: true, transaction } });

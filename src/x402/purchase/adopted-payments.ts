@@ -1,5 +1,5 @@
 import { GatewayError } from "../../core/errors.ts";
-import type { AdoptionLedger } from "../../store/contract/adoption-ledger.ts";
+import type { AdoptedPayment, AdoptionLedger } from "../../store/contract/adoption-ledger.ts";
 import type { Price } from "../prices/price-book.ts";
 import type { Offer } from "../wire/offer.ts";
 import { isSignedByPayer } from "../wire/payer-signature.ts";
@@ -65,8 +65,26 @@ export class AdoptedPayments {
         };
       }
     }
-    throw refusal;
+    throw paidAlready(adopted);
   }
+
+  /**
+   * Completes a refusal that comes before prices are known.
+   * @returns the refusal, unless the payment is adopted: then money has moved, and signing another would move more
+   */
+  async explain(refusal: unknown, payment: SignedPayment): Promise<unknown> {
+    if (!(refusal instanceof GatewayError)) return refusal;
+    const adopted = await this.#ledger.findAdoptedPayments({ payer: payment.from, nonce: payment.nonce });
+    return adopted.length === 0 ? refusal : paidAlready(adopted);
+  }
+}
+
+function paidAlready([payment]: readonly AdoptedPayment[]): GatewayError {
+  return new GatewayError(
+    "authorization_used",
+    "This payment is paid, and buys one run of a job whose price is its amount: send it to such a job.",
+    { details: { charged: "unknown", ...(payment && { transaction: payment.transaction }) } },
+  );
 }
 
 const REFUSED_AS: ReadonlySet<string> = new Set(["authorization_used", "payment_mismatch"]);

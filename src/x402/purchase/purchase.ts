@@ -124,7 +124,10 @@ export class Purchase {
     // payment_replay, payment_identifier_conflict
     if (known !== undefined && (await earlier.isFromPayer(payment, known))) return first(known);
     // query_not_allowed, job_not_found, x402_disabled, price_unavailable; quote_not_found, quote_mismatch
-    const price = await paid.findPrice();
+    const price = await paid.findPrice().catch(async (error: unknown) => {
+      const mayBeAdopted = known === undefined && (await earlier.isSignedByPayer(payment));
+      throw mayBeAdopted ? await adopted.explain(error, payment) : error;
+    });
     if (known !== undefined) {
       // payment_mismatch, payment_invalid, …: as without the identifier, which does not prove who the payer is
       await verification.verify(payment, await price.match(payment, body), request);
