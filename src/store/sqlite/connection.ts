@@ -165,6 +165,7 @@ function writer(
   const { operations, bulk, newCalls } = writeOperations(database, capacity, undecided);
   newCalls.skipTo(lastCallId);
   let commitNumber = Number(readPragma(database, COMMIT_NUMBER_PRAGMA));
+  const totalChanges = database.prepare<{ n: number }>("SELECT total_changes() AS n");
   shortenFutureLeases(database, now);
   // Leases and delays go on for as long as they have left.
   const shiftDue = database.prepare(
@@ -186,9 +187,13 @@ function writer(
         capacity.restore(pending);
         newCalls.discard(lastId);
       };
-      const nextCommitNumber = (commitNumber + 1) | 0;
+      const changesBefore = totalChanges.get([])?.n;
+      let nextCommitNumber = commitNumber;
       const finish = () => {
         newCalls.write();
+        // A batch that changes nothing writes nothing.
+        if (totalChanges.get([])?.n === changesBefore) return;
+        nextCommitNumber = (commitNumber + 1) | 0;
         database.exec(`PRAGMA ${COMMIT_NUMBER_PRAGMA} = ${nextCommitNumber}`);
       };
       const outcomes = runBatch(batch, {
