@@ -29,6 +29,8 @@ const PAYER_FUNDS = 1_000_000_000n;
 const PORTS = { x402: 8402, runner: 8403, operator: 8405, webhooks: 9090, chain: 8545 };
 /** Seconds between blocks without a transaction: authorizations become valid, and end, by the time of the newest block. */
 const BLOCK_SECS = 1;
+/** Lead of the chain's clock. A token takes an authorization only after its `validAfter`, and the newest block is up to two seconds old. */
+const CHAIN_AHEAD_SECS = 3;
 /** Newest blocks whose state the chain keeps, in memory: without a bound, it writes the state of each block to disk. */
 const KEPT_BLOCKS = 1_000;
 /** Units of the token that the sample runner charges for each byte of a job by use. */
@@ -80,6 +82,7 @@ async function dev(options: DevOptions): Promise<void> {
       },
     );
     undo.push(chain.stop);
+    await chain.rpc.call("evm_increaseTime", [CHAIN_AHEAD_SECS]);
     await installPermit2(chain.rpc);
     await issuePlayMoney(chain.rpc, { token: usdc(), holder: PAYER, units: PAYER_FUNDS });
     const secret = randomBytes(24).toString("base64url");

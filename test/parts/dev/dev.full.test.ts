@@ -92,24 +92,24 @@ describe("jobgate dev", () => {
     expect(await balanceOf(account.address)).toBe(45_000n);
   });
 
-  test("Takes a payment that is valid from the moment of its signature, when nothing else is mined", async () => {
-    const url = usedJobUrl().replace(/1$/, "0");
-    const { v2 } = await requestOffer(url, "hello", { "content-type": "text/plain" });
-    const validAfter = String(Math.floor(Date.now() / 1_000));
-    const { headers } = await signV2Payment({ offer: v2, account: payer(), authorization: { validAfter } });
-    const buy = async () => {
+  test.each([1, 2, 3, 4])(
+    "Takes a payment that is valid from the moment of its signature, try %s",
+    async () => {
+      const url = usedJobUrl().replace(/1$/, "0");
+      const { v2 } = await requestOffer(url, "hello", { "content-type": "text/plain" });
+      const validAfter = String(Math.floor(Date.now() / 1_000));
+      const { headers } = await signV2Payment({ offer: v2, account: payer(), authorization: { validAfter } });
       const init = { method: "POST", headers: { ...headers, "content-type": "text/plain" }, body: "hello" };
-      return (await fetch(url, init)).status;
-    };
-    await expect.poll(buy, { interval: 500, timeout: 10_000 }).toBe(202);
-  });
+      expect((await fetch(url, init)).status).toBe(202);
+    },
+  );
 
   test("Takes the printed webhook", async () => {
     expect(JSON.parse(await runLine("curl"))).toMatchObject({ status: "accepted", job_id: 30 });
   });
 
   test("Shows in the printed status what came of both", async () => {
-    expect(await runLine("jobgate status")).toMatch(/since start +6 jobs accepted/);
+    expect(await runLine("jobgate status")).toMatch(/since start +9 jobs accepted/);
   });
 
   test.each(["shop", "operator page"])("Serves the printed address of the %s", async (name) => {
