@@ -129,7 +129,7 @@ export class Gateway {
     });
   }
 
-  /** Starts the services that receive before those that send to them. */
+  /** Starts the parts, then the listeners of the core, then the listeners of the parts. */
   async start(): Promise<void> {
     try {
       for (const part of this.#parts) await part.start?.();
@@ -220,7 +220,7 @@ class SharedServers {
   }
 
   at(address: BindAddress): HttpServer {
-    // Port 0 means any free port, so each listener that asks for it gets one of its own.
+    // Port 0 means any free port, so each listener with port 0 has a server of its own.
     if (address.kind === "tcp" && address.port === 0) return this.#create(address);
     const key = JSON.stringify(address);
     const server = this.#servers.get(key) ?? this.#create(address);

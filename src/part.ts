@@ -27,7 +27,7 @@ export interface Part {
   findProblems?(config: Config): Promise<readonly PeerProblem[]>;
 }
 
-/** What the core gives to its parts. */
+/** Services of the core that a part can use. */
 export interface Host {
   /** The configuration in use, reloads included. */
   readonly config: Config;
@@ -47,14 +47,14 @@ export interface Host {
 
 /** A part that was built, and what it adds to the core. */
 export interface Running {
-  /** Begins its work in the background, before any listener opens. */
+  /** Starts the background work of the part, before any listener opens. */
   start?(): Promise<void>;
-  /** Opens its listener, after those of the core. */
+  /** Opens the listener of the part, once the listeners of the core are open. */
   open?(): Promise<void>;
   reload?(config: Config): void | Promise<void>;
-  /** Takes no new requests, before the core does so; resolves once those in progress are answered. */
+  /** Stops accepting requests, before the core stops; resolves once the requests in progress are answered. */
   close?(): Promise<void>;
-  /** Ends its work, after runners had time to finish theirs. */
+  /** Ends the background work, after runners had time to finish their jobs. */
   stop?(): Promise<void>;
   readonly listener?: Listener;
   /** Prices of the pricing engine. `prices` is undefined while its quotes cannot be checked. */

@@ -40,7 +40,7 @@ async function check(
 interface Findings {
   readonly mistakes: readonly Mistake[];
   readonly warnings: readonly Mistake[];
-  /** What the peers support. */
+  /** Facts about the peers, such as what a facilitator supports. */
   readonly notes: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { fromMovementKind } from "../operator/books.ts";
 import {
   callOperator,
@@ -38,6 +38,10 @@ interface ExportOptions extends OperatorSelection {
 }
 
 async function exportBooks({ from, to, format, ...selection }: ExportOptions): Promise<void> {
+  if (from >= to) {
+    const given = [from, to].map((time) => new Date(time).toISOString()).join(" and --to ");
+    throw new InvalidArgumentError(`--from ${given}: expected --from before --to`);
+  }
   const period = { since: timestampFromMs(from), until: timestampFromMs(to) };
   if (to > Date.now()) console.error("The period is not over: a later export has more rows.");
   await callOperator(selection, async (client) => {

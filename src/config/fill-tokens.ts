@@ -17,7 +17,7 @@ export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigT
   const acceptedTokens = x402.acceptedTokens.map((token, i) => token && fillToken(token, placeOf(i)));
   for (const [i, token] of acceptedTokens.entries()) {
     const isChosen = x402.acceptedTokens[i]?.transferMethod === "permit2";
-    // Payments by use need Permit2.
+    // Only Permit2 can charge less than the payer signed.
     if (token && isChosen && !isSoldByUse)
       warnOfChosenPermit2(token, acceptedTokens, placeOf(i).at("transfer_method"));
   }

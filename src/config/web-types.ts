@@ -5,7 +5,7 @@ import { kind, SHOWN } from "./wrong-value.ts";
 
 /* Kinds of value for listeners, URLs, headers and paths. */
 
-/** Completes an address without a host, or one that is a path. */
+/** Suggests complete addresses for a port without a host, and for the path of a socket. */
 const nearAddress = (value: string) => {
   const port = /^:?([0-9]+)$/.exec(value)?.[1];
   return [port && `127.0.0.1:${port}`, value.startsWith("/") ? `unix:${value}` : undefined];

@@ -143,7 +143,7 @@ export type WebhookAuth =
   | {
       readonly mode: "api-key";
       readonly secrets: readonly WebhookSecret[];
-      /** In the letter case in which `sign-webhook` prints it. */
+      /** Name of the header, in the letter case that `sign-webhook` prints. */
       readonly header: string;
     }
   | {

@@ -2,7 +2,7 @@ import { closestMatch } from "leven";
 import * as z from "zod";
 import { isTable } from "./config-files.ts";
 
-/** What a kind of value adds to a mistake. A mistake never quotes a kind without `shown`, because it may be a secret. */
+/** Additions of a kind of value to a mistake. A mistake never quotes a value whose kind has no `shown`, because the value may be a secret. */
 interface ValueNotes {
   /** Returns the part of a text that is not secret. */
   readonly shown?: (text: string) => string;

@@ -36,7 +36,6 @@ const BACKOFF_LOOK_MS = 10;
 
 /**
  * Carries JobCalls from the store to streams, and runners' outcomes back.
- *
  * The store decides each outcome; here it also frees the slot that the JobCall took up on its stream. All requests
  * about a lease reject with `GatewayError("store_unavailable")` when the store does; then nothing has changed.
  */

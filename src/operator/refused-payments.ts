@@ -1,7 +1,8 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { ERROR_KINDS } from "../core/errors.ts";
 import type { ListRefusedPaymentsRequest } from "../gen/jobgate/v1/operator_pb.ts";
 import type { ListedRefusedPayment, RefusedPaymentLog } from "../store/contract/refused-payments.ts";
-import { readPage, readPayer } from "./requests.ts";
+import { invalid, readPage, readPayer } from "./requests.ts";
 
 /** @throws ConnectError INVALID_ARGUMENT for a filter that nothing can match */
 export async function listRefusedPayments(
@@ -9,6 +10,10 @@ export async function listRefusedPayments(
   log: Pick<RefusedPaymentLog, "listRefusedPayments">,
 ) {
   const { serviceId, jobIndex, code, requestId } = request;
+  if (code !== "" && !Object.hasOwn(ERROR_KINDS, code))
+    throw invalid(
+      `code: "${code}" is not an error code; expected one of ${Object.keys(ERROR_KINDS).join(", ")}.`,
+    );
   const filter = {
     ...{ serviceId, jobIndex, payer: readPayer(request) },
     ...(code !== "" && { code }),

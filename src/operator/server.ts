@@ -53,7 +53,7 @@ export class OperatorServer implements BackgroundService {
   }
 
   start(): Promise<void> {
-    // The page polls, and monitoring does: a trace of each request would hide those of jobs.
+    // The page and monitoring poll. Traces of their requests would hide the traces of jobs.
     return this.#server.mount(this.#routes, { listener: "operator", startsTraces: false });
   }
 

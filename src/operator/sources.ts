@@ -12,7 +12,7 @@ import type { RateReport } from "../x402/prices/token-rates.ts";
 export interface OperatedSender {
   /** Sends what is due now. */
   poke(): void;
-  /** Sends a test message to one of the operator's URLs, once. @returns why it failed; undefined if it did not */
+  /** Sends one test message to a URL of the operator. @returns the reason if the message could not be delivered */
   test(url: string): Promise<string | undefined>;
 }
 

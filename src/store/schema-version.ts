@@ -32,7 +32,8 @@ export function refuseUnreleased(version: number): void {
 export function requireNewest(migrations: readonly string[], version: number, place: string): void {
   const newest = newestVersion(migrations);
   if (version === newest) return;
+  const migrates = version > newest ? "" : ", or serve it with this jobgate first";
   throw new Error(
-    `${place} was made by another version of jobgate: it has schema version ${version}, and this jobgate reads version ${newest}. Use the jobgate that serves it, or serve it with this jobgate first`,
+    `${place} was made by another version of jobgate: it has schema version ${version}, and this jobgate reads version ${newest}. Use the jobgate that serves it${migrates}`,
   );
 }

@@ -152,6 +152,7 @@ describe("jobgate payments export", () => {
       ["--from", FROM],
       ["--from", "soon", "--to", TO],
       ["--from", FROM, "--to", TO, "--format", "xls"],
+      ["--from", TO, "--to", FROM],
     ]) {
       const { code, stdout } = await runHere("payments", "export", ...args);
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });

@@ -6,6 +6,7 @@ test.each([
   ["ListCalls", { stat: "CALL_STATE_QUEUED" }, "stat"],
   ["ListRefunds", { state: "owed" }, "owed"],
   ["ListDeadLetters", { orgin: "x402" }, "orgin"],
+  ["ListRefusedPayments", { code: "payment_invald" }, "payment_invald"],
   ["Tail", { evnts: 5 }, "evnts"],
 ])("%s refuses %j as INVALID_ARGUMENT, and names what it does not know", async (method, request, named) => {
   const operator = await startOperator();

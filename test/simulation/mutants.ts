@@ -96,7 +96,7 @@ export const MUTANTS: readonly (Mutant & { readonly name: string; readonly scena
     ...{
       file: SETTLEMENT,
       from: "const { evidence, clock } = this.#parts;\n    const recorded = await this.#recorder.recordAgain(record);",
-      to: "const { evidence, clock } = this.#parts;\n    const recorded = undefined as any;",
+      to: "const { evidence, clock } = this.#parts;\n    const recorded = undefined;",
     },
     scenario: { ...ONE, storeFaults: 1, hasChain: false },
   },

@@ -76,7 +76,7 @@ export const WORLD_MUTANTS: readonly WorldMutant[] = [
     name: "a resent payment is not looked up",
     seed: 3,
     file: "x402/purchase/purchase.ts",
-    ...{ from: "const known = await earlier.find(payment);", to: "const known = undefined as any;" },
+    ...{ from: "const known = await earlier.find(payment);", to: "const known = undefined;" },
   },
   {
     name: "nobody looks at undecided payments",

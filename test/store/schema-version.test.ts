@@ -4,6 +4,7 @@ import {
   newestVersion,
   refuseNewer,
   refuseUnreleased,
+  requireNewest,
 } from "../../src/store/schema-version.ts";
 
 const MIGRATIONS = ["tables", "second", "third"];
@@ -20,6 +21,8 @@ test("A version above the newest is refused, and so is a version that an unrelea
   expect(() => refuseNewer(MIGRATIONS, 103)).toThrow(
     "a newer jobgate wrote this store (schema version 103, this jobgate knows 102): start that one",
   );
+  expect(() => requireNewest(MIGRATIONS, 103, "a.db")).toThrow(/Use the jobgate that serves it$/);
+  expect(() => requireNewest(MIGRATIONS, 101, "a.db")).toThrow(/or serve it with this jobgate first$/);
   expect(() => refuseUnreleased(99)).toThrow(
     "an unreleased jobgate wrote this store (schema version 99): start with a new store",
   );

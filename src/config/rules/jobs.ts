@@ -36,6 +36,10 @@ export function checkJobs(tables: ConfigTables, mistakes: MistakeList): void {
     if (mode !== undefined && policy !== undefined) {
       place.at("mode").report(`is set beside ${policy.text}; expected only one of them`);
     }
+    const hasPrice = job.price !== undefined || job.priceWei !== undefined;
+    const isOff = tables.x402?.defaultInvocationMode === "disabled";
+    if (hasPrice && mode === undefined && policy === undefined && isOff && !place.at("mode").isReported)
+      place.at("mode").warn('is missing, so the job is not for sale; expected "public_paid" to sell it');
     const isMapped = tables.jobPricing?.[`${serviceId}`]?.[`${jobIndex}`] !== undefined;
     const mapped = isMapped ? mistakes.at("job_pricing", `${serviceId}`, `${jobIndex}`) : undefined;
     checkPriceKeys(job, { place, mapped }, tables, mistakes);

@@ -5,7 +5,7 @@ import { retryDelayMs } from "./host-pauses.ts";
 /** Longest delay that a host can ask for. */
 const MAX_RETRY_AFTER_MS = 24 * 60 * 60_000;
 
-/** What the end of a request says about its callback and its host. */
+/** Conclusions from the end of a request, about its callback and its host. */
 interface Reading {
   /** Why the callback has not arrived; undefined if it has. */
   readonly reason: string | undefined;

@@ -144,7 +144,7 @@ export class CallbackSender implements BackgroundService {
     this.#loop.wake();
   }
 
-  /** Sends a test message to one of the operator's URLs, once. @returns why it failed; undefined if it did not */
+  /** Sends one test message to a URL of the operator. @returns the reason if the message could not be delivered */
   async test(url: string): Promise<string | undefined> {
     const target = { url, keys: this.#keysByUrl.get(url) ?? this.#parts.keys.keys, guard: undefined };
     const client = await this.#client(target);

@@ -33,18 +33,9 @@ interface IERC20Permit {
         external;
 }
 
-/// The proxy through which x402 settles Permit2 payments of the scheme exact: it pays the full amount to the
-/// receiver that the payer signed. Functions, errors and events are those of the official one.
-contract ExactPermit2Proxy {
+/// Parts that the proxies of both schemes have in common. Functions, errors and events are those of the official proxies.
+abstract contract Permit2Proxy {
     IPermit2 public constant PERMIT2 = IPermit2(0x000000000022D473030F116dDEE9F6B43aC78BA3);
-    bytes32 public constant WITNESS_TYPEHASH = keccak256("Witness(address to,uint256 validAfter)");
-    string public constant WITNESS_TYPE_STRING =
-        "Witness witness)TokenPermissions(address token,uint256 amount)Witness(address to,uint256 validAfter)";
-
-    struct Witness {
-        address to;
-        uint256 validAfter;
-    }
 
     struct EIP2612Permit {
         uint256 value;
@@ -63,6 +54,48 @@ contract ExactPermit2Proxy {
     error InvalidOwner();
     error PaymentTooEarly();
     error Permit2612AmountMismatch();
+
+    function approvePermit2(
+        EIP2612Permit calldata permit2612,
+        IPermit2.PermitTransferFrom calldata permit,
+        address owner
+    ) internal {
+        if (permit2612.value != permit.permitted.amount) revert Permit2612AmountMismatch();
+        address token = permit.permitted.token;
+        // The permit may have been used already; the transfer fails if Permit2 is not approved.
+        try IERC20Permit(token).permit(
+            owner,
+            address(PERMIT2),
+            permit2612.value,
+            permit2612.deadline,
+            permit2612.v,
+            permit2612.r,
+            permit2612.s
+        ) {} catch (bytes memory data) {
+            emit EIP2612PermitFailedWithData(token, owner, data);
+        }
+    }
+
+    function requireValid(uint256 amount, address owner, address to, uint256 validAfter) internal view {
+        if (amount == 0) revert InvalidAmount();
+        if (owner == address(0)) revert InvalidOwner();
+        if (to == address(0)) revert InvalidDestination();
+        if (block.timestamp < validAfter) revert PaymentTooEarly();
+    }
+}
+
+/// The proxy through which x402 settles Permit2 payments of the scheme exact: it pays the full amount to the receiver that
+/// the payer signed.
+contract ExactPermit2Proxy is Permit2Proxy {
+    bytes32 public constant WITNESS_TYPEHASH = keccak256("Witness(address to,uint256 validAfter)");
+    string public constant WITNESS_TYPE_STRING =
+        "Witness witness)TokenPermissions(address token,uint256 amount)Witness(address to,uint256 validAfter)";
+
+    struct Witness {
+        address to;
+        uint256 validAfter;
+    }
+
     error ReentrancyGuardReentrantCall();
 
     bool private entered;
@@ -80,7 +113,7 @@ contract ExactPermit2Proxy {
         Witness calldata witness,
         bytes calldata signature
     ) external nonReentrant {
-        _settle(permit, owner, witness, signature);
+        pay(permit, owner, witness, signature);
         emit Settled();
     }
 
@@ -91,35 +124,19 @@ contract ExactPermit2Proxy {
         Witness calldata witness,
         bytes calldata signature
     ) external nonReentrant {
-        if (permit2612.value != permit.permitted.amount) revert Permit2612AmountMismatch();
-        address token = permit.permitted.token;
-        // It may have been used already; the transfer fails if Permit2 is not approved.
-        try IERC20Permit(token).permit(
-            owner,
-            address(PERMIT2),
-            permit2612.value,
-            permit2612.deadline,
-            permit2612.v,
-            permit2612.r,
-            permit2612.s
-        ) {} catch (bytes memory data) {
-            emit EIP2612PermitFailedWithData(token, owner, data);
-        }
-        _settle(permit, owner, witness, signature);
+        approvePermit2(permit2612, permit, owner);
+        pay(permit, owner, witness, signature);
         emit SettledWithPermit();
     }
 
-    function _settle(
+    function pay(
         IPermit2.PermitTransferFrom calldata permit,
         address owner,
         Witness calldata witness,
         bytes calldata signature
     ) private {
         uint256 amount = permit.permitted.amount;
-        if (amount == 0) revert InvalidAmount();
-        if (owner == address(0)) revert InvalidOwner();
-        if (witness.to == address(0)) revert InvalidDestination();
-        if (block.timestamp < witness.validAfter) revert PaymentTooEarly();
+        requireValid(amount, owner, witness.to, witness.validAfter);
         PERMIT2.permitWitnessTransferFrom(
             permit,
             IPermit2.SignatureTransferDetails(witness.to, amount),
@@ -131,10 +148,9 @@ contract ExactPermit2Proxy {
     }
 }
 
-/// The proxy through which x402 settles Permit2 payments of the scheme upto: it pays any amount up to the signed one to the
-/// receiver that the payer signed, for the facilitator that he signed.
-contract UptoPermit2Proxy {
-    IPermit2 public constant PERMIT2 = IPermit2(0x000000000022D473030F116dDEE9F6B43aC78BA3);
+/// The proxy through which x402 settles Permit2 payments of the scheme upto: it pays any amount up to the signed amount to
+/// the receiver that the payer signed, and only for the facilitator that the payer signed.
+contract UptoPermit2Proxy is Permit2Proxy {
     bytes32 public constant WITNESS_TYPEHASH =
         keccak256("Witness(address to,address facilitator,uint256 validAfter)");
     string public constant WITNESS_TYPE_STRING =
@@ -146,24 +162,7 @@ contract UptoPermit2Proxy {
         uint256 validAfter;
     }
 
-    struct EIP2612Permit {
-        uint256 value;
-        uint256 deadline;
-        bytes32 r;
-        bytes32 s;
-        uint8 v;
-    }
-
-    event Settled();
-    event SettledWithPermit();
-    event EIP2612PermitFailedWithData(address indexed token, address indexed owner, bytes data);
-
     error AmountExceedsPermitted();
-    error InvalidAmount();
-    error InvalidDestination();
-    error InvalidOwner();
-    error PaymentTooEarly();
-    error Permit2612AmountMismatch();
     error UnauthorizedFacilitator();
 
     function settle(
@@ -173,7 +172,7 @@ contract UptoPermit2Proxy {
         Witness calldata witness,
         bytes calldata signature
     ) external {
-        _settle(permit, amount, owner, witness, signature);
+        pay(permit, amount, owner, witness, signature);
         emit Settled();
     }
 
@@ -185,24 +184,12 @@ contract UptoPermit2Proxy {
         Witness calldata witness,
         bytes calldata signature
     ) external {
-        if (permit2612.value != permit.permitted.amount) revert Permit2612AmountMismatch();
-        address token = permit.permitted.token;
-        try IERC20Permit(token).permit(
-            owner,
-            address(PERMIT2),
-            permit2612.value,
-            permit2612.deadline,
-            permit2612.v,
-            permit2612.r,
-            permit2612.s
-        ) {} catch (bytes memory data) {
-            emit EIP2612PermitFailedWithData(token, owner, data);
-        }
-        _settle(permit, amount, owner, witness, signature);
+        approvePermit2(permit2612, permit, owner);
+        pay(permit, amount, owner, witness, signature);
         emit SettledWithPermit();
     }
 
-    function _settle(
+    function pay(
         IPermit2.PermitTransferFrom calldata permit,
         uint256 amount,
         address owner,
@@ -210,11 +197,8 @@ contract UptoPermit2Proxy {
         bytes calldata signature
     ) private {
         if (msg.sender != witness.facilitator) revert UnauthorizedFacilitator();
-        if (amount == 0) revert InvalidAmount();
         if (amount > permit.permitted.amount) revert AmountExceedsPermitted();
-        if (owner == address(0)) revert InvalidOwner();
-        if (witness.to == address(0)) revert InvalidDestination();
-        if (block.timestamp < witness.validAfter) revert PaymentTooEarly();
+        requireValid(amount, owner, witness.to, witness.validAfter);
         PERMIT2.permitWitnessTransferFrom(
             permit,
             IPermit2.SignatureTransferDetails(witness.to, amount),

@@ -1,5 +1,5 @@
+import type { JobPolicy } from "../../config/config.ts";
 import type { Part } from "../../part.ts";
-import { knownServices } from "./known-services.ts";
 
 /** Prices and quotes of the operator's pricing engine, and the engine's own service for clients. */
 export const part: Part = {
@@ -48,3 +48,22 @@ export const part: Part = {
     return findEngineProblems(pricingEngine, jobsToAskFor(serviceId, x402));
   },
 };
+
+/** Returns the services of a configuration: its own service, and the services of jobs that are enabled, described or priced. */
+export function knownServices({
+  serviceId,
+  x402,
+}: {
+  readonly serviceId: bigint;
+  readonly x402?: {
+    readonly jobPolicies: readonly JobPolicy[];
+    readonly jobs?: readonly { readonly serviceId: bigint }[];
+    /** Keys are `service/job`. */
+    readonly jobPricing: ReadonlyMap<string, unknown>;
+  };
+}): ReadonlySet<bigint> {
+  const enabled = (x402?.jobPolicies ?? []).filter(({ invocationMode }) => invocationMode !== "disabled");
+  const priced = [...(x402?.jobPricing.keys() ?? [])].map((job) => BigInt(job.slice(0, job.indexOf("/"))));
+  const described = (x402?.jobs ?? []).map((job) => job.serviceId);
+  return new Set([serviceId, ...enabled.map((policy) => policy.serviceId), ...priced, ...described]);
+}

@@ -87,7 +87,7 @@ export function createLookups(options: {
   async function ask<Row>(asked: Statement<Row>, values: readonly unknown[], pool = readers): Promise<Row[]> {
     const isHung = pool !== readers && !isWritable();
     try {
-      // Lookups that nobody waits for any more would queue up behind a server that does not answer.
+      // While Postgres does not answer, one lookup waits for it. Further lookups would only lengthen the queue.
       if (isHung && pool.isBusy()) throw new Error("Postgres does not answer another lookup");
       // The connection may have been broken for a while without anyone having used it.
       const rows = askOnce(asked, values, pool).catch((error) =>

@@ -76,6 +76,20 @@ test("A dollar price needs no rate, and a wei price no currency", async () => {
   ).toEqual([]);
 });
 
+test("A job with a price and no mode is not sold, which is a warning, unless jobs are sold by default", async () => {
+  const warningsOf = async (toml: string) => {
+    const result = await loadFiles(toml);
+    return result.ok && result.warnings.map(({ keyPath, message }) => `${keyPath} ${message}`);
+  };
+  const priced = job('price = "$0.01"');
+  expect(await warningsOf(`${GATEWAY}${priced}`)).toEqual([
+    'jobs[0].mode is missing, so the job is not for sale; expected "public_paid" to sell it',
+  ]);
+  const byDefault = GATEWAY.replace("[x402]", '[x402]\ndefault_invocation_mode = "public_paid"');
+  expect(await warningsOf(`${byDefault}${priced}`)).toEqual([]);
+  expect(await warningsOf(`${GATEWAY}${priced}${POLICY}`)).toEqual([]);
+});
+
 test("Jobs without [x402] are not sold, which is a warning", async () => {
   const result = await loadFiles(job('price = "$1"'));
   expect(result.ok && result.warnings.map(({ message }) => message)).toEqual([

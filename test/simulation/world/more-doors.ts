@@ -11,7 +11,7 @@ const FIRST = 1_700;
 const CHALLENGE_SECS = 60;
 const MAX_TRIES = 3;
 
-/** What a client does with a challenge that it was given. */
+/** Change that a client makes to a challenge, or to its answer. */
 interface Misfit {
   readonly demand?: (demand: Demand) => Demand;
   readonly source?: string;

@@ -9,7 +9,7 @@ import type { ClientRequest } from "./replica.ts";
 import type { Signed } from "./sign-payment.ts";
 import { BrokenLaw } from "./simulation.ts";
 
-/** What a client may pay. */
+/** Demand that a client can pay. */
 export interface Demand {
   readonly accepted: PaymentRequirements;
   readonly resource?: unknown;
@@ -19,7 +19,7 @@ export interface Demand {
   readonly nonce?: `0x${string}`;
 }
 
-/** What a client wants to buy. */
+/** Purchase that a client makes. */
 interface Purchase {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;

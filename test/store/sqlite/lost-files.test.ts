@@ -83,8 +83,14 @@ test("A log that is truncated during a batch is cut where its hole begins, and i
     },
     (...loss) => void losses.push(loss),
   );
-  const probe = (whileRunning: () => void) =>
-    ({ name: "probe", now: 0, get input() { whileRunning(); return []; } }) as unknown as TimedOperation; // biome-ignore format: one line
+  const probe = (whileRunning: () => void): TimedOperation => ({
+    name: "probe",
+    now: 0,
+    get input(): [] {
+      whileRunning();
+      return [];
+    },
+  });
   for (let round = 0; round < 5; round += 1) connection.run([probe(() => undefined)]);
   expect(() => connection.run([probe(() => truncateSync(`${path}-wal`, 0))])).toThrow(UnknownOutcomeError);
   expect(losses).toEqual([[expect.stringContaining("jobgate.db-wal was truncated"), "lost"]]);

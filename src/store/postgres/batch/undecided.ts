@@ -72,7 +72,7 @@ export class Undecided {
     for (const { payer, n } of ofPayers) this.#ofPayers.set(payer, n);
   }
 
-  /** Sums the open payments by use of some payers, and what they settled since their funds were read. */
+  /** Sums, for each payer, the ceilings of open payments by use and the amounts settled since the funds of the payer were read. */
   async loadOpen(sql: Sql, payers: readonly string[], fundsAgeMs: number): Promise<void> {
     if (payers.length === 0) return;
     await sql.run(LOCK_PAYERS, [payers]);

@@ -1,4 +1,4 @@
-/** Payments outside the journal: from the chain, for a restored store, and those that bought nothing. */
+/** Tables of payments that are not in the journal: adopted from the chain after a restore, and refused. */
 export const ADOPTED_AND_REFUSED = `
 -- Payments that the chain shows and a restored copy lacks. Each gets a row of payments once its buyer sends it again.
 CREATE TABLE jobgate.adopted_payments (

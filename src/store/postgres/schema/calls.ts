@@ -22,7 +22,7 @@ CREATE TABLE jobgate.job_calls (
   -- Progress that the runner reported with its lease.
   progress_percent bigint,
   progress_text    text,
-  -- What a JobCall that is paid by use may and shall be charged, beside the columns that change with it.
+  -- Ceiling and charge of a JobCall that is paid by use, next to the columns that are updated together with them.
   ceiling          text,
   min_charge       text,
   charge_so_far    text,

@@ -20,7 +20,7 @@ CREATE TABLE job_calls (
   -- Progress that the runner reported with its lease.
   progress_percent INTEGER,
   progress_text    TEXT,
-  -- What a JobCall that is paid by use may and shall be charged, beside the columns that change with it.
+  -- Ceiling and charge of a JobCall that is paid by use, next to the columns that are updated together with them.
   ceiling          TEXT,
   min_charge       TEXT,
   charge_so_far    TEXT,

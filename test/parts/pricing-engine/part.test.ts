@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { knownServices } from "../../../src/parts/pricing-engine/known-services.ts";
+import { knownServices } from "../../../src/parts/pricing-engine/part.ts";
 import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 
 test("The operator's own service, those with a job for sale and those with a price are known; disabled ones are not", async () => {
