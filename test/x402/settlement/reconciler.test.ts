@@ -294,3 +294,28 @@ describe("With the token's rpc_url", () => {
     expect(harness.contradicted.slice(before)).toEqual(["settled"]);
   });
 });
+
+it("A decided payment is checked when it is listed first, and again each time that it is twice as old", async () => {
+  await undecidedPayment();
+  const [undecided] = await harness.store.listUndecided({ state: "intent", limit: 1 });
+  if (undecided === undefined) throw new Error("no payment is undecided");
+  const failed = { ...undecided, state: "failed" } as const;
+  const journal: PaymentJournal = {
+    ...harness.store,
+    listUndecided: async ({ state }) => (state === "watched" ? [{ ...failed, ageMs: elapsedMs }] : []),
+    findPayment: async () => failed,
+  };
+  let checks = 0;
+  const settlement: Pick<Settlement, "recheckDecided" | "forgetDecided"> = {
+    recheckDecided: async () => void checks++,
+    forgetDecided: async () => undefined,
+  };
+  await startReconciler({ journal, settlement: settlement as Settlement });
+  const found: number[] = [];
+  for (let minute = 0; minute <= 8; minute++) {
+    elapsedMs = minute * 60_000;
+    await wholeRound();
+    found.push(checks);
+  }
+  expect(found).toEqual([1, 2, 3, 3, 4, 4, 4, 4, 5]);
+});
