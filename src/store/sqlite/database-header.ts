@@ -11,8 +11,9 @@ const LOGGED = Buffer.from([2, 2]);
 const COMMIT_NUMBER_OFFSET = 68;
 
 /**
- * Where a database keeps the number of jobgate's last commit. Each commit writes it, so a copy of the file that lacks a
- * commit has a lower number: SQLite's own change counter stays the same over the commits of a connection that has a log.
+ * Pragma that holds the number of jobgate's last commit. Each commit that changes something writes a higher number, so a copy
+ * of the file that lacks a commit has a lower number. SQLite's own change counter stays the same over the commits of a
+ * connection that has a log.
  */
 export const COMMIT_NUMBER_PRAGMA = "application_id";
 
@@ -24,7 +25,7 @@ export type SeenCommit = Int32Array<SharedArrayBuffer>;
 
 export const newSeenCommit = (): SeenCommit => new Int32Array(new SharedArrayBuffer(4));
 
-/** Reads in which a header that a checkpoint is writing is read again. */
+/** Maximum number of reads of a header, because a checkpoint may be writing it. */
 const READS = 3;
 
 /** The header of a database that this process serves, as the file has it without its log. */
@@ -43,12 +44,12 @@ export class WatchedHeader {
     Atomics.store(this.#seen, 0, readHeader(this.#file)?.readInt32BE(COMMIT_NUMBER_OFFSET) ?? 0);
   }
 
-  /** Checks whether another program has written a copy over the file: only a checkpoint writes it, and none takes it back. */
+  /** Checks whether another program has written an older copy over the file. Checkpoints only ever raise the number. */
   isForeign(): boolean {
     let previous: Buffer | undefined;
     for (let read = 0; read < READS; read++) {
       const header = readHeader(this.#file);
-      // The file's size tells that it was truncated.
+      // The file is truncated, which the look at its size reports.
       if (header === undefined) return false;
       const commit = header.readInt32BE(COMMIT_NUMBER_OFFSET);
       if (isLogged(header) && commitsBetween(Atomics.load(this.#seen, 0), commit) >= 0) {

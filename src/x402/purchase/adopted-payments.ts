@@ -69,8 +69,8 @@ export class AdoptedPayments {
   }
 
   /**
-   * Completes a refusal that comes before prices are known.
-   * @returns the refusal, unless the payment is adopted: then money has moved, and signing another would move more
+   * Replaces the refusal of an adopted payment whose job has no price, so that the buyer does not sign and pay again.
+   * @returns the refusal itself if the payment is not adopted
    */
   async explain(refusal: unknown, payment: SignedPayment): Promise<unknown> {
     if (!(refusal instanceof GatewayError)) return refusal;
@@ -82,7 +82,7 @@ export class AdoptedPayments {
 function paidAlready([payment]: readonly AdoptedPayment[]): GatewayError {
   return new GatewayError(
     "authorization_used",
-    "This payment is paid, and buys one run of a job whose price is its amount: send it to such a job.",
+    "This payment has already moved its money. It buys one run of a job whose price is its amount: send it to such a job.",
     { details: { charged: "unknown", ...(payment && { transaction: payment.transaction }) } },
   );
 }

@@ -58,8 +58,9 @@ export function longestDelay(msLeft: number): number {
 }
 
 /**
- * Returns how many checks of a decided payment are due up to an age: the first at once, then at the first delay and at twice
- * the last age each time, and from an hour on each hour. Nothing has to be remembered for such a payment, and there are many.
+ * Returns the number of checks of a decided payment that are due up to an age. The first check is due at once, the second at
+ * `firstDelayMs`, each further check at twice the age of the last, and after an hour each hour. The reconciler compares two
+ * ages, so that it does not have to remember thousands of payments.
  */
 export function decidedChecksDue(ageMs: number, firstDelayMs: number): number {
   if (ageMs < 0) return 0;

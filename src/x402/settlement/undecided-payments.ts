@@ -28,7 +28,7 @@ export class UndecidedPayments {
     this.#clock = clock;
   }
 
-  /** Longest time since the payments that were returned just now were returned before, infinite in the first pass. */
+  /** Maximum time since the last pass returned the payments that {@link next} has just returned; infinite in the first pass. */
   get sinceLastPassMs(): number {
     return this.#clock() - this.#lastPassBeganAt;
   }
