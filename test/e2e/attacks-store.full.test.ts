@@ -1,7 +1,8 @@
+import { execFile } from "node:child_process";
 import { copyFile, link, readFile, rename, rm, stat, truncate } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { openDriver } from "../../src/store/sqlite/driver.ts";
 import { runJobgate } from "../commands/run-jobgate.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
@@ -76,20 +77,24 @@ async function expectAll(folder: string, accepted: readonly number[]): Promise<v
   expect(given.toSorted((a, b) => a - b)).toEqual(all.toSorted((a, b) => a - b));
 }
 
+const CHECKPOINT = `
+import Database from "libsql";
+const database = new Database(process.argv[1]);
+console.log(JSON.stringify(database.prepare("PRAGMA wal_checkpoint(PASSIVE)").get()));
+`;
+
+/**
+ * Copies the log into the database. A process of its own does it: libsql closes a connection when it is collected, and until
+ * then the index of the log stays, which makes a start without the log fail with "disk I/O error".
+ */
 async function logCopied(path: string): Promise<void> {
-  await eventually(() => {
-    const database = openDriver(path);
-    try {
-      const checkpoint = database.prepare<{ busy: number; log: number; checkpointed: number }>(
-        "PRAGMA wal_checkpoint(PASSIVE)",
-      );
-      const { busy, log, checkpointed } = checkpoint.get([]) ?? {};
-      // Beside a checkpoint of jobgate this one is busy, and both of its numbers are -1.
-      expect({ busy, checkpointed }).toEqual({ busy: 0, checkpointed: log });
-    } finally {
-      // A connection that stays open, as after "database is locked", keeps the index of a log that the test deletes.
-      database.close();
-    }
+  await eventually(async () => {
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      ...["--input-type=module", "--eval", CHECKPOINT, path],
+    ]);
+    const { busy, log, checkpointed } = JSON.parse(stdout) as Record<string, number>;
+    // Beside a checkpoint of jobgate this one is busy, and both of its numbers are -1.
+    expect({ busy, checkpointed }).toEqual({ busy: 0, checkpointed: log });
   });
 }
 
