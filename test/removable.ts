@@ -4,18 +4,41 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
 
 /*
  * Shows that each part can be deleted: in a copy of the sources, without the folder and its lines, the rest compiles, and the
  * built program checks and serves a configuration of the core. Run by `npm run check:removable`; names of parts select some.
+ * `npm run test:removable` runs the tests of the core in each copy.
  */
 
 const ROOT = join(import.meta.dirname, "..");
 /** Libraries of parts. */
 const TOOLS: readonly string[] = ["outbound", "transactions"];
-/** Copies that are checked at a time. */
-const AT_ONCE = 2;
+/** Folders of `test/` that test the core alone. */
+const CORE_TESTS = [
+  "chain",
+  "config",
+  "core",
+  "delivery",
+  "grpc",
+  "http",
+  "log",
+  "node",
+  "store",
+  "webhooks",
+  "x402",
+].map((name) => `test/${name}`);
+const { values: options, positionals: selected } = parseArgs({
+  options: { tests: { type: "boolean", default: false } },
+  allowPositionals: true,
+});
+/** Copies that are checked at a time. Tests use all cores. */
+const AT_ONCE = options.tests ? 1 : 2;
 const SERVE_TIMEOUT_MS = 60_000;
+const SOURCE_FILES = ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"];
+/** What a copy for tests does without. */
+const LEFT_OUT = [".git", "dist", "node_modules"];
 
 const CORE_CONFIG = `
 [store]
@@ -63,8 +86,8 @@ async function serveProblem(folder: string): Promise<string | undefined> {
 
 /** Copies the sources, and compiles them, so that the compiler looks in each further copy only at what changed. */
 async function makeBase(folder: string): Promise<void> {
-  for (const name of ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"])
-    cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+  const names = options.tests ? readdirSync(ROOT).filter((name) => !LEFT_OUT.includes(name)) : SOURCE_FILES;
+  for (const name of names) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
   writeFileSync(join(folder, "sources.json"), SOURCES);
   writeFileSync(join(folder, "core.toml"), CORE_CONFIG);
@@ -78,6 +101,7 @@ async function problemWithout(part: string, base: string): Promise<string | unde
   try {
     cpSync(base, folder, { recursive: true, verbatimSymlinks: true });
     rmSync(join(folder, "src/parts", part), { recursive: true });
+    rmSync(join(folder, "test/parts", part), { recursive: true, force: true });
     for (const list of ["src/parts.ts", "src/commands/program.ts"])
       removeLines(join(folder, list), `/parts/${part}/`);
     for (const command of [
@@ -89,10 +113,17 @@ async function problemWithout(part: string, base: string): Promise<string | unde
       const { code, output } = await run(folder, program, ...args);
       if (code !== 0) return `${command.join(" ")}:\n${output}`;
     }
-    return await serveProblem(folder);
+    const problem = await serveProblem(folder);
+    return problem ?? (options.tests ? await failedTests(folder) : undefined);
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+/** @returns what the tests of the core print if one fails */
+async function failedTests(folder: string): Promise<string | undefined> {
+  const { code, output } = await run(folder, "npx", "vitest", "run", "--reporter=dot", ...CORE_TESTS);
+  return code === 0 ? undefined : output;
 }
 
 const SOURCES = JSON.stringify({
@@ -107,7 +138,6 @@ function removeLines(path: string, text: string): void {
 }
 
 const all = readdirSync(join(ROOT, "src/parts")).filter((name) => !TOOLS.includes(name));
-const selected = process.argv.slice(2);
 const parts = selected.length === 0 ? all : all.filter((name) => selected.includes(name));
 const left = [...parts];
 const problems = new Map<string, string>();
